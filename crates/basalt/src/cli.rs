@@ -1,0 +1,641 @@
+//! The command line: nouns, verbs, their arguments and examples.
+//!
+//! Invariant: each command has an example in its help; sizes are read as people write them.
+
+use base::ByteSize;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Where the daemon of the example configuration serves its API.
+pub const DEFAULT_API: &str = "/var/lib/basalt/api.sock";
+
+const EXIT_STATUS: &str = "Exit status:
+  0  done
+  1  failed
+  2  wrong usage, or a value that makes no sense
+  3  the daemon cannot be reached
+  4  what was named is not there
+  5  refused: the name is taken, something uses it, or the policy or the space does not allow it";
+
+#[derive(Parser, Debug)]
+#[command(
+    name = "basalt",
+    version,
+    about = "Storage for virtual machines: volumes on NVMe drives, served over NVMe/TCP",
+    after_help = EXIT_STATUS,
+    max_term_width = 100,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// The daemon's API: a Unix socket, or http://HOST:PORT (with a token in BASALT_TOKEN)
+    #[arg(long, visible_alias = "socket", global = true, env = "BASALT_API", default_value = DEFAULT_API, value_name = "SOCKET", help_heading = "Global options")]
+    pub api: String,
+    /// Print JSON, as the API gives it
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run the daemon
+    #[command(after_help = "Examples:
+  basalt serve --config /etc/basalt/basalt.toml
+
+SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints are written.")]
+    Serve {
+        /// The configuration file
+        #[arg(long, short, default_value = "/etc/basalt/basalt.toml", value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Show health first: what is wrong, where, and what to do
+    #[command(after_help = "Examples:
+  basalt status
+  basalt status --json | jq .health")]
+    Status,
+    /// Drives of this host
+    #[command(subcommand, arg_required_else_help = true)]
+    Drive(DriveCommand),
+    /// Disk groups: a cache device and one to seven capacity devices
+    #[command(subcommand, arg_required_else_help = true)]
+    Group(GroupCommand),
+    /// Storage policies
+    #[command(subcommand, arg_required_else_help = true)]
+    Policy(PolicyCommand),
+    /// Volumes
+    #[command(subcommand, arg_required_else_help = true)]
+    Volume(VolumeCommand),
+    /// Subsystems: what hosts connect to
+    #[command(subcommand, arg_required_else_help = true)]
+    Subsystem(SubsystemCommand),
+    /// Hosts that connect
+    #[command(subcommand, arg_required_else_help = true)]
+    Host(HostCommand),
+    /// Show the audit log: who connected, who was turned away, who changed a reservation or a namespace
+    #[command(after_help = "Examples:
+  basalt audit
+  basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]
+    Audit {
+        /// The most entries to show, the newest; up to 10000
+        #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
+        limit: usize,
+    },
+    /// The configuration file
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(ConfigCommand),
+    /// Print completions for a shell
+    #[command(after_help = "Examples:
+  basalt completions bash > /etc/bash_completion.d/basalt
+  basalt completions zsh  > /usr/share/zsh/site-functions/_basalt
+  basalt completions fish > ~/.config/fish/completions/basalt.fish")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum DriveCommand {
+    /// List drives, what they are and who uses them
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  basalt drive list
+  basalt drive list --json | jq -r '.[] | select(.use_state == \"free\") | .path'"
+    )]
+    List,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum GroupCommand {
+    /// Make a disk group
+    #[command(after_help = "Examples:
+  basalt group create fast --cache /dev/nvme0n1 --capacity /dev/nvme1n1 --capacity /dev/nvme2n1
+  basalt group create lab --cache /srv/cache.img:10GiB --capacity /srv/data.img:1TiB    # files, made sparse
+  basalt group create test --cache memory:1GiB --capacity memory:8GiB                   # gone when the daemon stops
+
+Devices that hold something are refused, except with --force. Devices that are mounted or open are refused always.")]
+    Create {
+        /// Its name
+        name: String,
+        /// The device of the write buffer: a path, PATH:SIZE for a new file, or memory:SIZE
+        #[arg(long, value_name = "DEVICE", value_parser = device)]
+        cache: control::api::types::NewDevice,
+        /// A device for the data; one to seven times
+        #[arg(long, value_name = "DEVICE", required = true, value_parser = device)]
+        capacity: Vec<control::api::types::NewDevice>,
+        /// How many cores it can use at once: 1, 2, 4, 8 or 16. It stays so
+        #[arg(long, default_value_t = 16)]
+        shards: u8,
+        /// Take devices that hold something: what they hold is destroyed
+        #[arg(long)]
+        force: bool,
+    },
+    /// List disk groups
+    #[command(visible_alias = "ls", after_help = "Examples:\n  basalt group list")]
+    List,
+    /// Show a disk group and its devices
+    #[command(after_help = "Examples:\n  basalt group show fast")]
+    Show {
+        /// Name or id
+        group: String,
+    },
+    /// Remove a disk group
+    #[command(
+        visible_alias = "delete",
+        after_help = "Examples:
+  basalt group remove old
+  basalt group remove old --force     # deletes the volumes on it, too"
+    )]
+    Remove {
+        /// Name or id
+        group: String,
+        /// Delete the volumes on it, too
+        #[arg(long)]
+        force: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Read everything on a disk group and compare checksums, in the background
+    #[command(after_help = "Examples:\n  basalt group scrub fast")]
+    Scrub {
+        /// Name or id
+        group: String,
+    },
+}
+
+#[derive(Args, Debug, Default)]
+pub struct PolicyArgs {
+    /// Host failures that a volume survives: 0 to 3
+    #[arg(long, value_name = "N", visible_alias = "ftt")]
+    pub failures_to_tolerate: Option<u8>,
+    /// Capacity devices that each copy is spread over, at least: 1 to 12
+    #[arg(long, value_name = "N")]
+    pub stripe_width: Option<u8>,
+    /// Part of the size set aside at once: 0 (thin) to 100 (thick)
+    #[arg(long, value_name = "PERCENT")]
+    pub space_reservation: Option<u8>,
+    /// Part of the size set aside in a read cache: 0 to 100
+    #[arg(long, value_name = "PERCENT")]
+    pub read_cache_reservation: Option<u8>,
+    /// I/Os a second of each volume, each started 32 KiB counting as one; or none
+    #[arg(long, value_name = "N|none", value_parser = limit)]
+    pub iops_limit: Option<u64>,
+    /// Bytes a second of each volume, such as 200MiB; or none
+    #[arg(long, value_name = "SIZE|none", value_parser = size_limit)]
+    pub bandwidth_limit: Option<u64>,
+    /// Keep and verify a checksum of each block
+    #[arg(long, value_name = "on|off")]
+    pub checksum: Option<Switch>,
+    /// Make volumes with what is possible, and say what is missing
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub force_provisioning: Option<Switch>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    On,
+    Off,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum PolicyCommand {
+    /// Make a policy
+    #[command(after_help = "Examples:
+  basalt policy create bronze --iops-limit 2000 --bandwidth-limit 100MiB
+  basalt policy create safe --space-reservation 100
+  basalt policy create wide --stripe-width 4")]
+    Create {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        policy: PolicyArgs,
+    },
+    /// List policies, and what this cluster cannot give
+    #[command(visible_alias = "ls", after_help = "Examples:\n  basalt policy list")]
+    List,
+    /// Show a policy
+    #[command(after_help = "Examples:\n  basalt policy show default")]
+    Show {
+        /// Its name
+        policy: String,
+    },
+    /// Change a policy, and with it every volume that has it
+    #[command(after_help = "Examples:
+  basalt policy set bronze --iops-limit 5000
+  basalt policy set bronze --bandwidth-limit none")]
+    Set {
+        /// Its name
+        policy: String,
+        #[command(flatten)]
+        change: PolicyArgs,
+    },
+    /// Delete a policy that no volume has
+    #[command(after_help = "Examples:\n  basalt policy delete bronze")]
+    Delete {
+        /// Its name
+        policy: String,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum VolumeCommand {
+    /// Make a volume, thin unless its policy says otherwise
+    #[command(after_help = "Examples:
+  basalt volume create db --size 200GiB
+  basalt volume create boot --size 20GiB --lba 512 --subsystem vms
+  basalt volume create logs --size 50GiB --policy bronze --grow-max 2TiB")]
+    Create {
+        /// Its name
+        name: String,
+        /// Its size, such as 200GiB or 1.5TiB
+        #[arg(long, short, value_parser = size)]
+        size: u64,
+        /// Its policy [default: the policy 'default']
+        #[arg(long, short)]
+        policy: Option<String>,
+        /// Bytes of a logical block: 512 or 4096
+        #[arg(long, default_value_t = 4096, value_name = "BYTES")]
+        lba: u32,
+        /// Lay it out so that it can grow to this in place [default: four times its size]
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        grow_max: Option<u64>,
+        /// The subsystem (name or NQN) where hosts see it [default: the subsystem 'default']
+        #[arg(long)]
+        subsystem: Option<String>,
+        /// Do not show it to hosts yet
+        #[arg(long, conflicts_with = "subsystem")]
+        detached: bool,
+    },
+    /// List volumes
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  basalt volume list
+  basalt volume list --json | jq -r '.[] | [.name, .used_bytes] | @tsv'"
+    )]
+    List,
+    /// Show a volume and where its data lies
+    #[command(after_help = "Examples:\n  basalt volume show db")]
+    Show {
+        /// Name or id
+        volume: String,
+    },
+    /// Make a volume larger; connected hosts see it at once
+    #[command(after_help = "Examples:\n  basalt volume grow db --size 300GiB")]
+    Grow {
+        /// Name or id
+        volume: String,
+        /// Its new size
+        #[arg(long, short, value_parser = size)]
+        size: u64,
+    },
+    /// Make a volume smaller: what lies behind its new end is lost
+    #[command(after_help = "Examples:\n  basalt volume shrink db --size 100GiB --force     # after the file system on it was shrunk")]
+    Shrink {
+        /// Name or id
+        volume: String,
+        /// Its new size
+        #[arg(long, short, value_parser = size)]
+        size: u64,
+        /// Yes, cut off what lies behind
+        #[arg(long)]
+        force: bool,
+    },
+    /// Give a volume another name; its id, and what hosts see, stay
+    #[command(after_help = "Examples:\n  basalt volume rename db db-old")]
+    Rename {
+        /// Name or id
+        volume: String,
+        /// The new name
+        new_name: String,
+    },
+    /// Change a volume
+    #[command(after_help = "Examples:
+  basalt volume set db --policy bronze
+  basalt volume set db --read-only on")]
+    Set {
+        /// Name or id
+        volume: String,
+        /// Another policy
+        #[arg(long, short, required_unless_present = "read_only")]
+        policy: Option<String>,
+        /// Whether hosts may only read
+        #[arg(long, value_name = "on|off")]
+        read_only: Option<Switch>,
+    },
+    /// Delete a volume and its data
+    #[command(
+        visible_alias = "rm",
+        after_help = "Examples:
+  basalt volume delete db-old
+  basalt volume delete db-old --force     # although hosts are connected to it"
+    )]
+    Delete {
+        /// Name or id
+        volume: String,
+        /// Although hosts are connected to it
+        #[arg(long)]
+        force: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Remove all registrants and the reservation of a volume: the last resort when a cluster has left one behind
+    #[command(after_help = "Examples:\n  basalt volume clear-reservation quorum")]
+    ClearReservation {
+        /// Name or id
+        volume: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum SubsystemCommand {
+    /// Make a subsystem
+    #[command(after_help = "Examples:
+  basalt subsystem create vms --host nqn.2014-08.org.nvmexpress:uuid:4c4c4544-0042-3510-8054-b2c04f595331
+  basalt subsystem create open --allow-any-host
+  basalt subsystem create prod --nqn nqn.2026-11.com.example:prod --host kvm1 --host kvm2")]
+    Create {
+        /// Its name
+        name: String,
+        /// Its NQN [default: nqn.2026-11.io.basalt:NAME]
+        #[arg(long)]
+        nqn: Option<String>,
+        /// A host that may connect: its NQN, or its name here; several times
+        #[arg(long, value_name = "HOST")]
+        host: Vec<String>,
+        /// Let every host connect
+        #[arg(long)]
+        allow_any_host: bool,
+    },
+    /// List subsystems
+    #[command(visible_alias = "ls", after_help = "Examples:\n  basalt subsystem list")]
+    List,
+    /// Show a subsystem: its volumes and who may connect
+    #[command(after_help = "Examples:\n  basalt subsystem show default")]
+    Show {
+        /// Name or NQN
+        subsystem: String,
+    },
+    /// Change what connections must have, and what hosts may do with namespaces
+    #[command(after_help = "Examples:
+  basalt subsystem set prod --security authenticated
+  basalt subsystem set lab --manage-namespaces --policy default --namespaces-max 16 --bytes-max 2TiB
+  basalt subsystem set lab --no-manage-namespaces
+
+Hosts that are connected with less than --security asks for are disconnected.")]
+    Set {
+        /// Name or NQN
+        subsystem: String,
+        /// What connections must at least have: plain, authenticated (DH-HMAC-CHAP) or encrypted (TLS)
+        #[arg(long, value_parser = security, value_name = "LEVEL")]
+        security: Option<control::api::types::Security>,
+        /// Let its hosts make, delete, attach, detach and format namespaces (nvme create-ns and so on)
+        #[arg(long, conflicts_with = "no_manage_namespaces")]
+        manage_namespaces: bool,
+        /// The storage policy of the volumes that they make
+        #[arg(long, requires = "manage_namespaces", default_value = "default", value_name = "POLICY")]
+        policy: String,
+        /// The most namespaces that the subsystem may have
+        #[arg(long, requires = "manage_namespaces", default_value_t = 64, value_name = "COUNT")]
+        namespaces_max: u32,
+        /// The most that its volumes may have together
+        #[arg(long, requires = "manage_namespaces", required_if_eq("manage_namespaces", "true"), value_parser = size, value_name = "SIZE")]
+        bytes_max: Option<u64>,
+        /// No longer let them
+        #[arg(long)]
+        no_manage_namespaces: bool,
+    },
+    /// Let a host connect
+    #[command(after_help = "Examples:
+  basalt subsystem allow vms nqn.2014-08.org.nvmexpress:uuid:4c4c4544-0042-3510-8054-b2c04f595331
+  basalt subsystem allow vms kvm1
+  basalt subsystem allow default --any")]
+    Allow {
+        /// Name or NQN
+        subsystem: String,
+        /// NQN or name of the host
+        #[arg(required_unless_present = "any", conflicts_with = "any")]
+        host: Option<String>,
+        /// Every host
+        #[arg(long)]
+        any: bool,
+    },
+    /// No longer let a host connect
+    #[command(after_help = "Examples:
+  basalt subsystem deny vms kvm1
+  basalt subsystem deny default --any     # only hosts that are allowed one by one")]
+    Deny {
+        /// Name or NQN
+        subsystem: String,
+        /// NQN or name of the host
+        #[arg(required_unless_present = "any", conflicts_with = "any")]
+        host: Option<String>,
+        /// Not every host
+        #[arg(long)]
+        any: bool,
+    },
+    /// Show a volume to the hosts of a subsystem
+    #[command(
+        after_help = "Examples:\n  basalt subsystem attach vms db\n  basalt subsystem attach vms db --nsid 7\n  basalt subsystem attach vms db --host kvm1 --host kvm2"
+    )]
+    Attach {
+        /// Name or NQN
+        subsystem: String,
+        /// Name or id of the volume
+        volume: String,
+        /// Its namespace id there [default: the lowest that is free]
+        #[arg(long)]
+        nsid: Option<u32>,
+        /// A host that sees it, of those that may use the subsystem: its NQN, or its name here; several times [default: all]
+        #[arg(long, value_name = "HOST")]
+        host: Vec<String>,
+    },
+    /// No longer show a volume to the hosts of a subsystem
+    #[command(after_help = "Examples:\n  basalt subsystem detach vms db")]
+    Detach {
+        /// Name or NQN
+        subsystem: String,
+        /// Name or id of the volume
+        volume: String,
+    },
+    /// Delete a subsystem; its volumes stay
+    #[command(visible_alias = "rm", after_help = "Examples:\n  basalt subsystem delete vms")]
+    Delete {
+        /// Name or NQN
+        subsystem: String,
+        /// Although hosts are connected to it
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum HostCommand {
+    /// List hosts that are known or connected
+    #[command(visible_alias = "ls", after_help = "Examples:\n  basalt host list")]
+    List,
+    /// Show a host and its connections
+    #[command(after_help = "Examples:\n  basalt host show kvm1")]
+    Show {
+        /// NQN or name
+        host: String,
+    },
+    /// Give the NQN of a host a name
+    #[command(after_help = "Examples:\n  basalt host add kvm1 $(ssh kvm1 cat /etc/nvme/hostnqn)")]
+    Add {
+        /// Its name
+        name: String,
+        /// Its NQN, as /etc/nvme/hostnqn has it there
+        nqn: String,
+    },
+    /// Set what a host proves itself with: DH-HMAC-CHAP secrets, or a key for TLS
+    #[command(after_help = "Examples:
+  basalt host set kvm1 --dhchap-generate > kvm1.key      # keep it like a password
+  basalt host set kvm1 --dhchap-secret-file kvm1.key --dhchap-controller-generate
+  basalt host set kvm1 --dhchap-group ffdhe4096,ffdhe8192 --dhchap-hash sha512
+  basalt host set kvm1 --no-dhchap
+  basalt host set kvm1 --tls-psk-generate > kvm1.psk     # for connections over TLS 1.3
+  basalt host set kvm1 --tls-psk-file kvm1.psk --tls-subsystem db")]
+    Set {
+        /// NQN or name
+        host: String,
+        #[command(flatten)]
+        dhchap: Box<DhchapArgs>,
+        #[command(flatten)]
+        tls: TlsArgs,
+    },
+    /// Take the name from a host, and its secrets; what it may do stays
+    #[command(after_help = "Examples:\n  basalt host remove kvm1")]
+    Remove {
+        /// NQN or name
+        host: String,
+    },
+}
+
+/// The key of a host for TLS.
+#[derive(Args, Debug)]
+pub struct TlsArgs {
+    /// The host's key for TLS, from a file with NVMeTLSkey-1:hh:base64: ('-': standard input); stored encrypted
+    #[arg(long, value_name = "FILE", group = "tls_psk", conflicts_with_all = ["host_secret", "controller_secret"])]
+    pub tls_psk_file: Option<PathBuf>,
+    /// A new key for TLS; it is printed, once (--hash 256 or 384 says which)
+    #[arg(long, group = "tls_psk", conflicts_with_all = ["host_secret", "controller_secret"])]
+    pub tls_psk_generate: bool,
+    /// The key stays in this file, which the daemon reads; only its owner may be able to read it
+    #[arg(long, value_name = "PATH", group = "tls_psk", conflicts_with_all = ["host_secret", "controller_secret"])]
+    pub tls_psk_path: Option<String>,
+    /// The key is for this subsystem only (name or NQN); else for all, discovery included
+    #[arg(long, value_name = "SUBSYSTEM", requires = "tls_psk")]
+    pub tls_subsystem: Option<String>,
+    /// Take all TLS keys of the host away
+    #[arg(long, conflicts_with_all = ["tls_psk", "host_secret", "controller_secret"])]
+    pub no_tls_psk: bool,
+}
+
+impl TlsArgs {
+    /// Whether any of them is given.
+    pub fn is_given(&self) -> bool {
+        self.tls_psk_file.is_some() || self.tls_psk_generate || self.tls_psk_path.is_some() || self.no_tls_psk
+    }
+}
+
+/// What a host authenticates with.
+#[derive(Args, Debug)]
+pub struct DhchapArgs {
+    /// The host's secret, from a file with DHHC-1:hh:base64: ('-': standard input); stored encrypted
+    #[arg(long, value_name = "FILE", group = "host_secret")]
+    pub dhchap_secret_file: Option<PathBuf>,
+    /// A new secret for the host; it is printed, once
+    #[arg(long, group = "host_secret")]
+    pub dhchap_generate: bool,
+    /// The host's secret stays in this file, which the daemon reads; only its owner may be able to read it
+    #[arg(long, value_name = "PATH", group = "host_secret")]
+    pub dhchap_secret_path: Option<String>,
+    /// The controller's secret, with which it proves itself to hosts that ask
+    #[arg(long, value_name = "FILE", group = "controller_secret")]
+    pub dhchap_controller_secret_file: Option<PathBuf>,
+    /// A new secret for the controller; it is printed, once
+    #[arg(long, group = "controller_secret", conflicts_with = "dhchap_generate")]
+    pub dhchap_controller_generate: bool,
+    /// The controller's secret stays in this file
+    #[arg(long, value_name = "PATH", group = "controller_secret")]
+    pub dhchap_controller_secret_path: Option<String>,
+    /// Take the controller's secret away
+    #[arg(long, group = "controller_secret")]
+    pub no_dhchap_controller: bool,
+    /// Length and transformation of a new secret: 256, 384 or 512
+    #[arg(long, value_name = "BITS", default_value = "256", value_parser = ["256", "384", "512"])]
+    pub hash: String,
+    /// Hash functions to allow, the most wanted first ('usual': sha384, sha512, sha256)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub dhchap_hash: Option<Vec<String>>,
+    /// DH groups to allow, the most wanted first ('usual': ffdhe3072, 4096, 6144, 8192, 2048, null)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub dhchap_group: Option<Vec<String>>,
+    /// Take all secrets of the host away: it need not authenticate any more
+    #[arg(long, conflicts_with_all = ["host_secret", "controller_secret", "dhchap_hash", "dhchap_group"])]
+    pub no_dhchap: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Check a configuration file without starting anything
+    #[command(after_help = "Examples:\n  basalt config check /etc/basalt/basalt.toml")]
+    Check {
+        /// The file
+        #[arg(default_value = "/etc/basalt/basalt.toml")]
+        file: PathBuf,
+    },
+}
+
+fn security(text: &str) -> Result<control::api::types::Security, String> {
+    use control::api::types::Security;
+    match text {
+        "plain" => Ok(Security::Plain),
+        "authenticated" => Ok(Security::Authenticated),
+        "encrypted" => Ok(Security::Encrypted),
+        _ => Err("write plain, authenticated or encrypted".into()),
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    text.parse::<ByteSize>().map(|s| s.0).map_err(|e| e.to_string())
+}
+
+fn size_limit(text: &str) -> Result<u64, String> {
+    if text == "none" { Ok(0) } else { size(text) }
+}
+
+fn limit(text: &str) -> Result<u64, String> {
+    if text == "none" { Ok(0) } else { text.parse().map_err(|_| format!("'{text}' is not a number; write a number, or none")) }
+}
+
+/// `memory:SIZE`, `PATH:SIZE` or `PATH`; a relative path is taken from where the command runs.
+fn device(text: &str) -> Result<control::api::types::NewDevice, String> {
+    if let Some(memory) = text.strip_prefix("memory:") {
+        size(memory)?;
+        return Ok(control::api::types::NewDevice { path: text.into(), bytes: None });
+    }
+    let (path, bytes) = match text.rsplit_once(':') {
+        // names below /dev/disk/by-path hold colons: only what reads as a size is one
+        Some((path, tail)) if !path.is_empty() && tail.parse::<ByteSize>().is_ok() && !std::path::Path::new(text).exists() => {
+            (path, Some(size(tail)?))
+        }
+        _ => (text, None),
+    };
+    let path = std::path::absolute(path).map_err(|e| format!("'{path}': {e}"))?;
+    Ok(control::api::types::NewDevice { path: path.display().to_string(), bytes })
+}
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

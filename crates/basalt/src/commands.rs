@@ -1,0 +1,299 @@
+//! From the command line to requests, and from answers to what is printed.
+
+use crate::{
+    cli::*,
+    client::{Client, Failure, part},
+    secrets, serve, show,
+    table::size,
+};
+use clap::CommandFactory;
+use control::api::types::*;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+type Done = Result<(), Failure>;
+
+/// Does what the command line says.
+pub fn run(cli: Cli) -> Done {
+    match cli.command {
+        Command::Serve { config } => return serve::serve(&config),
+        Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "basalt", &mut std::io::stdout());
+            return Ok(());
+        }
+        _ => {}
+    }
+    let session = Session { client: Client::new(&cli.api)?, json: cli.json };
+    match cli.command {
+        Command::Status => session.status(),
+        Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
+        Command::Group(command) => session.group(command),
+        Command::Policy(command) => session.policy(command),
+        Command::Volume(command) => session.volume(command),
+        Command::Subsystem(command) => session.subsystem(command),
+        Command::Host(command) => session.host(command),
+        Command::Audit { limit } => session.list(&format!("/audit?limit={limit}"), show::audit),
+        Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } => unreachable!("done above"),
+    }
+}
+
+struct Session {
+    client: Client,
+    json: bool,
+}
+
+impl Session {
+    /// Prints JSON when asked to, else what `text` prints.
+    fn print<T: Serialize>(&self, value: &T, text: impl FnOnce(&T)) {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(value).expect("answers are plain data"));
+        } else {
+            text(value);
+        }
+    }
+
+    fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&[T])) -> Done {
+        let all: Vec<T> = self.client.get(path)?;
+        self.print(&all, |all| text(all));
+        Ok(())
+    }
+
+    fn one<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&T)) -> Done {
+        let one: T = self.client.get(path)?;
+        self.print(&one, text);
+        Ok(())
+    }
+
+    /// Says that something is done, where JSON has nothing to say.
+    fn done(&self, line: String) {
+        if !self.json {
+            println!("{line}");
+        }
+    }
+
+    fn status(&self) -> Done {
+        self.one("/status", |status: &Status| show::status(status))
+    }
+
+    fn group(&self, command: GroupCommand) -> Done {
+        match command {
+            GroupCommand::Create { name, cache, capacity, shards, force } => {
+                let new = NewGroup { name, cache, capacity, shards: Some(shards), force };
+                let group: Group = self.client.post("/groups", &new)?;
+                self.print(&group, |g| {
+                    println!(
+                        "disk group {} is made: {} of capacity, {} of write buffer",
+                        g.name,
+                        size(g.capacity_bytes),
+                        size(g.buffer_bytes)
+                    );
+                });
+            }
+            GroupCommand::List => self.list("/groups", show::groups)?,
+            GroupCommand::Show { group } => self.one(&format!("/groups/{}", part(&group)), show::group)?,
+            GroupCommand::Remove { group, force, yes } => {
+                let what = if force { " and every volume on it" } else { "" };
+                confirm(yes, &format!("Remove disk group {group}{what}?"))?;
+                let () = self.client.delete(&format!("/groups/{}?force={force}", part(&group)))?;
+                self.done(format!("disk group {group} is removed"));
+            }
+            GroupCommand::Scrub { group } => {
+                let () = self.client.post(&format!("/groups/{}/scrub", part(&group)), &())?;
+                self.done(format!("the scrub of disk group {group} has begun; 'basalt group show {group}' shows how far it is"));
+            }
+        }
+        Ok(())
+    }
+
+    fn policy(&self, command: PolicyCommand) -> Done {
+        match command {
+            PolicyCommand::Create { name, policy } => {
+                let change = PolicyChange { name: Some(name), ..policy.into() };
+                let policy: Policy = self.client.post("/policies", &change)?;
+                self.print(&policy, |p| show::policy_made(p, "made"));
+            }
+            PolicyCommand::List => self.list("/policies", show::policies)?,
+            PolicyCommand::Show { policy } => self.one(&format!("/policies/{}", part(&policy)), show::policy)?,
+            PolicyCommand::Set { policy, change } => {
+                let policy: Policy = self.client.patch(&format!("/policies/{}", part(&policy)), &PolicyChange::from(change))?;
+                self.print(&policy, |p| show::policy_made(p, "changed"));
+            }
+            PolicyCommand::Delete { policy } => {
+                let () = self.client.delete(&format!("/policies/{}", part(&policy)))?;
+                self.done(format!("policy {policy} is deleted"));
+            }
+        }
+        Ok(())
+    }
+
+    fn volume(&self, command: VolumeCommand) -> Done {
+        let at = |volume: &str| format!("/volumes/{}", part(volume));
+        match command {
+            VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached } => {
+                let new = NewVolume { name, bytes: size, grow_bytes_max: grow_max, policy, lba_bytes: Some(lba), subsystem, detached };
+                let volume: Volume = self.client.post("/volumes", &new)?;
+                self.print(&volume, show::volume_made);
+            }
+            VolumeCommand::List => self.list("/volumes", show::volumes)?,
+            VolumeCommand::Show { volume } => self.one(&at(&volume), show::volume)?,
+            VolumeCommand::Grow { volume, size: bytes } => {
+                let now: Volume = self.client.get(&at(&volume))?;
+                if bytes < now.bytes {
+                    let problem = control::Problem::refused(
+                        format!("volume {} has {} already, which is more", now.name, size(now.bytes)),
+                        "use 'basalt volume shrink' to make it smaller",
+                    );
+                    return Err(Failure::Problem(problem));
+                }
+                self.resize(&at(&volume), Resize { bytes, force: false })?;
+            }
+            VolumeCommand::Shrink { volume, size, force } => self.resize(&at(&volume), Resize { bytes: size, force })?,
+            VolumeCommand::Rename { volume, new_name } => {
+                let change = VolumeChange { name: Some(new_name), ..VolumeChange::default() };
+                let renamed: Volume = self.client.patch(&at(&volume), &change)?;
+                self.print(&renamed, |v| println!("volume {volume} is now called {}", v.name));
+            }
+            VolumeCommand::Set { volume, policy, read_only } => {
+                let change = VolumeChange { name: None, policy, read_only: read_only.map(|s| s == Switch::On) };
+                let changed: Volume = self.client.patch(&at(&volume), &change)?;
+                self.print(&changed, show::volume);
+            }
+            VolumeCommand::Delete { volume, force, yes } => {
+                confirm(yes || force, &format!("Delete volume {volume} and all its data?"))?;
+                let () = self.client.delete(&format!("{}?force={force}", at(&volume)))?;
+                self.done(format!("volume {volume} is deleted"));
+            }
+            VolumeCommand::ClearReservation { volume, yes } => {
+                confirm(
+                    yes,
+                    &format!(
+                        "Remove all registrants and the reservation of volume {volume}? Its hosts are not fenced from each other then."
+                    ),
+                )?;
+                let cleared: Volume = self.client.delete(&format!("{}/reservation", at(&volume)))?;
+                self.print(&cleared, |v| println!("volume {} has no reservation and no registrants now", v.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn resize(&self, at: &str, resize: Resize) -> Done {
+        let volume: Volume = self.client.post(&format!("{at}/resize"), &resize)?;
+        self.print(&volume, |v| println!("volume {} has {} now", v.name, size(v.bytes)));
+        Ok(())
+    }
+
+    fn subsystem(&self, command: SubsystemCommand) -> Done {
+        let at = |subsystem: &str| format!("/subsystems/{}", part(subsystem));
+        let any = |any: bool| SubsystemChange { allow_any_host: Some(any), ..SubsystemChange::default() };
+        let changed: Subsystem = match command {
+            SubsystemCommand::Create { name, nqn, host, allow_any_host } => {
+                self.client.post("/subsystems", &NewSubsystem { name, nqn, allow_any_host, hosts: host })?
+            }
+            SubsystemCommand::List => return self.list("/subsystems", show::subsystems),
+            SubsystemCommand::Show { subsystem } => return self.one(&at(&subsystem), show::subsystem),
+            SubsystemCommand::Allow { subsystem, host: Some(host), .. } => {
+                self.client.put(&format!("{}/hosts/{}", at(&subsystem), part(&host)), None::<&()>)?
+            }
+            SubsystemCommand::Deny { subsystem, host: Some(host), .. } => {
+                self.client.delete(&format!("{}/hosts/{}", at(&subsystem), part(&host)))?
+            }
+            SubsystemCommand::Allow { subsystem, .. } => self.client.patch(&at(&subsystem), &any(true))?,
+            SubsystemCommand::Deny { subsystem, .. } => self.client.patch(&at(&subsystem), &any(false))?,
+            SubsystemCommand::Set { subsystem, security, manage_namespaces, policy, namespaces_max, bytes_max, no_manage_namespaces } => {
+                let namespace_grant =
+                    bytes_max.filter(|_| manage_namespaces).map(|bytes_max| NamespaceGrant { policy, namespaces_max, bytes_max });
+                let change = SubsystemChange { allow_any_host: None, security, namespace_grant, no_namespace_grant: no_manage_namespaces };
+                self.client.patch(&at(&subsystem), &change)?
+            }
+            SubsystemCommand::Attach { subsystem, volume, nsid, host } => {
+                self.client.put(&format!("{}/volumes/{}", at(&subsystem), part(&volume)), Some(&Attach { nsid, hosts: host }))?
+            }
+            SubsystemCommand::Detach { subsystem, volume } => {
+                self.client.delete(&format!("{}/volumes/{}", at(&subsystem), part(&volume)))?
+            }
+            SubsystemCommand::Delete { subsystem, force } => {
+                let () = self.client.delete(&format!("{}?force={force}", at(&subsystem)))?;
+                self.done(format!("subsystem {subsystem} is deleted; its volumes are still there"));
+                return Ok(());
+            }
+        };
+        self.print(&changed, show::subsystem);
+        Ok(())
+    }
+
+    fn host(&self, command: HostCommand) -> Done {
+        match command {
+            HostCommand::List => self.list("/hosts", show::hosts)?,
+            HostCommand::Show { host } => self.one(&format!("/hosts/{}", part(&host)), show::host)?,
+            HostCommand::Add { name, nqn } => {
+                let host: Host = self.client.post("/hosts", &NewHost { nqn, name })?;
+                self.print(&host, show::host);
+            }
+            HostCommand::Set { host, dhchap, tls } if tls.is_given() => {
+                let at = format!("/hosts/{}/tls-psk", part(&host));
+                if tls.no_tls_psk {
+                    let host: Host = self.client.delete(&at)?;
+                    self.print(&host, show::host);
+                    return Ok(());
+                }
+                let (change, made) = secrets::tls_change(&tls, &dhchap.hash)?;
+                let host: Host = self.client.put(&at, Some(&change))?;
+                match made {
+                    Some(secret) => println!("{}", secret.as_str()),
+                    None => self.print(&host, show::host),
+                }
+            }
+            HostCommand::Set { host, dhchap, .. } => {
+                let at = format!("/hosts/{}/dhchap", part(&host));
+                if dhchap.no_dhchap {
+                    let host: Host = self.client.delete(&at)?;
+                    self.print(&host, show::host);
+                    return Ok(());
+                }
+                let (change, made) = secrets::change(&dhchap)?;
+                let host: Host = self.client.put(&at, Some(&change))?;
+                match made {
+                    // The secret and nothing else, so that it can go into a file.
+                    Some(secret) => println!("{}", secret.as_str()),
+                    None => self.print(&host, show::host),
+                }
+            }
+            HostCommand::Remove { host } => {
+                let () = self.client.delete(&format!("/hosts/{}", part(&host)))?;
+                self.done(format!("host {host} has no name any more"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<PolicyArgs> for PolicyChange {
+    fn from(args: PolicyArgs) -> Self {
+        let switch = |s: Option<Switch>| s.map(|s| s == Switch::On);
+        Self {
+            name: None,
+            failures_to_tolerate: args.failures_to_tolerate,
+            stripe_width: args.stripe_width,
+            space_reservation_percent: args.space_reservation,
+            read_cache_reservation_percent: args.read_cache_reservation,
+            iops_limit: args.iops_limit,
+            bandwidth_limit: args.bandwidth_limit,
+            checksum: switch(args.checksum),
+            force_provisioning: switch(args.force_provisioning),
+        }
+    }
+}
+
+/// Asks a person; scripts are taken at their word.
+fn confirm(yes: bool, question: &str) -> Done {
+    if yes || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(());
+    }
+    eprint!("{question} [y/N] ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    let _ = std::io::stdin().read_line(&mut answer);
+    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Failure::Local("nothing was done".into())) }
+}

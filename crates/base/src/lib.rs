@@ -1,0 +1,24 @@
+//! The words that every other crate speaks: identifiers, units, limits, lanes, checksums, sizes and times.
+//!
+//! Owns: types without behaviour beyond arithmetic, parsing and printing.
+//! Invariant: everything here is pure and deterministic.
+//! Never: does I/O, reads a clock, allocates on the path of an I/O.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod checksum;
+pub mod histogram;
+pub mod id;
+pub mod lane;
+pub mod size;
+pub mod time;
+pub mod unit;
+
+pub use access::{Security, Visibility, WriteProtect};
+pub use checksum::{crc32, crc32c};
+pub use histogram::Histogram;
+pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, ObjectId, VolumeId};
+pub use lane::Lane;
+pub use size::ByteSize;
+pub use time::{Duration, Instant};
+pub use unit::{BLOCK_BYTES, BlockNo, Epoch, Seq};

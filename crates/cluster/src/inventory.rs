@@ -1,0 +1,100 @@
+//! What there is: hosts, their disk groups and capacity devices, with what is free.
+//!
+//! Invariant: facts only; whoever builds it leaves out what cannot be used now (offline groups, failed devices).
+
+use base::GroupId;
+use std::collections::BTreeMap;
+
+/// All hosts of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// In any order; placement does not depend on it.
+    pub hosts: Vec<HostInventory>,
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostInventory {
+    /// Its name.
+    pub name: String,
+    /// Hosts of one fault domain fail together. By default a host is its own.
+    pub fault_domain: String,
+    /// Its usable disk groups.
+    pub groups: Vec<GroupInventory>,
+}
+
+/// One disk group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInventory {
+    /// Its id.
+    pub id: GroupId,
+    /// Whether part of its cache device serves reads of data on slower capacity.
+    pub read_cache: bool,
+    /// Its usable capacity devices.
+    pub devices: Vec<DeviceInventory>,
+}
+
+/// One capacity device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInventory {
+    /// Its place among the group's capacity devices.
+    pub index: u8,
+    /// What it can hold, in bytes.
+    pub bytes: u64,
+    /// What is neither allocated nor reserved, in bytes.
+    pub free_bytes: u64,
+}
+
+/// A device with where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub host: String,
+    pub group: GroupId,
+    pub index: u8,
+    pub free_bytes: u64,
+}
+
+/// A fault domain and all its capacity devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Domain {
+    pub name: String,
+    pub devices: Vec<Located>,
+}
+
+impl Domain {
+    pub fn free_bytes(&self) -> u64 {
+        self.devices.iter().fold(0u64, |sum, d| sum.saturating_add(d.free_bytes))
+    }
+}
+
+impl Inventory {
+    /// Fault domains that have at least one capacity device, by name.
+    pub(crate) fn fault_domains(&self) -> Vec<Domain> {
+        let mut domains: BTreeMap<&str, Vec<Located>> = BTreeMap::new();
+        for host in &self.hosts {
+            for group in &host.groups {
+                for device in &group.devices {
+                    domains.entry(&host.fault_domain).or_default().push(Located {
+                        host: host.name.clone(),
+                        group: group.id,
+                        index: device.index,
+                        free_bytes: device.free_bytes,
+                    });
+                }
+            }
+        }
+        domains
+            .into_iter()
+            .map(|(name, mut devices)| {
+                devices.sort_by(|a, b| (&a.host, a.group, a.index).cmp(&(&b.host, b.group, b.index)));
+                Domain { name: name.to_owned(), devices }
+            })
+            .collect()
+    }
+
+    /// Whether every group keeps a read cache (and there is a group).
+    pub(crate) fn has_read_cache(&self) -> bool {
+        let mut groups = self.hosts.iter().flat_map(|h| &h.groups).peekable();
+        groups.peek().is_some() && groups.all(|g| g.read_cache)
+    }
+}

@@ -1,0 +1,232 @@
+//! Placement: which capacity devices hold the components of an object.
+//!
+//! Invariants: copies are in different fault domains; the stripes of a copy are on different devices as long as there are
+//! any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice; the answer does
+//! not depend on the order of the inventory.
+//! Never: chooses identifiers, remembers anything.
+
+use crate::{
+    inventory::{Domain, Inventory, Located},
+    policy::{Policy, Shortfall},
+};
+use base::{
+    ByteSize, GroupId,
+    unit::{CHUNK_BYTES, COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
+};
+
+/// The most stripes of one object: a volume of the largest size, in components of the largest size.
+pub const STRIPES_MAX: usize = 256;
+const _: () = assert!(STRIPES_MAX as u64 * COMPONENT_BYTES_MAX > VOLUME_BYTES_MAX);
+
+/// Where one component goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The host.
+    pub host: String,
+    /// The disk group.
+    pub group: GroupId,
+    /// The capacity device within the group.
+    pub capacity_index: u8,
+    /// The component's size, in bytes: a multiple of 1 MiB.
+    pub bytes: u64,
+    /// Chunks of 64 KiB set aside for it.
+    pub reserve_chunks: u64,
+}
+
+/// The copies of one stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StripeSlots {
+    /// One slot a copy, each in another fault domain.
+    pub copies: Vec<Slot>,
+}
+
+/// An object's layout: pieces of 1 MiB are dealt to the stripes in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// At least one.
+    pub stripes: Vec<StripeSlots>,
+}
+
+/// A layout, and what the policy asks that it does not give (only under force provisioning).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Where the components go.
+    pub layout: Layout,
+    /// Empty: the layout complies with the policy.
+    pub shortfalls: Vec<Shortfall>,
+}
+
+/// Why an object cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// There is no usable capacity device.
+    #[error("there is no disk group to put it on; make one first with 'basalt group create'")]
+    NoGroups,
+    /// The policy asks for what the cluster cannot give.
+    #[error("{}", words(.0))]
+    Shortfalls(Vec<Shortfall>),
+    /// The reservation does not fit.
+    #[error(
+        "{} of capacity must be reserved, and that does not fit: {} are free, over {devices} device(s) with an equal part on each that is used",
+        ByteSize(*needed_bytes),
+        ByteSize(*free_bytes)
+    )]
+    NoSpace {
+        /// Bytes to reserve on one copy.
+        needed_bytes: u64,
+        /// Bytes free.
+        free_bytes: u64,
+        /// Devices over which it could be spread.
+        devices: usize,
+    },
+    /// Zero, or above the largest volume.
+    #[error("the size must be between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX))]
+    Size,
+}
+
+fn words(shortfalls: &[Shortfall]) -> String {
+    shortfalls.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The size of each component of a volume of `bytes` over `stripes`, in bytes: its share of the pieces.
+pub const fn stripe_bytes(bytes: u64, stripes: usize) -> u64 {
+    bytes.div_ceil(PIECE_BYTES).div_ceil(stripes as u64) * PIECE_BYTES
+}
+
+/// Lays out an object of `bytes` that may grow in place to `bytes_max`.
+///
+/// One stripe for each 255 GiB of `bytes_max`, and at least as many as the policy's stripe width. Most free first.
+pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64) -> Result<Placement, PlaceError> {
+    let bytes_max = bytes_max.clamp(bytes, VOLUME_BYTES_MAX.max(bytes));
+    if bytes == 0 || bytes > VOLUME_BYTES_MAX {
+        return Err(PlaceError::Size);
+    }
+    let mut domains = inventory.fault_domains();
+    if domains.is_empty() {
+        return Err(PlaceError::NoGroups);
+    }
+    let mut shortfalls = policy.shortfalls(inventory);
+    if !shortfalls.is_empty() && !policy.force_provisioning {
+        return Err(PlaceError::Shortfalls(shortfalls));
+    }
+    // wide enough for the stripes first, then most free, then by name
+    let width = policy.stripe_width as usize;
+    domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), d.name.clone()));
+    domains.truncate(policy.copies());
+
+    let by_size = stripes_for(bytes_max);
+    let width_possible = domains.iter().map(|d| d.devices.len()).min().unwrap_or(1);
+    let stripes = by_size.max(width.min(width_possible)).max(1);
+    let placed = (stripes..=stripes.max(width_possible)).find_map(|stripes| {
+        // a reservation that fits on no single device may fit on several
+        let component_bytes = stripe_bytes(bytes, stripes);
+        let reserve = reserve_chunks(component_bytes, policy.space_reservation_percent);
+        fill(&domains, stripes, component_bytes, reserve).map(|copies| (stripes, copies))
+    });
+    let (stripes, copies) = match placed {
+        Some(placed) => placed,
+        None => {
+            let needed_bytes = reserve_chunks(bytes, policy.space_reservation_percent) * CHUNK_BYTES;
+            let free_bytes = domains.iter().map(Domain::free_bytes).min().unwrap_or(0);
+            if !policy.force_provisioning {
+                let devices = width_possible;
+                return Err(PlaceError::NoSpace { needed_bytes, free_bytes, devices });
+            }
+            shortfalls.push(Shortfall::Reservation { percent: policy.space_reservation_percent, needed_bytes, free_bytes });
+            let copies = fill(&domains, stripes, stripe_bytes(bytes, stripes), 0);
+            (stripes, copies.expect("without a reservation every device will do"))
+        }
+    };
+    let stripes = (0..stripes).map(|s| StripeSlots { copies: copies.iter().map(|copy| copy[s].clone()).collect() }).collect();
+    let layout = Layout { stripes };
+    if shortfalls.is_empty() {
+        // Devices enough, but too full for a reservation: stripes had to share some.
+        shortfalls = compliance(policy, &layout, inventory);
+        if !shortfalls.is_empty() && !policy.force_provisioning {
+            return Err(PlaceError::Shortfalls(shortfalls));
+        }
+    }
+    Ok(Placement { layout, shortfalls })
+}
+
+/// How many components of the largest size hold `bytes`.
+fn stripes_for(bytes: u64) -> usize {
+    let mut stripes = bytes.div_ceil(COMPONENT_BYTES_MAX).max(1) as usize;
+    while stripe_bytes(bytes, stripes) > COMPONENT_BYTES_MAX {
+        stripes += 1;
+    }
+    stripes
+}
+
+/// Chunks of 64 KiB to set aside for a component of this size under a reservation of `percent`.
+pub fn reserve_chunks(component_bytes: u64, percent: u8) -> u64 {
+    (component_bytes as u128 * percent as u128).div_ceil(100 * CHUNK_BYTES as u128) as u64
+}
+
+/// One list of slots a domain, one slot a stripe. `None`: the reservation does not fit.
+fn fill(domains: &[Domain], stripes: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Vec<Slot>>> {
+    domains.iter().map(|domain| fill_domain(domain, stripes, bytes, reserve_chunks)).collect()
+}
+
+fn fill_domain(domain: &Domain, stripes: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Slot>> {
+    struct Candidate<'a> {
+        device: &'a Located,
+        used: usize,
+        /// What would be free if everything placed here were written: thin volumes may take it below zero.
+        outlook: i128,
+        unreserved: u64,
+    }
+    let mut candidates: Vec<Candidate<'_>> = domain
+        .devices
+        .iter()
+        .map(|device| Candidate { device, used: 0, outlook: device.free_bytes as i128, unreserved: device.free_bytes })
+        .collect();
+    let reserve_bytes = reserve_chunks * CHUNK_BYTES;
+    let mut slots = Vec::with_capacity(stripes);
+    for _ in 0..stripes {
+        let best =
+            candidates.iter_mut().filter(|c| c.unreserved >= reserve_bytes).min_by_key(|c| (c.used, core::cmp::Reverse(c.outlook)))?;
+        best.used += 1;
+        best.outlook -= bytes as i128;
+        best.unreserved -= reserve_bytes;
+        let Located { host, group, index, .. } = best.device;
+        slots.push(Slot { host: host.clone(), group: *group, capacity_index: *index, bytes, reserve_chunks });
+    }
+    Some(slots)
+}
+
+/// What a policy asks that an existing layout does not give. Empty: compliant.
+pub fn compliance(policy: &Policy, layout: &Layout, inventory: &Inventory) -> Vec<Shortfall> {
+    let mut found = Vec::new();
+    let domain_of = |host: &str| inventory.hosts.iter().find(|h| h.name == host).map_or(host, |h| &h.fault_domain).to_owned();
+    let copies = layout
+        .stripes
+        .iter()
+        .map(|s| s.copies.iter().map(|c| domain_of(&c.host)).collect::<std::collections::BTreeSet<_>>().len())
+        .min()
+        .unwrap_or(0);
+    if copies < policy.copies() {
+        found.push(Shortfall::FaultDomains { failures: policy.failures_to_tolerate, needed: policy.copies(), have: copies });
+    }
+    let devices = (0..copies)
+        .map(|n| {
+            let of_copy = layout.stripes.iter().filter_map(|s| s.copies.get(n)).map(|c| (c.group, c.capacity_index));
+            of_copy.collect::<std::collections::BTreeSet<_>>().len()
+        })
+        .min()
+        .unwrap_or(0);
+    if devices < policy.stripe_width as usize {
+        found.push(Shortfall::StripeWidth { needed: policy.stripe_width as usize, have: devices });
+    }
+    if policy.read_cache_reservation_percent > 0 && !inventory.has_read_cache() {
+        found.push(Shortfall::ReadCache { percent: policy.read_cache_reservation_percent });
+    }
+    let slots = || layout.stripes.iter().flat_map(|s| &s.copies);
+    let needed: u64 = slots().map(|c| reserve_chunks(c.bytes, policy.space_reservation_percent)).sum();
+    let have: u64 = slots().map(|c| c.reserve_chunks).sum();
+    if have < needed {
+        let (needed_bytes, free_bytes) = (needed * CHUNK_BYTES, have * CHUNK_BYTES);
+        found.push(Shortfall::Reservation { percent: policy.space_reservation_percent, needed_bytes, free_bytes });
+    }
+    found
+}

@@ -1,0 +1,472 @@
+//! Reservations of a volume: who is registered, who holds it, what each host may do (NVMe base 2.0 section 8.19).
+//!
+//! ```text
+//!              register                acquire, preempt
+//!  (no host) ───────────► Registrant ───────────────────► Holder of a reservation of one of six types
+//!      ▲                   │    ▲  release                  │
+//!      └── unregister, ────┘    └───────────────────────────┘
+//!          clear, preempted         (its own, or with all registrants)
+//! ```
+//!
+//! Owns: the rules. [`State::execute`] is the one transition; [`State::access`] is what a host may do, for the data path.
+//! Invariants: a reservation has a holder, or it is of an "all registrants" type and there is a registrant; a holder is a
+//! registrant; the generation counter grows with each Register, Preempt and Clear that succeeds; a command that is refused
+//! changes nothing.
+//! Never: does I/O; knows controllers or connections (a host is its Host Identifier, however many queues it has).
+
+use base::HostId;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Most registrants of one volume.
+pub const REGISTRANTS_MAX: usize = 256;
+/// Notices that a volume's state remembers, for cores that see several changes at once.
+pub const NOTICES_MAX: usize = 32;
+
+/// Reservation types (base figure 530, RTYPE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum ReservationType {
+    /// Only the holder writes; all read.
+    WriteExclusive = 1,
+    /// Only the holder reads and writes.
+    ExclusiveAccess = 2,
+    /// Registrants write; all read.
+    WriteExclusiveRegistrantsOnly = 3,
+    /// Registrants read and write.
+    ExclusiveAccessRegistrantsOnly = 4,
+    /// Registrants write and are all holders; all read.
+    WriteExclusiveAllRegistrants = 5,
+    /// Registrants read and write and are all holders.
+    ExclusiveAccessAllRegistrants = 6,
+}
+
+impl ReservationType {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::WriteExclusive,
+        Self::ExclusiveAccess,
+        Self::WriteExclusiveRegistrantsOnly,
+        Self::ExclusiveAccessRegistrantsOnly,
+        Self::WriteExclusiveAllRegistrants,
+        Self::ExclusiveAccessAllRegistrants,
+    ];
+    /// From RTYPE; `None` for 0 and reserved values.
+    pub const fn parse(byte: u8) -> Option<Self> {
+        match byte {
+            1..=6 => Some(Self::ALL[byte as usize - 1]),
+            _ => None,
+        }
+    }
+    /// As RTYPE.
+    pub const fn byte(self) -> u8 {
+        self as u8
+    }
+    /// As people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WriteExclusive => "Write Exclusive",
+            Self::ExclusiveAccess => "Exclusive Access",
+            Self::WriteExclusiveRegistrantsOnly => "Write Exclusive - Registrants Only",
+            Self::ExclusiveAccessRegistrantsOnly => "Exclusive Access - Registrants Only",
+            Self::WriteExclusiveAllRegistrants => "Write Exclusive - All Registrants",
+            Self::ExclusiveAccessAllRegistrants => "Exclusive Access - All Registrants",
+        }
+    }
+    /// Whether every registrant is a holder.
+    pub const fn is_all_registrants(self) -> bool {
+        matches!(self, Self::WriteExclusiveAllRegistrants | Self::ExclusiveAccessAllRegistrants)
+    }
+    const fn is_registrants_only(self) -> bool {
+        matches!(self, Self::WriteExclusiveRegistrantsOnly | Self::ExclusiveAccessRegistrantsOnly)
+    }
+    const fn excludes_reads(self) -> bool {
+        matches!(self, Self::ExclusiveAccess | Self::ExclusiveAccessRegistrantsOnly | Self::ExclusiveAccessAllRegistrants)
+    }
+}
+
+/// What a reservation command asks for. A key that is `None` was sent with "ignore existing key" (IEKEY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Reservation Register, register.
+    Register {
+        /// New key.
+        nrkey: u64,
+        /// New value of Persist Through Power Loss.
+        ptpl: Option<bool>,
+    },
+    /// Reservation Register, unregister.
+    Unregister {
+        /// The host's key.
+        crkey: Option<u64>,
+        /// New value of Persist Through Power Loss.
+        ptpl: Option<bool>,
+    },
+    /// Reservation Register, replace the key.
+    Replace {
+        /// The host's key.
+        crkey: Option<u64>,
+        /// New key.
+        nrkey: u64,
+        /// New value of Persist Through Power Loss.
+        ptpl: Option<bool>,
+    },
+    /// Reservation Acquire, acquire.
+    Acquire {
+        /// The host's key.
+        crkey: u64,
+        /// Type of the reservation.
+        rtype: ReservationType,
+    },
+    /// Reservation Acquire, preempt or preempt and abort.
+    Preempt {
+        /// The host's key.
+        crkey: u64,
+        /// Key to be preempted.
+        prkey: u64,
+        /// Type of the new reservation.
+        rtype: ReservationType,
+        /// What the preempted hosts have under way is aborted.
+        abort: bool,
+    },
+    /// Reservation Release, release.
+    Release {
+        /// The host's key.
+        crkey: u64,
+        /// Type of the reservation as the host knows it; `None` for a reserved value.
+        rtype: Option<ReservationType>,
+    },
+    /// Reservation Release, clear.
+    Clear {
+        /// The host's key.
+        crkey: u64,
+    },
+    /// Set Features, Reservation Persistence: from anyone.
+    Persist {
+        /// New value of Persist Through Power Loss.
+        ptpl: bool,
+    },
+}
+
+/// Why a command is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Status Reservation Conflict.
+    Conflict,
+    /// Status Invalid Field in Command.
+    InvalidField,
+    /// There are [`REGISTRANTS_MAX`] registrants.
+    TooManyRegistrants,
+}
+
+/// Kinds of reservation notifications (base 8.19.1; the type in log page 80h).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum NoticeKind {
+    /// Registration preempted.
+    RegistrationPreempted = 1,
+    /// Reservation released.
+    ReservationReleased = 2,
+    /// Reservation preempted.
+    ReservationPreempted = 3,
+}
+
+/// A notification, for every controller of some hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Ascends by one with each notice of a volume, from 1.
+    pub seq: u64,
+    /// Kind.
+    pub kind: NoticeKind,
+    /// The hosts that are told.
+    pub hosts: BTreeSet<HostId>,
+}
+
+/// What a host may do with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Commands of the read group: Read, Compare, Verify, the source of Copy, Security Receive.
+    pub read: bool,
+    /// Commands of the write group: Write, Write Zeroes, Write Uncorrectable, Dataset Management, the destination of Copy, Flush,
+    /// Format NVM, Namespace Management and Attachment, Security Send.
+    pub write: bool,
+}
+
+impl Access {
+    /// Everything: there is no reservation, or the host is on its right side.
+    pub const FULL: Access = Access { read: true, write: true };
+}
+
+/// What a command changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Some host may do less than before: what it has under way must end before the command is answered.
+    pub narrowed: bool,
+    /// Hosts that were unregistered by another host's command.
+    pub preempted: BTreeSet<HostId>,
+    /// What those have under way is to be aborted.
+    pub abort: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Held {
+    rtype: ReservationType,
+    /// `None` for the types where every registrant is a holder.
+    holder: Option<HostId>,
+}
+
+/// The registrants and the reservation of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    generation: u32,
+    /// Persist Through Power Loss.
+    ptpl: bool,
+    registrants: BTreeMap<HostId, u64>,
+    held: Option<Held>,
+    #[serde(default)]
+    notices: VecDeque<Notice>,
+    #[serde(default)]
+    notice_seq: u64,
+}
+
+impl State {
+    /// Generation counter (GEN).
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+    /// Persist Through Power Loss.
+    pub fn ptpl(&self) -> bool {
+        self.ptpl
+    }
+    /// Registrants with their keys, by Host Identifier.
+    pub fn registrants(&self) -> &BTreeMap<HostId, u64> {
+        &self.registrants
+    }
+    /// The type of the reservation that is held.
+    pub fn rtype(&self) -> Option<ReservationType> {
+        self.held.map(|h| h.rtype)
+    }
+    /// Whether a host holds the reservation.
+    pub fn is_holder(&self, host: HostId) -> bool {
+        self.held.is_some_and(|h| match h.holder {
+            Some(holder) => holder == host,
+            None => self.registrants.contains_key(&host),
+        })
+    }
+    /// The notices that came after number `seen`, oldest first; older ones than the last [`NOTICES_MAX`] are forgotten.
+    pub fn notices_after(&self, seen: u64) -> impl Iterator<Item = &Notice> {
+        self.notices.iter().filter(move |n| n.seq > seen)
+    }
+    /// The number of the last notice; 0 before the first.
+    pub fn last_notice(&self) -> u64 {
+        self.notice_seq
+    }
+
+    /// What a host may do: the table of base figure 529 for reads and writes.
+    pub fn access(&self, host: HostId) -> Access {
+        let Some(held) = self.held else { return Access::FULL };
+        let registrants_may = held.rtype.is_registrants_only() || held.rtype.is_all_registrants();
+        if self.is_holder(host) || registrants_may && self.registrants.contains_key(&host) {
+            return Access::FULL;
+        }
+        Access { read: !held.rtype.excludes_reads(), write: false }
+    }
+
+    /// Carries out a command of a host. Refused, it changes nothing.
+    pub fn execute(&mut self, by: HostId, command: &Command) -> Result<Outcome, Refusal> {
+        let before = self.clone();
+        let mut outcome = match *command {
+            Command::Register { nrkey, ptpl } => self.register(by, nrkey, ptpl)?,
+            Command::Unregister { crkey, ptpl } => self.unregister(by, crkey, ptpl)?,
+            Command::Replace { crkey, nrkey, ptpl } => self.replace(by, crkey, nrkey, ptpl)?,
+            Command::Acquire { crkey, rtype } => self.acquire(by, crkey, rtype)?,
+            Command::Preempt { crkey, prkey, rtype, abort } => self.preempt(by, crkey, prkey, rtype, abort)?,
+            Command::Release { crkey, rtype } => self.release(by, crkey, rtype)?,
+            Command::Clear { crkey } => self.clear(by, crkey)?,
+            Command::Persist { ptpl } => {
+                self.ptpl = ptpl;
+                Outcome::default()
+            }
+        };
+        outcome.narrowed = self.narrows(&before);
+        Ok(outcome)
+    }
+
+    /// An administrator takes everything away: all registrants, and the reservation. They are told as by Clear.
+    pub fn clear_all(&mut self) {
+        let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
+        self.held = None;
+        self.grow();
+        self.note(NoticeKind::ReservationPreempted, hosts);
+    }
+
+    /// Power was lost: what does not persist is gone, the generation counter starts again. Says whether anything changed.
+    pub fn power_lost(&mut self) -> bool {
+        if self.ptpl {
+            return false;
+        }
+        core::mem::take(self) != Self::default()
+    }
+
+    /// Whether some host may do less than at `before`.
+    fn narrows(&self, before: &State) -> bool {
+        let less = |now: Access, then: Access| !now.read && then.read || !now.write && then.write;
+        // Every host that is no registrant, before and now, is like any other.
+        let stranger = |s: &State| match s.held {
+            Some(h) => Access { read: !h.rtype.excludes_reads(), write: false },
+            None => Access::FULL,
+        };
+        less(stranger(self), stranger(before))
+            || self.registrants.keys().chain(before.registrants.keys()).any(|h| less(self.access(*h), before.access(*h)))
+    }
+
+    fn grow(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+    fn note(&mut self, kind: NoticeKind, hosts: BTreeSet<HostId>) {
+        if hosts.is_empty() {
+            return;
+        }
+        self.notice_seq += 1;
+        self.notices.push_back(Notice { seq: self.notice_seq, kind, hosts });
+        while self.notices.len() > NOTICES_MAX {
+            self.notices.pop_front();
+        }
+    }
+    fn others(&self, by: HostId) -> BTreeSet<HostId> {
+        self.registrants.keys().copied().filter(|h| *h != by).collect()
+    }
+    /// The host is a registrant and knows its key.
+    fn check_key(&self, by: HostId, crkey: Option<u64>) -> Result<(), Refusal> {
+        match self.registrants.get(&by) {
+            Some(key) if crkey.is_none_or(|c| c == *key) => Ok(()),
+            _ => Err(Refusal::Conflict),
+        }
+    }
+
+    fn register(&mut self, by: HostId, nrkey: u64, ptpl: Option<bool>) -> Result<Outcome, Refusal> {
+        match self.registrants.get(&by) {
+            Some(key) if *key != nrkey => return Err(Refusal::Conflict),
+            None if self.registrants.len() >= REGISTRANTS_MAX => return Err(Refusal::TooManyRegistrants),
+            _ => {}
+        }
+        self.registrants.insert(by, nrkey);
+        self.ptpl = ptpl.unwrap_or(self.ptpl);
+        self.grow();
+        Ok(Outcome::default())
+    }
+
+    fn replace(&mut self, by: HostId, crkey: Option<u64>, nrkey: u64, ptpl: Option<bool>) -> Result<Outcome, Refusal> {
+        // With "ignore existing key" a host may do this whether it is a registrant or not (base 8.19.3).
+        match crkey {
+            Some(_) => self.check_key(by, crkey)?,
+            None if !self.registrants.contains_key(&by) => return self.register(by, nrkey, ptpl),
+            None => {}
+        }
+        self.registrants.insert(by, nrkey);
+        self.ptpl = ptpl.unwrap_or(self.ptpl);
+        self.grow();
+        Ok(Outcome::default())
+    }
+
+    fn unregister(&mut self, by: HostId, crkey: Option<u64>, ptpl: Option<bool>) -> Result<Outcome, Refusal> {
+        self.check_key(by, crkey)?;
+        self.registrants.remove(&by);
+        if let Some(rtype) = self.drop_reservation_of(by)
+            && rtype.is_registrants_only()
+        {
+            self.note(NoticeKind::ReservationReleased, self.others(by));
+        }
+        self.ptpl = ptpl.unwrap_or(self.ptpl);
+        self.grow();
+        Ok(Outcome::default())
+    }
+
+    /// A host is no registrant any more: the reservation ends when it was its only or last holder.
+    fn drop_reservation_of(&mut self, host: HostId) -> Option<ReservationType> {
+        let held = self.held?;
+        let ends = match held.holder {
+            Some(holder) => holder == host,
+            None => self.registrants.is_empty(),
+        };
+        if !ends {
+            return None;
+        }
+        self.held = None;
+        Some(held.rtype)
+    }
+
+    fn take(&mut self, by: HostId, rtype: ReservationType) {
+        self.held = Some(Held { rtype, holder: (!rtype.is_all_registrants()).then_some(by) });
+    }
+
+    fn acquire(&mut self, by: HostId, crkey: u64, rtype: ReservationType) -> Result<Outcome, Refusal> {
+        self.check_key(by, Some(crkey))?;
+        match self.held {
+            None => self.take(by, rtype),
+            Some(held) if self.is_holder(by) && held.rtype == rtype => {}
+            Some(_) => return Err(Refusal::Conflict),
+        }
+        Ok(Outcome::default())
+    }
+
+    fn preempt(&mut self, by: HostId, crkey: u64, prkey: u64, rtype: ReservationType, abort: bool) -> Result<Outcome, Refusal> {
+        self.check_key(by, Some(crkey))?;
+        let with_key = |s: &State| s.registrants.iter().filter(|(_, k)| **k == prkey).map(|(h, _)| *h).collect::<BTreeSet<HostId>>();
+        let taken_over = match self.held {
+            Some(Held { holder: Some(holder), .. }) => self.registrants.get(&holder) == Some(&prkey),
+            Some(Held { holder: None, .. }) => prkey == 0,
+            None => false,
+        };
+        let everybody = matches!(self.held, Some(Held { holder: None, .. })) && prkey == 0;
+        let mut gone = if everybody { self.others(by) } else { with_key(self) };
+        if taken_over {
+            gone.remove(&by);
+        } else if self.held.is_some() && prkey == 0 {
+            return Err(Refusal::InvalidField); // Key zero stands for all registrants, or for the holder's key.
+        } else if gone.is_empty() {
+            return Err(Refusal::Conflict);
+        }
+        self.registrants.retain(|h, _| !gone.contains(h));
+        let old = self.held;
+        if taken_over {
+            self.take(by, rtype);
+        } else {
+            for host in &gone {
+                self.drop_reservation_of(*host);
+            }
+        }
+        gone.remove(&by);
+        self.note(NoticeKind::RegistrationPreempted, gone.clone());
+        if taken_over && old.is_some_and(|o| o.rtype != rtype) {
+            self.note(NoticeKind::ReservationReleased, self.others(by));
+        }
+        self.grow();
+        Ok(Outcome { abort, preempted: gone, ..Outcome::default() })
+    }
+
+    fn release(&mut self, by: HostId, crkey: u64, rtype: Option<ReservationType>) -> Result<Outcome, Refusal> {
+        self.check_key(by, Some(crkey))?;
+        let Some(held) = self.held.filter(|_| self.is_holder(by)) else { return Ok(Outcome::default()) };
+        if rtype != Some(held.rtype) {
+            return Err(Refusal::InvalidField);
+        }
+        self.held = None;
+        if !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
+            self.note(NoticeKind::ReservationReleased, self.others(by));
+        }
+        Ok(Outcome::default())
+    }
+
+    fn clear(&mut self, by: HostId, crkey: u64) -> Result<Outcome, Refusal> {
+        self.check_key(by, Some(crkey))?;
+        let others = self.others(by);
+        self.registrants.clear();
+        self.held = None;
+        self.grow();
+        self.note(NoticeKind::ReservationPreempted, others.clone());
+        Ok(Outcome { preempted: others, ..Outcome::default() })
+    }
+}

@@ -1,0 +1,231 @@
+use super::*;
+use base::{
+    GroupId,
+    unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
+};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const GIB: u64 = 1 << 30;
+
+fn group(n: u8, free: &[u64]) -> GroupInventory {
+    let devices = free.iter().enumerate().map(|(i, &f)| DeviceInventory { index: i as u8, bytes: 1 << 44, free_bytes: f }).collect();
+    GroupInventory { id: GroupId::from_bytes([n; 16]), read_cache: false, devices }
+}
+
+fn host(name: &str, groups: Vec<GroupInventory>) -> HostInventory {
+    HostInventory { name: name.into(), fault_domain: name.into(), groups }
+}
+
+fn one_host(free: &[u64]) -> Inventory {
+    Inventory { hosts: vec![host("a", vec![group(1, free)])] }
+}
+
+#[test]
+fn a_thin_volume_goes_to_the_device_with_most_free() {
+    let placed = place(&one_host(&[10 * GIB, 30 * GIB, 20 * GIB]), &Policy::default(), 10 * GIB, 10 * GIB).unwrap();
+    assert_eq!(placed.layout.stripes.len(), 1);
+    assert_eq!(placed.layout.stripes[0].copies[0].capacity_index, 1);
+    assert_eq!(placed.layout.stripes[0].copies[0].reserve_chunks, 0);
+    assert!(placed.shortfalls.is_empty());
+}
+
+#[test]
+fn stripes_go_to_different_devices() {
+    let policy = Policy { stripe_width: 3, ..Policy::default() };
+    let placed = place(&one_host(&[GIB, GIB, GIB, GIB]), &policy, 3 * GIB, 3 * GIB).unwrap();
+    let devices: BTreeSet<u8> = placed.layout.stripes.iter().map(|s| s.copies[0].capacity_index).collect();
+    assert_eq!(devices.len(), 3);
+    assert!(placed.layout.stripes.iter().all(|s| s.copies[0].bytes == GIB));
+}
+
+#[test]
+fn room_to_grow_gives_more_stripes() {
+    let placed = place(&one_host(&[GIB]), &Policy::default(), 10 * GIB, 600 * GIB).unwrap();
+    assert_eq!(placed.layout.stripes.len(), 3);
+    assert_eq!(compliance(&Policy::default(), &placed.layout, &one_host(&[GIB])), []);
+}
+
+#[test]
+fn what_needs_several_hosts_is_refused_on_one_with_the_reason() {
+    let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
+    let refusal = place(&one_host(&[GIB]), &policy, GIB, GIB).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "failures to tolerate = 1 needs 2 hosts (fault domains) with disk groups, to hold one copy each; this cluster has 1"
+    );
+}
+
+#[test]
+fn force_provisioning_gives_what_is_possible_and_says_what_is_missing() {
+    let policy =
+        Policy { failures_to_tolerate: 1, stripe_width: 4, space_reservation_percent: 100, force_provisioning: true, ..Policy::default() };
+    let inventory = one_host(&[GIB, GIB]);
+    let placed = place(&inventory, &policy, 8 * GIB, 8 * GIB).unwrap();
+    assert_eq!(placed.layout.stripes.len(), 2);
+    assert_eq!(placed.shortfalls.len(), 3, "{:?}", placed.shortfalls);
+    assert_eq!(compliance(&policy, &placed.layout, &inventory).len(), 3);
+}
+
+#[test]
+fn a_reservation_that_does_not_fit_is_refused() {
+    let policy = Policy { space_reservation_percent: 50, ..Policy::default() };
+    assert!(place(&one_host(&[5 * GIB]), &policy, 10 * GIB, 10 * GIB).is_ok());
+    let refusal = place(&one_host(&[5 * GIB - 1]), &policy, 10 * GIB, 10 * GIB).unwrap_err();
+    assert!(matches!(refusal, PlaceError::NoSpace { needed_bytes, .. } if needed_bytes == 5 * GIB));
+}
+
+#[test]
+fn a_reservation_that_fits_on_no_single_device_is_spread() {
+    let policy = Policy { space_reservation_percent: 100, ..Policy::default() };
+    let placed = place(&one_host(&[4 * GIB, 4 * GIB]), &policy, 6 * GIB, 6 * GIB).unwrap();
+    assert_eq!(placed.layout.stripes.len(), 2);
+    assert!(place(&one_host(&[4 * GIB, GIB]), &policy, 6 * GIB, 6 * GIB).is_err());
+}
+
+#[test]
+fn copies_lie_in_different_fault_domains() {
+    let inventory = Inventory { hosts: vec![host("a", vec![group(1, &[GIB])]), host("b", vec![group(2, &[GIB])])] };
+    let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
+    let placed = place(&inventory, &policy, GIB, GIB).unwrap();
+    let hosts: BTreeSet<&str> = placed.layout.stripes[0].copies.iter().map(|c| c.host.as_str()).collect();
+    assert_eq!(hosts.len(), 2);
+}
+
+#[test]
+fn a_cluster_without_groups_says_what_to_do_first() {
+    let refusal = place(&Inventory::default(), &Policy::default(), GIB, GIB).unwrap_err();
+    assert!(refusal.to_string().contains("basalt group create"));
+}
+
+#[test]
+fn policies_out_of_range_are_refused() {
+    let good = Policy::default();
+    assert_eq!(good.check(), Ok(()));
+    for bad in [
+        Policy { failures_to_tolerate: 4, ..good.clone() },
+        Policy { stripe_width: 0, ..good.clone() },
+        Policy { stripe_width: 13, ..good.clone() },
+        Policy { space_reservation_percent: 101, ..good.clone() },
+        Policy { read_cache_reservation_percent: 101, ..good.clone() },
+        Policy { iops_limit: Some(0), ..good.clone() },
+        Policy { bandwidth_limit: Some(4096), ..good.clone() },
+    ] {
+        assert!(bad.check().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn names_are_plain() {
+    for good in ["a", "db-01", "Vm_7.disk0", &"x".repeat(63)] {
+        assert_eq!(check_name(good), Ok(()), "{good}");
+    }
+    for bad in ["", "-a", ".hidden", "a b", "a/b", "ü", &"x".repeat(64), "6e3a8f0e-6d2c-4b8f-9d4e-1a2b3c4d5e6f"] {
+        assert!(check_name(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn nqns_follow_the_specification() {
+    for good in [
+        "nqn.2026-11.io.basalt:db",
+        "nqn.2014-08.org.nvmexpress:uuid:6e3a8f0e-6d2c-4b8f-9d4e-1a2b3c4d5e6f",
+        "nqn.2016-06.io.spdk:cnode1",
+        &default_nqn("default"),
+    ] {
+        assert_eq!(check_nqn(good), Ok(()), "{good}");
+    }
+    let long = format!("nqn.2026-11.io.basalt:{}", "x".repeat(202));
+    for bad in [
+        "",
+        "nqn",
+        "nqn.2026-13.io.basalt:x",
+        "nqn.26-11.io.basalt:x",
+        "nqn.2026-11.io.basalt",
+        "nqn.2026-11.io.basalt:",
+        "nqn.2026-11.:x",
+        "nqn.2026-11.io..basalt:x",
+        "nqn.2026-11.io.basalt:a b",
+        "nqn.2026-11.io.basalt:a/b",
+        "iqn.2026-11.io.basalt:x",
+        "nqn.2014-08.org.nvmexpress.discovery",
+        &long,
+    ] {
+        assert!(check_nqn(bad).is_err(), "{bad}");
+    }
+}
+
+fn inventories() -> impl Strategy<Value = Inventory> {
+    let device = 0..2000u64;
+    let group = prop::collection::vec(device, 1..8);
+    let host = prop::collection::vec(group, 1..4);
+    prop::collection::vec(host, 1..6).prop_map(|hosts| {
+        let mut n = 0;
+        let hosts = hosts
+            .into_iter()
+            .enumerate()
+            .map(|(h, groups)| {
+                let groups = groups
+                    .into_iter()
+                    .map(|free| {
+                        n += 1;
+                        super::tests::group(n, &free.iter().map(|f| f * GIB).collect::<Vec<_>>())
+                    })
+                    .collect();
+                super::tests::host(&format!("host{h}"), groups)
+            })
+            .collect();
+        Inventory { hosts }
+    })
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    (0..4u8, 1..13u8, 0..101u8, any::<bool>()).prop_map(|(failures_to_tolerate, stripe_width, space_reservation_percent, force)| Policy {
+        failures_to_tolerate,
+        stripe_width,
+        space_reservation_percent,
+        force_provisioning: force,
+        ..Policy::default()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_placement_keeps_its_invariants(
+        inventory in inventories(), policy in policies(), bytes in 1..VOLUME_BYTES_MAX, grow in 1..8u64
+    ) {
+        let Ok(placed) = place(&inventory, &policy, bytes, bytes.saturating_mul(grow)) else {
+            prop_assert!(!policy.force_provisioning, "force provisioning always finds a way where there is a device");
+            return Ok(());
+        };
+        let stripes = &placed.layout.stripes;
+        prop_assert!(stripes.len() <= STRIPES_MAX);
+        prop_assert!(stripes[0].copies[0].bytes * stripes.len() as u64 >= bytes, "room for all pieces");
+        for stripe in stripes {
+            let hosts: BTreeSet<&str> = stripe.copies.iter().map(|c| c.host.as_str()).collect();
+            prop_assert_eq!(hosts.len(), stripe.copies.len());
+            for slot in &stripe.copies {
+                prop_assert!(slot.bytes <= COMPONENT_BYTES_MAX && slot.bytes % PIECE_BYTES == 0);
+            }
+        }
+        for host in &inventory.hosts {
+            for g in &host.groups {
+                for d in &g.devices {
+                    let on_it = stripes.iter().flat_map(|s| &s.copies).filter(|c| c.group == g.id && c.capacity_index == d.index);
+                    let reserved: u64 = on_it.map(|c| c.reserve_chunks * base::unit::CHUNK_BYTES).sum();
+                    prop_assert!(reserved <= d.free_bytes, "a reservation is never promised twice");
+                }
+            }
+        }
+        // compliant exactly when nothing was missing
+        prop_assert_eq!(compliance(&policy, &placed.layout, &inventory).is_empty(), placed.shortfalls.is_empty());
+    }
+
+    #[test]
+    fn the_order_of_the_inventory_does_not_matter(mut inventory in inventories(), policy in policies(), bytes in 1..(1u64 << 42)) {
+        let first = place(&inventory, &policy, bytes, bytes);
+        inventory.hosts.reverse();
+        inventory.hosts.iter_mut().for_each(|h| { h.groups.reverse(); h.groups.iter_mut().for_each(|g| g.devices.reverse()); });
+        prop_assert_eq!(first, place(&inventory, &policy, bytes, bytes));
+    }
+}

@@ -1,0 +1,111 @@
+//! The bearer token of the API on TCP.
+//!
+//! Invariants: a token is compared in a time that does not depend on where it differs; it is never logged.
+
+use crate::{Code, Problem};
+use axum::{
+    extract::{Request, State},
+    http::header,
+    middleware::Next,
+    response::Response,
+};
+use std::{path::Path, sync::Arc};
+
+/// The shortest token, in bytes.
+const TOKEN_BYTES_MIN: usize = 16;
+const TOKEN_BYTES_MAX: usize = 4096;
+
+/// What TCP clients must show.
+#[derive(Clone)]
+pub struct Token(Arc<[u8]>);
+
+/// Why a token file cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read.
+    #[error("the token file {path} cannot be read: {cause}; make one with: openssl rand -hex 32 > {path}; chmod 600 {path}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        cause: String,
+    },
+    /// It is not a token.
+    #[error("the token in {0} must have 16 to 4096 printable characters without spaces; make one with: openssl rand -hex 32 > {0}")]
+    Unfit(String),
+    /// Others could read it.
+    #[error("the token file {0} can be read by everyone; make it private: chmod 600 {0}")]
+    Public(String),
+}
+
+impl Token {
+    /// Reads a token from a file; white space around it does not count.
+    pub fn load(path: &Path) -> Result<Self, TokenError> {
+        use std::os::unix::fs::PermissionsExt;
+        let name = path.display().to_string();
+        let unreadable = |e: std::io::Error| TokenError::Unreadable { path: name.clone(), cause: e.to_string() };
+        let mode = std::fs::metadata(path).map_err(unreadable)?.permissions().mode();
+        if mode & 0o004 != 0 {
+            return Err(TokenError::Public(name));
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Self::new(text.trim()).ok_or(TokenError::Unfit(name))
+    }
+
+    /// A token; `None` if it is too short, too long or not printable.
+    pub fn new(text: &str) -> Option<Self> {
+        let fit = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        fit.then(|| Self(text.as_bytes().into()))
+    }
+
+    /// Whether `shown` is the token. Takes as long wherever they differ (the length may be learnt).
+    fn is(&self, shown: &[u8]) -> bool {
+        let mut differ = u8::from(shown.len() != self.0.len());
+        for (n, expected) in self.0.iter().enumerate() {
+            differ |= std::hint::black_box(expected ^ shown.get(n).copied().unwrap_or(0));
+        }
+        std::hint::black_box(differ) == 0
+    }
+}
+
+/// Lets a request through if it shows the token.
+pub(super) async fn require(State(token): State<Token>, request: Request, next: Next) -> Result<Response, Problem> {
+    let shown = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
+    match shown {
+        Some(shown) if token.is(shown.trim().as_bytes()) => Ok(next.run(request).await),
+        _ => Err(Problem::new(
+            Code::Unauthorized,
+            "the request shows no token, or a wrong one",
+            "send the header 'Authorization: Bearer TOKEN' with the token of api.token_file",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_the_whole_token_passes() {
+        let token = Token::new("0123456789abcdef").unwrap();
+        assert!(token.is(b"0123456789abcdef"));
+        for wrong in [&b""[..], b"0123456789abcde", b"0123456789abcdeg", b"0123456789abcdef0", b"1123456789abcdef"] {
+            assert!(!token.is(wrong));
+        }
+    }
+
+    #[test]
+    fn a_token_file_must_be_there_private_and_long_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        assert!(matches!(Token::load(&path), Err(TokenError::Unreadable { .. })));
+        std::fs::write(&path, "short\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(matches!(Token::load(&path), Err(TokenError::Unfit(_))));
+        std::fs::write(&path, "0123456789abcdef\n").unwrap();
+        assert!(Token::load(&path).is_ok());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(Token::load(&path), Err(TokenError::Public(_))));
+    }
+}

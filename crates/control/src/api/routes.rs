@@ -1,0 +1,562 @@
+//! The routes: each is a call of the engine.
+
+use super::{Body, run, types::*};
+use crate::{Problem, engine::Control};
+use axum::{
+    Json,
+    extract::{Path, Query, State},
+    http::{StatusCode, header},
+    response::IntoResponse,
+};
+use std::sync::Arc;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+type Engine = State<Arc<Control>>;
+type Answer<T> = Result<Json<T>, Problem>;
+
+/// Whether to do it although something uses it or data is lost.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Force {
+    /// Do it although something uses it or data is lost.
+    #[serde(default)]
+    force: bool,
+}
+
+/// All routes that the document describes.
+pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
+    OpenApiRouter::new()
+        .routes(routes!(metrics))
+        .routes(routes!(status))
+        .routes(routes!(tasks))
+        .routes(routes!(audit))
+        .routes(routes!(drives))
+        .routes(routes!(groups, create_group))
+        .routes(routes!(group, remove_group))
+        .routes(routes!(scrub_group))
+        .routes(routes!(policies, create_policy))
+        .routes(routes!(policy, change_policy, delete_policy))
+        .routes(routes!(volumes, create_volume))
+        .routes(routes!(volume, change_volume, delete_volume))
+        .routes(routes!(resize_volume))
+        .routes(routes!(clear_reservation))
+        .routes(routes!(subsystems, create_subsystem))
+        .routes(routes!(subsystem, change_subsystem, delete_subsystem))
+        .routes(routes!(allow_host, deny_host))
+        .routes(routes!(attach_volume, detach_volume))
+        .routes(routes!(hosts, add_host))
+        .routes(routes!(host, remove_host))
+        .routes(routes!(set_dhchap, remove_dhchap))
+        .routes(routes!(set_tls_psk, remove_tls_psks))
+        .routes(routes!(sessions))
+}
+
+/// Figures of every layer, as Prometheus reads them.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "status",
+    responses((status = 200, description = "Text exposition format 0.0.4", body = String, content_type = "text/plain"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn metrics(State(control): Engine) -> Result<impl IntoResponse, Problem> {
+    let page = run(control, Control::metrics).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
+}
+
+/// How the host is: health checks, counts, capacity.
+#[utoipa::path(
+    get,
+    path = "/api/v1/status",
+    tag = "status",
+    responses((status = 200, description = "As it is now", body = Status), (status = "default", description = "Not done", body = Problem))
+)]
+async fn status(State(control): Engine) -> Answer<Status> {
+    run(control, Control::status).await.map(Json)
+}
+
+/// What could not be finished yet and is tried again.
+#[utoipa::path(
+    get,
+    path = "/api/v1/tasks",
+    tag = "status",
+    responses((status = 200, description = "As it is now", body = Vec<Task>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn tasks(State(control): Engine) -> Answer<Vec<Task>> {
+    run(control, Control::tasks).await.map(Json)
+}
+
+/// How much of the audit log.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct AuditQuery {
+    /// The most entries; the newest are given, oldest first. At most 10,000.
+    #[serde(default = "audit_limit")]
+    limit: usize,
+}
+
+fn audit_limit() -> usize {
+    100
+}
+
+/// The newest entries of the audit log: who connected, who was turned away, who changed a reservation or a namespace.
+#[utoipa::path(
+    get,
+    path = "/api/v1/audit",
+    tag = "hosts",
+    params(AuditQuery),
+    responses((status = 200, description = "Oldest first", body = Vec<AuditEntry>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn audit(State(control): Engine, Query(query): Query<AuditQuery>) -> Answer<Vec<AuditEntry>> {
+    run(control, move |c| c.audit_entries(query.limit)).await.map(Json)
+}
+
+/// The drives of this host, and who uses them.
+#[utoipa::path(
+    get,
+    path = "/api/v1/drives",
+    tag = "drives",
+    responses((status = 200, description = "As it is now", body = Vec<Drive>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn drives(State(control): Engine) -> Answer<Vec<Drive>> {
+    run(control, Control::drives).await.map(Json)
+}
+
+/// All disk groups.
+#[utoipa::path(
+    get,
+    path = "/api/v1/groups",
+    tag = "groups",
+    responses((status = 200, description = "As it is now", body = Vec<Group>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn groups(State(control): Engine) -> Answer<Vec<Group>> {
+    run(control, Control::groups).await.map(Json)
+}
+
+/// Makes a disk group of a cache device and one to seven capacity devices.
+#[utoipa::path(
+    post,
+    path = "/api/v1/groups",
+    tag = "groups",
+    request_body = NewGroup,
+    responses((status = 201, description = "Done", body = Group), (status = "default", description = "Not done", body = Problem))
+)]
+async fn create_group(State(control): Engine, Body(body): Body<NewGroup>) -> Result<(StatusCode, Json<Group>), Problem> {
+    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_group(&body)).await?)))
+}
+
+/// One disk group.
+#[utoipa::path(
+    get,
+    path = "/api/v1/groups/{group}",
+    tag = "groups",
+    params(("group" = String, Path, description = "Name or id")),
+    responses((status = 200, description = "As it is now", body = Group), (status = "default", description = "Not done", body = Problem))
+)]
+async fn group(State(control): Engine, Path(group): Path<String>) -> Answer<Group> {
+    run(control, move |c| c.group(&group)).await.map(Json)
+}
+
+/// Removes a disk group; with `force` the volumes on it are deleted too.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/groups/{group}",
+    tag = "groups",
+    params(("group" = String, Path, description = "Name or id"), Force),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_group(
+    State(control): Engine,
+    Path(group): Path<String>,
+    Query(Force { force }): Query<Force>,
+) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.remove_group(&group, force)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Begins to read everything on a disk group and to compare checksums.
+#[utoipa::path(
+    post,
+    path = "/api/v1/groups/{group}/scrub",
+    tag = "groups",
+    params(("group" = String, Path, description = "Name or id")),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn scrub_group(State(control): Engine, Path(group): Path<String>) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.scrub_group(&group)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// All storage policies.
+#[utoipa::path(
+    get,
+    path = "/api/v1/policies",
+    tag = "policies",
+    responses((status = 200, description = "As it is now", body = Vec<Policy>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn policies(State(control): Engine) -> Answer<Vec<Policy>> {
+    run(control, Control::policies).await.map(Json)
+}
+
+/// Makes a storage policy.
+#[utoipa::path(
+    post,
+    path = "/api/v1/policies",
+    tag = "policies",
+    request_body = PolicyChange,
+    responses((status = 201, description = "Done", body = Policy), (status = "default", description = "Not done", body = Problem))
+)]
+async fn create_policy(State(control): Engine, Body(body): Body<PolicyChange>) -> Result<(StatusCode, Json<Policy>), Problem> {
+    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_policy(&body)).await?)))
+}
+
+/// One storage policy.
+#[utoipa::path(
+    get,
+    path = "/api/v1/policies/{policy}",
+    tag = "policies",
+    params(("policy" = String, Path, description = "Name")),
+    responses((status = 200, description = "As it is now", body = Policy), (status = "default", description = "Not done", body = Problem))
+)]
+async fn policy(State(control): Engine, Path(policy): Path<String>) -> Answer<Policy> {
+    run(control, move |c| c.policy(&policy)).await.map(Json)
+}
+
+/// Changes a storage policy, and with it all volumes that have it.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/policies/{policy}",
+    tag = "policies",
+    params(("policy" = String, Path, description = "Name")),
+    request_body = PolicyChange,
+    responses((status = 200, description = "Done", body = Policy), (status = "default", description = "Not done", body = Problem))
+)]
+async fn change_policy(State(control): Engine, Path(policy): Path<String>, Body(body): Body<PolicyChange>) -> Answer<Policy> {
+    run(control, move |c| c.change_policy(&policy, &body)).await.map(Json)
+}
+
+/// Deletes a storage policy that no volume has.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/policies/{policy}",
+    tag = "policies",
+    params(("policy" = String, Path, description = "Name")),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn delete_policy(State(control): Engine, Path(policy): Path<String>) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.delete_policy(&policy)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// All volumes, with where their data lies.
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes",
+    tag = "volumes",
+    responses((status = 200, description = "As it is now", body = Vec<Volume>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn volumes(State(control): Engine) -> Answer<Vec<Volume>> {
+    run(control, Control::volumes).await.map(Json)
+}
+
+/// Makes a volume and attaches it to a subsystem.
+#[utoipa::path(
+    post,
+    path = "/api/v1/volumes",
+    tag = "volumes",
+    request_body = NewVolume,
+    responses((status = 201, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn create_volume(State(control): Engine, Body(body): Body<NewVolume>) -> Result<(StatusCode, Json<Volume>), Problem> {
+    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_volume(&body)).await?)))
+}
+
+/// One volume, with where its data lies.
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{volume}",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    responses((status = 200, description = "As it is now", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn volume(State(control): Engine, Path(volume): Path<String>) -> Answer<Volume> {
+    run(control, move |c| c.volume(&volume)).await.map(Json)
+}
+
+/// Renames a volume, gives it another policy, makes it read-only or writable.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/volumes/{volume}",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    request_body = VolumeChange,
+    responses((status = 200, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn change_volume(State(control): Engine, Path(volume): Path<String>, Body(body): Body<VolumeChange>) -> Answer<Volume> {
+    run(control, move |c| c.change_volume(&volume, &body)).await.map(Json)
+}
+
+/// Deletes a volume and all its data; refused without `force` while a host is connected to it.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/volumes/{volume}",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id"), Force),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn delete_volume(
+    State(control): Engine,
+    Path(volume): Path<String>,
+    Query(Force { force }): Query<Force>,
+) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.delete_volume(&volume, force)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Grows a volume; shrinks it with `force`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/volumes/{volume}/resize",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    request_body = Resize,
+    responses((status = 200, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn resize_volume(State(control): Engine, Path(volume): Path<String>, Body(body): Body<Resize>) -> Answer<Volume> {
+    run(control, move |c| c.resize_volume(&volume, &body)).await.map(Json)
+}
+
+/// Removes all registrants of a volume and its reservation, as a last resort; its hosts are told.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/volumes/{volume}/reservation",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    responses((status = 200, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn clear_reservation(State(control): Engine, Path(volume): Path<String>) -> Answer<Volume> {
+    run(control, move |c| c.clear_reservation(&volume)).await.map(Json)
+}
+
+/// All subsystems.
+#[utoipa::path(
+    get,
+    path = "/api/v1/subsystems",
+    tag = "subsystems",
+    responses((status = 200, description = "As it is now", body = Vec<Subsystem>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn subsystems(State(control): Engine) -> Answer<Vec<Subsystem>> {
+    run(control, Control::subsystems).await.map(Json)
+}
+
+/// Makes a subsystem.
+#[utoipa::path(
+    post,
+    path = "/api/v1/subsystems",
+    tag = "subsystems",
+    request_body = NewSubsystem,
+    responses((status = 201, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn create_subsystem(State(control): Engine, Body(body): Body<NewSubsystem>) -> Result<(StatusCode, Json<Subsystem>), Problem> {
+    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_subsystem(&body)).await?)))
+}
+
+/// One subsystem.
+#[utoipa::path(
+    get,
+    path = "/api/v1/subsystems/{subsystem}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "As it is now", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn subsystem(State(control): Engine, Path(subsystem): Path<String>) -> Answer<Subsystem> {
+    run(control, move |c| c.subsystem(&subsystem)).await.map(Json)
+}
+
+/// Lets every host connect, or only those that are allowed.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/subsystems/{subsystem}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN")),
+    request_body = SubsystemChange,
+    responses((status = 200, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn change_subsystem(State(control): Engine, Path(subsystem): Path<String>, Body(body): Body<SubsystemChange>) -> Answer<Subsystem> {
+    run(control, move |c| c.change_subsystem(&subsystem, &body)).await.map(Json)
+}
+
+/// Deletes a subsystem; its volumes stay. Refused without `force` while a host is connected.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/subsystems/{subsystem}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN"), Force),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn delete_subsystem(
+    State(control): Engine,
+    Path(subsystem): Path<String>,
+    Query(Force { force }): Query<Force>,
+) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.delete_subsystem(&subsystem, force)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Lets a host connect.
+#[utoipa::path(
+    put,
+    path = "/api/v1/subsystems/{subsystem}/hosts/{host}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN"), ("host" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn allow_host(State(control): Engine, Path((subsystem, host)): Path<(String, String)>) -> Answer<Subsystem> {
+    run(control, move |c| c.allow_host(&subsystem, &host)).await.map(Json)
+}
+
+/// No longer lets a host connect.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/subsystems/{subsystem}/hosts/{host}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN"), ("host" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn deny_host(State(control): Engine, Path((subsystem, host)): Path<(String, String)>) -> Answer<Subsystem> {
+    run(control, move |c| c.deny_host(&subsystem, &host)).await.map(Json)
+}
+
+/// Shows a volume to the hosts of a subsystem.
+#[utoipa::path(
+    put,
+    path = "/api/v1/subsystems/{subsystem}/volumes/{volume}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN"), ("volume" = String, Path, description = "Name or id")),
+    request_body = Attach,
+    responses((status = 200, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn attach_volume(
+    State(control): Engine,
+    Path((subsystem, volume)): Path<(String, String)>,
+    Body(body): Body<Attach>,
+) -> Answer<Subsystem> {
+    run(control, move |c| c.attach_volume(&subsystem, &volume, &body)).await.map(Json)
+}
+
+/// No longer shows a volume to the hosts of a subsystem.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/subsystems/{subsystem}/volumes/{volume}",
+    tag = "subsystems",
+    params(("subsystem" = String, Path, description = "Name or NQN"), ("volume" = String, Path, description = "Name or id")),
+    responses((status = 200, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+)]
+async fn detach_volume(State(control): Engine, Path((subsystem, volume)): Path<(String, String)>) -> Answer<Subsystem> {
+    run(control, move |c| c.detach_volume(&subsystem, &volume)).await.map(Json)
+}
+
+/// Hosts that have a name, are allowed somewhere, or are connected.
+#[utoipa::path(
+    get,
+    path = "/api/v1/hosts",
+    tag = "hosts",
+    responses((status = 200, description = "As it is now", body = Vec<Host>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn hosts(State(control): Engine) -> Answer<Vec<Host>> {
+    run(control, Control::hosts).await.map(Json)
+}
+
+/// Gives the NQN of a host a name.
+#[utoipa::path(
+    post,
+    path = "/api/v1/hosts",
+    tag = "hosts",
+    request_body = NewHost,
+    responses((status = 201, description = "Done", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn add_host(State(control): Engine, Body(body): Body<NewHost>) -> Result<(StatusCode, Json<Host>), Problem> {
+    Ok((StatusCode::CREATED, Json(run(control, move |c| c.add_host(&body)).await?)))
+}
+
+/// One host.
+#[utoipa::path(
+    get,
+    path = "/api/v1/hosts/{host}",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn host(State(control): Engine, Path(host): Path<String>) -> Answer<Host> {
+    run(control, move |c| c.host(&host)).await.map(Json)
+}
+
+/// Takes the name from a host; what it may do stays.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/hosts/{host}",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_host(State(control): Engine, Path(host): Path<String>) -> Result<StatusCode, Problem> {
+    run(control, move |c| c.remove_host(&host)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Sets a key by which a host may connect over TLS.
+#[utoipa::path(
+    put,
+    path = "/api/v1/hosts/{host}/tls-psk",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    request_body = TlsPskChange,
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn set_tls_psk(State(control): Engine, Path(host): Path<String>, Body(body): Body<TlsPskChange>) -> Answer<Host> {
+    run(control, move |c| c.set_tls_psk(&host, &body)).await.map(Json)
+}
+
+/// Takes all TLS keys of a host away.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/hosts/{host}/tls-psk",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_tls_psks(State(control): Engine, Path(host): Path<String>) -> Answer<Host> {
+    run(control, move |c| c.remove_tls_psks(&host)).await.map(Json)
+}
+
+/// Sets what a host authenticates with (DH-HMAC-CHAP).
+#[utoipa::path(
+    put,
+    path = "/api/v1/hosts/{host}/dhchap",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    request_body = DhchapChange,
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn set_dhchap(State(control): Engine, Path(host): Path<String>, Body(body): Body<DhchapChange>) -> Answer<Host> {
+    run(control, move |c| c.set_dhchap(&host, &body)).await.map(Json)
+}
+
+/// Takes the secrets of a host away.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/hosts/{host}/dhchap",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or NQN")),
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_dhchap(State(control): Engine, Path(host): Path<String>) -> Answer<Host> {
+    run(control, move |c| c.remove_dhchap(&host)).await.map(Json)
+}
+
+/// Hosts that are connected now.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions",
+    tag = "hosts",
+    responses((status = 200, description = "As it is now", body = Vec<Session>), (status = "default", description = "Not done", body = Problem))
+)]
+async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
+    run(control, Control::sessions).await.map(Json)
+}

@@ -1,0 +1,721 @@
+//! What goes over the API: requests and answers. The command-line tool speaks these too.
+//!
+//! Invariants: sizes are bytes, times are seconds since 1970, fields are only added; unknown fields of requests are refused.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceKind {
+    /// A file.
+    File,
+    /// A block device or NVMe namespace.
+    Block,
+    /// Memory of the daemon: empty after each start.
+    Memory,
+}
+
+/// A device of a disk group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Device {
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Where it is; `memory` for memory.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What the group can put on it.
+    pub usable_bytes: Option<u64>,
+    /// What is used of that.
+    pub used_bytes: Option<u64>,
+    /// What is reserved beyond that.
+    pub reserved_bytes: Option<u64>,
+}
+
+/// How a disk group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupState {
+    /// In use.
+    Online,
+    /// Cannot be opened; see the reason.
+    Offline,
+    /// Being made.
+    Creating,
+    /// Being removed.
+    Deleting,
+}
+
+/// A disk group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Group {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// The host that has it.
+    pub host: String,
+    /// How it is.
+    pub state: GroupState,
+    /// Why it is not online.
+    pub reason: Option<String>,
+    /// The device of the write buffer.
+    pub cache: Device,
+    /// Where data ends up.
+    pub capacity: Vec<Device>,
+    /// How many cores it can use at once.
+    pub shards: u8,
+    /// What its capacity devices can hold.
+    pub capacity_bytes: u64,
+    /// What is used of that.
+    pub used_bytes: u64,
+    /// What is reserved beyond that.
+    pub reserved_bytes: u64,
+    /// Room in the write buffer.
+    pub buffer_bytes: u64,
+    /// What is used of that.
+    pub buffer_used_bytes: u64,
+    /// Components on it.
+    pub components: u32,
+    /// How far the scrub that runs has come; none: none runs.
+    pub scrub_percent: Option<u8>,
+    /// Whether what it holds is gone after a restart (memory).
+    pub volatile: bool,
+    /// When it was made.
+    pub created_unix_s: u64,
+}
+
+/// A device for a new disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewDevice {
+    /// A block device, a file, or `memory:SIZE`.
+    pub path: String,
+    /// For a file that is not there: its size; it is made sparse.
+    pub bytes: Option<u64>,
+}
+
+/// A new disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: String,
+    /// The device of the write buffer.
+    pub cache: NewDevice,
+    /// One to seven devices for the data.
+    pub capacity: Vec<NewDevice>,
+    /// A power of two up to 16. Default: 16.
+    pub shards: Option<u8>,
+    /// Take devices that hold something: what they hold is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A storage policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// Host failures to survive.
+    pub failures_to_tolerate: u8,
+    /// Capacity devices that each copy is striped over, at least.
+    pub stripe_width: u8,
+    /// Part of a volume's size set aside at once, in percent.
+    pub space_reservation_percent: u8,
+    /// Part of a volume's size set aside in a read cache, in percent.
+    pub read_cache_reservation_percent: u8,
+    /// I/Os a second, each started 32 KiB counting as one; none: no limit.
+    pub iops_limit: Option<u64>,
+    /// Bytes a second; none: no limit.
+    pub bandwidth_limit: Option<u64>,
+    /// Whether each block keeps a checksum.
+    pub checksum: bool,
+    /// Create volumes with what is possible.
+    pub force_provisioning: bool,
+    /// Volumes that have it.
+    pub volumes: u32,
+    /// What this cluster cannot give now. A volume with this policy is refused, except under force provisioning.
+    pub not_possible: Vec<String>,
+    /// When it was made.
+    pub created_unix_s: u64,
+}
+
+/// A new policy, or changes of one: what is not given stays as it is (new: as in the policy `default` when that was made).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyChange {
+    /// Its name. Needed for a new one; a policy keeps its name.
+    pub name: Option<String>,
+    /// 0 to 3.
+    pub failures_to_tolerate: Option<u8>,
+    /// 1 to 12.
+    pub stripe_width: Option<u8>,
+    /// 0 to 100.
+    pub space_reservation_percent: Option<u8>,
+    /// 0 to 100.
+    pub read_cache_reservation_percent: Option<u8>,
+    /// At least 10; 0: no limit.
+    pub iops_limit: Option<u64>,
+    /// At least 1 MiB; 0: no limit.
+    pub bandwidth_limit: Option<u64>,
+    /// Whether each block keeps a checksum.
+    pub checksum: Option<bool>,
+    /// Create volumes with what is possible.
+    pub force_provisioning: Option<bool>,
+}
+
+/// How a volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeState {
+    /// Served.
+    Online,
+    /// Not served: see the reason.
+    Offline,
+    /// Being made.
+    Creating,
+    /// Being removed.
+    Deleting,
+}
+
+/// Where hosts see a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attachment {
+    /// The subsystem.
+    pub nqn: String,
+    /// Its name.
+    pub subsystem: String,
+    /// The namespace id there.
+    pub nsid: u32,
+}
+
+/// A part of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Component {
+    /// Its id.
+    pub id: String,
+    /// Which stripe, from 0.
+    pub stripe: u32,
+    /// Which copy, from 0.
+    pub copy: u32,
+    /// `active`, `absent`, `degraded`, `stale` or `resyncing`.
+    pub state: String,
+    /// The host that has it.
+    pub host: String,
+    /// The disk group.
+    pub group: String,
+    /// The capacity device.
+    pub device: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What is allocated on the device.
+    pub used_bytes: Option<u64>,
+    /// What is set aside.
+    pub reserved_bytes: u64,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its id; NGUID and UUID of its namespaces are this.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its size as hosts see it.
+    pub bytes: u64,
+    /// What is allocated on capacity devices.
+    pub used_bytes: Option<u64>,
+    /// What is set aside.
+    pub reserved_bytes: u64,
+    /// How far it can grow in place.
+    pub grow_bytes_max: u64,
+    /// Bytes of a logical block.
+    pub lba_bytes: u32,
+    /// Its policy.
+    pub policy: String,
+    /// Whether it is what the policy asks.
+    pub compliant: bool,
+    /// What the policy asks that it is not.
+    pub shortfalls: Vec<String>,
+    /// How it is.
+    pub state: VolumeState,
+    /// Why it is not online.
+    pub reason: Option<String>,
+    /// Whether hosts may only read.
+    pub read_only: bool,
+    /// Where hosts see it.
+    pub attachments: Vec<Attachment>,
+    /// Who is registered and who holds a reservation, if anybody is.
+    #[serde(default)]
+    pub reservation: Option<Reservation>,
+    /// Where its data lies.
+    pub components: Vec<Component>,
+    /// When it was made.
+    pub created_unix_s: u64,
+}
+
+/// The reservation of a volume, and its registrants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Reservation {
+    /// The type of the reservation that is held, as the standard names it.
+    pub kind: Option<String>,
+    /// Counts the changes of registrants.
+    pub generation: u32,
+    /// Whether it survives the end of the daemon (Persist Through Power Loss).
+    pub persistent: bool,
+    /// The hosts that are registered.
+    pub registrants: Vec<Registrant>,
+}
+
+/// A host that is registered with a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Registrant {
+    /// Its host identifier.
+    pub host_id: String,
+    /// Its key, hexadecimal.
+    pub key: String,
+    /// Whether it holds the reservation.
+    pub holder: bool,
+}
+
+/// A new volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewVolume {
+    /// Its name.
+    pub name: String,
+    /// Its size: a multiple of 1 MiB is made of it by rounding up.
+    pub bytes: u64,
+    /// Lay it out so that it can grow to this in place. Default: four times its size.
+    pub grow_bytes_max: Option<u64>,
+    /// Its policy. Default: `default`.
+    pub policy: Option<String>,
+    /// 512 or 4096. Default: 4096.
+    pub lba_bytes: Option<u32>,
+    /// The subsystem (name or NQN) to attach it to. Default: `default`.
+    pub subsystem: Option<String>,
+    /// Attach it to no subsystem.
+    #[serde(default)]
+    pub detached: bool,
+}
+
+/// Changes of a volume: what is not given stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VolumeChange {
+    /// A new name.
+    pub name: Option<String>,
+    /// Another policy.
+    pub policy: Option<String>,
+    /// Whether hosts may only read.
+    pub read_only: Option<bool>,
+}
+
+/// A new size of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Resize {
+    /// The new size.
+    pub bytes: u64,
+    /// Make it smaller although what lies behind the new end is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A volume in a subsystem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Namespace {
+    /// Its namespace id.
+    pub nsid: u32,
+    /// The volume's name.
+    pub volume: String,
+    /// The volume's id.
+    pub volume_id: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The hosts that see it, by NQN; none given: every host that may use the subsystem.
+    pub hosts: Option<Vec<String>>,
+}
+
+/// A subsystem: what hosts connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Subsystem {
+    /// Its NQN.
+    pub nqn: String,
+    /// Its name.
+    pub name: String,
+    /// Its serial number.
+    pub serial: String,
+    /// Whether every host may connect.
+    pub allow_any_host: bool,
+    /// Otherwise: which, by NQN.
+    pub hosts: Vec<String>,
+    /// What they see.
+    pub namespaces: Vec<Namespace>,
+    /// Hosts connected now.
+    pub sessions: u32,
+    /// When it was made.
+    pub created_unix_s: u64,
+    /// What connections must at least have.
+    pub security: Security,
+    /// What its hosts may do with its namespaces; none: nothing.
+    pub namespace_grant: Option<NamespaceGrant>,
+}
+
+/// What a connection must at least have before it may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Security {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// The host has proved who it is (DH-HMAC-CHAP).
+    Authenticated,
+    /// TLS 1.3 with a pre-shared key.
+    Encrypted,
+}
+
+impl From<Security> for base::Security {
+    fn from(security: Security) -> Self {
+        match security {
+            Security::Plain => Self::Plain,
+            Security::Authenticated => Self::Authenticated,
+            Security::Encrypted => Self::Encrypted,
+        }
+    }
+}
+
+impl From<base::Security> for Security {
+    fn from(security: base::Security) -> Self {
+        match security {
+            base::Security::Plain => Self::Plain,
+            base::Security::Authenticated => Self::Authenticated,
+            base::Security::Encrypted => Self::Encrypted,
+        }
+    }
+}
+
+/// What the hosts of a subsystem may do with its namespaces by NVMe commands: make, delete, attach, detach and format them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceGrant {
+    /// The storage policy of the volumes that they make.
+    pub policy: String,
+    /// The most namespaces that the subsystem may have.
+    pub namespaces_max: u32,
+    /// The most bytes that its volumes may have together.
+    pub bytes_max: u64,
+}
+
+/// A new subsystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSubsystem {
+    /// Its name.
+    pub name: String,
+    /// Its NQN. Default: `nqn.2026-11.io.basalt:NAME`.
+    pub nqn: Option<String>,
+    /// Let every host connect.
+    #[serde(default)]
+    pub allow_any_host: bool,
+    /// Hosts that may connect, by NQN or by name.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+}
+
+/// Changes of a subsystem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SubsystemChange {
+    /// Let every host connect, or only those that are allowed.
+    pub allow_any_host: Option<bool>,
+    /// What connections must at least have.
+    pub security: Option<Security>,
+    /// Let hosts manage namespaces, within this.
+    pub namespace_grant: Option<NamespaceGrant>,
+    /// Let hosts manage namespaces no longer.
+    pub no_namespace_grant: bool,
+}
+
+/// How to attach a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Attach {
+    /// The namespace id. Default: the lowest that is free.
+    pub nsid: Option<u32>,
+    /// The hosts that see it, by name or NQN, of those that may use the subsystem. Default: all.
+    pub hosts: Vec<String>,
+}
+
+/// A connected host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    /// The host's NQN.
+    pub host_nqn: String,
+    /// Its name, if it has one here.
+    pub host: Option<String>,
+    /// The subsystem's NQN.
+    pub subsystem_nqn: String,
+    /// Where the host comes from.
+    pub address: String,
+    /// Its controller id.
+    pub controller: u16,
+    /// I/O queues.
+    pub io_queues: u16,
+    /// Its admin queue goes over TLS.
+    pub encrypted: bool,
+    /// Since when, in seconds.
+    pub connected_s: u64,
+}
+
+/// A host that is known or connected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Host {
+    /// Its NQN.
+    pub nqn: String,
+    /// Its name, if it has one here.
+    pub name: Option<String>,
+    /// Subsystems that name it in their list.
+    pub allowed: Vec<String>,
+    /// What it authenticates with, if it has a secret. Secrets themselves are never told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dhchap: Option<Dhchap>,
+    /// The keys by which it may connect over TLS. Keys themselves are never told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls_psks: Vec<TlsPsk>,
+    /// Its connections now.
+    pub sessions: Vec<Session>,
+}
+
+/// What is told of a pre-shared key for TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TlsPsk {
+    /// NQN of the one subsystem that it is for; none: for all.
+    pub subsystem: Option<String>,
+    /// Where it is kept.
+    pub psk: String,
+}
+
+/// A key by which a host may connect over TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsPskChange {
+    /// The key, NVMeTLSkey-1:hh:base64:. It is stored encrypted.
+    pub psk: Option<SecretText>,
+    /// Or the absolute path of a file of the daemon's host that holds it and that only its owner may read.
+    pub psk_path: Option<String>,
+    /// Name or NQN of the one subsystem that it is for; none: for all.
+    pub subsystem: Option<String>,
+}
+
+/// What is told of a host's authentication (DH-HMAC-CHAP).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Dhchap {
+    /// Where the host's secret is kept.
+    pub host_secret: String,
+    /// Where the controllers' secret is kept; without one they cannot prove themselves.
+    pub controller_secret: Option<String>,
+    /// Hash functions that are allowed, the most wanted first; none: all, sha384 first.
+    pub hashes: Vec<String>,
+    /// DH groups that are allowed, the most wanted first; none: all, ffdhe3072 first.
+    pub groups: Vec<String>,
+}
+
+/// The text of a secret: goes in, never out.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// From text.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+    /// The text.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText(not shown)")
+    }
+}
+
+impl Drop for SecretText {
+    fn drop(&mut self) {
+        zeroize::Zeroize::zeroize(&mut self.0);
+    }
+}
+
+/// A change of what a host authenticates with; what is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DhchapChange {
+    /// The host's secret, DHHC-1:hh:base64:. It is stored encrypted.
+    pub secret: Option<SecretText>,
+    /// Or the absolute path of a file of the daemon's host that holds it and that only its owner may read.
+    pub secret_path: Option<String>,
+    /// The controllers' secret, for hosts that ask for it.
+    pub controller_secret: Option<SecretText>,
+    /// Or the path of a file with it.
+    pub controller_secret_path: Option<String>,
+    /// Takes the controllers' secret away.
+    pub no_controller_secret: bool,
+    /// Hash functions to allow, the most wanted first: sha256, sha384, sha512. An empty list: the usual ones.
+    pub hashes: Option<Vec<String>>,
+    /// DH groups to allow, the most wanted first: null, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192. An empty list: the usual ones.
+    pub groups: Option<Vec<String>>,
+}
+
+/// A name for a host's NQN.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewHost {
+    /// Its NQN, as /etc/nvme/hostnqn has it there.
+    pub nqn: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// How good or bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// Nothing to do.
+    Ok,
+    /// Look at it soon.
+    Warning,
+    /// Look at it now.
+    Error,
+}
+
+/// One thing that was looked at and is not well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Check {
+    /// Which check. Stable.
+    pub id: String,
+    /// How bad.
+    pub health: Health,
+    /// What it is about: `group g1`, `volume v1`.
+    pub subject: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub action: String,
+}
+
+/// An address that is listened on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ListenerStatus {
+    /// `io` or `discovery`.
+    pub kind: String,
+    /// The address.
+    pub address: String,
+    /// What discovery tells hosts, where it is another.
+    pub advertise: Option<String>,
+}
+
+/// How the host is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The worst of the checks.
+    pub health: Health,
+    /// What is not well.
+    pub checks: Vec<Check>,
+    /// The release.
+    pub version: String,
+    /// The cluster.
+    pub cluster: String,
+    /// This host.
+    pub host: String,
+    /// Since when it runs.
+    pub started_unix_s: u64,
+    /// Where hosts connect.
+    pub listeners: Vec<ListenerStatus>,
+    /// Cores of the data plane.
+    pub cores: u32,
+    /// Disk groups.
+    pub groups: u32,
+    /// Volumes.
+    pub volumes: u32,
+    /// Subsystems.
+    pub subsystems: u32,
+    /// Connected hosts (controllers).
+    pub sessions: u32,
+    /// What all capacity devices can hold.
+    pub capacity_bytes: u64,
+    /// What is used of that.
+    pub used_bytes: u64,
+    /// What is reserved beyond that.
+    pub reserved_bytes: u64,
+    /// The sizes of all volumes together.
+    pub provisioned_bytes: u64,
+}
+
+/// A drive of this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Drive {
+    /// The device node.
+    pub path: String,
+    /// A name that stays, below /dev/disk/by-id.
+    pub stable_path: Option<String>,
+    /// `nvme`, `ssd`, `hdd` or `virtual`.
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its serial number.
+    pub serial: Option<String>,
+    /// Its firmware.
+    pub firmware: Option<String>,
+    /// NVMe: its controller.
+    pub controller: Option<String>,
+    /// NVMe: its namespace id.
+    pub nsid: Option<u32>,
+    /// Bytes of a logical block.
+    pub lba_bytes: u32,
+    /// `free`, `basalt` (in a disk group here) or `used`.
+    pub use_state: String,
+    /// By what it is used.
+    pub used_by: Vec<String>,
+}
+
+/// Something that could not be finished yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Task {
+    /// Its id.
+    pub id: String,
+    /// In words.
+    pub what: String,
+    /// Why it did not work the last time.
+    pub error: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was tried last.
+    pub last_unix_s: u64,
+}
+
+/// An entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditEntry {
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// What happened: `connected`, `refused`, `disconnected`, `authenticated`, `authentication-failed`, `reservation`, `namespace`.
+    pub event: String,
+    /// Where the host came from.
+    pub peer: Option<String>,
+    /// The host's NQN, as far as it was told.
+    pub host_nqn: String,
+    /// The subsystem's NQN, as far as it was told.
+    pub subsystem: String,
+    /// The controller id, if there is a controller.
+    pub controller: Option<u16>,
+    /// More, in words.
+    pub detail: String,
+}

@@ -1,0 +1,113 @@
+use super::*;
+
+fn error(text: &str) -> String {
+    Config::parse(text, "basalt.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn the_shortest_file_has_sensible_defaults() {
+    let config = Config::parse("data_dir = '/var/lib/basalt'", "x").unwrap();
+    assert_eq!(config.api_socket(), Path::new("/var/lib/basalt/api.sock"));
+    assert_eq!(config.api.socket_mode, 0o600);
+    let addresses: Vec<String> = config.listeners.iter().map(|l| l.address().to_string()).collect();
+    assert_eq!(addresses, ["0.0.0.0:4420", "0.0.0.0:8009"]);
+    assert_eq!((config.store.destage_low_percent, config.store.destage_high_percent), (30, 70));
+}
+
+#[test]
+fn the_example_in_packaging_is_valid_and_shows_the_defaults() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/basalt.toml");
+    let example = Config::load(&path).unwrap();
+    let default = Config::parse(&format!("data_dir = {:?}", example.data_dir), "x").unwrap();
+    assert_eq!(example.listeners, default.listeners);
+    assert_eq!(example.log, default.log);
+    assert_eq!(example.store, default.store);
+    assert_eq!((&example.target, &example.referrals), (&default.target, &default.referrals));
+    // every commented key is one that is known
+    let all: String = std::fs::read_to_string(&path)
+        .unwrap()
+        .lines()
+        .map(|l| l.strip_prefix('#').filter(|rest| rest.contains(" = ") && !rest.starts_with(' ')).unwrap_or(l))
+        .fold(String::new(), |text, line| text + line + "\n");
+    Config::parse(&all, "basalt.toml with all keys").unwrap();
+}
+
+#[test]
+fn an_unknown_key_is_told_with_line_and_column() {
+    assert_eq!(
+        error("data_dir = '/d'\n[api]\nsocket = '/s'\n  sokcet_mode = '0600'\n"),
+        "basalt.toml:4:3: unknown key 'sokcet_mode'; remove it or correct its spelling (known here: 'socket', 'socket_mode', 'listen', \
+         'token_file')"
+    );
+}
+
+#[test]
+fn wrong_values_are_told_where_they_stand() {
+    for (text, place, words) in [
+        ("data_dir = 7", "1:12", "expected"),
+        ("", "1:1", "the key 'data_dir' is missing"),
+        ("data_dir = '/d'\ncores.count = 0", "2:15", "1 to 64"),
+        ("data_dir = '/d'\ncores.pin = [1, 1]", "2:13", "expected a boolean"),
+        ("data_dir = '/d'\n[[listeners]]\naddr = 'somewhere'", "3:8", "not an address"),
+        ("data_dir = '/d'\n[[listeners]]\naddr = '::'\nkind = 'iscsi'", "4:8", "unknown variant"),
+        ("data_dir = '/d'\napi.socket_mode = '0777'", "2:19", "0660"),
+        ("data_dir = '/d'\nlog.level = 'loud'", "2:13", "not a log level"),
+        ("data_dir = '/d'\nstore.destage_low_percent = 100", "2:29", "1 to 99"),
+        ("data_dir = '/d'\nhost.name = 'a b'", "2:13", "not a name"),
+        ("data_dir = '/d'\ntarget.controller_ids = '7'", "2:25", "no range of controller IDs"),
+        ("data_dir = '/d'\ntarget.host_memory_mib = 0", "2:26", "MiB"),
+        ("data_dir = '/d'\ntarget.host_connections_max = 1", "2:31", "4 to"),
+        ("data_dir = '/d'\n[[referrals]]\naddr = 'there'", "3:8", "not an address"),
+        ("data_dir = '/d'\nx = [", "2:6", ""),
+    ] {
+        let told = error(text);
+        assert!(told.starts_with(&format!("basalt.toml:{place}: ")), "{text:?}: {told}");
+        assert!(told.contains(words), "{text:?}: {told}");
+    }
+}
+
+#[test]
+fn keys_that_do_not_fit_each_other_are_told() {
+    for (text, words) in [
+        ("api.listen = '127.0.0.1:7780'", "api.token_file"),
+        ("api.token_file = '/t'", "api.listen"),
+        ("store = { destage_low_percent = 70, destage_high_percent = 30 }", "must be below"),
+        ("listeners = [{ addr = '[::]:4420' }, { addr = '::' }]", "twice"),
+    ] {
+        let told = error(&format!("data_dir = '/d'\n{text}"));
+        assert!(told.contains(words), "{text}: {told}");
+    }
+}
+
+#[test]
+fn a_missing_file_and_a_directory_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(matches!(Config::load(&dir.path().join("none.toml")), Err(ConfigError::Missing(_))));
+    let told = Config::load(dir.path()).unwrap_err().to_string();
+    assert!(told.contains("it is a directory"), "{told}");
+}
+
+#[test]
+fn what_is_set_of_the_target_reaches_it() {
+    let text = "data_dir = '/d'\ntarget.controller_ids = '1024-2046'\ntarget.static_controllers = 64\ntarget.host_connections_max = 40\n\
+                target.host_memory_mib = 8\ntarget.memory_mib = 16\ntarget.address_handshakes_max = 9\n[[referrals]]\naddr = '192.0.2.9'\n\
+                [[referrals]]\naddr = '[2001:db8::1]:4420'\nnqn = 'nqn.2014-08.org.nvmexpress:other'\n";
+    let options = Config::parse(text, "x").unwrap().target_options();
+    let ids = options.controller_ids;
+    assert_eq!((ids.first, ids.last, ids.statics), (1024, 2046, 64));
+    assert_eq!((options.host_connections_max, options.address_handshakes_max), (40, 9));
+    assert_eq!((options.host_memory_bytes_max, options.memory_bytes_max), (8 << 20, 16 << 20));
+    let referrals: Vec<(String, Option<String>)> = options.referrals.iter().map(|r| (r.addr.to_string(), r.nqn.clone())).collect();
+    assert_eq!(referrals[0], ("192.0.2.9:8009".to_owned(), None));
+    assert_eq!(referrals[1], ("[2001:db8::1]:4420".to_owned(), Some("nqn.2014-08.org.nvmexpress:other".to_owned())));
+    assert_eq!(Config::parse("data_dir = '/d'", "x").unwrap().target_options(), TargetOptions::default());
+    for wrong in [
+        "target.controller_ids = '0-1000'",
+        "target.controller_ids = '1-65535'",
+        "target.controller_ids = '1-100'",
+        "target.controller_ids = '1-200'\ntarget.static_controllers = 101",
+    ] {
+        assert!(error(&format!("data_dir = '/d'\n{wrong}")).contains("target.controller_ids: they must lie in 1-65519"), "{wrong}");
+    }
+    assert!(error("data_dir = '/d'\n[[referrals]]\naddr = '::1'\nnqn = 'x'").contains("referrals: an nqn is not a name"));
+}

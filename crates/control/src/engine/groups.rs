@@ -1,0 +1,359 @@
+//! Disk groups: create, list, remove, scrub.
+
+use super::*;
+use crate::{
+    api::types as api,
+    plane::{DeviceFigures, GroupFigures},
+};
+use base::{ByteSize, unit::BLOCK_BYTES};
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
+
+/// Capacity devices of one group.
+pub const CAPACITY_DEVICES_MAX: usize = 7;
+/// The smallest device, in bytes: room for the structures of each shard, and some use.
+pub const DEVICE_BYTES_MIN: u64 = 256 << 20;
+const SHARDS_DEFAULT: u8 = 16;
+/// Superblocks lie within this much of the beginning of a device.
+const SUPERBLOCK_AREA_BYTES: usize = 128 << 10;
+
+impl Control {
+    /// All disk groups, by name.
+    pub fn groups(&self) -> Result<Vec<api::Group>, Problem> {
+        let stats = self.stats()?;
+        let mut groups: Vec<api::Group> =
+            self.directory.all::<GroupRecord>()?.iter().map(|g| self.show_group(g, &stats)).collect::<Result<_, _>>()?;
+        groups.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(groups)
+    }
+
+    /// One disk group, by name or id.
+    pub fn group(&self, name: &str) -> Result<api::Group, Problem> {
+        let record = self.group_record(name)?;
+        self.show_group(&record, &self.stats()?)
+    }
+
+    /// Makes a disk group.
+    pub fn create_group(&self, new: &api::NewGroup) -> Result<api::Group, Problem> {
+        let _change = self.lock();
+        cluster::check_name(&new.name)?;
+        if self.directory.named(Kind::Group, &new.name)?.is_some() {
+            return Err(Problem::exists("disk group", &new.name));
+        }
+        let shards = new.shards.unwrap_or(SHARDS_DEFAULT);
+        if !shards.is_power_of_two() || shards > SHARDS_DEFAULT {
+            return Err(Problem::invalid(format!("a disk group cannot have {shards} shards"), "use 1, 2, 4, 8 or 16"));
+        }
+        if new.capacity.is_empty() || new.capacity.len() > CAPACITY_DEVICES_MAX {
+            return Err(Problem::invalid(
+                format!("a disk group has one to {CAPACITY_DEVICES_MAX} capacity devices, not {}", new.capacity.len()),
+                "name them with --capacity, once each; make several groups for more",
+            ));
+        }
+        let created: Vec<PathBuf> = std::iter::once(&new.cache).chain(&new.capacity).filter_map(will_be_created).collect();
+        let cache = self.check_device(&new.cache, new.force)?;
+        let capacity = new.capacity.iter().map(|d| self.check_device(d, new.force)).collect::<Result<Vec<_>, _>>()?;
+        let record = GroupRecord {
+            id: GroupId::from_random(random()),
+            name: new.name.clone(),
+            host: self.identity.host.clone(),
+            stage: Stage::Creating,
+            cache,
+            capacity,
+            shards,
+            created_unix_s: now_unix_s(),
+        };
+        self.refuse_shared_devices(&record)?;
+        self.directory.commit(&Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()))?;
+        let mut made = self.directory.find::<GroupRecord>(&record.id())?.expect("just written");
+        if let Err(error) = self.format(&record, new.force) {
+            self.forget_group(made)?;
+            created.iter().for_each(|path| drop(std::fs::remove_file(path)));
+            return Err(error.into());
+        }
+        made.value.stage = Stage::Ready;
+        self.directory.commit(&Transaction::new().update(&made))?;
+        let mut live = self.live();
+        live.groups.insert(record.id, GroupLive::Online);
+        live.stats = None;
+        drop(live);
+        tracing::info!(group = %record.name, id = %record.id, "disk group created");
+        self.group(&record.name)
+    }
+
+    /// Removes a disk group. With `force` the volumes that have components on it go with it.
+    pub fn remove_group(&self, name: &str, force: bool) -> Result<(), Problem> {
+        let _change = self.lock();
+        let mut group = self.group_record(name)?;
+        let users = self.volumes_on(group.id)?;
+        if !users.is_empty() && !force {
+            let names: Vec<&str> = users.iter().take(5).map(|v| v.name.as_str()).collect();
+            let more = users.len().saturating_sub(5);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Err(Problem::refused(
+                format!("disk group {} holds data of {} volume(s): {}{more}", group.name, users.len(), names.join(", ")),
+                "delete these volumes first; or use --force, which deletes them with the group",
+            ));
+        }
+        for volume in users {
+            self.drop_volume(volume, group.id)?;
+        }
+        self.apply()?;
+        group.value.stage = Stage::Deleting;
+        self.directory.commit(&Transaction::new().update(&group))?;
+        let online = self.live().groups.get(&group.id) == Some(&GroupLive::Online);
+        if online {
+            self.plane.close_group(group.id)?;
+            for path in group.devices().filter_map(DeviceRecord::path) {
+                if let Err(error) = wipe(Path::new(path)) {
+                    tracing::warn!(path, %error, "the device still says that it belongs to the removed disk group; reuse it with --force");
+                }
+            }
+        }
+        let group = self.group_record(&group.id())?;
+        let name = group.name.clone();
+        self.forget_group(group)?;
+        let mut live = self.live();
+        live.orphans.retain(|o| o.group != name);
+        live.stats = None;
+        tracing::info!(group = %name, "disk group removed");
+        Ok(())
+    }
+
+    /// Begins to read everything on a group and to compare checksums.
+    pub fn scrub_group(&self, name: &str) -> Result<(), Problem> {
+        let group = self.group_record(name)?;
+        Ok(self.plane.scrub_group(group.id)?)
+    }
+
+    /// The volumes that have components on a group.
+    pub(super) fn volumes_on(&self, group: GroupId) -> Result<Vec<Versioned<VolumeRecord>>, Problem> {
+        let objects: BTreeSet<base::ObjectId> = self
+            .directory
+            .all::<ObjectRecord>()?
+            .into_iter()
+            .filter(|o| o.stripes.iter().flatten().any(|c| c.group == group))
+            .map(|o| o.id)
+            .collect();
+        Ok(self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| objects.contains(&v.object)).collect())
+    }
+
+    /// Deletes a volume whose group goes: components on other groups are deleted in order, those on `group` go with it.
+    fn drop_volume(&self, mut volume: Versioned<VolumeRecord>, group: GroupId) -> Result<(), Problem> {
+        let mut intent = Transaction::new();
+        for mut subsystem in self.directory.all::<SubsystemRecord>()? {
+            if subsystem.namespaces.values().any(|n| n.volume == volume.id) {
+                subsystem.value.namespaces.retain(|_, n| n.volume != volume.id);
+                intent = intent.update(&subsystem);
+            }
+        }
+        if let Some(mut object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
+            object.value.stripes.iter_mut().for_each(|s| s.retain(|c| c.group != group));
+            intent = intent.update(&object);
+        }
+        volume.value.stage = Stage::Deleting;
+        self.directory.commit(&intent.update(&volume))?;
+        self.apply()?;
+        let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        let (id, what) = (format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name));
+        if let Err(problem) = self.finish_delete(volume) {
+            self.note_task(id, what, &problem)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn group_record(&self, name: &str) -> Result<Versioned<GroupRecord>, Problem> {
+        self.resolve(Kind::Group, name, "disk group", "group list")
+    }
+
+    /// What a path means, and whether it may be used.
+    fn check_device(&self, device: &api::NewDevice, force: bool) -> Result<DeviceRecord, Problem> {
+        let text = device.path.as_str();
+        if let Some(size) = text.strip_prefix("memory:") {
+            let bytes = size.parse::<ByteSize>().map_err(|e| Problem::invalid(e.to_string(), "write memory:1GiB, for example"))?.0;
+            return large_enough(text, bytes).map(|bytes| DeviceRecord::Memory { bytes });
+        }
+        let path = Path::new(text);
+        if !path.is_absolute() {
+            return Err(Problem::invalid(
+                format!("'{text}' is not an absolute path"),
+                "write the whole path, beginning with /, or memory:SIZE",
+            ));
+        }
+        let file_type = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_file() => {
+                let bytes = meta.len();
+                if device.bytes.is_some_and(|asked| asked.next_multiple_of(BLOCK_BYTES as u64) != bytes) {
+                    return Err(Problem::refused(
+                        format!("{text} is there already, with {}", ByteSize(bytes)),
+                        "leave out the size to use it as it is, or remove it first",
+                    ));
+                }
+                return large_enough(text, bytes).map(|bytes| DeviceRecord::File { path: text.into(), bytes });
+            }
+            Ok(meta) => meta.file_type(),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return new_file(text, device.bytes),
+            Err(e) => return Err(Problem::refused(format!("{text} cannot be looked at: {e}"), "give the daemon access to it")),
+        };
+        if file_type.is_block_device() {
+            return self.check_block_device(text, force);
+        }
+        Err(Problem::invalid(format!("{text} is neither a block device nor a file"), "'basalt drive list' shows the drives of this host"))
+    }
+
+    fn check_block_device(&self, path: &str, force: bool) -> Result<DeviceRecord, Problem> {
+        let find = self.drives.find(Path::new(path)).map_err(|e| Problem::new(crate::Code::Internal, e.to_string(), "mount /sys"))?;
+        let Some(drive) = find else {
+            // a partition, loop device or logical volume: its size comes from the kernel, its users from the data plane's exclusive open
+            let bytes = block_device_bytes(path)?;
+            return large_enough(path, bytes).map(|bytes| DeviceRecord::Block { path: path.into(), bytes });
+        };
+        let words = |uses: Vec<&drive::Use>| uses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let live: Vec<_> = drive.uses.iter().filter(|u| u.is_live()).collect();
+        if !live.is_empty() {
+            return Err(Problem::refused(format!("{path} is in use: {}", words(live)), "free it first; --force does not help here"));
+        }
+        if !drive.uses.is_empty() && !force {
+            return Err(Problem::refused(
+                format!("{path} is not empty: {}", words(drive.uses.iter().collect())),
+                "use another drive; or --force, which destroys what is on it",
+            ));
+        }
+        // a name that stays the same when drives are added
+        let path = drive.stable_path.as_ref().map_or(path.to_owned(), |p| p.display().to_string());
+        large_enough(&path, drive.bytes).map(|bytes| DeviceRecord::Block { path, bytes })
+    }
+
+    /// No device twice, neither in this group nor in another.
+    fn refuse_shared_devices(&self, new: &GroupRecord) -> Result<(), Problem> {
+        let real = |d: &DeviceRecord| d.path().map(|p| std::fs::canonicalize(p).unwrap_or_else(|_| p.into()));
+        let mut seen = BTreeSet::new();
+        for path in new.devices().filter_map(real) {
+            if !seen.insert(path.clone()) {
+                return Err(Problem::invalid(format!("{} is named twice", path.display()), "name each device once"));
+            }
+        }
+        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.host == new.host) {
+            if let Some(path) = group.devices().filter_map(real).find(|p| seen.contains(p)) {
+                return Err(Problem::refused(
+                    format!("{} belongs to disk group {}", path.display(), group.name),
+                    "use another device, or remove that group first",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn show_group(&self, group: &GroupRecord, stats: &Stats) -> Result<api::Group, Problem> {
+        let figures = stats.groups.iter().find(|f| f.group == group.id);
+        let (state, reason) = match (group.stage, self.live().groups.get(&group.id)) {
+            (Stage::Creating, _) => (api::GroupState::Creating, None),
+            (Stage::Deleting, _) => (api::GroupState::Deleting, None),
+            (Stage::Ready, Some(GroupLive::Online)) => (api::GroupState::Online, None),
+            (Stage::Ready, Some(GroupLive::Offline(why))) => (api::GroupState::Offline, Some(why.clone())),
+            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to host {}", group.host))),
+        };
+        let sum = |pick: fn(&GroupFigures) -> &Vec<u64>| figures.map_or(0, |f| pick(f).iter().sum());
+        let of = |n: usize, pick: fn(&GroupFigures) -> &Vec<u64>| figures.and_then(|f| pick(f).get(n).copied());
+        let capacity = group.capacity.iter().enumerate().map(|(n, d)| api::Device {
+            usable_bytes: of(n, |f| &f.capacity_bytes),
+            used_bytes: of(n, |f| &f.capacity_used_bytes),
+            reserved_bytes: of(n, |f| &f.capacity_reserved_bytes),
+            ..show_device(d)
+        });
+        let objects = self.directory.all::<ObjectRecord>()?;
+        let components = objects.iter().flat_map(|o| o.stripes.iter().flatten()).filter(|c| c.group == group.id).count();
+        let cache = api::Device {
+            usable_bytes: figures.map(|f| f.buffer_bytes),
+            used_bytes: figures.map(|f| f.buffer_used_bytes),
+            ..show_device(&group.cache)
+        };
+        Ok(api::Group {
+            id: group.id.to_string(),
+            name: group.name.clone(),
+            host: group.host.clone(),
+            state,
+            reason,
+            cache,
+            capacity: capacity.collect(),
+            shards: group.shards,
+            capacity_bytes: sum(|f| &f.capacity_bytes),
+            used_bytes: sum(|f| &f.capacity_used_bytes),
+            reserved_bytes: sum(|f| &f.capacity_reserved_bytes),
+            buffer_bytes: figures.map_or(0, |f| f.buffer_bytes),
+            buffer_used_bytes: figures.map_or(0, |f| f.buffer_used_bytes),
+            components: components as u32,
+            scrub_percent: figures.and_then(|f| f.scrub_percent),
+            volatile: group.is_volatile(),
+            created_unix_s: group.created_unix_s,
+        })
+    }
+}
+
+/// Errors of a group's devices so far.
+pub(super) fn device_errors(figures: &GroupFigures) -> impl Iterator<Item = &DeviceFigures> {
+    figures.devices.iter().filter(|d| d.errors > 0)
+}
+
+fn show_device(device: &DeviceRecord) -> api::Device {
+    let kind = match device {
+        DeviceRecord::File { .. } => api::DeviceKind::File,
+        DeviceRecord::Block { .. } => api::DeviceKind::Block,
+        DeviceRecord::Memory { .. } => api::DeviceKind::Memory,
+    };
+    let path = device.path().unwrap_or("memory").to_owned();
+    api::Device { kind, path, bytes: device.bytes(), usable_bytes: None, used_bytes: None, reserved_bytes: None }
+}
+
+fn large_enough(path: &str, bytes: u64) -> Result<u64, Problem> {
+    if bytes < DEVICE_BYTES_MIN {
+        return Err(Problem::invalid(
+            format!("{path} has {}; a device of a disk group needs at least {}", ByteSize(bytes), ByteSize(DEVICE_BYTES_MIN)),
+            "use a larger one",
+        ));
+    }
+    Ok(bytes)
+}
+
+fn new_file(path: &str, bytes: Option<u64>) -> Result<DeviceRecord, Problem> {
+    let Some(bytes) = bytes else {
+        return Err(Problem::new(
+            crate::Code::NotFound,
+            format!("{path} is not there"),
+            "give a size to have it made as a file (--capacity PATH:SIZE); 'basalt drive list' shows drives",
+        ));
+    };
+    if path.starts_with("/dev/") {
+        return Err(Problem::invalid(
+            format!("{path} is not there, and files are not made below /dev"),
+            "'basalt drive list' shows drives",
+        ));
+    }
+    let dir = Path::new(path).parent().unwrap_or(Path::new("/"));
+    if !dir.is_dir() {
+        return Err(Problem::invalid(format!("the directory {} is not there", dir.display()), "make it first"));
+    }
+    large_enough(path, bytes).map(|bytes| DeviceRecord::File { path: path.into(), bytes: bytes.next_multiple_of(BLOCK_BYTES as u64) })
+}
+
+fn will_be_created(device: &api::NewDevice) -> Option<PathBuf> {
+    let path = PathBuf::from(&device.path);
+    (path.is_absolute() && !path.exists()).then_some(path)
+}
+
+fn block_device_bytes(path: &str) -> Result<u64, Problem> {
+    use std::io::Seek;
+    let end = std::fs::File::open(path).and_then(|mut f| f.seek(std::io::SeekFrom::End(0)));
+    end.map_err(|e| Problem::refused(format!("{path} cannot be opened: {e}"), "give the daemon access to it"))
+}
+
+/// Overwrites the superblocks, so that the device is free for other use.
+fn wipe(path: &Path) -> std::io::Result<()> {
+    let mut device = std::fs::OpenOptions::new().write(true).open(path)?;
+    device.write_all(&[0; SUPERBLOCK_AREA_BYTES])?;
+    device.sync_all()
+}

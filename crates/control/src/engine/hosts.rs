@@ -1,0 +1,119 @@
+//! Hosts that connect: names for their NQNs, and who is connected now.
+
+use super::*;
+use crate::api::types as api;
+
+/// The most hosts that have a name.
+pub const HOST_ENTRIES_MAX: usize = 4096;
+
+impl Control {
+    /// Everyone who has a name, is allowed somewhere, or is connected.
+    pub fn hosts(&self) -> Result<Vec<api::Host>, Problem> {
+        let sessions = self.sessions()?;
+        let mut hosts: BTreeMap<String, api::Host> = BTreeMap::new();
+        let blank = |nqn: &str| api::Host {
+            nqn: nqn.to_owned(),
+            name: None,
+            allowed: Vec::new(),
+            dhchap: None,
+            tls_psks: Vec::new(),
+            sessions: Vec::new(),
+        };
+        for entry in self.directory.all::<HostEntryRecord>()? {
+            let HostEntryRecord { nqn, name, dhchap, tls_psks, .. } = entry.value;
+            let host = hosts.entry(nqn.clone()).or_insert_with(|| blank(&nqn));
+            (host.name, host.dhchap) = (Some(name), dhchap.as_ref().map(super::secrets::show));
+            host.tls_psks = tls_psks.iter().map(super::tls_psks::show).collect();
+        }
+        for subsystem in self.directory.all::<SubsystemRecord>()? {
+            for nqn in &subsystem.hosts {
+                hosts.entry(nqn.clone()).or_insert_with(|| blank(nqn)).allowed.push(subsystem.name.clone());
+            }
+        }
+        for session in sessions {
+            let nqn = session.host_nqn.clone();
+            hosts.entry(nqn.clone()).or_insert_with(|| blank(&nqn)).sessions.push(session);
+        }
+        Ok(hosts.into_values().collect())
+    }
+
+    /// One host, by name or NQN.
+    pub fn host(&self, name: &str) -> Result<api::Host, Problem> {
+        let named = |h: &api::Host| h.nqn == name || h.name.as_deref().is_some_and(|n| n.eq_ignore_ascii_case(name));
+        self.hosts()?.into_iter().find(named).ok_or_else(|| Problem::not_found("host", name, "host list"))
+    }
+
+    /// Gives a host's NQN a name.
+    pub fn add_host(&self, new: &api::NewHost) -> Result<api::Host, Problem> {
+        let _change = self.lock();
+        cluster::check_name(&new.name)?;
+        cluster::check_nqn(&new.nqn)?;
+        if self.directory.named(Kind::HostEntry, &new.name)?.is_some() {
+            return Err(Problem::exists("host", &new.name));
+        }
+        if self.directory.find::<HostEntryRecord>(&new.nqn)?.is_some() {
+            return Err(Problem::exists("host", &new.nqn));
+        }
+        if self.directory.list(Kind::HostEntry)?.len() >= HOST_ENTRIES_MAX {
+            return Err(Problem::refused(format!("{HOST_ENTRIES_MAX} hosts have names already"), "remove some first"));
+        }
+        let record = HostEntryRecord {
+            nqn: new.nqn.clone(),
+            name: new.name.clone(),
+            dhchap: None,
+            tls_psks: Vec::new(),
+            created_unix_s: now_unix_s(),
+        };
+        self.directory.commit(&Transaction::new().create(&record).take_name(Kind::HostEntry, &record.name, &record.nqn))?;
+        self.host(&new.nqn)
+    }
+
+    /// Takes the name from a host, and its secrets. What it may do stays as it is.
+    pub fn remove_host(&self, name: &str) -> Result<(), Problem> {
+        let _change = self.lock();
+        let record = self.resolve::<HostEntryRecord>(Kind::HostEntry, name, "named host", "host list")?;
+        self.directory.commit(&Transaction::new().remove(&record).free_name(Kind::HostEntry, &record.name))?;
+        if record.dhchap.is_some() || !record.tls_psks.is_empty() {
+            self.apply()?;
+        }
+        Ok(())
+    }
+
+    /// Who is connected now.
+    pub fn sessions(&self) -> Result<Vec<api::Session>, Problem> {
+        let names: BTreeMap<String, String> =
+            self.directory.all::<HostEntryRecord>()?.into_iter().map(|e| (e.value.nqn, e.value.name)).collect();
+        let now_ns = monotonic_ns();
+        let session = |s: host::SessionInfo| api::Session {
+            host: names.get(&s.host_nqn).cloned(),
+            host_nqn: s.host_nqn,
+            subsystem_nqn: s.subsystem,
+            address: s.peer.to_string(),
+            controller: s.cntlid,
+            io_queues: s.io_queues,
+            encrypted: s.encrypted,
+            connected_s: now_ns.saturating_sub(s.since.0) / 1_000_000_000,
+        };
+        Ok(self.plane.sessions()?.into_iter().map(session).collect())
+    }
+
+    /// The NQN that a name or an NQN means.
+    pub(super) fn host_nqn(&self, host: &str) -> Result<String, Problem> {
+        if let Some(nqn) = self.directory.named(Kind::HostEntry, host)? {
+            return Ok(nqn);
+        }
+        if !host.starts_with("nqn.") {
+            return Err(Problem::not_found("host", host, "host list"));
+        }
+        cluster::check_nqn(host)?;
+        Ok(host.to_owned())
+    }
+}
+
+/// Now, in nanoseconds (good to 10 ms), on the clock of the data plane: CLOCK_MONOTONIC, which /proc/uptime follows as long as the machine does
+/// not sleep.
+fn monotonic_ns() -> u64 {
+    let uptime = std::fs::read_to_string("/proc/uptime").ok();
+    let seconds = uptime.and_then(|t| t.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0);
+    (seconds * 1e9) as u64
+}

@@ -1,0 +1,194 @@
+//! From the directory's records to `cluster`'s facts, and to what the data plane is to serve.
+
+use super::*;
+use crate::plane::GroupFigures;
+use base::unit::CHUNK_BYTES;
+use cluster::{DeviceInventory, GroupInventory, HostInventory, Inventory, Layout, Slot, StripeSlots};
+use host::{ComponentNo, ComponentRef, ComponentSpec, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
+use target::HostView;
+
+/// What hosts are told as the model of a subsystem.
+const MODEL: &str = "Basalt";
+
+impl Control {
+    /// What can be used now: online groups of all hosts, with what is neither allocated nor reserved.
+    pub(super) fn inventory(&self) -> Result<Inventory, Problem> {
+        let stats = self.stats()?;
+        let live = self.live();
+        let mut hosts = Vec::new();
+        let groups = self.directory.all::<GroupRecord>()?;
+        for host in self.directory.all::<HostRecord>()? {
+            let usable = groups.iter().filter(|g| g.host == host.name && g.stage == Stage::Ready);
+            let usable = usable.filter(|g| live.groups.get(&g.id) == Some(&GroupLive::Online));
+            let inventories = usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect();
+            hosts.push(HostInventory { name: host.name.clone(), fault_domain: host.fault_domain.clone(), groups: inventories });
+        }
+        Ok(Inventory { hosts })
+    }
+
+    /// What is to be served now, and why some volumes are not.
+    pub(super) fn desired(&self, generation: u64) -> Result<(Desired, BTreeMap<base::VolumeId, String>), DirectoryError> {
+        let policies: BTreeMap<String, PolicyRecord> =
+            self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.value.id(), p.value)).collect();
+        let objects: BTreeMap<base::ObjectId, ObjectRecord> =
+            self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect();
+        let group_names: BTreeMap<GroupId, String> =
+            self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value.name)).collect();
+        let groups = self.live().groups.clone();
+        let mut reservations = self.reservations()?;
+        let mut offline = BTreeMap::new();
+        let mut volumes = Vec::new();
+        for volume in self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.stage == Stage::Ready) {
+            let Some(object) = objects.get(&volume.object) else {
+                offline.insert(volume.id, "its layout is missing in the directory".to_owned());
+                continue;
+            };
+            // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
+            let stripes = desired_stripes(object, &groups, &group_names).unwrap_or_else(|reason| {
+                offline.insert(volume.id, reason);
+                Vec::new()
+            });
+            let reservation = reservations.remove(&volume.id);
+            volumes.push(VolumeDesired { reservation, ..desired_volume(&volume, object, policies.get(&volume.policy), stripes) });
+        }
+        let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
+        let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
+            nqn: s.value.nqn,
+            serial: s.value.serial,
+            model: MODEL.into(),
+            allow_any_host: s.value.allow_any_host,
+            hosts: s.value.hosts.into_iter().collect(),
+            namespaces: s.value.namespaces.into_iter().filter(|(_, n)| served.contains(&n.volume)).map(desired_namespace).collect(),
+            security: s.value.security,
+            manage_namespaces: s.value.namespace_grant.is_some(),
+        };
+        let subsystems = self.directory.all::<SubsystemRecord>()?.into_iter().map(subsystem).collect();
+        let mut hosts: BTreeMap<String, HostView> = BTreeMap::new();
+        for entry in self.directory.all::<HostEntryRecord>()? {
+            let (credentials, tls_psks) = (self.credentials_or_none_fits(&entry), self.tls_psks(&entry));
+            if credentials.is_some() || !tls_psks.is_empty() {
+                hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
+            }
+        }
+        Ok((Desired { generation, volumes, subsystems, hosts }, offline))
+    }
+
+    /// Has the data plane serve what the directory says.
+    pub(super) fn apply(&self) -> Result<(), Problem> {
+        let generation = {
+            let mut live = self.live();
+            live.generation += 1;
+            live.stats = None;
+            live.generation
+        };
+        let (desired, offline) = self.desired(generation)?;
+        let outcome = self.plane.apply(desired);
+        let mut live = self.live();
+        live.offline = offline;
+        live.apply_error = outcome.as_ref().err().map(ToString::to_string);
+        Ok(outcome?)
+    }
+}
+
+fn group_inventory(figures: &GroupFigures) -> GroupInventory {
+    let at = |list: &[u64], n: usize| list.get(n).copied().unwrap_or(0);
+    let devices = (0..figures.capacity_bytes.len())
+        .map(|n| {
+            let bytes = figures.capacity_bytes[n];
+            let taken = at(&figures.capacity_used_bytes, n) + at(&figures.capacity_reserved_bytes, n);
+            DeviceInventory { index: n as u8, bytes, free_bytes: bytes.saturating_sub(taken) }
+        })
+        .collect();
+    GroupInventory { id: figures.group, read_cache: false, devices }
+}
+
+fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesired) {
+    (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
+}
+
+fn desired_stripes(
+    object: &ObjectRecord,
+    groups: &BTreeMap<GroupId, GroupLive>,
+    names: &BTreeMap<GroupId, String>,
+) -> Result<Vec<Stripe>, String> {
+    let mut stripes = Vec::with_capacity(object.stripes.len());
+    for stripe in &object.stripes {
+        let mut components = Vec::with_capacity(stripe.len());
+        for c in stripe {
+            let name = names.get(&c.group).cloned().unwrap_or_else(|| c.group.to_string());
+            match (groups.get(&c.group), c.no, c.state) {
+                (Some(GroupLive::Online), Some(no), ComponentState::Active) => {
+                    components.push(ComponentRef { id: c.id, group: c.group, no: ComponentNo(no) });
+                }
+                (Some(GroupLive::Online), None, _) => return Err("it is not completely made yet".into()),
+                (Some(GroupLive::Online), ..) => return Err(format!("its component {} is missing on disk group {name}", c.id)),
+                _ => return Err(format!("disk group {name} is offline")),
+            }
+        }
+        stripes.push(Stripe { components });
+    }
+    Ok(stripes)
+}
+
+fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&PolicyRecord>, stripes: Vec<Stripe>) -> VolumeDesired {
+    let policy = policy.map(|p| p.policy.clone()).unwrap_or_default();
+    VolumeDesired {
+        id: volume.id,
+        name: volume.name.clone(),
+        bytes: volume.bytes,
+        lba_bytes: volume.lba_bytes,
+        formatting: volume.format_to.is_some(),
+        write_protect: volume.write_protect,
+        reservation: None,
+        checksum: policy.checksum,
+        iops_max: policy.iops_limit,
+        bytes_per_s_max: policy.bandwidth_limit,
+        object: ObjectLayout { object: object.id, epoch: object.epoch, stripes },
+    }
+}
+
+/// A layout as `cluster` knows it.
+pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
+    let slot = |c: &ComponentRecord| Slot {
+        host: c.host.clone(),
+        group: c.group,
+        capacity_index: c.capacity_index,
+        bytes: c.bytes,
+        reserve_chunks: c.reserve_chunks,
+    };
+    Layout { stripes: object.stripes.iter().map(|s| StripeSlots { copies: s.iter().map(slot).collect() }).collect() }
+}
+
+/// What a component says of its object, so that a lost directory can be rebuilt: version, volume, size, block, place, name.
+pub(super) fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize) -> Vec<u8> {
+    const VERSION: u8 = 1;
+    let mut bytes = vec![VERSION];
+    bytes.extend(volume.id.as_bytes());
+    bytes.extend(volume.bytes.to_le_bytes());
+    bytes.extend(volume.lba_bytes.to_le_bytes());
+    bytes.extend((stripe as u16).to_le_bytes());
+    bytes.extend((stripes as u16).to_le_bytes());
+    bytes.push(copy as u8);
+    bytes.push(volume.name.len() as u8);
+    bytes.extend(volume.name.as_bytes());
+    bytes.push(volume.policy.len() as u8);
+    bytes.extend(volume.policy.as_bytes());
+    bytes
+}
+
+/// What the data plane needs to make a component.
+pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, stripe: usize, stripes: usize, copy: usize) -> ComponentSpec {
+    ComponentSpec {
+        id: c.id,
+        object: volume.object,
+        capacity_index: c.capacity_index,
+        bytes: c.bytes,
+        reserve_chunks: c.reserve_chunks,
+        descriptor: descriptor(volume, stripe, stripes, copy),
+    }
+}
+
+/// Bytes set aside for a component.
+pub(super) const fn reserved_bytes(c: &ComponentRecord) -> u64 {
+    c.reserve_chunks * CHUNK_BYTES
+}

@@ -1,0 +1,164 @@
+//! Namespaces that hosts make, delete and format by NVMe commands: volumes like any other, within what the administrator has granted.
+//!
+//! Invariants: a grant's limits hold after each change; a volume that another subsystem shows too is not deleted or formatted by hosts of this
+//! one; a format that a crash has cut is finished before the volume serves again.
+//! Never: deletes or erases what is write protected.
+
+use super::*;
+use crate::{Code, api::types as api};
+use base::Visibility;
+use host::{AskedBy, Refused, Reply};
+
+/// Names that are tried for a volume that a host makes.
+const NAMES_TRIED_MAX: u32 = 1000;
+
+type Decision = Result<(Reply, String), Refused>;
+
+/// What a host is told of a problem that an administrator would read.
+fn refused(problem: Problem) -> Refused {
+    tracing::warn!(error = %problem.message, "what a host asked for could not be done");
+    match problem.code {
+        Code::NoSpace | Code::PolicyNotPossible => Refused::NoSpace,
+        Code::Unavailable | Code::Conflict => Refused::Busy,
+        _ => Refused::Failed,
+    }
+}
+
+impl Control {
+    /// Namespace Management, create: a volume with the grant's policy, attached to no host yet.
+    pub(super) fn create_namespace(&self, by: &AskedBy, blocks: u64, lba_bytes: u32, shared: bool) -> Decision {
+        let mut subsystem = self.granted(by)?;
+        let grant = subsystem.namespace_grant.clone().ok_or(Refused::NotGranted)?;
+        let bytes = blocks.checked_mul(lba_bytes.into()).and_then(|b| volumes::volume_size(b).ok()).ok_or(Refused::NoSpace)?;
+        if subsystem.namespaces.len() >= grant.namespaces_max as usize {
+            return Err(Refused::NoIdentifier);
+        }
+        let nsid = subsystems::free_nsid(&subsystem).map_err(|_| Refused::NoIdentifier)?;
+        let taken = self.bytes_of(&subsystem)?;
+        if taken.checked_add(bytes).is_none_or(|sum| sum > grant.bytes_max) {
+            return Err(Refused::NoSpace);
+        }
+        let name = self.free_name(&subsystem.name, nsid)?;
+        let new = api::NewVolume { name: name.clone(), bytes, policy: Some(grant.policy.clone()), detached: true, ..Default::default() };
+        let (volume, object) = self.planned(&new, bytes, lba_bytes, None).map_err(refused)?;
+        // The namespace is written with the volume that is being made, so a crash leaves both or none; it is served when the volume is.
+        let namespace = NamespaceRecord { volume: volume.id, hosts: Visibility::Only(Default::default()), exclusive: !shared };
+        subsystem.value.namespaces.insert(nsid, namespace);
+        let named = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &name, &volume.id.to_string());
+        self.directory.commit(&named.update(&subsystem)).map_err(asks::busy)?;
+        let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::Failed)?;
+        if let Err(problem) = self.finish_create(made) {
+            self.drop_namespaces_of(volume.id)?;
+            self.give_up_create(&volume).map_err(refused)?;
+            return Err(refused(problem));
+        }
+        self.apply().map_err(refused)?;
+        Ok((Reply::Value(nsid), format!("namespace {nsid} made: volume {name}, {bytes} bytes")))
+    }
+
+    /// Bytes of the volumes of a subsystem.
+    fn bytes_of(&self, subsystem: &SubsystemRecord) -> Result<u64, Refused> {
+        let mut sum = 0u64;
+        for n in subsystem.namespaces.values() {
+            let volume = self.directory.find::<VolumeRecord>(&n.volume.to_string()).map_err(asks::busy)?;
+            sum = sum.saturating_add(volume.map_or(0, |v| v.bytes));
+        }
+        Ok(sum)
+    }
+
+    /// A name that says where the volume comes from: of the subsystem and the namespace, with a number when that is taken.
+    fn free_name(&self, subsystem: &str, nsid: u32) -> Result<String, Refused> {
+        let room = cluster::NAME_BYTES_MAX - "-ns1024-1000".len();
+        let stem: String = subsystem.chars().take(room).collect();
+        for n in 1..=NAMES_TRIED_MAX {
+            let name = if n == 1 { format!("{stem}-ns{nsid}") } else { format!("{stem}-ns{nsid}-{n}") };
+            if self.directory.named(Kind::Volume, &name).map_err(asks::busy)?.is_none() {
+                return Ok(name);
+            }
+        }
+        Err(Refused::NoIdentifier)
+    }
+
+    fn drop_namespaces_of(&self, volume: base::VolumeId) -> Result<(), Refused> {
+        for mut subsystem in self.directory.all::<SubsystemRecord>().map_err(asks::busy)? {
+            let before = subsystem.namespaces.len();
+            subsystem.value.namespaces.retain(|_, n| n.volume != volume);
+            if subsystem.namespaces.len() < before {
+                self.directory.commit(&Transaction::new().update(&subsystem)).map_err(asks::busy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Namespace Management, delete: the namespaces and their volumes. All are looked at before the first goes.
+    pub(super) fn delete_namespaces(&self, by: &AskedBy, nsid: Option<u32>) -> Decision {
+        let subsystem = self.granted(by)?;
+        let nsids: Vec<u32> = match nsid {
+            Some(nsid) => vec![nsid],
+            None => subsystem.namespaces.keys().copied().collect(),
+        };
+        let volumes = nsids.iter().map(|n| self.own_volume(&subsystem, *n)).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<String> = volumes.iter().map(|v| v.name.clone()).collect();
+        for volume in volumes {
+            self.remove_volume(volume).map_err(refused)?;
+        }
+        Ok((Reply::Done, format!("namespaces deleted with their volumes: {}", names.join(", "))))
+    }
+
+    /// The volume of a namespace, when hosts of this subsystem may delete or format it.
+    fn own_volume(&self, subsystem: &SubsystemRecord, nsid: u32) -> Result<Versioned<VolumeRecord>, Refused> {
+        let id = subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.volume;
+        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(asks::busy)?.ok_or(Refused::NoNamespace)?;
+        if volume.write_protect.is_on() {
+            return Err(Refused::WriteProtected);
+        }
+        let all = self.directory.all::<SubsystemRecord>().map_err(asks::busy)?;
+        if all.iter().any(|s| s.nqn != subsystem.nqn && s.namespaces.values().any(|n| n.volume == id)) {
+            return Err(Refused::Invalid);
+        }
+        if volume.stage != Stage::Ready || volume.resize_to.is_some() || volume.format_to.is_some() {
+            return Err(Refused::Busy);
+        }
+        Ok(volume)
+    }
+
+    /// Format NVM: all content goes, and logical blocks have another size.
+    pub(super) fn format_namespace(&self, by: &AskedBy, nsid: u32, lba_bytes: u32) -> Decision {
+        let subsystem = self.granted(by)?;
+        let mut volume = self.own_volume(&subsystem, nsid)?;
+        if self.live().offline.contains_key(&volume.id) {
+            return Err(Refused::Busy);
+        }
+        let name = volume.name.clone();
+        volume.value.format_to = Some(lba_bytes);
+        self.directory.commit(&Transaction::new().update(&volume)).map_err(asks::busy)?;
+        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::NoNamespace)?;
+        let id = volume.id;
+        if let Err(problem) = self.finish_format(volume) {
+            self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(asks::busy)?;
+            return Err(refused(problem));
+        }
+        self.apply().map_err(refused)?;
+        Ok((Reply::Done, format!("namespace {nsid} formatted: volume {name}, {lba_bytes} bytes a block")))
+    }
+
+    /// Erases a volume that is marked for it: first no command reaches it on any core, then what it has is freed, then it serves again.
+    /// Idempotent; also what finishes a format that a crash has cut.
+    pub(super) fn finish_format(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        let Some(lba_bytes) = volume.format_to else { return Ok(()) };
+        let mut object = self.object_of(&volume)?;
+        self.free_behind(&volume, &object)?;
+        volume.value.lba_bytes = lba_bytes;
+        volume.value.format_to = None;
+        let percent = self.policy_record(&volume.policy)?.policy.space_reservation_percent;
+        let bytes = volume.bytes;
+        // The components say the size of a block too.
+        self.update_components(&volume, &mut object.value, bytes, percent)?;
+        self.directory.commit(&Transaction::new().update(&object).update(&volume))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "namespaces_tests.rs"]
+mod tests;

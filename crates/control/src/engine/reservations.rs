@@ -1,0 +1,104 @@
+//! Reservations of volumes: records in the directory, changed by what hosts and administrators ask for.
+//!
+//! Invariants: a change is durable and served on every core before it is answered; what does not persist through power loss is gone when
+//! the daemon starts.
+//! Never: decides what a command means; that is `cluster::reservation`.
+
+use super::asks::busy;
+use super::*;
+use crate::api::types as api;
+use base::{HostId, VolumeId};
+use cluster::reservation::{Command, Refusal, ReservationType, State};
+use host::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
+use std::collections::BTreeSet;
+
+impl Control {
+    /// The daemon starts: as hosts see it, power was lost. What does not persist goes.
+    pub(super) fn lose_power(&self) -> Result<(), DirectoryError> {
+        for mut record in self.directory.all::<ReservationRecord>()? {
+            if record.value.state.power_lost() {
+                tracing::info!(volume = %record.volume, "a reservation that does not persist through power loss is gone");
+                self.directory.commit(&Transaction::new().remove(&record))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The reservations of all volumes, to be served.
+    pub(super) fn reservations(&self) -> Result<BTreeMap<VolumeId, Arc<State>>, DirectoryError> {
+        let all = self.directory.all::<ReservationRecord>()?.into_iter();
+        Ok(all.map(|r| (r.value.volume, Arc::new(r.value.state))).collect())
+    }
+
+    /// Carries out a reservation command of a host.
+    pub(super) fn reserve(&self, by: &AskedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
+        let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
+        let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
+        let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
+        let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
+        let outcome = state.execute(HostId::from_bytes(by.host_id), command).map_err(|refusal| match refusal {
+            Refusal::Conflict => Refused::ReservationConflict,
+            Refusal::InvalidField => Refused::Invalid,
+            Refusal::TooManyRegistrants => Refused::Failed,
+        })?;
+        match old {
+            Some(old) if old.state == state => {}
+            Some(mut old) => {
+                old.value.state = state;
+                self.change(Transaction::new().update(&old))?;
+            }
+            None => self.change(Transaction::new().create(&ReservationRecord { volume, state }))?,
+        }
+        let abort = if outcome.abort { outcome.preempted } else { BTreeSet::new() };
+        let reply = if outcome.narrowed || outcome.abort { Reply::Fenced { volume, abort } } else { Reply::Done };
+        Ok((reply, format!("volume {name}: {}", target::reservation::describe(command))))
+    }
+
+    /// Whether reservations of these volumes persist through power loss, from now on.
+    pub(super) fn persist(&self, by: &AskedBy, volumes: &[VolumeId], ptpl: bool) -> Result<(Reply, String), Refused> {
+        for volume in volumes {
+            self.reserve(by, *volume, &Command::Persist { ptpl })?;
+        }
+        Ok((Reply::Done, format!("reservations of {} volumes persist through power loss: {ptpl}", volumes.len())))
+    }
+
+    /// Takes all registrants and the reservation of a volume away, as an administrator's last resort. Its hosts are told.
+    pub fn clear_reservation(&self, name: &str) -> Result<api::Volume, Problem> {
+        let change = self.lock();
+        let volume = self.volume_record(name)?;
+        let Some(mut record) = self.directory.find::<ReservationRecord>(&volume.id())? else {
+            drop(change);
+            return self.volume(name);
+        };
+        record.value.state.clear_all();
+        self.directory.commit(&Transaction::new().update(&record))?;
+        self.apply()?;
+        self.note(AuditEvent {
+            kind: AuditKind::Reservation,
+            peer: None,
+            host_nqn: String::new(),
+            subsystem: String::new(),
+            cntlid: None,
+            detail: format!("volume {}: registrants and reservation cleared by an administrator", volume.name),
+        });
+        tracing::warn!(volume = %volume.name, "registrants and reservation cleared by an administrator");
+        drop(change);
+        self.volume(name)
+    }
+}
+
+/// A reservation as administrators see it; `None` when there is nothing to see.
+pub(super) fn show(state: &State) -> Option<api::Reservation> {
+    let registrants = state.registrants().iter().map(|(host, key)| api::Registrant {
+        host_id: host.to_string(),
+        key: format!("{key:#018x}"),
+        holder: state.is_holder(*host),
+    });
+    let shown = api::Reservation {
+        kind: state.rtype().map(|t: ReservationType| t.name().to_owned()),
+        generation: state.generation(),
+        persistent: state.ptpl(),
+        registrants: registrants.collect(),
+    };
+    (!shown.registrants.is_empty() || shown.persistent).then_some(shown)
+}

@@ -1,0 +1,266 @@
+//! How the host is: counts, and checks that say what is wrong and what to do.
+
+use super::*;
+use crate::api::types as api;
+use api::Health;
+use base::ByteSize;
+use host::{ListenerKind, ListenerSpec};
+
+/// Capacity used (with reservations) from which a warning is given, and an error, in percent.
+const CAPACITY_WARNING_PERCENT: u64 = 80;
+const CAPACITY_ERROR_PERCENT: u64 = 95;
+/// Fill of the write buffer from which a warning is given, in percent.
+const BUFFER_WARNING_PERCENT: u64 = 90;
+
+impl Control {
+    /// How the host is.
+    pub fn status(&self) -> Result<api::Status, Problem> {
+        let groups = self.groups()?;
+        let volumes = self.volumes()?;
+        let stats = self.stats()?;
+        let mut checks = Vec::new();
+        checks.extend(groups.iter().flat_map(group_checks));
+        checks.extend(volumes.iter().flat_map(volume_checks));
+        checks.extend(self.media_checks(&stats)?);
+        checks.extend(self.other_checks(&groups, &volumes)?);
+        checks.sort_by(|a, b| b.health.cmp(&a.health).then_with(|| a.subject.cmp(&b.subject)));
+        let live = self.live();
+        let listener = |l: &ListenerSpec| api::ListenerStatus {
+            kind: l.kind.word().into(),
+            address: l.addr.to_string(),
+            advertise: l.advertise.map(|a| a.to_string()),
+        };
+        let sum = |pick: fn(&api::Group) -> u64| groups.iter().map(pick).sum();
+        let sessions = self.plane.sessions()?.len() as u32;
+        Ok(api::Status {
+            health: checks.iter().map(|c| c.health).max().unwrap_or(Health::Ok),
+            checks,
+            version: self.identity.version.clone(),
+            cluster: self.directory.cluster().to_string(),
+            host: self.identity.host.clone(),
+            started_unix_s: self.started_unix_s,
+            listeners: live.listeners.iter().map(listener).collect(),
+            cores: self.identity.cores as u32,
+            groups: groups.len() as u32,
+            volumes: volumes.len() as u32,
+            subsystems: self.directory.list(Kind::Subsystem)?.len() as u32,
+            sessions,
+            capacity_bytes: sum(|g| g.capacity_bytes),
+            used_bytes: sum(|g| g.used_bytes),
+            reserved_bytes: sum(|g| g.reserved_bytes),
+            provisioned_bytes: volumes.iter().map(|v| v.bytes).sum(),
+        })
+    }
+
+    /// What could not be finished yet.
+    pub fn tasks(&self) -> Result<Vec<api::Task>, Problem> {
+        let task = |t: Versioned<TaskRecord>| api::Task {
+            id: t.value.id,
+            what: t.value.what,
+            error: t.value.error,
+            attempts: t.value.attempts,
+            last_unix_s: t.value.last_unix_s,
+        };
+        Ok(self.directory.all::<TaskRecord>()?.into_iter().map(task).collect())
+    }
+
+    /// The drives of this host.
+    pub fn drives(&self) -> Result<Vec<api::Drive>, Problem> {
+        let problem = |e: drive::DriveError| Problem::new(crate::Code::Internal, e.to_string(), "mount /sys");
+        let mut ours: BTreeMap<std::path::PathBuf, String> = BTreeMap::new();
+        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.host == self.identity.host) {
+            for path in group.devices().filter_map(DeviceRecord::path) {
+                let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+                ours.insert(real, group.name.clone());
+            }
+        }
+        Ok(self.drives.drives().map_err(problem)?.into_iter().map(|d| show_drive(d, &ours)).collect())
+    }
+
+    fn media_checks(&self, stats: &Stats) -> Result<Vec<api::Check>, Problem> {
+        let mut checks = Vec::new();
+        for group in self.directory.all::<GroupRecord>()? {
+            let Some(figures) = stats.groups.iter().find(|f| f.group == group.id) else { continue };
+            let subject = format!("group {}", group.name);
+            for device in super::groups::device_errors(figures) {
+                checks.push(check(
+                    "device_errors",
+                    Health::Warning,
+                    &subject,
+                    format!("device {} has failed {} operation(s) since the start", device.name, device.errors),
+                    "look at its SMART log (nvme smart-log, smartctl) and at the kernel's log; replace it if it goes on".into(),
+                ));
+            }
+            if figures.failed_shards > 0 {
+                checks.push(check(
+                    "cache_failed",
+                    Health::Error,
+                    &subject,
+                    format!(
+                        "the write buffer on {} cannot be written: {} shard(s) refuse writes",
+                        group.cache.path().unwrap_or("memory"),
+                        figures.failed_shards
+                    ),
+                    "replace the cache device, or bring it back and restart the daemon (systemctl restart basalt)".into(),
+                ));
+            }
+            if figures.failing_shards > 0 {
+                checks.push(check(
+                    "capacity_failing",
+                    Health::Error,
+                    &subject,
+                    "data cannot be moved from the write buffer to a capacity device: writes will stop when the buffer is full".into(),
+                    "look at the capacity devices (kernel's log, SMART), and at the file system below them if they are files".into(),
+                ));
+            }
+            if figures.media_errors > 0 {
+                checks.push(check(
+                    "media_errors",
+                    Health::Error,
+                    &subject,
+                    format!("{} block(s) could not be read or had a wrong checksum", figures.media_errors),
+                    format!("run 'basalt group scrub {}', restore the files concerned from a backup, and replace the device", group.name),
+                ));
+            }
+        }
+        Ok(checks)
+    }
+
+    fn other_checks(&self, groups: &[api::Group], volumes: &[api::Volume]) -> Result<Vec<api::Check>, Problem> {
+        let mut checks = Vec::new();
+        if groups.is_empty() {
+            checks.push(check(
+                "no_groups",
+                Health::Warning,
+                "host",
+                "there is no disk group, so no volume can be made".into(),
+                "make one: 'basalt drive list' shows the drives, 'basalt group create --help' shows how".into(),
+            ));
+        }
+        for task in self.tasks()? {
+            checks.push(check(
+                "unfinished_task",
+                Health::Warning,
+                "host",
+                format!("'{}' could not be finished ({} attempts): {}", task.what, task.attempts, task.error),
+                "put right what the error says; it is tried again every minute".into(),
+            ));
+        }
+        let live = self.live();
+        for orphan in &live.orphans {
+            checks.push(check(
+                "orphan_component",
+                Health::Warning,
+                &format!("group {}", orphan.group),
+                format!("component {} ({}) belongs to no volume that is known", orphan.component, ByteSize(orphan.bytes)),
+                "it is kept: if the directory was lost or is an old copy, put back a newer one".into(),
+            ));
+        }
+        if let Some(error) = &live.apply_error {
+            let action = "see the daemon's log (journalctl -u basalt)".into();
+            checks.push(check("apply_failed", Health::Error, "host", format!("the last change could not be served: {error}"), action));
+        }
+        if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && !volumes.is_empty() {
+            let action = "add a listener of kind 'io' to the configuration".into();
+            checks.push(check("no_listener", Health::Warning, "host", "no address is listened on, so no host can connect".into(), action));
+        }
+        Ok(checks)
+    }
+}
+
+fn check(id: &str, health: Health, subject: &str, message: String, action: String) -> api::Check {
+    api::Check { id: id.into(), health, subject: subject.into(), message, action }
+}
+
+fn group_checks(group: &api::Group) -> Vec<api::Check> {
+    let subject = format!("group {}", group.name);
+    let mut checks = Vec::new();
+    if group.state == api::GroupState::Offline {
+        checks.push(check(
+            "group_offline",
+            Health::Error,
+            &subject,
+            format!("the disk group is offline: {}", group.reason.as_deref().unwrap_or("unknown reason")),
+            "bring its devices back, then restart the daemon (systemctl restart basalt)".into(),
+        ));
+    }
+    if group.volatile {
+        checks.push(check(
+            "group_volatile",
+            Health::Warning,
+            &subject,
+            "it has devices in memory: everything on it is lost when the daemon stops".into(),
+            "use it for tests only".into(),
+        ));
+    }
+    let taken = group.used_bytes + group.reserved_bytes;
+    let percent = (taken * 100).checked_div(group.capacity_bytes).unwrap_or(0);
+    if percent >= CAPACITY_WARNING_PERCENT {
+        let health = if percent >= CAPACITY_ERROR_PERCENT { Health::Error } else { Health::Warning };
+        checks.push(check(
+            "capacity",
+            health,
+            &subject,
+            format!("{percent} % of its capacity is used or reserved ({} of {})", ByteSize(taken), ByteSize(group.capacity_bytes)),
+            "delete volumes, trim file systems (fstrim -a on the hosts), or add a disk group".into(),
+        ));
+    }
+    if group.buffer_bytes > 0 && group.buffer_used_bytes * 100 / group.buffer_bytes >= BUFFER_WARNING_PERCENT {
+        checks.push(check(
+            "buffer_full",
+            Health::Warning,
+            &subject,
+            "its write buffer is nearly full: writes run at the speed of the capacity devices".into(),
+            "nothing, if it passes; otherwise use a larger cache device or faster capacity devices".into(),
+        ));
+    }
+    checks
+}
+
+fn volume_checks(volume: &api::Volume) -> Vec<api::Check> {
+    let subject = format!("volume {}", volume.name);
+    let mut checks = Vec::new();
+    if volume.state == api::VolumeState::Offline {
+        let reason = volume.reason.as_deref().unwrap_or("unknown reason");
+        let action = "put right what is said of its disk group, then restart the daemon".into();
+        checks.push(check("volume_offline", Health::Error, &subject, format!("it is not served: {reason}"), action));
+    }
+    if !volume.compliant {
+        checks.push(check(
+            "volume_non_compliant",
+            Health::Warning,
+            &subject,
+            format!("it is not what policy {} asks: {}", volume.policy, volume.shortfalls.join("; ")),
+            "add what is missing, or give it another policy with 'basalt volume set'".into(),
+        ));
+    }
+    checks
+}
+
+fn show_drive(drive: drive::Drive, ours: &BTreeMap<std::path::PathBuf, String>) -> api::Drive {
+    let group = ours.get(&drive.path);
+    let mut used_by: Vec<String> = drive.uses.iter().map(ToString::to_string).collect();
+    if let Some(group) = group {
+        used_by = vec![format!("disk group {group}")];
+    }
+    let use_state = match (group, drive.uses.is_empty()) {
+        (Some(_), _) => "basalt",
+        (None, true) => "free",
+        (None, false) => "used",
+    };
+    let kind = serde_json::to_value(drive.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+    api::Drive {
+        path: drive.path.display().to_string(),
+        stable_path: drive.stable_path.map(|p| p.display().to_string()),
+        kind,
+        bytes: drive.bytes,
+        model: drive.model,
+        serial: drive.serial,
+        firmware: drive.firmware,
+        controller: drive.nvme.as_ref().map(|n| n.controller.clone()),
+        nsid: drive.nvme.as_ref().map(|n| n.nsid),
+        lba_bytes: drive.lba_bytes,
+        use_state: use_state.into(),
+        used_by,
+    }
+}

@@ -1,0 +1,546 @@
+//! Volumes: create, list, resize, change, delete.
+
+use super::*;
+use crate::{
+    api::types as api,
+    engine::layout::{layout_of, new_component, reserved_bytes},
+    plane::Stats,
+};
+use base::{
+    ByteSize, ComponentId, Epoch, ObjectId, VolumeId,
+    unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
+};
+use cluster::{Inventory, Placement, Shortfall};
+use host::ComponentNo;
+
+/// A new volume is laid out so that it can grow by this factor in place.
+const GROW_FACTOR: u64 = 4;
+/// The most volumes of a cluster.
+pub const VOLUMES_MAX: usize = 4096;
+
+/// What a list or one volume needs to be shown.
+struct Shown {
+    inventory: Inventory,
+    stats: Stats,
+    groups: BTreeMap<GroupId, GroupRecord>,
+    policies: BTreeMap<String, PolicyRecord>,
+    objects: BTreeMap<ObjectId, ObjectRecord>,
+    subsystems: Vec<SubsystemRecord>,
+    reservations: BTreeMap<VolumeId, Arc<cluster::reservation::State>>,
+}
+
+impl Control {
+    /// All volumes, by name.
+    pub fn volumes(&self) -> Result<Vec<api::Volume>, Problem> {
+        let shown = self.shown()?;
+        let mut volumes: Vec<api::Volume> = self.directory.all::<VolumeRecord>()?.iter().map(|v| self.show_volume(v, &shown)).collect();
+        volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(volumes)
+    }
+
+    /// One volume, by name or id.
+    pub fn volume(&self, name: &str) -> Result<api::Volume, Problem> {
+        let record = self.volume_record(name)?;
+        Ok(self.show_volume(&record, &self.shown()?))
+    }
+
+    /// Makes a volume and attaches it.
+    pub fn create_volume(&self, new: &api::NewVolume) -> Result<api::Volume, Problem> {
+        let _change = self.lock();
+        cluster::check_name(&new.name)?;
+        let bytes = volume_size(new.bytes)?;
+        let lba_bytes = new.lba_bytes.unwrap_or(4096);
+        if !matches!(lba_bytes, 512 | 4096) {
+            return Err(Problem::invalid(format!("logical blocks cannot have {lba_bytes} bytes"), "use 512 or 4096"));
+        }
+        if self.directory.named(Kind::Volume, &new.name)?.is_some() {
+            return Err(Problem::exists("volume", &new.name));
+        }
+        let attach_to = self.subsystem_for(new)?;
+        let (volume, object) = self.planned(new, bytes, lba_bytes, attach_to)?;
+        let intent = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &volume.name, &volume.id.to_string());
+        self.directory.commit(&intent)?;
+
+        let made = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        if let Err(problem) = self.finish_create(made) {
+            self.give_up_create(&volume)?;
+            return Err(problem);
+        }
+        self.apply()?;
+        tracing::info!(volume = %volume.name, id = %volume.id, bytes, policy = %volume.policy, "volume created");
+        self.volume(&volume.name)
+    }
+
+    /// The records of a volume that is to be made, with a place for each of its components. Nothing is written yet.
+    pub(super) fn planned(
+        &self,
+        new: &api::NewVolume,
+        bytes: u64,
+        lba_bytes: u32,
+        attach_to: Option<String>,
+    ) -> Result<(VolumeRecord, ObjectRecord), Problem> {
+        if self.directory.list(Kind::Volume)?.len() >= VOLUMES_MAX {
+            return Err(Problem::refused(format!("there are {VOLUMES_MAX} volumes already"), "delete some that are not needed"));
+        }
+        let policy = self.policy_record(new.policy.as_deref().unwrap_or(DEFAULT_NAME))?;
+        let bytes_max = new.grow_bytes_max.unwrap_or(bytes.saturating_mul(GROW_FACTOR)).max(bytes);
+        let placement = cluster::place(&self.inventory()?, &policy.policy, bytes, bytes_max)?;
+        Ok(self.new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement))
+    }
+
+    fn subsystem_for(&self, new: &api::NewVolume) -> Result<Option<String>, Problem> {
+        match (&new.subsystem, new.detached) {
+            (Some(_), true) => Err(Problem::invalid("a volume cannot be attached and detached at once", "leave out one of the two")),
+            (None, true) => Ok(None),
+            (Some(name), false) => Ok(Some(self.subsystem_record(name)?.value.nqn)),
+            // somebody may have deleted the default subsystem: then there is nothing to attach to unless told
+            (None, false) => Ok(self.subsystem_record(DEFAULT_NAME).ok().map(|s| s.value.nqn)),
+        }
+    }
+
+    fn new_records(
+        &self,
+        new: &api::NewVolume,
+        bytes: u64,
+        lba_bytes: u32,
+        policy: String,
+        attach_to: Option<String>,
+        placement: &Placement,
+    ) -> (VolumeRecord, ObjectRecord) {
+        let object = ObjectId::from_random(random());
+        let volume = VolumeRecord {
+            id: VolumeId::from_random(random()),
+            name: new.name.clone(),
+            bytes,
+            lba_bytes,
+            write_protect: WriteProtect::None,
+            policy,
+            object,
+            stage: Stage::Creating,
+            attach_to,
+            resize_to: None,
+            format_to: None,
+            created_unix_s: now_unix_s(),
+        };
+        let component = |slot: &cluster::Slot| ComponentRecord {
+            id: ComponentId::from_random(random()),
+            host: slot.host.clone(),
+            group: slot.group,
+            capacity_index: slot.capacity_index,
+            no: None,
+            bytes: slot.bytes,
+            reserve_chunks: slot.reserve_chunks,
+            state: ComponentState::Active,
+        };
+        let stripes = placement.layout.stripes.iter().map(|s| s.copies.iter().map(component).collect()).collect();
+        let object = ObjectRecord { id: object, volume: volume.id, epoch: Epoch(1), stripes };
+        (volume, object)
+    }
+
+    /// From records to components to a volume that is ready. Also what finishes a creation that a crash has cut.
+    pub(super) fn finish_create(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        let mut object = self.object_of(&volume)?;
+        self.make_components(&volume, &mut object.value)?;
+        volume.value.stage = Stage::Ready;
+        let attach_to = volume.value.attach_to.take();
+        let mut outcome = Transaction::new().update(&object).update(&volume);
+        let subsystem = attach_to.map(|nqn| self.directory.find::<SubsystemRecord>(&nqn)).transpose()?.flatten();
+        if let Some(mut subsystem) = subsystem
+            && !subsystem.namespaces.values().any(|n| n.volume == volume.id)
+        {
+            let nsid = super::subsystems::free_nsid(&subsystem)?;
+            subsystem.value.namespaces.insert(nsid, NamespaceRecord::for_all(volume.id));
+            outcome = outcome.update(&subsystem);
+        }
+        self.directory.commit(&outcome)?;
+        Ok(())
+    }
+
+    /// A creation that failed leaves nothing; what cannot be removed now is removed later.
+    pub(super) fn give_up_create(&self, volume: &VolumeRecord) -> Result<(), Problem> {
+        let Some(mut record) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok(()) };
+        record.value.stage = Stage::Deleting;
+        self.directory.commit(&Transaction::new().update(&record))?;
+        let record = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        if let Err(problem) = self.finish_delete(record) {
+            self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name), &problem)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a volume and all its data.
+    pub fn delete_volume(&self, name: &str, force: bool) -> Result<(), Problem> {
+        let _change = self.lock();
+        let volume = self.volume_record(name)?;
+        if !force {
+            self.refuse_if_connected(&volume, &self.attached_to(volume.id)?)?;
+        }
+        self.remove_volume(volume)
+    }
+
+    fn attached_to(&self, volume: VolumeId) -> Result<Vec<Versioned<SubsystemRecord>>, Problem> {
+        let all = self.directory.all::<SubsystemRecord>()?;
+        Ok(all.into_iter().filter(|s| s.namespaces.values().any(|n| n.volume == volume)).collect())
+    }
+
+    /// Takes a volume from its subsystems and deletes it with all its data.
+    pub(super) fn remove_volume(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        let name = volume.name.clone();
+        volume.value.stage = Stage::Deleting;
+        let mut intent = Transaction::new().update(&volume);
+        for mut subsystem in self.attached_to(volume.id)? {
+            subsystem.value.namespaces.retain(|_, n| n.volume != volume.id);
+            intent = intent.update(&subsystem);
+        }
+        self.directory.commit(&intent)?;
+        self.apply()?;
+        let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        if let Err(problem) = self.finish_delete(volume.clone()) {
+            self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {name}"), &problem)?;
+        }
+        self.live().stats = None;
+        tracing::info!(volume = %name, id = %volume.id, "volume deleted");
+        Ok(())
+    }
+
+    fn refuse_if_connected(&self, volume: &VolumeRecord, attached: &[Versioned<SubsystemRecord>]) -> Result<(), Problem> {
+        let sessions = self.plane.sessions()?;
+        for subsystem in attached {
+            if let Some(session) = sessions.iter().find(|s| s.subsystem == subsystem.nqn) {
+                return Err(Problem::refused(
+                    format!(
+                        "volume {} is attached to subsystem {}, to which host {} is connected",
+                        volume.name, subsystem.name, session.host_nqn
+                    ),
+                    format!(
+                        "unmount it there, then 'basalt subsystem detach {} {}'; or delete it with --force",
+                        subsystem.name, volume.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the components, then the records. Also what finishes a deletion that a crash has cut.
+    pub(super) fn finish_delete(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        let mut gone = Transaction::new().remove(&volume).free_name(Kind::Volume, &volume.name);
+        gone = gone.remove_id::<ReservationRecord>(&volume.id());
+        if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
+            for c in object.stripes.iter().flatten() {
+                match c.no {
+                    Some(no) => self.plane.delete_component(c.group, ComponentNo(no))?,
+                    None => self.delete_half_made(&volume, c)?,
+                }
+            }
+            gone = gone.remove(&object);
+        }
+        self.directory.commit(&gone)?;
+        Ok(())
+    }
+
+    /// Whether a component was made before the crash is not known: making is idempotent, so make it and delete it.
+    fn delete_half_made(&self, volume: &VolumeRecord, c: &ComponentRecord) -> Result<(), Problem> {
+        let mut new = new_component(volume, c, 0, 1, 0);
+        new.reserve_chunks = 0;
+        match self.plane.create_component(c.group, new) {
+            Ok(no) => Ok(self.plane.delete_component(c.group, no)?),
+            // no room for it: then it was not made
+            Err(PlaneError::NoSpace(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives a volume another size.
+    pub fn resize_volume(&self, name: &str, resize: &api::Resize) -> Result<api::Volume, Problem> {
+        let _change = self.lock();
+        let mut volume = self.ready_volume(name)?;
+        let bytes = volume_size(resize.bytes)?;
+        if bytes < volume.bytes && !resize.force {
+            return Err(Problem::refused(
+                format!(
+                    "volume {} has {}; making it {} would cut off what lies behind",
+                    volume.name,
+                    ByteSize(volume.bytes),
+                    ByteSize(bytes)
+                ),
+                "shrink the file system on it first, then 'basalt volume shrink --force'",
+            ));
+        }
+        if bytes != volume.bytes {
+            let object = self.object_of(&volume)?;
+            let most = grow_bytes_max(&object);
+            if bytes > most {
+                return Err(Problem::refused(
+                    format!("volume {} can grow in place to {}, not to {}", volume.name, ByteSize(most), ByteSize(bytes)),
+                    "make a new volume with --grow-max and copy the data",
+                ));
+            }
+            volume.value.resize_to = Some(bytes);
+            self.directory.commit(&Transaction::new().update(&volume))?;
+            let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            self.try_resize(volume)?;
+            self.apply()?;
+        }
+        self.volume(&volume.name)
+    }
+
+    /// A resize that fails is taken back, so that it is not tried for ever.
+    fn try_resize(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        let id = volume.id();
+        let Err(problem) = self.finish_resize(volume) else { return Ok(()) };
+        if let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? {
+            volume.value.resize_to = Some(volume.bytes);
+            self.directory.commit(&Transaction::new().update(&volume))?;
+            let volume = self.directory.find::<VolumeRecord>(&id)?.expect("just written");
+            let what = format!("resize volume {}", volume.name);
+            if let Err(again) = self.finish_resize(volume) {
+                self.note_task(format!("resize-volume/{id}"), what, &again)?;
+            }
+        }
+        Err(problem)
+    }
+
+    /// Brings size and reservation of all components in line with the volume's size and policy. Growing: first the components, then
+    /// the volume; shrinking: first the volume, so that no host reaches behind, then what lies behind is freed, so that growing again shows zeroes.
+    pub(super) fn finish_resize(&self, mut volume: Versioned<VolumeRecord>) -> Result<bool, Problem> {
+        let resizing = volume.resize_to.is_some();
+        let bytes = volume.resize_to.unwrap_or(volume.bytes);
+        let percent = self.policy_record(&volume.policy)?.policy.space_reservation_percent;
+        if bytes < volume.bytes {
+            volume.value.bytes = bytes;
+            self.directory.commit(&Transaction::new().update(&volume))?;
+            volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        }
+        volume.value.bytes = bytes;
+        volume.value.resize_to = None;
+        let mut object = self.object_of(&volume)?;
+        if resizing {
+            self.free_behind(&volume, &object)?;
+        }
+        let changed = self.update_components(&volume, &mut object.value, bytes, percent)?;
+        self.directory.commit(&Transaction::new().update(&object).update(&volume))?;
+        Ok(changed)
+    }
+
+    /// Frees what the components hold behind the end of a volume as it is served. At a start nothing is served yet, so it is served before.
+    pub(super) fn free_behind(&self, volume: &VolumeRecord, object: &ObjectRecord) -> Result<(), Problem> {
+        self.apply()?;
+        if let Some(reason) = self.live().offline.get(&volume.id) {
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("nothing of volume {} can be freed: {reason}", volume.name),
+                "'basalt status' says what holds it up",
+            ));
+        }
+        let reached = object.stripes.iter().flatten().map(|c| c.bytes).max().unwrap_or(0);
+        Ok(self.plane.free_behind(volume.id, reached.saturating_mul(object.stripes.len() as u64))?)
+    }
+
+    pub(super) fn update_components(
+        &self,
+        volume: &VolumeRecord,
+        object: &mut ObjectRecord,
+        bytes: u64,
+        percent: u8,
+    ) -> Result<bool, Problem> {
+        let stripes = object.stripes.len();
+        let component_bytes = cluster::stripe_bytes(bytes, stripes);
+        let mut changed = false;
+        for (s, stripe) in object.stripes.iter_mut().enumerate() {
+            for (copy, c) in stripe.iter_mut().enumerate() {
+                changed |= c.bytes != component_bytes;
+                c.bytes = component_bytes;
+                c.reserve_chunks = cluster::reserve_chunks(component_bytes, percent);
+                let Some(no) = c.no else { continue };
+                self.plane.update_component(c.group, ComponentNo(no), new_component(volume, c, s, stripes, copy))?;
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Changes name, policy or whether it is read-only.
+    pub fn change_volume(&self, name: &str, change: &api::VolumeChange) -> Result<api::Volume, Problem> {
+        let _change = self.lock();
+        let mut volume = self.ready_volume(name)?;
+        let mut intent = Transaction::new();
+        if let Some(new) = change.name.as_deref().filter(|n| *n != volume.name) {
+            cluster::check_name(new)?;
+            let id = volume.id();
+            if new.eq_ignore_ascii_case(&volume.name) {
+                intent = intent.retake_name(Kind::Volume, new, &id);
+            } else {
+                if self.directory.named(Kind::Volume, new)?.is_some() {
+                    return Err(Problem::exists("volume", new));
+                }
+                intent = intent.free_name(Kind::Volume, &volume.name).take_name(Kind::Volume, new, &id);
+            }
+            volume.value.name = new.to_owned();
+        }
+        if let Some(read_only) = change.read_only {
+            if volume.write_protect == WriteProtect::Permanent && !read_only {
+                return Err(Problem::refused(
+                    format!("volume {} was write protected for good by one of its hosts", volume.name),
+                    "make a new volume; this one can only be read, or deleted",
+                ));
+            }
+            if read_only != volume.write_protect.is_on() {
+                volume.value.write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
+            }
+        }
+        let mut reserve = false;
+        if let Some(policy) = &change.policy {
+            let policy = self.policy_record(policy)?;
+            self.refuse_other_layout(&volume, &policy)?;
+            reserve = policy.id() != volume.policy;
+            volume.value.policy = policy.id();
+        }
+        if reserve {
+            // finish_resize brings the reservation in line, also after a crash
+            volume.value.resize_to = Some(volume.bytes);
+        }
+        self.directory.commit(&intent.update(&volume))?;
+        if reserve {
+            let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            self.finish_resize(volume)?;
+        }
+        self.apply()?;
+        self.volume(&volume.name)
+    }
+
+    /// A policy that asks for another layout cannot be given to a volume that lies already, unless it takes what is possible.
+    pub(super) fn refuse_other_layout(&self, volume: &VolumeRecord, policy: &PolicyRecord) -> Result<(), Problem> {
+        let object = self.object_of(volume)?;
+        let mut missing = cluster::compliance(&policy.policy, &layout_of(&object), &self.inventory()?);
+        missing.retain(|s| !matches!(s, Shortfall::Reservation { .. }));
+        if missing.is_empty() || policy.policy.force_provisioning {
+            return Ok(());
+        }
+        let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        Err(Problem::new(
+            crate::Code::PolicyNotPossible,
+            format!("volume {} cannot follow policy {} where it lies: {}", volume.name, policy.name, words.join("; ")),
+            "make a new volume with that policy and copy the data, or use a policy with force provisioning",
+        ))
+    }
+
+    pub(super) fn volume_record(&self, name: &str) -> Result<Versioned<VolumeRecord>, Problem> {
+        self.resolve(Kind::Volume, name, "volume", "volume list")
+    }
+
+    fn ready_volume(&self, name: &str) -> Result<Versioned<VolumeRecord>, Problem> {
+        let volume = self.volume_record(name)?;
+        if volume.stage != Stage::Ready {
+            let doing = if volume.stage == Stage::Creating { "made" } else { "deleted" };
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("volume {} is being {doing}", volume.name),
+                "'basalt status' says what holds it up",
+            ));
+        }
+        Ok(volume)
+    }
+
+    pub(super) fn object_of(&self, volume: &VolumeRecord) -> Result<Versioned<ObjectRecord>, Problem> {
+        self.directory.find(&volume.object.to_string())?.ok_or_else(|| {
+            Problem::new(
+                crate::Code::Internal,
+                format!("the layout of volume {} is missing in the directory", volume.name),
+                "put back a copy of the directory",
+            )
+        })
+    }
+
+    fn shown(&self) -> Result<Shown, Problem> {
+        Ok(Shown {
+            inventory: self.inventory()?,
+            stats: self.stats()?,
+            groups: self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value)).collect(),
+            policies: self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.value.id(), p.value)).collect(),
+            objects: self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect(),
+            subsystems: self.directory.all::<SubsystemRecord>()?.into_iter().map(|s| s.value).collect(),
+            reservations: self.reservations()?,
+        })
+    }
+
+    fn show_volume(&self, volume: &VolumeRecord, shown: &Shown) -> api::Volume {
+        let object = shown.objects.get(&volume.object);
+        let components = object.map(|o| show_components(o, shown)).unwrap_or_default();
+        let policy = shown.policies.get(&volume.policy);
+        let shortfalls: Vec<String> = match (policy, object) {
+            (Some(p), Some(o)) => cluster::compliance(&p.policy, &layout_of(o), &shown.inventory).iter().map(ToString::to_string).collect(),
+            (None, _) => vec![format!("its policy {} is missing", volume.policy)],
+            (_, None) => vec!["its layout is missing".into()],
+        };
+        let reason = self.live().offline.get(&volume.id).cloned();
+        let state = match (volume.stage, &reason) {
+            (Stage::Creating, _) => api::VolumeState::Creating,
+            (Stage::Deleting, _) => api::VolumeState::Deleting,
+            (Stage::Ready, Some(_)) => api::VolumeState::Offline,
+            (Stage::Ready, None) => api::VolumeState::Online,
+        };
+        let attachments = shown.subsystems.iter().flat_map(|s| {
+            let here = s.namespaces.iter().filter(|(_, n)| n.volume == volume.id);
+            here.map(|(nsid, _)| api::Attachment { nqn: s.nqn.clone(), subsystem: s.name.clone(), nsid: *nsid })
+        });
+        api::Volume {
+            id: volume.id.to_string(),
+            name: volume.name.clone(),
+            bytes: volume.bytes,
+            used_bytes: components.iter().map(|c| c.used_bytes).sum(),
+            reserved_bytes: components.iter().map(|c| c.reserved_bytes).sum(),
+            grow_bytes_max: object.map_or(volume.bytes, grow_bytes_max),
+            lba_bytes: volume.lba_bytes,
+            policy: policy.map_or(volume.policy.clone(), |p| p.name.clone()),
+            compliant: shortfalls.is_empty(),
+            shortfalls,
+            state,
+            reason,
+            read_only: volume.write_protect.is_on(),
+            attachments: attachments.collect(),
+            reservation: shown.reservations.get(&volume.id).and_then(|r| super::reservations::show(r)),
+            components,
+            created_unix_s: volume.created_unix_s,
+        }
+    }
+}
+
+fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> {
+    let mut components = Vec::new();
+    for (s, stripe) in object.stripes.iter().enumerate() {
+        for (copy, c) in stripe.iter().enumerate() {
+            let group = shown.groups.get(&c.group);
+            let device = group.and_then(|g| g.capacity.get(c.capacity_index as usize));
+            let figures = shown.stats.groups.iter().find(|f| f.group == c.group);
+            components.push(api::Component {
+                id: c.id.to_string(),
+                stripe: s as u32,
+                copy: copy as u32,
+                state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
+                host: c.host.clone(),
+                group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),
+                device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
+                bytes: c.bytes,
+                used_bytes: figures.zip(c.no).map(|(f, no)| f.components.get(&no).copied().unwrap_or(0)),
+                reserved_bytes: reserved_bytes(c),
+            });
+        }
+    }
+    components
+}
+
+/// How far a volume with this layout can grow: until its components are of the largest size.
+fn grow_bytes_max(object: &ObjectRecord) -> u64 {
+    (object.stripes.len() as u64 * COMPONENT_BYTES_MAX).min(VOLUME_BYTES_MAX)
+}
+
+/// A size in whole pieces, within the limits.
+pub(super) fn volume_size(bytes: u64) -> Result<u64, Problem> {
+    let rounded = bytes.checked_next_multiple_of(PIECE_BYTES).filter(|b| (PIECE_BYTES..=VOLUME_BYTES_MAX).contains(b));
+    rounded.ok_or_else(|| {
+        Problem::invalid(
+            format!("a volume cannot have {}", ByteSize(bytes)),
+            format!("give a size between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX)),
+        )
+    })
+}

@@ -1,0 +1,308 @@
+//! A data plane in memory, for tests of the control plane: it keeps groups and components over "restarts" and fails when told.
+//!
+//! Never: moves data.
+
+use crate::plane::*;
+use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
+use directory::record::DeviceRecord;
+use host::{AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, mpsc},
+};
+
+/// What a group holds.
+#[derive(Clone, Debug)]
+struct FakeGroup {
+    cluster: ClusterId,
+    devices: Vec<DeviceRecord>,
+    open: bool,
+    next_no: u32,
+    components: BTreeMap<ComponentNo, ComponentSpec>,
+}
+
+#[derive(Default)]
+struct State {
+    groups: BTreeMap<GroupId, FakeGroup>,
+    desired: Desired,
+    applies: u32,
+    sessions: Vec<SessionInfo>,
+    failures: VecDeque<(&'static str, PlaneError)>,
+    scrubs: Vec<GroupId>,
+    freed: Vec<(VolumeId, u64)>,
+    formatting: Vec<VolumeId>,
+    stopped: bool,
+    events: Option<mpsc::Receiver<HostEvent>>,
+    answers: Vec<(AskId, Result<Reply, Refused>)>,
+}
+
+/// A data plane in memory.
+#[derive(Default)]
+pub struct FakePlane(Mutex<State>);
+
+impl FakePlane {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// The next call of `operation` (the method's name) fails with `error`.
+    pub fn fail_next(&self, operation: &'static str, error: PlaneError) {
+        self.state().failures.push_back((operation, error));
+    }
+    /// What was freed behind the end of volumes.
+    pub fn freed(&self) -> Vec<(VolumeId, u64)> {
+        self.state().freed.clone()
+    }
+    /// Volumes that were being formatted when something of them was freed.
+    pub fn formatting(&self) -> Vec<VolumeId> {
+        self.state().formatting.clone()
+    }
+    /// What hosts will tell: the engine follows it.
+    pub fn events(&self) -> mpsc::Sender<HostEvent> {
+        let (sender, receiver) = mpsc::channel();
+        self.state().events = Some(receiver);
+        sender
+    }
+    /// What hosts were answered.
+    pub fn answers(&self) -> Vec<(AskId, Result<Reply, Refused>)> {
+        self.state().answers.clone()
+    }
+    /// What is served.
+    pub fn desired(&self) -> Desired {
+        self.state().desired.clone()
+    }
+    /// How often something was applied.
+    pub fn applies(&self) -> u32 {
+        self.state().applies
+    }
+    /// Components on all groups.
+    pub fn components(&self) -> Vec<ComponentSpec> {
+        self.state().groups.values().flat_map(|g| g.components.values().cloned()).collect()
+    }
+    /// A host connects.
+    pub fn connect(&self, session: SessionInfo) {
+        self.state().sessions.push(session);
+    }
+    /// Groups that were scrubbed.
+    pub fn scrubs(&self) -> Vec<GroupId> {
+        self.state().scrubs.clone()
+    }
+    /// Puts a component on a group that nobody asked for.
+    pub fn plant_component(&self, group: GroupId, new: ComponentSpec) {
+        let mut state = self.state();
+        let group = state.groups.get_mut(&group).expect("the group is there");
+        group.components.insert(ComponentNo(group.next_no), new);
+        group.next_no += 1;
+    }
+    /// The daemon stops at once and is started again: groups are closed, those in memory empty.
+    pub fn restart(&self) {
+        let mut state = self.state();
+        state.desired = Desired::default();
+        state.sessions.clear();
+        state.stopped = false;
+        state.groups.retain(|_, g| !g.devices.iter().any(|d| matches!(d, DeviceRecord::Memory { .. })));
+        state.groups.values_mut().for_each(|g| g.open = false);
+    }
+    fn check(&self, operation: &'static str) -> Result<MutexGuard<'_, State>, PlaneError> {
+        let mut state = self.state();
+        if state.stopped {
+            return Err(PlaneError::Failed("the data plane has stopped".into()));
+        }
+        if state.failures.front().is_some_and(|(o, _)| *o == operation) {
+            let (_, error) = state.failures.pop_front().expect("just seen");
+            return Err(error);
+        }
+        Ok(state)
+    }
+}
+
+fn open(state: &mut State, group: GroupId) -> Result<&mut FakeGroup, PlaneError> {
+    state.groups.get_mut(&group).filter(|g| g.open).ok_or_else(|| PlaneError::Group(format!("disk group {group} is not open on this host")))
+}
+
+fn reserved(group: &FakeGroup, index: u8) -> u64 {
+    group.components.values().filter(|c| c.capacity_index == index).map(|c| c.reserve_chunks * CHUNK_BYTES).sum()
+}
+
+fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> {
+    let Some(device) = group.devices.get(new.capacity_index as usize + 1) else {
+        return Err(PlaneError::Failed("no such capacity device".into()));
+    };
+    if reserved(group, new.capacity_index) + new.reserve_chunks * CHUNK_BYTES > device.bytes() {
+        return Err(PlaneError::NoSpace("the reservation does not fit on the device".into()));
+    }
+    Ok(())
+}
+
+impl DataPlane for FakePlane {
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
+        let mut state = self.check("format_group")?;
+        let mut devices = vec![cache.clone()];
+        devices.extend_from_slice(capacity);
+        for device in &devices {
+            if let DeviceRecord::File { path, bytes } = device {
+                let made = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).and_then(|f| f.set_len(*bytes));
+                made.map_err(|e| PlaneError::Device(format!("{path}: {e}")))?;
+            }
+        }
+        let group = FakeGroup { cluster: spec.cluster, devices, open: true, next_no: 1, components: BTreeMap::new() };
+        state.groups.insert(spec.group, group);
+        Ok(())
+    }
+
+    fn open_group(&self, cluster: ClusterId, group: GroupId, _devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
+        let mut state = self.check("open_group")?;
+        let found = state.groups.get_mut(&group).ok_or_else(|| PlaneError::Group("its devices hold no disk group".into()))?;
+        if found.cluster != cluster {
+            return Err(PlaneError::Group("it belongs to another cluster".into()));
+        }
+        found.open = true;
+        let component = |(no, c): (&ComponentNo, &ComponentSpec)| ComponentInfo {
+            no: *no,
+            id: c.id,
+            object: c.object,
+            capacity_index: c.capacity_index,
+            bytes: c.bytes,
+            reserve_chunks: c.reserve_chunks,
+            descriptor: c.descriptor.clone(),
+        };
+        Ok(found.components.iter().map(component).collect())
+    }
+
+    fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {
+        let mut state = self.check("close_group")?;
+        open(&mut state, group)?;
+        state.groups.remove(&group);
+        Ok(())
+    }
+
+    fn scrub_group(&self, group: GroupId) -> Result<(), PlaneError> {
+        let mut state = self.check("scrub_group")?;
+        open(&mut state, group)?;
+        state.scrubs.push(group);
+        Ok(())
+    }
+
+    fn create_component(&self, group: GroupId, new: ComponentSpec) -> Result<ComponentNo, PlaneError> {
+        let mut state = self.check("create_component")?;
+        let group = open(&mut state, group)?;
+        assert!(new.descriptor.len() <= 384, "a descriptor has room for 384 bytes");
+        if let Some((no, _)) = group.components.iter().find(|(_, c)| c.id == new.id) {
+            return Ok(*no);
+        }
+        check_room(group, &new)?;
+        let no = ComponentNo(group.next_no);
+        group.next_no += 1;
+        group.components.insert(no, new);
+        Ok(no)
+    }
+
+    fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
+        let mut state = self.check("free_behind")?;
+        // As the host: nothing is known of what is not served.
+        if !state.desired.volumes.iter().any(|v| v.id == volume && !v.object.stripes.is_empty()) {
+            return Ok(());
+        }
+        state.freed.push((volume, end));
+        if state.desired.volumes.iter().any(|v| v.id == volume && v.formatting) {
+            state.formatting.push(volume);
+        }
+        Ok(())
+    }
+
+    fn update_component(&self, group: GroupId, no: ComponentNo, new: ComponentSpec) -> Result<(), PlaneError> {
+        let mut state = self.check("update_component")?;
+        let group = open(&mut state, group)?;
+        let old = group.components.remove(&no).ok_or_else(|| PlaneError::Failed(format!("no component {no}")))?;
+        let checked = check_room(group, &new);
+        group.components.insert(no, if checked.is_ok() { new } else { old });
+        checked
+    }
+
+    fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
+        let mut state = self.check("delete_component")?;
+        open(&mut state, group)?.components.remove(&no);
+        Ok(())
+    }
+
+    fn apply(&self, desired: Desired) -> Result<(), PlaneError> {
+        let mut state = self.check("apply")?;
+        for volume in &desired.volumes {
+            for c in volume.object.stripes.iter().flat_map(|s| &s.components) {
+                let there = state.groups.get(&c.group).is_some_and(|g| g.open && g.components.get(&c.no).is_some_and(|n| n.id == c.id));
+                if !there {
+                    return Err(PlaneError::Failed(format!("volume {} names a component that is not there", volume.name)));
+                }
+            }
+        }
+        state.desired = desired;
+        state.applies += 1;
+        Ok(())
+    }
+
+    fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
+        drop(self.check("listen")?);
+        Ok(spec.addr)
+    }
+
+    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>> {
+        self.state().events.take()
+    }
+
+    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
+        self.check("answer")?.answers.push((id, result));
+        Ok(())
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
+        Ok(self.check("sessions")?.sessions.clone())
+    }
+
+    fn stats(&self) -> Result<Stats, PlaneError> {
+        let state = self.check("stats")?;
+        let mut latency = base::Histogram::default();
+        latency.record(100_000);
+        let latency = Latencies::from(&latency);
+        let figures = |(id, g): (&GroupId, &FakeGroup)| GroupFigures {
+            group: *id,
+            devices: g
+                .devices
+                .iter()
+                .map(|d| DeviceFigures {
+                    name: d.path().unwrap_or("memory").into(),
+                    counters: vec![("reads", 1), ("read_bytes", 4096)],
+                    errors: 0,
+                    latencies: vec![("read", latency.clone())],
+                })
+                .collect(),
+            buffer_bytes: g.devices[0].bytes(),
+            buffer_used_bytes: 1 << 20,
+            capacity_bytes: g.devices[1..].iter().map(DeviceRecord::bytes).collect(),
+            capacity_used_bytes: g.devices[1..].iter().map(|_| 0).collect(),
+            capacity_reserved_bytes: (0..g.devices.len() as u8 - 1).map(|n| reserved(g, n)).collect(),
+            components: g.components.keys().map(|no| (no.0, 0)).collect(),
+            media_errors: 0,
+            failed_shards: 0,
+            failing_shards: 0,
+            scrub_percent: None,
+            counters: vec![("destaged_bytes", 7)],
+            gauges: vec![("destage_bytes_per_second", 8)],
+            latencies: vec![("commit", latency.clone())],
+        };
+        Ok(Stats {
+            cores: vec![CoreFigures { core: 0, counters: vec![("busy_nanoseconds", 5), ("loops", 9)] }],
+            groups: state.groups.iter().filter(|(_, g)| g.open).map(figures).collect(),
+            object: ObjectFigures { counters: vec![("reads", 3)], latencies: vec![("read", latency.clone())] },
+            front: FrontFigures {
+                counters: vec![("commands", 4)],
+                gauges: vec![("controllers", 1)],
+                latencies: vec![("read", latency.clone())],
+            },
+        })
+    }
+
+    fn shutdown(&self) -> Result<(), PlaneError> {
+        self.state().stopped = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,354 @@
+//! The real data plane behind the control plane's interface.
+//!
+//! Owns: opening devices, the errors' kinds, gathering figures over cores and shards.
+//! Invariant: adds nothing to what `host` does; every error keeps its words.
+
+use crate::plane::*;
+use base::{ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
+use directory::record::DeviceRecord;
+use host::{
+    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, HostEvent, HostStats,
+    ListenerSpec, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
+};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::Path,
+    sync::{atomic::Ordering::Relaxed, mpsc},
+    time::Duration,
+};
+use store::{GroupError, ShardStats};
+use target::{Class, TargetStats};
+
+/// The data plane of this host.
+pub struct HostPlane(Host);
+
+impl HostPlane {
+    /// Starts the cores.
+    pub fn start(cores: usize, pin: bool, config: &crate::config::Config) -> Result<Self, PlaneError> {
+        let store = &config.store;
+        let percent = |p: u8| f64::from(p) / 100.0;
+        let settings = Settings {
+            fill_low: percent(store.destage_low_percent),
+            fill_high: percent(store.destage_high_percent),
+            ..Settings::default()
+        };
+        Ok(Self(Host::start(HostConfig { cores, pin, settings, target: config.target_options() })?))
+    }
+}
+
+impl From<HostError> for PlaneError {
+    fn from(error: HostError) -> Self {
+        let words = error.to_string();
+        match error {
+            HostError::Group(GroupError::CannotReserve { .. } | GroupError::ComponentsFull { .. }) => Self::NoSpace(words),
+            HostError::Group(GroupError::NoComponent(_) | GroupError::ComponentExists(_) | GroupError::DescriptorTooLong { .. }) => {
+                Self::Failed(words)
+            }
+            HostError::Group(
+                GroupError::Device { .. } | GroupError::TooSmall { .. } | GroupError::NotEmpty { .. } | GroupError::GivenTwice { .. },
+            )
+            | HostError::Device { .. } => Self::Device(words),
+            HostError::Group(_) | HostError::NoGroup(_) | HostError::GroupOpen(_) | HostError::GroupOfVolume { .. } => Self::Group(words),
+            HostError::Listen { .. } => Self::Listen(words),
+            _ => Self::Failed(words),
+        }
+    }
+}
+
+/// How long to wait for the devices of a daemon that has just been killed: the kernel holds them until its last I/O has ended.
+const RELEASE_MAX: Duration = Duration::from_secs(10);
+const RELEASE_POLL: Duration = Duration::from_millis(50);
+
+/// Opens a device of a group that exists, when the one who had it has let go.
+fn open_released(device: &DeviceRecord) -> Result<Device, PlaneError> {
+    let started = std::time::Instant::now();
+    loop {
+        match open_raw_device(device, false) {
+            Err(OpenError::InUse { .. }) if started.elapsed() < RELEASE_MAX => std::thread::sleep(RELEASE_POLL),
+            other => return other.map_err(|e| PlaneError::Device(e.to_string())),
+        }
+    }
+}
+
+fn open_device(device: &DeviceRecord, create: bool) -> Result<Device, PlaneError> {
+    open_raw_device(device, create).map_err(|e| PlaneError::Device(e.to_string()))
+}
+
+fn open_raw_device(device: &DeviceRecord, create: bool) -> Result<Device, OpenError> {
+    let open = |path: &str, options: OpenOptions| Device::open(Path::new(path), &options);
+    match device {
+        DeviceRecord::File { path, bytes } => open(path, OpenOptions { create_bytes: create.then_some(*bytes), ..OpenOptions::default() }),
+        DeviceRecord::Block { path, .. } => open(path, OpenOptions::default()),
+        DeviceRecord::Memory { bytes } => Ok(Device::memory(*bytes)),
+    }
+}
+
+impl DataPlane for HostPlane {
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
+        let cache = open_device(cache, true)?;
+        let capacity = capacity.iter().map(|d| open_device(d, true)).collect::<Result<Vec<_>, _>>()?;
+        let cluster = spec.cluster;
+        let mut devices = vec![cache.clone()];
+        devices.extend(capacity.iter().cloned());
+        self.0.format_group(spec, cache, capacity)?;
+        self.0.open_group(Some(cluster), devices)?;
+        Ok(())
+    }
+
+    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
+        let devices = devices.iter().map(open_released).collect::<Result<Vec<_>, _>>()?;
+        let (info, components) = self.0.open_group(Some(cluster), devices)?;
+        if info.group != group {
+            self.0.close_group(info.group)?;
+            return Err(PlaneError::Group(format!(
+                "the devices hold disk group '{}' ({}), not {group}; put the right devices at these paths",
+                info.name, info.group
+            )));
+        }
+        Ok(components)
+    }
+
+    fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {
+        Ok(self.0.close_group(group)?)
+    }
+
+    fn scrub_group(&self, group: GroupId) -> Result<(), PlaneError> {
+        Ok(self.0.scrub(group)?)
+    }
+
+    fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Result<ComponentNo, PlaneError> {
+        Ok(self.0.create_component(group, spec)?)
+    }
+
+    fn update_component(&self, group: GroupId, no: ComponentNo, spec: ComponentSpec) -> Result<(), PlaneError> {
+        Ok(self.0.update_component(group, no, spec.bytes, spec.reserve_chunks, spec.descriptor)?)
+    }
+
+    fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
+        match self.0.delete_component(group, no) {
+            Ok(()) | Err(HostError::Group(GroupError::NoComponent(_))) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
+        Ok(self.0.free_behind(volume, end)?)
+    }
+
+    fn apply(&self, desired: Desired) -> Result<(), PlaneError> {
+        Ok(self.0.apply(desired)?)
+    }
+
+    fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
+        Ok(self.0.listen(spec)?)
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
+        Ok(self.0.stats()?.cores.into_iter().flat_map(|c| c.sessions).filter(|s| !s.discovery).collect())
+    }
+
+    fn stats(&self) -> Result<Stats, PlaneError> {
+        Ok(gather(&self.0.stats()?))
+    }
+
+    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>> {
+        self.0.take_events()
+    }
+
+    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
+        Ok(self.0.answer(id, result)?)
+    }
+
+    fn shutdown(&self) -> Result<(), PlaneError> {
+        Ok(self.0.shutdown()?)
+    }
+}
+
+fn gather(stats: &HostStats) -> Stats {
+    let core = |c: &host::CoreSnapshot| {
+        let r = &c.reactor;
+        CoreFigures {
+            core: c.core,
+            counters: vec![
+                ("loops", r.loops.get()),
+                ("busy_nanoseconds", r.busy_ns.get()),
+                ("sleep_nanoseconds", r.sleep_ns.get()),
+                ("syscalls", r.syscalls.get()),
+                ("receive_calls", r.recv_calls.get()),
+                ("receive_bytes", r.recv_bytes.get()),
+                ("send_calls", r.send_calls.get()),
+                ("send_bytes", r.send_bytes.get()),
+                ("device_operations", r.device_ops.get()),
+                ("device_bytes", r.device_bytes.get()),
+                ("task_polls", r.task_polls.get()),
+            ],
+        }
+    };
+    Stats {
+        cores: stats.cores.iter().map(core).collect(),
+        groups: stats.groups.iter().map(|g| group(g, stats)).collect(),
+        object: object(stats),
+        front: front(stats),
+    }
+}
+
+fn object(stats: &HostStats) -> ObjectFigures {
+    let planes = || stats.cores.iter().map(|c| &c.plane);
+    let mut counters = vec![
+        ("crossed_parts", planes().map(|p| p.crossed).sum()),
+        ("throttled_requests", planes().map(|p| p.throttled).sum()),
+        ("parts", planes().map(|p| p.lanes.parts).sum()),
+        ("waited_operations", planes().map(|p| p.lanes.waited).sum()),
+        ("partial_block_parts", planes().map(|p| p.lanes.partial_blocks).sum()),
+    ];
+    let (mut read, mut write, mut discard) = (Histogram::default(), Histogram::default(), Histogram::default());
+    for p in planes() {
+        read.merge(&p.read.latency);
+        write.merge(&p.write.latency);
+        discard.merge(&p.discard.latency);
+    }
+    counters.extend([
+        ("reads", planes().map(|p| p.read.requests).sum()),
+        ("read_bytes", planes().map(|p| p.read.bytes).sum()),
+        ("read_errors", planes().map(|p| p.read.errors).sum()),
+        ("writes", planes().map(|p| p.write.requests).sum()),
+        ("write_bytes", planes().map(|p| p.write.bytes).sum()),
+        ("write_errors", planes().map(|p| p.write.errors).sum()),
+        ("discards", planes().map(|p| p.discard.requests).sum()),
+        ("discard_bytes", planes().map(|p| p.discard.bytes).sum()),
+        ("discard_errors", planes().map(|p| p.discard.errors).sum()),
+    ]);
+    let latencies = [("read", read), ("write", write), ("discard", discard)];
+    ObjectFigures { counters, latencies: latencies.into_iter().map(|(name, h)| (name, (&h).into())).collect() }
+}
+
+fn front(stats: &HostStats) -> FrontFigures {
+    let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.target)).sum::<u64>();
+    let mut latencies = Vec::new();
+    for class in Class::ALL {
+        let mut all = Histogram::default();
+        stats.cores.iter().for_each(|c| all.merge(&c.target.classes[class as usize].latency));
+        latencies.push((class.name(), (&all).into()));
+    }
+    FrontFigures {
+        counters: vec![
+            ("commands", sum(|t| t.classes.iter().map(|c| c.commands).sum())),
+            ("command_errors", sum(|t| t.classes.iter().map(|c| c.errors).sum())),
+            ("data_bytes", sum(|t| t.classes.iter().map(|c| c.bytes).sum())),
+            ("pdus_received", sum(|t| t.pdus_in)),
+            ("pdus_sent", sum(|t| t.pdus_out)),
+            ("received_bytes", sum(|t| t.bytes_in)),
+            ("sent_bytes", sum(|t| t.bytes_out)),
+            ("connections", sum(|t| t.connections)),
+            ("connections_refused", sum(|t| t.connections_refused)),
+            ("connects_refused", sum(|t| t.connects_refused)),
+            ("authentications", sum(|t| t.authentications)),
+            ("authentication_failures", sum(|t| t.authentication_failures)),
+            ("controllers", sum(|t| t.controllers)),
+            ("keep_alive_expired", sum(|t| t.keep_alive_expired)),
+            ("terminations_sent", sum(|t| t.terminations.iter().sum())),
+            ("terminations_received", sum(|t| t.terminations_received)),
+            ("timeouts", sum(|t| t.timeouts)),
+            ("tls_handshakes", sum(|t| t.tls_handshakes)),
+            ("tls_failures", sum(|t| t.tls_failures)),
+            ("handshakes_evicted", sum(|t| t.evicted)),
+            ("waits_for_queues", sum(|t| t.waited_for_queues)),
+            ("late_ticks", sum(|t| t.late_ticks)),
+            ("audit_events_dropped", sum(|t| t.audit_dropped)),
+            ("data_digest_errors", sum(|t| t.data_digest_errors)),
+            ("r2ts", sum(|t| t.r2ts)),
+            ("waits_for_buffers", sum(|t| t.waited_for_buffers)),
+            ("events", sum(|t| t.events)),
+            ("audit_events_dropped", sum(|t| t.audit_dropped)),
+        ],
+        gauges: vec![
+            ("open_connections", sum(|t| t.connections_open)),
+            ("open_controllers", stats.cores.iter().map(|c| c.sessions.len() as u64).sum()),
+        ],
+        latencies,
+    }
+}
+
+fn group(g: &host::GroupSnapshot, stats: &HostStats) -> GroupFigures {
+    let shards = || stats.cores.iter().flat_map(|c| &c.shards).filter(|s| s.group == g.info.group).map(|s| &s.stats);
+    let sum = |pick: fn(&ShardStats) -> u64| shards().map(pick).sum::<u64>();
+    let devices = g.info.capacity.len();
+    let space = |n: usize, pick: fn(&store::capacity::DeviceSpace) -> u64| -> u64 {
+        shards().filter_map(|s| s.space.get(n)).map(pick).sum::<u64>() * CHUNK_BYTES
+    };
+    let mut components: BTreeMap<u32, u64> = BTreeMap::new();
+    for (no, chunks) in shards().flat_map(|s| &s.component_chunks) {
+        *components.entry(no.0).or_default() += chunks * CHUNK_BYTES;
+    }
+    let scrubbing: Vec<f64> = shards().filter(|s| s.scrubbing).map(|s| s.scrub_progress).collect();
+    GroupFigures {
+        group: g.info.group,
+        devices: g.devices.iter().map(device).collect(),
+        buffer_bytes: sum(|s| s.log_bytes),
+        buffer_used_bytes: sum(|s| s.log_used_bytes),
+        capacity_bytes: (0..devices).map(|n| space(n, |d| d.total)).collect(),
+        capacity_used_bytes: (0..devices).map(|n| space(n, |d| d.total - d.free)).collect(),
+        capacity_reserved_bytes: (0..devices).map(|n| space(n, |d| d.promised)).collect(),
+        components,
+        media_errors: sum(|s| s.checksum_errors + s.read_errors),
+        failed_shards: shards().filter(|s| s.failed).count() as u32,
+        failing_shards: shards().filter(|s| s.capacity_failing > 0).count() as u32,
+        scrub_percent: scrubbing.iter().copied().reduce(f64::min).map(|p| (p * 100.0) as u8),
+        counters: store_counters(&sum),
+        gauges: vec![
+            ("buffer_live_bytes", sum(|s| s.log_live_bytes)),
+            ("waiting_operations", sum(|s| u64::from(s.waiting))),
+            ("operations_in_flight", sum(|s| u64::from(s.in_flight))),
+            ("drain_bytes_per_second", sum(|s| s.drain_bytes_per_s)),
+            ("index_memory_bytes", sum(|s| s.index_memory_bytes)),
+            ("recovery_milliseconds", shards().map(|s| s.recovery_time.as_millis() as u64).max().unwrap_or(0)),
+            ("scrubbing_shards", scrubbing.len() as u64),
+        ],
+        latencies: Vec::new(),
+    }
+}
+
+fn store_counters(sum: &dyn Fn(fn(&ShardStats) -> u64) -> u64) -> Vec<(&'static str, u64)> {
+    vec![
+        ("reads", sum(|s| s.reads)),
+        ("read_blocks", sum(|s| s.read_blocks)),
+        ("read_buffer_blocks", sum(|s| s.read_log_blocks)),
+        ("writes", sum(|s| s.writes)),
+        ("written_blocks", sum(|s| s.written_blocks)),
+        ("trims", sum(|s| s.trims)),
+        ("batches", sum(|s| s.batches)),
+        ("buffer_overhead_bytes", sum(|s| s.log_overhead_bytes)),
+        ("destaged_bytes", sum(|s| s.destaged_bytes)),
+        ("delayed_writes", sum(|s| s.delayed_writes)),
+        ("checkpoints", sum(|s| s.checkpoints)),
+        ("segments_released", sum(|s| s.segments_released)),
+        ("no_space_errors", sum(|s| s.no_space)),
+        ("checksum_errors", sum(|s| s.checksum_errors)),
+        ("read_errors", sum(|s| s.read_errors)),
+        ("buffer_write_errors", sum(|s| s.log_write_errors)),
+        ("capacity_write_errors", sum(|s| s.capacity_write_errors)),
+        ("scrub_passes", sum(|s| s.scrub_passes)),
+        ("scrubbed_blocks", sum(|s| s.scrubbed_blocks)),
+    ]
+}
+
+fn device(d: &Device) -> DeviceFigures {
+    let c = d.counters();
+    DeviceFigures {
+        name: d.name().to_owned(),
+        counters: vec![
+            ("reads", c.reads.load(Relaxed)),
+            ("read_bytes", c.read_bytes.load(Relaxed)),
+            ("writes", c.writes.load(Relaxed)),
+            ("write_bytes", c.write_bytes.load(Relaxed)),
+            ("flushes", c.flushes.load(Relaxed)),
+            ("discards", c.discards.load(Relaxed)),
+        ],
+        errors: c.errors.load(Relaxed),
+        latencies: vec![
+            ("read", Latencies::from_powers_of_two(&c.read_latency.snapshot())),
+            ("write", Latencies::from_powers_of_two(&c.write_latency.snapshot())),
+        ],
+    }
+}

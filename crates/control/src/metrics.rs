@@ -1,0 +1,186 @@
+//! Figures of every layer as Prometheus reads them (text exposition format 0.0.4).
+//!
+//! Owns: names and labels. Names: `basalt_LAYER_WHAT_UNIT`, counters end in `_total`, times are seconds.
+//! Invariant: each family is written once, with HELP and TYPE, all its samples together.
+
+use crate::{
+    Problem,
+    api::types as api,
+    engine::Control,
+    plane::{LATENCY_BOUNDS_NS, Latencies, Stats},
+};
+use std::{collections::BTreeMap, fmt::Write};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Type {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// Families under construction, in the order of their names.
+#[derive(Default)]
+struct Page {
+    families: BTreeMap<String, (Type, &'static str, String)>,
+}
+
+type Labels<'a> = [(&'a str, &'a str)];
+
+impl Page {
+    fn gauge(&mut self, name: &str, help: &'static str, labels: &Labels<'_>, value: impl std::fmt::Display) {
+        self.sample(name.into(), Type::Gauge, help, "", labels, value);
+    }
+
+    /// `unit` of nanoseconds becomes seconds.
+    fn counter(&mut self, name: &str, help: &'static str, labels: &Labels<'_>, value: u64) {
+        if let Some(stem) = name.strip_suffix("_nanoseconds").or_else(|| name.strip_suffix("_ns")) {
+            self.sample(format!("{stem}_seconds_total"), Type::Counter, help, "", labels, value as f64 / 1e9);
+        } else {
+            self.sample(format!("{name}_total"), Type::Counter, help, "", labels, value);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, help: &'static str, labels: &Labels<'_>, latencies: &Latencies) {
+        for (bound, at_most) in LATENCY_BOUNDS_NS.into_iter().zip(latencies.at_most) {
+            let le = format!("{}", bound as f64 / 1e9);
+            let labels = [labels, &[("le", &le)]].concat();
+            self.sample(name.into(), Type::Histogram, help, "_bucket", &labels, at_most);
+        }
+        self.sample(name.into(), Type::Histogram, help, "_bucket", &[labels, &[("le", "+Inf")]].concat(), latencies.count);
+        self.sample(name.into(), Type::Histogram, help, "_sum", labels, latencies.sum_ns as f64 / 1e9);
+        self.sample(name.into(), Type::Histogram, help, "_count", labels, latencies.count);
+    }
+
+    fn sample(&mut self, name: String, kind: Type, help: &'static str, suffix: &str, labels: &Labels<'_>, value: impl std::fmt::Display) {
+        let (first, _, text) = self.families.entry(name.clone()).or_insert((kind, help, String::new()));
+        debug_assert!(*first == kind, "{name} has two types");
+        let _ = write!(text, "{name}{suffix}");
+        for (n, (label, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(text, "{}{label}=\"{value}\"", if n == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+
+    fn text(self) -> String {
+        let mut page = String::new();
+        for (name, (kind, help, samples)) in self.families {
+            let kind = match kind {
+                Type::Counter => "counter",
+                Type::Gauge => "gauge",
+                Type::Histogram => "histogram",
+            };
+            let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
+        }
+        page
+    }
+}
+
+impl Control {
+    /// All figures, for Prometheus.
+    pub fn metrics(&self) -> Result<String, Problem> {
+        let stats = self.stats()?;
+        let status = self.status()?;
+        let groups = self.groups()?;
+        let mut page = Page::default();
+        host(&mut page, &status);
+        planes(&mut page, &stats);
+        for group in &groups {
+            capacity(&mut page, group);
+            if let Some(figures) = stats.groups.iter().find(|f| f.group.to_string() == group.id) {
+                store(&mut page, &group.name, figures);
+            }
+        }
+        for volume in self.volumes()? {
+            let labels = [("volume", volume.name.as_str())];
+            page.gauge("basalt_volume_size_bytes", "Size of a volume as hosts see it.", &labels, volume.bytes);
+            page.gauge("basalt_volume_used_bytes", "Capacity that a volume has allocated.", &labels, volume.used_bytes.unwrap_or(0));
+            page.gauge("basalt_volume_reserved_bytes", "Capacity set aside for a volume.", &labels, volume.reserved_bytes);
+            let online = u8::from(volume.state == api::VolumeState::Online);
+            page.gauge("basalt_volume_online", "1 if the volume is served.", &labels, online);
+            page.gauge("basalt_volume_compliant", "1 if the volume is what its policy asks.", &labels, u8::from(volume.compliant));
+        }
+        Ok(page.text())
+    }
+}
+
+fn host(page: &mut Page, status: &api::Status) {
+    page.gauge("basalt_build_info", "The release that runs.", &[("version", &status.version), ("host", &status.host)], 1);
+    page.gauge("basalt_start_time_seconds", "When the daemon started, in seconds since 1970.", &[], status.started_unix_s);
+    page.gauge("basalt_health", "0: well, 1: warning, 2: error.", &[], status.health as u8);
+    for check in &status.checks {
+        let labels = [("check", check.id.as_str()), ("subject", check.subject.as_str())];
+        page.gauge("basalt_health_check", "A check that is not well: 1: warning, 2: error.", &labels, check.health as u8);
+    }
+    page.gauge("basalt_sessions", "Connected hosts (controllers).", &[], status.sessions);
+}
+
+fn planes(page: &mut Page, stats: &Stats) {
+    for core in &stats.cores {
+        let number = core.core.to_string();
+        for (name, value) in &core.counters {
+            page.counter(&format!("basalt_core_{name}"), "What a core of the data plane did.", &[("core", &number)], *value);
+        }
+    }
+    for (name, value) in &stats.object.counters {
+        page.counter(&format!("basalt_object_{name}"), "Requests to volumes, at the object layer.", &[], *value);
+    }
+    for (operation, latencies) in &stats.object.latencies {
+        let help = "Latency of requests to volumes, at the object layer.";
+        page.histogram("basalt_object_latency_seconds", help, &[("operation", operation)], latencies);
+    }
+    for (name, value) in &stats.front.counters {
+        page.counter(&format!("basalt_frontend_{name}"), "What the NVMe/TCP front end did.", &[], *value);
+    }
+    for (name, value) in &stats.front.gauges {
+        page.gauge(&format!("basalt_frontend_{name}"), "What the NVMe/TCP front end has now.", &[], *value);
+    }
+    for (operation, latencies) in &stats.front.latencies {
+        let help = "Latency of commands, from the last byte of the command to the first of the response.";
+        page.histogram("basalt_frontend_latency_seconds", help, &[("operation", operation)], latencies);
+    }
+}
+
+fn capacity(page: &mut Page, group: &api::Group) {
+    let labels = [("group", group.name.as_str())];
+    let online = u8::from(group.state == api::GroupState::Online);
+    page.gauge("basalt_group_online", "1 if the disk group is in use.", &labels, online);
+    page.gauge("basalt_group_components", "Components on a disk group.", &labels, group.components);
+    page.gauge("basalt_buffer_size_bytes", "Room in the write buffer of a disk group.", &labels, group.buffer_bytes);
+    page.gauge("basalt_buffer_used_bytes", "Used room in the write buffer of a disk group.", &labels, group.buffer_used_bytes);
+    for (n, device) in group.capacity.iter().enumerate() {
+        let number = n.to_string();
+        let labels = [("group", group.name.as_str()), ("index", &number), ("device", &device.path)];
+        page.gauge("basalt_capacity_size_bytes", "What a capacity device can hold.", &labels, device.usable_bytes.unwrap_or(0));
+        page.gauge("basalt_capacity_used_bytes", "What a capacity device holds.", &labels, device.used_bytes.unwrap_or(0));
+        let reserved = device.reserved_bytes.unwrap_or(0);
+        page.gauge("basalt_capacity_reserved_bytes", "What is reserved on a capacity device beyond what it holds.", &labels, reserved);
+    }
+}
+
+fn store(page: &mut Page, group: &str, figures: &crate::plane::GroupFigures) {
+    let labels = [("group", group)];
+    page.counter("basalt_store_media_errors", "Blocks that could not be read or had a wrong checksum.", &labels, figures.media_errors);
+    for (name, value) in &figures.counters {
+        page.counter(&format!("basalt_store_{name}"), "What the store of a disk group did.", &labels, *value);
+    }
+    for (name, value) in &figures.gauges {
+        page.gauge(&format!("basalt_store_{name}"), "What the store of a disk group has now.", &labels, *value);
+    }
+    for (operation, latencies) in &figures.latencies {
+        let labels = [("group", group), ("operation", operation)];
+        page.histogram("basalt_store_latency_seconds", "Latency of operations of the store of a disk group.", &labels, latencies);
+    }
+    for (n, device) in figures.devices.iter().enumerate() {
+        let role = if n == 0 { "cache" } else { "capacity" };
+        let labels = [("group", group), ("role", role), ("device", device.name.as_str())];
+        for (name, value) in &device.counters {
+            page.counter(&format!("basalt_device_{name}"), "What a device did.", &labels, *value);
+        }
+        page.counter("basalt_device_errors", "Operations that a device failed.", &labels, device.errors);
+        for (operation, latencies) in &device.latencies {
+            let labels = [&labels[..], &[("operation", operation)]].concat();
+            page.histogram("basalt_device_latency_seconds", "Latency of operations of a device.", &labels, latencies);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What the control plane asks of the data plane, and what it hears from it.
+//!
+//! Owns: the interface [`DataPlane`], its errors and the figures as metrics and health need them; what is ordered is said in `host`'s own
+//! types. `host_plane` implements it with the real data plane, [`crate::fake`] in memory for tests.
+//! Invariants: every call waits until the order is done or refused; a refused order has changed nothing; creating a
+//! component twice by the same id gives the same number.
+//! Never: remembers what should be; that is the directory's.
+
+use base::{ClusterId, GroupId, Histogram, VolumeId};
+use directory::record::DeviceRecord;
+use host::{AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo};
+use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
+
+/// Why the data plane did not do it. Each message says what, where and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlaneError {
+    /// A device cannot be used: missing, mounted, in use, too small, foreign data.
+    #[error("{0}")]
+    Device(String),
+    /// The group cannot be opened, or is not open.
+    #[error("{0}")]
+    Group(String),
+    /// No room.
+    #[error("{0}")]
+    NoSpace(String),
+    /// An address cannot be listened on.
+    #[error("{0}")]
+    Listen(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Upper bounds of the buckets of [`Latencies`], in nanoseconds: 10 µs to 10 s.
+pub const LATENCY_BOUNDS_NS: [u64; 19] = [
+    10_000,
+    20_000,
+    50_000,
+    100_000,
+    200_000,
+    500_000,
+    1_000_000,
+    2_000_000,
+    5_000_000,
+    10_000_000,
+    20_000_000,
+    50_000_000,
+    100_000_000,
+    200_000_000,
+    500_000_000,
+    1_000_000_000,
+    2_000_000_000,
+    5_000_000_000,
+    10_000_000_000,
+];
+
+/// How long operations took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// For each of [`LATENCY_BOUNDS_NS`]: how many took at most that long.
+    pub at_most: [u64; LATENCY_BOUNDS_NS.len()],
+    /// All of them.
+    pub count: u64,
+    /// Their sum, in nanoseconds.
+    pub sum_ns: u64,
+}
+
+impl From<&Histogram> for Latencies {
+    fn from(h: &Histogram) -> Self {
+        Self { at_most: LATENCY_BOUNDS_NS.map(|bound| h.at_most(bound)), count: h.count(), sum_ns: h.sum_ns() }
+    }
+}
+
+impl Latencies {
+    /// From counts of those of 2^i to 2^(i+1) - 1 ns. A bucket counts as below a bound when its upper end is; the sum takes the
+    /// middle of each bucket, so it is right within a third.
+    pub fn from_powers_of_two(counts: &[u64]) -> Self {
+        let mut latencies = Self::default();
+        for (i, n) in counts.iter().enumerate() {
+            let upper = (2u64 << i) - 1;
+            for (slot, bound) in latencies.at_most.iter_mut().zip(LATENCY_BOUNDS_NS) {
+                *slot += if upper <= bound { *n } else { 0 };
+            }
+            latencies.count += n;
+            latencies.sum_ns = latencies.sum_ns.saturating_add(n.saturating_mul((1u64 << i) + (1u64 << i) / 2));
+        }
+        latencies
+    }
+}
+
+/// Figures of every layer.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Each core.
+    pub cores: Vec<CoreFigures>,
+    /// Each open group.
+    pub groups: Vec<GroupFigures>,
+    /// All volumes together: requests as they enter the object layer.
+    pub object: ObjectFigures,
+    /// The front end.
+    pub front: FrontFigures,
+}
+
+/// One core of the data plane.
+#[derive(Clone, Debug, Default)]
+pub struct CoreFigures {
+    /// Its number.
+    pub core: usize,
+    /// Name of a counter (with its unit) to its value.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// The object layer.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectFigures {
+    /// Name of a counter (with its unit) to its value.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Kind of operation (`read`, `write`, ..) to latencies.
+    pub latencies: Vec<(&'static str, Latencies)>,
+}
+
+/// The front end.
+#[derive(Clone, Debug, Default)]
+pub struct FrontFigures {
+    /// Name of a counter (with its unit) to its value.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Name of what is so many just now to how many.
+    pub gauges: Vec<(&'static str, u64)>,
+    /// Kind of command to latencies.
+    pub latencies: Vec<(&'static str, Latencies)>,
+}
+
+/// One disk group.
+#[derive(Clone, Debug)]
+pub struct GroupFigures {
+    /// Its id.
+    pub group: GroupId,
+    /// Its devices, cache first.
+    pub devices: Vec<DeviceFigures>,
+    /// Room in the write buffer, in bytes.
+    pub buffer_bytes: u64,
+    /// Used of it.
+    pub buffer_used_bytes: u64,
+    /// Of each capacity device: what it can hold, in bytes.
+    pub capacity_bytes: Vec<u64>,
+    /// Of each capacity device: what is allocated, in bytes.
+    pub capacity_used_bytes: Vec<u64>,
+    /// Of each capacity device: what is reserved beyond what is allocated, in bytes.
+    pub capacity_reserved_bytes: Vec<u64>,
+    /// By component number: what is allocated, in bytes.
+    pub components: BTreeMap<u32, u64>,
+    /// Blocks that failed their checksum or could not be read.
+    pub media_errors: u64,
+    /// Shards whose write buffer cannot be written any more.
+    pub failed_shards: u32,
+    /// Shards that cannot move data to capacity just now.
+    pub failing_shards: u32,
+    /// How far the scrub that runs has come.
+    pub scrub_percent: Option<u8>,
+    /// Name of a counter (with its unit) to its value.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Name of a value (with its unit) just now.
+    pub gauges: Vec<(&'static str, u64)>,
+    /// What is timed to latencies.
+    pub latencies: Vec<(&'static str, Latencies)>,
+}
+
+/// One device.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceFigures {
+    /// As it is called.
+    pub name: String,
+    /// Name of a counter (with its unit) to its value.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Errors so far.
+    pub errors: u64,
+    /// `read`, `write` to latencies.
+    pub latencies: Vec<(&'static str, Latencies)>,
+}
+
+/// The data plane of this host. Calls wait; not for async threads.
+pub trait DataPlane: Send + Sync {
+    /// Makes a group on devices (files are created) and opens it.
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;
+    /// Opens a group; gives the components found in it.
+    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError>;
+    /// Closes a group after a checkpoint.
+    fn close_group(&self, group: GroupId) -> Result<(), PlaneError>;
+    /// Begins a scrub.
+    fn scrub_group(&self, group: GroupId) -> Result<(), PlaneError>;
+    /// Makes a component, durably; idempotent by id.
+    fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Result<ComponentNo, PlaneError>;
+    /// Changes size, reservation and descriptor of a component, durably; its object and its device stay.
+    fn update_component(&self, group: GroupId, no: ComponentNo, spec: ComponentSpec) -> Result<(), PlaneError>;
+    /// Deletes a component, durably; one that is not there is no error.
+    fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError>;
+    /// Frees what lies between the end of a volume that is served and `end`, in bytes. Idempotent.
+    fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError>;
+    /// Serves what is wanted.
+    fn apply(&self, desired: Desired) -> Result<(), PlaneError>;
+    /// Listens for hosts; gives the address with its port.
+    fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError>;
+    /// Who is connected, discovery left out.
+    fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError>;
+    /// Figures of every layer.
+    fn stats(&self) -> Result<Stats, PlaneError>;
+    /// What the data plane tells without being asked; `None` when somebody follows it already.
+    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>>;
+    /// Answers what a host asked for by an NVMe command.
+    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError>;
+    /// Ends in order: what is under way is answered, checkpoints are made.
+    fn shutdown(&self) -> Result<(), PlaneError>;
+}

@@ -1,0 +1,134 @@
+//! Why a request was not done, in the words of a storage administrator.
+//!
+//! Invariant: every problem says what is wrong and what to do; its code is stable, its words are not.
+
+use crate::plane::PlaneError;
+use cluster::{NameError, PlaceError, PolicyError};
+use directory::DirectoryError;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What kind of problem. Stable: scripts may rely on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    /// The request makes no sense.
+    Invalid,
+    /// No token, or a wrong one.
+    Unauthorized,
+    /// What it names is not there.
+    NotFound,
+    /// The name is taken.
+    Exists,
+    /// It is being used, or would lose data; `force` may do it.
+    Refused,
+    /// The cluster cannot give what the policy asks.
+    PolicyNotPossible,
+    /// No room.
+    NoSpace,
+    /// Somebody else changed it meanwhile.
+    Conflict,
+    /// Not now: a group is offline, the daemon is ending.
+    Unavailable,
+    /// A fault of Basalt or of its disks.
+    Internal,
+}
+
+/// Why a request was not done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// What kind.
+    pub code: Code,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub action: String,
+}
+
+impl Problem {
+    /// A problem.
+    pub fn new(code: Code, message: impl Into<String>, action: impl Into<String>) -> Self {
+        Self { code, message: message.into(), action: action.into() }
+    }
+    /// The request makes no sense.
+    pub fn invalid(message: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::new(Code::Invalid, message, action)
+    }
+    /// What it names is not there.
+    pub fn not_found(what: &str, name: &str, list: &str) -> Self {
+        Self::new(Code::NotFound, format!("there is no {what} '{name}'"), format!("'basalt {list}' shows those that there are"))
+    }
+    /// The name is taken.
+    pub fn exists(what: &str, name: &str) -> Self {
+        Self::new(Code::Exists, format!("there is a {what} '{name}' already"), "choose another name")
+    }
+    /// It would lose data, or something uses it.
+    pub fn refused(message: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::new(Code::Refused, message, action)
+    }
+    /// The HTTP status that carries it.
+    pub const fn status(&self) -> u16 {
+        match self.code {
+            Code::Invalid => 400,
+            Code::Unauthorized => 401,
+            Code::NotFound => 404,
+            Code::Exists | Code::Refused | Code::Conflict | Code::PolicyNotPossible => 409,
+            Code::NoSpace => 507,
+            Code::Unavailable => 503,
+            Code::Internal => 500,
+        }
+    }
+}
+
+impl From<NameError> for Problem {
+    fn from(error: NameError) -> Self {
+        Self::invalid(error.to_string(), "correct the name")
+    }
+}
+
+impl From<PolicyError> for Problem {
+    fn from(error: PolicyError) -> Self {
+        Self::invalid(error.to_string(), "correct the value")
+    }
+}
+
+impl From<DirectoryError> for Problem {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Conflict { .. } => Self::new(Code::Conflict, error.to_string(), "try again"),
+            _ => Self::new(Code::Internal, error.to_string(), "see the daemon's log (journalctl -u basalt)"),
+        }
+    }
+}
+
+impl From<PlaceError> for Problem {
+    fn from(error: PlaceError) -> Self {
+        let message = error.to_string();
+        match error {
+            PlaceError::NoGroups => Self::new(Code::Unavailable, message, "make a disk group: basalt group create --help"),
+            PlaceError::Shortfalls(_) => Self::new(
+                Code::PolicyNotPossible,
+                message,
+                "add what is missing, use another policy, or set force provisioning in the policy to get what is possible now",
+            ),
+            PlaceError::NoSpace { .. } => {
+                Self::new(Code::NoSpace, message, "use a policy that reserves less, delete volumes, or add a disk group")
+            }
+            PlaceError::Size => Self::invalid(message, "give another size"),
+        }
+    }
+}
+
+impl From<PlaneError> for Problem {
+    fn from(error: PlaneError) -> Self {
+        let message = error.to_string();
+        match error {
+            PlaneError::Device(_) => Self::new(Code::Refused, message, "use another device, or free this one"),
+            PlaneError::Group(_) => Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group"),
+            PlaneError::NoSpace(_) => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
+            PlaneError::Listen(_) => Self::new(Code::Unavailable, message, "free the address, or configure another"),
+            PlaneError::Failed(_) => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! What is built parses to the same; what was changed is refused. One module a structure.
+
+use super::page::PAGE_BYTES;
+use super::*;
+use base::{BlockNo, ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId, Seq};
+use proptest::prelude::*;
+
+const TAG: FormatTag = FormatTag(0x1122_3344_5566_7788);
+
+fn superblock() -> Superblock {
+    let uuid = |n: u8| DeviceUuid::from_bytes([n; 16]);
+    Superblock {
+        major: 2,
+        minor: 0,
+        generation: 9,
+        tag: TAG,
+        cluster: ClusterId::from_bytes([1; 16]),
+        group: GroupId::from_bytes([2; 16]),
+        device: uuid(4),
+        device_bytes: 64 << 20,
+        created_unix_s: 1_790_000_000,
+        role: Role::Capacity {
+            index: 1,
+            component_table_offset: 1 << 20,
+            component_pages: 17,
+            chunk_table_offset: 2 << 20,
+            chunk_pages_per_shard: 11,
+            chunk_area_offset: 4 << 20,
+            chunks_per_shard: 416,
+        },
+        shards: 2,
+        name: "group-a".into(),
+        cache: uuid(9),
+        capacity: vec![uuid(3), uuid(4), uuid(5)],
+    }
+}
+
+fn built(s: &Superblock) -> Vec<u8> {
+    let mut b = vec![0xEE; 4096];
+    s.build(&mut b);
+    b
+}
+
+/// Puts the right checksum over a structure that was changed on purpose.
+fn reseal(b: &mut [u8]) {
+    let crc = bytes::crc_around(b, 8);
+    bytes::put_u32(b, 8, crc);
+}
+
+mod superblocks {
+    use super::super::superblock::VERSION_MAJOR;
+    use super::*;
+
+    #[test]
+    fn both_roles_read_back() {
+        let s = superblock();
+        assert_eq!(Superblock::parse(&built(&s)), Ok(s.clone()));
+        let cache = Role::Cache { log_offset: 1 << 20, segment_bytes: 1 << 20, segments_per_shard: 31 };
+        let s = Superblock { device: s.cache, role: cache, name: String::new(), ..s };
+        assert_eq!(Superblock::parse(&built(&s)), Ok(s));
+    }
+
+    #[test]
+    fn the_places_of_magic_checksum_version_and_generation_stay_for_ever() {
+        let b = built(&superblock());
+        assert_eq!(&b[..8], b"BASALTSB");
+        assert_eq!(b[8..12], base::checksum::crc32c(&[&b[..8], &b[12..]].concat()).to_le_bytes());
+        assert_eq!((&b[12..16], &b[16..24]), (&[2, 0, 0, 0][..], &9u64.to_le_bytes()[..]));
+    }
+
+    #[test]
+    fn a_newer_major_version_is_named_and_a_newer_minor_one_is_read() {
+        let mut b = built(&superblock());
+        bytes::put_u16(&mut b, 12, VERSION_MAJOR + 1);
+        reseal(&mut b);
+        assert_eq!(Superblock::parse(&b), Err(DiskError::Newer { major: VERSION_MAJOR + 1 }));
+        let mut b = built(&superblock());
+        b[4000] = 7;
+        reseal(&mut b);
+        assert_eq!(Superblock::parse(&b), Err(DiskError::Reserved { at: 4000 }));
+        bytes::put_u16(&mut b, 14, 1);
+        reseal(&mut b);
+        assert_eq!(Superblock::parse(&b).unwrap().minor, 1);
+    }
+
+    #[test]
+    fn an_older_major_version_is_read() {
+        let mut b = built(&superblock());
+        bytes::put_u16(&mut b, 12, 1);
+        reseal(&mut b);
+        assert_eq!(Superblock::parse(&b), Ok(Superblock { major: 1, ..superblock() }));
+    }
+
+    #[test]
+    fn regions_outside_of_the_device_are_refused() {
+        for change in [
+            |s: &mut Superblock| s.device_bytes = 16 << 20,
+            |s: &mut Superblock| s.shards = 3,
+            |s: &mut Superblock| s.device = DeviceUuid::from_bytes([0x77; 16]),
+            |s: &mut Superblock| {
+                if let Role::Capacity { chunk_area_offset, .. } = &mut s.role {
+                    *chunk_area_offset = 2 << 20;
+                }
+            },
+            |s: &mut Superblock| {
+                if let Role::Capacity { chunks_per_shard, .. } = &mut s.role {
+                    *chunks_per_shard = u32::MAX;
+                }
+            },
+        ] {
+            let mut s = superblock();
+            change(&mut s);
+            assert!(matches!(Superblock::parse(&built(&s)), Err(DiskError::Value { .. })), "{s:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_changed_byte_is_noticed(at in 0usize..4096, by in 1u8..) {
+            let mut b = built(&superblock());
+            b[at] ^= by;
+            prop_assert!(Superblock::parse(&b).is_err());
+        }
+        #[test]
+        fn any_bytes_may_come(mut b in prop::collection::vec(any::<u8>(), 0..4200), sealed: bool) {
+            if b.len() >= 4096 && sealed {
+                b.truncate(4096);
+                b[..8].copy_from_slice(b"BASALTSB");
+                bytes::put_u16(&mut b, 12, 1);
+                reseal(&mut b);
+            }
+            prop_assert!(Superblock::parse(&b).is_err());
+        }
+    }
+}
+
+mod pages {
+    use super::super::page::{Newest, TableHead, newest, slot_bytes};
+    use super::*;
+
+    const AT: PageAddress = PageAddress { kind: PageKind::Chunk, device: 2, shard: 3, index: 77 };
+
+    fn page(tag: FormatTag, address: PageAddress, generation: u64) -> Vec<u8> {
+        let mut b = vec![generation as u8; PAGE_BYTES];
+        PageHeader { tag, address, generation }.seal(&mut b);
+        b
+    }
+    fn slots(a: &[u8], b: &[u8]) -> Vec<u8> {
+        [a, b].concat()
+    }
+
+    #[test]
+    fn the_newer_valid_slot_counts() {
+        let (old, new, never, mut torn) = (page(TAG, AT, 4), page(TAG, AT, 5), vec![0; 4096], page(TAG, AT, 6));
+        torn[2048..].fill(0);
+        assert_eq!(newest(&slots(&old, &new), TAG, AT), Ok(Newest { slot: 1, generation: 5, alone: false }));
+        assert_eq!(newest(&slots(&new, &old), TAG, AT), Ok(Newest { slot: 0, generation: 5, alone: false }));
+        assert_eq!(newest(&slots(&torn, &old), TAG, AT), Ok(Newest { slot: 1, generation: 4, alone: true }));
+        assert_eq!(newest(&slots(&new, &never), TAG, AT), Ok(Newest { slot: 0, generation: 5, alone: true }));
+        assert_eq!(newest(&slots(&never, &torn), TAG, AT), Err(DiskError::Checksum));
+        assert_eq!(newest(&slots(&torn, &never), TAG, AT), Err(DiskError::Checksum));
+        assert_eq!(slot_bytes(&slots(&old, &new), 1), new);
+    }
+
+    #[test]
+    fn pages_of_another_format_or_place_are_refused() {
+        assert_eq!(PageHeader::open(&page(TAG, AT, 1), TAG, AT), Ok(1));
+        assert_eq!(PageHeader::open(&page(FormatTag(1), AT, 1), TAG, AT), Err(DiskError::OtherFormat));
+        for other in [
+            PageAddress { index: 78, ..AT },
+            PageAddress { shard: 0, ..AT },
+            PageAddress { device: 0, ..AT },
+            PageAddress { kind: PageKind::Component, ..AT },
+        ] {
+            assert_eq!(PageHeader::open(&page(TAG, other, 1), TAG, AT), Err(DiskError::OtherPlace));
+        }
+        assert_eq!(PageHeader::open(&[0; 4095], TAG, AT), Err(DiskError::TooShort));
+    }
+
+    #[test]
+    fn the_head_of_a_table_reads_back() {
+        let mut b = vec![0xAA; PAGE_BYTES];
+        TableHead { pages_used: 1234 }.build(&mut b);
+        PageHeader { tag: TAG, address: AT, generation: 1 }.seal(&mut b);
+        assert_eq!(TableHead::parse(&b), Ok(TableHead { pages_used: 1234 }));
+        TableHead { pages_used: 0 }.build(&mut b);
+        assert!(TableHead::parse(&b).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_changed_byte_is_noticed(at in 0usize..4096, by in 1u8..) {
+            let mut b = page(TAG, AT, 3);
+            b[at] ^= by;
+            prop_assert!(PageHeader::open(&b, TAG, AT).is_err());
+        }
+    }
+}
+
+mod entries {
+    use super::super::chunk::{CHUNK_NO_MAX, get_entry, put_entry};
+    use super::super::component::{get_record, put_record};
+    use super::*;
+
+    prop_compose! {
+        fn chunk_entry()(component in 1u32..1 << 26, chunk in 0..=CHUNK_NO_MAX, written in 1u16.., unchecked: u16,
+            uncorrectable: u16, seq: u64, crcs: [u32; 16]) -> ChunkEntry {
+            let (unchecked, uncorrectable) = (unchecked & written, uncorrectable & written & !unchecked);
+            ChunkEntry { component, chunk, written, unchecked, uncorrectable, seq, crcs }
+        }
+    }
+    prop_compose! {
+        fn component_record()(id: [u8; 16], object: [u8; 16], number in 1u32..1 << 26, deleted: bool, bytes: u64, reserve_chunks: u64,
+            parent: u32, descriptor in prop::collection::vec(any::<u8>(), 0..=DESCRIPTOR_BYTES_MAX)) -> ComponentRecord {
+            let state = if deleted { ComponentState::Deleted } else { ComponentState::Active };
+            ComponentRecord { id: ComponentId::from_bytes(id), object: ObjectId::from_bytes(object), number, state, bytes, reserve_chunks, parent, descriptor }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_read_back(list in prop::collection::vec(prop::option::of(chunk_entry()), CHUNKS_PER_PAGE)) {
+            let mut b = vec![0xFF; PAGE_BYTES];
+            for (i, e) in list.iter().enumerate() {
+                put_entry(&mut b, i, e.as_ref());
+            }
+            for (i, e) in list.iter().enumerate() {
+                prop_assert_eq!(get_entry(&b, i), Ok(*e));
+            }
+        }
+        #[test]
+        fn components_read_back(list in prop::collection::vec(prop::option::of(component_record()), COMPONENTS_PER_PAGE)) {
+            let mut b = vec![0xFF; PAGE_BYTES];
+            for (i, r) in list.iter().enumerate() {
+                put_record(&mut b, i, r.as_ref());
+            }
+            for (i, r) in list.iter().enumerate() {
+                prop_assert_eq!(&get_record(&b, i).unwrap(), r);
+            }
+        }
+        #[test]
+        fn any_bytes_may_come(b in prop::collection::vec(any::<u8>(), PAGE_BYTES), i in 0usize..8) {
+            let _ = get_entry(&b, i);
+            let _ = get_record(&b, i);
+        }
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused() {
+        let mut b = vec![0; PAGE_BYTES];
+        let e = ChunkEntry { component: 1, chunk: 2, written: 3, unchecked: 1, uncorrectable: 2, seq: 4, crcs: [5; 16] };
+        put_entry(&mut b, 0, Some(&e));
+        for (at, value) in [(64 + 6, 0xFF), (64 + 3, 0xFF), (64 + 24, 1), (64 + 24, 4), (64 + 26, 1), (64 + 13, 1)] {
+            let mut bad = b.clone();
+            bad[at] = value;
+            assert!(get_entry(&bad, 0).is_err(), "byte {at}");
+        }
+        b[64 + 96 + 40] = 1;
+        assert!(get_entry(&b, 1).is_err(), "a free entry with content");
+    }
+}
+
+mod logs {
+    use super::super::log::*;
+    use super::*;
+
+    fn record(kind: RecordKind, blocks: u32, data_at: u32) -> Record {
+        let data_at = if kind == RecordKind::Write { data_at } else { 0 };
+        Record {
+            kind,
+            unchecked: blocks.is_multiple_of(2),
+            component: 5,
+            block: BlockNo(1000),
+            blocks,
+            seq: Seq(9),
+            epoch: Epoch(0),
+            data_at,
+        }
+    }
+
+    /// Records with data laid out from `position` + header; their checksums; blocks of the header.
+    fn layout(kinds: &[(RecordKind, u32)], position: u32) -> (Vec<Record>, Vec<u32>, u32) {
+        let data: u32 = kinds.iter().filter(|(k, _)| *k == RecordKind::Write).map(|(_, n)| n).sum();
+        let header = batch_header_blocks(kinds.len(), data as usize) as u32;
+        let mut at = position + header;
+        let records = kinds.iter().map(|&(kind, blocks)| {
+            let r = record(kind, blocks, at);
+            at += r.data_blocks();
+            r
+        });
+        (records.collect(), (0..data).map(|i| i * 77 + 1).collect(), header)
+    }
+
+    fn header(position: u32) -> BatchHeader {
+        BatchHeader { tag: TAG, shard: 3, lsn: 42, segment_seq: 7, position, tail_seq: 5, previous_crc: 0xABCD }
+    }
+
+    fn batch(kinds: &[(RecordKind, u32)], position: u32) -> Vec<u8> {
+        let (records, crcs, blocks) = layout(kinds, position);
+        let mut b = vec![0xEE; blocks as usize * 4096];
+        header(position).build(&mut b, &records, &crcs);
+        b
+    }
+
+    fn kinds() -> impl Strategy<Value = Vec<(RecordKind, u32)>> {
+        let kind = prop_oneof![Just(RecordKind::Write), Just(RecordKind::Trim), Just(RecordKind::Zero), Just(RecordKind::Uncorrectable)];
+        prop::collection::vec((kind, 1u32..=64), 0..120)
+    }
+
+    proptest! {
+        #[test]
+        fn batches_read_back(kinds in kinds(), position in 1u32..900) {
+            let (records, crcs, blocks) = layout(&kinds, position);
+            let b = batch(&kinds, position);
+            let peek = BatchPeek::parse(&b[..4096], TAG).unwrap();
+            prop_assert_eq!((peek.header_blocks, peek.data_blocks as usize), (blocks, crcs.len()));
+            let view = BatchHeader::parse(&b, TAG).unwrap();
+            prop_assert_eq!(view.header, header(position));
+            prop_assert_eq!(view.records.len(), records.len());
+            let mut seen = Vec::new();
+            for ((got, list), want) in view.records.iter().zip(&records) {
+                prop_assert_eq!(got, *want);
+                prop_assert_eq!(list.len(), want.data_blocks() as usize);
+                seen.extend(list.iter());
+            }
+            prop_assert_eq!(seen, crcs);
+        }
+        #[test]
+        fn summaries_read_back(kinds in kinds(), slack in 0usize..3) {
+            let (records, crcs, _) = layout(&kinds, 1);
+            let used_blocks = 2 + 2 * (crcs.len() as u32 + 1);
+            let h = SummaryHeader { tag: TAG, shard: 1, segment_seq: 9, first_lsn: 3, last_lsn: 8, tail_seq: 2, used_blocks, last_crc: 77 };
+            let blocks = summary_blocks(records.len(), crcs.len());
+            let mut b = vec![0xEE; (blocks + slack) * 4096];
+            h.build(&mut b[slack * 4096..], &records, &crcs);
+            let peek = SummaryPeek::parse(&b[b.len() - 4096..], TAG).unwrap();
+            prop_assert_eq!((peek.summary_blocks as usize, peek.segment_seq), (blocks, 9));
+            let view = SummaryHeader::parse(&b, TAG).unwrap();
+            prop_assert_eq!(view.header, h);
+            let got: Vec<Record> = view.records.iter().map(|(r, _)| r).collect();
+            prop_assert_eq!(got, records);
+            prop_assert_eq!(view.records.iter().flat_map(|(_, c)| c.iter()).collect::<Vec<_>>(), crcs);
+        }
+        #[test]
+        fn any_changed_byte_of_a_batch_header_or_summary_is_noticed(kinds in kinds(), at: prop::sample::Index, by in 1u8..) {
+            let mut b = batch(&kinds, 10);
+            let i = at.index(b.len());
+            b[i] ^= by;
+            prop_assert!(BatchHeader::parse(&b, TAG).is_err());
+            let (records, crcs, _) = layout(&kinds, 10);
+            let h = SummaryHeader { tag: TAG, shard: 1, segment_seq: 9, first_lsn: 1, last_lsn: 1, tail_seq: 2, used_blocks: 16000, last_crc: 7 };
+            let mut b = vec![0; summary_blocks(records.len(), crcs.len()) * 4096];
+            h.build(&mut b, &records, &crcs);
+            let i = at.index(b.len());
+            b[i] ^= by;
+            prop_assert!(SummaryHeader::parse(&b, TAG).is_err());
+        }
+        #[test]
+        fn any_bytes_may_come(mut b in prop::collection::vec(any::<u8>(), 4096..12288), which in 0u8..3) {
+            let len = b.len();
+            match which {
+                0 => b[..8].copy_from_slice(b"BSLTbatc"),
+                1 => b[..8].copy_from_slice(b"BSLTsegm"),
+                _ => b[len - 96..len - 88].copy_from_slice(b"BSLTsumm"),
+            }
+            bytes::put_u64(&mut b, 16, TAG.0);
+            bytes::put_u64(&mut b, len - 80, TAG.0);
+            prop_assert!(BatchHeader::parse(&b, TAG).is_err());
+            prop_assert!(SegmentHeader::parse(&b, TAG).is_err());
+            prop_assert!(SummaryHeader::parse(&b, TAG).is_err());
+        }
+    }
+
+    #[test]
+    fn a_segment_header_reads_back_and_every_changed_byte_is_noticed() {
+        let h =
+            SegmentHeader { tag: TAG, shard: 2, index: 11, blocks: 1024, segment_seq: 40, first_lsn: 900, tail_seq: 31, previous_crc: 5 };
+        let mut b = vec![0xEE; 4096];
+        h.build(&mut b);
+        assert_eq!(SegmentHeader::parse(&b, TAG), Ok(h));
+        assert_eq!(SegmentHeader::parse(&b, FormatTag(3)), Err(DiskError::OtherFormat));
+        for at in 0..4096 {
+            let mut bad = b.clone();
+            bad[at] ^= 0x10;
+            assert!(SegmentHeader::parse(&bad, TAG).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn batches_of_another_format_and_records_that_cannot_be_are_refused() {
+        let b = batch(&[(RecordKind::Write, 3), (RecordKind::Trim, 9)], 10);
+        assert_eq!(BatchHeader::parse(&b, FormatTag(1)).map(|_| ()), Err(DiskError::OtherFormat));
+        // kind, flags, reserved, component 0 and too high, blocks 0 and too many, data elsewhere, data for a trim
+        for (at, bytes) in [
+            (128, &[9u8][..]),
+            (129, &[2]),
+            (130, &[1]),
+            (132, &[0]),
+            (135, &[4]),
+            (160, &[0]),
+            (160, &[1, 1]),
+            (164, &[99]),
+            (168 + 36, &[1]),
+        ] {
+            let mut bad = b.clone();
+            bad[at..at + bytes.len()].copy_from_slice(bytes);
+            reseal(&mut bad);
+            assert!(matches!(BatchHeader::parse(&bad, TAG), Err(DiskError::Value { .. } | DiskError::Reserved { .. })), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_full_segment_of_small_writes_has_a_summary_of_one_percent() {
+        let blocks = summary_blocks(1000, 1000);
+        assert_eq!(blocks, 11);
+        assert!(summary_blocks(4096, 4096) as u32 <= SUMMARY_BLOCKS_MAX);
+    }
+}

@@ -1,0 +1,44 @@
+//! NVMe: the bytes of commands, completions, identify data, logs, features and fabrics commands.
+//!
+//! Owns: the layouts of NVM Express Base Specification 2.0 ("base" below) and NVM Command Set Specification 1.0
+//! ("nvm" below), little-endian throughout.
+//! Invariants: parsing never panics whatever the bytes; writing a parsed structure gives the same fields back; sizes and
+//! offsets are asserted when this compiles.
+//! Never: decides anything, does I/O, keeps state.
+
+#[macro_use]
+mod layout;
+pub mod admin;
+pub mod auth;
+pub mod fabrics;
+pub mod feature;
+pub mod identify;
+pub mod io;
+pub mod log;
+pub mod opcode;
+pub mod property;
+pub mod queue;
+pub mod reservation;
+pub mod sgl;
+pub mod status;
+pub mod text;
+
+#[cfg(test)]
+mod auth_tests;
+#[cfg(test)]
+mod tests;
+
+pub use layout::Field;
+pub use opcode::{AdminOpcode, FabricsType, IoOpcode};
+pub use queue::{Cqe, Fuse, Psdt, Sqe};
+pub use sgl::{Sgl, SglKind};
+pub use status::{Status, StatusCode};
+
+/// Bytes of a submission queue entry.
+pub const SQE_BYTES: usize = 64;
+/// Bytes of a completion queue entry.
+pub const CQE_BYTES: usize = 16;
+/// The namespace identifier that stands for all (base 3.2.1.2).
+pub const NSID_ALL: u32 = 0xFFFF_FFFF;
+/// Bytes of an Identify data structure.
+pub const IDENTIFY_BYTES: usize = 4096;

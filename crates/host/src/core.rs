@@ -1,0 +1,434 @@
+//! One core: its front end, its plane, its messages, and what core 0 asks it to do.
+//!
+//! Invariant: `Core` is borrowed only between two awaits; a call is answered exactly once.
+
+use crate::{
+    error::HostError,
+    event::{self, EventSender, HostEvent},
+    handle::{Order, Orders},
+    helper::Helper,
+    message::{Answer, Call, HostMsg},
+    stats::{CoreSnapshot, ShardSnapshot},
+};
+use base::{Duration, GroupId, VolumeId};
+use object::{GroupSlot, IoError, Limits, Plane, VolumeRef};
+use rt::sync::{OneSender, oneshot};
+use rt::{App, Inbox, MeshEnd, Progress, Rt};
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use store::{Group, Settings, Shard};
+use target::{Options as TargetOptions, Refused, Target, TargetShared};
+
+/// Orders taken in one turn of the loop.
+const ORDERS_MAX: usize = 16;
+/// Messages taken in one turn of the loop.
+const MESSAGES_MAX: usize = 1024;
+/// How often a drain looks whether all is quiet.
+const QUIET_POLL: Duration = Duration::from_millis(1);
+/// How long a shutdown waits for requests under way.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// How long a shutdown waits for the checkpoints.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
+/// Messages on the way between two cores.
+const MESH_DEPTH: usize = 4096;
+
+/// A disk group that is open; core 0 keeps the list.
+pub(crate) struct OpenGroup {
+    pub(crate) slot: GroupSlot,
+    pub(crate) group: Group,
+    pub(crate) devices: Vec<rt::Device>,
+}
+
+/// The limits that a volume has, and what they were made from: requests and bytes a second.
+pub(crate) type KnownLimits = (Option<u64>, Option<u64>, Arc<Limits>);
+
+/// What only core 0 knows.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    pub(crate) groups: BTreeMap<GroupId, OpenGroup>,
+    pub(crate) slots_given: u16,
+    pub(crate) volumes: BTreeMap<VolumeId, VolumeRef>,
+    pub(crate) limits: BTreeMap<VolumeId, KnownLimits>,
+    pub(crate) settings: Settings,
+}
+
+/// The state of one core.
+pub(crate) struct Core {
+    pub(crate) plane: Plane<Shard>,
+    pub(crate) target: Target,
+    pub(crate) ledger: Ledger,
+    groups: BTreeMap<GroupSlot, GroupId>,
+    calls: Slab<OneSender<Answer>>,
+    pub(crate) freeing: Slab<OneSender<Result<(), IoError>>>,
+    out: VecDeque<(usize, HostMsg)>,
+    stop: bool,
+}
+
+struct CoreApp {
+    core: Rc<RefCell<Core>>,
+    mesh: MeshEnd<HostMsg>,
+    inbox: Option<Inbox<Order>>,
+    events: EventSender,
+    helper: Option<Helper>,
+}
+
+/// Core 0, as an order sees it.
+#[derive(Clone)]
+pub(crate) struct Conductor {
+    pub(crate) core: Rc<RefCell<Core>>,
+    pub(crate) rt: Rt,
+}
+
+/// What a core is made from; see [`core_seeds`].
+pub struct CoreSeed {
+    mesh: MeshEnd<HostMsg>,
+    inbox: Option<Inbox<Order>>,
+    shared: Arc<TargetShared>,
+    settings: Settings,
+    events: EventSender,
+    helper: Option<Helper>,
+}
+
+/// The seeds of all cores of a host, the door for orders, and what the data plane tells. Production starts them on threads ([`crate::Host`]), tests in a simulated world.
+pub fn core_seeds(cores: usize, settings: Settings, target: TargetOptions) -> (Orders, Receiver<HostEvent>, Vec<CoreSeed>) {
+    let (inlet, inbox) = rt::inbox();
+    let shared = Arc::new(TargetShared::new(target));
+    let (sender, events) = event::channel();
+    let mut inbox = Some(inbox);
+    let seeds = rt::mesh(cores, MESH_DEPTH)
+        .into_iter()
+        .map(|mesh| CoreSeed { mesh, inbox: inbox.take(), shared: Arc::clone(&shared), settings, events: sender.clone(), helper: None })
+        .collect();
+    (Orders::new(inlet), events, seeds)
+}
+
+impl CoreSeed {
+    /// Gives the core a thread for what would hold it up. Without one it does such work itself.
+    pub(crate) fn with_helper(self, helper: &Helper) -> Self {
+        Self { helper: Some(helper.clone()), ..self }
+    }
+    /// The program of this core.
+    pub fn start(self, rt: &Rt) -> Box<dyn App> {
+        if let Some(inbox) = &self.inbox {
+            inbox.bind(rt);
+        }
+        let core = Core {
+            plane: Plane::new(rt),
+            target: Target::new(rt, self.shared),
+            ledger: Ledger { settings: self.settings, ..Ledger::default() },
+            groups: BTreeMap::new(),
+            calls: Slab::new(),
+            freeing: Slab::new(),
+            out: VecDeque::new(),
+            stop: false,
+        };
+        Box::new(CoreApp {
+            core: Rc::new(RefCell::new(core)),
+            mesh: self.mesh,
+            inbox: self.inbox,
+            events: self.events,
+            helper: self.helper,
+        })
+    }
+}
+
+impl App for CoreApp {
+    fn poll(&mut self, rt: &Rt) -> Progress {
+        let mut busy = self.take_orders(rt);
+        busy |= self.take_messages(rt);
+        let core = &mut *self.core.borrow_mut();
+        busy |= core.target.poll(rt, &mut core.plane);
+        if core.plane.poll(rt) {
+            busy = true;
+            core.target.poll(rt, &mut core.plane);
+        }
+        while let Some(done) = core.plane.pop_own() {
+            busy = true;
+            let waiting = core.freeing.remove(done.token as usize);
+            // Nobody waits any more when the order's task was ended by a shutdown.
+            let _ = waiting.send(done.result);
+        }
+        busy |= self.tell(rt, core);
+        let sent = self.mesh_out(rt, core);
+        self.mesh.flush_wakes(rt);
+        match (core.stop && core.out.is_empty(), busy || sent) {
+            (true, _) => Progress::Stop,
+            (false, true) => Progress::Busy,
+            (false, false) => Progress::Idle,
+        }
+    }
+}
+
+impl Core {
+    /// Sends a message to another core with the next turn.
+    pub(crate) fn send(&mut self, core: usize, msg: HostMsg) {
+        self.out.push_back((core, msg));
+    }
+}
+
+impl CoreApp {
+    fn conductor(&self, rt: &Rt) -> Conductor {
+        Conductor { core: Rc::clone(&self.core), rt: rt.clone() }
+    }
+
+    fn take_orders(&mut self, rt: &Rt) -> bool {
+        let Some(inbox) = &self.inbox else { return false };
+        let mut taken = 0;
+        while taken < ORDERS_MAX {
+            let Some(order) = inbox.try_recv() else { break };
+            order(self.conductor(rt));
+            taken += 1;
+        }
+        taken > 0
+    }
+
+    fn take_messages(&mut self, rt: &Rt) -> bool {
+        let mut taken = 0;
+        while taken < MESSAGES_MAX {
+            let Some(msg) = self.mesh.recv() else { break };
+            taken += 1;
+            self.on_msg(rt, msg);
+        }
+        taken > 0
+    }
+
+    /// Hands on what the control plane is to know.
+    fn tell(&self, rt: &Rt, core: &mut Core) -> bool {
+        let mut told = false;
+        while let Some(ask) = core.target.pop_ask() {
+            told = true;
+            let id = ask.id;
+            if self.events.send(HostEvent::Asked(ask)).is_err() {
+                core.target.on_answer(rt, id, Err(Refused::Busy));
+            }
+        }
+        while let Some(event) = core.target.pop_audit() {
+            told = true;
+            if self.events.send(HostEvent::Audit(event)).is_err() {
+                core.target.audit_lost();
+            }
+        }
+        while let Some((id, work)) = core.target.pop_work() {
+            told = true;
+            let mine = match &self.helper {
+                Some(helper) => helper.give(id, work).err(),
+                None => Some((id, work)),
+            };
+            if let Some((id, work)) = mine {
+                core.target.on_work_done(rt, id, work.run());
+            }
+        }
+        told
+    }
+
+    fn on_msg(&self, rt: &Rt, msg: HostMsg) {
+        match msg {
+            HostMsg::Plane(msg) => self.core.borrow_mut().plane.on_msg(rt, msg),
+            HostMsg::Target(msg) => self.core.borrow_mut().target.on_msg(rt, msg),
+            HostMsg::Worked(id, done) => self.core.borrow_mut().target.on_work_done(rt, id, *done),
+            HostMsg::Call { id, call } => {
+                let this = self.conductor(rt);
+                rt.spawn(async move {
+                    let answer = Box::new(this.perform(call).await);
+                    this.core.borrow_mut().out.push_back((0, HostMsg::Answer { id, answer }));
+                    this.rt.wake(this.rt.core());
+                });
+            }
+            HostMsg::Answer { id, answer } => {
+                let waiting = self.core.borrow_mut().calls.remove(id as usize);
+                // Nobody waits any more when the order's task was ended by a shutdown.
+                let _ = waiting.send(*answer);
+            }
+        }
+    }
+
+    /// Hands on what goes to other cores; what does not fit stays, in order.
+    fn mesh_out(&self, rt: &Rt, core: &mut Core) -> bool {
+        let mut moved = false;
+        while let Some((to, msg)) = core.out.pop_front() {
+            match self.mesh.send(rt, to, msg) {
+                Ok(()) => moved = true,
+                Err(msg) => {
+                    core.out.push_front((to, msg));
+                    break;
+                }
+            }
+        }
+        while let Some((to, msg)) = core.target.pop_msg() {
+            moved = true;
+            if let Err(msg) = self.mesh.send(rt, to, HostMsg::Target(msg)) {
+                core.out.push_back((to, msg));
+                break;
+            }
+        }
+        while let Some((to, msg)) = core.plane.pop_msg() {
+            moved = true;
+            if to == rt.core() {
+                core.plane.on_msg(rt, msg);
+                continue;
+            }
+            match self.mesh.send(rt, to, HostMsg::Plane(msg)) {
+                Ok(()) => {}
+                Err(HostMsg::Plane(msg)) => {
+                    core.plane.unpop_msg(to, msg);
+                    break;
+                }
+                Err(_) => unreachable!("a full ring gives back what it was given"),
+            }
+        }
+        moved
+    }
+}
+
+impl Conductor {
+    /// Asks a core to do something and waits for its answer.
+    pub(crate) async fn call(&self, core: usize, call: Call) -> Answer {
+        if core == self.rt.core() {
+            return self.perform(call).await;
+        }
+        let (sender, receiver) = oneshot();
+        {
+            let mut mine = self.core.borrow_mut();
+            let id = mine.calls.insert(sender) as u32;
+            mine.out.push_back((core, HostMsg::Call { id, call }));
+        }
+        self.rt.wake(self.rt.core());
+        receiver.await.unwrap_or(Answer::Done(Err(HostError::Stopped)))
+    }
+
+    /// Asks every core, one after another; stops at the first that fails.
+    pub(crate) async fn call_all(&self, call: Call) -> Result<(), HostError> {
+        for core in 0..self.rt.cores() {
+            done(self.call(core, call.clone()).await)?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&self, call: Call) -> Answer {
+        let result = match call {
+            Call::OpenShard { slot, no, group, settings } => self.open_shard(slot, no, group, settings).await,
+            Call::CloseShards { slot } => {
+                self.quiesce_shards(Some(slot)).await;
+                let mut core = self.core.borrow_mut();
+                drop(core.plane.lanes_mut().remove_group(slot));
+                core.groups.remove(&slot);
+                Ok(())
+            }
+            Call::Route { slot, route } => {
+                self.core.borrow_mut().plane.set_route(slot, route);
+                Ok(())
+            }
+            Call::AddComponent { slot, no, info } => {
+                let mut core = self.core.borrow_mut();
+                core.plane.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.add_component(no, &info));
+                Ok(())
+            }
+            Call::DropComponent { slot, no } => {
+                let mut core = self.core.borrow_mut();
+                core.plane
+                    .lanes_mut()
+                    .shards_mut()
+                    .filter(|(s, ..)| *s == slot)
+                    .for_each(|(_, _, shard)| shard.drop_component(&self.rt, no));
+                Ok(())
+            }
+            Call::Apply { layout, view } => {
+                let mut core = self.core.borrow_mut();
+                core.plane.apply(layout);
+                core.target.apply(&self.rt, view);
+                Ok(())
+            }
+            Call::Answer { id, result } => {
+                self.core.borrow_mut().target.on_answer(&self.rt, id, result);
+                Ok(())
+            }
+            Call::Settings(settings) => {
+                let mut core = self.core.borrow_mut();
+                core.plane.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
+                Ok(())
+            }
+            Call::Scrub { slot } => {
+                let mut core = self.core.borrow_mut();
+                core.plane.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
+                Ok(())
+            }
+            Call::Stats => return Answer::Stats(Box::new(self.snapshot())),
+            Call::Drain => self.drain().await,
+            Call::Stop => {
+                self.core.borrow_mut().stop = true;
+                Ok(())
+            }
+        };
+        Answer::Done(result)
+    }
+
+    async fn open_shard(&self, slot: GroupSlot, no: u8, group: Group, settings: Settings) -> Result<(), HostError> {
+        let shard = Shard::open(&self.rt, &group, no, settings).await?;
+        let mut core = self.core.borrow_mut();
+        core.plane.lanes_mut().add_shard(slot, no, shard);
+        core.groups.insert(slot, group.info().group);
+        Ok(())
+    }
+
+    /// Front end first, then what is under way, then the shards with their checkpoints.
+    async fn drain(&self) -> Result<(), HostError> {
+        self.core.borrow_mut().target.begin_shutdown(&self.rt);
+        let started = self.rt.now();
+        loop {
+            {
+                let mut core = self.core.borrow_mut();
+                let late = self.rt.now().since(started) > DRAIN_MAX;
+                if late || core.target.is_quiet() && core.plane.is_idle() {
+                    core.plane.begin_shutdown();
+                    break;
+                }
+            }
+            self.rt.sleep(QUIET_POLL).await;
+        }
+        self.quiesce_shards(None).await;
+        Ok(())
+    }
+
+    async fn quiesce_shards(&self, slot: Option<GroupSlot>) {
+        let is_ours = |s: GroupSlot| slot.is_none_or(|slot| slot == s);
+        let begin = |core: &mut Core| {
+            core.plane.lanes_mut().shards_mut().filter(|(s, ..)| is_ours(*s)).for_each(|(_, _, shard)| shard.begin_shutdown(&self.rt));
+        };
+        begin(&mut self.core.borrow_mut());
+        let started = self.rt.now();
+        loop {
+            let quiet = self.core.borrow().plane.lanes().shards().filter(|(s, ..)| is_ours(*s)).all(|(_, _, shard)| shard.is_quiet());
+            if quiet || self.rt.now().since(started) > CHECKPOINT_MAX {
+                return; // Not quiet in time: nothing is lost, the next start replays the log.
+            }
+            self.rt.sleep(QUIET_POLL).await;
+        }
+    }
+
+    fn snapshot(&self) -> CoreSnapshot {
+        let core = self.core.borrow();
+        let shards = core.plane.lanes().shards();
+        let shards = shards
+            .filter_map(|(slot, shard, s)| Some(ShardSnapshot { group: *core.groups.get(&slot)?, shard, stats: s.stats() }))
+            .collect();
+        CoreSnapshot {
+            core: self.rt.core(),
+            reactor: self.rt.stats(),
+            plane: core.plane.stats(),
+            shards,
+            target: core.target.stats(),
+            sessions: core.target.sessions(),
+        }
+    }
+}
+
+pub(crate) fn done(answer: Answer) -> Result<(), HostError> {
+    match answer {
+        Answer::Done(result) => result,
+        Answer::Stats(_) => unreachable!("only Stats is answered with figures"),
+    }
+}

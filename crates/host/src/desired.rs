@@ -1,0 +1,107 @@
+//! What a host is to serve: made by the control plane, applied as a whole.
+
+use base::{ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::ComponentNo;
+use target::HostView;
+
+/// Everything that is served. Applying it twice changes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Desired {
+    /// Grows with each change.
+    pub generation: u64,
+    /// The volumes that exist on this host.
+    pub volumes: Vec<VolumeDesired>,
+    /// The subsystems that are served.
+    pub subsystems: Vec<SubsystemDesired>,
+    /// What is known of hosts, by NQN.
+    pub hosts: BTreeMap<String, HostView>,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VolumeDesired {
+    /// Its identity for life.
+    pub id: VolumeId,
+    /// As the user calls it.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// 512 or 4096.
+    pub lba_bytes: u32,
+    /// Whether it may be changed.
+    pub write_protect: WriteProtect,
+    /// It is being formatted: hosts see it, no command reaches it, and all of its content lies behind its end ([`crate::Host::free_behind`]).
+    pub formatting: bool,
+    /// Who is registered and who holds a reservation; `None`: nobody ever was.
+    pub reservation: Option<Arc<cluster::reservation::State>>,
+    /// Whether blocks keep a checksum on capacity.
+    pub checksum: bool,
+    /// Requests a second, in units of 32 KiB.
+    pub iops_max: Option<u64>,
+    /// Bytes a second.
+    pub bytes_per_s_max: Option<u64>,
+    /// Where it lies.
+    pub object: ObjectLayout,
+}
+
+/// Where an object lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectLayout {
+    /// The object.
+    pub object: ObjectId,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// RAID-0: piece `p` of 1 MiB lies on `stripes[p % stripes.len()]`. Empty while the volume is offline: hosts see it, and its
+    /// requests fail, to be tried again.
+    pub stripes: Vec<Stripe>,
+}
+
+/// One stripe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stripe {
+    /// RAID-1: the copies; exactly one while there is one host.
+    pub components: Vec<ComponentRef>,
+}
+
+/// A component.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ComponentRef {
+    /// Its identity.
+    pub id: ComponentId,
+    /// The disk group that holds it.
+    pub group: GroupId,
+    /// Its number in the group.
+    pub no: ComponentNo,
+}
+
+/// An NVMe subsystem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SubsystemDesired {
+    /// Its NQN.
+    pub nqn: String,
+    /// Serial number: at most 20 printable ASCII characters.
+    pub serial: String,
+    /// Model number: at most 40 printable ASCII characters.
+    pub model: String,
+    /// Whether every host may connect.
+    pub allow_any_host: bool,
+    /// The NQNs of the hosts that may, otherwise.
+    pub hosts: Vec<String>,
+    /// By namespace ID, 1 and up.
+    pub namespaces: BTreeMap<u32, NamespaceDesired>,
+    /// What connections must at least have.
+    pub security: Security,
+    /// Its hosts may make, delete, attach, detach and format namespaces.
+    pub manage_namespaces: bool,
+}
+
+/// A namespace of a subsystem.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamespaceDesired {
+    /// Its volume.
+    pub volume: VolumeId,
+    /// The hosts that see it.
+    pub hosts: Visibility,
+}

@@ -1,0 +1,73 @@
+//! Why an order to the data plane was not done.
+
+use base::GroupId;
+use store::GroupError;
+
+/// An order that failed. Nothing is half done unless the message says so.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The reactors could not start.
+    #[error(transparent)]
+    Launch(#[from] rt::LaunchError),
+    /// The disk group could not be formatted, opened or changed.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// A device failed while it was looked at.
+    #[error("device {device}: {cause}")]
+    Device {
+        /// Its name.
+        device: String,
+        /// What it said.
+        cause: rt::DeviceError,
+    },
+    /// The listener's address could not be taken.
+    #[error("cannot listen on {addr}: {cause}")]
+    Listen {
+        /// The address.
+        addr: std::net::SocketAddr,
+        /// What the system said.
+        cause: rt::NetError,
+    },
+    /// The group is not open on this host.
+    #[error("disk group {0} is not open on this host")]
+    NoGroup(GroupId),
+    /// The group is open already.
+    #[error("disk group {0} is open already")]
+    GroupOpen(GroupId),
+    /// A volume of the order names a component whose group is not open.
+    #[error("volume '{volume}' has a component in disk group {group}, which is not open on this host")]
+    GroupOfVolume {
+        /// The volume's name.
+        volume: String,
+        /// The group.
+        group: GroupId,
+    },
+    /// A subsystem of the order names a volume that the order does not have.
+    #[error("subsystem '{nqn}' names volume {volume}, which does not exist")]
+    VolumeOfSubsystem {
+        /// The subsystem.
+        nqn: String,
+        /// The volume.
+        volume: base::VolumeId,
+    },
+    /// A volume has more copies than one host can hold.
+    #[error("volume '{0}' is laid out over several hosts; this version serves one copy")]
+    Mirrored(String),
+    /// The space behind the new end of a volume could not be freed.
+    #[error("cannot free the space behind the end of volume {volume}: {cause}")]
+    Free {
+        /// The volume.
+        volume: base::VolumeId,
+        /// Why.
+        cause: object::IoError,
+    },
+    /// The helper thread could not start.
+    #[error("cannot start a thread: {0}")]
+    Helper(std::io::Error),
+    /// More disk groups than a daemon can hold in its life.
+    #[error("too many disk groups were opened since the start; restart the service")]
+    TooManyGroups,
+    /// The data plane has ended.
+    #[error("the data plane has stopped")]
+    Stopped,
+}

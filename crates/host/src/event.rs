@@ -1,0 +1,38 @@
+//! What the data plane tells the control plane without being asked.
+//!
+//! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
+//! Never: makes a core wait.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use target::{Ask, AuditEvent};
+
+/// Events that wait for the control plane.
+pub const EVENTS_MAX: usize = 4096;
+
+/// Something for the control plane.
+#[derive(Debug)]
+pub enum HostEvent {
+    /// A host asks for a change by an NVMe command. Answer with [`crate::Orders::answer`].
+    Asked(Ask),
+    /// Something for the audit log.
+    Audit(AuditEvent),
+}
+
+/// Where a core puts events.
+#[derive(Clone)]
+pub(crate) struct EventSender(SyncSender<HostEvent>);
+
+impl EventSender {
+    /// Hands an event over, or gives it back: no room, or nobody listens any more.
+    pub(crate) fn send(&self, event: HostEvent) -> Result<(), Box<HostEvent>> {
+        self.0.try_send(event).map_err(|e| match e {
+            TrySendError::Full(event) | TrySendError::Disconnected(event) => Box::new(event),
+        })
+    }
+}
+
+/// The two ends.
+pub(crate) fn channel() -> (EventSender, Receiver<HostEvent>) {
+    let (sender, receiver) = sync_channel(EVENTS_MAX);
+    (EventSender(sender), receiver)
+}

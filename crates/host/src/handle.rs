@@ -1,0 +1,472 @@
+//! The control plane's handle: orders go to core 0, which does them on all cores, one order after another where they touch the same thing.
+//!
+//! Invariant: an order is answered once; a caller that stops waiting does not stop the order.
+//! Never: runs on a core.
+
+use crate::{
+    core::{Conductor, OpenGroup, core_seeds, done},
+    desired::{Desired, SubsystemDesired, VolumeDesired},
+    error::HostError,
+    event::HostEvent,
+    helper::Helper,
+    message::{Answer, Call},
+    stats::{GroupSnapshot, HostStats},
+};
+use base::{ClusterId, GroupId};
+use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, Limits, VolumeLayout, VolumeRef};
+use rt::{Device, Inlet};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
+use target::Options as TargetOptions;
+use target::{AskId, ListenerSpec, NamespaceView, Refused, Reply, SubsystemView, View, VolumeView};
+
+/// An order: what core 0 runs.
+pub type Order = Box<dyn FnOnce(Conductor) + Send>;
+
+/// The answer to an order, when it comes.
+pub struct Ticket<T>(mpsc::Receiver<Result<T, HostError>>);
+
+impl<T> Ticket<T> {
+    /// Waits for the answer. Not for a core's thread.
+    pub fn wait(self) -> Result<T, HostError> {
+        self.0.recv().unwrap_or(Err(HostError::Stopped))
+    }
+    /// The answer, if it is there: for a simulated world, where waiting would stop the world.
+    pub fn try_take(&self) -> Option<Result<T, HostError>> {
+        match self.0.try_recv() {
+            Ok(answer) => Some(answer),
+            Err(mpsc::TryRecvError::Empty) => None,
+            Err(mpsc::TryRecvError::Disconnected) => Some(Err(HostError::Stopped)),
+        }
+    }
+}
+
+/// The door for orders to one host.
+#[derive(Clone)]
+pub struct Orders(Inlet<Order>);
+
+impl Orders {
+    pub(crate) fn new(inlet: Inlet<Order>) -> Self {
+        Self(inlet)
+    }
+
+    fn give<T, F>(&self, make: impl FnOnce(Conductor) -> F + Send + 'static) -> Ticket<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, HostError>> + 'static,
+    {
+        let (sender, receiver) = mpsc::channel();
+        let order: Order = Box::new(move |conductor| {
+            let rt = conductor.rt.clone();
+            rt.spawn(async move {
+                // Nobody listens any more: the order was done all the same.
+                let _ = sender.send(make(conductor).await);
+            });
+        });
+        // A full or closed inbox drops the sender, which the ticket reports as "stopped".
+        let _ = self.0.send(order);
+        Ticket(receiver)
+    }
+
+    /// Says what a device holds.
+    pub fn probe(&self, device: Device) -> Ticket<Probe> {
+        self.give(move |c| async move {
+            let name = device.name().to_owned();
+            store::probe(&c.rt, &device).await.map_err(|cause| HostError::Device { device: name, cause })
+        })
+    }
+    /// Makes a disk group on devices. Refuses devices that hold something, except with `spec.force`.
+    pub fn format_group(&self, spec: FormatSpec, cache: Device, capacity: Vec<Device>) -> Ticket<GroupInfo> {
+        self.give(move |c| async move { Ok(store::format_group(&c.rt, spec, &cache, &capacity).await?) })
+    }
+    /// Opens a disk group: recovers every shard, then serves.
+    pub fn open_group(&self, cluster: Option<ClusterId>, devices: Vec<Device>) -> Ticket<(GroupInfo, Vec<ComponentInfo>)> {
+        self.give(move |c| async move { c.open_group(cluster, devices).await })
+    }
+    /// Closes a disk group after a checkpoint. Volumes on it fail from now on.
+    pub fn close_group(&self, group: GroupId) -> Ticket<()> {
+        self.give(move |c| async move {
+            let slot = c.slot(group)?.0;
+            c.call_all(Call::Route { slot, route: None }).await?;
+            c.call_all(Call::CloseShards { slot }).await?;
+            c.core.borrow_mut().ledger.groups.remove(&group);
+            Ok(())
+        })
+    }
+    /// Makes a component, durably. Idempotent by `spec.id`.
+    pub fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Ticket<ComponentNo> {
+        self.give(move |c| async move {
+            let (slot, group) = c.slot(group)?;
+            let no = group.create_component(&c.rt, spec).await?;
+            c.tell_component(slot, &group, no).await?;
+            Ok(no)
+        })
+    }
+    /// Changes size, reservation and descriptor of a component, durably.
+    pub fn update_component(&self, group: GroupId, no: ComponentNo, bytes: u64, reserve_chunks: u64, descriptor: Vec<u8>) -> Ticket<()> {
+        self.give(move |c| async move {
+            let (slot, group) = c.slot(group)?;
+            let update = ComponentUpdate { bytes: Some(bytes), reserve_chunks: Some(reserve_chunks), descriptor: Some(descriptor) };
+            group.update_component(&c.rt, no, update).await?;
+            c.tell_component(slot, &group, no).await
+        })
+    }
+    /// Deletes a component, durably, and frees its space.
+    pub fn delete_component(&self, group: GroupId, no: ComponentNo) -> Ticket<()> {
+        self.give(move |c| async move {
+            let (slot, group) = c.slot(group)?;
+            group.delete_component(&c.rt, no).await?;
+            c.call_all(Call::DropComponent { slot, no }).await
+        })
+    }
+    /// Serves what the control plane wants, on every core. Nothing changes when it fails.
+    pub fn apply(&self, desired: Desired) -> Ticket<()> {
+        self.give(move |c| async move {
+            let (layout, view) = c.resolve(&desired)?;
+            c.call_all(Call::Apply { layout, view }).await
+        })
+    }
+    /// Frees what lies between the end of a volume that is served and `end`, in bytes: a volume that was made smaller and grows again must read as
+    /// zeroes there. Idempotent.
+    pub fn free_behind(&self, volume: base::VolumeId, end: u64) -> Ticket<()> {
+        self.give(move |c| async move { c.free_behind(volume, end).await })
+    }
+    /// Listens for initiators. Gives the address, with the port that was chosen when 0 was asked.
+    pub fn listen(&self, spec: ListenerSpec) -> Ticket<SocketAddr> {
+        self.give(move |c| async move {
+            let addr = spec.addr;
+            c.core.borrow_mut().target.listen(&c.rt, spec).map_err(|cause| HostError::Listen { addr, cause })
+        })
+    }
+    /// Changes the settings of every shard.
+    pub fn set_settings(&self, settings: Settings) -> Ticket<()> {
+        self.give(move |c| async move {
+            c.core.borrow_mut().ledger.settings = settings;
+            c.call_all(Call::Settings(settings)).await
+        })
+    }
+    /// Begins a scrub of a disk group.
+    pub fn scrub(&self, group: GroupId) -> Ticket<()> {
+        self.give(move |c| async move { c.call_all(Call::Scrub { slot: c.slot(group)?.0 }).await })
+    }
+    /// Figures of every layer.
+    pub fn stats(&self) -> Ticket<HostStats> {
+        self.give(move |c| async move {
+            let mut cores = vec![];
+            for core in 0..c.rt.cores() {
+                match c.call(core, Call::Stats).await {
+                    Answer::Stats(snapshot) => cores.push(*snapshot),
+                    Answer::Done(result) => result?,
+                }
+            }
+            let ledger = &c.core.borrow().ledger;
+            let groups =
+                ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
+            Ok(HostStats { cores, groups })
+        })
+    }
+    /// Answers what a host asked for. Nothing happens when the host has gone in the meantime.
+    pub fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Ticket<()> {
+        self.give(move |c| async move {
+            let core = id.core.min(c.rt.cores() - 1);
+            done(c.call(core, Call::Answer { id, result }).await)
+        })
+    }
+    /// Answers what is under way, makes checkpoints, ends every core.
+    pub fn shutdown(&self) -> Ticket<()> {
+        self.give(move |c| async move {
+            c.call_all(Call::Drain).await?;
+            for core in (0..c.rt.cores()).rev() {
+                done(c.call(core, Call::Stop).await)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Conductor {
+    fn slot(&self, group: GroupId) -> Result<(GroupSlot, store::Group), HostError> {
+        let core = self.core.borrow();
+        core.ledger.groups.get(&group).map(|g| (g.slot, g.group.clone())).ok_or(HostError::NoGroup(group))
+    }
+
+    async fn free_behind(&self, volume: base::VolumeId, end: u64) -> Result<(), HostError> {
+        let receiver = {
+            let core = &mut *self.core.borrow_mut();
+            let Some(at) = core.ledger.volumes.get(&volume).copied() else { return Ok(()) };
+            let Some(layout) = core.plane.layout(at).cloned().filter(|l| !l.stripes.is_empty()) else { return Ok(()) };
+            let (sender, receiver) = rt::sync::oneshot();
+            let token = core.freeing.insert(sender) as u64;
+            let range = layout.bytes..end.max(layout.bytes);
+            core.plane.free_range(&self.rt, token, at, layout, range);
+            receiver
+        };
+        self.rt.wake(self.rt.core());
+        receiver.await.map_err(|_| HostError::Stopped)?.map_err(|cause| HostError::Free { volume, cause })
+    }
+
+    async fn tell_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), HostError> {
+        match group.components().into_iter().find(|c| c.no == no) {
+            Some(info) => self.call_all(Call::AddComponent { slot, no, info: Box::new(info) }).await,
+            None => Ok(()), // Deleted in the meantime by another order.
+        }
+    }
+
+    async fn open_group(&self, cluster: Option<ClusterId>, devices: Vec<Device>) -> Result<(GroupInfo, Vec<ComponentInfo>), HostError> {
+        let group = store::open_group(&self.rt, cluster, &devices).await?;
+        let info = group.info().clone();
+        let (slot, settings) = {
+            let ledger = &mut self.core.borrow_mut().ledger;
+            if ledger.groups.contains_key(&info.group) {
+                return Err(HostError::GroupOpen(info.group));
+            }
+            if usize::from(ledger.slots_given) >= object::plane::GROUPS_MAX {
+                return Err(HostError::TooManyGroups);
+            }
+            ledger.slots_given += 1;
+            (GroupSlot(ledger.slots_given - 1), ledger.settings)
+        };
+        let cores = self.rt.cores();
+        let route = GroupRoute { shards: info.shards, first_core: (usize::from(slot.0) % cores) as u8 };
+        let (sender, receiver) = rt::sync::oneshot();
+        let left = std::rc::Rc::new(std::cell::RefCell::new((usize::from(info.shards), Ok(()), Some(sender))));
+        for no in 0..info.shards {
+            let call = Call::OpenShard { slot, no, group: group.clone(), settings };
+            let (this, left) = (self.clone(), left.clone());
+            self.rt.spawn(async move {
+                let result = done(this.call(route.core(usize::from(no), cores), call).await);
+                let mut left = left.borrow_mut();
+                left.0 -= 1;
+                if result.is_err() {
+                    left.1 = result;
+                }
+                if left.0 == 0
+                    && let Some(sender) = left.2.take()
+                {
+                    let _ = sender.send(());
+                }
+            });
+        }
+        receiver.await.map_err(|_| HostError::Stopped)?;
+        let opened = std::mem::replace(&mut left.borrow_mut().1, Ok(()));
+        if let Err(error) = opened {
+            self.call_all(Call::CloseShards { slot }).await?;
+            return Err(error);
+        }
+        self.call_all(Call::Route { slot, route: Some(route) }).await?;
+        let components = group.components();
+        self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, group, devices });
+        Ok((info, components))
+    }
+
+    /// Turns identities into places. Changes nothing when it fails.
+    fn resolve(&self, desired: &Desired) -> Result<(Arc<LayoutView>, Arc<View>), HostError> {
+        let ledger = &mut self.core.borrow_mut().ledger;
+        let mut layouts = BTreeMap::new();
+        for volume in &desired.volumes {
+            let stripes = volume_stripes(volume, &ledger.groups)?;
+            let wanted = (volume.iops_max, volume.bytes_per_s_max);
+            let limits = match ledger.limits.get(&volume.id) {
+                Some((iops, bandwidth, limits)) if (*iops, *bandwidth) == wanted => Arc::clone(limits),
+                _ => Arc::new(Limits::new(wanted.0, wanted.1)),
+            };
+            let layout = VolumeLayout {
+                id: volume.id,
+                bytes: if volume.formatting { 0 } else { volume.bytes },
+                read_only: volume.write_protect.is_on(),
+                checksum: volume.checksum,
+                limits,
+                stripes,
+            };
+            layouts.insert(volume.id, (wanted, Arc::new(layout)));
+        }
+        for subsystem in &desired.subsystems {
+            if let Some(volume) = subsystem.namespaces.values().map(|n| &n.volume).find(|v| !layouts.contains_key(v)) {
+                return Err(HostError::VolumeOfSubsystem { nqn: subsystem.nqn.clone(), volume: *volume });
+            }
+        }
+        for id in layouts.keys() {
+            let next = VolumeRef(ledger.volumes.len() as u32);
+            ledger.volumes.entry(*id).or_insert(next);
+        }
+        ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (wanted.0, wanted.1, Arc::clone(&l.limits)))).collect();
+        let mut volumes = vec![None; ledger.volumes.len()];
+        for (id, (_, layout)) in layouts {
+            volumes[ledger.volumes[&id].0 as usize] = Some(layout);
+        }
+        let view = make_view(desired, &ledger.volumes);
+        Ok((Arc::new(LayoutView { volumes }), Arc::new(view)))
+    }
+}
+
+fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Result<Vec<ComponentAt>, HostError> {
+    let place = |stripe: &crate::Stripe| match stripe.components.as_slice() {
+        [only] => match groups.get(&only.group) {
+            Some(open) => Ok(ComponentAt { group: open.slot, no: only.no }),
+            None => Err(HostError::GroupOfVolume { volume: volume.name.clone(), group: only.group }),
+        },
+        _ => Err(HostError::Mirrored(volume.name.clone())),
+    };
+    volume.object.stripes.iter().map(place).collect()
+}
+
+fn volume_view(v: &VolumeDesired) -> VolumeView {
+    VolumeView {
+        id: v.id,
+        name: v.name.clone(),
+        bytes: v.bytes,
+        lba_bytes: v.lba_bytes,
+        write_protect: v.write_protect,
+        formatting: v.formatting,
+        reservation: v.reservation.clone(),
+    }
+}
+
+fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>) -> View {
+    let mut by_ref: Vec<Option<&VolumeDesired>> = vec![None; refs.len()];
+    for volume in &desired.volumes {
+        by_ref[refs[&volume.id].0 as usize] = Some(volume);
+    }
+    let volumes = by_ref.into_iter().map(|v| v.map(volume_view)).collect();
+    let subsystem = |s: &SubsystemDesired| SubsystemView {
+        nqn: s.nqn.clone(),
+        serial: s.serial.clone(),
+        model: s.model.clone(),
+        allow_any_host: s.allow_any_host,
+        hosts: s.hosts.clone(),
+        namespaces: s
+            .namespaces
+            .iter()
+            .map(|(nsid, n)| (*nsid, NamespaceView { volume: refs[&n.volume], hosts: n.hosts.clone(), ana: target::Ana::default() }))
+            .collect(),
+        security: s.security,
+        manage_namespaces: s.manage_namespaces,
+    };
+    View {
+        generation: desired.generation,
+        subsystems: desired.subsystems.iter().map(subsystem).collect(),
+        volumes,
+        hosts: desired.hosts.clone(),
+    }
+}
+
+/// How a host is started.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Cores of the data plane: 1 to 64.
+    pub cores: usize,
+    /// Whether each is bound to a processor of its own.
+    pub pin: bool,
+    /// Of every shard.
+    pub settings: Settings,
+    /// Of the front end.
+    pub target: TargetOptions,
+}
+
+/// A running data plane. Every call waits until the order is done; call from threads that may wait.
+pub struct Host {
+    orders: Orders,
+    events: Mutex<Option<mpsc::Receiver<HostEvent>>>,
+    cores: Mutex<Option<rt::Cores>>,
+}
+
+impl Host {
+    /// Starts the cores. Nothing is open or served yet.
+    pub fn start(config: HostConfig) -> Result<Host, HostError> {
+        let (orders, events, seeds) = core_seeds(config.cores, config.settings, config.target);
+        let helper = Helper::start(orders.0.clone()).map_err(HostError::Helper)?;
+        let seeds = seeds.into_iter().map(|seed| seed.with_helper(&helper));
+        let seeds = Mutex::new(seeds.map(Some).collect::<Vec<_>>());
+        let options =
+            rt::UringOptions { cores: config.cores, pin: config.pin.then(|| (0..config.cores).collect()), ..rt::UringOptions::default() };
+        let cores = rt::launch(options, move |rt| {
+            let seed = seeds.lock().unwrap_or_else(PoisonError::into_inner)[rt.core()].take();
+            seed.expect("a core starts once").start(&rt)
+        })?;
+        Ok(Host { orders, events: Mutex::new(Some(events)), cores: Mutex::new(Some(cores)) })
+    }
+    /// The door for orders.
+    pub fn orders(&self) -> &Orders {
+        &self.orders
+    }
+    /// What the data plane tells without being asked; `None` when somebody has taken it already.
+    pub fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+    /// See [`Orders::answer`].
+    pub fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), HostError> {
+        self.orders.answer(id, result).wait()
+    }
+    /// See [`Orders::probe`].
+    pub fn probe(&self, device: Device) -> Result<Probe, HostError> {
+        self.orders.probe(device).wait()
+    }
+    /// See [`Orders::format_group`].
+    pub fn format_group(&self, spec: FormatSpec, cache: Device, capacity: Vec<Device>) -> Result<GroupInfo, HostError> {
+        self.orders.format_group(spec, cache, capacity).wait()
+    }
+    /// See [`Orders::open_group`].
+    pub fn open_group(&self, cluster: Option<ClusterId>, devices: Vec<Device>) -> Result<(GroupInfo, Vec<ComponentInfo>), HostError> {
+        self.orders.open_group(cluster, devices).wait()
+    }
+    /// See [`Orders::close_group`].
+    pub fn close_group(&self, group: GroupId) -> Result<(), HostError> {
+        self.orders.close_group(group).wait()
+    }
+    /// See [`Orders::create_component`].
+    pub fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Result<ComponentNo, HostError> {
+        self.orders.create_component(group, spec).wait()
+    }
+    /// See [`Orders::update_component`].
+    pub fn update_component(
+        &self,
+        group: GroupId,
+        no: ComponentNo,
+        bytes: u64,
+        reserve_chunks: u64,
+        descriptor: Vec<u8>,
+    ) -> Result<(), HostError> {
+        self.orders.update_component(group, no, bytes, reserve_chunks, descriptor).wait()
+    }
+    /// See [`Orders::delete_component`].
+    pub fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), HostError> {
+        self.orders.delete_component(group, no).wait()
+    }
+    /// See [`Orders::apply`].
+    pub fn apply(&self, desired: Desired) -> Result<(), HostError> {
+        self.orders.apply(desired).wait()
+    }
+    /// See [`Orders::free_behind`].
+    pub fn free_behind(&self, volume: base::VolumeId, end: u64) -> Result<(), HostError> {
+        self.orders.free_behind(volume, end).wait()
+    }
+    /// See [`Orders::listen`].
+    pub fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, HostError> {
+        self.orders.listen(spec).wait()
+    }
+    /// See [`Orders::set_settings`].
+    pub fn set_settings(&self, settings: Settings) -> Result<(), HostError> {
+        self.orders.set_settings(settings).wait()
+    }
+    /// See [`Orders::scrub`].
+    pub fn scrub(&self, group: GroupId) -> Result<(), HostError> {
+        self.orders.scrub(group).wait()
+    }
+    /// See [`Orders::stats`].
+    pub fn stats(&self) -> Result<HostStats, HostError> {
+        self.orders.stats().wait()
+    }
+    /// Answers what is under way, makes checkpoints, ends the cores and waits for them. The second call does nothing.
+    pub fn shutdown(&self) -> Result<(), HostError> {
+        let Some(cores) = self.cores.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
+        let drained = self.orders.shutdown().wait();
+        match drained {
+            Ok(()) | Err(HostError::Stopped) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(cores.join()?)
+    }
+}

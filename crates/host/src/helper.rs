@@ -1,0 +1,66 @@
+//! The helper: a thread beside the cores for arithmetic that would hold up a core, which is the modular exponentiation of authentications.
+//!
+//! Invariants: a core has at most [`target::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
+//! to its core through core 0's inbox, or the host has stopped. After each piece the thread rests as long as that took: authentications of
+//! strangers never take more than half a processor from the cores.
+//! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
+#![allow(clippy::disallowed_methods)] // A thread and a clock of its own, outside of the cores.
+
+use crate::{handle::Order, message::HostMsg};
+use auth::Work;
+use rt::{Inlet, InletError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use target::WorkId;
+
+/// How long to wait when core 0's inbox is full.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+/// Longest rest after a piece of work.
+const REST_MAX: Duration = Duration::from_millis(50);
+
+/// Where a core puts work. The thread ends when all of these are gone.
+#[derive(Clone)]
+pub(crate) struct Helper(Sender<(WorkId, Work)>);
+
+impl Helper {
+    /// Starts the thread. It gives back what is done through `inlet`.
+    pub(crate) fn start(inlet: Inlet<Order>) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        thread::Builder::new().name("basalt-helper".into()).spawn(move || serve(&receiver, &inlet))?;
+        Ok(Self(sender))
+    }
+    /// Hands over a piece of work, or gives it back when the thread is gone.
+    pub(crate) fn give(&self, id: WorkId, work: Work) -> Result<(), (WorkId, Work)> {
+        self.0.send((id, work)).map_err(|e| e.0)
+    }
+}
+
+fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Order>) {
+    while let Ok((id, work)) = receiver.recv() {
+        let started = Instant::now();
+        let done = Box::new(work.run());
+        let took = started.elapsed();
+        let mut order: Order = Box::new(move |conductor| {
+            let rt = conductor.rt.clone();
+            let core = &mut *conductor.core.borrow_mut();
+            if id.core == rt.core() {
+                core.target.on_work_done(&rt, id, *done);
+            } else {
+                core.send(id.core, HostMsg::Worked(id, done));
+                rt.wake(rt.core());
+            }
+        });
+        loop {
+            match inlet.send(order) {
+                Ok(()) => break,
+                Err(InletError::Closed(_)) => return,
+                Err(InletError::Full(back)) => {
+                    order = back;
+                    thread::sleep(FULL_PAUSE);
+                }
+            }
+        }
+        thread::sleep(took.min(REST_MAX));
+    }
+}

@@ -1,0 +1,77 @@
+//! What crosses between cores.
+
+use crate::{error::HostError, stats::CoreSnapshot};
+use auth::WorkDone;
+use object::{GroupRoute, GroupSlot, LayoutView, PlaneMsg};
+use std::sync::Arc;
+use store::{ComponentInfo, ComponentNo, Group, Settings};
+use target::{AskId, Refused, Reply, TargetMsg, View, WorkId};
+
+/// Messages between two cores.
+pub(crate) enum HostMsg {
+    Plane(PlaneMsg),
+    Target(TargetMsg),
+    /// Authentication work is done.
+    Worked(WorkId, Box<WorkDone>),
+    /// Something to do for core 0.
+    Call {
+        id: u32,
+        call: Call,
+    },
+    /// It is done.
+    Answer {
+        id: u32,
+        answer: Box<Answer>,
+    },
+}
+
+/// What core 0 asks every core to do.
+#[derive(Clone)]
+pub(crate) enum Call {
+    OpenShard {
+        slot: GroupSlot,
+        no: u8,
+        group: Group,
+        settings: Settings,
+    },
+    CloseShards {
+        slot: GroupSlot,
+    },
+    Route {
+        slot: GroupSlot,
+        route: Option<GroupRoute>,
+    },
+    AddComponent {
+        slot: GroupSlot,
+        no: ComponentNo,
+        info: Box<ComponentInfo>,
+    },
+    DropComponent {
+        slot: GroupSlot,
+        no: ComponentNo,
+    },
+    Apply {
+        layout: Arc<LayoutView>,
+        view: Arc<View>,
+    },
+    /// To a command that waits for it.
+    Answer {
+        id: AskId,
+        result: Result<Reply, Refused>,
+    },
+    Settings(Settings),
+    Scrub {
+        slot: GroupSlot,
+    },
+    Stats,
+    /// No new requests; answers when nothing is under way.
+    Drain,
+    /// Ends the core.
+    Stop,
+}
+
+/// What a core says.
+pub(crate) enum Answer {
+    Done(Result<(), HostError>),
+    Stats(Box<CoreSnapshot>),
+}

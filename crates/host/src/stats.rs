@@ -1,0 +1,54 @@
+//! Figures of every layer, taken at one moment.
+
+use base::GroupId;
+use object::PlaneStats;
+use rt::{CoreStats, Device};
+use std::sync::Arc;
+use store::{GroupInfo, ShardStats};
+use target::{SessionInfo, TargetStats};
+
+/// One shard.
+#[derive(Clone, Debug)]
+pub struct ShardSnapshot {
+    /// Its disk group.
+    pub group: GroupId,
+    /// Its number in the group.
+    pub shard: u8,
+    /// Its figures.
+    pub stats: ShardStats,
+}
+
+/// One core.
+#[derive(Clone, Debug)]
+pub struct CoreSnapshot {
+    /// The core's number, from 0.
+    pub core: usize,
+    /// Loops, busy and sleeping time, system calls.
+    pub reactor: Arc<CoreStats>,
+    /// Requests to volumes that entered here.
+    pub plane: PlaneStats,
+    /// Shards that run here.
+    pub shards: Vec<ShardSnapshot>,
+    /// The front end.
+    pub target: TargetStats,
+    /// Controllers whose admin queue is here.
+    pub sessions: Vec<SessionInfo>,
+}
+
+/// One disk group.
+#[derive(Clone)]
+pub struct GroupSnapshot {
+    /// What it is.
+    pub info: GroupInfo,
+    /// Its devices, cache first, with their counters.
+    pub devices: Vec<Device>,
+}
+
+/// The whole host.
+#[derive(Clone)]
+pub struct HostStats {
+    /// Each core.
+    pub cores: Vec<CoreSnapshot>,
+    /// Each open disk group.
+    pub groups: Vec<GroupSnapshot>,
+}

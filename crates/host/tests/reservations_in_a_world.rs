@@ -1,0 +1,396 @@
+//! Reservations under I/O, on the real cores of a host in a simulated world: two hosts register, preempt each other and write, while the
+//! test stands in for the control plane. Nothing that a preempted host wrote takes effect after the preempt was answered.
+
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use cluster::reservation::{Refusal, State};
+use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
+use format::nvme::io::BlockRange;
+use format::nvme::property::{self, Config};
+use format::nvme::{IoOpcode, Sqe, Status, StatusCode};
+use host::ask::What;
+use host::*;
+use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
+use initiator::reservation::Reservation;
+use initiator::rng::Rng;
+use rt::sim::{HostId, NetOptions, SimDeviceOptions, World};
+use rt::{App, Buf, ConnId, Event, Progress, Queue, Rt, SendList};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+
+const CORES: usize = 3;
+const NQN: &str = "nqn.2026-11.io.basalt:test";
+/// Blocks that everybody writes.
+const BLOCKS: u64 = 8;
+const BLOCK: usize = 4096;
+const WRITE_EXCLUSIVE: u8 = 1;
+
+/// One connection of a host.
+struct Link {
+    conn: Option<ConnId>,
+    queue: ClientQueue,
+    closed: bool,
+}
+
+#[derive(Clone)]
+struct Peer {
+    rt: Rt,
+    queue: Queue,
+    links: Rc<RefCell<Vec<Link>>>,
+}
+struct PeerApp(Rc<RefCell<Option<Peer>>>);
+
+impl App for PeerApp {
+    fn poll(&mut self, rt: &Rt) -> Progress {
+        let Some(p) = self.0.borrow().clone() else { return Progress::Idle };
+        let mut links = p.links.borrow_mut();
+        while let Some(done) = p.queue.pop() {
+            let l = &mut links[done.cookie as usize];
+            match done.event {
+                Event::Connected { result: Ok(conn) } => {
+                    l.conn = Some(conn);
+                    rt.recv(&p.queue, done.cookie, conn, Buf::alloc(64 << 10));
+                }
+                Event::Received { conn, result: Ok(n), buf } if n > 0 => {
+                    l.queue.receive(&buf[..n]).expect("the target speaks the protocol");
+                    rt.recv(&p.queue, done.cookie, conn, buf);
+                }
+                Event::Sent { result: Ok(()), .. } => {}
+                Event::Received { conn, .. } | Event::Sent { conn, .. } => {
+                    l.closed = true;
+                    rt.close(conn);
+                }
+                _ => l.closed = true,
+            }
+        }
+        for (at, l) in links.iter_mut().enumerate() {
+            let (Some(conn), false) = (l.conn, l.queue.outgoing().is_empty() || l.closed) else { continue };
+            let bytes = l.queue.outgoing().to_vec();
+            l.queue.sent(bytes.len());
+            for part in bytes.chunks(256 << 10) {
+                let mut list = SendList::new();
+                list.push_data(Buf::copy_of(part), 0..part.len());
+                rt.send(&p.queue, at as u64, conn, list);
+            }
+        }
+        Progress::Idle
+    }
+}
+
+/// What the control plane does next for a question of a host.
+enum Step {
+    Applying(Ticket<()>, AskId, Result<Reply, Refused>),
+    Answering(Ticket<()>),
+}
+
+struct Lab {
+    world: World,
+    orders: Orders,
+    events: mpsc::Receiver<HostEvent>,
+    peer: Peer,
+    addr: SocketAddr,
+    desired: Desired,
+    state: State,
+    step: Option<Step>,
+    tag: u64,
+}
+
+impl Lab {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(seed);
+        world.network(NetOptions::default());
+        let devices = vec![world.device(32 << 20, SimDeviceOptions::default()), world.device(64 << 20, SimDeviceOptions::default())];
+        let door = Rc::new(RefCell::new(None));
+        let seeds: Rc<RefCell<Vec<Option<CoreSeed>>>> = Rc::default();
+        let (put, of) = (Rc::clone(&door), Rc::clone(&seeds));
+        let server = world.add_host(CORES, move |rt| {
+            if rt.core() == 0 {
+                let (orders, events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
+                *put.borrow_mut() = Some((orders, events));
+                *of.borrow_mut() = made.into_iter().map(Some).collect();
+            }
+            let seed = of.borrow_mut()[rt.core()].take();
+            seed.expect("each core starts once").start(&rt)
+        });
+        let slot: Rc<RefCell<Option<Peer>>> = Rc::default();
+        let mine = Rc::clone(&slot);
+        let client = world.add_host(1, move |_| Box::new(PeerApp(Rc::clone(&mine))));
+        for host in [server, client] {
+            if !world.is_up(host) {
+                world.start(host);
+            }
+        }
+        world.run_for(Duration::from_millis(1));
+        let (orders, events) = door.borrow_mut().take().expect("the host is up");
+        let rt = world.rt(client, 0);
+        let peer = Peer { queue: rt.queue(), rt, links: Rc::default() };
+        *slot.borrow_mut() = Some(peer.clone());
+        let addr = SocketAddr::new(world.addr(server), 4420);
+        let mut lab = Lab { world, orders, events, peer, addr, desired: Desired::default(), state: State::default(), step: None, tag: 0 };
+        lab.provision(server, devices);
+        lab
+    }
+
+    fn provision(&mut self, _server: HostId, devices: Vec<Device>) {
+        let (cluster, group) = (ClusterId::from_bytes([1; 16]), GroupId::from_bytes([2; 16]));
+        let spec = FormatSpec { cluster, group, name: "g0".into(), shards: 4, created_unix_s: 1, force: false };
+        let (cache, capacity) = (devices[0].clone(), vec![devices[1].clone()]);
+        self.order(|o| o.format_group(spec, cache, capacity));
+        self.order(|o| o.open_group(Some(cluster), devices));
+        let (id, object) = (ComponentId::from_bytes([9; 16]), ObjectId::from_bytes([9; 16]));
+        let component = ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![] };
+        let no = self.order(|o| o.create_component(group, component));
+        let volume = VolumeDesired {
+            id: VolumeId::from_bytes([7; 16]),
+            name: "v".into(),
+            bytes: 8 << 20,
+            lba_bytes: BLOCK as u32,
+            write_protect: WriteProtect::None,
+            formatting: false,
+            reservation: None,
+            checksum: true,
+            iops_max: None,
+            bytes_per_s_max: None,
+            object: ObjectLayout { object, epoch: Epoch(1), stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }] },
+        };
+        let subsystem = SubsystemDesired {
+            nqn: NQN.into(),
+            serial: "S1".into(),
+            model: "Basalt".into(),
+            allow_any_host: true,
+            hosts: vec![],
+            namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All })]),
+            security: Security::Plain,
+            manage_namespaces: false,
+        };
+        self.desired = Desired { generation: 1, volumes: vec![volume], subsystems: vec![subsystem], hosts: BTreeMap::new() };
+        let desired = self.desired.clone();
+        self.order(|o| o.apply(desired));
+        let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+        self.order(|o| o.listen(spec));
+    }
+
+    fn order<T>(&mut self, order: impl FnOnce(&Orders) -> Ticket<T>) -> T {
+        let ticket = order(&self.orders);
+        let mut answer = None;
+        self.world.run_until(Duration::from_secs(60), || {
+            answer = answer.take().or_else(|| ticket.try_take());
+            answer.is_some()
+        });
+        answer.expect("an order is answered").expect("and done")
+    }
+
+    /// The control plane: one question at a time; decided, served by all cores, answered.
+    fn control(&mut self) {
+        self.step = match self.step.take() {
+            Some(Step::Applying(ticket, id, result)) => match ticket.try_take() {
+                Some(done) => {
+                    done.expect("applied");
+                    Some(Step::Answering(self.orders.answer(id, result)))
+                }
+                None => Some(Step::Applying(ticket, id, result)),
+            },
+            Some(Step::Answering(ticket)) => ticket.try_take().is_none().then_some(Step::Answering(ticket)),
+            None => None,
+        };
+        if self.step.is_some() {
+            return;
+        }
+        while let Ok(event) = self.events.try_recv() {
+            let HostEvent::Asked(ask) = event else { continue };
+            let What::Reservation { volume, command } = &ask.what else { panic!("{ask:?}") };
+            let result = self.state.execute(base::HostId::from_bytes(ask.by.host_id), command).map_err(|r| match r {
+                Refusal::Conflict => Refused::ReservationConflict,
+                _ => Refused::Invalid,
+            });
+            let reply = result.map(|o| {
+                let abort = if o.abort { o.preempted } else { Default::default() };
+                if o.narrowed || o.abort { Reply::Fenced { volume: *volume, abort } } else { Reply::Done }
+            });
+            self.desired.generation += 1;
+            self.desired.volumes[0].reservation = Some(Arc::new(self.state.clone()));
+            self.step = Some(Step::Applying(self.orders.apply(self.desired.clone()), ask.id, reply));
+            return;
+        }
+    }
+
+    /// Lets the world and the control plane go on until there is an answer on this link.
+    fn next(&mut self, link: usize) -> Completed {
+        for _ in 0..2_000_000 {
+            self.control();
+            if let Some(done) = self.peer.links.borrow_mut()[link].queue.pop() {
+                return done;
+            }
+            self.world.run_for(Duration::from_micros(5));
+        }
+        panic!("no answer on link {link}");
+    }
+    fn submit(&mut self, link: usize, sqe: Sqe, payload: Payload) -> u64 {
+        self.tag += 1;
+        let request = Request { sqe, payload, tag: self.tag };
+        self.peer.links.borrow_mut()[link].queue.submit(request).expect("room in the queue");
+        self.peer.rt.wake(self.peer.rt.core());
+        self.tag
+    }
+    /// One command; answers of others that come meanwhile go to `passed`.
+    fn call(&mut self, link: usize, sqe: Sqe, payload: Payload, passed: &mut Vec<Completed>) -> Completed {
+        let tag = self.submit(link, sqe, payload);
+        loop {
+            let done = self.next(link);
+            if done.tag == tag {
+                return done;
+            }
+            passed.push(done);
+        }
+    }
+    fn open(&mut self, host: u8, qid: u16, cntlid: u16) -> (usize, u16) {
+        let options = QueueOptions { in_capsule_bytes: 8192, ..QueueOptions::default() };
+        let at = self.peer.links.borrow().len();
+        self.peer.links.borrow_mut().push(Link { conn: None, queue: ClientQueue::new(options), closed: false });
+        self.peer.rt.connect(&self.peer.queue, at as u64, self.addr);
+        self.peer.rt.wake(self.peer.rt.core());
+        let links = Rc::clone(&self.peer.links);
+        assert!(self.world.run_until(Duration::from_secs(5), || links.borrow()[at].queue.greeting().is_some()));
+        let connect = Connect { recfmt: 0, qid, sqsize: 31, cattr: 0, kato_ms: 0 }.sqe(0);
+        let nqn = format!("nqn.2014-08.org.nvmexpress:uuid:host-{host}");
+        let data = ConnectData::new([host; 16], if qid == 0 { CNTLID_DYNAMIC } else { cntlid }, NQN, &nqn).to_bytes().to_vec();
+        let done = self.call(at, connect, Payload::Out(data), &mut vec![]);
+        assert!(done.cqe.status.is_success(), "{done:?}");
+        // Half of the writes by R2T, so that some are judged long before their data is there.
+        self.peer.links.borrow_mut()[at].queue.set_in_capsule_bytes(if qid % 2 == 1 { 0 } else { 8192 });
+        (at, done.cqe.result as u16)
+    }
+    /// A host with an admin queue and three I/O queues; gives those.
+    fn connect(&mut self, host: u8) -> [usize; 3] {
+        let (admin, cntlid) = self.open(host, 0, 0);
+        let cc = Config { en: true, iosqes: 6, iocqes: 4, ..Config::default() }.bits();
+        let done = self.call(admin, PropertyAccess::set_sqe(0, property::CC, false, cc.into()), Payload::None, &mut vec![]);
+        assert!(done.cqe.status.is_success());
+        [1, 2, 3].map(|qid| self.open(host, qid, cntlid).0)
+    }
+    fn reserve(&mut self, link: usize, what: Reservation, passed: &mut Vec<Completed>) -> Status {
+        let (sqe, payload) = what.request(1);
+        self.call(link, sqe, payload, passed).cqe.status
+    }
+    fn must(&mut self, link: usize, what: Reservation) {
+        let status = self.reserve(link, what, &mut vec![]);
+        assert!(status.is_success(), "{what:?}: {status:?}");
+    }
+    fn write(&mut self, link: usize, block: u64, stamp: u8) {
+        self.submit(link, BlockRange::new(block, 0).sqe(IoOpcode::Write, 0, 1), Payload::Out(vec![stamp; BLOCK]));
+    }
+    /// The stamps of all blocks. Each block is of one stamp: writes of a block are atomic.
+    fn stamps(&mut self, link: usize) -> Vec<u8> {
+        let read = BlockRange::new(0, BLOCKS as u16 - 1).sqe(IoOpcode::Read, 0, 1);
+        let done = self.call(link, read, Payload::In(vec![0; BLOCKS as usize * BLOCK]), &mut vec![]);
+        assert!(done.cqe.status.is_success(), "{:?}", done.cqe);
+        let bytes = done.payload.into_bytes();
+        assert!(bytes.chunks(BLOCK).all(|b| b.iter().all(|x| *x == b[0])), "a torn block");
+        bytes.chunks(BLOCK).map(|b| b[0]).collect()
+    }
+    /// Everything that is under way on a link comes to its end.
+    fn drain(&mut self, link: usize) -> Vec<Completed> {
+        let mut all = Vec::new();
+        loop {
+            while let Some(done) = self.peer.links.borrow_mut()[link].queue.pop() {
+                all.push(done);
+            }
+            if self.in_flight(link) == 0 {
+                return all;
+            }
+            all.push(self.next(link));
+        }
+    }
+    fn in_flight(&self, link: usize) -> usize {
+        self.peer.links.borrow()[link].queue.in_flight()
+    }
+}
+
+/// What a run has met, so that the test is known to test something.
+#[derive(Default)]
+struct Met {
+    conflicts: u64,
+    aborted: u64,
+    written: u64,
+    in_flight_at_preempt: u64,
+}
+
+fn judge(met: &mut Met, done: &Completed) {
+    match done.cqe.status.code {
+        StatusCode::SUCCESS => met.written += 1,
+        StatusCode::RESERVATION_CONFLICT => met.conflicts += 1,
+        StatusCode::ABORTED_PREEMPT => met.aborted += 1,
+        _ => panic!("{:?}", done.cqe),
+    }
+}
+
+fn duel(seed: u64, met: &mut Met) {
+    let mut rng = Rng::new(seed);
+    let mut lab = Lab::new(seed);
+    let hosts = [lab.connect(1), lab.connect(2)];
+    let key = |h: usize, round: u64| (h as u64 + 1) * 1000 + round;
+    lab.must(hosts[0][0], Reservation::Register { key: key(0, 0), cptpl: 0 });
+    lab.must(hosts[0][0], Reservation::Acquire { key: key(0, 0), rtype: WRITE_EXCLUSIVE });
+    let mut stamp = 0u8;
+    for round in 1..=4u64 {
+        let (holder, other) = ((round as usize - 1) % 2, round as usize % 2);
+        let held_key = lab.state.registrants()[&base::HostId::from_bytes([holder as u8 + 1; 16])];
+        lab.must(hosts[other][0], Reservation::Register { key: key(other, round), cptpl: 0 });
+        // The holder writes on all its queues, some of it when the preempt is on its way.
+        for _ in 0..rng.below(12) + 4 {
+            stamp = stamp.wrapping_add(1);
+            lab.write(hosts[holder][rng.below(3) as usize], rng.below(BLOCKS), stamp);
+        }
+        lab.world.run_for(Duration::from_micros(rng.below(300)));
+        met.in_flight_at_preempt += hosts[holder].iter().map(|q| lab.in_flight(*q) as u64).sum::<u64>();
+        let abort = rng.below(2) == 0;
+        let preempt = Reservation::Preempt { key: key(other, round), other: held_key, rtype: WRITE_EXCLUSIVE, abort };
+        let (sqe, payload) = preempt.request(1);
+        let tag = lab.submit(hosts[other][0], sqe, payload);
+        for _ in 0..rng.below(8) {
+            lab.world.run_for(Duration::from_micros(rng.below(100)));
+            lab.control();
+            stamp = stamp.wrapping_add(1);
+            lab.write(hosts[holder][rng.below(3) as usize], rng.below(BLOCKS), stamp);
+        }
+        let done = lab.next(hosts[other][0]);
+        assert!(done.tag == tag && done.cqe.status.is_success(), "{:?}", done.cqe);
+        let now = lab.stamps(hosts[other][1]);
+        // From here on nothing of the old holder may take effect.
+        let mut late = Vec::new();
+        for _ in 0..rng.below(4) {
+            stamp = stamp.wrapping_add(1);
+            late.push(stamp);
+            lab.write(hosts[holder][rng.below(3) as usize], rng.below(BLOCKS), stamp);
+        }
+        for q in hosts[holder] {
+            lab.drain(q).iter().for_each(|done| judge(met, done));
+        }
+        let after = lab.stamps(hosts[other][1]);
+        assert_eq!(now, after, "seed {seed}, round {round}: a write took effect after the preempt was answered");
+        assert!(late.iter().all(|s| !after.contains(s)), "seed {seed}: a write that came after the preempt");
+        stamp = stamp.wrapping_add(1);
+        lab.write(hosts[other][2], 0, stamp);
+        let done = lab.next(hosts[other][2]);
+        assert!(done.cqe.status.is_success(), "the new holder writes: {:?}", done.cqe);
+    }
+}
+
+#[test]
+fn no_write_of_a_preempted_host_takes_effect_after_the_preempt_was_answered() {
+    let mut met = Met::default();
+    for seed in 0..24 {
+        duel(seed, &mut met);
+    }
+    assert!(
+        met.conflicts > 20 && met.written > 100 && met.in_flight_at_preempt > 50,
+        "it tests nothing: {} {} {} {}",
+        met.conflicts,
+        met.written,
+        met.aborted,
+        met.in_flight_at_preempt
+    );
+    assert!(met.aborted > 0, "nothing was aborted");
+}

@@ -1,0 +1,137 @@
+//! What can go wrong, and whether trying again can help.
+
+use format::nvme::{Status, StatusCode};
+use format::nvme_tcp::{Fault, PduType, TermReq};
+use std::net::SocketAddr;
+
+/// Why a queue cannot go on: the controller broke the protocol, or ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueueError {
+    /// A header field is wrong.
+    #[error("the controller sent a PDU with a wrong header: {0}")]
+    Header(Fault),
+    /// The header digest does not match.
+    #[error("header digest mismatch in a {0:?} PDU")]
+    HeaderDigest(PduType),
+    /// The data digest does not match.
+    #[error("data digest mismatch in the data of command {0}")]
+    DataDigest(u16),
+    /// A PDU came when it must not.
+    #[error("unexpected {0:?} PDU")]
+    Unexpected(PduType),
+    /// A PDU names a command that is not in flight.
+    #[error("{kind:?} PDU for command {cid}, which is not in flight")]
+    UnknownCommand {
+        /// Type of the PDU.
+        kind: PduType,
+        /// Command it names.
+        cid: u16,
+    },
+    /// Data or a request for data lies outside of the command's, or out of order.
+    #[error("{kind:?} PDU for command {cid} covers bytes {offset} to {end}, out of order or outside of the command's data")]
+    OutOfRange {
+        /// Type of the PDU.
+        kind: PduType,
+        /// Command.
+        cid: u16,
+        /// First byte.
+        offset: u32,
+        /// Byte after the last.
+        end: u64,
+    },
+    /// A read was said to be done before all of its data came.
+    #[error("command {cid} succeeded with {got} of {len} bytes")]
+    ShortData {
+        /// Command.
+        cid: u16,
+        /// Bytes that came.
+        got: usize,
+        /// Bytes asked for.
+        len: usize,
+    },
+    /// The controller ended the connection with a termination request.
+    #[error("the controller ended the connection: reason {}, information {:#x}", .0.fes, .0.fei)]
+    Terminated(TermReq),
+}
+
+/// Why an operation of the client failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection.
+    #[error("cannot connect to {addr}: {source}")]
+    Connect {
+        /// Where to.
+        addr: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The socket failed.
+    #[error("connection lost: {0}")]
+    Socket(#[from] std::io::Error),
+    /// The peer closed the connection.
+    #[error("connection closed by the controller")]
+    Closed,
+    /// The protocol was broken or ended.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// No answer in time.
+    #[error("no answer in time: {0}")]
+    Timeout(&'static str),
+    /// A command failed.
+    #[error("{what} failed: {}{}", .status.code, if .status.dnr { ", do not retry" } else { "" })]
+    Status {
+        /// Which command.
+        what: &'static str,
+        /// Its status.
+        status: Status,
+    },
+    /// We or the controller did not prove who we are.
+    #[error("authentication failed: {0}")]
+    Authentication(#[from] auth::HostFailure),
+    /// The text of a secret is wrong.
+    #[error(transparent)]
+    Secret(#[from] auth::SecretError),
+    /// A file with a secret cannot be read.
+    #[error("{}: {cause}", .path.display())]
+    SecretFile {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The controller says it cannot serve.
+    #[error("the controller is in a fatal state (CSTS.CFS)")]
+    ControllerFatal,
+    /// The controller offers no such thing.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// TLS failed, or was refused.
+    #[error(transparent)]
+    Tls(#[from] tls::Fault),
+    /// The namespace is not there or cannot be used.
+    #[error("namespace {nsid}: {why}")]
+    Namespace {
+        /// Which.
+        nsid: u32,
+        /// Why.
+        why: &'static str,
+    },
+    /// The queue has no room for another command.
+    #[error("the queue is full")]
+    QueueFull,
+}
+
+impl Error {
+    /// Whether the same attempt may go well later: the peer is away or busy, rather than of another opinion.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Connect { .. } | Error::Socket(_) | Error::Closed | Error::Timeout(_) | Error::ControllerFatal => true,
+            Error::Queue(e) => matches!(e, QueueError::Terminated(_)),
+            // A subsystem or volume that a starting daemon does not serve yet looks like one that does not exist.
+            Error::Status { status, .. } => !status.dnr || status.code == StatusCode::CONNECT_INVALID_PARAMETERS,
+            Error::Namespace { .. } => true,
+            Error::Unsupported(_) | Error::QueueFull | Error::Tls(_) => false,
+            Error::Authentication(_) | Error::Secret(_) | Error::SecretFile { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What a front end asks for and what it gets: the only door into a volume.
+//!
+//! Invariant: an operation takes its buffers and gives them back; every request is answered exactly once.
+
+use arrayvec::ArrayVec;
+use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
+use rt::{Buf, Rt};
+use smallvec::SmallVec;
+
+/// The place of a volume in the current view. Never reused for another volume while a daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeRef(pub u32);
+
+/// CRC-32C of each 4 KiB block of a piece of data, in order.
+pub type Crcs = SmallVec<[u32; 2]>;
+
+/// The pieces of one request are at most this many: [`IO_BYTES_MAX`] is not above [`PIECE_BYTES`].
+pub const EXTENTS_MAX: usize = 2;
+
+/// A write of at most so many bytes that lies within one piece is atomic: no read shows a part of it, and after a loss of power it is there
+/// whole or not at all. Half of what the store can do: what is not made of whole blocks is written with the blocks around it.
+pub const ATOMIC_BYTES_MAX: u64 = store::ATOMIC_BLOCKS as u64 * BLOCK_BYTES as u64 / 2;
+
+/// A part of a request that lies within one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte, in the volume.
+    pub offset: u64,
+    /// Bytes; above zero.
+    pub len: u32,
+}
+
+impl Extent {
+    /// Whether it is made of whole blocks.
+    pub const fn is_aligned(&self) -> bool {
+        self.offset.is_multiple_of(BLOCK_BYTES as u64) && (self.len as usize).is_multiple_of(BLOCK_BYTES)
+    }
+}
+
+/// Cuts a request at the borders of pieces.
+///
+/// # Panics
+/// When `len` is zero or above [`IO_BYTES_MAX`]: the front end bounds transfers before it takes memory for them.
+pub fn extents(offset: u64, len: u32) -> ArrayVec<Extent, EXTENTS_MAX> {
+    assert!(len > 0 && len as usize <= IO_BYTES_MAX, "a transfer of {len} bytes");
+    let room = (PIECE_BYTES - offset % PIECE_BYTES).min(u64::from(len)) as u32;
+    let mut parts = ArrayVec::new();
+    parts.push(Extent { offset, len: room });
+    if room < len {
+        parts.push(Extent { offset: offset + u64::from(room), len: len - room });
+    }
+    parts
+}
+
+/// The bytes of one [`Extent`].
+#[derive(Debug)]
+pub struct Data {
+    /// Exactly `Extent::len` bytes.
+    pub buf: Buf,
+    /// The checksum of each block, computed where the data entered; empty when the extent is not made of whole blocks.
+    pub crcs: Crcs,
+}
+
+/// The data of a request: one [`Data`] for each of its [`extents`], in order.
+pub type DataVec = SmallVec<[Data; EXTENTS_MAX]>;
+
+/// A request to a volume. Offsets and lengths are bytes, multiples of 512.
+#[derive(Debug)]
+pub struct IoRequest {
+    /// Given back in [`IoDone`].
+    pub token: u64,
+    /// Which volume.
+    pub volume: VolumeRef,
+    /// What to do.
+    pub op: IoOp,
+}
+
+/// What to do with a volume.
+#[derive(Debug)]
+pub enum IoOp {
+    /// Read; `len` is at most [`IO_BYTES_MAX`].
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// Write; durable when it is answered, with or without `fua`.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes and their checksums.
+        data: DataVec,
+        /// Force unit access, as the host asked.
+        fua: bool,
+    },
+    /// Compare, and only if all bytes are equal, write: nothing else happens to the range in between. At most [`ATOMIC_BYTES_MAX`] within one
+    /// piece. Fails with [`IoError::Miscompare`] when they are not equal.
+    CompareWrite {
+        /// First byte.
+        offset: u64,
+        /// What must be there, and what is written.
+        both: Box<CompareWrite>,
+    },
+    /// Read and check the blocks around the range, and give nothing back. `len` may be as large as the volume.
+    Verify {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Let reads of the blocks fail with [`IoError::Media`] until they are written, zeroed or trimmed. Whole blocks only.
+    Uncorrectable {
+        /// First byte, a multiple of [`BLOCK_BYTES`].
+        offset: u64,
+        /// Bytes, a multiple of [`BLOCK_BYTES`].
+        len: u64,
+    },
+    /// Make the range read as zeroes. `len` may be as large as the volume.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Whether the space may be freed; it always is.
+        deallocate: bool,
+    },
+    /// Free the whole blocks of the range, and zero edges that are not whole blocks: all of it reads as zeroes.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// Answered when all that was answered before is durable (it always is).
+    Flush,
+}
+
+/// Data of [`IoOp::CompareWrite`], as for the one extent of a write.
+#[derive(Debug)]
+pub struct CompareWrite {
+    /// What must be there. Its checksums are not looked at.
+    pub compare: Data,
+    /// What is written, as long as that.
+    pub data: Data,
+}
+
+/// The answer to an [`IoRequest`].
+#[derive(Debug)]
+pub struct IoDone {
+    /// As in the request.
+    pub token: u64,
+    /// How it went.
+    pub result: Result<(), IoError>,
+    /// Reads: one [`Data`] for each extent, with the checksum of each block when the extent is made of whole blocks. Otherwise the
+    /// request's buffers or nothing.
+    pub data: DataVec,
+}
+
+/// Why a request failed. A front end turns it into its protocol's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// No free chunk on the capacity devices. Trim or add capacity, then retry.
+    #[error("out of space")]
+    NoSpace,
+    /// A block could not be read, its checksum is wrong on every copy, or it was declared uncorrectable. Fails this request only.
+    #[error("unrecovered read error at byte {offset}")]
+    Media {
+        /// First byte of the block, in the volume.
+        offset: u64,
+    },
+    /// What is there is not what a compare and write expected: nothing was written.
+    #[error("the data differs")]
+    Miscompare,
+    /// Not made of whole blocks where it must be, or longer than what can be done at once.
+    #[error("not whole blocks, or too long")]
+    Unaligned,
+    /// Beyond the end of the volume.
+    #[error("beyond the end of the volume")]
+    OutOfRange,
+    /// The volume does not exist (any more).
+    #[error("no such volume")]
+    NoVolume,
+    /// The volume may not be written.
+    #[error("the volume is read-only")]
+    ReadOnly,
+    /// The device that holds the data has failed.
+    #[error("the disk group has failed")]
+    Failed,
+    /// The host is shutting down. Retry on another path or later.
+    #[error("the service is shutting down")]
+    Closing,
+}
+
+/// A door into the volumes, one for each core. A front end submits, then polls for answers.
+pub trait Backend {
+    /// Takes a request. It is answered exactly once, through [`Backend::pop`], possibly at once.
+    fn submit(&mut self, rt: &Rt, request: IoRequest);
+    /// The next answer.
+    fn pop(&mut self) -> Option<IoDone>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_cut_at_the_border_of_a_piece() {
+        assert_eq!(extents(0, 4096).as_slice(), [Extent { offset: 0, len: 4096 }]);
+        assert_eq!(
+            extents(PIECE_BYTES - 512, 1024).as_slice(),
+            [Extent { offset: PIECE_BYTES - 512, len: 512 }, Extent { offset: PIECE_BYTES, len: 512 }]
+        );
+        assert_eq!(extents(PIECE_BYTES, PIECE_BYTES as u32).len(), 1);
+        assert_eq!(extents(512, PIECE_BYTES as u32).len(), 2);
+    }
+}

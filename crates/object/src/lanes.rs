@@ -1,0 +1,284 @@
+//! The lanes of one core: takes parts, puts overlapping ones in order, turns parts that are not whole blocks into
+//! read-modify-write, and drives the shards of the store that live on this core.
+//!
+//! ```text
+//! accept ─► Waiting ─► Running ────────────────────────► answered
+//!              ▲          │ not whole blocks
+//!              │          ├─► Covering (reads the blocks around it) ─► Running (writes them back) ─► answered
+//!              │          │      (compare and write goes this way too, and ends here when the bytes differ)
+//!           Order         └─► Covering ─► answered (a read: the bytes asked for are cut out)
+//! ```
+//!
+//! Invariant: a part is answered exactly once; a change stays in [`Order`] from its beginning to its answer.
+//! Never: looks at requests, knows where a part came from.
+
+use crate::{
+    io::{CompareWrite, Data, IoError},
+    layout::GroupSlot,
+    order::Order,
+    part::{Part, PartDone, PartOp, range_bytes},
+};
+use base::crc32c;
+use base::unit::{BLOCK_BYTES, BlockNo};
+use rt::{Buf, Rt};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use store::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
+
+/// The shard of a store, as the lanes see it: [`store::Shard`], or a stand-in of a test.
+pub trait Blocks {
+    /// Takes an operation on whole blocks.
+    fn submit(&mut self, rt: &Rt, op: ShardOp);
+    /// Moves on; `true` when something moved.
+    fn poll(&mut self, rt: &Rt) -> bool;
+    /// The next answer.
+    fn pop_done(&mut self) -> Option<ShardDone>;
+}
+
+impl Blocks for store::Shard {
+    fn submit(&mut self, rt: &Rt, op: ShardOp) {
+        store::Shard::submit(self, rt, op);
+    }
+    fn poll(&mut self, rt: &Rt) -> bool {
+        store::Shard::poll(self, rt)
+    }
+    fn pop_done(&mut self) -> Option<ShardDone> {
+        store::Shard::pop_done(self)
+    }
+}
+
+/// Where a part of this core stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits for an overlapping change.
+    Waiting,
+    /// The store works on the whole part.
+    Running,
+    /// The store reads the blocks around a part that is not made of whole blocks.
+    Covering,
+}
+
+#[derive(Debug)]
+struct Held {
+    part: Part,
+    stage: Stage,
+}
+
+struct Slot<S> {
+    group: GroupSlot,
+    no: u8,
+    shard: S,
+}
+
+/// Counters of the lanes of one core.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneStats {
+    /// Parts answered.
+    pub parts: u64,
+    /// Operations that waited for an overlapping one.
+    pub waited: u64,
+    /// Parts that were not made of whole blocks.
+    pub partial_blocks: u64,
+    /// Parts under way now.
+    pub running: u64,
+}
+
+/// See the module.
+pub struct Lanes<S> {
+    slots: Vec<Slot<S>>,
+    parts: Slab<Held>,
+    order: Order,
+    done: VecDeque<PartDone>,
+    begun: SmallVec<[u32; 8]>,
+    stats: LaneStats,
+}
+
+impl<S: Blocks> Default for Lanes<S> {
+    fn default() -> Self {
+        Self {
+            slots: vec![],
+            parts: Slab::new(),
+            order: Order::default(),
+            done: VecDeque::new(),
+            begun: SmallVec::new(),
+            stats: LaneStats::default(),
+        }
+    }
+}
+
+impl<S: Blocks> Lanes<S> {
+    /// Puts a shard on this core.
+    pub fn add_shard(&mut self, group: GroupSlot, no: u8, shard: S) {
+        assert!(self.shard_mut(group, no).is_none(), "a shard is on one core once");
+        self.slots.push(Slot { group, no, shard });
+    }
+    /// Takes the shards of a group off this core; the group must be quiet.
+    pub fn remove_group(&mut self, group: GroupSlot) -> Vec<S> {
+        let (out, keep) = std::mem::take(&mut self.slots).into_iter().partition(|s| s.group == group);
+        self.slots = keep;
+        let out: Vec<Slot<S>> = out;
+        out.into_iter().map(|s| s.shard).collect()
+    }
+    /// A shard of this core.
+    pub fn shard_mut(&mut self, group: GroupSlot, no: u8) -> Option<&mut S> {
+        self.slots.iter_mut().find(|s| s.group == group && s.no == no).map(|s| &mut s.shard)
+    }
+    /// All shards of this core.
+    pub fn shards_mut(&mut self) -> impl Iterator<Item = (GroupSlot, u8, &mut S)> {
+        self.slots.iter_mut().map(|s| (s.group, s.no, &mut s.shard))
+    }
+    /// All shards of this core.
+    pub fn shards(&self) -> impl Iterator<Item = (GroupSlot, u8, &S)> {
+        self.slots.iter().map(|s| (s.group, s.no, &s.shard))
+    }
+    /// Counters so far.
+    pub fn stats(&self) -> LaneStats {
+        LaneStats { waited: self.order.waited(), running: self.parts.len() as u64, ..self.stats.clone() }
+    }
+    /// Whether no part is under way.
+    pub fn is_idle(&self) -> bool {
+        self.parts.is_empty() && self.done.is_empty()
+    }
+
+    /// Takes a part. It is answered through [`Lanes::pop`].
+    pub fn accept(&mut self, rt: &Rt, part: Part) {
+        let (range, changes) = (part.range(), part.changes());
+        let id = self.parts.insert(Held { part, stage: Stage::Waiting }) as u32;
+        if self.order.begin(range, id, changes) {
+            self.begin(rt, id);
+        }
+    }
+
+    /// The next answer.
+    pub fn pop(&mut self) -> Option<PartDone> {
+        self.done.pop_front()
+    }
+
+    /// Moves every shard on and takes its answers. `true` when something moved.
+    pub fn poll(&mut self, rt: &Rt) -> bool {
+        let mut moved = false;
+        for i in 0..self.slots.len() {
+            moved |= self.slots[i].shard.poll(rt);
+            while let Some(done) = self.slots[i].shard.pop_done() {
+                moved = true;
+                self.on_store(rt, done);
+            }
+        }
+        moved
+    }
+
+    fn begin(&mut self, rt: &Rt, id: u32) {
+        let Held { part, stage } = &mut self.parts[id as usize];
+        assert_eq!(*stage, Stage::Waiting, "a part begins once");
+        let range = part.range();
+        let whole = part.extent.is_aligned();
+        let kind = match &mut part.op {
+            PartOp::Trim => OpKind::Trim,
+            PartOp::Zero => OpKind::Zero,
+            PartOp::Uncorrectable => OpKind::Uncorrectable,
+            PartOp::Write(data) if whole => {
+                let Data { buf, crcs } = data.take().expect("the data of a part that has not begun");
+                OpKind::Write { buf, crcs, checksum: part.checksum }
+            }
+            PartOp::Read | PartOp::Verify | PartOp::Write(_) | PartOp::CompareWrite(_) => {
+                OpKind::Read { buf: Buf::alloc(range_bytes(&range)) }
+            }
+        };
+        let covers = !whole || matches!(part.op, PartOp::CompareWrite(_));
+        *stage = if covers { Stage::Covering } else { Stage::Running };
+        self.stats.partial_blocks += u64::from(!whole);
+        self.hand_to_store(rt, id, kind);
+    }
+
+    fn hand_to_store(&mut self, rt: &Rt, id: u32, kind: OpKind) {
+        let part = &self.parts[id as usize].part;
+        let (range, group, no, component) = (part.range(), part.at.group, part.shard, part.at.no);
+        let op = ShardOp { cookie: u64::from(id), component, block: BlockNo(range.block), blocks: range.blocks, kind };
+        match self.shard_mut(group, no) {
+            Some(shard) => shard.submit(rt, op),
+            None => self.on_store(rt, ShardDone { cookie: op.cookie, result: Err(StoreError::Closing), buf: None, crcs: Crcs::new() }),
+        }
+    }
+
+    fn on_store(&mut self, rt: &Rt, done: ShardDone) {
+        let id = done.cookie as u32;
+        let Held { part, stage } = &mut self.parts[id as usize];
+        match (done.result, *stage) {
+            (_, Stage::Waiting) => panic!("an answer to a part that has not begun"),
+            (Ok(()), Stage::Covering) if part.changes() => {
+                self.covered(rt, id, done.buf.expect("a read gives its buffer back"));
+            }
+            (Ok(()), Stage::Covering) => {
+                let block = done.buf.expect("a read gives its buffer back");
+                let skew = part.skew();
+                let mut buf = Buf::alloc(part.extent.len as usize);
+                let len = buf.len();
+                buf.copy_from_slice(&block[skew..skew + len]);
+                self.answer(rt, id, Ok(()), Some(Data { buf, crcs: Crcs::new() }));
+            }
+            (Ok(()), Stage::Running) => {
+                let data = done.buf.map(|buf| Data { buf, crcs: done.crcs });
+                self.answer(rt, id, Ok(()), data);
+            }
+            (Err(error), _) => self.answer(rt, id, Err(io_error(&error)), None),
+        }
+    }
+
+    /// The blocks around a write were read.
+    fn covered(&mut self, rt: &Rt, id: u32, mut block: Buf) {
+        let Held { part, stage } = &mut self.parts[id as usize];
+        let skew = part.skew();
+        let data = match &mut part.op {
+            PartOp::Write(data) => data.take().expect("the data of a part that covers"),
+            PartOp::CompareWrite(both) => {
+                let CompareWrite { compare, data } = *both.take().expect("the data of a part that covers");
+                if block[skew..skew + compare.buf.len()] != *compare.buf {
+                    return self.answer(rt, id, Err(IoError::Miscompare), None);
+                }
+                data
+            }
+            _ => panic!("only a write covers and changes"),
+        };
+        let Data { buf, crcs } = data;
+        if block[skew..skew + buf.len()] == *buf {
+            // What is there is durable already. So zeroing the edge of a hole takes no space, and works on a full device.
+            return self.answer(rt, id, Ok(()), None);
+        }
+        let (buf, crcs) = if part.extent.is_aligned() {
+            (buf, crcs)
+        } else {
+            block[skew..skew + buf.len()].copy_from_slice(&buf);
+            let crcs = block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
+            (block, crcs)
+        };
+        *stage = Stage::Running;
+        let kind = OpKind::Write { buf, crcs, checksum: part.checksum };
+        self.hand_to_store(rt, id, kind);
+    }
+
+    fn answer(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        let Held { part, .. } = self.parts.remove(id as usize);
+        self.stats.parts += 1;
+        let data = if matches!(part.op, PartOp::Read) { data } else { None };
+        self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
+        if part.changes() {
+            let mut begun = std::mem::take(&mut self.begun);
+            self.order.end(part.range(), id, |id| begun.push(id));
+            for id in begun.drain(..) {
+                self.begin(rt, id);
+            }
+            self.begun = begun;
+        }
+    }
+}
+
+fn io_error(error: &StoreError) -> IoError {
+    match error {
+        StoreError::NoSpace => IoError::NoSpace,
+        StoreError::Media { block } | StoreError::Uncorrectable { block } => IoError::Media { offset: block.offset() },
+        StoreError::DeviceFailed => IoError::Failed,
+        StoreError::NoComponent => IoError::NoVolume,
+        StoreError::Closing => IoError::Closing,
+    }
+}

@@ -1,0 +1,21 @@
+//! The owner of each lane of each object: splits a request at pieces, brings every part to the core of its lane, puts overlapping
+//! operations in order, keeps the limits of the policy, and hands whole blocks to the store.
+//!
+//! Invariant: a shard of the store never sees two overlapping operations of which one changes data; a write is answered only when every in-sync
+//! copy of it is durable.
+//! Never: chooses where components live, knows what a front end's protocol looks like.
+#![forbid(unsafe_code)]
+
+pub mod io;
+pub mod lanes;
+pub mod layout;
+pub mod limit;
+mod order;
+mod part;
+pub mod plane;
+
+pub use io::{ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
+pub use layout::{ComponentAt, GroupRoute, GroupSlot, LayoutView, VolumeLayout};
+pub use limit::Limits;
+pub use part::PlaneMsg;
+pub use plane::{Plane, PlaneStats};

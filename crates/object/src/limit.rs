@@ -1,0 +1,124 @@
+//! The IOPS and bandwidth limits of a volume: a virtual schedule (the generic cell rate algorithm) that all cores share.
+//!
+//! Each limit keeps one number, the time at which the volume has paid for all it was given. A request adds its cost to it and may begin when
+//! that time is at most [`BURST`] ahead; so the long-run rate is the limit, a volume that was quiet may run ahead by `BURST`, and requests
+//! beyond it are spaced evenly. IOPS are normalised: a request of up to 32 KiB counts one, each further 32 KiB one more.
+//!
+//! Invariant: over any time T at most `rate * (T + BURST)` plus one request is let through, however many cores ask.
+//! Never: blocks, rejects.
+
+use base::{Duration, Instant};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a volume that was quiet may run ahead of its rate.
+pub const BURST: Duration = Duration::from_millis(100);
+/// The unit of the normalised IOPS, in bytes.
+pub const NORMAL_BYTES: u64 = 32 << 10;
+
+/// One rate.
+#[derive(Debug)]
+struct Rate {
+    /// What 2^20 units cost, in nanoseconds: a whole number that loses nothing at high rates.
+    ns_per_mebi: u64,
+    paid_until: AtomicU64,
+}
+
+impl Rate {
+    fn new(per_second: u64) -> Self {
+        let per_second = per_second.max(1);
+        Self {
+            ns_per_mebi: u64::try_from((1_000_000_000u128 << 20) / u128::from(per_second)).unwrap_or(u64::MAX),
+            paid_until: AtomicU64::new(0),
+        }
+    }
+
+    fn begin_at(&self, now: Instant, units: u64) -> Instant {
+        let cost = u64::try_from((u128::from(self.ns_per_mebi) * u128::from(units)) >> 20).unwrap_or(u64::MAX);
+        let floor = now.0.saturating_sub(BURST.as_nanos() as u64);
+        let before = self
+            .paid_until
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| Some(paid.max(floor).saturating_add(cost)))
+            .expect("the update never declines");
+        // The request itself begins when what came before it has been paid for.
+        Instant(before.max(floor))
+    }
+}
+
+/// The limits of one volume; shared by all cores.
+#[derive(Debug, Default)]
+pub struct Limits {
+    iops: Option<Rate>,
+    bandwidth: Option<Rate>,
+}
+
+impl Limits {
+    /// `iops_max`: normalised requests a second; `bytes_per_s_max`: bytes a second. `None` is no limit.
+    pub fn new(iops_max: Option<u64>, bytes_per_s_max: Option<u64>) -> Self {
+        Self { iops: iops_max.map(Rate::new), bandwidth: bytes_per_s_max.map(Rate::new) }
+    }
+
+    /// Whether there is no limit at all.
+    pub fn is_none(&self) -> bool {
+        self.iops.is_none() && self.bandwidth.is_none()
+    }
+
+    /// When a request of `bytes` may begin: `now` or later. It is counted at once.
+    pub fn begin_at(&self, now: Instant, bytes: u64) -> Instant {
+        let iops = self.iops.as_ref().map_or(now, |r| r.begin_at(now, bytes.div_ceil(NORMAL_BYTES).max(1)));
+        let bandwidth = self.bandwidth.as_ref().map_or(now, |r| r.begin_at(now, bytes));
+        now.max(iops).max(bandwidth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offers requests as fast as they may begin, one after another, and counts those that begin within a second.
+    fn run(limits: &Limits, bytes: u64, from: Instant) -> (u64, Vec<u64>) {
+        let (mut now, mut count, mut gaps) = (from, 0, vec![]);
+        while now.since(from) < Duration::from_secs(1) {
+            let at = limits.begin_at(now, bytes);
+            gaps.push(at.since(now).as_micros() as u64);
+            now = at;
+            count += 1;
+        }
+        (count, gaps)
+    }
+
+    #[test]
+    fn the_long_run_rate_is_the_limit_plus_one_burst() {
+        let limits = Limits::new(Some(1000), None);
+        let (count, _) = run(&limits, 4096, Instant(5_000_000_000));
+        assert!((1100..=1102).contains(&count), "{count}");
+        let (next, gaps) = run(&limits, 4096, Instant(6_000_000_000));
+        assert!((999..=1002).contains(&next), "no second burst without a pause: {next}");
+        assert!(gaps.iter().all(|g| *g <= 1001), "evenly spaced, never in lumps");
+    }
+
+    #[test]
+    fn iops_are_counted_in_units_of_32_kib() {
+        let limits = Limits::new(Some(1000), None);
+        run(&limits, 4096, Instant(0));
+        let (count, _) = run(&limits, 128 << 10, Instant(1_000_000_000));
+        assert!((249..=252).contains(&count), "{count}");
+        let (count, _) = run(&limits, 32 << 10, Instant(2_000_000_000));
+        assert!((994..=1004).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn bandwidth_is_limited_on_its_own() {
+        let limits = Limits::new(None, Some(100 << 20));
+        run(&limits, 1 << 20, Instant(0));
+        let (count, _) = run(&limits, 1 << 20, Instant(1_000_000_000));
+        assert!((99..=102).contains(&count), "{count}");
+    }
+
+    #[test]
+    fn extreme_limits_do_not_overflow() {
+        for rate in [0, 1, u64::MAX] {
+            let limits = Limits::new(Some(rate), Some(rate));
+            let _ = limits.begin_at(Instant(u64::MAX - 5), 1 << 20);
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! The requests of one core: splits them into parts, sends each to the core of its lane, collects the answers, keeps the limits.
+//!
+//! Invariants: a request is answered exactly once, after all its parts; a part crosses to the core of its lane once and its answer crosses
+//! back once; a request to a range of any length keeps at most [`PARTS_MAX`] parts under way.
+//! Never: waits for another plane; looks at the bytes.
+
+use crate::{
+    io::{ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents},
+    lanes::{Blocks, LaneStats, Lanes},
+    layout::{GroupRoute, GroupSlot, LayoutView, VolumeLayout},
+    part::{Part, PartDone, PartOp, PlaneMsg},
+};
+use arrayvec::ArrayVec;
+use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
+use base::{Histogram, Instant, Lane};
+use rt::{Buf, Queue, Rt, TimerId};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::Crcs;
+
+/// Parts of one long request (zero, trim) that are under way at once.
+pub const PARTS_MAX: usize = 32;
+/// Parts of one verify that are under way at once, and bytes of each: what it holds in memory at most is their product.
+pub const VERIFY_PARTS_MAX: usize = 4;
+/// See [`VERIFY_PARTS_MAX`].
+pub const VERIFY_PART_BYTES: u64 = 256 << 10;
+const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
+/// Disk groups of one host in the life of a daemon.
+pub const GROUPS_MAX: usize = 1024;
+
+/// What is left to send out of a request of any length.
+#[derive(Debug)]
+struct Sweep {
+    next: u64,
+    end: u64,
+    what: SweepOp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SweepOp {
+    Trim,
+    Zero,
+    Verify,
+    Uncorrectable,
+}
+
+#[derive(Debug)]
+struct Request {
+    token: u64,
+    volume: VolumeRef,
+    layout: Arc<VolumeLayout>,
+    kind: Kind,
+    since: Instant,
+    parts: u32,
+    result: Result<(), IoError>,
+    data: ArrayVec<Option<Data>, 2>,
+    sweep: Option<Sweep>,
+    /// Asked by the host itself, not by a front end: answered through [`Plane::pop_own`].
+    own: bool,
+}
+
+/// The kinds of requests that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Reads and verifies.
+    Read,
+    /// Writes, with or without compare.
+    Write,
+    /// Zeroes and trims, and what is declared uncorrectable.
+    Discard,
+}
+
+/// Counters of one kind of request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KindStats {
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes of the requests answered well.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// From the front end's submission to the answer.
+    pub latency: Histogram,
+}
+
+/// Counters of one core's plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaneStats {
+    /// Reads.
+    pub read: KindStats,
+    /// Writes.
+    pub write: KindStats,
+    /// Zeroes and trims.
+    pub discard: KindStats,
+    /// Parts that were sent to another core.
+    pub crossed: u64,
+    /// Requests that a limit held back.
+    pub throttled: u64,
+    /// The lanes of this core.
+    pub lanes: LaneStats,
+}
+
+/// One core's door into the volumes. `S` is the shard of the store.
+pub struct Plane<S = store::Shard> {
+    core: usize,
+    cores: usize,
+    view: Arc<LayoutView>,
+    routes: Vec<Option<GroupRoute>>,
+    requests: Slab<Request>,
+    lanes: Lanes<S>,
+    out: VecDeque<(usize, PlaneMsg)>,
+    done: VecDeque<IoDone>,
+    own_done: VecDeque<IoDone>,
+    held: BTreeMap<(Instant, u64), IoRequest>,
+    held_count: u64,
+    timer: Option<(TimerId, Instant)>,
+    queue: Queue,
+    closing: bool,
+    stats: PlaneStats,
+}
+
+impl<S: Blocks> Plane<S> {
+    /// The plane of the core that `rt` belongs to, with no volume and no shard.
+    pub fn new(rt: &Rt) -> Self {
+        Self {
+            core: rt.core(),
+            cores: rt.cores(),
+            view: Arc::default(),
+            routes: vec![],
+            requests: Slab::new(),
+            lanes: Lanes::default(),
+            out: VecDeque::new(),
+            done: VecDeque::new(),
+            own_done: VecDeque::new(),
+            held: BTreeMap::new(),
+            held_count: 0,
+            timer: None,
+            queue: rt.queue(),
+            closing: false,
+            stats: PlaneStats::default(),
+        }
+    }
+    /// Takes the new picture of the volumes. Requests under way go on with the old one.
+    pub fn apply(&mut self, view: Arc<LayoutView>) {
+        self.view = view;
+    }
+    /// Where a volume lies, in the newest picture.
+    pub fn layout(&self, volume: VolumeRef) -> Option<&Arc<VolumeLayout>> {
+        self.view.get(volume)
+    }
+    /// Says where the shards of a group run; `None`: the group is closed, its volumes fail.
+    pub fn set_route(&mut self, group: GroupSlot, route: Option<GroupRoute>) {
+        let at = usize::from(group.0);
+        assert!(at < GROUPS_MAX, "group slots are given by the host, below the limit");
+        if self.routes.len() <= at {
+            self.routes.resize(at + 1, None);
+        }
+        self.routes[at] = route;
+    }
+    /// The lanes of this core.
+    pub fn lanes_mut(&mut self) -> &mut Lanes<S> {
+        &mut self.lanes
+    }
+    /// The lanes of this core.
+    pub fn lanes(&self) -> &Lanes<S> {
+        &self.lanes
+    }
+    /// Counters so far.
+    pub fn stats(&self) -> PlaneStats {
+        PlaneStats { lanes: self.lanes.stats(), ..self.stats.clone() }
+    }
+    /// Frees what lies in a range of blocks that no view shows any more: behind the new end of a volume that was made smaller, say. `layout` says
+    /// where it lay. Answered through [`Plane::pop_own`].
+    pub fn free_range(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, range: std::ops::Range<u64>) {
+        assert!(!layout.stripes.is_empty(), "an offline volume has no place where something could lie");
+        let block = BLOCK_BYTES as u64;
+        let first = range.start.next_multiple_of(block);
+        let sweep = Some(Sweep { next: first, end: (range.end.next_multiple_of(block)).max(first), what: SweepOp::Trim });
+        let (since, kind) = (rt.now(), Kind::Discard);
+        let request = Request { token, volume, layout, kind, since, parts: 0, result: Ok(()), data: ArrayVec::new(), sweep, own: true };
+        let id = self.requests.insert(request);
+        self.sweep(rt, id);
+    }
+    /// The next answer to [`Plane::free_range`].
+    pub fn pop_own(&mut self) -> Option<IoDone> {
+        self.own_done.pop_front()
+    }
+    /// From now on new requests are answered with [`IoError::Closing`].
+    pub fn begin_shutdown(&mut self) {
+        self.closing = true;
+        for (_, request) in std::mem::take(&mut self.held) {
+            self.done.push_back(IoDone { token: request.token, result: Err(IoError::Closing), data: DataVec::new() });
+        }
+    }
+    /// Whether nothing is under way on this core.
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_empty() && self.lanes.is_idle() && self.out.is_empty() && self.held.is_empty()
+    }
+    /// The next message for another core.
+    pub fn pop_msg(&mut self) -> Option<(usize, PlaneMsg)> {
+        self.out.pop_front()
+    }
+    /// Puts a message back that could not be sent yet.
+    pub fn unpop_msg(&mut self, to: usize, msg: PlaneMsg) {
+        self.out.push_front((to, msg));
+    }
+    /// Takes a message from another core.
+    pub fn on_msg(&mut self, rt: &Rt, msg: PlaneMsg) {
+        match msg {
+            PlaneMsg::Part(part) => self.lanes.accept(rt, part),
+            PlaneMsg::Done(done) => self.on_done(rt, done),
+        }
+    }
+
+    /// Moves everything of this core on. `true` when something moved.
+    pub fn poll(&mut self, rt: &Rt) -> bool {
+        let mut moved = false;
+        while self.queue.pop().is_some() {
+            moved = true;
+            self.timer = None;
+        }
+        moved |= self.release_held(rt);
+        moved |= self.lanes.poll(rt);
+        while let Some(done) = self.lanes.pop() {
+            moved = true;
+            if usize::from(done.origin) == self.core {
+                self.on_done(rt, done);
+            } else {
+                self.out.push_back((usize::from(done.origin), PlaneMsg::Done(done)));
+            }
+        }
+        moved
+    }
+
+    fn release_held(&mut self, rt: &Rt) -> bool {
+        let mut moved = false;
+        while let Some(entry) = self.held.first_entry() {
+            let (at, _) = *entry.key();
+            if at > rt.now() {
+                if self.timer.is_none_or(|(_, armed)| armed > at) {
+                    if let Some((id, _)) = self.timer.take() {
+                        rt.cancel_timer(id);
+                    }
+                    self.timer = Some((rt.timer(&self.queue, 0, at), at));
+                }
+                break;
+            }
+            let request = entry.remove();
+            moved = true;
+            self.start(rt, request, at);
+        }
+        moved
+    }
+
+    fn refuse(&mut self, token: u64, error: IoError) {
+        self.done.push_back(IoDone { token, result: Err(error), data: DataVec::new() });
+    }
+
+    fn start(&mut self, rt: &Rt, request: IoRequest, since: Instant) {
+        let Some(layout) = self.view.get(request.volume).cloned() else {
+            return self.refuse(request.token, IoError::NoVolume);
+        };
+        let (token, volume) = (request.token, request.volume);
+        let kind = match &request.op {
+            IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
+            IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
+            IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
+            IoOp::Flush => return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }),
+        };
+        let mut made =
+            Request { token, volume, layout, kind, since, parts: 0, result: Ok(()), data: ArrayVec::new(), sweep: None, own: false };
+        match request.op {
+            IoOp::Read { offset, len } => {
+                let parts = extents(offset, len);
+                parts.iter().for_each(|_| made.data.push(None));
+                let id = self.requests.insert(made);
+                for (i, extent) in parts.into_iter().enumerate() {
+                    self.send_part(rt, id, i as u8, extent, PartOp::Read);
+                }
+            }
+            IoOp::Write { offset, data, .. } => {
+                let len = data.iter().map(|d| d.buf.len()).sum::<usize>() as u32;
+                let id = self.requests.insert(made);
+                for (i, (extent, data)) in extents(offset, len).into_iter().zip(data).enumerate() {
+                    assert_eq!(data.buf.len(), extent.len as usize, "a buffer for each extent");
+                    self.send_part(rt, id, i as u8, extent, PartOp::Write(Some(data)));
+                }
+            }
+            IoOp::CompareWrite { offset, both } => {
+                let id = self.requests.insert(made);
+                let extent = Extent { offset, len: both.data.buf.len() as u32 };
+                self.send_part(rt, id, 0, extent, PartOp::CompareWrite(Some(both)));
+            }
+            IoOp::Zero { offset, len, .. } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
+            IoOp::Trim { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Trim),
+            IoOp::Uncorrectable { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Uncorrectable),
+            IoOp::Verify { offset, len } => {
+                let block = BLOCK_BYTES as u64;
+                let around = offset / block * block..(offset + len).next_multiple_of(block);
+                self.begin_sweep(rt, made, around, SweepOp::Verify);
+            }
+            IoOp::Flush => unreachable!("answered above"),
+        }
+    }
+
+    fn begin_sweep(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: SweepOp) {
+        let sweep = Some(Sweep { next: range.start, end: range.end, what });
+        let id = self.requests.insert(Request { sweep, ..made });
+        self.sweep(rt, id);
+    }
+
+    /// Sends the next parts of a long request, and answers it when nothing is left.
+    fn sweep(&mut self, rt: &Rt, id: usize) {
+        loop {
+            let request = &mut self.requests[id];
+            let Some(sweep) = &mut request.sweep else { break };
+            let (parts_max, stop) = match sweep.what {
+                SweepOp::Verify => (VERIFY_PARTS_MAX, sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
+                _ => (PARTS_MAX, sweep.end),
+            };
+            if request.parts as usize >= parts_max || sweep.next >= sweep.end {
+                break;
+            }
+            let extent = next_extent(sweep.next, stop);
+            sweep.next += u64::from(extent.len);
+            let op = match (sweep.what, extent.is_aligned()) {
+                (SweepOp::Trim, true) => PartOp::Trim,
+                (SweepOp::Zero, true) => PartOp::Zero,
+                (SweepOp::Verify, _) => PartOp::Verify,
+                (SweepOp::Uncorrectable, _) => PartOp::Uncorrectable,
+                (SweepOp::Trim | SweepOp::Zero, false) => {
+                    PartOp::Write(Some(Data { buf: Buf::zeroed(extent.len as usize), crcs: Crcs::new() }))
+                }
+            };
+            self.send_part(rt, id, 0, extent, op);
+        }
+        if self.requests[id].parts == 0 {
+            self.finish(rt, id);
+        }
+    }
+
+    fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {
+        let request = &mut self.requests[id];
+        request.parts += 1;
+        let at = request.layout.component(extent.offset);
+        let route = self.routes.get(usize::from(at.group.0)).copied().flatten();
+        let Some(route) = route else {
+            let done = PartDone { origin: self.core as u8, request: id as u32, index, result: Err(IoError::Failed), data: None };
+            // Not answered here and now: the caller may still be sending parts of the same request.
+            return self.out.push_back((self.core, PlaneMsg::Done(done)));
+        };
+        let shard = Lane::of(BlockNo::containing(extent.offset)).shard(usize::from(route.shards));
+        let part = Part {
+            origin: self.core as u8,
+            request: id as u32,
+            index,
+            shard: shard as u8,
+            checksum: request.layout.checksum,
+            volume: request.volume,
+            at,
+            extent,
+            op,
+        };
+        let core = route.core(shard, self.cores);
+        if core == self.core {
+            self.lanes.accept(rt, part);
+        } else {
+            self.stats.crossed += 1;
+            self.out.push_back((core, PlaneMsg::Part(part)));
+        }
+    }
+
+    fn on_done(&mut self, rt: &Rt, done: PartDone) {
+        let id = done.request as usize;
+        let request = &mut self.requests[id];
+        request.parts -= 1;
+        if let Err(error) = done.result {
+            request.result = request.result.and(Err(error));
+            if let Some(sweep) = &mut request.sweep {
+                sweep.next = sweep.end;
+            }
+        }
+        if let Some(slot) = request.data.get_mut(usize::from(done.index)) {
+            *slot = done.data;
+        }
+        if request.sweep.is_some() {
+            self.sweep(rt, id);
+        } else if request.parts == 0 {
+            self.finish(rt, id);
+        }
+    }
+
+    fn finish(&mut self, rt: &Rt, id: usize) {
+        let request = self.requests.remove(id);
+        let stats = match request.kind {
+            Kind::Read => &mut self.stats.read,
+            Kind::Write => &mut self.stats.write,
+            Kind::Discard => &mut self.stats.discard,
+        };
+        stats.requests += 1;
+        stats.errors += u64::from(request.result.is_err());
+        stats.latency.record(rt.now().since(request.since).as_nanos() as u64);
+        let data: DataVec = match request.result {
+            Ok(()) => request.data.into_iter().flatten().collect(),
+            Err(_) => SmallVec::new(),
+        };
+        let done = IoDone { token: request.token, result: request.result, data };
+        if request.own { self.own_done.push_back(done) } else { self.done.push_back(done) }
+    }
+}
+
+/// The next part of a long range: to the end of the piece, but a block that is not covered whole stands alone.
+fn next_extent(next: u64, end: u64) -> Extent {
+    let block = BLOCK_BYTES as u64;
+    let piece_end = (next / PIECE_BYTES + 1) * PIECE_BYTES;
+    let stop = if !next.is_multiple_of(block) {
+        next.next_multiple_of(block).min(end)
+    } else {
+        let whole = end.min(piece_end) / block * block;
+        if whole > next { whole } else { end }
+    };
+    Extent { offset: next, len: (stop - next) as u32 }
+}
+
+/// What only some operations must hold: to be made of whole blocks, or to lie within what can be done at once.
+fn is_sane(op: &IoOp) -> bool {
+    match op {
+        IoOp::CompareWrite { offset, both } => {
+            let len = both.data.buf.len() as u64;
+            len == both.compare.buf.len() as u64 && (1..=ATOMIC_BYTES_MAX).contains(&len) && offset % PIECE_BYTES + len <= PIECE_BYTES
+        }
+        IoOp::Uncorrectable { offset, len } => (offset | len).is_multiple_of(BLOCK_BYTES as u64),
+        _ => true,
+    }
+}
+
+impl<S: Blocks> Backend for Plane<S> {
+    fn submit(&mut self, rt: &Rt, request: IoRequest) {
+        if self.closing {
+            return self.refuse(request.token, IoError::Closing);
+        }
+        let (offset, len, changes) = match &request.op {
+            IoOp::Read { offset, len } => (*offset, u64::from(*len), false),
+            IoOp::Write { offset, data, .. } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum(), true),
+            IoOp::CompareWrite { offset, both } => (*offset, both.data.buf.len() as u64, true),
+            IoOp::Zero { offset, len, .. } | IoOp::Trim { offset, len } | IoOp::Uncorrectable { offset, len } => (*offset, *len, true),
+            IoOp::Verify { offset, len } => (*offset, *len, false),
+            IoOp::Flush => (0, 0, false),
+        };
+        if !is_sane(&request.op) {
+            return self.refuse(request.token, IoError::Unaligned);
+        }
+        let Some(layout) = self.view.get(request.volume) else {
+            return self.refuse(request.token, IoError::NoVolume);
+        };
+        if offset.checked_add(len).is_none_or(|end| end > layout.bytes) {
+            return self.refuse(request.token, IoError::OutOfRange);
+        }
+        if layout.stripes.is_empty() {
+            return self.refuse(request.token, IoError::Failed);
+        }
+        if changes && layout.read_only {
+            return self.refuse(request.token, IoError::ReadOnly);
+        }
+        let transfers = !matches!(request.op, IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } | IoOp::Flush);
+        match &request.op {
+            IoOp::Read { .. } | IoOp::Verify { .. } => self.stats.read.bytes += len,
+            IoOp::Write { .. } | IoOp::CompareWrite { .. } => self.stats.write.bytes += len,
+            _ => self.stats.discard.bytes += len,
+        }
+        let now = rt.now();
+        if transfers && !layout.limits.is_none() {
+            let at = layout.limits.begin_at(now, len);
+            if at > now {
+                self.stats.throttled += 1;
+                self.held_count += 1;
+                self.held.insert((at, self.held_count), request);
+                return;
+            }
+        }
+        self.start(rt, request, now);
+    }
+
+    fn pop(&mut self) -> Option<IoDone> {
+        self.done.pop_front()
+    }
+}
+
+#[cfg(test)]
+#[path = "plane_tests.rs"]
+mod tests;

@@ -1,0 +1,436 @@
+//! The plane over a stand-in for the store that answers late and in any order, against a model of each 512-byte sector.
+
+use super::*;
+use crate::io::CompareWrite;
+use crate::layout::ComponentAt;
+use crate::limit::Limits;
+use base::VolumeId;
+use base::crc32c;
+use base::unit::SECTOR_BYTES;
+use store::{ComponentNo, OpKind, ShardDone, ShardOp, StoreError};
+
+const VOLUME_BYTES: u64 = 3 << 20;
+const SECTORS: usize = VOLUME_BYTES as usize / SECTOR_BYTES;
+
+/// Answers late, in any order; fails the test when two overlapping changes meet or a checksum is wrong.
+struct LateBlocks {
+    blocks: BTreeMap<u64, Box<[u8]>>,
+    lost: std::collections::BTreeSet<u64>,
+    pending: Vec<ShardOp>,
+    done: VecDeque<ShardDone>,
+    chance: u64,
+    fail_at: Option<u64>,
+}
+
+impl LateBlocks {
+    fn new(seed: u64) -> Self {
+        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None }
+    }
+    fn random(&mut self, below: usize) -> usize {
+        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.chance >> 33) as usize % below
+    }
+    fn run(&mut self, op: ShardOp) -> ShardDone {
+        let blocks = op.block.0..op.block.0 + u64::from(op.blocks);
+        if let Some(bad) = self.fail_at
+            && blocks.contains(&bad)
+        {
+            return ShardDone { cookie: op.cookie, result: Err(StoreError::Media { block: BlockNo(bad) }), buf: None, crcs: Crcs::new() };
+        }
+        let (mut buf, mut crcs) = (None, Crcs::new());
+        let lost = self.lost.range(blocks.clone()).next().copied();
+        if let (OpKind::Read { .. }, Some(block)) = (&op.kind, lost) {
+            let result = Err(StoreError::Uncorrectable { block: BlockNo(block) });
+            return ShardDone { cookie: op.cookie, result, buf: None, crcs };
+        }
+        if !matches!(op.kind, OpKind::Read { .. } | OpKind::Flush) {
+            self.lost.retain(|b| !blocks.contains(b));
+        }
+        match op.kind {
+            OpKind::Read { buf: mut out } => {
+                for (part, block) in out.chunks_exact_mut(BLOCK_BYTES).zip(blocks) {
+                    match self.blocks.get(&block) {
+                        Some(bytes) => part.copy_from_slice(bytes),
+                        None => part.fill(0),
+                    }
+                    crcs.push(crc32c(part));
+                }
+                buf = Some(out);
+            }
+            OpKind::Write { buf: data, crcs, .. } => {
+                assert_eq!(crcs.len(), op.blocks as usize, "a checksum for each block");
+                for ((part, crc), block) in data.chunks_exact(BLOCK_BYTES).zip(crcs).zip(blocks) {
+                    assert_eq!(crc32c(part), crc);
+                    self.blocks.insert(block, part.into());
+                }
+            }
+            OpKind::Zero | OpKind::Trim => blocks.for_each(|b| drop(self.blocks.remove(&b))),
+            OpKind::Uncorrectable => self.lost.extend(blocks),
+            OpKind::Flush => {}
+        }
+        ShardDone { cookie: op.cookie, result: Ok(()), buf, crcs }
+    }
+}
+
+impl Blocks for LateBlocks {
+    fn submit(&mut self, _: &Rt, op: ShardOp) {
+        let changes = |o: &ShardOp| !matches!(o.kind, OpKind::Read { .. } | OpKind::Flush);
+        for other in &self.pending {
+            let meets = op.block.0 < other.block.0 + u64::from(other.blocks) && other.block.0 < op.block.0 + u64::from(op.blocks);
+            assert!(!(meets && changes(other)), "{op:?} meets the change {other:?}");
+        }
+        self.pending.push(op);
+    }
+    fn poll(&mut self, _: &Rt) -> bool {
+        if self.pending.is_empty() || self.random(3) == 0 {
+            return false;
+        }
+        let at = self.random(self.pending.len());
+        let op = self.pending.swap_remove(at);
+        let done = self.run(op);
+        self.done.push_back(done);
+        true
+    }
+    fn pop_done(&mut self) -> Option<ShardDone> {
+        self.done.pop_front()
+    }
+}
+
+fn plane(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> Plane<LateBlocks> {
+    let mut plane = Plane::new(rt);
+    plane.set_route(GroupSlot(0), Some(GroupRoute { shards: 2, first_core: 0 }));
+    plane.lanes_mut().add_shard(GroupSlot(0), 0, LateBlocks::new(seed));
+    plane.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
+    let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
+    let id = VolumeId::from_bytes([7; 16]);
+    let volume = VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), stripes };
+    plane.apply(Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }));
+    plane
+}
+
+fn drive(rt: &Rt, plane: &mut Plane<LateBlocks>) -> Option<IoDone> {
+    plane.poll(rt);
+    while let Some((to, msg)) = plane.pop_msg() {
+        assert_eq!(to, 0);
+        plane.on_msg(rt, msg);
+    }
+    plane.pop()
+}
+
+async fn answer(rt: &Rt, plane: &mut Plane<LateBlocks>, op: IoOp) -> IoDone {
+    plane.submit(rt, IoRequest { token: 9, volume: VolumeRef(0), op });
+    for _ in 0..1_000_000 {
+        if let Some(done) = drive(rt, plane) {
+            assert_eq!(done.token, 9);
+            return done;
+        }
+        rt.sleep(base::Duration::from_micros(1)).await;
+    }
+    panic!("never answered");
+}
+
+fn data(offset: u64, len: u32, mut fill: impl FnMut(usize) -> u8) -> DataVec {
+    let mut sector = (offset / SECTOR_BYTES as u64) as usize;
+    let mut make = |extent: Extent| {
+        let mut buf = Buf::alloc(extent.len as usize);
+        for part in buf.chunks_exact_mut(SECTOR_BYTES) {
+            part.fill(fill(sector));
+            sector += 1;
+        }
+        let crcs = if extent.is_aligned() { buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect() } else { Crcs::new() };
+        Data { buf, crcs }
+    };
+    extents(offset, len).into_iter().map(&mut make).collect()
+}
+
+fn bytes_of(done: &IoDone) -> Vec<u8> {
+    done.data.iter().flat_map(|d| d.buf.iter().copied()).collect()
+}
+
+/// What each sector may hold: the last value that was answered, and those under way.
+struct Model {
+    /// The newest request that was answered, and its value.
+    settled: Vec<(u64, u8)>,
+    /// token -> (first sector, sectors, value)
+    running: BTreeMap<u64, (usize, usize, u8)>,
+}
+
+#[test]
+fn any_mix_of_requests_reads_what_was_written() {
+    for seed in 0..30u64 {
+        rt::sim::block_on(seed, async move |rt: Rt| {
+            let mut plane = plane(&rt, seed, Limits::default(), false);
+            let mut model = Model { settled: vec![(0, 0); SECTORS], running: BTreeMap::new() };
+            // token -> (first sector, the values that each sector may show)
+            let mut reads: BTreeMap<u64, (usize, Vec<Vec<u8>>)> = BTreeMap::new();
+            let mut chance = LateBlocks::new(seed * 31 + 5);
+            let (mut token, mut answered) = (0u64, 0);
+            while answered < 1500 {
+                if token < 1500 && model.running.len() + reads.len() < 24 {
+                    token += 1;
+                    submit_random(&rt, &mut plane, &mut model, &mut reads, &mut chance, token);
+                }
+                if let Some(done) = drive(&rt, &mut plane) {
+                    answered += 1;
+                    check(&mut model, &mut reads, done);
+                }
+            }
+            assert!(plane.is_idle());
+            assert!(plane.stats().lanes.waited > 0 && plane.stats().lanes.partial_blocks > 0, "the test must meet the rare ways");
+        });
+    }
+}
+
+fn submit_random(
+    rt: &Rt,
+    plane: &mut Plane<LateBlocks>,
+    model: &mut Model,
+    reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>,
+    chance: &mut LateBlocks,
+    token: u64,
+) {
+    // A small part of the volume around the border of two pieces, so that requests meet.
+    let aligned = chance.random(2) == 0;
+    let unit = if aligned { 8 } else { 1 };
+    let first = (2048 - 64 + chance.random(128)) / unit * unit;
+    let sectors = (1 + chance.random(if aligned { 6 } else { 20 })) * unit;
+    let (offset, len) = ((first * SECTOR_BYTES) as u64, (sectors * SECTOR_BYTES) as u32);
+    let value = (token % 251 + 1) as u8;
+    let mut change = |value: u8| {
+        // Whole-volume order of overlapping changes is the order of submission: a later change settles over an earlier one.
+        for (read_first, shown) in reads.values_mut() {
+            for (i, values) in shown.iter_mut().enumerate() {
+                if (first..first + sectors).contains(&(*read_first + i)) {
+                    values.push(value);
+                }
+            }
+        }
+        model.running.insert(token, (first, sectors, value));
+    };
+    let op = match chance.random(9) {
+        0..=2 => {
+            let shown = (first..first + sectors)
+                .map(|s| {
+                    let running = model.running.values().filter(|(f, n, _)| (*f..f + n).contains(&s)).map(|(_, _, v)| *v);
+                    std::iter::once(model.settled[s].1).chain(running).collect()
+                })
+                .collect();
+            reads.insert(token, (first, shown));
+            IoOp::Read { offset, len }
+        }
+        3..=5 => {
+            change(value);
+            IoOp::Write { offset, data: data(offset, len, |_| value), fua: token.is_multiple_of(2) }
+        }
+        6 => {
+            change(0);
+            IoOp::Zero { offset, len: u64::from(len), deallocate: true }
+        }
+        7 => {
+            change(0);
+            IoOp::Trim { offset, len: u64::from(len) }
+        }
+        _ => {
+            model.running.insert(token, (0, 0, 0));
+            IoOp::Flush
+        }
+    };
+    plane.submit(rt, IoRequest { token, volume: VolumeRef(0), op });
+}
+
+fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, done: IoDone) {
+    done.result.expect("nothing fails here");
+    if let Some((first, shown)) = reads.remove(&done.token) {
+        let bytes = bytes_of(&done);
+        assert_eq!(bytes.len(), shown.len() * SECTOR_BYTES);
+        for (i, (sector, values)) in bytes.chunks_exact(SECTOR_BYTES).zip(&shown).enumerate() {
+            assert!(sector.iter().all(|b| *b == sector[0]), "sector {} is torn", first + i);
+            assert!(values.contains(&sector[0]), "sector {} shows {} but may show {values:?}", first + i, sector[0]);
+        }
+        return;
+    }
+    let (first, sectors, value) = model.running.remove(&done.token).expect("one answer a request");
+    for s in first..first + sectors {
+        // Overlapping changes happen in the order of submission; an older request of two pieces may be answered after a newer one.
+        model.settled[s] = model.settled[s].max((done.token, value));
+    }
+}
+
+#[test]
+fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut locked = plane(&rt, 1, Limits::default(), true);
+        let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1), fua: false };
+        assert_eq!(answer(&rt, &mut locked, write).await.result, Err(IoError::ReadOnly));
+        let mut open = plane(&rt, 1, Limits::default(), false);
+        for (offset, len) in [(VOLUME_BYTES, 512), (VOLUME_BYTES - 512, 1024), (u64::MAX - 511, 1024)] {
+            assert_eq!(answer(&rt, &mut open, IoOp::Read { offset, len }).await.result, Err(IoError::OutOfRange));
+        }
+        assert_eq!(
+            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX, deallocate: false }).await.result,
+            Err(IoError::OutOfRange)
+        );
+    });
+}
+
+#[test]
+fn a_bad_block_fails_only_its_request() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        for no in 0..2 {
+            plane.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
+        }
+        let done = answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 8 * 4096 }).await;
+        assert_eq!(done.result, Err(IoError::Media { offset: 3 * 4096 }));
+        assert!(done.data.is_empty());
+        assert_eq!(answer(&rt, &mut plane, IoOp::Read { offset: 4 * 4096, len: 4096 }).await.result, Ok(()));
+        assert!(plane.is_idle());
+    });
+}
+
+#[test]
+fn a_trim_and_a_zero_clear_their_edges_too() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9), fua: false };
+        answer(&rt, &mut plane, write(0)).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Trim { offset: 512, len: 8192 }).await.result.unwrap();
+        let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
+        assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
+        answer(&rt, &mut plane, write(0)).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192, deallocate: true }).await.result.unwrap();
+        let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
+        assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
+    });
+}
+
+#[test]
+fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::new(Some(1000), None), false);
+        for token in 0..300 {
+            plane.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
+        }
+        let (started, mut answered) = (rt.now(), 0);
+        while rt.now().since(started) < base::Duration::from_millis(100) {
+            while drive(&rt, &mut plane).is_some() {
+                answered += 1;
+            }
+            rt.sleep(base::Duration::from_micros(200)).await;
+        }
+        assert!((195..=205).contains(&answered), "a burst of 100 and 100 ms at 1000 a second: {answered}");
+        plane.begin_shutdown();
+        let (mut closing, mut late) = (0, 0);
+        for _ in 0..1000 {
+            match drive(&rt, &mut plane) {
+                Some(IoDone { result: Err(IoError::Closing), .. }) => closing += 1,
+                Some(_) => late += 1,
+                None => {}
+            }
+        }
+        assert_eq!(answered + closing + late, 300);
+        assert!(closing >= 90 && plane.is_idle());
+    });
+}
+
+fn compare_write(offset: u64, len: u32, old: u8, new: u8) -> IoOp {
+    let one = |value: u8| data(offset, len, |_| value).remove(0);
+    IoOp::CompareWrite { offset, both: Box::new(CompareWrite { compare: one(old), data: one(new) }) }
+}
+
+#[test]
+fn a_compare_and_write_writes_only_what_was_expected() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        for (offset, len) in [(0, 4096), (512, 512), (8192 + 512, 8192), (PIECE_BYTES - 512, 512)] {
+            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 0, 5)).await.result, Ok(()), "{offset}");
+            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 0, 6)).await.result, Err(IoError::Miscompare), "{offset}");
+            let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset, len }).await);
+            assert!(got.iter().all(|b| *b == 5), "{offset}");
+            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 5, 0)).await.result, Ok(()), "{offset}");
+        }
+        // Not within one piece, or too long to be atomic.
+        for (offset, len) in [(PIECE_BYTES - 512, 1024), (0, ATOMIC_BYTES_MAX as u32 + 512)] {
+            let one = || Data { buf: Buf::zeroed(len as usize), crcs: Crcs::new() };
+            let op = IoOp::CompareWrite { offset, both: Box::new(CompareWrite { compare: one(), data: one() }) };
+            assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Unaligned));
+        }
+        assert!(plane.is_idle());
+    });
+}
+
+/// Clients that each add one to a counter again and again, by reading it and then exchanging what they read. Two counters share a block.
+#[test]
+fn counters_that_many_exchange_at_once_never_lose_an_increment() {
+    for seed in 0..20u64 {
+        rt::sim::block_on(seed, async move |rt: Rt| {
+            let mut plane = plane(&rt, seed, Limits::default(), false);
+            let mut chance = LateBlocks::new(seed * 7 + 1);
+            let (clients, rounds) = (12u64, 40u64);
+            // token = client + clients * n; where a client stands: its rounds done and the value that it read, if it did
+            let mut stands = vec![(0u64, None::<u8>); clients as usize];
+            let (mut lost, mut busy) = (0, 0);
+            let offset = |client: u64| if client.is_multiple_of(2) { 512 } else { 1024 };
+            let read = |client: u64| IoRequest { token: client, volume: VolumeRef(0), op: IoOp::Read { offset: offset(client), len: 512 } };
+            (0..clients).for_each(|c| plane.submit(&rt, read(c)));
+            busy += clients;
+            while busy > 0 {
+                let Some(done) = drive(&rt, &mut plane) else { continue };
+                let client = done.token;
+                let stand = &mut stands[client as usize];
+                match (stand.1.take(), done.result) {
+                    (None, Ok(())) => {
+                        let value = bytes_of(&done)[0];
+                        stand.1 = Some(value);
+                        let op = compare_write(offset(client), 512, value, value.wrapping_add(1));
+                        plane.submit(&rt, IoRequest { token: client, volume: VolumeRef(0), op });
+                        continue;
+                    }
+                    (Some(_), Ok(())) => stand.0 += 1,
+                    (Some(_), Err(IoError::Miscompare)) => lost += 1,
+                    other => panic!("{other:?}"),
+                }
+                if stand.0 < rounds {
+                    plane.submit(&rt, read(client))
+                } else {
+                    busy -= 1
+                }
+                if chance.random(8) == 0 {
+                    rt.sleep(base::Duration::from_micros(1)).await;
+                }
+            }
+            for offset in [512, 1024] {
+                let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset, len: 512 }).await);
+                assert!(got.iter().all(|b| *b == (clients / 2 * rounds) as u8), "seed {seed}: {} of {}", got[0], clients / 2 * rounds);
+            }
+            assert!(lost > 100, "they must meet: {lost}");
+            assert!(plane.is_idle());
+        });
+    }
+}
+
+#[test]
+fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let verify = || IoOp::Verify { offset: 512, len: VOLUME_BYTES - 512 };
+        let done = answer(&rt, &mut plane, verify()).await;
+        assert!(done.result.is_ok() && done.data.is_empty());
+        let at = PIECE_BYTES - 4096;
+        assert_eq!(answer(&rt, &mut plane, IoOp::Uncorrectable { offset: at, len: 8192 }).await.result, Ok(()));
+        assert_eq!(answer(&rt, &mut plane, IoOp::Uncorrectable { offset: 512, len: 4096 }).await.result, Err(IoError::Unaligned));
+        // Parts are answered in any order: the first bad one is told.
+        assert!(matches!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset }) if offset >= at));
+        for op in [IoOp::Read { offset: at, len: 512 }, compare_write(at, 512, 0, 1)] {
+            assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Media { offset: at }));
+        }
+        // A write of a part of it cannot know the rest.
+        let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1), fua: false };
+        assert_eq!(answer(&rt, &mut plane, part).await.result, Err(IoError::Media { offset: at }));
+        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1), fua: false }).await.result.unwrap();
+        assert_eq!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset: PIECE_BYTES }));
+        answer(&rt, &mut plane, IoOp::Trim { offset: PIECE_BYTES, len: 4096 }).await.result.unwrap();
+        assert_eq!(answer(&rt, &mut plane, verify()).await.result, Ok(()));
+        assert!(plane.is_idle());
+    });
+}

@@ -1,0 +1,89 @@
+//! What a driver is: the methods that both have, and how the loop around them goes.
+//!
+//! [`Rt`](crate::Rt) is an `Rc` of `{ driver: Driver, tasks }`; every method of `Rt` that touches the world is handed on to [`Drive`].
+//!
+//! For whoever writes a driver:
+//! - one value that implements [`Drive`] a core, held as `Rc` in `enum Driver` (`Rc<uring::Core>`, `Rc<sim::SimCore>`);
+//! - a completion is `queue.push(cookie, Event::..)` (crate-private), exactly one an operation, never from within the call
+//!   that submits (the submitter may hold borrows), but later from the loop. Exception: none;
+//! - the loop of a core, after the driver has pushed what completed:
+//!   `let p = app.poll(&rt); let ran = rt.run_tasks();` then submit. The core may sleep only when `p` is `Idle`, `ran` is false,
+//!   `rt.has_runnable_tasks()` is false, and no completion was pushed since. `Stop` ends it;
+//! - when a core ends: drop the app, then `rt.end()` (drops all tasks; they hold `Rt`s, so without it the core leaks), then
+//!   wait for operations in flight (their buffers belong to the kernel until then);
+//! - [`CoreWaker`] wakes a core from any thread and from itself (a task woken on its own core calls it too, so waking a core that is awake
+//!   must cost no more than an atomic load or two).
+
+use crate::{Buf, BufVec, ConnId, CoreStats, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId, uring};
+use base::Instant;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+/// See [`Rt`](crate::Rt) for what each method means.
+pub(crate) trait Drive {
+    fn now(&self) -> Instant;
+    fn core(&self) -> usize;
+    fn cores(&self) -> usize;
+    fn random_u64(&self) -> u64;
+    fn random_secret(&self, out: &mut [u8]);
+
+    fn read(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf);
+    fn write(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, bufs: BufVec, d: Durability);
+    fn flush(&self, q: &Queue, cookie: u64, dev: &Device);
+    fn discard(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64);
+
+    /// A time in the past fires in the next turn of the loop.
+    fn timer(&self, q: &Queue, cookie: u64, at: Instant) -> TimerId;
+    /// No completion is pushed after this; one that was pushed before stays. Unknown and fired timers are ignored.
+    fn cancel_timer(&self, id: TimerId);
+
+    fn listen(&self, q: &Queue, cookie: u64, addr: SocketAddr) -> Result<ListenerId, NetError>;
+    fn local_addr(&self, l: ListenerId) -> SocketAddr;
+    fn close_listener(&self, l: ListenerId);
+    fn local_ip(&self, conn: ConnId) -> Option<IpAddr>;
+    fn connect(&self, q: &Queue, cookie: u64, addr: SocketAddr);
+    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf);
+    fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList);
+    fn close(&self, conn: ConnId);
+    fn detach(&self, conn: ConnId) -> OwnedConn;
+    fn attach(&self, conn: OwnedConn) -> ConnId;
+
+    fn wake(&self, core: usize);
+    fn waker(&self) -> CoreWaker;
+    fn stats(&self) -> &Arc<CoreStats>;
+}
+
+/// Wakes one core, from any thread.
+#[derive(Clone)]
+pub struct CoreWaker(pub(crate) WakerInner);
+
+#[derive(Clone)]
+pub(crate) enum WakerInner {
+    Uring(uring::Waker),
+    Sim(Arc<SimWake>),
+}
+
+/// How a simulated core learns that somebody outside of the event heap wants it.
+pub(crate) struct SimWake {
+    pub(crate) flag: AtomicBool,
+    /// Raised with each flag, shared by all cores of a world, so that it looks only when there is something.
+    pub(crate) any: Arc<AtomicU64>,
+}
+
+impl CoreWaker {
+    /// Makes the core run its loop once more, soon.
+    #[inline]
+    pub fn wake(&self) {
+        match &self.0 {
+            WakerInner::Uring(w) => w.wake(),
+            WakerInner::Sim(w) => {
+                if !w.flag.swap(true, Ordering::AcqRel) {
+                    w.any.fetch_add(1, Ordering::Release);
+                }
+            }
+        }
+    }
+}

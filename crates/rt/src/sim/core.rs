@@ -1,0 +1,121 @@
+//! The simulator's side of a reactor: hands every operation to the world.
+
+use super::{
+    net::SimSocket,
+    state::{Place, Shared},
+};
+use crate::{
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId,
+    driver::{Drive, SimWake, WakerInner},
+    net::OwnedConnInner,
+};
+use base::Instant;
+use std::{
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// One core of a simulated host, for one life of the host.
+pub(crate) struct SimCore {
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) place: Place,
+    pub(crate) cores: usize,
+    pub(crate) wake: Arc<SimWake>,
+    pub(crate) stats: Arc<CoreStats>,
+}
+
+impl Drive for SimCore {
+    fn now(&self) -> Instant {
+        Instant(self.shared.state.borrow().now)
+    }
+    fn core(&self) -> usize {
+        self.place.core
+    }
+    fn cores(&self) -> usize {
+        self.cores
+    }
+    fn random_u64(&self) -> u64 {
+        self.shared.state.borrow_mut().rng.next_u64()
+    }
+    fn random_secret(&self, out: &mut [u8]) {
+        let rng = &mut self.shared.state.borrow_mut().rng;
+        out.chunks_mut(8).for_each(|part| part.copy_from_slice(&rng.next_u64().to_le_bytes()[..part.len()]));
+    }
+    fn read(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf) {
+        self.stats.device_ops.add(1);
+        self.stats.device_bytes.add(buf.len() as u64);
+        self.shared.read(self.place, q, cookie, dev, offset, buf);
+    }
+    fn write(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, bufs: BufVec, d: Durability) {
+        self.stats.device_ops.add(1);
+        self.stats.device_bytes.add(bufs.iter().map(|b| b.len() as u64).sum());
+        self.shared.write(self.place, q, cookie, dev, offset, bufs, d);
+    }
+    fn flush(&self, q: &Queue, cookie: u64, dev: &Device) {
+        self.stats.device_ops.add(1);
+        self.shared.flush(self.place, q, cookie, dev);
+    }
+    fn discard(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64) {
+        self.stats.device_ops.add(1);
+        self.shared.discard(self.place, q, cookie, dev, offset, len);
+    }
+    fn timer(&self, q: &Queue, cookie: u64, at: Instant) -> TimerId {
+        self.shared.state.borrow_mut().timer(self.place, q.clone(), cookie, at.0)
+    }
+    fn cancel_timer(&self, id: TimerId) {
+        self.shared.state.borrow_mut().cancel_timer(id);
+    }
+    fn listen(&self, q: &Queue, cookie: u64, addr: SocketAddr) -> Result<ListenerId, NetError> {
+        self.shared.listen(self.place, q, cookie, addr)
+    }
+    fn local_addr(&self, l: ListenerId) -> SocketAddr {
+        self.shared.local_addr(l)
+    }
+    fn local_ip(&self, conn: ConnId) -> Option<IpAddr> {
+        self.shared.local_ip(self.place, conn)
+    }
+    fn close_listener(&self, l: ListenerId) {
+        self.shared.close_listener(l);
+    }
+    fn connect(&self, q: &Queue, cookie: u64, addr: SocketAddr) {
+        self.shared.connect(self.place, q, cookie, addr);
+    }
+    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
+        self.stats.recv_calls.add(1);
+        self.shared.recv(self.place, q, cookie, conn, buf);
+    }
+    fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList) {
+        self.stats.send_calls.add(1);
+        self.stats.send_bytes.add(list.len_bytes() as u64);
+        self.shared.send(self.place, q, cookie, conn, list);
+    }
+    fn close(&self, conn: ConnId) {
+        self.shared.close(conn, self.place);
+    }
+    fn detach(&self, conn: ConnId) -> OwnedConn {
+        OwnedConn(OwnedConnInner::Sim(self.shared.detach(self.place, conn)))
+    }
+    fn attach(&self, conn: OwnedConn) -> ConnId {
+        match conn.0 {
+            OwnedConnInner::Sim(socket) => self.attach_sim(socket),
+            OwnedConnInner::Uring(_) => panic!("a real connection cannot be attached to a simulated core"),
+        }
+    }
+    fn wake(&self, core: usize) {
+        assert!(core < self.cores, "there is no core {core}");
+        self.shared.state.borrow_mut().wake_core(Place { host: self.place.host, core });
+    }
+    fn waker(&self) -> CoreWaker {
+        CoreWaker(WakerInner::Sim(Arc::clone(&self.wake)))
+    }
+    fn stats(&self) -> &Arc<CoreStats> {
+        &self.stats
+    }
+}
+
+impl SimCore {
+    fn attach_sim(&self, socket: SimSocket) -> ConnId {
+        self.shared.attach(self.place, socket)
+    }
+}

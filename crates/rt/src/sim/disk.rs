@@ -1,0 +1,590 @@
+//! Simulated disks: what they hold, how long they take, how they lose and damage data.
+//!
+//! Owns: the contents of every disk of a world, block by block, and the older versions that a loss of power may bring back.
+//! Invariants: a durable write that was completed is never lost by a loss of power; a completed volatile one is kept or lost
+//! sector (512 bytes) by sector until a flush that began after its end is complete; so is one that was under way.
+//! Never: fails an operation that no fault was ordered for.
+
+use super::state::{Place, Shared, State, What};
+use crate::{Buf, BufVec, Device, DeviceError, DeviceInfo, Durability, Event, Queue, device::Inner};
+use base::{BLOCK_BYTES, unit::SECTOR_BYTES};
+use core::ops::Range;
+use std::{collections::BTreeMap, rc::Rc};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Older versions kept of a block; beyond that the second oldest goes (the oldest is what is on the media).
+const VERSIONS_MAX: usize = 8;
+
+/// What a simulated device is like. Times are nanoseconds, (least, most).
+#[derive(Clone, Debug)]
+pub struct SimDeviceOptions {
+    /// Its name; empty: made up.
+    pub name: String,
+    /// Whether completed writes may be lost with the power unless durable or flushed.
+    pub volatile_cache: bool,
+    /// Whether it says that it is a spinning disk.
+    pub rotational: bool,
+    /// Whether discard does anything.
+    pub discard: bool,
+    /// A read, besides its transfer.
+    pub read_ns: (u64, u64),
+    /// A write, besides its transfer.
+    pub write_ns: (u64, u64),
+    /// A flush, and what durability adds to a write when there is a volatile cache.
+    pub flush_ns: (u64, u64),
+    /// How fast data is transferred.
+    pub bytes_per_s: u64,
+}
+
+impl Default for SimDeviceOptions {
+    /// A flash drive with a volatile cache.
+    fn default() -> Self {
+        SimDeviceOptions {
+            name: String::new(),
+            volatile_cache: true,
+            rotational: false,
+            discard: true,
+            read_ns: (50_000, 120_000),
+            write_ns: (8_000, 40_000),
+            flush_ns: (20_000, 400_000),
+            bytes_per_s: 3_000_000_000,
+        }
+    }
+}
+
+/// Which disk of which world a [`Device`] is. (A `Device::memory` works in a world too, but knows no faults and survives everything.)
+pub(crate) struct SimDeviceRef {
+    pub(crate) world: u64,
+    pub(crate) index: usize,
+}
+
+type Block = Option<Box<[u8; BLOCK_BYTES]>>;
+
+#[derive(Default)]
+struct Volatile {
+    /// When the block got its newest version (a count of writes of this disk).
+    written: u64,
+    /// Older ones with their times, oldest first; the first is on the media.
+    older: Vec<(u64, Block)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FaultKind {
+    Read,
+    Write,
+    Flush,
+}
+
+struct Fault {
+    kind: FaultKind,
+    range: Range<u64>,
+    /// How often still; `None` is for ever.
+    times: Option<u32>,
+    error: DeviceError,
+}
+
+pub(crate) struct Disk {
+    opts: SimDeviceOptions,
+    bytes: u64,
+    /// What a read returns; a block that is missing is all zeroes.
+    blocks: BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>,
+    volatile: BTreeMap<u64, Volatile>,
+    writes: u64,
+    busy_until: u64,
+    /// The host that used it last: its death is this disk's loss of power.
+    host: Option<usize>,
+    faults: Vec<Fault>,
+    slow: u32,
+    stalled_until: u64,
+    gone: bool,
+    full: bool,
+    lose: u32,
+    misdirect: Option<(u32, u64)>,
+}
+
+/// What happens to a write that reports success.
+enum Fate {
+    Done,
+    Lost,
+    Misdirected(u64),
+}
+
+enum Kind {
+    Read { offset: u64, buf: Buf },
+    Write { offset: u64, bufs: BufVec, durable: bool, fate: Fate },
+    Flush { mark: u64 },
+    Discard { offset: u64, len: u64 },
+}
+
+pub(crate) struct DiskOp {
+    dev: Device,
+    q: Queue,
+    cookie: u64,
+    submitted: u64,
+    error: Option<DeviceError>,
+    kind: Kind,
+}
+
+impl Disk {
+    pub(crate) fn new(bytes: u64, opts: SimDeviceOptions) -> Disk {
+        Disk {
+            opts,
+            bytes,
+            blocks: BTreeMap::new(),
+            volatile: BTreeMap::new(),
+            writes: 0,
+            busy_until: 0,
+            host: None,
+            faults: Vec::new(),
+            slow: 1,
+            stalled_until: 0,
+            gone: false,
+            full: false,
+            lose: 0,
+            misdirect: None,
+        }
+    }
+
+    pub(crate) fn host(&self) -> Option<usize> {
+        self.host
+    }
+
+    pub(crate) fn info(&self) -> DeviceInfo {
+        DeviceInfo {
+            bytes: self.bytes,
+            block_bytes: BLOCK_BYTES as u32,
+            volatile_cache: self.opts.volatile_cache,
+            rotational: self.opts.rotational,
+            discard: self.opts.discard,
+            direct: true,
+        }
+    }
+
+    fn fault(&mut self, kind: FaultKind, range: Range<u64>) -> Option<DeviceError> {
+        if self.gone {
+            return Some(DeviceError::Gone);
+        }
+        let hit = |f: &Fault| f.kind == kind && (kind == FaultKind::Flush || f.range.start < range.end && range.start < f.range.end);
+        let at = self.faults.iter().position(hit)?;
+        let fault = &mut self.faults[at];
+        let error = fault.error;
+        if let Some(times) = &mut fault.times {
+            *times -= 1;
+            if *times == 0 {
+                self.faults.remove(at);
+            }
+        }
+        Some(error)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        for (i, part) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+            match self.blocks.get(&(offset / BLOCK + i as u64)) {
+                Some(block) => part.copy_from_slice(&block[..part.len()]),
+                None => part.fill(0),
+            }
+        }
+    }
+
+    fn put(&mut self, block: u64, data: Block) -> Block {
+        match data {
+            Some(data) => self.blocks.insert(block, data),
+            None => self.blocks.remove(&block),
+        }
+    }
+
+    /// A block of a completed write (`None`: of a completed discard).
+    fn apply(&mut self, block: u64, data: Block, durable: bool) {
+        let old = self.put(block, data);
+        if durable {
+            self.volatile.remove(&block);
+            return;
+        }
+        let written = self.writes;
+        let v = self.volatile.entry(block).or_default();
+        v.older.push((v.written, old));
+        v.written = written;
+        if v.older.len() > VERSIONS_MAX {
+            v.older.remove(1);
+        }
+    }
+
+    fn write(&mut self, offset: u64, bufs: &BufVec, durable: bool) {
+        self.writes += 1;
+        let durable = durable || !self.opts.volatile_cache;
+        let blocks = bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES));
+        for (i, data) in blocks.enumerate() {
+            let data: Box<[u8; BLOCK_BYTES]> = Box::new(data.try_into().expect("a whole block"));
+            self.apply(offset / BLOCK + i as u64, Some(data), durable);
+        }
+    }
+
+    /// What was written up to `mark` is on the media now.
+    fn flushed(&mut self, mark: u64) {
+        self.volatile.retain(|_, v| {
+            if v.written <= mark {
+                return false;
+            }
+            let on_media = v.older.iter().rposition(|(at, _)| *at <= mark).unwrap_or(0);
+            v.older.drain(..on_media);
+            true
+        });
+    }
+
+    /// The power goes: every block that is not on the media becomes a mixture of its versions.
+    pub(crate) fn lose_power(&mut self, rng: &mut super::rng::Rng) {
+        for (block, v) in core::mem::take(&mut self.volatile) {
+            let newest = self.put(block, None);
+            let mut versions: Vec<Block> = v.older.into_iter().map(|(_, b)| b).collect();
+            versions.push(newest);
+            let mixed = mix(&versions, rng);
+            self.put(block, mixed);
+        }
+        self.busy_until = 0;
+        self.host = None;
+    }
+
+    /// Discards block by block, by chance; only blocks that hold something matter.
+    fn discarded(&mut self, offset: u64, len: u64, rng: &mut super::rng::Rng) {
+        if !self.opts.discard {
+            return;
+        }
+        self.writes += 1;
+        let held: Vec<u64> = self.blocks.range(offset / BLOCK..(offset + len) / BLOCK).map(|(b, _)| *b).collect();
+        for block in held {
+            if !rng.one_in(4) {
+                self.apply(block, None, !self.opts.volatile_cache);
+            }
+        }
+    }
+}
+
+/// Each sector from a version by chance; half of the time all sectors from one.
+fn mix(versions: &[Block], rng: &mut super::rng::Rng) -> Block {
+    let pick = |rng: &mut super::rng::Rng| &versions[rng.below(versions.len() as u64) as usize];
+    if rng.one_in(2) {
+        return pick(rng).clone();
+    }
+    let mut out = Box::new([0; BLOCK_BYTES]);
+    for sector in out.chunks_exact_mut(SECTOR_BYTES).enumerate() {
+        if let Some(from) = pick(rng) {
+            sector.1.copy_from_slice(&from[sector.0 * SECTOR_BYTES..][..SECTOR_BYTES]);
+        }
+    }
+    Some(out)
+}
+
+impl Shared {
+    /// Which disk a device is; `None` for one in memory.
+    ///
+    /// # Panics
+    /// When it is a real device, or of another world.
+    fn disk_of(&self, dev: &Device) -> Option<usize> {
+        match &dev.0.inner {
+            Inner::Sim(r) => {
+                assert_eq!(r.world, self.id, "{dev:?} belongs to another world");
+                Some(r.index)
+            }
+            Inner::Memory(_) => None,
+            Inner::File(_) => panic!("{dev:?} is real: a simulated core cannot use it"),
+        }
+    }
+
+    fn submit(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, kind: Kind, range: Range<u64>) {
+        let disk = self.disk_of(dev);
+        let mut s = self.state.borrow_mut();
+        let s = &mut *s;
+        let mut op = DiskOp { dev: dev.clone(), q: q.clone(), cookie, submitted: s.now, error: None, kind };
+        op.error = dev.check_range(range.start, range.end - range.start).err();
+        let Some(disk) = disk else {
+            let at = s.now + s.rng.between((1_000, 20_000));
+            s.schedule(at, place, What::Disk(Box::new(op)));
+            return;
+        };
+        let disk = &mut s.disks[disk];
+        disk.host = Some(place.host);
+        let fault = match &op.kind {
+            Kind::Read { .. } => FaultKind::Read,
+            Kind::Flush { .. } => FaultKind::Flush,
+            Kind::Write { .. } | Kind::Discard { .. } => FaultKind::Write,
+        };
+        op.error = op.error.or_else(|| disk.fault(fault, range.clone()));
+        let len = range.end - range.start;
+        let mut latency = match &mut op.kind {
+            Kind::Read { .. } => s.rng.between(disk.opts.read_ns),
+            Kind::Discard { .. } => s.rng.between(disk.opts.write_ns),
+            Kind::Flush { mark } => {
+                *mark = disk.writes;
+                s.rng.between(disk.opts.flush_ns)
+            }
+            Kind::Write { offset, durable, fate, .. } => {
+                let new = |d: &Disk| (range.start / BLOCK..range.end / BLOCK).any(|b| !d.blocks.contains_key(&b));
+                if disk.full && op.error.is_none() && new(disk) {
+                    op.error = Some(DeviceError::NoSpace);
+                }
+                if op.error.is_none() {
+                    *fate = disk.fate(*offset, len);
+                }
+                let flush = if *durable && disk.opts.volatile_cache { s.rng.between(disk.opts.flush_ns) } else { 0 };
+                s.rng.between(disk.opts.write_ns) + flush
+            }
+        };
+        if s.rng.one_in(256) {
+            latency *= 20; // the tail that every drive has
+        }
+        let moved = if matches!(op.kind, Kind::Discard { .. }) { 0 } else { len };
+        let transfer = (u128::from(moved) * 1_000_000_000 / u128::from(disk.opts.bytes_per_s.max(1))) as u64;
+        let slow = u64::from(disk.slow);
+        disk.busy_until = disk.busy_until.max(s.now) + transfer * slow;
+        let at = (disk.busy_until + latency * slow).max(disk.stalled_until);
+        s.schedule(at, place, What::Disk(Box::new(op)));
+    }
+
+    pub(crate) fn read(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf) {
+        let range = offset..offset.saturating_add(buf.len() as u64);
+        self.submit(place, q, cookie, dev, Kind::Read { offset, buf }, range);
+    }
+
+    #[allow(clippy::too_many_arguments)] // the operation as the caller gave it, and where it came from
+    pub(crate) fn write(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, offset: u64, bufs: BufVec, d: Durability) {
+        let len: u64 = bufs.iter().map(|b| b.len() as u64).sum();
+        let aligned = bufs.iter().all(|b| b.len().is_multiple_of(BLOCK_BYTES));
+        assert!(aligned, "each buffer of a write is whole blocks");
+        let kind = Kind::Write { offset, bufs, durable: d == Durability::Durable, fate: Fate::Done };
+        self.submit(place, q, cookie, dev, kind, offset..offset.saturating_add(len));
+    }
+
+    pub(crate) fn flush(&self, place: Place, q: &Queue, cookie: u64, dev: &Device) {
+        self.submit(place, q, cookie, dev, Kind::Flush { mark: 0 }, 0..0);
+    }
+
+    pub(crate) fn discard(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64) {
+        self.submit(place, q, cookie, dev, Kind::Discard { offset, len }, offset..offset.saturating_add(len));
+    }
+}
+
+impl Disk {
+    fn fate(&mut self, offset: u64, len: u64) -> Fate {
+        if self.lose > 0 {
+            self.lose -= 1;
+            return Fate::Lost;
+        }
+        match &mut self.misdirect {
+            Some((times, by)) if *times > 0 => {
+                *times -= 1;
+                let to = (offset + *by) % self.bytes / BLOCK * BLOCK;
+                if to + len <= self.bytes { Fate::Misdirected(to) } else { Fate::Lost }
+            }
+            _ => Fate::Done,
+        }
+    }
+}
+
+impl State {
+    /// A disk operation ends: does what it does, tells its owner.
+    pub(crate) fn disk_done(&mut self, mut op: DiskOp) {
+        if let Inner::Sim(r) = &op.dev.0.inner {
+            let index = r.index;
+            if self.disks[index].gone {
+                op.error = Some(DeviceError::Gone);
+            }
+            if op.error.is_none() {
+                self.disk_apply(index, &mut op);
+            }
+        } else if let (Inner::Memory(m), None) = (&op.dev.0.inner, op.error) {
+            match &mut op.kind {
+                Kind::Read { offset, buf } => m.read(*offset, buf),
+                Kind::Write { offset, bufs, .. } => {
+                    let mut at = *offset;
+                    for b in bufs.iter() {
+                        m.write(at, b);
+                        at += b.len() as u64;
+                    }
+                }
+                Kind::Discard { offset, len } => m.discard(*offset, *len),
+                Kind::Flush { .. } => {}
+            }
+        }
+        let DiskOp { dev, q, cookie, submitted, error, kind } = op;
+        let (ns, ok) = (self.now - submitted, error.is_none());
+        let result = error.map_or(Ok(()), Err);
+        let event = match kind {
+            Kind::Read { buf, offset } => {
+                dev.counters().count_read(buf.len() as u64, ns, ok);
+                self.note(offset);
+                Event::Read { result, buf }
+            }
+            Kind::Write { bufs, offset, .. } => {
+                dev.counters().count_write(bufs.iter().map(|b| b.len() as u64).sum(), ns, ok);
+                self.note(offset);
+                for b in &bufs {
+                    self.note(u64::from(base::crc32c(b)));
+                }
+                Event::Write { result, bufs }
+            }
+            Kind::Flush { .. } => {
+                dev.counters().count_flush(ok);
+                Event::Flush { result }
+            }
+            Kind::Discard { .. } => {
+                dev.counters().count_discard(ok);
+                Event::Discard { result }
+            }
+        };
+        self.complete(&q, cookie, event);
+    }
+
+    fn disk_apply(&mut self, index: usize, op: &mut DiskOp) {
+        let disk = &mut self.disks[index];
+        match &mut op.kind {
+            Kind::Read { offset, buf } => disk.read(*offset, buf),
+            Kind::Write { offset, bufs, durable, fate } => match fate {
+                Fate::Done => disk.write(*offset, bufs, *durable),
+                Fate::Lost => {}
+                Fate::Misdirected(to) => disk.write(*to, bufs, *durable),
+            },
+            Kind::Flush { mark } => disk.flushed(*mark),
+            Kind::Discard { offset, len } => disk.discarded(*offset, *len, &mut self.rng),
+        }
+    }
+
+    /// What was under way when its host died. Each write may have reached the device in part: it becomes a volatile version.
+    pub(crate) fn disk_cut_short(&mut self, op: DiskOp) {
+        let (Inner::Sim(r), None) = (&op.dev.0.inner, op.error) else { return };
+        let disk = &mut self.disks[r.index];
+        match &op.kind {
+            Kind::Write { offset, bufs, fate: Fate::Done, .. } => {
+                let cache = core::mem::replace(&mut disk.opts.volatile_cache, true);
+                disk.write(*offset, bufs, false);
+                disk.opts.volatile_cache = cache;
+            }
+            Kind::Discard { offset, len } => {
+                let cache = core::mem::replace(&mut disk.opts.volatile_cache, true);
+                disk.discarded(*offset, *len, &mut self.rng);
+                disk.opts.volatile_cache = cache;
+            }
+            _ => {}
+        }
+    }
+
+    /// As [`State::disk_cut_short`], for a process that dies while the drive keeps its power: the write happened, sector by sector or not.
+    pub(crate) fn disk_torn(&mut self, op: DiskOp) {
+        let (Inner::Sim(r), None, Kind::Write { offset, bufs, fate: Fate::Done, durable: _ }) = (&op.dev.0.inner, op.error, &op.kind)
+        else {
+            return;
+        };
+        let disk = &mut self.disks[r.index];
+        disk.writes += 1;
+        for (i, new) in bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES)).enumerate() {
+            let block = offset / BLOCK + i as u64;
+            let old: Block = disk.blocks.get(&block).cloned();
+            let new: Box<[u8; BLOCK_BYTES]> = Box::new(new.try_into().expect("a whole block"));
+            let mixed = mix(&[old, Some(new)], &mut self.rng);
+            let durable = !disk.opts.volatile_cache;
+            disk.apply(block, mixed, durable);
+        }
+    }
+}
+
+/// A handle to a simulated disk, to damage it and to look into it. Ranges and offsets are bytes.
+#[derive(Clone)]
+pub struct SimDisk {
+    shared: Rc<Shared>,
+    index: usize,
+}
+
+impl SimDisk {
+    pub(crate) fn new(shared: &Rc<Shared>, dev: &Device) -> SimDisk {
+        let index = shared.disk_of(dev).expect("a simulated device");
+        SimDisk { shared: Rc::clone(shared), index }
+    }
+    fn with<R>(&self, f: impl FnOnce(&mut Disk) -> R) -> R {
+        f(&mut self.shared.state.borrow_mut().disks[self.index])
+    }
+    fn fail(&self, kind: FaultKind, range: Range<u64>, times: Option<u32>, error: DeviceError) {
+        if times != Some(0) {
+            self.with(|d| d.faults.push(Fault { kind, range, times, error }));
+        }
+    }
+    /// Fails reads that touch `range`, so many times or for ever, with [`DeviceError::Media`].
+    pub fn fail_reads(&self, range: Range<u64>, times: Option<u32>) {
+        self.fail(FaultKind::Read, range, times, DeviceError::Media);
+    }
+    /// Fails writes and discards that touch `range`, so many times or for ever, with `error`. Nothing of them reaches the disk.
+    pub fn fail_writes(&self, range: Range<u64>, times: Option<u32>, error: DeviceError) {
+        self.fail(FaultKind::Write, range, times, error);
+    }
+    /// Fails flushes, so many times or for ever, with [`DeviceError::Media`].
+    pub fn fail_flushes(&self, times: Option<u32>) {
+        self.fail(FaultKind::Flush, 0..0, times, DeviceError::Media);
+    }
+    /// Ends all faults that were ordered.
+    pub fn heal(&self) {
+        self.with(|d| {
+            d.faults.clear();
+            (d.slow, d.stalled_until, d.gone, d.full, d.lose, d.misdirect) = (1, 0, false, false, 0, None);
+        });
+    }
+    /// Flips a bit of the sector that holds `offset`, on the media and in the cache.
+    pub fn corrupt(&self, offset: u64) {
+        let mut s = self.shared.state.borrow_mut();
+        let bit = s.rng.below(SECTOR_BYTES as u64 * 8);
+        let at = offset / SECTOR_BYTES as u64 * SECTOR_BYTES as u64 + bit / 8;
+        let flip = 1 << (bit % 8);
+        let disk = &mut s.disks[self.index];
+        disk.blocks.entry(at / BLOCK).or_insert_with(|| Box::new([0; BLOCK_BYTES]))[(at % BLOCK) as usize] ^= flip;
+        for (_, older) in disk.volatile.get_mut(&(at / BLOCK)).into_iter().flat_map(|v| v.older.iter_mut()) {
+            older.get_or_insert_with(|| Box::new([0; BLOCK_BYTES]))[(at % BLOCK) as usize] ^= flip;
+        }
+    }
+    /// Makes it so many times slower; 1 is normal.
+    pub fn slow(&self, factor: u32) {
+        self.with(|d| d.slow = factor.max(1));
+    }
+    /// Nothing that is submitted from now on ends before `d` has passed.
+    pub fn stall(&self, d: base::Duration) {
+        let until = self.shared.state.borrow().now.saturating_add(d.as_nanos() as u64);
+        self.with(|disk| disk.stalled_until = until);
+    }
+    /// Pulls it out, or puts it back.
+    pub fn set_gone(&self, gone: bool) {
+        self.with(|d| d.gone = gone);
+    }
+    /// Refuses writes to blocks that hold nothing, as a thin device does when it is full.
+    pub fn set_full(&self, full: bool) {
+        self.with(|d| d.full = full);
+    }
+    /// The next `n` writes report success and do nothing.
+    pub fn lose_writes(&self, n: u32) {
+        self.with(|d| d.lose = n);
+    }
+    /// The next `n` writes report success and land `by` bytes further on (round the end).
+    pub fn misdirect_writes(&self, n: u32, by: u64) {
+        self.with(|d| d.misdirect = Some((n, by)));
+    }
+    /// What it holds now, `len` bytes from `offset` on, both multiples of 4096.
+    pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        self.with(|d| d.read(offset, &mut out));
+        out
+    }
+    /// Puts whole blocks there, durably, past everything.
+    pub fn poke(&self, offset: u64, data: &[u8]) {
+        assert!((offset | data.len() as u64).is_multiple_of(BLOCK), "whole blocks only");
+        self.with(|d| {
+            for (i, part) in data.chunks_exact(BLOCK_BYTES).enumerate() {
+                d.apply(offset / BLOCK + i as u64, Some(Box::new(part.try_into().expect("a whole block"))), true);
+            }
+        });
+    }
+    /// Blocks that would be in doubt if the power went now.
+    pub fn volatile_blocks(&self) -> usize {
+        self.with(|d| d.volatile.len())
+    }
+    /// Operations under way on it.
+    pub fn in_flight(&self) -> usize {
+        let s = self.shared.state.borrow();
+        let ours = |op: &DiskOp| matches!(&op.dev.0.inner, Inner::Sim(r) if r.index == self.index);
+        s.events.values().filter(|e| matches!(&e.what, What::Disk(op) if ours(op))).count()
+    }
+}

@@ -1,0 +1,63 @@
+//! The simulator: the driver whose time, devices and network are made from one seed.
+//!
+//! A [`World`] holds hosts, each with some cores; on each core runs the same [`App`](crate::App) as in production. Everything happens in
+//! one thread, in the order of one heap of events. A run is a function of the seed and of what the test does; [`World::trace_hash`] says
+//! whether two runs were the same.
+//!
+//! ```
+//! let bytes = rt::sim::block_on(7, async |rt| {
+//!     let dev = rt::sim::device(&rt, 1 << 20, Default::default());
+//!     let (result, _) = rt.write_at(&dev, 4096, [rt::Buf::zeroed(4096)].into_iter().collect(), rt::Durability::Durable).await;
+//!     result.unwrap();
+//!     dev.counters().write_bytes.load(std::sync::atomic::Ordering::Relaxed)
+//! });
+//! assert_eq!(bytes, 4096);
+//! ```
+//!
+//! Owns: virtual time, the worlds' devices and network, and every fault in them.
+//! Invariants: see `disk` (what a loss of power may do) and `net` (what connections promise).
+//! Never: reads a clock, starts a thread, iterates in an order that memory addresses decide.
+
+mod core;
+mod disk;
+mod net;
+mod rng;
+mod state;
+mod world;
+
+pub(crate) use self::core::SimCore;
+pub(crate) use disk::SimDeviceRef;
+pub use disk::{SimDeviceOptions, SimDisk};
+pub(crate) use net::SimSocket;
+pub use net::{NetOptions, WINDOW_BYTES};
+pub use rng::Rng;
+pub use world::{HostId, TasksOnly, World};
+
+use crate::{Device, Rt};
+
+/// Runs a future to its end in a new world with one host of one core.
+///
+/// # Panics
+/// When nothing is left to happen and the future is not at its end.
+pub fn block_on<T: 'static>(seed: u64, f: impl AsyncFnOnce(Rt) -> T) -> T {
+    let mut world = World::new(seed);
+    let host = world.add_host(1, |_| Box::new(TasksOnly));
+    world.block_on(host, f)
+}
+
+/// A new device of the world that `rt` belongs to: [`World::device`] from within.
+pub fn device(rt: &Rt, bytes: u64, opts: SimDeviceOptions) -> Device {
+    world::shared_of(rt).device(bytes, opts)
+}
+
+/// A handle to a device of the world that `rt` belongs to: [`World::disk`] from within.
+pub fn disk(rt: &Rt, dev: &Device) -> SimDisk {
+    SimDisk::new(&world::shared_of(rt), dev)
+}
+
+#[cfg(test)]
+mod disk_tests;
+#[cfg(test)]
+mod net_tests;
+#[cfg(test)]
+mod world_tests;

@@ -1,0 +1,224 @@
+//! What a world consists of besides the programs: time, chance, events, disks, the network.
+//!
+//! Invariants: events happen in the order of (time, number given when they were scheduled); nothing but them changes the state,
+//! save calls of the programs that run because of one.
+//! Never: runs a program (that is `world`), so that no borrow of the state is held while one runs.
+
+use super::{
+    disk::{Disk, DiskOp},
+    net::{Net, NetEvent},
+    rng::Rng,
+};
+use crate::{Event, Queue, TimerId, driver::SimWake};
+use core::cell::RefCell;
+use core::sync::atomic::AtomicU64;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// A core of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) host: usize,
+    pub(crate) core: usize,
+}
+
+impl Place {
+    /// Of events that belong to no core (what is on the wire). Host numbers are far smaller.
+    pub(crate) const NOWHERE: Place = Place { host: usize::MAX, core: 0 };
+}
+
+pub(crate) enum What {
+    Complete { q: Queue, cookie: u64, event: Event },
+    Timer { q: Queue, cookie: u64 },
+    Wake,
+    Disk(Box<DiskOp>),
+    Net(NetEvent),
+}
+
+pub(crate) struct Scheduled {
+    pub(crate) place: Place,
+    pub(crate) what: What,
+}
+
+/// What every core of a world shares.
+pub(crate) struct Shared {
+    /// Which world: devices and connections of another are refused.
+    pub(crate) id: u64,
+    pub(crate) state: RefCell<State>,
+    /// Raised when somebody sets the flag of a core.
+    pub(crate) any_wake: Arc<AtomicU64>,
+    /// Connections that were dropped between two cores.
+    pub(crate) dropped: Arc<Mutex<Vec<u64>>>,
+}
+
+pub(crate) struct HostState {
+    pub(crate) up: bool,
+    pub(crate) cores: Vec<CoreState>,
+}
+
+pub(crate) struct CoreState {
+    pub(crate) wake: Arc<SimWake>,
+    /// A `Wake` is scheduled.
+    pub(crate) wake_coming: bool,
+}
+
+pub(crate) struct State {
+    pub(crate) now: u64,
+    number: u64,
+    pub(crate) rng: Rng,
+    trace: u64,
+    pub(crate) events: BTreeMap<(u64, u64), Scheduled>,
+    /// When each timer is due, by its number.
+    timers: BTreeMap<u64, u64>,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) net: Net,
+    pub(crate) hosts: Vec<HostState>,
+}
+
+/// How long a message to another core takes, in nanoseconds.
+const WAKE_NS: (u64, u64) = (100, 5_000);
+
+impl State {
+    pub(crate) fn new(seed: u64) -> State {
+        State {
+            now: 1_000_000_000,
+            number: 0,
+            rng: Rng::new(seed),
+            trace: seed ^ 0xCBF2_9CE4_8422_2325,
+            events: BTreeMap::new(),
+            timers: BTreeMap::new(),
+            disks: Vec::new(),
+            net: Net::default(),
+            hosts: Vec::new(),
+        }
+    }
+
+    /// Takes a fact into the trace hash.
+    pub(crate) fn note(&mut self, fact: u64) {
+        let mixed = (self.trace ^ fact).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.trace = mixed ^ (mixed >> 29);
+    }
+
+    pub(crate) fn trace(&self) -> u64 {
+        self.trace
+    }
+
+    /// A number never given before.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    pub(crate) fn schedule(&mut self, at: u64, place: Place, what: What) -> u64 {
+        let number = self.number();
+        self.events.insert((at.max(self.now), number), Scheduled { place, what });
+        number
+    }
+
+    /// A completion, a moment from now: never within the call that asked.
+    pub(crate) fn complete_soon(&mut self, place: Place, q: Queue, cookie: u64, event: Event) {
+        let at = self.now + self.rng.between((200, 3_000));
+        self.schedule(at, place, What::Complete { q, cookie, event });
+    }
+
+    pub(crate) fn timer(&mut self, place: Place, q: Queue, cookie: u64, at: u64) -> TimerId {
+        let at = at.max(self.now);
+        let id = self.schedule(at, place, What::Timer { q, cookie });
+        self.timers.insert(id, at);
+        TimerId(id)
+    }
+
+    pub(crate) fn cancel_timer(&mut self, id: TimerId) {
+        if let Some(at) = self.timers.remove(&id.0) {
+            self.events.remove(&(at, id.0));
+        }
+    }
+
+    /// Schedules a run of a core's loop, unless one is coming.
+    pub(crate) fn wake(&mut self, place: Place, latency_ns: (u64, u64)) {
+        let Some(host) = self.hosts.get_mut(place.host).filter(|h| h.up) else { return };
+        if !core::mem::replace(&mut host.cores[place.core].wake_coming, true) {
+            let at = self.now + self.rng.between(latency_ns);
+            self.schedule(at, place, What::Wake);
+        }
+    }
+
+    /// A wake-up by another core.
+    pub(crate) fn wake_core(&mut self, place: Place) {
+        self.wake(place, WAKE_NS);
+    }
+
+    /// Lets the next event happen, unless it is after `limit`: which core is to run because of it.
+    pub(crate) fn step(&mut self, limit: u64) -> Option<Option<Place>> {
+        let entry = self.events.first_entry().filter(|e| e.key().0 <= limit)?;
+        let ((at, number), Scheduled { place, what }) = entry.remove_entry();
+        self.now = at;
+        self.note(at);
+        self.note(number ^ (place.host as u64) << 48 ^ (place.core as u64) << 40);
+        Some(match what {
+            What::Complete { q, cookie, event } => {
+                self.complete(&q, cookie, event);
+                Some(place)
+            }
+            What::Timer { q, cookie } => {
+                self.timers.remove(&number);
+                self.note(1);
+                q.push(cookie, Event::Timer(TimerId(number)));
+                Some(place)
+            }
+            What::Wake => {
+                self.note(2);
+                self.hosts[place.host].cores[place.core].wake_coming = false;
+                Some(place)
+            }
+            What::Disk(op) => {
+                self.disk_done(*op);
+                Some(place)
+            }
+            What::Net(event) => self.net_event(event),
+        })
+    }
+
+    /// Pushes a completion now.
+    pub(crate) fn complete(&mut self, q: &Queue, cookie: u64, event: Event) {
+        let (kind, detail) = match &event {
+            Event::Read { result, .. } => (10, u64::from(result.is_ok())),
+            Event::Write { result, .. } => (11, u64::from(result.is_ok())),
+            Event::Flush { result } => (12, u64::from(result.is_ok())),
+            Event::Discard { result } => (13, u64::from(result.is_ok())),
+            Event::Timer(id) => (14, id.0),
+            Event::Accepted { conn, .. } => (15, conn.0),
+            Event::Connected { result } => (16, result.map_or(0, |c| c.0)),
+            Event::Received { conn, result, .. } => (17, conn.0 << 24 | result.map_or(0xFF_FFFF, |n| n as u64)),
+            Event::Sent { conn, result, .. } => (18, conn.0 << 1 | u64::from(result.is_ok())),
+        };
+        self.note(kind);
+        self.note(detail);
+        if let Event::Received { conn, .. } | Event::Sent { conn, .. } = &event {
+            self.net.op_ended(*conn);
+        }
+        q.push(cookie, event);
+    }
+
+    /// Takes all events of a host out: it is dead. What was under way on its disks comes back.
+    pub(crate) fn forget_host(&mut self, host: usize) -> Vec<DiskOp> {
+        let mut cut_short = Vec::new();
+        let all = core::mem::take(&mut self.events);
+        for (key, event) in all {
+            if event.place.host != host {
+                self.events.insert(key, event);
+                continue;
+            }
+            self.timers.remove(&key.1);
+            if let What::Disk(op) = event.what {
+                cut_short.push(*op);
+            }
+        }
+        for core in &mut self.hosts[host].cores {
+            core.wake_coming = false;
+        }
+        cut_short
+    }
+}

@@ -1,0 +1,105 @@
+//! The loop of a core, and how long it stays awake with nothing to do.
+//!
+//! Owns: the decision to spin or to sleep.
+//! Invariants: before a sleep the core announces it and runs one more whole turn, in which it asks everything; it sleeps only if that turn did
+//! nothing. So whoever acts before the announcement is seen by that turn, and whoever acts after it rings.
+//! Never: sleeps while a task can run or a completion waits.
+//!
+//! ```text
+//! Busy ──(nothing to do)──► Spinning ──(longer than the limit)──► Announced ──(still nothing)──► asleep
+//!   ▲───────────────────────────┴───────────────────────────────────┴──────────────────────────────┘
+//! ```
+
+use std::time::Duration;
+
+use super::core::Core;
+use crate::{App, Progress, Rt};
+
+/// The spin limit that the first short sleep brings.
+const SPIN_NS_START: u64 = 8_000;
+/// A turn that did nothing and yet took so long: somebody else had the processor.
+const SHARED_GAP_NS: u64 = 300_000;
+/// How long it does not spin then.
+const SHARED_NS: u64 = 20_000_000;
+
+/// How long to spin before sleeping, learnt from the gaps between events (as KVM's halt polling does): it grows when a sleep turned out
+/// so short that spinning would have bridged it, and ends when sleeps are long, so an idle core does not spin at all.
+pub(super) struct Spin {
+    max_ns: u64,
+    limit_ns: u64,
+    /// Others want this processor: no spinning until then.
+    shared_until_ns: u64,
+}
+
+impl Spin {
+    pub(super) fn new(max: Duration) -> Spin {
+        let max_ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        Spin { max_ns, limit_ns: max_ns, shared_until_ns: 0 }
+    }
+
+    /// Whether a core idle for `idle_ns` goes on spinning, after an idle turn of `turn_ns`.
+    fn goes_on(&mut self, idle_ns: u64, turn_ns: u64, now_ns: u64) -> bool {
+        if turn_ns >= SHARED_GAP_NS {
+            self.shared_until_ns = now_ns + SHARED_NS;
+        }
+        idle_ns < self.limit_ns && now_ns >= self.shared_until_ns
+    }
+
+    /// After a core had nothing to do for `idle_ns`, asleep at the end.
+    fn slept(&mut self, idle_ns: u64) {
+        if idle_ns > self.max_ns {
+            self.limit_ns = 0;
+        } else if idle_ns > self.limit_ns {
+            self.limit_ns = (self.limit_ns * 2).clamp(SPIN_NS_START, self.max_ns.max(SPIN_NS_START)).min(self.max_ns);
+        }
+    }
+}
+
+/// Runs `app` on this core until it stops.
+pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, spin: Duration) {
+    let mut spin = Spin::new(spin);
+    let stats = rt.stats();
+    let mut now = core.tick();
+    let mut idle_since = None;
+    let mut announced = false;
+    loop {
+        stats.loops.add(1);
+        let pushed = core.poll(announced);
+        let progress = app.poll(rt);
+        let ran = rt.run_tasks();
+        let more = core.flush();
+        if progress == Progress::Stop {
+            core.own_waker().awake();
+            return;
+        }
+        let busy = pushed > 0 || ran || more || progress == Progress::Busy || rt.has_runnable_tasks();
+        let before = std::mem::replace(&mut now, core.tick());
+        if busy {
+            stats.busy_ns.add(now - before);
+            idle_since = None;
+            if std::mem::take(&mut announced) {
+                core.own_waker().awake();
+            }
+            continue;
+        }
+        let since = *idle_since.get_or_insert(before);
+        if announced {
+            core.sleep();
+            core.own_waker().awake();
+            announced = false;
+            let before = std::mem::replace(&mut now, core.tick());
+            stats.sleep_ns.add(now - before);
+            spin.slept(now - since);
+            idle_since = None;
+        } else if spin.goes_on(now - since, now - before, now) {
+            std::hint::spin_loop();
+        } else {
+            core.own_waker().announce_sleep();
+            announced = true;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "reactor_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+use super::*;
+
+const MAX: Duration = Duration::from_micros(50);
+
+#[test]
+fn long_sleeps_end_the_spinning_and_short_ones_bring_it_back() {
+    let mut s = Spin::new(MAX);
+    assert!(s.goes_on(49_999, 300, 1));
+    s.slept(200_000_000);
+    assert!(!s.goes_on(0, 300, 1), "an idle core does not spin");
+    s.slept(20_000);
+    assert_eq!(s.limit_ns, SPIN_NS_START);
+    for _ in 0..10 {
+        s.slept(45_000);
+    }
+    assert!(s.limit_ns > 45_000, "gaps of 45 us are bridged");
+    assert!(s.limit_ns <= 50_000);
+}
+
+#[test]
+fn a_sleep_within_the_limit_changes_nothing() {
+    let mut s = Spin::new(MAX);
+    s.slept(10_000);
+    assert_eq!(s.limit_ns, 50_000);
+}
+
+#[test]
+fn a_core_whose_processor_others_want_does_not_spin_for_a_while() {
+    let mut s = Spin::new(MAX);
+    assert!(s.goes_on(0, 299_999, 10_000_000));
+    assert!(!s.goes_on(0, 3_000_000, 12_000_000), "an idle turn of 3 ms means that another thread ran");
+    assert!(!s.goes_on(0, 300, 31_999_999));
+    assert!(s.goes_on(0, 300, 32_000_000));
+}
+
+#[test]
+fn no_spinning_at_all_can_be_asked_for() {
+    let mut s = Spin::new(Duration::ZERO);
+    s.slept(0);
+    s.slept(5_000);
+    assert!(!s.goes_on(0, 300, 1));
+}

@@ -1,0 +1,337 @@
+//! Building batches from what waits, writing them, and what follows when one is durable or has failed.
+
+use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment};
+use crate::buffer::ring::RESERVE_SEGMENTS;
+use crate::plant::{self, Bug};
+use crate::shard::cookie;
+use crate::shard::op::{Change, Logged, Stage, StoreError};
+use crate::shard::state::State;
+use base::unit::BLOCK_BYTES;
+use base::{Epoch, Seq};
+use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
+use rt::{Buf, BufVec, DeviceError, Durability, Rt};
+
+/// What a trim costs at admission, in bytes: its record, and its share of a header.
+const TRIM_COST_BYTES: u64 = 512;
+
+impl State {
+    /// Starts the next batch, if none is in flight and something waits. Whether anything was done.
+    pub fn start_batch(&mut self, rt: &Rt) -> bool {
+        if self.log.batch.in_flight || self.failed || self.waiting.is_empty() && !self.tail_due() {
+            return false;
+        }
+        let mut bufs = BufVec::new();
+        bufs.push(Buf::alloc(BLOCK_BYTES)); // replaced by the header; keeps its place
+        let done_before = self.done.len();
+        self.gather(rt, &mut bufs);
+        if self.log.batch.records.is_empty() && !self.log.batch.ops.is_empty() {
+            // Flushes only, and nothing in flight: what came before is durable.
+            let mut ops = core::mem::take(&mut self.log.batch.ops);
+            for key in ops.drain(..) {
+                self.finish(key, Ok(()), None);
+            }
+            self.log.batch.ops = ops;
+        }
+        if self.log.batch.records.is_empty() && !(self.tail_due() && self.room_for_tail(rt)) {
+            return self.done.len() > done_before;
+        }
+        self.write_batch(rt, bufs);
+        true
+    }
+
+    /// A checkpoint waits for a batch that carries its tail.
+    fn tail_due(&self) -> bool {
+        self.tail_wanted && self.log.tail_next > self.log.tail_durable
+    }
+
+    /// A batch without records may take a reserve segment: it is what frees others.
+    fn room_for_tail(&mut self, rt: &Rt) -> bool {
+        self.log.fits(0, 0, self.ring.segment_blocks()) || self.roll(rt, 0)
+    }
+
+    /// Moves operations from the line into the batch, as long as they may enter and fit.
+    fn gather(&mut self, rt: &Rt, bufs: &mut BufVec) {
+        let now = rt.now();
+        let batch = &mut self.log.batch;
+        batch.ops.clear();
+        batch.records.clear();
+        batch.crcs.clear();
+        batch.blocks = 0;
+        batch.retried = false;
+        let fill = self.fill();
+        let lsn = self.log.next_lsn;
+        while let Some(&key) = self.waiting.front() {
+            let op = &self.ops[key as usize];
+            let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
+            let (kind, blocks) = match change {
+                Change::Write { .. } => (RecordKind::Write, op.blocks),
+                Change::Trim => (RecordKind::Trim, 0),
+                Change::Zero => (RecordKind::Zero, 0),
+                Change::Uncorrectable => (RecordKind::Uncorrectable, 0),
+                Change::Flush => {
+                    self.waiting.pop_front();
+                    self.ops[key as usize].stage = Stage::Logging(Logged::Flush);
+                    self.log.batch.ops.push(key);
+                    continue;
+                }
+            };
+            let batch = &self.log.batch;
+            let (records, total) = (batch.records.len(), batch.blocks + blocks);
+            if records > 0 && (records >= BATCH_OPS_MAX || total > BATCH_BLOCKS_MAX) {
+                break;
+            }
+            if !self.log.fits(records + 1, total, self.ring.segment_blocks()) && (records > 0 || !self.roll(rt, RESERVE_SEGMENTS)) {
+                break;
+            }
+            let cost = if kind == RecordKind::Write { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
+            if let Err(at) = self.pacer.admit(cost, fill, now) {
+                self.set_admission_timer(rt, at);
+                break;
+            }
+            self.waiting.pop_front();
+            self.enter(key, kind, lsn, bufs, now);
+        }
+    }
+
+    /// Puts one operation into the batch.
+    fn enter(&mut self, key: u32, kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
+        let op = &mut self.ops[key as usize];
+        let waited = now.since(op.entered);
+        if waited > self.counters.admission_wait_max {
+            self.counters.admission_wait_max = waited;
+        }
+        let mut record = Record {
+            kind,
+            unchecked: false,
+            component: op.component.0,
+            block: op.block,
+            blocks: op.blocks,
+            seq: Seq(lsn),
+            epoch: Epoch(0),
+            data_at: 0,
+        };
+        match core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) {
+            Stage::Waiting(Change::Write { buf, unchecked }) => {
+                bufs.push(buf);
+                record.unchecked = unchecked;
+                record.data_at = self.log.batch.blocks; // from the start of the data; the header's length is added below
+                self.log.batch.crcs.extend_from_slice(&op.crcs);
+                self.log.batch.blocks += op.blocks;
+                op.stage = Stage::Logging(Logged::Write { unchecked });
+            }
+            Stage::Waiting(Change::Uncorrectable) => op.stage = Stage::Logging(Logged::Uncorrectable),
+            Stage::Waiting(Change::Trim | Change::Zero) => {}
+            other => unreachable!("{other:?} enters the log"),
+        }
+        self.log.batch.ops.push(key);
+        self.log.batch.records.push(record);
+    }
+
+    /// Builds the headers and submits the batch. `bufs[0]` is replaced.
+    fn write_batch(&mut self, rt: &Rt, mut bufs: BufVec) {
+        let (tag, shard) = (self.tag, self.shard);
+        let open = self.log.open.as_ref().expect("there was room");
+        let place = self.ring.place(open.seq);
+        let first_block = self.ring.first_block(open.seq);
+        let batch = &mut self.log.batch;
+        let header_blocks = log::batch_header_blocks(batch.records.len(), batch.crcs.len()) as u32;
+        let fresh = open.at == 0;
+        let position = open.at.max(SEGMENT_HEADER_BLOCKS);
+        let shift = position + header_blocks;
+        for record in batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write) {
+            record.data_at += shift;
+        }
+        let lead = if fresh { SEGMENT_HEADER_BLOCKS as usize * BLOCK_BYTES } else { 0 };
+        let mut head = Buf::alloc(lead + header_blocks as usize * BLOCK_BYTES);
+        if fresh {
+            let header = SegmentHeader {
+                tag,
+                shard,
+                index: place,
+                blocks: self.ring.segment_blocks(),
+                segment_seq: open.seq,
+                first_lsn: open.first_lsn,
+                tail_seq: self.log.tail_next,
+                previous_crc: open.previous_crc,
+            };
+            header.build(&mut head[..lead]);
+        }
+        let header = BatchHeader {
+            tag,
+            shard,
+            lsn: self.log.next_lsn,
+            segment_seq: open.seq,
+            position,
+            tail_seq: self.log.tail_next,
+            previous_crc: self.log.last_crc,
+        };
+        batch.crc = header.build(&mut head[lead..], &batch.records, &batch.crcs);
+        batch.position = position;
+        batch.header_blocks = header_blocks;
+        batch.tail = self.log.tail_next;
+        batch.in_flight = true;
+        bufs[0] = head;
+        let start = first_block + if fresh { 0 } else { position };
+        let offset = self.slice_at + u64::from(start) * BLOCK_BYTES as u64;
+        let durability = if plant::is(Bug::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
+        rt.write(&self.queue, cookie::BATCH, &self.cache, offset, bufs, durability);
+    }
+
+    /// Seals the open segment and opens the next, leaving `keep` free. False when there is none.
+    pub fn roll(&mut self, rt: &Rt, keep: u64) -> bool {
+        if !self.ring.can_open(keep) {
+            return false;
+        }
+        let open = self.seal_open(rt).unwrap_or_default();
+        let seq = self.ring.open();
+        self.ring.get_mut(seq).used = SEGMENT_HEADER_BLOCKS;
+        self.destage.wake.notify_one();
+        let (mut records, mut crcs) = (open.records, open.crcs);
+        records.clear();
+        crcs.clear();
+        self.log.open = Some(OpenSegment { seq, first_lsn: self.log.next_lsn, previous_crc: self.log.last_crc, at: 0, records, crcs });
+        true
+    }
+
+    /// Seals the open segment: writes its summary behind everything else. Recovery does without when that never arrives.
+    pub fn seal_open(&mut self, rt: &Rt) -> Option<OpenSegment> {
+        let open = self.log.open.take()?;
+        self.ring.seal(open.seq);
+        let blocks = log::summary_blocks(open.records.len(), open.crcs.len());
+        let header = SummaryHeader {
+            tag: self.tag,
+            shard: self.shard,
+            segment_seq: open.seq,
+            first_lsn: open.first_lsn,
+            last_lsn: self.log.next_lsn - 1,
+            tail_seq: self.log.tail_durable.min(open.seq),
+            used_blocks: open.at.max(SEGMENT_HEADER_BLOCKS),
+            last_crc: self.log.last_crc,
+        };
+        let mut buf = Buf::alloc(blocks * BLOCK_BYTES);
+        header.build(&mut buf, &open.records, &open.crcs);
+        let first = self.ring.first_block(open.seq);
+        self.ring.pin(first);
+        self.counters.log_overhead_bytes += buf.len() as u64;
+        let at = u64::from(first + self.ring.segment_blocks()) - blocks as u64;
+        let bufs = BufVec::from_iter([buf]);
+        rt.write(&self.queue, cookie::summary(first), &self.cache, self.slice_at + at * BLOCK_BYTES as u64, bufs, Durability::Volatile);
+        Some(open)
+    }
+
+    /// The batch in flight has ended.
+    pub fn batch_ended(&mut self, rt: &Rt, result: Result<(), DeviceError>, mut bufs: BufVec) {
+        assert!(self.log.batch.in_flight);
+        self.log.batch.in_flight = false;
+        if let Err(error) = result {
+            self.counters.log_write_errors += 1;
+            tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
+            if !self.log.batch.retried && self.roll(rt, 0) {
+                self.log.batch.retried = true;
+                let shift = self.log.batch.position + self.log.batch.header_blocks;
+                for record in self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write) {
+                    record.data_at -= shift;
+                }
+                self.write_batch(rt, bufs);
+                return;
+            }
+            self.fail_log(bufs);
+            return;
+        }
+        self.commit();
+        // The buffers of the writes follow the header, in the order of the operations.
+        let mut ops = core::mem::take(&mut self.log.batch.ops);
+        let mut data = bufs.drain(1..);
+        let mut record = 0;
+        for key in ops.drain(..) {
+            let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let buf = match logged {
+                Logged::Write { unchecked } => {
+                    self.apply_write(key, record, unchecked);
+                    data.next()
+                }
+                Logged::Trim => {
+                    self.apply_trim(key);
+                    None
+                }
+                Logged::Uncorrectable => {
+                    self.apply_uncorrectable(key);
+                    None
+                }
+                Logged::Flush => None,
+            };
+            record += usize::from(logged != Logged::Flush);
+            self.finish(key, Ok(()), buf);
+        }
+        drop(data);
+        self.log.batch.ops = ops;
+        if self.tail_wanted && self.log.tail_durable >= self.log.tail_next {
+            self.tail_wanted = false;
+            self.tail_written.notify_all();
+        }
+    }
+
+    /// The batch is durable: it counts.
+    fn commit(&mut self) {
+        let log = &mut self.log;
+        let open = log.open.as_mut().expect("a batch lies in the open segment");
+        let batch = &log.batch;
+        open.at = batch.position + batch.header_blocks + batch.blocks;
+        open.records.extend_from_slice(&batch.records);
+        open.crcs.extend_from_slice(&batch.crcs);
+        log.next_lsn += 1;
+        log.last_crc = batch.crc;
+        log.tail_durable = log.tail_durable.max(batch.tail);
+        self.ring.get_mut(open.seq).used = open.at;
+        if self.destage.asleep && !batch.records.is_empty() {
+            self.destage.asleep = false;
+            self.destage.wake.notify_one();
+        }
+        self.counters.batches += 1;
+        let class = u32::BITS - batch.blocks.saturating_sub(1).leading_zeros();
+        self.counters.batch_blocks[(class as usize).min(crate::stats::BATCH_CLASSES - 1)] += 1;
+        self.counters.log_overhead_bytes += u64::from(batch.header_blocks) * BLOCK_BYTES as u64;
+    }
+
+    /// The log cannot be written: this batch and all that waits fail, and so does every change from now on. Reads go on.
+    fn fail_log(&mut self, mut bufs: BufVec) {
+        tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: the shard takes no more writes");
+        self.failed = true;
+        let mut ops = core::mem::take(&mut self.log.batch.ops);
+        let mut data = bufs.drain(1..);
+        for key in ops.drain(..) {
+            let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
+            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable) {
+                self.unplace(key);
+            }
+            self.finish(key, Err(StoreError::DeviceFailed), buf);
+        }
+        drop(data);
+        self.fail_waiting(StoreError::DeviceFailed);
+        self.tail_wanted = false;
+        self.tail_written.notify_all();
+    }
+
+    /// Everything in line fails.
+    pub fn fail_waiting(&mut self, error: StoreError) {
+        while let Some(key) = self.waiting.pop_front() {
+            let op = &mut self.ops[key as usize];
+            let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
+                unreachable!("only what waits is in line")
+            };
+            let buf = match change {
+                Change::Write { buf, .. } => {
+                    self.unplace(key);
+                    Some(buf)
+                }
+                Change::Uncorrectable => {
+                    self.unplace(key);
+                    None
+                }
+                Change::Trim | Change::Zero | Change::Flush => None,
+            };
+            self.finish(key, Err(error), buf);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The write buffer of a shard: group commit into a ring of segments.
+//!
+//! Owns: `ring` (the segments), the batch being written, the open segment and its summary.
+//! Invariants: at most one batch is in flight, so the batches that are durable are always a prefix of those written; a batch lies
+//! within one segment; there is always room left for the summary of what the open segment holds; a batch names the oldest segment
+//! still needed, and a segment is reused only after a batch that no longer needs it is durable.
+//! Never: takes effect before the batch is durable (I3).
+
+pub(crate) mod batch;
+pub(crate) mod ring;
+
+use format::disk::log::{self, Record};
+
+/// The most blocks of data in a batch (a single operation may be as large).
+pub(crate) const BATCH_BLOCKS_MAX: u32 = 256;
+/// The most operations in a batch.
+pub(crate) const BATCH_OPS_MAX: usize = 256;
+const _: () = assert!(log::batch_header_blocks(BATCH_OPS_MAX, BATCH_BLOCKS_MAX as usize) <= log::BATCH_HEADER_BLOCKS_MAX as usize);
+
+/// The writing end of the log.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    /// Number of the next batch.
+    pub next_lsn: u64,
+    /// Header checksum of the last durable batch.
+    pub last_crc: u32,
+    /// The open segment, if any.
+    pub open: Option<OpenSegment>,
+    /// The oldest segment that the next batch says is needed.
+    pub tail_next: u64,
+    /// The oldest segment that a durable batch says is needed.
+    pub tail_durable: u64,
+    /// The batch being written.
+    pub batch: Batch,
+}
+
+/// The segment that batches go to.
+#[derive(Debug, Default)]
+pub(crate) struct OpenSegment {
+    pub seq: u64,
+    /// First batch that may be in it.
+    pub first_lsn: u64,
+    /// Header checksum of the last batch before it.
+    pub previous_crc: u32,
+    /// Where the next batch goes, in blocks from its start; 0 while its own header is not durable.
+    pub at: u32,
+    /// For the summary.
+    pub records: Vec<Record>,
+    pub crcs: Vec<u32>,
+}
+
+/// The batch in flight. Its lists are reused from batch to batch.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub in_flight: bool,
+    /// A first attempt failed; this is the one in a fresh segment.
+    pub retried: bool,
+    /// Keys of its operations, in order.
+    pub ops: Vec<u32>,
+    pub records: Vec<Record>,
+    pub crcs: Vec<u32>,
+    /// Data blocks.
+    pub blocks: u32,
+    /// Where its header lies in the segment.
+    pub position: u32,
+    pub header_blocks: u32,
+    /// Its header checksum.
+    pub crc: u32,
+    /// The oldest segment that it says is needed.
+    pub tail: u64,
+}
+
+impl LogWriter {
+    pub fn new(next_lsn: u64, last_crc: u32, tail: u64) -> Self {
+        Self { next_lsn, last_crc, open: None, tail_next: tail, tail_durable: tail, batch: Batch::default() }
+    }
+
+    /// Whether a batch of `records` and `blocks` more fits into the open segment, with its summary, of `segment_blocks`.
+    pub fn fits(&self, records: usize, blocks: u32, segment_blocks: u32) -> bool {
+        let Some(open) = &self.open else { return false };
+        let header = log::batch_header_blocks(records, blocks as usize) as u32;
+        let summary = log::summary_blocks(open.records.len() + records, open.crcs.len() + blocks as usize) as u32;
+        summary <= log::SUMMARY_BLOCKS_MAX && open.at.max(log::SEGMENT_HEADER_BLOCKS) + header + blocks + summary <= segment_blocks
+    }
+}
+
+/// A write of at most so many blocks is whole or absent after a loss of power, however small the segments are: it is in one batch.
+pub const ATOMIC_BLOCKS: u32 = write_blocks_max(log::SEGMENT_BLOCKS_MIN);
+
+/// The largest write that fits into an empty segment of `segment_blocks`, in blocks; larger ones are cut.
+pub(crate) const fn write_blocks_max(segment_blocks: u32) -> u32 {
+    if segment_blocks >= 2 * BATCH_BLOCKS_MAX { BATCH_BLOCKS_MAX } else { segment_blocks / 2 }
+}

@@ -1,0 +1,770 @@
+//! The chunk table of a shard, in memory.
+//!
+//! ```text
+//!          allocate            set_block           clear_blocks (to none)       free
+//!   free ───────────► empty ──────────────► written ──────────────────► empty ────────► free
+//!                      (not on the device)  (in a page once committed)
+//! ```
+//!
+//! Invariants (all checked by [`ChunkTable::check`]):
+//! - a (component, chunk) has at most one physical chunk; the forward map and the entries say the same;
+//! - a chunk is either free in the bitmap or has an owner, never both;
+//! - a component's chunks all lie on its home device; its count is right; the sum of what is promised and not yet taken
+//!   is right;
+//! - a page that differs from what was committed is in the list of dirty pages;
+//! - the version of a chunk is a number that no other state of it ever had, so a reader that finds the same version
+//!   before and after knows that nothing changed.
+//!
+//! Never: does I/O. Everything is synchronous; `load` and `checkpoint` bring it from and to the devices.
+//!
+//! Memory: 88 bytes a chunk in pages that have any in use, 17 to 38 bytes of forward map for an allocated one, 24 bytes a
+//! page (of 42 chunks) that was ever used, and a bit a chunk: about 0.11 to 0.13 KiB for 64 KiB of data, 2 GiB a TiB.
+
+use super::extents::FreeMap;
+use super::forward::Forward;
+use crate::components::ComponentNo;
+use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
+use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
+use format::disk::chunk::CHUNK_NO_MAX;
+use format::disk::log::COMPONENT_NO_MAX;
+use format::disk::page::{PAGE_BYTES, TableHead};
+use format::disk::{CHUNKS_PER_PAGE, ChunkEntry, FormatTag, PageAddress, PageHeader, PageKind, chunk};
+use std::collections::BTreeMap;
+
+/// Pages by which the used part of the table on a device grows.
+const GROW_PAGES: u32 = 64;
+
+/// A physical chunk of this shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Phys {
+    /// Number of the capacity device.
+    pub device: u8,
+    /// Number of the chunk in this shard's part of the device.
+    pub chunk: u32,
+}
+
+/// What the table knows of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    component: u32,
+    chunk: u32,
+    /// Bit i: block i has content on capacity.
+    pub written: u16,
+    /// Bit i: block i is kept without checksum, or (where `crcs` says [`UNCORRECTABLE`]) may not be read; part of `written`.
+    pub unchecked: u16,
+    /// Changes with every change of this entry.
+    pub ver: u32,
+    /// Order of the last change of content.
+    pub seq: u64,
+    /// CRC-32C of each written block that is not `unchecked`; 0 or [`UNCORRECTABLE`] otherwise.
+    pub crcs: [u32; CHUNK_BLOCKS as usize],
+}
+
+/// In the place of the checksum of an `unchecked` block: reads of it fail, as a host asked. On the device it has a bit of its own.
+const UNCORRECTABLE: u32 = 1;
+
+/// What a block of a chunk holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockContent {
+    /// Nothing: zeroes.
+    Zeroes,
+    /// Data with this CRC-32C.
+    Checked(u32),
+    /// Data that is kept without checksum.
+    Unchecked,
+    /// Nothing that may be read: reads fail until something else is done to it.
+    Uncorrectable,
+}
+
+const FREE: Chunk = Chunk { component: 0, chunk: 0, written: 0, unchecked: 0, ver: 0, seq: 0, crcs: [0; CHUNK_BLOCKS as usize] };
+const _: () = assert!(size_of::<Chunk>() == 88);
+
+impl Chunk {
+    /// The component that owns it; `None` when free.
+    pub fn component(&self) -> Option<ComponentNo> {
+        (self.component != 0).then_some(ComponentNo(self.component))
+    }
+    /// Which chunk of the object it holds.
+    pub fn chunk(&self) -> u64 {
+        u64::from(self.chunk)
+    }
+    /// What block `i` holds on capacity.
+    pub fn block(&self, i: u32) -> BlockContent {
+        let bit = 1u16 << i;
+        if self.written & bit == 0 {
+            BlockContent::Zeroes
+        } else if self.unchecked & bit == 0 {
+            BlockContent::Checked(self.crcs[i as usize])
+        } else if self.crcs[i as usize] == UNCORRECTABLE {
+            BlockContent::Uncorrectable
+        } else {
+            BlockContent::Unchecked
+        }
+    }
+    /// Bit i: reads of block i fail, as a host asked.
+    fn uncorrectable(&self) -> u16 {
+        let marked = |i: &u32| self.unchecked >> i & 1 == 1 && self.crcs[*i as usize] == UNCORRECTABLE;
+        if self.unchecked == 0 { 0 } else { (0..CHUNK_BLOCKS as u32).filter(marked).fold(0, |mask, i| mask | 1 << i) }
+    }
+    fn entry(&self) -> Option<ChunkEntry> {
+        // an owner without content is not worth a place on the device: replay of the log allocates again
+        if self.component == 0 || self.written == 0 {
+            return None;
+        }
+        let (uncorrectable, mut crcs) = (self.uncorrectable(), self.crcs);
+        if uncorrectable != 0 {
+            (0..crcs.len()).filter(|i| uncorrectable >> i & 1 == 1).for_each(|i| crcs[i] = 0);
+        }
+        let unchecked = self.unchecked & !uncorrectable;
+        let (component, chunk, written, seq) = (self.component, self.chunk(), self.written, self.seq);
+        Some(ChunkEntry { component, chunk, written, unchecked, uncorrectable, seq, crcs })
+    }
+}
+
+/// Why a chunk could not be allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AllocateError {
+    /// No chunk is free, or all that are free are promised to other components.
+    #[error("no free chunk on the component's device")]
+    NoSpace,
+    /// No such component.
+    #[error("no such component")]
+    NoComponent,
+    /// The device has failed.
+    #[error("the component's device has failed")]
+    DeviceFailed,
+}
+
+/// Space of one capacity device in this shard, in chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceSpace {
+    /// All.
+    pub total: u64,
+    /// Not allocated.
+    pub free: u64,
+    /// Promised to components and not yet allocated by them (a part of `free`).
+    pub promised: u64,
+}
+
+/// A page of the table on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageRef {
+    /// Number of the capacity device.
+    pub device: u8,
+    /// Number of the page; 0 is the head.
+    pub page: u32,
+}
+
+/// What is to be written for one checkpoint, in two phases: `pages`, a flush, then `heads`, a flush. See
+/// [`super::write_checkpoint`], which does all that.
+#[derive(Debug)]
+#[must_use = "a checkpoint ends with committed() or aborted()"]
+pub struct Checkpoint {
+    /// Pages that changed. All must be durable before any of `heads` is written.
+    pub pages: Vec<PageRef>,
+    /// Heads of the tables that grew (mostly none).
+    pub heads: Vec<PageRef>,
+}
+
+/// A broken invariant: a bug.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("chunk table: {what} ({at:?})")]
+pub struct Inconsistent {
+    /// Which invariant.
+    pub what: &'static str,
+    /// Where.
+    pub at: Option<Phys>,
+}
+
+struct Body {
+    entries: [Chunk; CHUNKS_PER_PAGE],
+    used: u8,
+}
+
+/// What is known of a page that is in use on the device.
+#[derive(Clone, Copy, Debug)]
+struct Meta {
+    /// Generation of the newest version that was ever tried.
+    generation: u64,
+    /// Slot of the newest committed version.
+    slot: u8,
+    /// In the list of dirty pages.
+    queued: bool,
+    /// Encoded for the open checkpoint.
+    writing: bool,
+}
+
+impl Meta {
+    /// Never written: the first version goes to slot 0.
+    const NEW: Meta = Meta { generation: 0, slot: 1, queued: false, writing: false };
+}
+
+struct DeviceTable {
+    geometry: CapacityGeometry,
+    /// Meta of pages 0..used; the head is page 0.
+    meta: Vec<Meta>,
+    /// Body of page i + 1.
+    bodies: Vec<Option<Box<Body>>>,
+    free: FreeMap,
+    promised: u64,
+    /// Pages in use when the open checkpoint began.
+    pages_committing: u64,
+    failed: bool,
+}
+
+struct Component {
+    device: u8,
+    /// This shard's part of the reservation.
+    reserve: u64,
+    allocated: u64,
+}
+
+impl Component {
+    fn unfulfilled(&self) -> u64 {
+        self.reserve.saturating_sub(self.allocated)
+    }
+}
+
+/// See the module.
+pub struct ChunkTable {
+    tag: FormatTag,
+    shard: u8,
+    shards: u8,
+    devices: Vec<DeviceTable>,
+    forward: Forward,
+    components: BTreeMap<u32, Component>,
+    /// Components that were dropped and may still have chunks, with the next place to look at.
+    dropped: Vec<(u32, Phys, u64)>,
+    dirty: Vec<PageRef>,
+    checkpoint_open: bool,
+    ver: u32,
+}
+
+impl ChunkTable {
+    /// An empty table.
+    pub fn new(tag: FormatTag, shard: u8, shards: u8, capacity: &[CapacityGeometry]) -> Self {
+        let device = |geometry: &CapacityGeometry| DeviceTable {
+            geometry: *geometry,
+            meta: vec![Meta { generation: 1, slot: 0, ..Meta::NEW }],
+            bodies: Vec::new(),
+            free: FreeMap::new(geometry.chunks_per_shard),
+            promised: 0,
+            pages_committing: 0,
+            failed: false,
+        };
+        Self {
+            tag,
+            shard,
+            shards,
+            devices: capacity.iter().map(device).collect(),
+            forward: Forward::new(),
+            components: BTreeMap::new(),
+            dropped: Vec::new(),
+            dirty: Vec::new(),
+            checkpoint_open: false,
+            ver: 0,
+        }
+    }
+
+    // ---- components -------------------------------------------------------------------------------------------------
+
+    /// Makes a component known: its home device and the chunks promised to it in the whole group. Again: changes the
+    /// promise.
+    pub fn add_component(&mut self, no: ComponentNo, device: u8, reserve_chunks: u64) {
+        assert!(no.0 != 0 && no.0 <= COMPONENT_NO_MAX && usize::from(device) < self.devices.len());
+        let reserve = reserve_chunks.div_ceil(u64::from(self.shards));
+        let c = self.components.entry(no.0).or_insert(Component { device, reserve: 0, allocated: 0 });
+        assert!(c.device == device, "a component does not move");
+        let promised = &mut self.devices[usize::from(device)].promised;
+        *promised -= c.unfulfilled();
+        c.reserve = reserve;
+        *promised += c.unfulfilled();
+    }
+
+    /// Forgets a component. Its chunks become free by and by: see [`ChunkTable::reap`].
+    pub fn drop_component(&mut self, no: ComponentNo) {
+        let Some(c) = self.components.remove(&no.0) else { return };
+        self.devices[usize::from(c.device)].promised -= c.unfulfilled();
+        if c.allocated > 0 {
+            self.dropped.push((no.0, Phys { device: c.device, chunk: 0 }, c.allocated));
+        }
+    }
+
+    /// Frees chunks of dropped components, looking at up to `budget` chunks; whether there is more to do.
+    pub fn reap(&mut self, budget: usize) -> bool {
+        let mut left = budget;
+        while left > 0 {
+            let Some((no, mut at, mut remain)) = self.dropped.pop() else { return false };
+            let end = self.devices[usize::from(at.device)].geometry.chunks_per_shard;
+            while left > 0 && remain > 0 && at.chunk < end {
+                left -= 1;
+                match self.body(at) {
+                    None => at.chunk = (at.chunk / CHUNKS_PER_PAGE as u32 + 1) * CHUNKS_PER_PAGE as u32,
+                    Some(e) => {
+                        if e.component == no {
+                            self.release(at);
+                            remain -= 1;
+                        }
+                        at.chunk += 1;
+                    }
+                }
+            }
+            if remain > 0 && at.chunk < end {
+                self.dropped.push((no, at, remain));
+            }
+        }
+        !self.dropped.is_empty()
+    }
+
+    /// Chunks that a component has in this shard.
+    pub fn component_allocated(&self, no: ComponentNo) -> u64 {
+        self.components.get(&no.0).map_or(0, |c| c.allocated)
+    }
+    /// Its home device.
+    pub fn component_device(&self, no: ComponentNo) -> Option<u8> {
+        self.components.get(&no.0).map(|c| c.device)
+    }
+
+    // ---- looking up -------------------------------------------------------------------------------------------------
+
+    /// Where a chunk of a component lies.
+    #[inline]
+    pub fn lookup(&self, no: ComponentNo, chunk: u64) -> Option<Phys> {
+        self.forward.get(no.0, chunk)
+    }
+    fn body(&self, at: Phys) -> Option<&Chunk> {
+        let body = self.devices[usize::from(at.device)].bodies.get(at.chunk as usize / CHUNKS_PER_PAGE)?.as_deref()?;
+        Some(&body.entries[at.chunk as usize % CHUNKS_PER_PAGE])
+    }
+    /// What is known of a physical chunk (of a free one: nothing, with version 0).
+    #[inline]
+    pub fn get(&self, at: Phys) -> &Chunk {
+        self.body(at).unwrap_or(&FREE)
+    }
+    /// Its first byte on its device.
+    #[inline]
+    pub fn offset(&self, at: Phys) -> u64 {
+        self.devices[usize::from(at.device)].geometry.chunk_offset(self.shard, at.chunk)
+    }
+    /// The first allocated chunk after `after` (from the start: `None`), looking at up to `budget` chunks: either a chunk,
+    /// or where to go on from, or the end.
+    pub fn walk(&self, after: Option<Phys>, budget: usize) -> Walk {
+        assert!(budget > 0);
+        let mut at = match after {
+            Some(p) => Phys { chunk: p.chunk + 1, ..p },
+            None => Phys { device: 0, chunk: 0 },
+        };
+        let mut left = budget;
+        while left > 0 {
+            let Some(d) = self.devices.get(usize::from(at.device)) else { return Walk::End };
+            let page = at.chunk as usize / CHUNKS_PER_PAGE;
+            if page >= d.bodies.len() || at.chunk >= d.geometry.chunks_per_shard {
+                // costs nothing, so that every call comes further
+                at = Phys { device: at.device + 1, chunk: 0 };
+                continue;
+            }
+            left -= 1;
+            match self.body(at) {
+                None => at.chunk = (page as u32 + 1) * CHUNKS_PER_PAGE as u32,
+                Some(e) if e.component != 0 => return Walk::Found(at),
+                Some(_) => at.chunk += 1,
+            }
+        }
+        // the last step was forward within a device
+        Walk::GoOn(Phys { chunk: at.chunk - 1, ..at })
+    }
+    /// Space on each device.
+    pub fn space(&self) -> Vec<DeviceSpace> {
+        self.devices.iter().map(DeviceTable::space).collect()
+    }
+    /// Chunks in use.
+    pub fn allocated(&self) -> u64 {
+        self.forward.len() as u64
+    }
+
+    // ---- changing ---------------------------------------------------------------------------------------------------
+
+    fn next_ver(&mut self) -> u32 {
+        self.ver = self.ver.wrapping_add(1).max(1);
+        self.ver
+    }
+    fn entry_mut(&mut self, at: Phys) -> &mut Chunk {
+        let body = self.devices[usize::from(at.device)].bodies[at.chunk as usize / CHUNKS_PER_PAGE].as_mut();
+        &mut body.expect("the chunk is allocated").entries[at.chunk as usize % CHUNKS_PER_PAGE]
+    }
+
+    /// Gives (component, chunk) a physical chunk, next to its neighbours where possible. It must have none.
+    pub fn allocate(&mut self, no: ComponentNo, chunk: u64) -> Result<Phys, AllocateError> {
+        assert!(chunk <= CHUNK_NO_MAX);
+        let c = self.components.get(&no.0).ok_or(AllocateError::NoComponent)?;
+        let (device, own) = (c.device, c.unfulfilled());
+        let d = &self.devices[usize::from(device)];
+        if d.failed {
+            return Err(AllocateError::DeviceFailed);
+        }
+        if u64::from(d.free.free()) <= d.promised - own {
+            return Err(AllocateError::NoSpace);
+        }
+        let place = self.place_for(no, device, chunk).ok_or(AllocateError::NoSpace)?;
+        let at = Phys { device, chunk: place };
+        self.own(at, no.0, chunk);
+        Ok(at)
+    }
+
+    /// Within the extent that other chunks of the piece are in; else at its place in a free extent; else anywhere.
+    fn place_for(&self, no: ComponentNo, device: u8, chunk: u64) -> Option<u32> {
+        let free = &self.devices[usize::from(device)].free;
+        let in_piece = (chunk % u64::from(EXTENT_CHUNKS)) as u32;
+        let first = chunk - u64::from(in_piece);
+        // the closest sibling first
+        for distance in 1..EXTENT_CHUNKS {
+            for i in [in_piece.checked_sub(distance), Some(in_piece + distance).filter(|i| *i < EXTENT_CHUNKS)].into_iter().flatten() {
+                if let Some(sibling) = self.forward.get(no.0, first + u64::from(i)) {
+                    let place = (sibling.chunk + in_piece).checked_sub(i);
+                    return place.filter(|p| free.is_free(*p)).or_else(|| free.first());
+                }
+            }
+        }
+        free.first_extent().map(|e| e + in_piece).or_else(|| free.first())
+    }
+
+    fn own(&mut self, at: Phys, component: u32, chunk: u64) {
+        let ver = self.next_ver();
+        let d = &mut self.devices[usize::from(at.device)];
+        d.free.take(at.chunk);
+        let page = at.chunk as usize / CHUNKS_PER_PAGE;
+        if d.bodies.len() <= page {
+            d.bodies.resize_with(page + 1, || None);
+        }
+        let body = d.bodies[page].get_or_insert_with(|| Box::new(Body { entries: [FREE; CHUNKS_PER_PAGE], used: 0 }));
+        body.used += 1;
+        let e = &mut body.entries[at.chunk as usize % CHUNKS_PER_PAGE];
+        *e = Chunk { component, chunk: chunk as u32, ver, ..FREE };
+        let before = self.forward.insert(component, chunk, at);
+        assert!(before.is_none(), "chunk {chunk} of component {component} is allocated twice");
+        if let Some(c) = self.components.get_mut(&component) {
+            d.promised -= c.unfulfilled();
+            c.allocated += 1;
+            d.promised += c.unfulfilled();
+        }
+    }
+
+    /// Says what block `block` of a chunk now holds: its checksum (`None`: kept without) and the order of the change.
+    pub fn set_block(&mut self, at: Phys, block: u32, crc: Option<u32>, seq: u64) {
+        self.set(at, block, crc.is_none(), crc.unwrap_or(0), seq);
+    }
+
+    /// Reads of the blocks of `mask` fail from now on. `seq`: the order of the change.
+    pub fn set_uncorrectable(&mut self, at: Phys, mask: u16, seq: u64) {
+        for block in (0..CHUNK_BLOCKS as u32).filter(|i| mask >> i & 1 == 1) {
+            self.set(at, block, true, UNCORRECTABLE, seq);
+        }
+    }
+
+    fn set(&mut self, at: Phys, block: u32, unchecked: bool, crc: u32, seq: u64) {
+        assert!(u64::from(block) < CHUNK_BLOCKS);
+        let ver = self.next_ver();
+        let e = self.entry_mut(at);
+        assert!(e.component != 0, "a block of a free chunk is set");
+        let bit = 1u16 << block;
+        e.written |= bit;
+        e.unchecked = if unchecked { e.unchecked | bit } else { e.unchecked & !bit };
+        e.crcs[block as usize] = crc;
+        e.seq = e.seq.max(seq);
+        e.ver = ver;
+        self.mark_dirty(at);
+    }
+
+    /// The blocks of `mask` read as zeroes from now on; returns which blocks still have content. The chunk stays allocated.
+    pub fn clear_blocks(&mut self, at: Phys, mask: u16, seq: u64) -> u16 {
+        let ver = self.next_ver();
+        let e = self.entry_mut(at);
+        assert!(e.component != 0, "blocks of a free chunk are cleared");
+        let changed = e.written & mask != 0;
+        if changed {
+            e.written &= !mask;
+            e.unchecked &= !mask;
+            for (i, crc) in e.crcs.iter_mut().enumerate() {
+                if mask >> i & 1 == 1 {
+                    *crc = 0;
+                }
+            }
+            e.seq = e.seq.max(seq);
+            e.ver = ver;
+        }
+        let left = e.written;
+        if changed {
+            self.mark_dirty(at);
+        }
+        left
+    }
+
+    /// Frees a chunk.
+    pub fn free(&mut self, at: Phys) {
+        let no = self.get(at).component;
+        assert!(no != 0, "a free chunk is freed");
+        self.release(at);
+        if let Some(c) = self.components.get_mut(&no) {
+            let promised = &mut self.devices[usize::from(at.device)].promised;
+            *promised -= c.unfulfilled();
+            c.allocated -= 1;
+            *promised += c.unfulfilled();
+        }
+    }
+
+    /// Frees without looking at the component.
+    fn release(&mut self, at: Phys) {
+        let e = *self.get(at);
+        let removed = self.forward.remove(e.component, e.chunk());
+        assert!(removed == Some(at), "the forward map says otherwise");
+        if e.written != 0 {
+            self.mark_dirty(at);
+        }
+        let ver = self.next_ver();
+        *self.entry_mut(at) = Chunk { ver, ..FREE };
+        let d = &mut self.devices[usize::from(at.device)];
+        d.free.give(at.chunk);
+        let slot = &mut d.bodies[at.chunk as usize / CHUNKS_PER_PAGE];
+        if let Some(body) = slot {
+            body.used -= 1;
+            if body.used == 0 {
+                *slot = None; // versions come from one counter, so that forgetting them is safe
+            }
+        }
+    }
+
+    /// The device is lost: nothing is allocated on it or written to it any more. What is known of its chunks stays.
+    pub fn fail_device(&mut self, device: u8) {
+        self.devices[usize::from(device)].failed = true;
+        let meta = &mut self.devices[usize::from(device)].meta;
+        self.dirty.retain(|p| {
+            if p.device == device {
+                meta[p.page as usize].queued = false;
+            }
+            p.device != device
+        });
+    }
+    /// Whether [`ChunkTable::fail_device`] was called.
+    pub fn device_failed(&self, device: u8) -> bool {
+        self.devices[usize::from(device)].failed
+    }
+
+    // ---- pages ------------------------------------------------------------------------------------------------------
+
+    /// How many pages the next checkpoint would write.
+    pub fn dirty_pages(&self) -> usize {
+        self.dirty.len()
+    }
+
+    fn mark_dirty(&mut self, at: Phys) {
+        let page = 1 + at.chunk / CHUNKS_PER_PAGE as u32;
+        let d = &mut self.devices[usize::from(at.device)];
+        if d.failed {
+            return;
+        }
+        let used = d.meta.len() as u32;
+        if page >= used {
+            let grown = (page + 1).next_multiple_of(GROW_PAGES).min(d.geometry.chunk_pages_per_shard);
+            d.meta.resize(grown as usize, Meta::NEW);
+            // every page below the mark must be readable from then on, so all are written; the head last
+            for page in core::iter::once(0).chain(used..grown) {
+                queue(&mut self.dirty, &mut d.meta, PageRef { device: at.device, page });
+            }
+        }
+        queue(&mut self.dirty, &mut d.meta, PageRef { device: at.device, page });
+    }
+
+    /// Starts a checkpoint of all that is dirty; `None` if nothing is. One at a time.
+    pub fn begin_checkpoint(&mut self) -> Option<Checkpoint> {
+        assert!(!self.checkpoint_open, "one checkpoint at a time");
+        if self.dirty.is_empty() {
+            return None;
+        }
+        self.checkpoint_open = true;
+        let mut all = core::mem::take(&mut self.dirty);
+        all.sort_unstable();
+        for p in &all {
+            let d = &mut self.devices[usize::from(p.device)];
+            d.meta[p.page as usize].queued = false;
+            d.pages_committing = d.meta.len() as u64;
+        }
+        let (heads, pages) = all.into_iter().partition(|p| p.page == 0);
+        Some(Checkpoint { pages, heads })
+    }
+
+    /// Fills `out` (4 KiB) with the page as it is now, and returns where on the device to write it.
+    pub fn encode(&mut self, p: PageRef, out: &mut [u8]) -> u64 {
+        let d = &mut self.devices[usize::from(p.device)];
+        let kind = if p.page == 0 { PageKind::ChunkHead } else { PageKind::Chunk };
+        if p.page == 0 {
+            // as of the start: pages that came into use since are not part of this checkpoint
+            TableHead { pages_used: d.pages_committing }.build(out);
+        } else {
+            let body = d.bodies.get(p.page as usize - 1).and_then(Option::as_deref);
+            for i in 0..CHUNKS_PER_PAGE {
+                chunk::put_entry(out, i, body.and_then(|b| b.entries[i].entry()).as_ref());
+            }
+        }
+        let m = &mut d.meta[p.page as usize];
+        assert!(self.checkpoint_open && !m.writing, "a page is encoded once a checkpoint");
+        m.generation += 1;
+        m.writing = true;
+        let address = PageAddress { kind, device: p.device, shard: self.shard, index: u64::from(p.page) };
+        PageHeader { tag: self.tag, address, generation: m.generation }.seal(&mut out[..PAGE_BYTES]);
+        d.geometry.chunk_page_offset(self.shard, p.page, m.slot ^ 1)
+    }
+
+    /// Everything of the checkpoint is durable.
+    pub fn committed(&mut self, c: Checkpoint) {
+        self.checkpoint_open = false;
+        for p in c.pages.into_iter().chain(c.heads) {
+            let d = &mut self.devices[usize::from(p.device)];
+            let m = &mut d.meta[p.page as usize];
+            if m.writing {
+                m.writing = false;
+                m.slot ^= 1;
+            } else {
+                assert!(d.failed, "a page of the checkpoint was not written");
+            }
+        }
+    }
+
+    /// The checkpoint failed somewhere: its pages are dirty again, and go to the same slots next time.
+    pub fn aborted(&mut self, c: Checkpoint) {
+        self.checkpoint_open = false;
+        for p in c.pages.into_iter().chain(c.heads) {
+            let d = &mut self.devices[usize::from(p.device)];
+            d.meta[p.page as usize].writing = false;
+            if !d.failed {
+                queue(&mut self.dirty, &mut d.meta, p);
+            }
+        }
+    }
+
+    // ---- loading (see `load`) ---------------------------------------------------------------------------------------
+
+    pub(super) fn set_loaded_pages(&mut self, device: u8, used: u32) {
+        self.devices[usize::from(device)].meta.resize(used as usize, Meta::NEW);
+    }
+    pub(super) fn set_loaded_page(&mut self, p: PageRef, slot: u8, generation: u64) {
+        self.devices[usize::from(p.device)].meta[p.page as usize] = Meta { generation, slot, ..Meta::NEW };
+    }
+    pub(super) fn has_component_at(&self, component: u32, device: u8) -> bool {
+        self.components.get(&component).is_some_and(|c| c.device == device)
+    }
+    pub(super) fn knows_component(&self, component: u32) -> bool {
+        self.components.contains_key(&component)
+    }
+    /// Takes an entry of a page. Two pages may both name the same chunk of a component when only one of them was
+    /// committed before a crash; the log brings it right from either, the later one is less work.
+    pub(super) fn insert_loaded(&mut self, at: Phys, e: &ChunkEntry) {
+        if let Some(other) = self.forward.get(e.component, e.chunk) {
+            if self.get(other).seq >= e.seq {
+                self.mark_dirty(at); // it is free in memory, and still has an owner on the device
+                return;
+            }
+            self.free(other);
+        }
+        self.own(at, e.component, e.chunk);
+        let slot = self.entry_mut(at);
+        slot.written = e.written;
+        slot.unchecked = e.unchecked | e.uncorrectable;
+        slot.seq = e.seq;
+        slot.crcs = core::array::from_fn(|i| match (e.uncorrectable >> i & 1, e.unchecked >> i & 1) {
+            (1, _) => UNCORRECTABLE,
+            (_, 1) => 0,
+            _ => e.crcs[i],
+        });
+    }
+
+    // ---- checking ---------------------------------------------------------------------------------------------------
+
+    /// Checks all invariants: for tests, and after recovery in the simulator. Looks at every chunk.
+    pub fn check(&self) -> Result<(), Inconsistent> {
+        let bad = |what, at| Err(Inconsistent { what, at });
+        let mut owned = 0usize;
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        for (device, d) in self.devices.iter().enumerate() {
+            let mut used = 0;
+            for (page, body) in d.bodies.iter().enumerate() {
+                let Some(body) = body else { continue };
+                let mut in_page = 0;
+                for (i, e) in body.entries.iter().enumerate() {
+                    let at = Phys { device: device as u8, chunk: (page * CHUNKS_PER_PAGE + i) as u32 };
+                    if e.component == 0 {
+                        if at.chunk < d.geometry.chunks_per_shard && !d.free.is_free(at.chunk) {
+                            return bad("a chunk is neither free nor owned", Some(at));
+                        }
+                        continue;
+                    }
+                    in_page += 1;
+                    *counts.entry(e.component).or_default() += 1;
+                    if d.free.is_free(at.chunk) {
+                        return bad("a chunk is both free and owned", Some(at));
+                    }
+                    if self.forward.get(e.component, e.chunk()) != Some(at) {
+                        return bad("the forward map does not name the chunk", Some(at));
+                    }
+                    if e.unchecked & !e.written != 0 {
+                        return bad("a block without checksum is not written", Some(at));
+                    }
+                    if self.components.get(&e.component).is_some_and(|c| usize::from(c.device) != device) {
+                        return bad("a chunk lies away from its component's device", Some(at));
+                    }
+                }
+                if in_page != usize::from(body.used) {
+                    return bad("the count of a page is wrong", None);
+                }
+                used += in_page as u32;
+            }
+            if d.free.free() + used != d.geometry.chunks_per_shard {
+                return bad("free and used chunks do not add up", None);
+            }
+            owned += used as usize;
+            let promised: u64 = self.components.values().filter(|c| usize::from(c.device) == device).map(Component::unfulfilled).sum();
+            if promised != d.promised {
+                return bad("the sum of promises is wrong", None);
+            }
+            let queued = d.meta.iter().filter(|m| m.queued).count();
+            if queued != self.dirty.iter().filter(|p| usize::from(p.device) == device).count() {
+                return bad("the list of dirty pages is wrong", None);
+            }
+        }
+        if owned != self.forward.len() {
+            return bad("the forward map has more than the pages", None);
+        }
+        for (no, c) in &self.components {
+            if c.allocated != counts.get(no).copied().unwrap_or(0) {
+                return bad("the count of a component is wrong", None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What [`ChunkTable::walk`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    /// An allocated chunk; go on after it.
+    Found(Phys),
+    /// None within the budget; go on after this place.
+    GoOn(Phys),
+    /// There is no more.
+    End,
+}
+
+fn queue(dirty: &mut Vec<PageRef>, meta: &mut [Meta], p: PageRef) {
+    let m = &mut meta[p.page as usize];
+    if !m.queued {
+        m.queued = true;
+        dirty.push(p);
+    }
+}
+
+impl DeviceTable {
+    fn space(&self) -> DeviceSpace {
+        DeviceSpace { total: u64::from(self.geometry.chunks_per_shard), free: u64::from(self.free.free()), promised: self.promised }
+    }
+}
+
+const _: () = assert!(CHUNK_BYTES == CHUNK_BLOCKS * base::BLOCK_BYTES as u64);

@@ -1,0 +1,110 @@
+//! The checkpoint: makes durable what the chunk table says, then releases the log up to where it was clean.
+//!
+//! ```text
+//!   target = first segment that is not clean      (one step: no effect of a record before `target` is missing
+//!   begin the checkpoint of the chunk table        in the pages that this checkpoint writes)
+//!   pages and data of capacity: write, flush
+//!   a batch that names `target` as the tail: durable
+//!   release the segments before `target`, one by one
+//! ```
+//!
+//! Never: releases a segment before all of that; runs twice at a time.
+
+use super::Cursor;
+use crate::capacity;
+use crate::plant::{self, Bug};
+use crate::shard::state::State;
+use core::cell::RefCell;
+use rt::Rt;
+use std::rc::Rc;
+
+/// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them.
+pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
+    let (table, caps, target) = {
+        let mut s = state.borrow_mut();
+        s.destage.last_checkpoint = rt.now();
+        let target = s.advance_clean();
+        (Rc::clone(&s.table), s.caps.clone(), target)
+    };
+    // `write_checkpoint` takes the dirty pages before it first waits.
+    let result = match plant::is(Bug::EarlyTail) {
+        true => Ok(capacity::CheckpointReport::default()),
+        false => capacity::write_checkpoint(rt, &table, &caps).await,
+    };
+    if let Err(error) = result {
+        let mut s = state.borrow_mut();
+        s.counters.capacity_write_errors += 1;
+        tracing::warn!(shard = s.shard, %error, "a checkpoint failed; it will be tried again");
+        s.destage.failed(rt.now());
+        s.counters.capacity_failing = s.destage.failing;
+        return;
+    }
+    if !write_tail(rt, state, target).await {
+        return;
+    }
+    release(rt, state, target).await;
+    state.borrow_mut().counters.checkpoints += 1;
+}
+
+/// Has a batch carry the new tail. False when the log cannot be written.
+async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
+    let written = {
+        let mut s = state.borrow_mut();
+        s.log.tail_next = s.log.tail_next.max(target);
+        s.tail_wanted = true;
+        s.start_batch(rt);
+        s.tail_written.clone()
+    };
+    loop {
+        {
+            let s = state.borrow();
+            if s.log.tail_durable >= target {
+                return true;
+            }
+            if s.failed {
+                return false;
+            }
+        }
+        written.notified().await;
+    }
+}
+
+/// Releases the segments before `target`: their blocks are read from capacity from now on.
+async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
+    loop {
+        {
+            let mut s = state.borrow_mut();
+            if s.ring.tail() >= target {
+                return;
+            }
+            s.release_oldest();
+            s.counters.segments_released += 1;
+            s.start_batch(rt);
+        }
+        rt.yield_now().await;
+    }
+}
+
+impl State {
+    /// Forgets where the blocks of the oldest segment lie in the log, and gives the segment back.
+    fn release_oldest(&mut self) {
+        let seq = self.ring.tail();
+        let first = self.ring.first_block(seq);
+        let segment = self.ring.get_mut(seq);
+        assert_eq!(segment.live, 0, "a segment with live blocks is not released");
+        let records = core::mem::take(&mut segment.records);
+        let mut i = 0;
+        while let Some(record) = records.get(i) {
+            let at = first + u32::from(record.at);
+            for n in 0..u32::from(record.blocks) {
+                self.index.release(record.key.plus(n), at + n);
+            }
+            i += 1;
+        }
+        self.ring.get_mut(seq).records = records;
+        self.ring.release_oldest();
+        if self.destage.cursor.seq < self.ring.tail() {
+            self.destage.cursor = Cursor { seq: self.ring.tail(), record: 0 };
+        }
+    }
+}

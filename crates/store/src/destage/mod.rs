@@ -1,0 +1,250 @@
+//! Destaging: moving what is live in the log to capacity, and releasing the log behind it.
+//!
+//! Owns: the cursor through the log, the workers (`job`), the checkpoint (`checkpoint`), the controller task, the end of a dropped
+//! component (`drop`).
+//! Invariants: I1 and I2 of docs/on-disk-format.md. A segment is clean when it is sealed and none of its blocks is live; segments
+//! become clean in any order and are released from the tail on, after a checkpoint that began when they were clean.
+//! Never: moves a block that was overwritten; holds up a read; gives up data because of an error.
+
+pub(crate) mod checkpoint;
+pub(crate) mod drop;
+pub(crate) mod job;
+
+use crate::buffer::ring::{RESERVE_SEGMENTS, SegmentState};
+use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
+use crate::shard::op::StoreError;
+use crate::shard::state::State;
+use base::{Duration, Instant};
+use core::cell::RefCell;
+use core::future::Future;
+use core::task::Poll;
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use rt::sync::Notify;
+use rt::{Rt, TaskId};
+use std::rc::Rc;
+
+/// How often the controller looks while there is something to do.
+const TICK: Duration = Duration::from_millis(5);
+/// And while data lies in the log but nothing has to be done yet.
+const TICK_CALM: Duration = Duration::from_millis(250);
+/// A checkpoint is due when anything has been waiting for one for so long.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
+/// After an error on a capacity device: the first pause and the longest.
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// So many failures in a row, with a full log, and writes fail instead of waiting.
+const FAILING_MAX: u32 = 8;
+
+/// A place in the log: record `record` of segment `seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub seq: u64,
+    pub record: usize,
+}
+
+/// What destaging knows.
+pub(crate) struct Destage {
+    /// Everything before it was looked at in this round.
+    pub cursor: Cursor,
+    /// Everything before this segment is clean.
+    pub clean: u64,
+    /// Jobs in flight.
+    pub jobs: u32,
+    /// Chunks that a job in flight moves.
+    pub chunks: HashSet<(u32, u64), FixedState>,
+    /// Blocks of the log that the cursor has passed since the pacer was last told.
+    pub passed_blocks: u64,
+    /// The cursor has passed something that was not moved: once more from the first segment that is not clean.
+    pub left_behind: bool,
+    /// Failures in a row.
+    pub failing: u32,
+    /// No new job or checkpoint before.
+    pub resume_at: Instant,
+    pub last_checkpoint: Instant,
+    /// The controller waits for the log to have something in it.
+    pub asleep: bool,
+    /// Wakes the controller.
+    pub wake: Notify,
+    /// Wakes the workers.
+    pub work: Notify,
+}
+
+impl Destage {
+    pub fn new(tail: u64, now: Instant) -> Self {
+        Self {
+            cursor: Cursor { seq: tail, record: 0 },
+            clean: tail,
+            jobs: 0,
+            chunks: HashSet::with_hasher(FixedState::with_seed(0xDE57)),
+            passed_blocks: 0,
+            left_behind: false,
+            failing: 0,
+            resume_at: now,
+            last_checkpoint: now,
+            asleep: false,
+            wake: Notify::new(),
+            work: Notify::new(),
+        }
+    }
+
+    /// A job or checkpoint failed: pause, longer each time.
+    pub fn failed(&mut self, now: Instant) {
+        if now < self.resume_at {
+            return; // one of several that were in flight
+        }
+        let pause = BACKOFF_MIN.saturating_mul(1 << self.failing.min(10)).min(BACKOFF_MAX);
+        self.failing = self.failing.saturating_add(1);
+        self.resume_at = now + pause;
+    }
+}
+
+impl State {
+    /// Finds how far the log is clean.
+    pub fn advance_clean(&mut self) -> u64 {
+        while self.destage.clean <= self.ring.head() {
+            let segment = self.ring.get(self.destage.clean);
+            if segment.state != SegmentState::Sealed || segment.live > 0 {
+                break;
+            }
+            self.destage.clean += 1;
+        }
+        self.destage.clean
+    }
+
+    /// Effort now.
+    pub fn plan(&self, now: Instant) -> Plan {
+        let rest = Plan { workers: 0, duty: 0.0 };
+        if self.closing || now < self.destage.resume_at { rest } else { self.pacer.plan(self.pace_fill(), now) }
+    }
+
+    /// Like `fill`, but what destaging has passed and had to leave counts.
+    fn pace_fill(&self) -> f64 {
+        let left = self.ring.live() as f64 / (self.ring.count() * u64::from(self.ring.segment_blocks())) as f64;
+        // The cursor may be at the end while failed jobs left blocks behind.
+        self.fill().max(if self.destage.failing > 0 { left } else { 0.0 })
+    }
+
+    fn checkpoint_due(&mut self, now: Instant) -> bool {
+        let clean = self.advance_clean();
+        let lag = clean - self.ring.tail();
+        if lag == 0 || self.failed || now < self.destage.resume_at {
+            return false;
+        }
+        let count = self.ring.count();
+        let unit = ((count as f64 * CHECKPOINT_SHARE) as u64).max(1);
+        lag >= unit
+            || self.closing
+            || self.ring.free() <= RESERVE_SEGMENTS + unit
+            || now.since(self.destage.last_checkpoint) >= CHECKPOINT_INTERVAL
+            || clean > self.ring.head()
+    }
+
+    /// An idle shard drains its log to the last block: the open segment is closed early.
+    fn seal_when_idle(&mut self, rt: &Rt) {
+        let Some(open) = &self.log.open else { return };
+        let only_open_left = self.destage.cursor.seq >= open.seq;
+        if only_open_left
+            && !open.records.is_empty()
+            && !self.log.batch.in_flight
+            && self.waiting.is_empty()
+            && self.plan(rt.now()).workers > 0
+        {
+            let old = self.seal_open(rt);
+            drop(old);
+        }
+    }
+
+    /// Capacity has failed for long and the log is full: waiting any longer helps nobody.
+    fn fail_when_stuck(&mut self) {
+        if self.destage.failing >= FAILING_MAX
+            && !self.waiting.is_empty()
+            && !self.ring.can_open(RESERVE_SEGMENTS)
+            && !self.log.batch.in_flight
+        {
+            tracing::error!(shard = self.shard, "capacity takes no data and the log is full: writes fail");
+            self.fail_waiting(StoreError::DeviceFailed);
+        }
+    }
+}
+
+/// Starts the controller and the workers.
+pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> Vec<TaskId> {
+    let mut tasks = vec![rt.spawn(control(rt.clone(), Rc::clone(state)))];
+    tasks.extend((0..DESTAGE_WORKERS).map(|worker| rt.spawn(job::work(rt.clone(), Rc::clone(state), worker))));
+    tasks
+}
+
+/// What the controller does next.
+enum Step {
+    Checkpoint,
+    Wait(Option<Duration>),
+    Quiet,
+}
+
+async fn control(rt: Rt, state: Rc<RefCell<State>>) {
+    let wake = state.borrow().destage.wake.clone();
+    loop {
+        match next_step(&rt, &state) {
+            Step::Checkpoint => checkpoint::run(&rt, &state).await,
+            Step::Wait(None) => wake.notified().await,
+            Step::Wait(Some(time)) => first_of(wake.notified(), rt.sleep(time)).await,
+            Step::Quiet => {
+                state.borrow_mut().quiet = true;
+                return;
+            }
+        }
+    }
+}
+
+fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
+    let mut s = state.borrow_mut();
+    let now = rt.now();
+    if s.closing {
+        return closing_step(rt, &mut s, now);
+    }
+    s.seal_when_idle(rt);
+    s.fail_when_stuck();
+    if s.checkpoint_due(now) {
+        return Step::Checkpoint;
+    }
+    let plan = s.plan(now);
+    if plan.workers > 0 {
+        s.destage.work.notify_all();
+    } else {
+        s.pacer.resting();
+    }
+    // Nothing in the log but, maybe, the batch that said so.
+    let empty = s.ring.in_use() == 0 || s.ring.in_use() == 1 && s.log.open.as_ref().is_some_and(|o| o.records.is_empty());
+    s.destage.asleep = empty;
+    let calm = plan.workers == 0 && s.waiting.is_empty() && s.destage.failing == 0 && s.destage.clean == s.ring.tail();
+    match (empty, calm) {
+        (true, _) => Step::Wait(None),
+        (false, true) => Step::Wait(Some(TICK_CALM)),
+        (false, false) => Step::Wait(Some(TICK)),
+    }
+}
+
+/// Shutting down: once nothing is in flight, one checkpoint of what is clean, and that is all.
+fn closing_step(rt: &Rt, s: &mut State, now: Instant) -> Step {
+    let busy = !s.ops.is_empty() || s.log.batch.in_flight || s.destage.jobs > 0;
+    if busy {
+        return Step::Wait(Some(TICK));
+    }
+    if s.log.open.as_ref().is_some_and(|open| !open.records.is_empty()) && !s.failed {
+        s.seal_open(rt); // with its summary, the next opening is quick
+    }
+    if s.destage.failing == 0 && s.checkpoint_due(now) { Step::Checkpoint } else { Step::Quiet }
+}
+
+/// Waits for the one that is ready first; drops the other.
+async fn first_of(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let mut a = Box::pin(a);
+    let mut b = Box::pin(b);
+    core::future::poll_fn(
+        |cx| {
+            if a.as_mut().poll(cx).is_ready() || b.as_mut().poll(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+        },
+    )
+    .await;
+}

@@ -1,0 +1,455 @@
+//! Formatting, opening, and refusing to; components; power that goes at any time.
+
+use super::*;
+use crate::superblock::{probe, update};
+use base::{ComponentId, ObjectId};
+use rt::sim::{HostId, SimDeviceOptions, SimDisk, TasksOnly, World};
+
+const MIB: u64 = 1 << 20;
+
+struct Bed {
+    world: World,
+    host: HostId,
+    devices: Vec<Device>,
+}
+
+fn spec(n: u8, force: bool) -> FormatSpec {
+    FormatSpec {
+        cluster: ClusterId::from_bytes([1; 16]),
+        group: GroupId::from_bytes([n; 16]),
+        name: format!("group-{n}"),
+        shards: 2,
+        created_unix_s: 1_790_000_000,
+        force,
+    }
+}
+
+fn component(i: u8, device: u8) -> ComponentSpec {
+    ComponentSpec {
+        id: ComponentId::from_bytes([i; 16]),
+        object: ObjectId::from_bytes([9; 16]),
+        capacity_index: device,
+        bytes: 1 << 30,
+        reserve_chunks: 0,
+        descriptor: vec![i; 300],
+    }
+}
+
+impl Bed {
+    fn new(seed: u64, sizes: &[u64]) -> Bed {
+        let mut world = World::new(seed);
+        let host = world.add_host(1, |_| Box::new(TasksOnly));
+        let devices = sizes.iter().map(|s| world.device(*s, SimDeviceOptions::default())).collect();
+        Bed { world, host, devices }
+    }
+    /// A cache device and two capacity devices, formatted.
+    fn formatted(seed: u64) -> Bed {
+        let mut bed = Bed::new(seed, &[16 * MIB, 32 * MIB, 40 * MIB]);
+        bed.format(spec(2, false)).unwrap();
+        bed
+    }
+    fn format(&mut self, spec: FormatSpec) -> Result<GroupInfo, GroupError> {
+        let d = self.devices.clone();
+        self.world.block_on(self.host, async |rt| format_group(&rt, spec, &d[0], &d[1..]).await)
+    }
+    fn open(&mut self) -> Result<Group, GroupError> {
+        let d = self.devices.clone();
+        self.open_these(&d)
+    }
+    fn open_these(&mut self, devices: &[Device]) -> Result<Group, GroupError> {
+        self.world.block_on(self.host, async |rt| open_group(&rt, None, devices).await)
+    }
+    fn refusal(&mut self) -> GroupError {
+        self.open().map(|_| ()).unwrap_err()
+    }
+    fn probe(&mut self, i: usize) -> Probe {
+        let d = self.devices[i].clone();
+        self.world.block_on(self.host, async |rt| probe(&rt, &d).await.unwrap())
+    }
+    fn disk(&self, i: usize) -> SimDisk {
+        self.world.disk(&self.devices[i])
+    }
+    fn power_cycle(&mut self) {
+        self.world.kill(self.host);
+        self.world.start(self.host);
+    }
+    fn create(&mut self, group: &Group, spec: ComponentSpec) -> Result<ComponentNo, GroupError> {
+        self.world.block_on(self.host, async |rt| group.create_component(&rt, spec).await)
+    }
+}
+
+#[test]
+fn a_formatted_group_opens_in_any_order_and_says_what_it_is() {
+    let mut bed = Bed::new(1, &[16 * MIB, 32 * MIB, 40 * MIB]);
+    let made = bed.format(spec(2, false)).unwrap();
+    bed.power_cycle();
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let devices: Vec<Device> = order.iter().map(|i: &usize| bed.devices[*i].clone()).collect();
+        let group = bed.open_these(&devices).unwrap();
+        assert_eq!(group.info(), &made);
+        assert_eq!((group.cache().id(), group.capacity()[1].id()), (bed.devices[0].id(), bed.devices[2].id()));
+        assert!(group.components().is_empty());
+    }
+    assert!(made.capacity_bytes() > 60 * MIB && made.log_bytes() == 14 * MIB);
+    let other = ClusterId::from_bytes([7; 16]);
+    let d = bed.devices.clone();
+    let e = bed.world.block_on(bed.host, async |rt| open_group(&rt, Some(other), &d).await.map(|_| ())).unwrap_err();
+    assert!(matches!(e, GroupError::OtherCluster { .. }), "{e}");
+}
+
+#[test]
+fn devices_of_many_terabytes_are_formatted_with_a_few_writes() {
+    let mut bed = Bed::new(1, &[1 << 40, 16 << 40, 16 << 40]);
+    let before = bed.world.now();
+    bed.format(FormatSpec { shards: 16, ..spec(2, false) }).unwrap();
+    let took = bed.world.now().since(before);
+    assert!(took < Duration::from_millis(200), "{took:?}");
+    for d in &bed.devices {
+        let bytes = d.counters().write_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(bytes < 2 * MIB, "{bytes}");
+    }
+    let group = bed.open().unwrap();
+    let table = bed.world.block_on(bed.host, async |rt| group.load_chunks(&rt, 15).await.unwrap());
+    assert_eq!(table.allocated(), 0);
+}
+
+#[test]
+fn content_of_others_is_recognised_kept_and_overwritten_only_by_force() {
+    for (i, (offset, value, name)) in format::disk::foreign::FRONT.iter().enumerate() {
+        let mut bed = Bed::new(i as u64, &[16 * MIB, 32 * MIB]);
+        let mut block = vec![0; 2 * 4096];
+        let at = *offset as u64 / 4096 * 4096;
+        block[(*offset as u64 - at) as usize..][..value.len()].copy_from_slice(value);
+        bed.disk(1).poke(at, &block);
+        assert_eq!(bed.probe(1), Probe::Foreign { what: name });
+        let e = bed.format(spec(2, false)).unwrap_err();
+        assert!(e.to_string().contains(name), "{e}");
+        assert_eq!(bed.disk(1).peek(at, 8192), block);
+        assert_eq!(bed.probe(0), Probe::Empty, "nothing was changed");
+        assert_eq!(bed.refusal(), GroupError::NotOurs { device: bed.devices[0].name().into(), what: "nothing" });
+        bed.format(spec(2, true)).unwrap();
+        bed.open().unwrap();
+    }
+}
+
+#[test]
+fn signatures_at_the_end_and_unknown_data_are_noticed() {
+    let at_end = |from_end: u64, at: usize, value: &[u8]| {
+        let mut bed = Bed::new(1, &[16 * MIB, 32 * MIB]);
+        let mut block = vec![0; 4096];
+        block[at..at + value.len()].copy_from_slice(value);
+        bed.disk(0).poke(16 * MIB - from_end, &block);
+        let found = bed.probe(0);
+        bed.format(spec(2, true)).unwrap();
+        assert_eq!(bed.disk(0).peek(16 * MIB - from_end, 4096), vec![0; 4096], "force clears it");
+        found
+    };
+    let md = 0xA92B_4EFCu32.to_le_bytes();
+    assert_eq!(at_end(4096, 3584, b"EFI PART"), Probe::Foreign { what: "the backup of a partition table (GPT)" });
+    assert_eq!(at_end(0x10000, 0, &md), Probe::Foreign { what: "a member of a Linux software RAID (md)" });
+    assert_eq!(at_end(0x2000, 0, &md), Probe::Foreign { what: "a member of a Linux software RAID (md)" });
+    assert_eq!(at_end(0x20000, 1024, &0x00BA_B10Cu64.to_le_bytes()), Probe::Foreign { what: "a member of a ZFS pool" });
+    let mut bed = Bed::new(1, &[16 * MIB]);
+    bed.disk(0).poke(512 << 10, &[7; 4096]);
+    assert_eq!(bed.probe(0), Probe::Foreign { what: "data of unknown kind" });
+    bed.disk(0).poke(0, &[&[0; 510][..], &[0x55, 0xAA], &[0; 3584]].concat());
+    assert_eq!(bed.probe(0), Probe::Foreign { what: "a partition table (MBR) or boot sector" });
+}
+
+#[test]
+fn a_group_is_not_formatted_over_and_an_old_format_leaves_nothing_behind() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    assert_eq!(bed.create(&group, component(1, 0)), Ok(ComponentNo(1)));
+    let e = bed.format(spec(3, false)).unwrap_err();
+    assert!(matches!(&e, GroupError::NotEmpty { what, .. } if what.contains("group-2")), "{e}");
+    bed.format(spec(3, true)).unwrap();
+    let group = bed.open().unwrap();
+    assert!(group.components().is_empty());
+    assert_eq!(group.info().name, "group-3");
+}
+
+#[test]
+fn wrong_requests_are_refused_before_anything_is_written() {
+    let mut bed = Bed::new(1, &[3 * MIB, 32 * MIB]);
+    let too_small = bed.format(spec(2, false)).unwrap_err();
+    assert!(matches!(too_small, GroupError::TooSmall { role: "cache", bytes_min, .. } if bytes_min == 13 * MIB), "{too_small}");
+    let mut bed = Bed::new(1, &[16 * MIB, 4 * MIB]);
+    assert!(matches!(bed.format(spec(2, false)), Err(GroupError::TooSmall { role: "capacity", .. })));
+    let mut bed = Bed::new(1, &[16 * MIB, 32 * MIB]);
+    for shards in [0, 3, 32] {
+        assert_eq!(bed.format(FormatSpec { shards, ..spec(2, false) }), Err(GroupError::Shards { shards }));
+    }
+    for name in [String::new(), "x".repeat(65)] {
+        assert!(matches!(bed.format(FormatSpec { name, ..spec(2, false) }), Err(GroupError::Name { .. })));
+    }
+    bed.devices.push(bed.devices[0].clone());
+    assert!(matches!(bed.format(spec(2, false)), Err(GroupError::GivenTwice { .. })));
+    bed.devices.truncate(1);
+    assert_eq!(bed.format(spec(2, false)), Err(GroupError::DeviceCount { count: 0 }));
+    assert_eq!(bed.probe(0), Probe::Empty);
+}
+
+#[test]
+fn one_damaged_copy_of_a_superblock_is_healed_and_two_are_reported() {
+    let mut bed = Bed::formatted(1);
+    for copy in [0, 64 << 10] {
+        bed.disk(1).corrupt(copy + 100);
+        assert!(matches!(bed.probe(1), Probe::Ours(f) if !f.both_valid));
+        bed.open().unwrap();
+        assert!(matches!(bed.probe(1), Probe::Ours(f) if f.both_valid), "copy at {copy}");
+    }
+    bed.disk(1).corrupt(512);
+    bed.disk(1).corrupt((64 << 10) + 512);
+    assert!(matches!(bed.probe(1), Probe::Damaged { .. }));
+    let device = bed.devices[1].name().to_string();
+    assert_eq!(bed.refusal(), GroupError::Damaged { device, cause: DiskError::Checksum });
+}
+
+#[test]
+fn a_newer_format_is_refused_by_name() {
+    let mut bed = Bed::formatted(1);
+    let mut block = bed.disk(0).peek(0, 4096);
+    block[12] = 3;
+    let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
+    block[8..12].copy_from_slice(&crc.to_le_bytes());
+    bed.disk(0).poke(0, &block);
+    assert_eq!(bed.probe(0), Probe::Newer { major: 3 });
+    assert_eq!(bed.refusal(), GroupError::Newer { device: bed.devices[0].name().into(), major: 3 });
+    assert!(bed.format(spec(2, false)).unwrap_err().to_string().contains("newer Basalt"));
+}
+
+#[test]
+fn an_older_format_opens_and_is_raised_so_that_older_programs_refuse_it() {
+    let mut bed = Bed::formatted(1);
+    for device in 0..bed.devices.len() {
+        for copy in [0, 64 << 10] {
+            let mut block = bed.disk(device).peek(copy, 4096);
+            block[12] = 1;
+            let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
+            block[8..12].copy_from_slice(&crc.to_le_bytes());
+            bed.disk(device).poke(copy, &block);
+        }
+        assert!(matches!(bed.probe(device), Probe::Ours(f) if f.superblock.major == 1));
+    }
+    bed.open().unwrap();
+    for device in 0..bed.devices.len() {
+        assert!(matches!(bed.probe(device), Probe::Ours(f) if f.superblock.major == 2 && f.both_valid));
+    }
+    bed.open().unwrap();
+}
+
+#[test]
+fn incomplete_mixed_duplicate_and_truncated_sets_are_refused() {
+    let mut bed = Bed::formatted(1);
+    let all = bed.devices.clone();
+    let e = bed.open_these(&all[1..2]).map(|_| ()).unwrap_err();
+    assert!(matches!(&e, GroupError::Incomplete { missing, .. } if missing.len() == 2), "{e}");
+    assert!(e.to_string().contains("the cache device") && e.to_string().contains("capacity device 1"), "{e}");
+
+    // a device of another group
+    bed.devices = vec![bed.world.device(16 * MIB, SimDeviceOptions::default()), bed.world.device(32 * MIB, SimDeviceOptions::default())];
+    bed.format(spec(5, false)).unwrap();
+    let mixed = [all[0].clone(), all[1].clone(), bed.devices[1].clone()];
+    assert!(matches!(bed.open_these(&mixed).map(|_| ()), Err(GroupError::Mixed { .. })));
+
+    // a device that was left over from an earlier format of the same group
+    let again = [bed.world.device(16 * MIB, SimDeviceOptions::default()), all[1].clone(), all[2].clone()];
+    bed.devices = again.to_vec();
+    bed.format(spec(2, true)).unwrap();
+    let left_over = [all[0].clone(), all[1].clone(), all[2].clone()];
+    assert!(matches!(bed.open_these(&left_over).map(|_| ()), Err(GroupError::MixedFormats { .. })));
+
+    // a copy, whole or too small
+    for (bytes, whole) in [(32 * MIB, true), (24 * MIB, false)] {
+        let copy = bed.world.device(bytes, SimDeviceOptions::default());
+        let front = bed.disk(1).peek(0, MIB as usize);
+        bed.world.disk(&copy).poke(0, &front);
+        if whole {
+            let set = [again[0].clone(), again[1].clone(), again[2].clone(), copy];
+            assert!(matches!(bed.open_these(&set).map(|_| ()), Err(GroupError::Duplicate { .. })));
+        } else {
+            let set = [again[0].clone(), copy.clone(), again[2].clone()];
+            let e = bed.open_these(&set).map(|_| ()).unwrap_err();
+            assert_eq!(e, GroupError::Truncated { device: copy.name().into(), bytes: 24 * MIB, formatted: 32 * MIB });
+        }
+    }
+    let twice = [again[0].clone(), again[1].clone(), again[1].clone()];
+    assert!(matches!(bed.open_these(&twice).map(|_| ()), Err(GroupError::GivenTwice { .. })));
+}
+
+#[test]
+fn power_may_go_while_a_superblock_is_updated() {
+    let (mut old_seen, mut new_seen) = (0, 0);
+    for seed in 0..80u64 {
+        let mut bed = Bed::formatted(seed);
+        let device = bed.devices[1].clone();
+        for round in 0..3u64 {
+            let Probe::Ours(found) = bed.probe(1) else { panic!("seed {seed}: lost") };
+            let (mut found, before, d) = (*found.clone(), found.superblock.clone(), device.clone());
+            bed.world.spawn(bed.host, 0, move |rt| async move {
+                let _ = update(&rt, &d, &mut found, |s| s.name = format!("round-{round}")).await;
+            });
+            bed.world.run_for(Duration::from_nanos(seed * 6_000));
+            bed.power_cycle();
+            let Probe::Ours(found) = bed.probe(1) else { panic!("seed {seed}: neither old nor new") };
+            if found.superblock == before {
+                old_seen += 1;
+            } else {
+                assert_eq!(found.superblock.name, format!("round-{round}"));
+                new_seen += 1;
+            }
+        }
+    }
+    assert!(old_seen > 10 && new_seen > 10, "{old_seen} old, {new_seen} new");
+}
+
+#[test]
+fn power_may_go_while_a_group_is_formatted() {
+    let (mut none, mut whole) = (0, 0);
+    for seed in 0..60u64 {
+        let mut bed = Bed::new(seed, &[16 * MIB, 32 * MIB, 40 * MIB]);
+        let d = bed.devices.clone();
+        bed.world.spawn(bed.host, 0, move |rt| async move {
+            let _ = format_group(&rt, spec(2, false), &d[0], &d[1..]).await;
+        });
+        bed.world.run_for(Duration::from_nanos(seed * 100_000));
+        bed.power_cycle();
+        match bed.open() {
+            Ok(group) => {
+                whole += 1;
+                let table = bed.world.block_on(bed.host, async |rt| group.load_chunks(&rt, 1).await.unwrap());
+                table.check().unwrap();
+            }
+            Err(_) => none += 1,
+        }
+        bed.format(spec(2, true)).unwrap();
+        bed.open().unwrap();
+    }
+    assert!(none > 5 && whole > 5, "{none} without a group, {whole} with a whole one");
+}
+
+#[test]
+fn components_are_durable_idempotent_and_their_numbers_are_never_given_again() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    for i in 0..20 {
+        assert_eq!(bed.create(&group, component(i, i % 2)), Ok(ComponentNo(u32::from(i) + 1)));
+    }
+    assert_eq!(bed.create(&group, component(3, 1)), Ok(ComponentNo(4)), "the same again");
+    assert_eq!(bed.create(&group, component(3, 0)), Err(GroupError::ComponentExists(ComponentNo(4))));
+    assert_eq!(bed.create(&group, component(90, 2)), Err(GroupError::NoDevice { index: 2, count: 2 }));
+    let long = ComponentSpec { descriptor: vec![0; 385], ..component(90, 0) };
+    assert_eq!(bed.create(&group, long), Err(GroupError::DescriptorTooLong { bytes: 385 }));
+    let change = ComponentUpdate { bytes: Some(5 << 30), reserve_chunks: Some(8), descriptor: Some(vec![1, 2, 3]) };
+    let want = group.components();
+    bed.world.block_on(bed.host, async |rt| {
+        let info = group.update_component(&rt, ComponentNo(2), change).await.unwrap();
+        assert_eq!((info.bytes, info.reserve_chunks, &info.descriptor[..]), (5 << 30, 8, &[1u8, 2, 3][..]));
+        group.delete_component(&rt, ComponentNo(20)).await.unwrap();
+        group.delete_component(&rt, ComponentNo(20)).await.unwrap();
+        assert_eq!(
+            group.update_component(&rt, ComponentNo(20), ComponentUpdate::default()).await,
+            Err(GroupError::NoComponent(ComponentNo(20)))
+        );
+    });
+    bed.power_cycle();
+    let group = bed.open().unwrap();
+    assert_eq!(group.components().len(), 19);
+    assert!(group.components().iter().zip(&want).all(|(a, b)| a == b || a.no == ComponentNo(2)));
+    assert_eq!(group.component(ComponentNo(2)).unwrap().bytes, 5 << 30);
+    assert_eq!(bed.create(&group, component(20, 1)), Ok(ComponentNo(21)), "the highest number was deleted, and is still known");
+}
+
+#[test]
+fn deleted_records_make_room_and_a_full_table_says_so() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    let max = group.info().geometry.capacity[0].components_max();
+    let d = bed.devices.clone();
+    bed.world.block_on(bed.host, async |rt| {
+        let spec = |n: u32| ComponentSpec { id: ComponentId::from_bytes(u128::from(n).to_le_bytes()), ..component(0, 0) };
+        for n in 1..=max {
+            assert_eq!(group.create_component(&rt, spec(n)).await, Ok(ComponentNo(n)));
+        }
+        let full = group.create_component(&rt, spec(max + 1)).await;
+        assert!(matches!(full, Err(GroupError::ComponentsFull { components_max, .. }) if components_max == max));
+        for n in 0..50 {
+            group.delete_component(&rt, ComponentNo(n + 1)).await.unwrap();
+            assert_eq!(group.create_component(&rt, spec(max + 1 + n)).await, Ok(ComponentNo(max + 1 + n)));
+        }
+        let again = open_group(&rt, None, &d).await.unwrap();
+        assert_eq!(again.components(), group.components());
+    });
+}
+
+#[test]
+fn more_than_there_is_cannot_be_promised() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    let total = u64::from(group.info().geometry.capacity[0].chunks_per_shard) * 2;
+    assert!(bed.create(&group, ComponentSpec { reserve_chunks: total - 10, ..component(1, 0) }).is_ok());
+    let e = bed.create(&group, ComponentSpec { reserve_chunks: 12, ..component(2, 0) }).unwrap_err();
+    assert!(matches!(e, GroupError::CannotReserve { .. }), "{e}");
+    assert!(bed.create(&group, ComponentSpec { reserve_chunks: 10, ..component(2, 0) }).is_ok());
+    assert!(bed.create(&group, ComponentSpec { reserve_chunks: total, ..component(3, 1) }).is_ok(), "the other device");
+    let update = ComponentUpdate { reserve_chunks: Some(12), ..Default::default() };
+    let e = bed.world.block_on(bed.host, async |rt| group.update_component(&rt, ComponentNo(2), update).await);
+    assert!(matches!(e, Err(GroupError::CannotReserve { .. })));
+}
+
+#[test]
+fn power_may_go_while_components_change() {
+    for seed in 0..60u64 {
+        let mut bed = Bed::formatted(seed);
+        let group = bed.open().unwrap();
+        let acknowledged = std::rc::Rc::new(std::cell::RefCell::new((Vec::new(), Vec::new())));
+        let (ack, g) = (acknowledged.clone(), group.clone());
+        bed.world.spawn(bed.host, 0, move |rt| async move {
+            for i in 0..40u8 {
+                let no = g.create_component(&rt, component(i, i % 2)).await.unwrap();
+                ack.borrow_mut().0.push(no);
+                if i % 3 == 2 {
+                    ack.borrow_mut().0.retain(|n| *n != no);
+                    g.delete_component(&rt, no).await.unwrap();
+                    ack.borrow_mut().1.push(no);
+                }
+            }
+        });
+        bed.world.run_for(Duration::from_nanos(seed * 150_000));
+        bed.power_cycle();
+        let (created, deleted) = acknowledged.borrow().clone();
+        let group = bed.open().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert!(created.iter().all(|no| group.component(*no).is_some()), "seed {seed}: a component is lost");
+        assert!(deleted.iter().all(|no| group.component(*no).is_none()), "seed {seed}: a component is back");
+        let highest = created.iter().chain(&deleted).map(|n| n.0).max().unwrap_or(0);
+        assert!(bed.create(&group, component(99, 0)).unwrap().0 > highest, "seed {seed}: a number is given again");
+    }
+}
+
+#[test]
+fn a_failed_write_of_a_component_changes_nothing_and_can_be_tried_again() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.create(&group, component(1, 0)).unwrap();
+    bed.disk(1).fail_writes(0..32 * MIB, Some(1), DeviceError::Media);
+    let e = bed.create(&group, component(2, 0)).unwrap_err();
+    assert!(matches!(e, GroupError::Device { error: DeviceError::Media, .. }), "{e}");
+    assert_eq!(group.components().len(), 1);
+    assert_eq!(bed.create(&group, component(2, 0)), Ok(ComponentNo(3)));
+    bed.power_cycle();
+    assert_eq!(bed.open().unwrap().components(), group.components());
+}
+
+#[test]
+fn changes_from_two_tasks_take_turns() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.world.block_on(bed.host, async |rt| {
+        let all = join_all((0..12).map(|i| group.create_component(&rt, component(i, i % 2)))).await;
+        let mut numbers: Vec<u32> = all.into_iter().map(|no| no.unwrap().0).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (1..13).collect::<Vec<_>>());
+    });
+    assert_eq!(bed.open().unwrap().components(), group.components());
+}

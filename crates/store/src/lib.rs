@@ -1,0 +1,35 @@
+//! One host's disk groups: a write buffer (log) on the cache device, chunks on capacity devices, and everything between.
+//!
+//! Owns: what lies on the devices of a group, and that it is right after a crash at any instant.
+//! Invariant: what was acknowledged as durable is found again, or its loss is reported; never other data.
+//! Never: knows about other hosts, or what the bytes mean. See `docs/on-disk-format.md`.
+#![forbid(unsafe_code)]
+
+mod buffer;
+pub mod capacity;
+pub mod components;
+mod destage;
+pub mod geometry;
+pub mod group;
+mod index;
+mod join;
+mod pace;
+mod plant;
+mod recovery;
+mod scrub;
+mod shard;
+mod stats;
+pub mod superblock;
+
+#[cfg(test)]
+mod tests;
+
+pub use buffer::ATOMIC_BLOCKS;
+pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate};
+pub use geometry::{CapacityGeometry, Geometry, LogGeometry};
+pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
+pub use pace::Settings;
+pub use shard::Shard;
+pub use shard::op::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
+pub use stats::{BAD_BLOCKS_LISTED_MAX, BATCH_CLASSES, BadBlock, ShardStats};
+pub use superblock::{Found, Probe, probe};

@@ -1,0 +1,252 @@
+//! Opening a shard: loads the chunk tables, finds the log's tail and head, replays what lies between.
+//!
+//! Owns: what the bytes of a log mean after a crash (`read_log`), and the replay.
+//! Invariants: batches are taken as a chain (number and checksum of the one before), so nothing stale is replayed and nothing that was
+//! acknowledged can be missing without being noticed; records of unknown components are skipped (I5); chunks are allocated only after
+//! the whole replay (I4); what is replayed is made durable first, so what a read returns after this opening stays.
+//! Never: writes to the log; appends to a segment of an earlier life (the head begins a new one).
+
+mod scan;
+
+use crate::buffer::LogWriter;
+use crate::buffer::ring::{self, RESERVE_SEGMENTS, Ring};
+use crate::destage::Destage;
+use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
+use crate::join::join_all;
+use crate::pace::{Pacer, Settings};
+use crate::plant::{self, Bug};
+use crate::scrub::Scrub;
+use crate::shard::chunks::Busy;
+use crate::shard::state::{State, chunk_parts};
+use crate::stats::ShardStats;
+use crate::{ComponentNo, Group, GroupError};
+use base::unit::BLOCK_BYTES;
+use base::{BlockNo, crc32c};
+use core::cell::RefCell;
+use foldhash::fast::FixedState;
+use format::disk::log::{Record, RecordKind};
+use hashbrown::HashMap;
+use rt::{Device, Rt};
+use scan::{Content, LogReader};
+use slab::Slab;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Segments whose content is read at a time.
+const SEGMENTS_AT_ONCE: usize = 32;
+/// Sub-maps of the index that are given their chunks in one go.
+const MAPS_AT_ONCE: usize = 64;
+
+/// Opens shard `shard`. See the module.
+pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) -> Result<State, GroupError> {
+    let began = rt.now();
+    let info = group.info();
+    let devices = group.capacity().to_vec();
+    let cache = group.cache().clone();
+    // What an earlier process wrote and never flushed is there now and must still be there after the next loss of power.
+    flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
+    let components = group.components();
+    let table = group.load_chunks(rt, shard).await?;
+    let geometry = info.geometry.log;
+    let segment_blocks = geometry.segment_blocks();
+    let count = u64::from(geometry.segments_per_shard).min(SLICE_BLOCKS_MAX / u64::from(segment_blocks)) as u32;
+    let slice_at = geometry.segment_offset(shard, 0);
+    let reader = LogReader { rt, tag: info.tag, shard, cache: &cache, slice_at, count, segment_blocks };
+    let found = reader.find().await?;
+    let now = rt.now();
+    let unusable = (RESERVE_SEGMENTS + 1) as f64 / f64::from(count);
+    let mut state = State {
+        tag: info.tag,
+        shard,
+        cache: cache.clone(),
+        slice_at,
+        queue: rt.queue(),
+        index: LogIndex::new(u64::from(count) * u64::from(segment_blocks)),
+        ring: Ring::new(count, segment_blocks, found.tail),
+        log: LogWriter::new(1, 0, found.tail),
+        table: Rc::new(RefCell::new(table)),
+        caps: devices,
+        busy: Busy::new(),
+        components: HashMap::with_hasher(FixedState::with_seed(5)),
+        pacer: Pacer::new(&settings, unusable, now),
+        settings,
+        ops: Slab::new(),
+        waiting: VecDeque::new(),
+        done: VecDeque::new(),
+        admission_timer: None,
+        tail_wanted: false,
+        tail_written: rt::sync::Notify::new(),
+        destage: Destage::new(found.tail, now),
+        scrub: Scrub::default(),
+        counters: ShardStats::default(),
+        zero_crc: crc32c(&[0; BLOCK_BYTES]),
+        failed: false,
+        closing: false,
+        quiet: false,
+    };
+    for c in &components {
+        // Without its reservation, until everything in the log has its place again: what was admitted once is never refused.
+        let (no, mut plain) = (c.no, c.clone());
+        plain.reserve_chunks = 0;
+        state.add_component(no, &plain);
+    }
+    let marks = replay_all(rt, &mut state, &reader, found).await?;
+    place_all(rt, &mut state, &cache).await?;
+    place_marks(&mut state, &cache, &marks)?;
+    for c in &components {
+        state.add_component(c.no, c);
+    }
+    state.counters.recovered_blocks = state.index.len();
+    state.counters.recovery_time = rt.now().since(began);
+    Ok(state)
+}
+
+async fn flush_all(rt: &Rt, devices: impl Iterator<Item = &Device>) -> Result<(), GroupError> {
+    let flushes = devices.map(|device| async move {
+        let result = rt.flush_dev(device).await;
+        result.map_err(|error| GroupError::Device { device: device.name().into(), error })
+    });
+    join_all(flushes).await.into_iter().collect()
+}
+
+/// Where the next batch stands in the chain.
+struct Chain {
+    lsn: u64,
+    crc: u32,
+}
+
+/// Blocks whose newest record says "uncorrectable": by component and chunk, which blocks of it, and the order of the newest such record.
+/// They get their chunks after the replay (I4), like what is in the index.
+type Marks = BTreeMap<(u32, u64), (u16, u64)>;
+
+async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Marks, GroupError> {
+    let mut chain: Option<Chain> = None;
+    let mut marks = Marks::new();
+    let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
+    for group in seqs.chunks(SEGMENTS_AT_ONCE) {
+        let contents = join_all(group.iter().map(|&seq| reader.content(&found, seq))).await;
+        for (&seq, content) in group.iter().zip(contents) {
+            replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
+            rt.yield_now().await;
+        }
+    }
+    if let Some(head) = found.head {
+        replay_segment(state, reader, (&mut chain, &mut marks), head.seq, Some(head.content))?;
+    }
+    let chain = chain.unwrap_or(found.fresh);
+    state.log = LogWriter::new(chain.lsn, chain.crc, found.tail);
+    Ok(marks)
+}
+
+fn replay_segment(
+    state: &mut State,
+    reader: &LogReader<'_>,
+    (chain, marks): (&mut Option<Chain>, &mut Marks),
+    seq: u64,
+    content: Option<Content>,
+) -> Result<(), GroupError> {
+    if !state.ring.can_open(0) {
+        return Err(reader.damaged("it names more segments than there are"));
+    }
+    let opened = state.ring.open();
+    debug_assert_eq!(opened, seq);
+    state.ring.get_mut(seq).used = 1;
+    state.ring.seal(seq);
+    // A segment whose first write failed may have left nothing; the chain says whether anything is missing.
+    let Some(content) = content else {
+        return if chain.is_some() { Ok(()) } else { Err(reader.damaged("the oldest segment cannot be read")) };
+    };
+    let follows = |before: &Chain| content.first_lsn == before.lsn && content.previous_crc.is_none_or(|crc| crc == before.crc);
+    if !chain.as_ref().is_none_or(follows) {
+        return Err(reader.damaged("batches are missing from the middle"));
+    }
+    *chain = Some(Chain { lsn: content.last_lsn + 1, crc: content.last_crc });
+    state.ring.get_mut(seq).used = content.used_blocks;
+    let mut crcs = content.crcs.iter();
+    for record in &content.records {
+        let n = record.data_blocks() as usize;
+        replay(state, marks, seq, record, crcs.by_ref().take(n).copied());
+    }
+    state.counters.recovered_segments += 1;
+    Ok(())
+}
+
+/// The effect of one record.
+fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+    let component = ComponentNo(record.component);
+    if !state.has_component(component) {
+        crcs.for_each(drop);
+        return;
+    }
+    if !marks.is_empty() && record.kind != RecordKind::Uncorrectable {
+        unmark(marks, record);
+    }
+    match record.kind {
+        RecordKind::Write => {
+            let key = Key::new(component, record.block);
+            let (at, blocks) = (record.data_at, record.blocks);
+            state.ring.get_mut(seq).records.push(ring::Record { key, at: at as u16, blocks: blocks as u16 });
+            let first = state.ring.first_block(seq) + at;
+            for (i, crc) in crcs.enumerate() {
+                let pos = LogPos::new(first + i as u32, record.unchecked);
+                state.index_write(key.plus(i as u32), Located { pos, crc });
+            }
+        }
+        RecordKind::Trim | RecordKind::Zero if plant::is(Bug::ForgottenTrim) => {}
+        RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.seq.0),
+        RecordKind::Uncorrectable if plant::is(Bug::ForgottenMark) => {}
+        RecordKind::Uncorrectable => {
+            for part in chunk_parts(record.block, record.blocks) {
+                state.index_remove_part(component, part);
+                let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
+                (*mask, *seq) = (*mask | part.mask(), record.seq.0);
+            }
+        }
+    }
+}
+
+/// Gives every block of the log a chunk to go to.
+async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), GroupError> {
+    for map in 0..state.index.maps() {
+        let mut chunks: Vec<(ComponentNo, u64)> =
+            state.index.iter_map(map).map(|(key, _)| (key.component(), key.block().chunk())).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        for (component, chunk) in chunks {
+            debug_assert!(BlockNo(chunk).0 == chunk);
+            if state.ensure(component, chunk).is_err() {
+                let what = "it holds more than capacity can take";
+                return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
+            }
+        }
+        if map % MAPS_AT_ONCE == 0 {
+            rt.yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+/// Gives every block that is uncorrectable a chunk that says so.
+fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), GroupError> {
+    for (&(component, chunk), &(mask, seq)) in marks {
+        let Ok(phys) = state.ensure(ComponentNo(component), chunk) else {
+            let what = "it holds more than capacity can take";
+            return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
+        };
+        state.table.borrow_mut().set_uncorrectable(phys, mask, seq);
+    }
+    Ok(())
+}
+
+/// What is written, zeroed or trimmed is not uncorrectable any more.
+fn unmark(marks: &mut Marks, record: &Record) {
+    for part in chunk_parts(record.block, record.blocks) {
+        if let Entry::Occupied(mut entry) = marks.entry((record.component, part.chunk)) {
+            entry.get_mut().0 &= !part.mask();
+            if entry.get().0 == 0 {
+                entry.remove();
+            }
+        }
+    }
+}

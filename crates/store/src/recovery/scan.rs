@@ -1,0 +1,317 @@
+//! Reading a log as a crash may have left it.
+//!
+//! Owns: which segments belong to the log, and what each contains. Sealed segments are read by their summary (about one part in a
+//! hundred); the others batch by batch.
+//! Invariants: the last batch of the head is taken only if all its data is sound: it is the only one that can be torn. A batch before
+//! another was complete, whatever its data looks like now (then reads of that block say so).
+//! Never: trusts a length before it is checked; changes anything.
+
+use super::Chain;
+use crate::GroupError;
+use crate::join::join_all;
+use crate::plant::{self, Bug};
+use base::crc32c;
+use base::unit::BLOCK_BYTES;
+use format::disk::FormatTag;
+use format::disk::log::{BatchHeader, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
+use rt::{Buf, Device, DeviceError, Rt};
+use std::collections::BTreeMap;
+
+/// Segment headers read at a time.
+const HEADERS_AT_ONCE: usize = 64;
+/// Blocks at the end of a segment that are read in the hope that its summary fits.
+const SUMMARY_GUESS_BLOCKS: u32 = 16;
+/// Blocks of one read (1 MiB).
+const READ_BLOCKS_MAX: u32 = 256;
+
+/// One slice of the cache device.
+pub(super) struct LogReader<'a> {
+    pub rt: &'a Rt,
+    pub tag: FormatTag,
+    pub shard: u8,
+    pub cache: &'a Device,
+    pub slice_at: u64,
+    pub count: u32,
+    pub segment_blocks: u32,
+}
+
+/// Where the log begins and ends.
+pub(super) struct Found {
+    /// Oldest segment needed.
+    pub tail: u64,
+    /// Headers, by sequence number.
+    headers: BTreeMap<u64, SegmentHeader>,
+    /// The newest segment with anything in it, unless it is older than the tail.
+    pub head: Option<Head>,
+    /// Where the chain stands when no segment is replayed.
+    pub fresh: Chain,
+}
+
+pub(super) struct Head {
+    pub seq: u64,
+    pub content: Content,
+}
+
+impl Found {
+    /// The segments from the tail to before this one are replayed by [`LogReader::content`].
+    pub fn head_seq(&self) -> u64 {
+        self.head.as_ref().map_or(self.tail, |head| head.seq)
+    }
+}
+
+/// What a segment contains.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub first_lsn: u64,
+    /// `first_lsn - 1` when there is no batch.
+    pub last_lsn: u64,
+    pub last_crc: u32,
+    /// Header checksum of the batch before the first, where known.
+    pub previous_crc: Option<u32>,
+    pub used_blocks: u32,
+    /// The newest tail it names.
+    pub tail: u64,
+    pub records: Vec<Record>,
+    pub crcs: Vec<u32>,
+}
+
+impl LogReader<'_> {
+    pub fn damaged(&self, what: &'static str) -> GroupError {
+        GroupError::LogDamaged { device: self.cache.name().into(), shard: self.shard, what }
+    }
+
+    /// Reads blocks of a segment; `None` when the media cannot give them.
+    async fn read(&self, seq: u64, first: u32, blocks: u32) -> Result<Option<Buf>, GroupError> {
+        let place = seq % u64::from(self.count);
+        let offset = self.slice_at + (place * u64::from(self.segment_blocks) + u64::from(first)) * BLOCK_BYTES as u64;
+        let mut result = Err(DeviceError::Media);
+        let mut buf = Buf::alloc(blocks as usize * BLOCK_BYTES);
+        for _ in 0..2 {
+            (result, buf) = self.rt.read_at(self.cache, offset, buf).await;
+            if result.is_ok() {
+                return Ok(Some(buf));
+            }
+        }
+        match result {
+            Err(DeviceError::Media) | Ok(()) => Ok(None),
+            Err(error) => Err(GroupError::Device { device: self.cache.name().into(), error }),
+        }
+    }
+
+    /// Finds tail and head.
+    pub async fn find(&self) -> Result<Found, GroupError> {
+        let headers = self.headers().await?;
+        let Some((&newest, header)) = headers.last_key_value() else {
+            return Ok(Found { tail: 1, headers, head: None, fresh: Chain { lsn: 1, crc: 0 } });
+        };
+        let header = *header;
+        let content = match self.summary(newest).await? {
+            Some(content) => content,
+            None => self.scan(newest, &header, None).await?,
+        };
+        let tail = content.tail.max(header.tail_seq);
+        let content = Content { previous_crc: Some(header.previous_crc), ..content };
+        if content.last_lsn < content.first_lsn {
+            // Nothing of it counts: its place and its number are used again.
+            return self.without_newest(headers, newest, tail).await;
+        }
+        let fresh = Chain { lsn: content.last_lsn + 1, crc: content.last_crc };
+        Ok(Found { tail, headers, head: Some(Head { seq: newest, content }), fresh })
+    }
+
+    /// The newest segment holds nothing: the one before is the head.
+    async fn without_newest(&self, mut headers: BTreeMap<u64, SegmentHeader>, newest: u64, tail: u64) -> Result<Found, GroupError> {
+        let Some(header) = headers.remove(&newest) else { unreachable!("it was the last one") };
+        let fresh = Chain { lsn: header.first_lsn, crc: header.previous_crc };
+        let seq = newest - 1;
+        if seq < tail || seq == 0 {
+            return Ok(Found { tail, headers, head: None, fresh });
+        }
+        let mut found = Found { tail, headers, head: None, fresh };
+        let content = self.content_up_to(&found, seq, Some(header.first_lsn)).await?;
+        match content {
+            Some(content) => found.head = Some(Head { seq, content }),
+            None if seq == tail => return Err(self.damaged("the oldest segment cannot be read")),
+            // It was given up after a failed write and left nothing; an empty one stands for it.
+            None => {
+                let (lsn, crc) = (header.first_lsn, header.previous_crc);
+                let content = Content { first_lsn: lsn, last_lsn: lsn - 1, last_crc: crc, used_blocks: 1, tail, ..Content::default() };
+                found.head = Some(Head { seq, content });
+            }
+        }
+        Ok(found)
+    }
+
+    async fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>, GroupError> {
+        let mut headers = BTreeMap::new();
+        let places: Vec<u64> = (0..u64::from(self.count)).collect();
+        for group in places.chunks(HEADERS_AT_ONCE) {
+            let reads = join_all(group.iter().map(|&place| self.read(place, 0, 1))).await;
+            for (&place, read) in group.iter().zip(reads) {
+                let Some(block) = read? else { continue };
+                let Ok(h) = SegmentHeader::parse(&block, self.tag) else { continue };
+                let here = h.shard == self.shard && u64::from(h.index) == place && h.segment_seq % u64::from(self.count) == place;
+                if here && h.blocks == self.segment_blocks {
+                    headers.insert(h.segment_seq, h);
+                }
+            }
+        }
+        Ok(headers)
+    }
+
+    /// What segment `seq` contains; `None` when nothing is there.
+    pub async fn content(&self, found: &Found, seq: u64) -> Result<Option<Content>, GroupError> {
+        let next = found.headers.range(seq + 1..).next().map(|(_, header)| header.first_lsn);
+        self.content_up_to(found, seq, next).await
+    }
+
+    /// `next_lsn`: the first batch of a later segment; anything from there on was written again there.
+    async fn content_up_to(&self, found: &Found, seq: u64, next_lsn: Option<u64>) -> Result<Option<Content>, GroupError> {
+        let header = found.headers.get(&seq);
+        if let Some(content) = self.summary(seq).await? {
+            return Ok(Some(Content { previous_crc: header.map(|h| h.previous_crc), ..content }));
+        }
+        match header {
+            Some(header) => Ok(Some(self.scan(seq, header, next_lsn).await?)),
+            None => Ok(None),
+        }
+    }
+
+    async fn summary(&self, seq: u64) -> Result<Option<Content>, GroupError> {
+        let mut blocks = SUMMARY_GUESS_BLOCKS;
+        let Some(mut tail) = self.read(seq, self.segment_blocks - blocks, blocks).await? else { return Ok(None) };
+        let Ok(peek) = SummaryPeek::parse(&tail, self.tag) else { return Ok(None) };
+        if peek.segment_seq != seq || peek.summary_blocks >= self.segment_blocks {
+            return Ok(None);
+        }
+        if peek.summary_blocks > blocks {
+            blocks = peek.summary_blocks;
+            match self.read(seq, self.segment_blocks - blocks, blocks).await? {
+                Some(longer) => tail = longer,
+                None => return Ok(None),
+            }
+        }
+        let Ok(view) = SummaryHeader::parse(&tail, self.tag) else { return Ok(None) };
+        let h = view.header;
+        if h.shard != self.shard || h.segment_seq != seq || h.used_blocks > self.segment_blocks - blocks.min(view.summary_blocks) {
+            return Ok(None);
+        }
+        let mut content = Content {
+            first_lsn: h.first_lsn,
+            last_lsn: h.last_lsn,
+            last_crc: h.last_crc,
+            previous_crc: None,
+            used_blocks: h.used_blocks,
+            tail: h.tail_seq,
+            ..Content::default()
+        };
+        for (record, crcs) in view.records.iter() {
+            content.records.push(record);
+            content.crcs.extend(crcs.iter());
+        }
+        Ok(Some(content))
+    }
+
+    /// Reads a segment batch by batch. `next_lsn`: where a later segment goes on; `None` for the newest segment, whose last batch
+    /// may be torn.
+    async fn scan(&self, seq: u64, header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
+        let firsts: Vec<u32> = (0..self.segment_blocks).step_by(READ_BLOCKS_MAX as usize).collect();
+        let reads = firsts.iter().map(|&first| self.read(seq, first, READ_BLOCKS_MAX.min(self.segment_blocks - first)));
+        let mut bytes = Vec::with_capacity(self.segment_blocks as usize * BLOCK_BYTES);
+        for (read, &first) in join_all(reads).await.into_iter().zip(&firsts) {
+            match read? {
+                Some(buf) => bytes.extend_from_slice(&buf),
+                None => self.read_singly(seq, first, &mut bytes).await?,
+            }
+        }
+        self.batches(&bytes, header, next_lsn)
+    }
+
+    /// A large read failed: block by block, what cannot be read is zeroes (no header, or a wrong checksum).
+    async fn read_singly(&self, seq: u64, first: u32, bytes: &mut Vec<u8>) -> Result<(), GroupError> {
+        for block in first..(first + READ_BLOCKS_MAX).min(self.segment_blocks) {
+            match self.read(seq, block, 1).await? {
+                Some(buf) => bytes.extend_from_slice(&buf),
+                None => bytes.resize(bytes.len() + BLOCK_BYTES, 0),
+            }
+        }
+        Ok(())
+    }
+
+    fn batches(&self, bytes: &[u8], header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
+        let mut content = Content {
+            first_lsn: header.first_lsn,
+            last_lsn: header.first_lsn - 1,
+            last_crc: header.previous_crc,
+            previous_crc: Some(header.previous_crc),
+            used_blocks: SEGMENT_HEADER_BLOCKS,
+            tail: header.tail_seq,
+            ..Content::default()
+        };
+        let at = |position: u32| bytes.get(position as usize * BLOCK_BYTES..).unwrap_or(&[]);
+        while next_lsn.is_none_or(|next| content.last_lsn + 1 < next) {
+            let position = content.used_blocks;
+            let Ok(view) = BatchHeader::parse(at(position), self.tag) else { break };
+            if !self.is_next(&view, header.segment_seq, &content) {
+                break;
+            }
+            let data = at(position + view.header_blocks);
+            if data.len() < view.data_blocks as usize * BLOCK_BYTES {
+                break;
+            }
+            let end = position + view.header_blocks + view.data_blocks;
+            let torn = !plant::is(Bug::TornBatchTaken)
+                && next_lsn.is_none()
+                && !sound(&view, data)
+                && !self.goes_on(at(end), &view, header.segment_seq);
+            if torn {
+                break;
+            }
+            for (record, crcs) in view.records.iter() {
+                content.records.push(record);
+                content.crcs.extend(crcs.iter());
+            }
+            content.last_lsn = view.header.lsn;
+            content.last_crc = view.crc;
+            content.used_blocks = end;
+            content.tail = content.tail.max(view.header.tail_seq);
+        }
+        match next_lsn {
+            Some(next) if content.last_lsn + 1 != next => Err(self.damaged("a sealed segment has lost batches")),
+            None if self.later_batch(bytes, header.segment_seq, &content) => Err(self.damaged("the newest segment has lost batches")),
+            _ => Ok(content),
+        }
+    }
+
+    fn is_next(&self, view: &BatchView<'_>, segment_seq: u64, before: &Content) -> bool {
+        let h = &view.header;
+        h.shard == self.shard
+            && h.segment_seq == segment_seq
+            && h.position == before.used_blocks
+            && h.lsn == before.last_lsn + 1
+            && h.previous_crc == before.last_crc
+    }
+
+    /// Whether the batch after `view` begins at `bytes`: then `view` was complete.
+    fn goes_on(&self, bytes: &[u8], view: &BatchView<'_>, segment_seq: u64) -> bool {
+        BatchHeader::parse(bytes, self.tag).is_ok_and(|next| {
+            next.header.segment_seq == segment_seq && next.header.lsn == view.header.lsn + 1 && next.header.previous_crc == view.crc
+        })
+    }
+
+    /// Whether there is a batch behind the one where the chain breaks: then a durable one was lost, not merely a torn one.
+    fn later_batch(&self, bytes: &[u8], segment_seq: u64, content: &Content) -> bool {
+        let first = (content.used_blocks + 1) as usize * BLOCK_BYTES;
+        bytes.get(first..).unwrap_or(&[]).chunks_exact(BLOCK_BYTES).enumerate().any(|(i, _)| {
+            BatchHeader::parse(&bytes[first + i * BLOCK_BYTES..], self.tag).is_ok_and(|view| {
+                view.header.segment_seq == segment_seq && view.header.lsn > content.last_lsn + 1 && view.header.shard == self.shard
+            })
+        })
+    }
+}
+
+/// Whether all data blocks of a batch sum to what its header says.
+fn sound(view: &BatchView<'_>, data: &[u8]) -> bool {
+    let mut blocks = data.chunks_exact(BLOCK_BYTES);
+    view.records.iter().all(|(_, crcs)| crcs.iter().all(|crc| blocks.next().is_some_and(|block| crc32c(block) == crc)))
+}

@@ -1,0 +1,153 @@
+//! Scrub: reads everything that is stored and verifies it, at a set rate, before a host needs it.
+//!
+//! Owns: the pass. Bad blocks are counted and listed in the statistics; a write over a bad block heals it.
+//! Invariants: what changed while it was read is not judged; what lies in the log is pinned while it is read; what a host has
+//! declared uncorrectable is no corruption.
+//! Never: repairs (the layer above has the other copies); runs faster than its setting.
+
+use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
+use crate::index::{Key, LogPos};
+use crate::shard::state::State;
+use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
+use base::{BlockNo, Duration, crc32c};
+use core::cell::RefCell;
+use rt::{Buf, Rt, TaskId};
+use std::rc::Rc;
+
+/// Chunks looked at in one go.
+const WALK_BUDGET: usize = 4096;
+
+/// What is known of the pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scrub {
+    pub running: bool,
+    /// 0..=1.
+    pub progress: f64,
+}
+
+pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
+    state.borrow_mut().scrub = Scrub { running: true, progress: 0.0 };
+    rt.spawn(pass(rt.clone(), Rc::clone(state)))
+}
+
+async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
+    let total = state.borrow().table.borrow().allocated().max(1) as f64;
+    let table = Rc::clone(&state.borrow().table);
+    let mut seen = 0u64;
+    let mut after = None;
+    loop {
+        let step = walk(&table, after);
+        match step {
+            Walk::End => break,
+            Walk::GoOn(at) => {
+                after = Some(at);
+                rt.yield_now().await;
+            }
+            Walk::Found(at) => {
+                after = Some(at);
+                seen += 1;
+                state.borrow_mut().scrub.progress = (seen as f64 / total).min(1.0);
+                scrub_chunk(&rt, &state, at).await;
+                pause(&rt, &state, CHUNK_BYTES).await;
+            }
+        }
+    }
+    scrub_log(&rt, &state).await;
+    let mut s = state.borrow_mut();
+    s.scrub = Scrub { running: false, progress: 1.0 };
+    s.counters.scrub_passes += 1;
+}
+
+fn walk(table: &RefCell<ChunkTable>, after: Option<Phys>) -> Walk {
+    table.borrow().walk(after, WALK_BUDGET)
+}
+
+/// Keeps to the rate.
+async fn pause(rt: &Rt, state: &Rc<RefCell<State>>, bytes: u64) {
+    let rate = state.borrow().settings.scrub_bytes_per_s.max(4096);
+    rt.sleep(Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(rate)) as u64)).await;
+}
+
+/// Verifies the blocks of a chunk. A block with something newer in the log is skipped: what lies on capacity may be half written.
+async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
+    for attempt in 0..2 {
+        let (device, offset, before) = {
+            let s = state.borrow();
+            let table = s.table.borrow();
+            (s.caps[usize::from(at.device)].clone(), table.offset(at), *table.get(at))
+        };
+        let Some(component) = before.component() else { return };
+        let (result, buf) = rt.read_at(&device, offset, Buf::alloc(CHUNK_BYTES as usize)).await;
+        let mut s = state.borrow_mut();
+        if s.table.borrow().get(at).ver != before.ver || s.busy.is_busy(at) {
+            return; // it changes: it has just been, or will be, verified on its way
+        }
+        let mut bad = Vec::new();
+        let mut verified = 0;
+        for i in 0..CHUNK_BLOCKS as u32 {
+            let BlockContent::Checked(crc) = before.block(i) else { continue };
+            let block = BlockNo(before.chunk() * CHUNK_BLOCKS + u64::from(i));
+            if s.index.get(Key::new(component, block)).is_some_and(|found| !found.pos.destaged()) {
+                continue;
+            }
+            verified += 1;
+            if result.is_err() || crc32c(&buf[i as usize * BLOCK_BYTES..][..BLOCK_BYTES]) != crc {
+                bad.push(block);
+            }
+        }
+        if !bad.is_empty() && attempt == 0 {
+            continue;
+        }
+        s.counters.scrubbed_blocks += verified;
+        s.counters.read_errors += u64::from(result.is_err());
+        for block in bad {
+            s.counters.checksum_errors += 1;
+            s.note_bad(component, block);
+        }
+        return;
+    }
+}
+
+/// Verifies what has its newest version in the log.
+async fn scrub_log(rt: &Rt, state: &Rc<RefCell<State>>) {
+    let maps = state.borrow().index.maps();
+    for map in 0..maps {
+        let mut entries: Vec<_> = state.borrow().index.iter_map(map).collect();
+        entries.sort_unstable_by_key(|(_, at)| at.pos.block());
+        for (key, at) in entries {
+            scrub_log_block(rt, state, key, at.pos, at.crc).await;
+        }
+    }
+}
+
+async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: LogPos, crc: u32) {
+    let (cache, offset) = {
+        let mut s = state.borrow_mut();
+        let same = s.index.get(key).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
+        if !same || pos.unchecked() || !s.has_component(key.component()) {
+            return;
+        }
+        s.ring.pin(pos.block());
+        (s.cache.clone(), s.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64)
+    };
+    let mut good = false;
+    let mut buf = Buf::alloc(BLOCK_BYTES);
+    for _ in 0..2 {
+        let result;
+        (result, buf) = rt.read_at(&cache, offset, buf).await;
+        good = result.is_ok() && crc32c(&buf) == crc;
+        if good {
+            break;
+        }
+    }
+    {
+        let mut s = state.borrow_mut();
+        s.ring.unpin(pos.block());
+        s.counters.scrubbed_blocks += 1;
+        if !good {
+            s.counters.checksum_errors += 1;
+            s.note_bad(key.component(), key.block());
+        }
+    }
+    pause(rt, state, BLOCK_BYTES as u64).await;
+}

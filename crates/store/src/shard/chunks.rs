@@ -1,0 +1,112 @@
+//! Chunks of writes under way: allocated when a write is admitted, kept while anything is under way, freed when empty.
+//!
+//! Owns: the count of changes under way for each chunk.
+//! Invariants: space is decided when a write is admitted, so a write that was admitted never runs out of space later and destaging
+//! always has a place to go; a chunk with a change under way (a write on its way into the log, a destage write on its way to
+//! capacity) is not freed, so nothing of an old owner can arrive in a new owner's chunk.
+//! Never: does I/O.
+
+use super::op::StoreError;
+use super::state::{State, chunk_parts};
+use crate::ComponentNo;
+use crate::capacity::{AllocateError, Phys};
+use base::BlockNo;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+
+/// How many changes are under way in a chunk. Only chunks with any are listed, so it is as small as the operations in flight.
+#[derive(Debug)]
+pub(crate) struct Busy(HashMap<Phys, u32, FixedState>);
+
+impl Busy {
+    pub fn new() -> Self {
+        Self(HashMap::with_capacity_and_hasher(1024, FixedState::with_seed(0xB51)))
+    }
+    pub fn begin(&mut self, phys: Phys) {
+        *self.0.entry(phys).or_insert(0) += 1;
+    }
+    /// Ends one [`Busy::begin`]; true when it was the last.
+    pub fn end(&mut self, phys: Phys) -> bool {
+        match self.0.entry(phys) {
+            Entry::Occupied(mut entry) => {
+                *entry.get_mut() -= 1;
+                if *entry.get() > 0 {
+                    return false;
+                }
+                entry.remove();
+                true
+            }
+            Entry::Vacant(_) => unreachable!("ended more often than begun"),
+        }
+    }
+    pub fn is_busy(&self, phys: Phys) -> bool {
+        self.0.contains_key(&phys)
+    }
+    /// The chunks with anything under way.
+    pub fn iter(&self) -> impl Iterator<Item = Phys> + '_ {
+        self.0.keys().copied()
+    }
+}
+
+impl State {
+    /// Gives every chunk of a write a place, or none of them.
+    pub fn place(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) -> Result<(), StoreError> {
+        let mut placed = 0;
+        for part in chunk_parts(block, blocks) {
+            match self.ensure(component, part.chunk) {
+                Ok(phys) => self.busy.begin(phys),
+                Err(error) => {
+                    if placed > 0 {
+                        self.release_places(component, block, placed);
+                    }
+                    return Err(match error {
+                        AllocateError::NoSpace => StoreError::NoSpace,
+                        AllocateError::NoComponent => StoreError::NoComponent,
+                        AllocateError::DeviceFailed => StoreError::DeviceFailed,
+                    });
+                }
+            }
+            placed += part.blocks;
+        }
+        Ok(())
+    }
+
+    /// The chunk's place; a new one if it has none.
+    pub fn ensure(&mut self, component: ComponentNo, chunk: u64) -> Result<Phys, AllocateError> {
+        let mut table = self.table.borrow_mut();
+        match table.lookup(component, chunk) {
+            Some(phys) => Ok(phys),
+            None => table.allocate(component, chunk),
+        }
+    }
+
+    /// A write has ended, one way or the other: its chunks are no longer kept for it.
+    pub fn unplace(&mut self, key: u32) {
+        let op = &self.ops[key as usize];
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        self.release_places(component, block, blocks);
+    }
+
+    fn release_places(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) {
+        for part in chunk_parts(block, blocks) {
+            let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+            self.end_busy(component, part.chunk, phys);
+        }
+    }
+
+    /// One change under way in the chunk has ended.
+    pub fn end_busy(&mut self, component: ComponentNo, chunk: u64, phys: Phys) {
+        if self.busy.end(phys) && self.written(phys) == 0 {
+            self.free_if_empty(component, chunk);
+        }
+    }
+
+    /// Frees the chunk if nothing is in it and nothing is under way.
+    pub fn free_if_empty(&mut self, component: ComponentNo, chunk: u64) {
+        let Some(phys) = self.lookup(component, chunk) else { return };
+        if self.written(phys) == 0 && !self.busy.is_busy(phys) && self.content(component, chunk) == 0 {
+            self.table.borrow_mut().free(phys);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A shard: one slice of a group's log and of its capacity, on one core. The only door to the data of a disk group.
+//!
+//! Owns: the path of an operation (`op`, `read`, `chunks`, `state`), the handle, and the background tasks.
+//! Invariants: an operation is answered exactly once; what was answered to a write survives any crash; a read is answered with the
+//! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
+//! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.
+
+pub(crate) mod chunks;
+pub(crate) mod op;
+pub(crate) mod read;
+pub(crate) mod state;
+
+use crate::buffer;
+use crate::pace::Settings;
+use crate::stats::ShardStats;
+use crate::{ComponentInfo, ComponentNo};
+use crate::{Group, GroupError, destage, recovery, scrub};
+use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
+use base::{BlockNo, crc32c};
+use core::cell::RefCell;
+use op::{Change, Crcs, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
+use rt::{Buf, Event, Rt, TaskId};
+use state::State;
+use std::rc::Rc;
+
+/// Cookies of the shard's device operations: what it is in the top byte.
+pub(crate) mod cookie {
+    const KIND_SHIFT: u32 = 56;
+    pub const BATCH: u64 = 1 << KIND_SHIFT;
+    pub const ADMISSION: u64 = 2 << KIND_SHIFT;
+    const SUMMARY: u64 = 3 << KIND_SHIFT;
+    const READ: u64 = 4 << KIND_SHIFT;
+
+    /// The summary of the segment whose first block this is.
+    pub fn summary(first_block: u32) -> u64 {
+        SUMMARY | u64::from(first_block)
+    }
+    /// Run `index` of the read `key`.
+    pub fn read(key: u32, index: usize) -> u64 {
+        READ | (index as u64) << 32 | u64::from(key)
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    pub enum Kind {
+        Batch,
+        Admission,
+        Summary { first_block: u32 },
+        Read { key: u32, index: usize },
+    }
+
+    pub fn kind(cookie: u64) -> Kind {
+        match cookie >> KIND_SHIFT << KIND_SHIFT {
+            BATCH => Kind::Batch,
+            ADMISSION => Kind::Admission,
+            SUMMARY => Kind::Summary { first_block: cookie as u32 },
+            READ => Kind::Read { key: cookie as u32, index: (cookie >> 32 & 0xFFFF) as usize },
+            _ => unreachable!("not a cookie of a shard: {cookie:#x}"),
+        }
+    }
+}
+
+/// A shard. See the module. Dropping it ends its background tasks.
+pub struct Shard {
+    state: Rc<RefCell<State>>,
+    rt: Rt,
+    tasks: Vec<TaskId>,
+    scrub: Option<TaskId>,
+}
+
+impl Shard {
+    /// Opens shard `shard` of the group on this core: loads its tables and replays its log.
+    pub async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) -> Result<Shard, GroupError> {
+        let state = Rc::new(RefCell::new(recovery::open(rt, group, shard, settings).await?));
+        let tasks = destage::spawn(rt, &state);
+        Ok(Shard { state, rt: rt.clone(), tasks, scrub: None })
+    }
+
+    /// Takes an operation. It ends in [`Shard::pop_done`], in any order.
+    pub fn submit(&mut self, rt: &Rt, op: ShardOp) {
+        self.state.borrow_mut().submit(rt, op);
+    }
+
+    /// Handles what the devices have done and starts the next batch. Whether there was anything to do.
+    pub fn poll(&mut self, rt: &Rt) -> bool {
+        self.state.borrow_mut().poll(rt)
+    }
+
+    /// The next operation that has ended.
+    pub fn pop_done(&mut self) -> Option<ShardDone> {
+        self.state.borrow_mut().done.pop_front()
+    }
+
+    /// A component was created (or changed) in the group.
+    pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
+        self.state.borrow_mut().add_component(component, info);
+    }
+
+    /// A component was deleted in the group (durably): forgets it and frees its chunks, in the background.
+    pub fn drop_component(&mut self, rt: &Rt, component: ComponentNo) {
+        if self.state.borrow_mut().components.remove(&component.0).is_none() {
+            return;
+        }
+        self.tasks.push(destage::drop::spawn(rt, &self.state, component));
+    }
+
+    /// New settings, from now on.
+    pub fn set_settings(&mut self, settings: Settings) {
+        let mut state = self.state.borrow_mut();
+        state.settings = settings;
+        state.pacer.set(&settings);
+        state.destage.wake.notify_one();
+    }
+
+    /// What it is doing.
+    pub fn stats(&self) -> ShardStats {
+        self.state.borrow().stats()
+    }
+
+    /// Refuses new operations, ends those in flight, checkpoints. Poll until [`Shard::is_quiet`], then drop it.
+    pub fn begin_shutdown(&mut self, _rt: &Rt) {
+        let mut state = self.state.borrow_mut();
+        state.closing = true;
+        state.destage.wake.notify_one();
+    }
+
+    /// Whether the shutdown is complete: nothing in flight, everything released that can be.
+    pub fn is_quiet(&self) -> bool {
+        let state = self.state.borrow();
+        state.quiet && state.ops.is_empty() && state.done.is_empty() && state.queue.is_empty()
+    }
+
+    /// Starts a pass of scrubbing, unless one runs.
+    pub fn start_scrub(&mut self, rt: &Rt) {
+        if !self.state.borrow().scrub.running {
+            self.scrub = Some(scrub::spawn(rt, &self.state));
+        }
+    }
+
+    /// Ends the pass of scrubbing that runs, if one does.
+    pub fn stop_scrub(&mut self) {
+        if let Some(task) = self.scrub.take() {
+            self.rt.cancel(task);
+            self.state.borrow_mut().scrub.running = false;
+        }
+    }
+
+    /// Checks the invariants that link index, segments and chunks; panics when one is broken. Slow: for tests and simulations.
+    pub fn check(&self) {
+        self.state.borrow().check();
+    }
+}
+
+impl Drop for Shard {
+    fn drop(&mut self) {
+        for task in self.tasks.drain(..).chain(self.scrub.take()) {
+            self.rt.cancel(task);
+        }
+    }
+}
+
+impl State {
+    fn submit(&mut self, rt: &Rt, op: ShardOp) {
+        let ShardOp { cookie, component, block, blocks, kind } = op;
+        debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
+        let mut new = Op {
+            cookie,
+            component,
+            block,
+            blocks,
+            parent: NO_PARENT,
+            crcs: Crcs::new(),
+            entered: rt.now(),
+            stage: Stage::Waiting(Change::Flush),
+        };
+        let flush = matches!(kind, OpKind::Flush);
+        let refused = match kind {
+            _ if self.closing => Some(StoreError::Closing),
+            _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
+            OpKind::Read { .. } => None,
+            _ if self.failed => Some(StoreError::DeviceFailed),
+            OpKind::Write { .. } | OpKind::Uncorrectable => self.place(component, block, blocks).err(),
+            _ => None,
+        };
+        match kind {
+            OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
+            _ if refused.is_some() => return self.refuse(new, refused, None),
+            OpKind::Read { buf } => {
+                debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
+                new.stage = Stage::Reading(Reading::new(buf));
+                let key = self.ops.insert(new) as u32;
+                return self.start_read(rt, key);
+            }
+            OpKind::Write { buf, crcs, checksum } => {
+                debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
+                new.crcs = crcs;
+                if new.crcs.len() != blocks as usize {
+                    new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
+                }
+                if blocks > buffer::write_blocks_max(self.ring.segment_blocks()) {
+                    return self.split(new, buf, !checksum);
+                }
+                new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
+            }
+            OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
+            OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),
+            OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
+            OpKind::Flush => {}
+        }
+        let key = self.ops.insert(new) as u32;
+        self.waiting.push_back(key);
+    }
+
+    fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
+        let key = self.ops.insert(op) as u32;
+        self.finish(key, Err(error.expect("refused for a reason")), buf);
+    }
+
+    /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
+    fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
+        let step = buffer::write_blocks_max(self.ring.segment_blocks());
+        let parts = op.blocks.div_ceil(step);
+        let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
+        let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
+        let parent = self.ops.insert(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op }) as u32;
+        // Each part ends its own hold on the chunks; one that two parts share is held by both.
+        for (i, buf) in data.into_iter().enumerate() {
+            let first = i as u32 * step;
+            let n = step.min(blocks - first);
+            let block = BlockNo(block.0 + u64::from(first));
+            self.place(component, block, n).expect("placed as a whole before");
+            let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
+            let stage = Stage::Waiting(Change::Write { buf, unchecked });
+            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, entered, stage }) as u32;
+            self.waiting.push_back(key);
+        }
+        self.unplace(parent);
+    }
+
+    fn poll(&mut self, rt: &Rt) -> bool {
+        let mut any = false;
+        loop {
+            while let Some(done) = self.queue.pop() {
+                any = true;
+                self.device_ended(rt, done.cookie, done.event);
+            }
+            if !self.start_batch(rt) {
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    fn device_ended(&mut self, rt: &Rt, cookie: u64, event: Event) {
+        match (cookie::kind(cookie), event) {
+            (cookie::Kind::Read { key, index }, Event::Read { result, buf }) => self.run_ended(rt, key, index, result, buf),
+            (cookie::Kind::Batch, Event::Write { result, bufs }) => self.batch_ended(rt, result, bufs),
+            (cookie::Kind::Summary { first_block }, Event::Write { result, .. }) => {
+                // Without its summary a segment is only slower to recover.
+                if result.is_err() {
+                    self.counters.log_write_errors += 1;
+                }
+                self.ring.unpin(first_block);
+            }
+            (cookie::Kind::Admission, Event::Timer(id)) => {
+                if self.admission_timer.is_some_and(|(set, _)| set == id) {
+                    self.admission_timer = None;
+                }
+            }
+            (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
+        }
+    }
+
+    fn stats(&self) -> ShardStats {
+        let block = BLOCK_BYTES as u64;
+        let segment = u64::from(self.ring.segment_blocks()) * block;
+        let fill = self.fill();
+        ShardStats {
+            log_bytes: self.ring.count() * segment,
+            log_used_bytes: self.ring.in_use() * segment,
+            log_live_bytes: self.ring.live() * block,
+            fill,
+            waiting: self.waiting.len() as u32,
+            in_flight: self.ops.len() as u32,
+            drain_bytes_per_s: self.pacer.drain_bytes_per_s(),
+            admission_bytes_per_s: self.pacer.rate(fill).map(|rate| rate as u64),
+            chunks_total: self.table.borrow().space().iter().map(|d| d.total).sum(),
+            chunks_allocated: self.table.borrow().allocated(),
+            space: self.table.borrow().space(),
+            component_chunks: {
+                let table = self.table.borrow();
+                let mut list: Vec<_> =
+                    self.components.keys().map(|no| (ComponentNo(*no), table.component_allocated(ComponentNo(*no)))).collect();
+                list.sort_unstable();
+                list
+            },
+            failed: self.failed,
+            scrubbing: self.scrub.running,
+            scrub_progress: self.scrub.progress,
+            index_memory_bytes: self.index.memory_bytes() + self.ring.memory_bytes(),
+            ..self.counters.clone()
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads: find where each block lies, read it from there, verify it, and try once more before giving up.
+//!
+//! Invariants: a read never waits for destaging; what it reads of the log is pinned until it has come back; nothing unverified is
+//! handed out (unless the volume asked for no checksums).
+//! Never: reads the same block from the same place more than [`READ_TRIES`] times.
+
+use super::op::{Op, Place, Reading, Run, Runs, Stage, StoreError};
+use super::state::State;
+use crate::ComponentNo;
+use crate::capacity::{BlockContent, Phys};
+use crate::index::Key;
+use crate::shard::cookie;
+use base::unit::BLOCK_BYTES;
+use base::{BlockNo, crc32c};
+use rt::{Buf, DeviceError, Rt};
+
+/// Attempts at a read, the first included.
+const READ_TRIES: u8 = 2;
+
+impl State {
+    /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
+    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32) {
+        if let Some(at) = self.index.get(Key::new(component, block)) {
+            return (Place::Log(at.pos), at.crc);
+        }
+        let table = self.table.borrow();
+        let phys = match *chunk {
+            Some((no, phys)) if no == block.chunk() => phys,
+            _ => {
+                let phys = table.lookup(component, block.chunk());
+                *chunk = Some((block.chunk(), phys));
+                phys
+            }
+        };
+        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc) };
+        let place = |unchecked| {
+            let offset = table.offset(phys) + u64::from(block.in_chunk()) * BLOCK_BYTES as u64;
+            Place::Capacity { device: phys.device, offset, unchecked }
+        };
+        match table.get(phys).block(block.in_chunk()) {
+            BlockContent::Checked(crc) => (place(false), crc),
+            BlockContent::Unchecked => (place(true), 0),
+            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc),
+            BlockContent::Uncorrectable => (Place::Uncorrectable, 0),
+        }
+    }
+
+    /// Starts (or starts again) the read `key`, whose stage is `Reading` with the caller's buffer in it.
+    pub fn start_read(&mut self, rt: &Rt, key: u32) {
+        let op = &mut self.ops[key as usize];
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let mut crcs = core::mem::take(&mut op.crcs);
+        crcs.clear();
+        let mut runs = Runs::new();
+        let mut chunk = None;
+        for i in 0..blocks {
+            let (place, crc) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
+            if place == Place::Uncorrectable {
+                return self.uncorrectable(key, block.plus(u64::from(i)));
+            }
+            crcs.push(crc);
+            match runs.last_mut() {
+                Some(last) if continues(last, place) => last.blocks += 1,
+                _ => runs.push(Run { first: i as u16, blocks: 1, place }),
+            }
+        }
+        let log: u32 = runs.iter().filter(|r| matches!(r.place, Place::Log(_))).map(|r| u32::from(r.blocks)).sum();
+        self.counters.read_log_blocks += u64::from(log);
+        let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
+        *slot = crcs;
+        reading.bad = None;
+        reading.left = 0;
+        let single = runs.len() == 1;
+        if single && runs[0].place != Place::Zeroes {
+            reading.left = 1;
+            let buf = reading.buf.take().expect("the buffer is here between attempts");
+            reading.runs = runs.clone();
+            self.read_run(rt, key, 0, runs[0], buf);
+            return;
+        }
+        let buf = reading.buf.as_mut().expect("the buffer is here between attempts");
+        for run in runs.iter() {
+            if run.place == Place::Zeroes {
+                buf[usize::from(run.first) * BLOCK_BYTES..][..usize::from(run.blocks) * BLOCK_BYTES].fill(0);
+            } else {
+                reading.left += 1;
+            }
+        }
+        if reading.left == 0 {
+            let buf = reading.buf.take();
+            self.finish(key, Ok(()), buf);
+            return;
+        }
+        reading.runs = runs.clone();
+        for (i, run) in runs.iter().enumerate().filter(|(_, run)| run.place != Place::Zeroes) {
+            self.read_run(rt, key, i, *run, Buf::alloc(usize::from(run.blocks) * BLOCK_BYTES));
+        }
+    }
+
+    /// The read meets a block that a host declared uncorrectable.
+    fn uncorrectable(&mut self, key: u32, block: BlockNo) {
+        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let buf = reading.buf.take();
+        self.finish(key, Err(StoreError::Uncorrectable { block }), buf);
+    }
+
+    fn read_run(&mut self, rt: &Rt, key: u32, index: usize, run: Run, buf: Buf) {
+        let cookie = cookie::read(key, index);
+        match run.place {
+            Place::Log(pos) => {
+                self.ring.pin(pos.block());
+                rt.read(&self.queue, cookie, &self.cache, self.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64, buf);
+            }
+            Place::Capacity { device, offset, .. } => rt.read(&self.queue, cookie, &self.caps[usize::from(device)], offset, buf),
+            Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
+        }
+    }
+
+    /// A run has come back.
+    pub fn run_ended(&mut self, rt: &Rt, key: u32, index: usize, result: Result<(), DeviceError>, buf: Buf) {
+        let op = &mut self.ops[key as usize];
+        let Stage::Reading(reading) = &mut op.stage else { unreachable!("a read") };
+        let run = reading.runs[index];
+        let unchecked = match run.place {
+            Place::Log(pos) => {
+                self.ring.unpin(pos.block());
+                pos.unchecked()
+            }
+            Place::Capacity { unchecked, .. } => unchecked,
+            Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
+        };
+        let first = usize::from(run.first);
+        let bad = match result {
+            Err(_) => {
+                self.counters.read_errors += 1;
+                Some(u32::from(run.first))
+            }
+            Ok(()) if unchecked => {
+                for (block, crc) in buf.chunks_exact(BLOCK_BYTES).zip(&mut op.crcs[first..]) {
+                    *crc = crc32c(block);
+                }
+                None
+            }
+            Ok(()) => buf
+                .chunks_exact(BLOCK_BYTES)
+                .zip(&op.crcs[first..])
+                .position(|(block, crc)| crc32c(block) != *crc)
+                .map(|i| u32::from(run.first) + i as u32),
+        };
+        if let Some(at) = bad {
+            reading.bad = Some(reading.bad.map_or(at, |before| before.min(at)));
+        }
+        reading.left -= 1;
+        match &mut reading.buf {
+            None => reading.buf = Some(buf),
+            Some(whole) => whole[first * BLOCK_BYTES..][..buf.len()].copy_from_slice(&buf),
+        }
+        if reading.left == 0 {
+            self.read_ended(rt, key);
+        }
+    }
+
+    /// Whether a block that was read from capacity without a checksum lies elsewhere by now.
+    fn has_moved(&self, key: u32) -> bool {
+        let op = &self.ops[key as usize];
+        let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
+        let mut chunk = None;
+        reading.runs.iter().any(|run| {
+            let Place::Capacity { device, offset, unchecked: true } = run.place else { return false };
+            (0..u64::from(run.blocks)).any(|i| {
+                let now = self.locate(op.component, op.block.plus(u64::from(run.first) + i), &mut chunk).0;
+                now != Place::Capacity { device, offset: offset + i * BLOCK_BYTES as u64, unchecked: true }
+            })
+        })
+    }
+
+    /// All runs are back: done, or once more.
+    fn read_ended(&mut self, rt: &Rt, key: u32) {
+        let op = &self.ops[key as usize];
+        let (component, block) = (op.component, op.block);
+        let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
+        let (bad, tries) = (reading.bad, reading.tries + 1);
+        let result = match bad {
+            _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
+            // What is kept without checksum may be half old and half new where destaging came by. From now on it is read from the log.
+            None if self.has_moved(key) => return self.start_read(rt, key),
+            None => Ok(()),
+            Some(_) if tries < READ_TRIES => {
+                let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+                reading.tries = tries;
+                self.start_read(rt, key);
+                return;
+            }
+            Some(at) => {
+                let block = block.plus(u64::from(at));
+                self.counters.checksum_errors += 1;
+                self.note_bad(component, block);
+                Err(StoreError::Media { block })
+            }
+        };
+        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let buf = reading.buf.take();
+        self.finish(key, result, buf);
+    }
+}
+
+/// Whether `place` lies right behind `run` on the same device, to be treated alike.
+fn continues(run: &Run, place: Place) -> bool {
+    let n = u32::from(run.blocks);
+    match (run.place, place) {
+        (Place::Zeroes, Place::Zeroes) => true,
+        (Place::Log(a), Place::Log(b)) => b.block() == a.block() + n && a.unchecked() == b.unchecked(),
+        (Place::Capacity { device: d, offset: o, unchecked: u }, Place::Capacity { device, offset, unchecked }) => {
+            d == device && offset == o + u64::from(n) * BLOCK_BYTES as u64 && u == unchecked
+        }
+        _ => false,
+    }
+}
+
+impl Reading {
+    /// A read that has not begun.
+    pub fn new(buf: Buf) -> Self {
+        Self { buf: Some(buf), runs: Runs::new(), left: 0, bad: None, tries: 0 }
+    }
+}

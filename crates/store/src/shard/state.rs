@@ -1,0 +1,318 @@
+//! Everything that a shard knows, and the effects of operations on it.
+//!
+//! Owns: the index, the ring, the chunk maps, the operations in flight. Shared by the shard's handle and its background tasks;
+//! borrowed for one synchronous step at a time, never across an await.
+//! Invariants: `live` of the segments counts exactly the index entries that are not destaged; a chunk is in use exactly while it
+//! has written blocks, live blocks in the log, or changes under way that are counted in `busy`.
+//! Never: waits.
+
+use crate::buffer::LogWriter;
+use crate::buffer::ring::{self, Ring};
+use crate::capacity::{ChunkTable, Phys, Walk};
+use crate::destage::Destage;
+use crate::index::{Key, Located, LogIndex, LogPos};
+use crate::pace::{Pacer, Settings};
+use crate::scrub::Scrub;
+use crate::shard::chunks::Busy;
+use crate::shard::cookie;
+use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
+use crate::{ComponentInfo, ComponentNo};
+use base::unit::CHUNK_BLOCKS;
+use base::{BlockNo, Instant};
+use core::cell::RefCell;
+use foldhash::fast::FixedState;
+use format::disk::FormatTag;
+use hashbrown::HashMap;
+use rt::sync::Notify;
+use rt::{Buf, Device, Queue, Rt, TimerId};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+pub(crate) struct State {
+    pub tag: FormatTag,
+    pub shard: u8,
+    pub cache: Device,
+    /// Where the slice begins on the cache device, in bytes.
+    pub slice_at: u64,
+    pub queue: Queue,
+    pub index: LogIndex,
+    pub ring: Ring,
+    pub log: LogWriter,
+    pub table: Rc<RefCell<ChunkTable>>,
+    pub caps: Vec<Device>,
+    pub busy: Busy,
+    pub components: HashMap<u32, (), FixedState>,
+    pub pacer: Pacer,
+    pub settings: Settings,
+    pub ops: Slab<Op>,
+    pub waiting: VecDeque<u32>,
+    pub done: VecDeque<ShardDone>,
+    pub admission_timer: Option<(TimerId, Instant)>,
+    /// A checkpoint waits for a batch with the new tail.
+    pub tail_wanted: bool,
+    pub tail_written: Notify,
+    pub destage: Destage,
+    pub scrub: Scrub,
+    pub counters: ShardStats,
+    pub zero_crc: u32,
+    /// The log does not take writes any more.
+    pub failed: bool,
+    /// Shutting down.
+    pub closing: bool,
+    /// The background work has ended.
+    pub quiet: bool,
+}
+
+impl State {
+    /// Where a chunk lies.
+    #[inline]
+    pub fn lookup(&self, component: ComponentNo, chunk: u64) -> Option<Phys> {
+        self.table.borrow().lookup(component, chunk)
+    }
+    /// Which blocks of a chunk have content on capacity.
+    #[inline]
+    pub fn written(&self, phys: Phys) -> u16 {
+        self.table.borrow().get(phys).written
+    }
+
+    /// Share of the log whose content is not yet on capacity, as far as destaging has come.
+    pub fn fill(&self) -> f64 {
+        let segment = f64::from(self.ring.segment_blocks());
+        let cursor = self.destage.cursor;
+        if cursor.seq > self.ring.head() {
+            return 0.0;
+        }
+        let mut blocks = (self.ring.head() + 1 - cursor.seq) as f64 * segment;
+        let head = self.ring.get(self.ring.head());
+        if head.state == ring::SegmentState::Open {
+            blocks -= segment - f64::from(head.used);
+        }
+        let at = self.ring.get(cursor.seq);
+        if at.records.len() > 0 {
+            blocks -= cursor.record as f64 / at.records.len() as f64 * f64::from(at.used);
+        }
+        (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
+    }
+
+    /// An operation has ended: gives its answer (to its parent, if it is a part).
+    pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
+        let op = self.ops.remove(key as usize);
+        if op.parent != NO_PARENT {
+            self.part_ended(op.parent, result);
+            return;
+        }
+        match (&op.stage, result) {
+            (Stage::Logging(Logged::Write { .. }) | Stage::Split { .. }, Ok(())) => {
+                self.counters.writes += 1;
+                self.counters.written_blocks += u64::from(op.blocks);
+            }
+            (Stage::Logging(Logged::Trim | Logged::Uncorrectable), Ok(())) => self.counters.trims += 1,
+            (Stage::Reading(_), Ok(())) => {
+                self.counters.reads += 1;
+                self.counters.read_blocks += u64::from(op.blocks);
+            }
+            (_, Err(StoreError::NoSpace)) => self.counters.no_space += 1,
+            _ => {}
+        }
+        self.done.push_back(ShardDone { cookie: op.cookie, result, buf, crcs: op.crcs });
+    }
+
+    fn part_ended(&mut self, parent: u32, part: Result<(), StoreError>) {
+        let Stage::Split { left, result, .. } = &mut self.ops[parent as usize].stage else { unreachable!("a part of a split") };
+        *left -= 1;
+        if result.is_ok() {
+            *result = part;
+        }
+        if *left > 0 {
+            return;
+        }
+        let result = *result;
+        let Stage::Split { buf, .. } =
+            core::mem::replace(&mut self.ops[parent as usize].stage, Stage::Logging(Logged::Write { unchecked: false }))
+        else {
+            unreachable!("looked at above")
+        };
+        self.finish(parent, result, Some(buf));
+    }
+
+    pub fn has_component(&self, component: ComponentNo) -> bool {
+        self.components.contains_key(&component.0)
+    }
+
+    pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
+        self.components.insert(component.0, ());
+        self.table.borrow_mut().add_component(component, info.capacity_index, info.reserve_chunks);
+    }
+
+    /// A write of the batch is durable: from now on this is the content of its blocks.
+    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
+        let op = &self.ops[key as usize];
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let data_at = self.log.batch.records[record].data_at;
+        let seq = self.log.open.as_ref().expect("just written to").seq;
+        if self.has_component(component) {
+            let first = Key::new(component, block);
+            self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
+            let at = self.ring.first_block(seq) + data_at;
+            for i in 0..blocks {
+                let crc = self.ops[key as usize].crcs[i as usize];
+                self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
+            }
+        }
+        self.unplace(key);
+    }
+
+    /// One block's newest version is now at `at` of the log.
+    #[inline]
+    pub fn index_write(&mut self, key: Key, at: Located) {
+        if let Some(old) = self.index.insert(key, at)
+            && !old.pos.destaged()
+        {
+            self.ring.live_less(old.pos.block());
+        }
+        self.ring.live_more(at.pos.block());
+    }
+
+    /// A trim of the batch is durable.
+    pub fn apply_trim(&mut self, key: u32) {
+        let op = &self.ops[key as usize];
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        if self.has_component(component) {
+            self.trim(component, block, blocks, self.log.next_lsn - 1);
+        }
+    }
+
+    /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
+    pub fn apply_uncorrectable(&mut self, key: u32) {
+        let op = &self.ops[key as usize];
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        if self.has_component(component) {
+            let seq = self.log.next_lsn - 1;
+            for part in chunk_parts(block, blocks) {
+                self.index_remove_part(component, part);
+                let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), seq);
+            }
+        }
+        self.unplace(key);
+    }
+
+    /// The blocks of a part have no content in the log any more.
+    pub fn index_remove_part(&mut self, component: ComponentNo, part: ChunkPart) {
+        for i in part.first..part.first + part.blocks {
+            self.index_remove(Key::new(component, BlockNo(part.chunk * CHUNK_BLOCKS + u64::from(i))));
+        }
+    }
+
+    /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
+    pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, seq: u64) {
+        for part in chunk_parts(block, blocks) {
+            self.index_remove_part(component, part);
+            let found = self.lookup(component, part.chunk);
+            if let Some(phys) = found {
+                self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
+                self.free_if_empty(component, part.chunk);
+            }
+        }
+    }
+
+    pub fn index_remove(&mut self, key: Key) {
+        if let Some(old) = self.index.remove(key)
+            && !old.pos.destaged()
+        {
+            self.ring.live_less(old.pos.block());
+        }
+    }
+
+    /// Lists a block whose content is lost here.
+    pub fn note_bad(&mut self, component: ComponentNo, block: BlockNo) {
+        let bad = BadBlock { component, block };
+        let list = &mut self.counters.bad_blocks;
+        if list.len() < BAD_BLOCKS_LISTED_MAX && !list.contains(&bad) {
+            list.push(bad);
+        }
+    }
+
+    /// Asks to be polled again at `at`, when the next write may enter.
+    pub fn set_admission_timer(&mut self, rt: &Rt, at: Instant) {
+        match self.admission_timer {
+            Some((_, set)) if set <= at && set > rt.now() => return,
+            Some((id, _)) => rt.cancel_timer(id),
+            None => {}
+        }
+        self.counters.delayed_writes += 1;
+        self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
+    }
+
+    /// Checks what must hold whenever no step is half done. Slow; for tests.
+    pub fn check(&self) {
+        let mut live = vec![0u32; self.ring.count() as usize];
+        for (key, at) in self.index.iter() {
+            if !at.pos.destaged() {
+                live[(at.pos.block() / self.ring.segment_blocks()) as usize] += 1;
+                if self.has_component(key.component()) {
+                    assert!(self.lookup(key.component(), key.block().chunk()).is_some(), "a live block without a chunk: {key:?}");
+                }
+            }
+        }
+        for seq in self.ring.tail()..=self.ring.head() {
+            assert_eq!(self.ring.get(seq).live, live[self.ring.place(seq) as usize], "live blocks of segment {seq}");
+        }
+        self.table.borrow().check().expect("the chunk table is sound");
+        let mut after = None;
+        loop {
+            match self.table.borrow().walk(after, 1 << 20) {
+                Walk::End => break,
+                Walk::GoOn(at) => after = Some(at),
+                Walk::Found(at) => {
+                    after = Some(at);
+                    let (owner, chunk) = (self.table.borrow().get(at).component(), self.table.borrow().get(at).chunk());
+                    let Some(owner) = owner.filter(|c| self.has_component(*c)) else { continue };
+                    assert!(self.busy.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
+                }
+            }
+        }
+        assert_eq!(self.ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
+    }
+
+    /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
+    pub fn content(&self, component: ComponentNo, chunk: u64) -> u16 {
+        let on_capacity = self.lookup(component, chunk).map_or(0, |phys| self.written(phys));
+        (0..CHUNK_BLOCKS).fold(on_capacity, |mask, i| {
+            let found = self.index.get(Key::new(component, BlockNo(chunk * CHUNK_BLOCKS + i))).is_some();
+            mask | (u16::from(found) << i)
+        })
+    }
+}
+
+/// The part of a run of blocks that lies in one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkPart {
+    pub chunk: u64,
+    /// First block within the chunk.
+    pub first: u32,
+    pub blocks: u32,
+}
+
+impl ChunkPart {
+    pub fn mask(&self) -> u16 {
+        (((1u32 << self.blocks) - 1) << self.first) as u16
+    }
+}
+
+/// Cuts a run of blocks at chunks.
+pub(crate) fn chunk_parts(block: BlockNo, blocks: u32) -> impl Iterator<Item = ChunkPart> {
+    let end = block.0 + u64::from(blocks);
+    let mut at = block.0;
+    core::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let (chunk, first) = (at / CHUNK_BLOCKS, (at % CHUNK_BLOCKS) as u32);
+        let n = (CHUNK_BLOCKS - u64::from(first)).min(end - at) as u32;
+        at += u64::from(n);
+        Some(ChunkPart { chunk, first, blocks: n })
+    })
+}

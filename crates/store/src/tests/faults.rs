@@ -1,0 +1,230 @@
+//! Broken devices: what fails is exactly what cannot be served, it is counted, and nothing is lost or taken for something else.
+
+use super::harness::{Lab, Setup, quick, read_op};
+use crate::{ComponentNo, OpKind, Settings, StoreError};
+use base::unit::BLOCK_BYTES;
+use base::{BlockNo, Duration};
+use rt::{Device, DeviceError, Rt};
+
+const ALL: core::ops::Range<u64> = 0..u64::MAX;
+
+fn media(block: u64) -> StoreError {
+    StoreError::Media { block: BlockNo(block) }
+}
+
+/// Where on a device a block lies that begins with `value`, as the harness writes it.
+fn find(lab: &Lab, device: usize, value: u64) -> u64 {
+    let disk = lab.world.disk(&lab.devices[device]);
+    let blocks = lab.devices[device].bytes() / BLOCK_BYTES as u64;
+    let offset = (0..blocks).map(|b| b * BLOCK_BYTES as u64).find(|&offset| {
+        let bytes = disk.peek(offset, BLOCK_BYTES);
+        bytes[..8] == value.to_le_bytes() && bytes[8..16] != [0; 8]
+    });
+    offset.expect("the value is somewhere on the device")
+}
+
+/// Never destages by itself.
+fn lazy() -> Settings {
+    Settings { fill_low: 0.9, fill_high: 0.95, idle_drain: Duration::from_secs(100_000), ..Settings::default() }
+}
+
+#[test]
+fn a_failed_log_write_is_written_again_elsewhere_and_survives() {
+    let mut lab = Lab::new(1, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 5, &[50, 51]).await.unwrap();
+        disk.fail_writes(ALL, Some(1), DeviceError::Media);
+        s.write(&rt, c, 7, &[70]).await.unwrap();
+        s.write(&rt, c, 8, &[80]).await.unwrap();
+        assert_eq!(s.stats().log_write_errors, 1);
+        assert_eq!(s.read(&rt, c, 5, 4).await.unwrap(), [50, 51, 70, 80]);
+        s.check();
+    });
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 4).await.unwrap(), [50, 51, 70, 80]));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_fails_writes_and_serves_reads() {
+    let mut lab = Lab::new(2, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 5, &[50]).await.unwrap();
+        disk.fail_writes(ALL, None, DeviceError::Media);
+        assert_eq!(s.write(&rt, c, 6, &[60]).await, Err(StoreError::DeviceFailed));
+        assert_eq!(s.write(&rt, c, 6, &[61]).await, Err(StoreError::DeviceFailed));
+        assert_eq!(s.trim(&rt, c, 5, 1).await, Err(StoreError::DeviceFailed));
+        assert!(s.stats().failed);
+        assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]);
+        s.check();
+        disk.heal();
+        s.shut_down(&rt).await;
+    });
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]));
+}
+
+#[test]
+fn a_read_that_fails_once_is_read_again_and_one_that_fails_twice_is_media() {
+    let mut lab = Lab::new(3, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(lazy(), async |rt, s| {
+        s.write(&rt, c, 5, &[50]).await.unwrap();
+        disk.fail_reads(ALL, Some(1));
+        assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]);
+        disk.fail_reads(ALL, Some(2));
+        assert_eq!(s.read(&rt, c, 5, 1).await, Err(media(5)));
+        assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]);
+        assert_eq!(s.stats().read_errors, 3);
+    });
+}
+
+#[test]
+fn a_bad_block_on_capacity_is_media_for_just_that_block_and_a_write_heals_it() {
+    let mut lab = Lab::new(4, &Setup::default());
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 5, &[1050, 1051, 1052]).await.unwrap();
+        s.drained(&rt).await;
+    });
+    let at = find(&lab, 1, 1051);
+    lab.world.disk(&lab.devices[1]).corrupt(at + 1000);
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(s.read(&rt, c, 5, 3).await, Err(media(6)));
+        assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [1050]);
+        assert_eq!(s.read(&rt, c, 7, 1).await.unwrap(), [1052]);
+        s.shard.borrow_mut().as_mut().unwrap().start_scrub(&rt);
+        while s.stats().scrub_passes == 0 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(s.stats().bad_blocks, [crate::BadBlock { component: c, block: BlockNo(6) }]);
+        s.write(&rt, c, 6, &[2051]).await.unwrap();
+        assert_eq!(s.read(&rt, c, 5, 3).await.unwrap(), [1050, 2051, 1052]);
+        s.drained(&rt).await;
+        assert_eq!(s.read(&rt, c, 5, 3).await.unwrap(), [1050, 2051, 1052]);
+        s.check();
+    });
+}
+
+#[test]
+fn a_block_that_is_lost_in_the_log_never_turns_back_into_its_old_content() {
+    let mut lab = Lab::new(5, &Setup::default());
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 5, &[1050, 1051]).await.unwrap();
+        s.drained(&rt).await;
+        s.shard.borrow_mut().as_mut().unwrap().set_settings(lazy());
+        s.write(&rt, c, 5, &[2050, 2051]).await.unwrap();
+    });
+    let at = find(&lab, 0, 2050);
+    lab.world.disk(&lab.devices[0]).corrupt(at + 77);
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(s.read(&rt, c, 5, 1).await, Err(media(5)));
+        s.shard.borrow_mut().as_mut().unwrap().set_settings(quick());
+        s.drained(&rt).await;
+        assert_eq!(s.read(&rt, c, 5, 1).await, Err(media(5)));
+        assert_eq!(s.read(&rt, c, 6, 1).await.unwrap(), [2051]);
+        s.shut_down(&rt).await;
+    });
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(s.read(&rt, c, 5, 1).await, Err(media(5)));
+        s.write(&rt, c, 5, &[3050]).await.unwrap();
+        s.drained(&rt).await;
+        assert_eq!(s.read(&rt, c, 5, 2).await.unwrap(), [3050, 2051]);
+    });
+}
+
+#[test]
+fn capacity_that_fails_for_a_while_costs_nothing() {
+    let mut lab = Lab::new(6, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        disk.fail_writes(ALL, None, DeviceError::Media);
+        disk.fail_flushes(None);
+        for i in 0..200 {
+            s.write(&rt, c, i * 4, &[1000 + i]).await.unwrap();
+        }
+        rt.sleep(Duration::from_secs(2)).await;
+        let stats = s.stats();
+        assert!(stats.capacity_failing > 0 && stats.capacity_write_errors > 0, "{stats:?}");
+        assert_eq!(stats.log_live_bytes, 200 * BLOCK_BYTES as u64);
+        disk.heal();
+        s.drained(&rt).await;
+        assert_eq!(s.stats().capacity_failing, 0);
+        for i in 0..200 {
+            assert_eq!(s.read(&rt, c, i * 4, 2).await.unwrap(), [1000 + i, 0]);
+        }
+        s.check();
+    });
+}
+
+#[test]
+fn capacity_that_never_comes_back_ends_in_errors_and_not_in_silence() {
+    let mut lab = Lab::new(7, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        disk.fail_writes(ALL, None, DeviceError::Gone);
+        let mut written = Vec::new();
+        let refused = loop {
+            let value = 1000 + written.len() as u64;
+            assert!(value < 4000, "the log takes more than it has");
+            match s.write(&rt, c, (value - 1000) % 2000, &[value]).await {
+                Ok(()) => written.push(value),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, StoreError::DeviceFailed);
+        assert!(written.len() > 500, "{}", written.len());
+        for &value in written.iter().step_by(37) {
+            assert_eq!(s.read(&rt, c, (value - 1000) % 2000, 1).await.unwrap(), [value]);
+        }
+        disk.heal();
+        rt.sleep(Duration::from_secs(10)).await;
+        s.write(&rt, c, 0, &[5000]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_batch_in_the_middle_of_the_newest_segment_is_not_passed_over() {
+    let mut lab = Lab::new(8, &Setup::default());
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| {
+        for i in 0..5 {
+            s.write(&rt, c, i, &[1000 + i]).await.unwrap();
+        }
+    });
+    // The header of a batch is the block before its data.
+    let at = find(&lab, 0, 1002) - BLOCK_BYTES as u64;
+    lab.world.kill_process(lab.host);
+    lab.world.disk(&lab.devices[0]).corrupt(at + 40);
+    lab.world.start(lab.host);
+    let (running, devices): (_, Vec<Device>) = (lab.running(), lab.devices.clone());
+    let result = lab.world.block_on(lab.host, async |rt: Rt| running.open(&rt, &devices, quick()).await.map(|_| ()));
+    assert!(matches!(result, Err(crate::GroupError::LogDamaged { .. })), "{result:?}");
+}
+
+#[test]
+fn a_volume_without_checksums_is_served_as_it_is() {
+    let mut lab = Lab::new(9, &Setup::default());
+    let c: ComponentNo = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        s.call(&rt, c, 5, 1, super::harness::write_op(c, 5, &[1050], false)).await.result.unwrap();
+        s.drained(&rt).await;
+    });
+    let at = find(&lab, 1, 1050);
+    lab.world.disk(&lab.devices[1]).corrupt(at + 1000);
+    lab.with(quick(), async |rt, s| {
+        let done = s.call(&rt, c, 5, 1, read_op(1)).await;
+        assert_eq!(done.result, Ok(()));
+        super::harness::check_crcs(&done);
+        assert_eq!(s.call(&rt, c, 5, 1, OpKind::Zero).await.result, Ok(()));
+        assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [0]);
+    });
+}

@@ -1,0 +1,42 @@
+//! The NVMe/TCP front end: sessions, controllers, discovery, access control, status codes. See `docs/nvme-tcp.md`.
+//!
+//! Owns: what a host sees of a volume. One [`Target`] a core; the cores speak by [`TargetMsg`].
+//! Invariants: every malformed PDU ends in the specified termination or status; memory is bounded by [`limits`]; a command is
+//! answered exactly once, or its connection is gone.
+//! Never: knows where data lives.
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod ask;
+pub mod audit;
+pub mod controller;
+mod digest;
+mod discovery;
+mod generation;
+pub mod health;
+mod join;
+pub mod limits;
+pub mod notices;
+pub mod options;
+pub mod pages;
+pub mod quota;
+pub mod reservation;
+mod secure;
+pub mod session;
+pub mod shared;
+mod statics;
+pub mod stats;
+mod strangers;
+mod target;
+pub mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use ask::{Ask, AskId, AskedBy, Refused, Reply};
+pub use audit::{AuditEvent, AuditKind};
+pub use options::{ControllerIds, Options, Referral};
+pub use shared::TargetShared;
+pub use stats::{Class, ClassStats, SessionInfo, TargetStats};
+pub use target::{Target, TargetMsg, WorkId};
+pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, SubsystemView, View, VolumeView};

@@ -1,0 +1,77 @@
+//! Aborting a command of this queue (base 5.1): whatever has not begun ends with Command Abort Requested.
+//!
+//! A command whose data was asked for is answered at once too; its slot stays until that data has come, to be thrown away, because the host
+//! may be sending it. Such slots do not count as entries of the queue.
+//!
+//! Never: touches what a volume or the controller works on; that ends as it ends.
+
+use super::fused::Fusing;
+use super::slot::{Identifier, NO_MATE, Stage};
+use super::{Cx, Session};
+use format::nvme::{Status, StatusCode};
+
+/// What became of an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborted {
+    /// Nothing: there is no such command, or it runs.
+    No,
+    /// It ends, or has ended, with Command Abort Requested.
+    Yes,
+    /// So has an event request, which was parked in this slot.
+    Event(u16),
+}
+
+const REQUESTED: Status = Status::retry(StatusCode::ABORT_REQUESTED);
+
+impl Session {
+    /// Aborts the command with this identifier if it has not begun.
+    pub fn abort(&mut self, cx: &mut Cx<'_>, cid: u16) -> Aborted {
+        let found = self.slots.iter().find(|(_, s)| s.sqe.cid == cid && s.identifier == Identifier::Mine);
+        let Some((at, stage, paired)) = found.map(|(at, s)| (at as u16, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
+        match (stage, paired) {
+            (Stage::Running, _) => return Aborted::No,
+            (Stage::Filling, _) | (Stage::Asked | Stage::Paired, true) => self.mark_aborted(at),
+            (Stage::Waiting, _) => {
+                self.waiting.retain(|w| *w != at);
+                self.mark_aborted(at);
+                self.run(cx, at);
+                self.wake_waiting(cx);
+            }
+            (Stage::Paired, false) => {
+                self.fusing = Fusing::Failed;
+                self.finish(cx, at, REQUESTED, 0);
+            }
+            (Stage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
+            (Stage::Asked, false) => self.answer_early(cx, at),
+            (Stage::Parked, _) => {
+                self.finish(cx, at, REQUESTED, 0);
+                return Aborted::Event(at);
+            }
+        }
+        Aborted::Yes
+    }
+
+    /// It ends so as soon as nothing of it is on its way.
+    fn mark_aborted(&mut self, at: u16) {
+        let slot = &mut self.slots[usize::from(at)];
+        if slot.status.is_success() {
+            slot.status = REQUESTED;
+        }
+    }
+
+    /// Answers a command whose data is still to come.
+    fn answer_early(&mut self, cx: &mut Cx<'_>, at: u16) {
+        self.mark_aborted(at);
+        let slot = &mut self.slots[usize::from(at)];
+        slot.identifier = Identifier::Aborted;
+        slot.data.clear();
+        slot.sums = [false; 2];
+        let (held, cid) = (core::mem::take(&mut slot.held), slot.sqe.cid);
+        self.held -= held;
+        self.pinched &= held == 0;
+        self.aborted += 1;
+        self.mark_cid(cid, false);
+        self.respond(cx, cid, REQUESTED, 0);
+        self.wake_waiting(cx);
+    }
+}

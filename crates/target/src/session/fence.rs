@@ -1,0 +1,97 @@
+//! What commands have under way on a volume: a reservation that takes rights away has to wait for it.
+//!
+//! Invariant: every request that was handed out and not answered is counted, also after its session has ended.
+//! Never: waits; the target does.
+
+use super::slot::{NO_MATE, Plan, Slot, Stage};
+use super::{Cx, Session};
+use crate::reservation;
+use crate::view::{Namespace, View};
+use cluster::reservation::Access;
+use format::nvme::{IoOpcode, Status, StatusCode};
+use object::VolumeRef;
+
+/// A command of a session that has ended, whose requests have not all come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The requests' token.
+    pub token: u64,
+    /// Their volume.
+    pub volume: VolumeRef,
+    /// How many have not come back.
+    pub parts: u16,
+}
+
+impl Session {
+    /// Whether a command may still be carried out, now that its data is there: what was allowed when it came may not be any more.
+    pub(super) fn judge_again(&mut self, cx: &Cx<'_>, at: u16) -> Result<(), Status> {
+        let slot = &self.slots[usize::from(at)];
+        let Some(volume) = slot.plan.volume() else { return Ok(()) };
+        let (nsid, opcode, paired) = (slot.sqe.nsid, slot.sqe.opcode, slot.mate != NO_MATE);
+        self.refresh(cx.view);
+        let ns = self.namespace(nsid)?;
+        if ns.volume != volume {
+            return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
+        }
+        // Halves of a fused operation run together, so either needs the rights of both.
+        let conflicts = |op| paired && !ns.access.write || reservation::conflicts(op, ns.access);
+        if ns.access != Access::FULL && IoOpcode::parse(opcode).is_some_and(conflicts) {
+            return Err(StatusCode::RESERVATION_CONFLICT.into());
+        }
+        Ok(())
+    }
+
+    /// The namespace that a command names, as of this view.
+    pub fn namespace_of(&mut self, view: &View, nsid: u32) -> Result<Namespace, Status> {
+        self.refresh(view);
+        self.namespace(nsid)
+    }
+
+    /// Tokens of the commands that a volume works on.
+    pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
+        let on = move |s: &Slot| s.stage == Stage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
+        self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | at as u64)
+    }
+    /// Whether a volume works on the command with this token.
+    pub fn is_under_way(&self, token: u64) -> bool {
+        self.slots.get(usize::from(token as u16)).is_some_and(|s| s.stage == Stage::Running && s.parts > 0)
+    }
+
+    /// Aborts what has not begun of the commands on a volume: they are answered with `status`, once the data that they were asked for has
+    /// come.
+    pub fn abort_on(&mut self, volume: VolumeRef, status: Status) {
+        for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
+            let more_to_do = slot.stage != Stage::Running || matches!(slot.plan, Plan::Trim { .. } | Plan::Copy(_));
+            if more_to_do && slot.status.is_success() {
+                slot.status = status;
+            }
+        }
+    }
+
+    /// The session ends: notes what has not come back.
+    pub(super) fn leave_behind(&mut self) {
+        let base = self.token_base;
+        let running = self.slots.iter().filter(|(_, s)| s.stage == Stage::Running && s.parts > 0);
+        let left = running.filter_map(|(at, s)| Some(Left { token: base | at as u64, volume: s.plan.volume()?, parts: s.parts }));
+        self.left.extend(left);
+    }
+    /// A request of a command that is gone came back.
+    pub(super) fn left_done(&mut self, token: u64) {
+        settle(&mut self.left, token);
+    }
+    /// What has not come back of a session that has ended; from now on it is the caller's to count.
+    pub fn take_left(&mut self) -> Vec<Left> {
+        core::mem::take(&mut self.left)
+    }
+}
+
+/// One request of this token came back. True when it was the last of its command.
+pub fn settle(left: &mut Vec<Left>, token: u64) -> bool {
+    let Some(at) = left.iter().position(|l| l.token == token) else { return false };
+    left[at].parts -= 1;
+    let last = left[at].parts == 0;
+    if last {
+        left.swap_remove(at);
+    }
+    last
+}

@@ -1,0 +1,361 @@
+//! One connection: a state machine without I/O. Bytes in; PDUs, requests to volumes and calls to the controller out.
+//!
+//! ```text
+//!            ICReq / ICResp          Connect ok               fault, H2CTermReq
+//!  AwaitIc ───────────────► Fresh ───────────────► Live ───────────────────────► Ended
+//!     └────────────────────── fault ──┴──────────────────────────────────────────►
+//! ```
+//!
+//! Each command is a slot: `Filling` (its capsule data comes in) → `Waiting` (for buffers) → `Asked` (R2T sent, H2CData comes in) →
+//! `Running` (with the volume or the controller) → answered. A command skips the stages it does not need. The halves of a fused operation
+//! meet in `Paired` before they run as one (see `fused.rs`).
+//!
+//! Owns: the receive state, the slots, the lists of bytes to send.
+//! Invariants: memory is bounded by the limits (data buffers by a quota for the connection, slots by the queue's size, unsent
+//! bytes by not reading); a slot is freed when its response is written; what lengths say is checked before memory is taken.
+//! Never: does I/O, reads a clock, knows about other connections.
+
+mod abort;
+mod command;
+mod copy;
+mod fence;
+mod fused;
+mod receive;
+mod reply;
+mod slot;
+
+pub use abort::Aborted;
+pub use fence::{Left, settle};
+pub use slot::Slot;
+
+use crate::health::Ledger;
+use crate::limits::{ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX};
+use crate::quota::Place;
+use crate::shared::ControllerShared;
+use crate::stats::TargetStats;
+use crate::view::{Namespace, View};
+use base::checksum::Crc32c;
+use base::{Duration, HostId, Instant};
+use format::nvme::Sqe;
+use format::nvme::log::ErrorLocation;
+use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX, HeaderRules};
+use fused::Fusing;
+use object::IoRequest;
+use rt::SendList;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What a session may use while it works, and where its outputs go.
+pub struct Cx<'a> {
+    /// The time.
+    pub now: Instant,
+    /// What is served.
+    pub view: &'a Arc<View>,
+    /// Requests to volumes.
+    pub ios: &'a mut Vec<IoRequest>,
+    /// Calls to the controller: the slot of a command that is whole.
+    pub calls: &'a mut Vec<Call>,
+    /// Counters.
+    pub stats: &'a mut TargetStats,
+}
+
+/// A command that somebody else than the session must carry out. Answer with [`Session::complete`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A Connect command, its data in the slot.
+    Connect(u16),
+    /// Any other fabrics command, or an admin command.
+    Admin(u16),
+}
+
+/// Where the connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing but an ICReq may come.
+    AwaitIc,
+    /// Nothing but a Connect command has effect.
+    Fresh,
+    /// A Connect command is being judged.
+    Joining,
+    /// A queue.
+    Live,
+    /// A termination request was sent or received; what comes is thrown away.
+    Ended,
+}
+
+/// What the queue is.
+pub enum Kind {
+    /// Not known yet.
+    Fresh,
+    /// The admin queue of a controller.
+    Admin(Arc<ControllerShared>),
+    /// An I/O queue of a controller.
+    Io(Arc<ControllerShared>, u16),
+}
+
+/// Bytes of the PDU that comes in.
+enum Rx {
+    /// Into `head` until it holds the whole header.
+    Head,
+    /// Data of a capsule or an H2CData.
+    Data(RxData),
+    /// The digest of data, `have` bytes of it.
+    Digest(RxData, [u8; 4], u8),
+}
+
+/// Data on its way into a slot.
+struct RxData {
+    slot: u16,
+    left: u32,
+    /// Where in the command's data this PDU began, for the digest.
+    from: u32,
+    bytes: u32,
+    /// Sums the data as it comes, when its blocks' checksums do not cover it.
+    sum: Option<Crc32c>,
+    digest: bool,
+    last: bool,
+    capsule: bool,
+}
+
+/// One connection.
+pub struct Session {
+    phase: Phase,
+    kind: Kind,
+    rules: HeaderRules,
+    digests: Digests,
+    hpda: u8,
+    rx: Rx,
+    head: [u8; HEADER_BYTES_MAX],
+    head_len: usize,
+    common: Option<CommonHeader>,
+    slots: Slab<Slot>,
+    entries: u16,
+    sqhd: u16,
+    flow_control: bool,
+    cids: Box<[u64]>,
+    waiting: VecDeque<u16>,
+    /// What the last command was to a fused operation.
+    fusing: Fusing,
+    /// Commands that were aborted and answered while their data was under way.
+    aborted: u16,
+    held: u32,
+    capsule_held: u32,
+    running: u32,
+    namespaces: Vec<Namespace>,
+    namespaces_of: u64,
+    last_ns: usize,
+    ledger: Option<Ledger>,
+    out: SendList,
+    ready: VecDeque<SendList>,
+    free: Vec<SendList>,
+    backlog: usize,
+    token_base: u64,
+    draining: bool,
+    /// Its share of what its host may hold; none where nobody counts.
+    place: Option<Place>,
+    /// The host's memory is used up by what came in capsules.
+    pinched: bool,
+    /// When the first byte of the PDU that comes in was taken.
+    pdu_began: Instant,
+    /// A Disconnect command that is answered after all others.
+    leaving: Option<u16>,
+    locked: bool,
+    /// Requests that had not come back when the session ended.
+    left: Vec<Left>,
+}
+
+/// Slots of a connection before its Connect: one command, and room for a host that is wrong.
+const FRESH_ENTRIES: u16 = 2;
+
+impl Session {
+    /// A connection that was just accepted. `token` goes in the upper bits of request tokens; the low 16 are the slot.
+    pub fn new(token: u64) -> Self {
+        assert!(token & 0xFFFF == 0, "the low bits are the slot's");
+        Self {
+            phase: Phase::AwaitIc,
+            kind: Kind::Fresh,
+            rules: HeaderRules {
+                from_host: true,
+                digests: Digests::default(),
+                pda: 0,
+                capsule_data_max: CAPSULE_DATA_MAX,
+                data_max: i32::MAX as u32,
+            },
+            digests: Digests::default(),
+            hpda: 0,
+            rx: Rx::Head,
+            head: [0; HEADER_BYTES_MAX],
+            head_len: 0,
+            common: None,
+            slots: Slab::new(),
+            entries: FRESH_ENTRIES,
+            sqhd: 0,
+            flow_control: true,
+            cids: Box::default(),
+            waiting: VecDeque::new(),
+            fusing: Fusing::No,
+            aborted: 0,
+            held: 0,
+            capsule_held: 0,
+            running: 0,
+            namespaces: Vec::new(),
+            namespaces_of: u64::MAX,
+            last_ns: 0,
+            ledger: None,
+            out: SendList::new(),
+            ready: VecDeque::new(),
+            free: Vec::new(),
+            backlog: 0,
+            token_base: token,
+            draining: false,
+            place: None,
+            pinched: false,
+            pdu_began: Instant::default(),
+            leaving: None,
+            locked: false,
+            left: Vec::new(),
+        }
+    }
+    /// Where it stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+    /// What it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+    /// Digests in force.
+    pub fn digests(&self) -> Digests {
+        self.digests
+    }
+    /// Whether a PDU has begun and not ended.
+    pub fn is_mid_pdu(&self) -> bool {
+        self.head_len > 0 || !matches!(self.rx, Rx::Head)
+    }
+    /// Whether more bytes may be taken from the network.
+    pub fn wants_bytes(&self) -> bool {
+        let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.pinched;
+        !self.draining && self.phase != Phase::Joining && self.backlog < SEND_BACKLOG_MAX && memory
+    }
+    /// When the PDU that comes in began; `None` between PDUs.
+    pub fn pdu_began(&self) -> Option<Instant> {
+        self.is_mid_pdu().then_some(self.pdu_began)
+    }
+    /// The connection was not read for so long: the PDU that comes in has that much longer.
+    pub fn give_time(&mut self, time: Duration) {
+        self.pdu_began += time;
+    }
+    /// What its commands hold counts against this from now on.
+    pub fn set_place(&mut self, place: Option<Place>) {
+        self.place = place;
+    }
+    /// Gives back memory that it has leased and does not use.
+    pub fn trim_lease(&mut self) {
+        if let Some(place) = &mut self.place {
+            place.keep(self.held.into());
+        }
+    }
+    /// Whether a command may have `bytes` of buffers now. One command always may, so that each queue goes on.
+    fn may_hold(&mut self, bytes: u32) -> bool {
+        let (alone, sum) = (self.held == 0, self.held + bytes);
+        let most = if matches!(self.kind, Kind::Io(..)) { DATA_HELD_MAX } else { ADMIN_HELD_MAX };
+        if !alone && sum > most {
+            return false;
+        }
+        let covered = self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
+        alone || covered
+    }
+    /// Commands that a volume or the controller works on (event requests do not count).
+    pub fn running(&self) -> u32 {
+        self.running
+    }
+    /// Commands not answered.
+    pub fn outstanding(&self) -> usize {
+        self.slots.len()
+    }
+    /// Bytes of data buffers that commands hold.
+    pub fn held(&self) -> u32 {
+        self.held
+    }
+    /// No further byte is taken; what runs is answered.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+    /// A command that waits for an answer. `None` when the slot is free.
+    pub fn sqe(&self, slot: u16) -> Option<&Sqe> {
+        self.slots.get(usize::from(slot)).map(|s| &s.sqe)
+    }
+    /// The data that came with a command; empty when there was none.
+    pub fn data(&self, slot: u16) -> &[u8] {
+        self.slots.get(usize::from(slot)).and_then(|s| s.data.first()).map_or(&[], |d| &d.buf)
+    }
+    /// Says where in a command the cause of its failure is, before it is answered.
+    pub fn blame(&mut self, slot: u16, at: ErrorLocation) {
+        if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
+            slot.blame = at;
+        }
+    }
+    /// Makes it a queue: its Connect command succeeded.
+    pub fn join(&mut self, kind: Kind, entries: u16, flow_control: bool) {
+        if let Kind::Io(c, _) = &kind {
+            self.ledger = Some(Ledger::open(&c.figures));
+        }
+        self.kind = kind;
+        self.entries = entries;
+        self.flow_control = flow_control;
+        self.phase = Phase::Live;
+        self.namespaces_of = u64::MAX;
+        self.cids = vec![0; 1024].into_boxed_slice();
+    }
+    /// Whether only authentication commands run: the host has not proved yet who it is (base 6.3, AUTHREQ).
+    pub fn set_locked(&mut self, locked: bool) {
+        self.locked = locked;
+    }
+    /// See [`Session::set_locked`].
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+    /// Back to waiting for a Connect command: it was refused.
+    pub fn rejoin(&mut self) {
+        if self.phase == Phase::Joining {
+            self.phase = Phase::Fresh;
+        }
+    }
+    /// Data of a new view is used from the next command on.
+    fn refresh(&mut self, view: &View) {
+        if self.namespaces_of == view.generation {
+            return;
+        }
+        self.namespaces_of = view.generation;
+        self.last_ns = 0;
+        self.namespaces.clear();
+        if let Kind::Io(c, _) = &self.kind
+            && let Some(s) = view.subsystem(&c.subsystem)
+        {
+            self.namespaces = view.namespaces(s, &c.host_nqn);
+            let host = HostId::from_bytes(c.host_id);
+            self.namespaces.iter_mut().for_each(|ns| ns.access = view.access(ns.volume, host));
+        }
+    }
+    /// The controller that the queue belongs to.
+    pub fn controller(&self) -> Option<&Arc<ControllerShared>> {
+        match &self.kind {
+            Kind::Fresh => None,
+            Kind::Admin(c) | Kind::Io(c, _) => Some(c),
+        }
+    }
+    fn mark_cid(&mut self, cid: u16, on: bool) {
+        let (word, bit) = (usize::from(cid >> 6), 1u64 << (cid & 63));
+        if let Some(w) = self.cids.get_mut(word) {
+            *w = if on { *w | bit } else { *w & !bit };
+        }
+    }
+    fn cid_in_use(&self, cid: u16) -> bool {
+        self.cids.get(usize::from(cid >> 6)).is_some_and(|w| w & 1 << (cid & 63) != 0)
+    }
+    /// The slot of a command by its identifier.
+    pub fn slot_of(&self, cid: u16) -> Option<u16> {
+        self.slots.iter().find(|(_, s)| s.sqe.cid == cid).map(|(at, _)| at as u16)
+    }
+}

@@ -1,0 +1,219 @@
+//! Bytes from the host: headers, digests, data.
+
+use super::slot::Stage;
+use super::{Cx, Phase, Rx, RxData, Session};
+use crate::limits::H2C_DATA_MAX;
+use base::checksum::Crc32c;
+use format::nvme::{Field, Status, StatusCode};
+use format::nvme_tcp::fault::{AT_DATA_CCCID, AT_DATA_LENGTH, AT_DATA_TTAG, AT_FLAGS};
+use format::nvme_tcp::{
+    COMMON_BYTES, CapsuleCmd, CommonHeader, DIGEST_BYTES, DataPdu, Fault, Fes, IC_BYTES, IcReq, IcResp, PduType, check_header, digest,
+};
+
+impl Session {
+    /// Takes bytes as they came, in order. All of them are used, whatever the phase. After it look at [`Session::phase`]: when it
+    /// is `Ended`, send what there is and close.
+    pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
+        cx.stats.bytes_in += bytes.len() as u64;
+        self.refresh(cx.view);
+        while !bytes.is_empty() {
+            if self.phase == Phase::Ended {
+                return;
+            }
+            match self.step(cx, bytes) {
+                Ok(used) => bytes = &bytes[used..],
+                Err(fault) => self.terminate(cx, fault),
+            }
+        }
+    }
+
+    /// Uses some of the bytes; how many.
+    fn step(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
+        match &mut self.rx {
+            Rx::Head => self.take_head(cx, bytes),
+            Rx::Data(d) => {
+                let n = bytes.len().min(d.left as usize);
+                let now = &bytes[..n];
+                if let Some(sum) = &mut d.sum {
+                    sum.update(now);
+                }
+                d.left -= n as u32;
+                let done = d.left == 0;
+                let slot = usize::from(d.slot);
+                self.slots[slot].fill(now);
+                if done {
+                    let Rx::Data(d) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("matched above") };
+                    if d.digest {
+                        self.rx = Rx::Digest(d, [0; 4], 0);
+                    } else {
+                        self.data_done(cx, d)?;
+                    }
+                }
+                Ok(n)
+            }
+            Rx::Digest(_, got, have) => {
+                let n = bytes.len().min(DIGEST_BYTES - usize::from(*have));
+                got[usize::from(*have)..usize::from(*have) + n].copy_from_slice(&bytes[..n]);
+                *have += n as u8;
+                if usize::from(*have) == DIGEST_BYTES {
+                    let got = *got;
+                    let Rx::Digest(d, ..) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("matched above") };
+                    self.check_data_digest(cx, &d, got);
+                    self.data_done(cx, d)?;
+                }
+                Ok(n)
+            }
+        }
+    }
+
+    fn take_head(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
+        let mut used = 0;
+        if self.head_len == 0 {
+            self.pdu_began = cx.now;
+        }
+        let common = match self.common {
+            Some(common) => common,
+            None => {
+                used = self.gather(bytes, COMMON_BYTES);
+                if self.head_len < COMMON_BYTES {
+                    return Ok(used);
+                }
+                let common = self.check_common()?;
+                self.common = Some(common);
+                common
+            }
+        };
+        used += self.gather(&bytes[used..], common.lead_bytes());
+        if self.head_len < common.lead_bytes() {
+            return Ok(used);
+        }
+        cx.stats.pdus_in += 1;
+        self.check_header_digest(&common)?;
+        self.on_header(cx, &common)?;
+        self.head_len = 0;
+        self.common = None;
+        Ok(used)
+    }
+
+    /// Copies into `head` until it holds `want` bytes; how many were used.
+    fn gather(&mut self, bytes: &[u8], want: usize) -> usize {
+        let n = bytes.len().min(want - self.head_len.min(want));
+        self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
+        self.head_len += n;
+        n
+    }
+
+    fn check_common(&self) -> Result<CommonHeader, Fault> {
+        let common = check_header(&Field::get(&self.head), &self.rules)?;
+        let in_order = match common.kind {
+            PduType::IcReq => self.phase == Phase::AwaitIc,
+            PduType::H2cTermReq => true,
+            _ => self.phase != Phase::AwaitIc,
+        };
+        if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
+    }
+
+    fn check_header_digest(&self, common: &CommonHeader) -> Result<(), Fault> {
+        if common.header_digest() {
+            let hlen = usize::from(common.hlen);
+            let got: [u8; 4] = Field::get(&self.head[hlen..]);
+            if digest(&self.head[..hlen]) != got {
+                return Err(Fault { fes: Fes::HeaderDigest, fei: u32::from_le_bytes(got) });
+            }
+        }
+        Ok(())
+    }
+
+    fn on_header(&mut self, cx: &mut Cx<'_>, common: &CommonHeader) -> Result<(), Fault> {
+        match common.kind {
+            PduType::IcReq => self.on_ic_req(cx),
+            PduType::H2cTermReq => {
+                cx.stats.terminations_received += 1;
+                self.phase = Phase::Ended;
+                Ok(())
+            }
+            PduType::CapsuleCmd => {
+                let sqe = CapsuleCmd::sqe_of(&Field::get(&self.head));
+                let slot = self.on_command(cx, sqe, common.data_bytes())?;
+                if common.data_bytes() > 0 {
+                    self.begin_data(slot, 0, common, true, true);
+                } else {
+                    self.capsule_done(cx, slot);
+                }
+                Ok(())
+            }
+            PduType::H2cData => self.on_h2c_data(common),
+            PduType::IcResp | PduType::C2hTermReq | PduType::CapsuleResp | PduType::C2hData | PduType::R2t => {
+                unreachable!("check_header refuses what a controller sends")
+            }
+        }
+    }
+
+    fn on_ic_req(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
+        let head: [u8; IC_BYTES] = Field::get(&self.head);
+        let req = IcReq::parse(&head)?;
+        self.hpda = req.hpda;
+        let resp = IcResp { cpda: 0, digests: req.digests, maxh2cdata: H2C_DATA_MAX };
+        self.list().push_header(&resp.to_bytes());
+        cx.stats.pdus_out += 1;
+        self.digests = req.digests;
+        self.rules.digests = req.digests;
+        self.phase = Phase::Fresh;
+        Ok(())
+    }
+
+    fn on_h2c_data(&mut self, common: &CommonHeader) -> Result<(), Fault> {
+        let pdu = DataPdu::parse(common, &Field::get(&self.head));
+        let asked = self.slots.get(usize::from(pdu.ttag)).filter(|s| s.stage == Stage::Asked).ok_or(Fault::field(AT_DATA_TTAG))?;
+        if asked.sqe.cid != pdu.cccid {
+            return Err(Fault::field(AT_DATA_CCCID));
+        }
+        if pdu.bytes != common.data_bytes() {
+            return Err(Fault::field(AT_DATA_LENGTH));
+        }
+        if pdu.bytes > H2C_DATA_MAX {
+            return Err(Fault::plain(Fes::LimitExceeded));
+        }
+        if pdu.offset != asked.filled {
+            return Err(Fault::plain(Fes::DataOutOfRange));
+        }
+        if pdu.bytes > asked.len - asked.filled {
+            return Err(Fault::plain(Fes::DataOutOfRange));
+        }
+        if pdu.last != (pdu.bytes == asked.len - asked.filled) {
+            return Err(Fault::field(AT_FLAGS));
+        }
+        self.begin_data(pdu.ttag, pdu.offset, common, pdu.last, false);
+        Ok(())
+    }
+
+    fn begin_data(&mut self, slot: u16, from: u32, common: &CommonHeader, last: bool, capsule: bool) {
+        let digest = common.data_digest_bytes() > 0;
+        let bytes = common.data_bytes();
+        let sum = (digest && !self.slots[usize::from(slot)].is_summed(from, bytes)).then(Crc32c::default);
+        self.rx = Rx::Data(RxData { slot, left: bytes, from, bytes, sum, digest, last, capsule });
+    }
+
+    fn check_data_digest(&mut self, cx: &mut Cx<'_>, d: &RxData, got: [u8; 4]) {
+        let slot = &mut self.slots[usize::from(d.slot)];
+        let sum = match &d.sum {
+            Some(sum) => Some(sum.value()),
+            None => slot.block_sums(d.from, d.bytes),
+        };
+        if sum != Some(u32::from_le_bytes(got)) {
+            cx.stats.data_digest_errors += 1;
+            if slot.status.is_success() {
+                slot.status = Status::retry(StatusCode::TRANSIENT_TRANSPORT_ERROR);
+            }
+        }
+    }
+
+    fn data_done(&mut self, cx: &mut Cx<'_>, d: RxData) -> Result<(), Fault> {
+        if d.capsule {
+            self.capsule_done(cx, d.slot);
+        } else if d.last {
+            self.run(cx, d.slot);
+        }
+        Ok(())
+    }
+}

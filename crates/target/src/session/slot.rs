@@ -1,0 +1,253 @@
+//! A command under way.
+
+use super::copy::Copy;
+use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, VERIFY_HELD_MAX};
+use crate::stats::Class;
+use base::unit::BLOCK_BYTES;
+use base::{Instant, crc32c};
+use format::nvme::log::ErrorLocation;
+use format::nvme::{Sqe, Status};
+use object::{DataVec, VolumeRef};
+
+/// How far a command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The data of its capsule comes in.
+    Filling,
+    /// It waits for buffers.
+    Waiting,
+    /// R2T sent, its data comes in.
+    Asked,
+    /// A half of a fused operation: it waits for the other half, or for the data of the other half.
+    Paired,
+    /// With the volume or the controller.
+    Running,
+    /// An event request: parked until there is an event.
+    Parked,
+}
+
+/// Who has the identifier of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identifier {
+    /// This command: it comes free with the answer.
+    Mine,
+    /// An earlier command that is under way; this one is only refused.
+    Another,
+    /// A later command: the host has given this one (an event request) up, and gets no answer to it.
+    GivenUp,
+    /// Nobody, or a later command: it was aborted and answered, but the data that it was asked for is still to come.
+    Aborted,
+}
+
+/// In [`Slot::mate`]: no other half.
+pub(super) const NO_MATE: u16 = u16::MAX;
+
+/// What a command does when its data is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    Read {
+        volume: VolumeRef,
+        offset: u64,
+        len: u32,
+    },
+    Write {
+        volume: VolumeRef,
+        offset: u64,
+        len: u32,
+        fua: bool,
+    },
+    Compare {
+        volume: VolumeRef,
+        offset: u64,
+        len: u32,
+    },
+    /// The first half of Compare and Write.
+    FusedCompare {
+        volume: VolumeRef,
+        offset: u64,
+        len: u32,
+    },
+    /// The second half.
+    FusedWrite {
+        volume: VolumeRef,
+        offset: u64,
+        len: u32,
+    },
+    Verify {
+        volume: VolumeRef,
+        offset: u64,
+        len: u64,
+    },
+    Uncorrectable {
+        volume: VolumeRef,
+        offset: u64,
+        len: u64,
+    },
+    Zero {
+        volume: VolumeRef,
+        offset: u64,
+        len: u64,
+        deallocate: bool,
+    },
+    Copy(Box<Copy>),
+    Trim {
+        volume: VolumeRef,
+        shift: u32,
+        blocks: u64,
+        ranges: u16,
+        next: u16,
+    },
+    Flush {
+        volume: VolumeRef,
+    },
+    Connect,
+    Admin,
+    /// Nothing: it is answered with this status once its data has been thrown away.
+    Refuse(Status),
+}
+
+impl Plan {
+    /// The volume that it reads or changes.
+    pub(super) fn volume(&self) -> Option<VolumeRef> {
+        match self {
+            Plan::Flush { volume } if volume.0 == u32::MAX => None,
+            Plan::Read { volume, .. }
+            | Plan::Write { volume, .. }
+            | Plan::Compare { volume, .. }
+            | Plan::FusedCompare { volume, .. }
+            | Plan::FusedWrite { volume, .. }
+            | Plan::Verify { volume, .. }
+            | Plan::Uncorrectable { volume, .. }
+            | Plan::Zero { volume, .. }
+            | Plan::Trim { volume, .. }
+            | Plan::Flush { volume } => Some(*volume),
+            Plan::Copy(copy) => Some(copy.volume()),
+            Plan::Connect | Plan::Admin | Plan::Refuse(_) => None,
+        }
+    }
+    pub(super) fn class(&self) -> Class {
+        match self {
+            Plan::Read { .. } => Class::Read,
+            Plan::Write { .. } | Plan::FusedWrite { .. } | Plan::Copy(_) => Class::Write,
+            Plan::Compare { .. } | Plan::FusedCompare { .. } | Plan::Verify { .. } => Class::Compare,
+            Plan::Zero { .. } | Plan::Trim { .. } | Plan::Uncorrectable { .. } => Class::Deallocate,
+            Plan::Flush { .. } => Class::Flush,
+            Plan::Connect | Plan::Admin | Plan::Refuse(_) => Class::Admin,
+        }
+    }
+}
+
+/// A command under way. Public for [`super::Session`]'s signatures only.
+pub struct Slot {
+    pub(super) sqe: Sqe,
+    pub(super) stage: Stage,
+    pub(super) identifier: Identifier,
+    pub(super) plan: Plan,
+    /// The host's data, one buffer an extent for writes.
+    pub(super) data: DataVec,
+    /// Whether blocks of each extent are summed as they come.
+    pub(super) sums: [bool; 2],
+    /// Bytes of data in all, and of them that have come.
+    pub(super) len: u32,
+    pub(super) filled: u32,
+    at_extent: usize,
+    at_byte: usize,
+    /// Bytes that count against the quota, and of them that came in the capsule.
+    pub(super) held: u32,
+    pub(super) capsule: u32,
+    /// Requests to volumes not answered.
+    pub(super) parts: u16,
+    /// The slot of the other half of a fused operation, or [`NO_MATE`].
+    pub(super) mate: u16,
+    pub(super) status: Status,
+    /// Where in the command the cause of its failure is.
+    pub(super) blame: ErrorLocation,
+    pub(super) since: Instant,
+}
+
+impl Slot {
+    pub(super) fn new(sqe: Sqe, plan: Plan, now: Instant) -> Self {
+        Self {
+            sqe,
+            stage: Stage::Filling,
+            identifier: Identifier::Mine,
+            plan,
+            data: DataVec::new(),
+            sums: [false; 2],
+            len: 0,
+            filled: 0,
+            at_extent: 0,
+            at_byte: 0,
+            held: 0,
+            capsule: 0,
+            parts: 0,
+            mate: NO_MATE,
+            status: Status::SUCCESS,
+            blame: ErrorLocation::NONE,
+            since: now,
+        }
+    }
+    /// Bytes of buffers that it must have before it goes on.
+    pub(super) fn needs(&self) -> u32 {
+        let missing = if self.filled < self.len { self.len } else { 0 };
+        match &self.plan {
+            Plan::Read { len, .. } => *len,
+            Plan::Copy(_) => missing + COPY_STEP_BYTES as u32,
+            Plan::Verify { len, .. } => (*len).min(VERIFY_HELD_MAX) as u32,
+            // An answer with data, such as a log page.
+            Plan::Admin if self.len == 0 && self.sqe.opcode & 3 == 2 => self.sqe.sgl.len().min(ADMIN_DATA_MAX),
+            _ => missing,
+        }
+    }
+    /// Copies the next bytes of data in, and sums each block while it is warm.
+    pub(super) fn fill(&mut self, mut bytes: &[u8]) {
+        self.filled += bytes.len() as u32;
+        while !bytes.is_empty() {
+            let Some(data) = self.data.get_mut(self.at_extent) else { return };
+            let to_block = BLOCK_BYTES - self.at_byte % BLOCK_BYTES;
+            let n = to_block.min(data.buf.len() - self.at_byte).min(bytes.len());
+            let (now, later) = bytes.split_at(n);
+            data.buf[self.at_byte..self.at_byte + n].copy_from_slice(now);
+            self.at_byte += n;
+            if self.sums[self.at_extent] && n == to_block {
+                data.crcs.push(crc32c(&data.buf[self.at_byte - BLOCK_BYTES..self.at_byte]));
+            }
+            if self.at_byte == data.buf.len() {
+                self.at_extent += 1;
+                self.at_byte = 0;
+            }
+            bytes = later;
+        }
+    }
+    /// The checksums of the blocks in `from..from + bytes` of the data, when the range is made of whole summed blocks.
+    pub(super) fn block_sums(&self, from: u32, bytes: u32) -> Option<u32> {
+        let (mut at, mut from, mut left) = (0, from as usize, bytes as usize);
+        let mut sums = Sums::default();
+        while left > 0 {
+            let data = self.data.get(at)?;
+            if from >= data.buf.len() {
+                from -= data.buf.len();
+                at += 1;
+                continue;
+            }
+            let n = left.min(data.buf.len() - from);
+            if !self.sums[at] || !from.is_multiple_of(BLOCK_BYTES) || !n.is_multiple_of(BLOCK_BYTES) {
+                return None;
+            }
+            sums.extend_from_slice(data.crcs.get(from / BLOCK_BYTES..(from + n) / BLOCK_BYTES)?);
+            left -= n;
+            from += n;
+        }
+        (!sums.is_empty()).then(|| crate::digest::of_blocks(&sums))
+    }
+    /// Whether [`Slot::block_sums`] will cover a range, before its data has come.
+    pub(super) fn is_summed(&self, from: u32, bytes: u32) -> bool {
+        let first = self.data.first().map_or(0, |d| d.buf.len()) as u32;
+        let whole = |v: u32| v.is_multiple_of(BLOCK_BYTES as u32);
+        let touches_first = from < first;
+        let touches_second = from + bytes > first;
+        bytes > 0 && whole(from) && whole(bytes) && (!touches_first || self.sums[0]) && (!touches_second || self.sums[1] && whole(first))
+    }
+}
+
+type Sums = smallvec::SmallVec<[u32; 8]>;

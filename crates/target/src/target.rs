@@ -1,0 +1,782 @@
+//! One core's front end: connections, controllers, messages between cores.
+//!
+//! Owns: the connections of this core and the controllers whose admin queue is here.
+//! Invariants: a connection's place is not used again before all its operations have come back; the end of a controller ends its
+//! queues on every core; what a closed session had under way comes to nothing, but what was submitted stays in its order.
+//! Never: blocks; allocates on the path of an I/O that has room.
+
+use crate::admin::{self, AdminCx, Answer};
+use crate::ask::{Ask, AskId, AskedBy, Refused, Reply, What};
+use crate::audit::{AuditEvent, AuditKind, AuditQueue};
+use crate::controller::{Controller, QueueAt};
+use crate::discovery;
+use crate::join::{self, Refusal, Wish};
+use crate::limits::{
+    CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
+    RECV_IO_BYTES, SENDS_MAX, TICK,
+};
+use crate::secure::Layer;
+use crate::session::{Call, Cx, Kind, Phase, Session};
+use crate::shared::{ControllerShared, TargetShared};
+use crate::stats::{SessionInfo, TargetStats};
+use crate::strangers::Strangers;
+use crate::view::{ListenerKind, ListenerSpec, View};
+use base::{Instant, Security, VolumeId};
+use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
+use format::nvme::{AdminOpcode, Status, StatusCode};
+use object::{Backend, IoRequest};
+use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Events that one call of [`Target::poll`] takes.
+const EVENTS_A_TURN_MAX: usize = 512;
+/// A token: 16 bits of slot, 20 of place, 28 of serial number.
+const SLOT_BITS: u32 = 16;
+const PLACE_BITS: u32 = 20;
+const COOKIE_RECV: u64 = 0;
+const COOKIE_SEND: u64 = 1;
+const COOKIE_TICK: u64 = 2;
+const COOKIE_LISTEN: u64 = 3;
+
+const _: () = assert!(CONNECTIONS_MAX + HANDSHAKES_MAX < 1 << PLACE_BITS);
+
+/// From one core's target to another's.
+#[derive(Debug)]
+pub struct TargetMsg(Msg);
+
+enum Msg {
+    /// A connection to take.
+    Take { conn: OwnedConn, peer: SocketAddr, door: Door },
+    /// To a controller's home: may this connection be its queue?
+    Join { wish: Box<Wish>, at: QueueAt, slot: u16 },
+    /// The answer.
+    Joined { wish: Box<Wish>, token: u64, slot: u16, result: Result<Arc<ControllerShared>, Refusal> },
+    /// A controller ended: close its queue.
+    Close { token: u64 },
+    /// The daemon ends: answer what runs, then close the queue.
+    Drain { token: u64 },
+    /// To a queue: abort a command, for the Abort command in a slot of this admin queue.
+    Abort { token: u64, cid: u16, admin: QueueAt, slot: u16 },
+    /// The answer.
+    Aborted { token: u64, slot: u16, aborted: bool },
+    /// To a controller's home: a queue is gone.
+    QueueGone { cntlid: u16, serial: u64, qid: u16, at: QueueAt },
+    /// What other hosts have under way on a volume is to end.
+    Fence(fence::FenceOrder),
+    /// It has.
+    Fenced { id: u64 },
+}
+
+impl core::fmt::Debug for Msg {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Msg::Take { .. } => "Take",
+            Msg::Join { .. } => "Join",
+            Msg::Joined { .. } => "Joined",
+            Msg::Close { .. } => "Close",
+            Msg::Drain { .. } => "Drain",
+            Msg::Abort { .. } => "Abort",
+            Msg::Aborted { .. } => "Aborted",
+            Msg::QueueGone { .. } => "QueueGone",
+            Msg::Fence(_) => "Fence",
+            Msg::Fenced { .. } => "Fenced",
+        })
+    }
+}
+
+/// What of a listener its connections must know.
+#[derive(Clone, Copy)]
+struct Door {
+    kind: ListenerKind,
+    security: Security,
+}
+
+struct Conn {
+    id: ConnId,
+    token: u64,
+    peer: SocketAddr,
+    kind: ListenerKind,
+    session: Session,
+    layer: Layer,
+    receiving: bool,
+    buf: Option<Buf>,
+    sends: u8,
+    dirty: bool,
+    since: Instant,
+    last_bytes: Instant,
+    /// It is closed at this time at the latest; set when the session has ended.
+    close_at: Option<Instant>,
+    /// It is closed as soon as all that runs is answered and sent.
+    close_when_sent: bool,
+    /// Bytes that came after a termination request.
+    thrown_away: usize,
+    /// Since when it is not read, because too much of it is under way.
+    held_back: Option<Instant>,
+    /// `rt` was told to close it; it goes when its operations have come back.
+    closed: bool,
+    /// Its controller or queue was given up.
+    parted: bool,
+    light: bool,
+    /// Authentication of the queue; `None` before Connect and for discovery.
+    auth: Option<Box<::auth::ControllerAuth>>,
+}
+
+/// One core's front end.
+pub struct Target {
+    shared: Arc<TargetShared>,
+    core: usize,
+    cores: usize,
+    queue: Queue,
+    view: Arc<View>,
+    conns: Slab<Conn>,
+    serial: u64,
+    controllers: BTreeMap<u16, Controller>,
+    controller_serial: u64,
+    last_cntlid: u16,
+    listeners: Vec<(ListenerId, Door)>,
+    listeners_generation: u64,
+    msgs: VecDeque<(usize, TargetMsg)>,
+    dirty: Vec<usize>,
+    ios: Vec<IoRequest>,
+    calls: Vec<Call>,
+    under_way: u64,
+    tick: Option<TimerId>,
+    /// When the tick is due.
+    tick_at: Instant,
+    draining: bool,
+    stats: TargetStats,
+    /// Connections that have not got through their Connect command.
+    strangers: Strangers,
+    /// Where TLS decrypts a record.
+    plain: Vec<u8>,
+    /// Connects that wait for a queue that goes.
+    waiting_joins: Vec<connect::WaitingJoin>,
+    /// Connects refused, and strangers closed to make room, since the last tick.
+    refusals: u32,
+    evicted: u32,
+    /// Asks that the control plane has not answered: the connection and slot of the command.
+    asked: BTreeMap<u64, (u64, u16)>,
+    ask_serial: u64,
+    asks: VecDeque<Ask>,
+    audit: AuditQueue,
+    /// Work of authentications that waits to be taken: the connection and slot of the command.
+    works: VecDeque<(u64, u16, ::auth::Work)>,
+    works_out: usize,
+    fences: fence::Fences,
+}
+
+macro_rules! cx {
+    ($t:ident, $rt:ident) => {
+        Cx { now: $rt.now(), view: &$t.view, ios: &mut $t.ios, calls: &mut $t.calls, stats: &mut $t.stats }
+    };
+}
+
+mod abort;
+mod asks;
+mod authenticate;
+mod connect;
+mod deadlines;
+mod fence;
+mod secure;
+
+pub use authenticate::WorkId;
+pub(crate) use authenticate::is_authentication;
+
+const fn place_of(token: u64) -> usize {
+    (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
+}
+const fn cookie(token: u64, kind: u64) -> u64 {
+    token >> SLOT_BITS << 2 | kind
+}
+const fn token_of_cookie(cookie: u64) -> u64 {
+    cookie >> 2 << SLOT_BITS
+}
+
+impl Target {
+    /// The front end of the core that `rt` belongs to. It serves nothing yet.
+    pub fn new(rt: &Rt, shared: Arc<TargetShared>) -> Target {
+        shared.started(rt.now());
+        Target {
+            shared,
+            core: rt.core(),
+            cores: rt.cores(),
+            queue: rt.queue(),
+            view: Arc::default(),
+            conns: Slab::new(),
+            serial: 0,
+            controllers: BTreeMap::new(),
+            controller_serial: 0,
+            last_cntlid: 0,
+            listeners: Vec::new(),
+            listeners_generation: 0,
+            msgs: VecDeque::new(),
+            dirty: Vec::new(),
+            ios: Vec::new(),
+            calls: Vec::new(),
+            under_way: 0,
+            tick: None,
+            tick_at: Instant::default(),
+            draining: false,
+            stats: TargetStats::default(),
+            strangers: Strangers::default(),
+            plain: Vec::new(),
+            waiting_joins: Vec::new(),
+            refusals: 0,
+            evicted: 0,
+            asked: BTreeMap::new(),
+            ask_serial: 0,
+            asks: VecDeque::new(),
+            audit: AuditQueue::default(),
+            works: VecDeque::new(),
+            works_out: 0,
+            fences: fence::Fences::default(),
+        }
+    }
+
+    /// Listens. Call it on core 0; connections are dealt to all cores.
+    pub fn listen(&mut self, rt: &Rt, spec: ListenerSpec) -> Result<SocketAddr, NetError> {
+        let at = self.listeners.len() as u64;
+        let id = rt.listen(&self.queue, at << 2 | COOKIE_LISTEN, spec.addr)?;
+        let addr = rt.local_addr(id);
+        self.listeners.push((id, Door { kind: spec.kind, security: spec.security }));
+        self.shared.add_listener(spec, addr);
+        Ok(addr)
+    }
+
+    /// Serves a new picture: tells hosts what changed, ends controllers whose subsystem is gone or closed to them.
+    pub fn apply(&mut self, rt: &Rt, view: Arc<View>) {
+        self.view = view;
+        self.shared.keep_figures(|nqn| self.view.subsystem(nqn).is_some());
+        let mut ended = Vec::new();
+        for (id, c) in &mut self.controllers {
+            if c.shared.discovery {
+                continue;
+            }
+            match self.view.subsystem(&c.shared.subsystem).filter(|s| s.allows(&c.shared.host_nqn)) {
+                Some(s) => {
+                    c.namespaces_are(self.view.namespaces(s, &c.shared.host_nqn));
+                    c.reservations_are(&self.view);
+                }
+                None => ended.push(*id),
+            }
+        }
+        for id in ended {
+            self.end_controller(rt, id, "its access ended");
+        }
+        self.end_unencrypted(rt);
+        self.end_insecure(rt);
+        self.discovery_check(rt);
+        self.send_events(rt);
+    }
+
+    /// Looks whether what discovery tells changed for the hosts that listen.
+    fn discovery_check(&mut self, rt: &Rt) {
+        self.listeners_generation = self.shared.listeners_generation();
+        for c in self.controllers.values_mut().filter(|c| c.shared.discovery) {
+            c.discovery_is(base::crc32c(&discovery::entries(&c.shared, &self.view, &self.shared)));
+        }
+        self.send_events(rt);
+    }
+
+    fn send_events(&mut self, rt: &Rt) {
+        for c in self.controllers.values_mut() {
+            while let Some((slot, event)) = c.next_event() {
+                let place = place_of(c.admin);
+                if let Some(conn) = self.conns.get_mut(place).filter(|x| x.token == c.admin) {
+                    self.stats.events += 1;
+                    conn.session.complete_parked(&mut cx!(self, rt), slot, Status::SUCCESS, event.bits().into());
+                    mark(&mut self.dirty, conn, place);
+                }
+            }
+        }
+    }
+
+    /// Does all there is to do. True when something was done.
+    pub fn poll(&mut self, rt: &Rt, backend: &mut impl Backend) -> bool {
+        let mut busy = false;
+        for _ in 0..EVENTS_A_TURN_MAX {
+            let Some(done) = self.queue.pop() else { break };
+            busy = true;
+            self.on_event(rt, done.cookie, done.event);
+        }
+        // A request may be answered at once, an answer may let another command go on.
+        loop {
+            for request in self.ios.drain(..) {
+                self.under_way += 1;
+                backend.submit(rt, request);
+            }
+            let mut answered = false;
+            while let Some(done) = backend.pop() {
+                answered = true;
+                self.under_way -= 1;
+                let request = done.token;
+                let token = done.token >> SLOT_BITS << SLOT_BITS;
+                let place = place_of(token);
+                if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) {
+                    conn.session.on_io_done(&mut cx!(self, rt), done);
+                    mark(&mut self.dirty, conn, place);
+                    self.on_calls(rt, place);
+                }
+                if self.is_fencing() {
+                    self.fence_step(rt, request);
+                }
+            }
+            busy |= answered;
+            if self.flush(rt) {
+                busy = true;
+            }
+            if self.ios.is_empty() {
+                break;
+            }
+        }
+        if self.draining {
+            busy |= self.drain_step(rt);
+        }
+        busy || !self.msgs.is_empty()
+    }
+
+    /// Sends and receives on the connections where something happened.
+    fn flush(&mut self, rt: &Rt) -> bool {
+        let any = !self.dirty.is_empty();
+        while let Some(place) = self.dirty.pop() {
+            let Some(conn) = self.conns.get_mut(place) else { continue };
+            conn.dirty = false;
+            if conn.closed {
+                continue;
+            }
+            let last = conn.session.phase() == Phase::Ended || conn.close_when_sent && conn.session.running() == 0;
+            while conn.sends < SENDS_MAX {
+                let Some(list) = conn.layer.next_send(&mut conn.session, last) else { break };
+                conn.sends += 1;
+                rt.send(&self.queue, cookie(conn.token, COOKIE_SEND), conn.id, list);
+            }
+            if conn.layer.has_failed() && !conn.parted {
+                conn.session.end();
+            }
+            if conn.session.phase() == Phase::Ended && !conn.parted {
+                conn.close_at = Some(rt.now() + LINGER_MAX);
+                // With nothing to tell (the host has terminated) there is nothing to wait for.
+                conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
+                self.part(rt, place, "termination request");
+            }
+            self.rearm(rt, place);
+            let conn = &self.conns[place];
+            if conn.close_when_sent && conn.session.running() == 0 && conn.sends == 0 && !conn.session.has_send() {
+                self.close(rt, place, "closed in order");
+            }
+        }
+        any
+    }
+
+    fn rearm(&mut self, rt: &Rt, place: usize) {
+        let conn = &mut self.conns[place];
+        if conn.closed || conn.receiving {
+            return;
+        }
+        if !conn.session.wants_bytes() {
+            conn.held_back.get_or_insert(rt.now());
+            return;
+        }
+        if let Some(since) = conn.held_back.take() {
+            conn.session.give_time(rt.now().since(since));
+        }
+        let bytes = match conn.session.kind() {
+            Kind::Fresh => RECV_FRESH_BYTES,
+            Kind::Admin(_) => RECV_ADMIN_BYTES,
+            Kind::Io(..) => RECV_IO_BYTES,
+        };
+        let mut buf = conn.buf.take().filter(|b| b.capacity() == bytes).unwrap_or_else(|| Buf::alloc(bytes));
+        buf.set_len(bytes);
+        conn.receiving = true;
+        rt.recv(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, buf);
+    }
+
+    fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
+        match event {
+            Event::Accepted { conn, peer } => self.on_accepted(rt, (cookie >> 2) as usize, conn, peer),
+            Event::Received { result, buf, .. } => self.on_received(rt, token_of_cookie(cookie), result, buf),
+            Event::Sent { result, list, .. } => self.on_sent(rt, token_of_cookie(cookie), result, list),
+            Event::Timer(_) => self.on_tick(rt),
+            other => debug_assert!(false, "nothing of this was asked for: {other:?}"),
+        }
+    }
+
+    fn on_accepted(&mut self, rt: &Rt, listener: usize, conn: ConnId, peer: SocketAddr) {
+        let Some((_, door)) = self.listeners.get(listener).copied() else { return rt.close(conn) };
+        if self.draining {
+            return rt.close(conn);
+        }
+        let core = self.shared.choose_core(self.cores);
+        if core == self.core {
+            return self.take(rt, conn, peer, door);
+        }
+        let conn = rt.detach(conn);
+        self.msgs.push_back((core, TargetMsg(Msg::Take { conn, peer, door })));
+    }
+
+    fn take(&mut self, rt: &Rt, id: ConnId, peer: SocketAddr, door: Door) {
+        if self.conns.len() >= CONNECTIONS_MAX {
+            self.evict(rt, self.strangers.oldest());
+        }
+        // A place comes free when the operations of who made room have come back, so for a moment there may be more.
+        if self.conns.len() >= CONNECTIONS_MAX + HANDSHAKES_MAX
+            || self.strangers.len() == 0 && self.conns.len() >= CONNECTIONS_MAX
+            || self.draining
+        {
+            self.stats.connections_refused += 1;
+            self.shared.gone(self.core, false);
+            return rt.close(id);
+        }
+        self.stats.connections += 1;
+        self.serial += 1;
+        let entry = self.conns.vacant_entry();
+        let place = entry.key();
+        let token = (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
+        entry.insert(Conn {
+            id,
+            token,
+            peer,
+            kind: door.kind,
+            session: Session::new(token),
+            layer: Layer::new(door.security == Security::Encrypted),
+            receiving: false,
+            buf: None,
+            sends: 0,
+            dirty: true,
+            since: rt.now(),
+            last_bytes: rt.now(),
+            close_at: None,
+            close_when_sent: false,
+            thrown_away: 0,
+            held_back: None,
+            closed: false,
+            parted: false,
+            light: false,
+            auth: None,
+        });
+        self.dirty.push(place);
+        self.arm_tick(rt);
+        let out = self.strangers.enter(token, peer.ip(), self.shared.options().address_handshakes_max);
+        self.evict(rt, out);
+    }
+
+    /// Closes a connection that has not got through its Connect command, to make room.
+    fn evict(&mut self, rt: &Rt, token: Option<u64>) {
+        let Some(token) = token else { return };
+        self.stats.evicted += 1;
+        self.evicted += 1;
+        let place = place_of(token);
+        if self.conns.get(place).is_some_and(|c| c.token == token) {
+            self.close(rt, place, "made room");
+        }
+    }
+
+    fn on_received(&mut self, rt: &Rt, token: u64, result: Result<usize, NetError>, buf: Buf) {
+        let place = place_of(token);
+        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) else { return };
+        conn.receiving = false;
+        match result {
+            Ok(n) if n > 0 && !conn.closed => {
+                conn.last_bytes = rt.now();
+                if conn.session.phase() == Phase::Ended {
+                    conn.thrown_away += n;
+                    if conn.thrown_away > LINGER_BYTES_MAX {
+                        return self.close(rt, place, "termination request");
+                    }
+                }
+                match conn.layer {
+                    Layer::Plain => conn.session.receive(&mut cx!(self, rt), &buf[..n]),
+                    _ => self.on_sealed(rt, place, &buf[..n]),
+                }
+                let conn = &mut self.conns[place];
+                conn.buf = Some(buf);
+                mark(&mut self.dirty, conn, place);
+                self.on_calls(rt, place);
+            }
+            _ => self.close(rt, place, "connection closed"),
+        }
+    }
+
+    fn on_sent(&mut self, rt: &Rt, token: u64, result: Result<(), NetError>, list: SendList) {
+        let place = place_of(token);
+        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) else { return };
+        conn.sends -= 1;
+        if let Some(list) = conn.layer.sent(list) {
+            conn.session.sent(&mut cx!(self, rt), list);
+        }
+        if result.is_err() || conn.closed {
+            return self.close(rt, place, "connection closed");
+        }
+        mark(&mut self.dirty, conn, place);
+        self.on_calls(rt, place);
+    }
+
+    /// Closes a connection and gives up what it was; frees its place once its operations have come back.
+    fn close(&mut self, rt: &Rt, place: usize, why: &'static str) {
+        self.part(rt, place, why);
+        let conn = &mut self.conns[place];
+        if !conn.closed {
+            conn.closed = true;
+            let token = conn.token;
+            self.strangers.leave(token);
+            self.asked.retain(|_, (of, _)| *of != token);
+            self.works.retain(|(of, ..)| *of != token);
+            conn.session.end();
+            rt.close(conn.id);
+        }
+        if !conn.receiving && conn.sends == 0 {
+            self.inherit(place);
+            let conn = self.conns.remove(place);
+            self.shared.gone(self.core, conn.light);
+        }
+    }
+
+    /// The connection is no queue any more: its controller ends, or is told.
+    fn part(&mut self, rt: &Rt, place: usize, why: &'static str) {
+        let conn = &mut self.conns[place];
+        if core::mem::replace(&mut conn.parted, true) {
+            return;
+        }
+        let at = QueueAt { core: self.core, token: conn.token };
+        match conn.session.kind() {
+            Kind::Fresh => {}
+            Kind::Admin(c) => {
+                let id = c.cntlid;
+                self.end_controller(rt, id, why);
+            }
+            Kind::Io(c, qid) => {
+                let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: *qid, at });
+                self.post(rt, home, msg);
+            }
+        }
+    }
+
+    fn post(&mut self, rt: &Rt, core: usize, msg: Msg) {
+        if core == self.core { self.on_msg(rt, TargetMsg(msg)) } else { self.msgs.push_back((core, TargetMsg(msg))) }
+    }
+
+    /// Ends a controller of this core: its queues on all cores and its admin queue.
+    fn end_controller(&mut self, rt: &Rt, cntlid: u16, why: &'static str) {
+        let Some(mut c) = self.controllers.remove(&cntlid) else { return };
+        self.shared.discharge(&c.shared);
+        c.shared.set_ready(false);
+        self.shared.statics().release(cntlid);
+        if !c.shared.discovery {
+            let (host_nqn, subsystem) = (c.shared.host_nqn.clone(), c.shared.subsystem.clone());
+            let (kind, peer) = (AuditKind::Disconnected, Some(c.peer));
+            self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid: Some(cntlid), detail: why.into() });
+        }
+        for q in c.take_queues() {
+            let token = q.token;
+            self.post(rt, q.core, if self.draining { Msg::Drain { token } } else { Msg::Close { token } });
+        }
+        let place = place_of(c.admin);
+        if self.conns.get(place).is_some_and(|x| x.token == c.admin && !x.parted) {
+            self.close(rt, place, why);
+        }
+        self.retry_joins(rt);
+    }
+
+    /// The next message for another core.
+    pub fn pop_msg(&mut self) -> Option<(usize, TargetMsg)> {
+        self.msgs.pop_front()
+    }
+
+    /// Takes a message from another core.
+    pub fn on_msg(&mut self, rt: &Rt, msg: TargetMsg) {
+        match msg.0 {
+            Msg::Take { conn, peer, door } => {
+                let id = rt.attach(conn);
+                self.take(rt, id, peer, door);
+            }
+            Msg::Join { wish, at, slot } => {
+                self.on_join(rt, wish, at, slot, None);
+            }
+            Msg::Joined { wish, token, slot, result } => self.on_joined(rt, &wish, token, slot, result),
+            Msg::Close { token } => {
+                let place = place_of(token);
+                if self.conns.get(place).is_some_and(|c| c.token == token) {
+                    self.close(rt, place, "its controller ended");
+                }
+            }
+            Msg::Drain { token } => {
+                let place = place_of(token);
+                if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) {
+                    conn.session.drain();
+                    conn.close_when_sent = true;
+                    mark(&mut self.dirty, conn, place);
+                }
+            }
+            Msg::Abort { token, cid, admin, slot } => self.abort_here(rt, token, cid, (admin, slot)),
+            Msg::Aborted { token, slot, aborted } => self.aborted(rt, token, slot, aborted),
+            Msg::Fence(order) => self.on_fence(rt, order),
+            Msg::Fenced { id } => self.on_fenced(rt, id),
+            Msg::QueueGone { cntlid, serial, qid, at } => {
+                if let Some(c) = self.controllers.get_mut(&cntlid).filter(|c| c.shared.serial == serial) {
+                    c.remove_queue(qid, at);
+                    self.retry_joins(rt);
+                }
+            }
+        }
+    }
+
+    fn on_calls(&mut self, rt: &Rt, place: usize) {
+        // An answer may let a command go on that waited for buffers, which is a call again.
+        while !self.calls.is_empty() {
+            for call in core::mem::take(&mut self.calls) {
+                match call {
+                    Call::Connect(slot) => self.on_connect(rt, place, slot),
+                    Call::Admin(slot) => self.on_admin(rt, place, slot),
+                }
+            }
+        }
+    }
+
+    fn on_admin(&mut self, rt: &Rt, place: usize, slot: u16) {
+        let Some(conn) = self.conns.get_mut(place) else { return };
+        let Some(sqe) = conn.session.sqe(slot).copied() else { return };
+        if is_authentication(&sqe) {
+            self.on_authentication(rt, place, slot, &sqe);
+            if let Some(conn) = self.conns.get_mut(place) {
+                mark(&mut self.dirty, conn, place);
+            }
+            return;
+        }
+        let answer = match conn.session.kind() {
+            Kind::Admin(shared) => {
+                let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
+                let cx = AdminCx { now: rt.now(), view: &self.view, shared: &self.shared };
+                admin::execute(c, &cx, &sqe, conn.session.data(slot))
+            }
+            _ if crate::reservation::is_reservation(sqe.opcode) => {
+                let ns = conn.session.namespace_of(&self.view, sqe.nsid);
+                let run = |ns| crate::reservation::execute(&self.view, &ns, &sqe, conn.session.data(slot));
+                ns.map_or_else(|status| Answer::Status(status, 0), run)
+            }
+            _ => admin::execute_on_io_queue(&sqe),
+        };
+        match answer {
+            Answer::Status(status, result) => conn.session.complete(&mut cx!(self, rt), slot, status, result),
+            Answer::Refuse(status, at) => {
+                conn.session.blame(slot, at);
+                conn.session.complete(&mut cx!(self, rt), slot, status, 0);
+            }
+            Answer::Data(buf) => conn.session.complete_with(&mut cx!(self, rt), slot, buf),
+            Answer::Park => self.park(rt, place, slot),
+            Answer::Abort { sqid, cid } => self.abort(rt, place, slot, (sqid, cid)),
+            Answer::Ask(what) => self.ask(rt, place, slot, what),
+            Answer::Reset => {
+                conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, 0);
+                conn.session.forget_parked();
+                self.reset(rt, place);
+            }
+            Answer::Disconnect => {
+                conn.session.disconnect(&mut cx!(self, rt), slot);
+                conn.close_when_sent = true;
+            }
+        }
+        if let Some(conn) = self.conns.get_mut(place) {
+            mark(&mut self.dirty, conn, place);
+        }
+        if sqe.opcode == AdminOpcode::AsyncEventRequest.byte() || sqe.opcode == AdminOpcode::SetFeatures.byte() {
+            self.send_events(rt);
+        }
+    }
+
+    fn park(&mut self, rt: &Rt, place: usize, slot: u16) {
+        let conn = &mut self.conns[place];
+        let Kind::Admin(shared) = conn.session.kind() else { return };
+        let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
+        if c.add_request(slot) {
+            conn.session.park(slot);
+        } else {
+            conn.session.complete(&mut cx!(self, rt), slot, StatusCode::AER_LIMIT_EXCEEDED.into(), 0);
+        }
+    }
+
+    /// CC.EN went to 0: the I/O queues end.
+    fn reset(&mut self, rt: &Rt, place: usize) {
+        let Some(Kind::Admin(shared)) = self.conns.get(place).map(|c| c.session.kind()) else { return };
+        let id = shared.cntlid;
+        let queues = self.controllers.get_mut(&id).map_or(Vec::new(), |c| c.take_queues());
+        for q in queues {
+            self.post(rt, q.core, Msg::Close { token: q.token });
+        }
+        self.retry_joins(rt);
+    }
+
+    /// Takes no new connection and no new command; what runs is answered, then connections are closed.
+    pub fn begin_shutdown(&mut self, rt: &Rt) {
+        if core::mem::replace(&mut self.draining, true) {
+            return;
+        }
+        for (id, _) in self.listeners.drain(..) {
+            rt.close_listener(id);
+        }
+        if self.core == 0 {
+            self.shared.clear_listeners();
+        }
+        for (place, c) in &mut self.conns {
+            c.session.drain();
+            if c.layer.owes_goodbye() {
+                c.close_when_sent = true;
+                mark(&mut self.dirty, c, place);
+            }
+        }
+        rt.wake(self.core);
+    }
+
+    fn drain_step(&mut self, rt: &Rt) -> bool {
+        let done = |c: &Conn| !c.closed && c.session.running() == 0 && c.sends == 0 && !c.session.has_send() && !c.layer.owes_goodbye();
+        let places: Vec<usize> = self.conns.iter().filter(|(_, c)| done(c)).map(|(place, _)| place).collect();
+        for place in &places {
+            if self.conns.contains(*place) {
+                self.close(rt, *place, "the server ends");
+            }
+        }
+        !places.is_empty()
+    }
+
+    /// Whether all connections are gone and no request is under way. Only after [`Target::begin_shutdown`] it stays so.
+    pub fn is_quiet(&self) -> bool {
+        self.conns.is_empty() && self.under_way == 0 && self.ios.is_empty() && self.msgs.is_empty()
+    }
+
+    /// The controllers whose admin queue is on this core.
+    pub fn sessions(&self) -> Vec<SessionInfo> {
+        let info = |c: &Controller| {
+            let conn = self.conns.get(place_of(c.admin));
+            let digests = conn.map(|x| x.session.digests()).unwrap_or_default();
+            SessionInfo {
+                cntlid: c.shared.cntlid,
+                subsystem: c.shared.subsystem.clone(),
+                host_nqn: c.shared.host_nqn.clone(),
+                host_id: c.shared.host_id,
+                peer: c.peer,
+                discovery: c.shared.discovery,
+                io_queues: c.queues().len() as u16,
+                kato_ms: c.kato_ms(),
+                header_digest: digests.header,
+                data_digest: digests.data,
+                encrypted: conn.is_some_and(|x| x.layer.identity().is_some()),
+                since: c.since,
+            }
+        };
+        self.controllers.values().map(info).collect()
+    }
+
+    /// Counters so far.
+    pub fn stats(&self) -> TargetStats {
+        TargetStats { connections_open: self.conns.len() as u64, audit_dropped: self.audit.dropped(), ..self.stats.clone() }
+    }
+}
+
+fn mark(dirty: &mut Vec<usize>, conn: &mut Conn, place: usize) {
+    if !conn.dirty {
+        conn.dirty = true;
+        dirty.push(place);
+    }
+}

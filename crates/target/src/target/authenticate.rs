@@ -1,0 +1,229 @@
+//! In-band authentication of queues: who has to, what comes in and goes out, and the work that is done elsewhere.
+//!
+//! A modular exponentiation takes up to tens of milliseconds, and on this core every other host would wait for it. So it leaves as a [`Work`]
+//! ([`Target::pop_work`]) and comes back done ([`Target::on_work_done`]); the Authentication Send command waits in its slot meanwhile.
+//!
+//! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`WORKS_OUT_MAX`] pieces of work are away, the others
+//! wait here and vanish with their connection, so a flood of strangers makes no heap of work; a failure ends the queue.
+//! Never: logs, counts or tells anything of a secret.
+
+use super::*;
+use crate::audit::AuditKind;
+use crate::limits::WORKS_OUT_MAX;
+use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
+use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
+use format::nvme::{FabricsType, Sqe};
+
+/// Names a piece of work; it comes back with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkId {
+    /// The core to which it goes back.
+    pub core: usize,
+    token: u64,
+    slot: u16,
+}
+
+/// Bytes of an answer to Authentication Receive, at most: what is beyond the message is zero.
+const ANSWER_BYTES_MAX: usize = 4096;
+const _: () = assert!(MESSAGE_BYTES_MAX <= ANSWER_BYTES_MAX);
+
+/// What a connection has proved so far.
+fn has(conn: &Conn) -> Security {
+    match &conn.auth {
+        _ if conn.layer.identity().is_some() => Security::Encrypted,
+        Some(machine) if machine.is_authenticated() => Security::Authenticated,
+        _ => Security::Plain,
+    }
+}
+
+/// Whether a queue of this host has to authenticate before anything else. A host that has a secret always has to; a subsystem that asks for
+/// it refuses hosts that have none.
+pub(crate) fn must_authenticate(view: &View, subsystem: &str, host_nqn: &str, encrypted: bool) -> Result<bool, Refusal> {
+    let Some(subsystem) = view.subsystem(subsystem) else { return Ok(false) };
+    if view.hosts.get(host_nqn).is_some_and(|h| h.credentials.is_some()) {
+        return Ok(true);
+    }
+    match subsystem.security {
+        // The key of the TLS connection has proved the host.
+        Security::Authenticated if !encrypted => Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)),
+        _ => Ok(false),
+    }
+}
+
+/// Whether this is one of the two commands that authenticate.
+pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
+    sqe.opcode == AdminOpcode::Fabrics.byte()
+        && matches!(FabricsType::parse(sqe.fctype()), Some(FabricsType::AuthenticationSend | FabricsType::AuthenticationReceive))
+}
+
+impl Target {
+    /// A queue was connected: whether its host has to authenticate on it now. Until it has it remains a stranger: anybody can name its NQN.
+    pub(super) fn begin_authentication(&mut self, rt: &Rt, wish: &Wish, place: usize) -> bool {
+        if wish.subsystem == DISCOVERY_NQN {
+            self.strangers.leave(self.conns[place].token);
+            return false;
+        }
+        let encrypted = self.conns[place].layer.identity().is_some();
+        // Between the Connect and now the host may have lost its secret; then it can only fail, which is right.
+        let must = must_authenticate(&self.view, &wish.subsystem, &wish.host_nqn, encrypted).unwrap_or(true);
+        let conn = &mut self.conns[place];
+        conn.auth = Some(Box::new(ControllerAuth::new(&wish.host_nqn, &wish.subsystem, rt.now(), must)));
+        conn.session.set_locked(must);
+        if !must {
+            self.strangers.leave(conn.token);
+        }
+        must
+    }
+
+    /// Carries out an Authentication Send or Receive.
+    pub(super) fn on_authentication(&mut self, rt: &Rt, place: usize, slot: u16, sqe: &Sqe) {
+        let command = AuthCommand::of(sqe);
+        let conn = &mut self.conns[place];
+        let code = match &conn.auth {
+            None => StatusCode::INVALID_OPCODE, // A discovery controller.
+            _ if !command.is_nvme() || command.bytes == 0 => StatusCode::INVALID_FIELD,
+            _ if command.bytes != sqe.sgl.len() => StatusCode::DATA_SGL_LENGTH_INVALID,
+            _ if sqe.fctype() == FabricsType::AuthenticationSend.byte() => return self.on_message(rt, place, slot),
+            _ => return self.on_fetch(rt, place, slot, command.bytes as usize),
+        };
+        conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(code), 0);
+    }
+
+    /// A message of the host.
+    fn on_message(&mut self, rt: &Rt, place: usize, slot: u16) {
+        let conn = &mut self.conns[place];
+        let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller()) else { return };
+        let credentials = self.view.hosts.get(&c.host_nqn).and_then(|h| h.credentials.as_deref());
+        let mut random = |out: &mut [u8]| rt.random_secret(out);
+        let sent = machine.send(&mut AuthCx { now: rt.now(), credentials, random: &mut random }, conn.session.data(slot));
+        let outcome = match sent {
+            Sent::Work(work) => {
+                let token = conn.token;
+                self.works.push_back((token, slot, work));
+                return rt.wake(self.core);
+            }
+            Sent::Early => {
+                conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(StatusCode::COMMAND_SEQUENCE_ERROR), 0);
+                return;
+            }
+            Sent::Accepted(outcome) => outcome,
+        };
+        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, 0);
+        self.on_outcome(place, outcome);
+    }
+
+    /// The host asks for the next message.
+    fn on_fetch(&mut self, rt: &Rt, place: usize, slot: u16, room: usize) {
+        let conn = &mut self.conns[place];
+        let Some(machine) = &mut conn.auth else { return };
+        match machine.receive(room) {
+            Received::Message(message, outcome) => {
+                let mut buf = Buf::zeroed(room.min(ANSWER_BYTES_MAX));
+                buf[..message.len()].copy_from_slice(&message);
+                conn.session.complete_with(&mut cx!(self, rt), slot, buf);
+                self.on_outcome(place, outcome);
+            }
+            Received::TooShort => conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(StatusCode::INVALID_FIELD), 0),
+            Received::Nothing => conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(StatusCode::COMMAND_SEQUENCE_ERROR), 0),
+        }
+    }
+
+    /// The next piece of work to be done elsewhere, if there are not enough away already.
+    pub fn pop_work(&mut self) -> Option<(WorkId, Work)> {
+        if self.works_out >= WORKS_OUT_MAX {
+            return None;
+        }
+        let (token, slot, work) = self.works.pop_front()?;
+        self.works_out += 1;
+        Some((WorkId { core: self.core, token, slot }, work))
+    }
+
+    /// A piece of work is done. Nothing happens when its connection is gone.
+    pub fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
+        self.works_out -= 1;
+        let place = place_of(id.token);
+        if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == id.token && !c.closed)
+            && let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller())
+        {
+            let credentials = self.view.hosts.get(&c.host_nqn).and_then(|h| h.credentials.as_deref());
+            let mut random = |out: &mut [u8]| rt.random_secret(out);
+            machine.done(&mut AuthCx { now: rt.now(), credentials, random: &mut random }, done);
+            conn.session.complete(&mut cx!(self, rt), id.slot, Status::SUCCESS, 0);
+            mark(&mut self.dirty, conn, place);
+        }
+        rt.wake(self.core);
+    }
+
+    fn on_outcome(&mut self, place: usize, outcome: Option<Outcome>) {
+        let conn = &mut self.conns[place];
+        match outcome {
+            None => {}
+            Some(Outcome::Authenticated { hash, group, mutual }) => {
+                self.stats.authentications += 1;
+                conn.session.set_locked(false);
+                self.strangers.leave(conn.token);
+                // Each queue authenticates; the admin queue's is told.
+                if matches!(conn.session.kind(), Kind::Admin(_)) {
+                    let both = if mutual { ", both sides" } else { "" };
+                    self.audit_authentication(place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
+                }
+            }
+            Some(Outcome::Failed(reason)) => self.give_up(place, reason.text().to_owned()),
+            Some(Outcome::Refused(code)) => self.give_up(place, format!("the host refused the controller, code {code}")),
+        }
+    }
+
+    /// Authentication failed: the queue ends when the answer has been sent.
+    fn give_up(&mut self, place: usize, why: String) {
+        self.stats.authentication_failures += 1;
+        let conn = &mut self.conns[place];
+        conn.session.set_locked(true);
+        conn.session.drain();
+        conn.close_when_sent = true;
+        self.audit_authentication(place, AuditKind::AuthenticationFailed, why);
+    }
+
+    fn audit_authentication(&mut self, place: usize, kind: AuditKind, detail: String) {
+        let conn = &self.conns[place];
+        let Some(c) = conn.session.controller() else { return };
+        tracing::debug!(cntlid = c.cntlid, host = %c.host_nqn, peer = %conn.peer, %detail, "{}", kind.name());
+        self.audit.push(AuditEvent {
+            kind,
+            peer: Some(conn.peer),
+            host_nqn: c.host_nqn.clone(),
+            subsystem: c.subsystem.clone(),
+            cntlid: Some(c.cntlid),
+            detail,
+        });
+    }
+
+    /// Ends the queues whose authentication took too long.
+    pub(super) fn authentication_deadlines(&mut self, rt: &Rt) {
+        let now = rt.now();
+        let late = |c: &mut Conn| !c.closed && c.auth.as_mut().is_some_and(|m| m.on_time(now).is_err());
+        let late: Vec<usize> = self.conns.iter_mut().filter_map(|(place, c)| late(c).then_some(place)).collect();
+        for place in late {
+            self.stats.timeouts += 1;
+            self.stats.authentication_failures += 1;
+            self.audit_authentication(place, AuditKind::AuthenticationFailed, "it took too long".into());
+            if self.conns.contains(place) {
+                self.close(rt, place, "authentication took too long");
+            }
+        }
+    }
+
+    /// A new view may ask for more than a connection has: such connections end. One that is about to authenticate may go on.
+    pub(super) fn end_insecure(&mut self, rt: &Rt) {
+        let short = |c: &Conn| {
+            let of = c.session.controller().filter(|x| !x.discovery && !c.closed && !c.session.is_locked());
+            let wanted = of.and_then(|x| self.view.subsystem(&x.subsystem)).map_or(Security::Plain, |s| s.security);
+            wanted == Security::Authenticated && has(c) < wanted
+        };
+        let short: Vec<usize> = self.conns.iter().filter_map(|(place, c)| short(c).then_some(place)).collect();
+        for place in short {
+            if self.conns.contains(place) {
+                self.close(rt, place, "its subsystem asks for authentication now");
+            }
+        }
+    }
+}

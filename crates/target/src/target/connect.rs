@@ -1,0 +1,198 @@
+//! Connect commands as they are carried out: refusals, new controllers, I/O queues that join one on another core.
+//!
+//! ```text
+//!  Connect ─► read, admit, quota ─┬─ admin ─► an ID ─► Controller ───────────────► admitted
+//!                                 └─ I/O ─► Join to its home ─┬─ ok ─► Joined ─► admitted
+//!                                                             ├─ no ─► Joined ─► refused
+//!                                                             └─ ID in use ─► waits ─┬─ QueueGone ─► tried again
+//!                                                                                    └─ too long ─► refused
+//! ```
+//!
+//! Invariant: a Connect is answered once, or its connection is gone.
+//! Never: judges a wish; [`crate::join`] does.
+
+use super::*;
+use crate::audit::AuditKind;
+use crate::join::NotTaken;
+use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
+use crate::quota::Place;
+use crate::strangers::network;
+
+/// A Connect that waits for the queue that has its ID to go.
+pub(super) struct WaitingJoin {
+    wish: Box<Wish>,
+    at: QueueAt,
+    slot: u16,
+    until: Instant,
+}
+
+impl Target {
+    pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
+        let Some(conn) = self.conns.get(place) else { return };
+        let (token, kind) = (conn.token, conn.kind);
+        let Some(sqe) = conn.session.sqe(slot) else { return };
+        let wish = match join::read(sqe, conn.session.data(slot)) {
+            Ok(wish) => wish,
+            Err(refusal) => return self.refuse(rt, place, slot, None, refusal),
+        };
+        if let Err(refusal) = join::admit(&wish, &self.view, kind, self.draining) {
+            return self.refuse(rt, place, slot, Some(&wish), refusal);
+        }
+        if let Err(refusal) = join::admit_secured(&wish, &self.view, self.conns[place].layer.identity()) {
+            return self.refuse(rt, place, slot, Some(&wish), refusal);
+        }
+        let encrypted = self.conns[place].layer.identity().is_some();
+        if let Err(refusal) = authenticate::must_authenticate(&self.view, &wish.subsystem, &wish.host_nqn, encrypted) {
+            return self.refuse(rt, place, slot, Some(&wish), refusal);
+        }
+        if wish.connect.qid > 0 {
+            let Some(home) = self.shared.home(wish.cntlid, self.cores) else {
+                return self.refuse(rt, place, slot, Some(&wish), join::wrong_cntlid());
+            };
+            let at = QueueAt { core: self.core, token };
+            return self.post(rt, home, Msg::Join { wish: Box::new(wish), at, slot });
+        }
+        match self.new_controller(rt, place, &wish) {
+            Ok((shared, quota)) => self.admitted(rt, &wish, place, slot, Kind::Admin(shared), quota),
+            Err(refusal) => self.refuse(rt, place, slot, Some(&wish), refusal),
+        }
+    }
+
+    /// A place in the quota of a host. Discovery needs none: whoever asks may name any host.
+    fn quota(&self, wish: &Wish) -> Result<Option<Place>, Refusal> {
+        if wish.subsystem == DISCOVERY_NQN {
+            return Ok(None);
+        }
+        let own = self.view.hosts.get(&wish.host_nqn);
+        let options = self.shared.options();
+        let connections = own.and_then(|h| h.connections_max).unwrap_or(options.host_connections_max);
+        let memory = own.and_then(|h| h.memory_bytes_max).unwrap_or(options.host_memory_bytes_max);
+        self.shared.quotas().enter(&wish.host_nqn, connections, memory).map(Some).ok_or_else(join::busy)
+    }
+
+    fn room_for_discovery(&self, peer: SocketAddr) -> bool {
+        let peers = || self.controllers.values().filter(|c| c.shared.discovery).map(|c| network(c.peer.ip()));
+        let of = network(peer.ip());
+        peers().count() < DISCOVERY_CONTROLLERS_MAX && peers().filter(|p| *p == of).count() < ADDRESS_DISCOVERY_CONTROLLERS_MAX
+    }
+
+    fn new_controller(&mut self, rt: &Rt, place: usize, wish: &Wish) -> Result<(Arc<ControllerShared>, Option<Place>), Refusal> {
+        let (token, peer) = (self.conns[place].token, self.conns[place].peer);
+        let discovery = wish.subsystem == DISCOVERY_NQN;
+        if discovery && !self.room_for_discovery(peer) {
+            return Err(join::busy());
+        }
+        let quota = self.quota(wish)?;
+        let cntlid = if wish.cntlid == CNTLID_DYNAMIC {
+            let ids = &self.shared.options().controller_ids;
+            join::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)?
+        } else {
+            self.shared.statics().take(wish, self.core)?
+        };
+        self.controller_serial += 1;
+        let mut shared = ControllerShared::new(cntlid, self.controller_serial, &wish.subsystem, &wish.host_nqn, wish.host_id, discovery);
+        shared.home = self.core;
+        shared.reached = rt.local_ip(self.conns[place].id);
+        let shared = Arc::new(shared.with_figures(self.shared.figures_of(&wish.subsystem)));
+        let known = self.view.subsystem(&wish.subsystem).map_or(Vec::new(), |s| self.view.namespaces(s, &wish.host_nqn));
+        let mut c = Controller::new(Arc::clone(&shared), token, peer, rt.now(), wish.connect.kato_ms, known);
+        if discovery {
+            c.discovery_is(base::crc32c(&discovery::entries(&c.shared, &self.view, &self.shared)));
+        }
+        if !discovery {
+            self.shared.enrol(&shared);
+        }
+        c.reservations_are(&self.view);
+        self.controllers.insert(cntlid, c);
+        self.stats.controllers += 1;
+        self.conns[place].light = true;
+        self.shared.lighten(self.core);
+        tracing::debug!(cntlid, host = %wish.host_nqn, subsystem = %wish.subsystem, %peer, "controller connected");
+        if !discovery {
+            self.note(AuditKind::Connected, place, Some(wish), Some(cntlid), String::new());
+        }
+        Ok((shared, quota))
+    }
+
+    /// At the home of a controller: a connection wants to be one of its queues.
+    pub(super) fn on_join(&mut self, rt: &Rt, wish: Box<Wish>, at: QueueAt, slot: u16, until: Option<Instant>) {
+        let result = match join::add_io_queue(&mut self.controllers, &wish, at) {
+            Ok(shared) => Ok(shared),
+            Err(NotTaken::Refused(refusal)) => Err(refusal),
+            Err(NotTaken::InUse) => {
+                let now = rt.now();
+                let until = until.unwrap_or(now + QUEUE_WAIT_MAX);
+                if now < until && self.waiting_joins.len() < QUEUE_WAITS_MAX {
+                    self.stats.waited_for_queues += 1;
+                    return self.waiting_joins.push(WaitingJoin { wish, at, slot, until });
+                }
+                Err(join::queue_in_use())
+            }
+        };
+        self.post(rt, at.core, Msg::Joined { wish, token: at.token, slot, result });
+    }
+
+    /// Something changed for those who wait: they are tried again, in their order; those who waited too long are answered.
+    pub(super) fn retry_joins(&mut self, rt: &Rt) {
+        for w in core::mem::take(&mut self.waiting_joins) {
+            self.on_join(rt, w.wish, w.at, w.slot, Some(w.until));
+        }
+    }
+
+    pub(super) fn on_joined(&mut self, rt: &Rt, wish: &Wish, token: u64, slot: u16, result: Result<Arc<ControllerShared>, Refusal>) {
+        let place = place_of(token);
+        let at = QueueAt { core: self.core, token };
+        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == Phase::Joining;
+        let there = self.conns.get(place).is_some_and(waits);
+        let c = match result {
+            Ok(c) => c,
+            Err(refusal) if there => return self.refuse(rt, place, slot, Some(wish), refusal),
+            Err(_) => return,
+        };
+        let (home, gone) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: wish.connect.qid, at });
+        if !there {
+            return self.post(rt, home, gone);
+        }
+        match self.quota(wish) {
+            Ok(quota) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), quota),
+            Err(refusal) => {
+                self.post(rt, home, gone);
+                self.refuse(rt, place, slot, Some(wish), refusal);
+            }
+        }
+    }
+
+    fn admitted(&mut self, rt: &Rt, wish: &Wish, place: usize, slot: u16, kind: Kind, quota: Option<Place>) {
+        let authreq = if self.begin_authentication(rt, wish, place) { AUTHREQ_ATR } else { 0 };
+        let conn = &mut self.conns[place];
+        let cntlid = match &kind {
+            Kind::Admin(c) | Kind::Io(c, _) => c.cntlid,
+            Kind::Fresh => unreachable!("admitted as something"),
+        };
+        conn.session.join(kind, wish.entries(), wish.flow_control());
+        conn.session.set_place(quota);
+        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, connect_result(cntlid, authreq));
+        mark(&mut self.dirty, conn, place);
+    }
+
+    fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, wish: Option<&Wish>, (status, result): Refusal) {
+        self.stats.connects_refused += 1;
+        self.refusals += 1;
+        if self.refusals <= AUDIT_REFUSALS_A_TICK {
+            let cntlid = wish.map(|w| w.cntlid).filter(|id| *id < CNTLID_STATIC);
+            self.note(AuditKind::Refused, place, wish, cntlid, format!("{}, result {result:#x}", status.code));
+        }
+        let conn = &mut self.conns[place];
+        tracing::debug!(peer = %conn.peer, status = %status.code, "connect refused");
+        conn.session.rejoin();
+        conn.session.complete(&mut cx!(self, rt), slot, status, result);
+        mark(&mut self.dirty, conn, place);
+    }
+
+    /// Notes an event for the audit log.
+    fn note(&mut self, kind: AuditKind, place: usize, wish: Option<&Wish>, cntlid: Option<u16>, detail: String) {
+        let peer = self.conns.get(place).map(|c| c.peer);
+        let (host_nqn, subsystem) = wish.map_or_else(Default::default, |w| (w.host_nqn.clone(), w.subsystem.clone()));
+        self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid, detail });
+    }
+}

@@ -1,0 +1,382 @@
+//! One connection: bytes of the network in, bytes of the user out, and back.
+//!
+//! ```text
+//!            ClientHello whole, binder right          Finished              close_notify, fault
+//!  Hello ────────────────────────────────► Shaking ──────────────► Open ────────────────────────► Ended
+//!    └── fault: an alert ─────────────────────┴──────────────────────────────────────────────────►
+//! ```
+//! A client begins in `Shaking`.
+//!
+//! Owns: what came and was not decrypted, what was encrypted and not taken.
+//! Invariants: memory is bounded by what the caller feeds (it reads all plaintext after each feed, so less than two records stay) and
+//! leaves untaken; after a fault nothing is decrypted or encrypted any more, and the alert is in what goes out.
+//! Never: does I/O; rekeys by itself (a Linux host before 6.14 ends the connection on a KeyUpdate; it follows the peer's).
+
+use crate::ffi;
+use crate::hello::{self, alert};
+use crate::identity::{Hash, Identity};
+use crate::kdf;
+use crate::psk::TlsPsk;
+use openssl::error::ErrorStack;
+use openssl::ssl::{
+    ErrorCode, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslStream, SslVersion,
+};
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+
+pub use crate::hello::HELLO_BYTES_MAX;
+
+/// Plaintext of one record at most, in bytes (RFC 8446, 5.1).
+pub const RECORD_BYTES_MAX: usize = 16 << 10;
+/// Key exchange groups, the quickest first; the standard wants ffdhe3072 and secp384r1 too.
+const GROUPS: &str = "X25519:P-256:P-384:ffdhe3072:ffdhe4096";
+
+/// Why a connection ended. What goes out holds the alert, where there is one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The first bytes are not TLS.
+    #[error("not TLS")]
+    NotTls,
+    /// The handshake was refused with this alert (RFC 8446, 6.2).
+    #[error("handshake refused (alert {alert}): {reason}")]
+    Refused {
+        /// The alert's description.
+        alert: u8,
+        /// In words.
+        reason: &'static str,
+    },
+    /// The peer broke the protocol, or a record was changed on the way; or the peer sent an alert.
+    #[error("TLS failed: {0}")]
+    Protocol(String),
+    /// The cryptographic library failed.
+    #[error("the cryptographic library failed")]
+    Library,
+}
+
+impl Fault {
+    pub(crate) fn refused(alert: u8, reason: &'static str) -> Self {
+        Fault::Refused { alert, reason }
+    }
+    pub(crate) fn decode() -> Self {
+        Fault::refused(alert::DECODE_ERROR, "the ClientHello cannot be read")
+    }
+}
+
+impl From<ErrorStack> for Fault {
+    fn from(_: ErrorStack) -> Self {
+        Fault::Library
+    }
+}
+
+/// What connections share; one for both sides.
+pub struct Context {
+    contexts: [SslContext; 2],
+}
+
+fn context(hash: Hash) -> Result<SslContext, ErrorStack> {
+    let mut b: SslContextBuilder = SslContext::builder(SslMethod::tls())?;
+    b.set_min_proto_version(Some(SslVersion::TLS1_3))?;
+    b.set_max_proto_version(Some(SslVersion::TLS1_3))?;
+    b.set_ciphersuites(hash.suite_name())?;
+    b.set_groups_list(GROUPS)?;
+    b.set_num_tickets(0)?;
+    b.set_session_cache_mode(SslSessionCacheMode::OFF);
+    b.set_options(SslOptions::NO_TICKET | SslOptions::CIPHER_SERVER_PREFERENCE);
+    b.clear_options(SslOptions::ENABLE_MIDDLEBOX_COMPAT);
+    b.set_mode(SslMode::RELEASE_BUFFERS | SslMode::ACCEPT_MOVING_WRITE_BUFFER);
+    ffi::use_psks(&mut b);
+    Ok(b.build())
+}
+
+impl Context {
+    /// Made once.
+    pub fn new() -> Result<Context, ErrorStack> {
+        Ok(Context { contexts: [context(Hash::Sha256)?, context(Hash::Sha384)?] })
+    }
+    fn of(&self, hash: Hash) -> &SslContext {
+        match hash {
+            Hash::Sha256 => &self.contexts[0],
+            Hash::Sha384 => &self.contexts[1],
+        }
+    }
+    fn stream(&self, identity: Vec<u8>, psk: TlsPsk) -> Result<SslStream<Pipe>, ErrorStack> {
+        let mut ssl = Ssl::new(self.of(psk.hash))?;
+        ffi::install(&mut ssl, identity, psk)?;
+        SslStream::new(ssl, Pipe::default())
+    }
+}
+
+/// The network, as the library sees it.
+#[derive(Default)]
+struct Pipe {
+    come: Vec<u8>,
+    at: usize,
+    out: Vec<u8>,
+}
+
+impl Pipe {
+    fn feed(&mut self, bytes: &[u8]) {
+        if self.at == self.come.len() {
+            self.come.clear();
+            self.at = 0;
+        } else if self.at > RECORD_BYTES_MAX {
+            self.come.drain(..self.at);
+            self.at = 0;
+        }
+        self.come.extend_from_slice(bytes);
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.come[self.at..];
+        if rest.is_empty() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let n = to.len().min(rest.len());
+        to[..n].copy_from_slice(&rest[..n]);
+        self.at += n;
+        Ok(n)
+    }
+}
+
+impl Write for Pipe {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum State {
+    /// Bytes that came, up to a whole ClientHello.
+    Hello(Vec<u8>),
+    Shaking(Box<SslStream<Pipe>>),
+    Open(Box<SslStream<Pipe>>),
+    Ended,
+}
+
+/// See the module.
+pub struct Engine {
+    context: Arc<Context>,
+    state: State,
+    server: bool,
+    peer: Option<Identity>,
+    /// Small pieces of plaintext on their way into one record.
+    staged: Vec<u8>,
+    /// Encrypted, when there is no stream (any more) that holds it.
+    out: Vec<u8>,
+}
+
+impl Engine {
+    /// The side that waits for a ClientHello.
+    pub fn server(context: Arc<Context>) -> Engine {
+        Engine { context, state: State::Hello(Vec::new()), server: true, peer: None, staged: Vec::new(), out: Vec::new() }
+    }
+
+    /// The side that begins; its first message is in [`Engine::out`].
+    pub fn client(context: Arc<Context>, identity: &Identity, psk: TlsPsk) -> Result<Engine, Fault> {
+        let stream = context.stream(identity.to_string().into_bytes(), psk)?;
+        let state = State::Shaking(Box::new(stream));
+        let mut engine = Engine { context, state, server: false, peer: Some(identity.clone()), staged: Vec::new(), out: Vec::new() };
+        engine.shake()?;
+        Ok(engine)
+    }
+
+    /// Whether the handshake is done and the connection has not ended.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+    /// Whether keys are being exchanged: what costs most.
+    pub fn is_shaking(&self) -> bool {
+        matches!(self.state, State::Shaking(_))
+    }
+    /// Whose key is used; of a server once the handshake is done.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.peer.as_ref().filter(|_| self.is_open())
+    }
+
+    /// Takes bytes that came. `keys` gives the keys that an identity may mean; it is asked when the ClientHello is whole.
+    /// After it, take what goes out and [`Engine::read`] until there is no more.
+    pub fn receive(&mut self, bytes: &[u8], keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
+        let done = match &mut self.state {
+            State::Ended => Ok(()),
+            State::Hello(have) => {
+                have.extend_from_slice(bytes);
+                self.greet(keys)
+            }
+            State::Shaking(s) | State::Open(s) => {
+                s.get_mut().feed(bytes);
+                self.shake()
+            }
+        };
+        done.inspect_err(|fault| self.fail(fault))
+    }
+
+    /// Looks at the ClientHello and, when it proves a key of ours, begins the handshake.
+    fn greet(&mut self, mut keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
+        let State::Hello(have) = &self.state else { return Ok(()) };
+        let Some(message) = hello::message(have)? else { return Ok(()) };
+        let hello = hello::parse(&message)?;
+        let (mut known, mut wrong) = (None, false);
+        for offer in &hello.offers {
+            let Some(identity) = Identity::parse(offer.identity) else { continue };
+            for psk in keys(&identity) {
+                let binder = kdf::binder(psk.hash, &psk.key, hello.truncated)?;
+                if binder.is(offer.binder) {
+                    known = Some((identity, offer.identity.to_vec(), psk));
+                    break;
+                }
+                wrong = true;
+            }
+            if known.is_some() {
+                break;
+            }
+        }
+        let (identity, name, psk) = match known {
+            Some(known) => known,
+            None if wrong => return Err(Fault::refused(alert::DECRYPT_ERROR, "the key that the client proves is not the one known here")),
+            None => return Err(Fault::refused(alert::UNKNOWN_PSK_IDENTITY, "no key is known for the identity that the client offers")),
+        };
+        if !hello.takes(psk.hash) {
+            return Err(Fault::refused(alert::HANDSHAKE_FAILURE, "the client does not offer the cipher suite of its key"));
+        }
+        let mut stream = Box::new(self.context.stream(name, psk)?);
+        if let State::Hello(have) = &self.state {
+            stream.get_mut().feed(have);
+        }
+        self.peer = Some(identity);
+        self.state = State::Shaking(stream);
+        self.shake()
+    }
+
+    fn shake(&mut self) -> Result<(), Fault> {
+        let State::Shaking(stream) = &mut self.state else { return Ok(()) };
+        match if self.server { stream.accept() } else { stream.connect() } {
+            Ok(()) => {
+                if let State::Shaking(stream) = std::mem::replace(&mut self.state, State::Ended) {
+                    self.state = State::Open(stream);
+                }
+                Ok(())
+            }
+            Err(e) if matches!(e.code(), ErrorCode::WANT_READ | ErrorCode::WANT_WRITE) => Ok(()),
+            Err(e) => Err(protocol(&e)),
+        }
+    }
+
+    /// Decrypts into `to`: how many bytes; 0 when there is no more for now. `None`: the peer closed (close_notify).
+    pub fn read(&mut self, to: &mut [u8]) -> Result<Option<usize>, Fault> {
+        let State::Open(stream) = &mut self.state else { return Ok(Some(0)) };
+        match stream.ssl_read(to) {
+            Ok(n) => Ok(Some(n)),
+            Err(e) if matches!(e.code(), ErrorCode::WANT_READ | ErrorCode::WANT_WRITE) => Ok(Some(0)),
+            Err(e) if e.code() == ErrorCode::ZERO_RETURN => Ok(None),
+            Err(e) => {
+                let fault = protocol(&e);
+                self.fail(&fault);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Encrypts; small pieces are gathered into one record until [`Engine::flush`]. Nothing happens unless it is open.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
+        let State::Open(stream) = &mut self.state else { return Ok(()) };
+        let written = loop {
+            if self.staged.is_empty() && bytes.len() >= RECORD_BYTES_MAX {
+                let whole = bytes.len() / RECORD_BYTES_MAX * RECORD_BYTES_MAX;
+                if let Err(e) = write_all(stream, &bytes[..whole]) {
+                    break Err(e);
+                }
+                bytes = &bytes[whole..];
+            }
+            let n = bytes.len().min(RECORD_BYTES_MAX - self.staged.len());
+            self.staged.extend_from_slice(&bytes[..n]);
+            bytes = &bytes[n..];
+            if self.staged.len() < RECORD_BYTES_MAX {
+                break Ok(());
+            }
+            if let Err(e) = write_all(stream, &self.staged) {
+                break Err(e);
+            }
+            self.staged.clear();
+        };
+        written.inspect_err(|fault| self.fail(fault))
+    }
+
+    /// Encrypts what was gathered.
+    pub fn flush(&mut self) -> Result<(), Fault> {
+        let State::Open(stream) = &mut self.state else { return Ok(()) };
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        let written = write_all(stream, &self.staged);
+        self.staged.clear();
+        written.inspect_err(|fault| self.fail(fault))
+    }
+
+    /// What is to be sent. Say with [`Engine::taken`] how much of it was.
+    pub fn out(&self) -> &[u8] {
+        match &self.state {
+            State::Shaking(s) | State::Open(s) => &s.get_ref().out,
+            State::Hello(_) | State::Ended => &self.out,
+        }
+    }
+    /// `n` bytes of [`Engine::out`] were taken.
+    pub fn taken(&mut self, n: usize) {
+        let out = match &mut self.state {
+            State::Shaking(s) | State::Open(s) => &mut s.get_mut().out,
+            State::Hello(_) | State::Ended => &mut self.out,
+        };
+        out.drain(..n);
+    }
+
+    /// Says goodbye: a close_notify goes out behind what was written.
+    pub fn close(&mut self) {
+        // What was gathered goes first; a fault here ends the connection all the same.
+        let _ = self.flush();
+        self.end(|stream| {
+            let _ = stream.shutdown();
+        });
+    }
+
+    fn end(&mut self, last: impl FnOnce(&mut SslStream<Pipe>)) {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Open(mut s) | State::Shaking(mut s) => {
+                last(&mut s);
+                self.out = std::mem::take(&mut s.get_mut().out);
+            }
+            State::Hello(_) | State::Ended => {}
+        }
+    }
+
+    /// Ends it; an alert of our own goes out when the library has not made one.
+    fn fail(&mut self, fault: &Fault) {
+        self.end(|_| {});
+        let description = match fault {
+            Fault::Refused { alert, .. } => *alert,
+            Fault::Library => alert::INTERNAL_ERROR,
+            Fault::NotTls | Fault::Protocol(_) => return,
+        };
+        self.out.extend_from_slice(&[21, 3, 3, 0, 2, 2, description]);
+    }
+}
+
+fn write_all(stream: &mut SslStream<Pipe>, mut bytes: &[u8]) -> Result<(), Fault> {
+    while !bytes.is_empty() {
+        let n = stream.ssl_write(bytes).map_err(|e| protocol(&e))?;
+        bytes = &bytes[n..];
+    }
+    Ok(())
+}
+
+fn protocol(e: &openssl::ssl::Error) -> Fault {
+    let first = e.ssl_error().and_then(|stack| stack.errors().first()).and_then(|e| e.reason());
+    Fault::Protocol(first.unwrap_or("the connection ended").to_owned())
+}
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;
