@@ -116,7 +116,8 @@ pub struct Listener {
     /// The address that discovery tells hosts, where it is not the one they reached (NAT, port forwarding).
     #[serde(default, deserialize_with = "some_address")]
     pub advertise: Option<SocketAddr>,
-    /// `"encrypted"`: it serves TLS only. Otherwise TLS and plain connections, as each subsystem wants them.
+    /// What a connection must at least have here, whatever its subsystem asks for. `"encrypted"`: it serves TLS only; `"authenticated"`: a host
+    /// proves itself with its secret or over TLS; `"plain"`: as each subsystem wants it.
     #[serde(default)]
     pub security: Security,
 }
@@ -361,6 +362,9 @@ impl Config {
         for (n, listener) in self.listeners.iter().enumerate() {
             if self.listeners[..n].iter().any(|l| l.address() == listener.address() && l.address().port() != 0) {
                 return wrong("listeners", &format!("{} is there twice; remove one", listener.address()));
+            }
+            if listener.kind == ListenerKind::Discovery && listener.security == Security::Authenticated {
+                return wrong("listeners", "discovery authenticates nobody; a listener for it can have the security plain or encrypted");
             }
         }
         Ok(())

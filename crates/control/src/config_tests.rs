@@ -73,6 +73,7 @@ fn keys_that_do_not_fit_each_other_are_told() {
         ("api.token_file = '/t'", "api.listen"),
         ("store = { destage_low_percent = 70, destage_high_percent = 30 }", "must be below"),
         ("listeners = [{ addr = '[::]:4420' }, { addr = '::' }]", "twice"),
+        ("listeners = [{ addr = '::', kind = 'discovery', security = 'authenticated' }]", "discovery authenticates nobody"),
     ] {
         let told = error(&format!("data_dir = '/d'\n{text}"));
         assert!(told.contains(words), "{text}: {told}");

@@ -103,16 +103,14 @@ pub(crate) fn admit(wish: &Wish, view: &View, kind: ListenerKind, draining: bool
     if subsystem.allows(&wish.host_nqn) { Ok(()) } else { Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)) }
 }
 
-/// Whether a connection is as safe as its subsystem wants, and is of those whom its key names. The standard has no status of its own for a
+/// Whether a connection is as safe as `wanted`, and is of those whom its key names. The standard has no status of its own for a
 /// secure channel that is missing (base 2.0, 6.3): the host, as it comes, is not allowed.
-pub(crate) fn admit_secured(wish: &Wish, view: &View, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
+pub(crate) fn admit_secured(wish: &Wish, wanted: Security, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
     match proved {
         Some(identity) if identity.host_nqn != wish.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN)),
         Some(identity) if identity.subsystem_nqn != wish.subsystem => Err(in_data(CONNECT_DATA_SUBNQN)),
         Some(_) => Ok(()),
-        None if view.subsystem(&wish.subsystem).is_some_and(|s| s.security == Security::Encrypted) => {
-            Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0))
-        }
+        None if wanted == Security::Encrypted => Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)),
         None => Ok(()),
     }
 }

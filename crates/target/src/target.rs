@@ -88,7 +88,7 @@ impl core::fmt::Debug for Msg {
 }
 
 /// What of a listener its connections must know.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Door {
     kind: ListenerKind,
     security: Security,
@@ -98,7 +98,7 @@ struct Conn {
     id: ConnId,
     token: u64,
     peer: SocketAddr,
-    kind: ListenerKind,
+    door: Door,
     session: Session,
     layer: Layer,
     receiving: bool,
@@ -266,7 +266,6 @@ impl Target {
         for id in ended {
             self.end_controller(rt, id, "its access ended");
         }
-        self.end_unencrypted(rt);
         self.end_insecure(rt);
         self.discovery_check(rt);
         self.send_events(rt);
@@ -439,7 +438,7 @@ impl Target {
             id,
             token,
             peer,
-            kind: door.kind,
+            door,
             session: Session::new(token),
             layer: Layer::new(door.security == Security::Encrypted),
             receiving: false,

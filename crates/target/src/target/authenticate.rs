@@ -27,23 +27,16 @@ pub struct WorkId {
 const ANSWER_BYTES_MAX: usize = 4096;
 const _: () = assert!(MESSAGE_BYTES_MAX <= ANSWER_BYTES_MAX);
 
-/// What a connection has proved so far.
-fn has(conn: &Conn) -> Security {
-    match &conn.auth {
-        _ if conn.layer.identity().is_some() => Security::Encrypted,
-        Some(machine) if machine.is_authenticated() => Security::Authenticated,
-        _ => Security::Plain,
+/// Whether a queue has to authenticate before anything else. A host that has a secret always has to, except for discovery, which asks nobody;
+/// where authentication is `wanted`, hosts that have none are refused.
+pub(super) fn must_authenticate(wish: &Wish, view: &View, wanted: Security, encrypted: bool) -> Result<bool, Refusal> {
+    if wish.subsystem == DISCOVERY_NQN {
+        return Ok(false);
     }
-}
-
-/// Whether a queue of this host has to authenticate before anything else. A host that has a secret always has to; a subsystem that asks for
-/// it refuses hosts that have none.
-pub(crate) fn must_authenticate(view: &View, subsystem: &str, host_nqn: &str, encrypted: bool) -> Result<bool, Refusal> {
-    let Some(subsystem) = view.subsystem(subsystem) else { return Ok(false) };
-    if view.hosts.get(host_nqn).is_some_and(|h| h.credentials.is_some()) {
+    if view.hosts.get(&wish.host_nqn).is_some_and(|h| h.credentials.is_some()) {
         return Ok(true);
     }
-    match subsystem.security {
+    match wanted {
         // The key of the TLS connection has proved the host.
         Security::Authenticated if !encrypted => Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)),
         _ => Ok(false),
@@ -57,22 +50,16 @@ pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
 }
 
 impl Target {
-    /// A queue was connected: whether its host has to authenticate on it now. Until it has it remains a stranger: anybody can name its NQN.
-    pub(super) fn begin_authentication(&mut self, rt: &Rt, wish: &Wish, place: usize) -> bool {
-        if wish.subsystem == DISCOVERY_NQN {
-            self.strangers.leave(self.conns[place].token);
-            return false;
-        }
-        let encrypted = self.conns[place].layer.identity().is_some();
-        // Between the Connect and now the host may have lost its secret; then it can only fail, which is right.
-        let must = must_authenticate(&self.view, &wish.subsystem, &wish.host_nqn, encrypted).unwrap_or(true);
+    /// A queue was connected, and its host `must` authenticate on it now or not. Until it has it remains a stranger: anybody can name its NQN.
+    pub(super) fn begin_authentication(&mut self, rt: &Rt, wish: &Wish, place: usize, must: bool) {
         let conn = &mut self.conns[place];
-        conn.auth = Some(Box::new(ControllerAuth::new(&wish.host_nqn, &wish.subsystem, rt.now(), must)));
-        conn.session.set_locked(must);
+        if wish.subsystem != DISCOVERY_NQN {
+            conn.auth = Some(Box::new(ControllerAuth::new(&wish.host_nqn, &wish.subsystem, rt.now(), must)));
+            conn.session.set_locked(must);
+        }
         if !must {
             self.strangers.leave(conn.token);
         }
-        must
     }
 
     /// Carries out an Authentication Send or Receive.
@@ -208,21 +195,6 @@ impl Target {
             self.audit_authentication(place, AuditKind::AuthenticationFailed, "it took too long".into());
             if self.conns.contains(place) {
                 self.close(rt, place, "authentication took too long");
-            }
-        }
-    }
-
-    /// A new view may ask for more than a connection has: such connections end. One that is about to authenticate may go on.
-    pub(super) fn end_insecure(&mut self, rt: &Rt) {
-        let short = |c: &Conn| {
-            let of = c.session.controller().filter(|x| !x.discovery && !c.closed && !c.session.is_locked());
-            let wanted = of.and_then(|x| self.view.subsystem(&x.subsystem)).map_or(Security::Plain, |s| s.security);
-            wanted == Security::Authenticated && has(c) < wanted
-        };
-        let short: Vec<usize> = self.conns.iter().filter_map(|(place, c)| short(c).then_some(place)).collect();
-        for place in short {
-            if self.conns.contains(place) {
-                self.close(rt, place, "its subsystem asks for authentication now");
             }
         }
     }

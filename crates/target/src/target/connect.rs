@@ -29,22 +29,16 @@ pub(super) struct WaitingJoin {
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
         let Some(conn) = self.conns.get(place) else { return };
-        let (token, kind) = (conn.token, conn.kind);
+        let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
         let wish = match join::read(sqe, conn.session.data(slot)) {
             Ok(wish) => wish,
             Err(refusal) => return self.refuse(rt, place, slot, None, refusal),
         };
-        if let Err(refusal) = join::admit(&wish, &self.view, kind, self.draining) {
-            return self.refuse(rt, place, slot, Some(&wish), refusal);
-        }
-        if let Err(refusal) = join::admit_secured(&wish, &self.view, self.conns[place].layer.identity()) {
-            return self.refuse(rt, place, slot, Some(&wish), refusal);
-        }
-        let encrypted = self.conns[place].layer.identity().is_some();
-        if let Err(refusal) = authenticate::must_authenticate(&self.view, &wish.subsystem, &wish.host_nqn, encrypted) {
-            return self.refuse(rt, place, slot, Some(&wish), refusal);
-        }
+        let must = match self.judge(place, &wish) {
+            Ok(must) => must,
+            Err(refusal) => return self.refuse(rt, place, slot, Some(&wish), refusal),
+        };
         if wish.connect.qid > 0 {
             let Some(home) = self.shared.home(wish.cntlid, self.cores) else {
                 return self.refuse(rt, place, slot, Some(&wish), join::wrong_cntlid());
@@ -53,7 +47,7 @@ impl Target {
             return self.post(rt, home, Msg::Join { wish: Box::new(wish), at, slot });
         }
         match self.new_controller(rt, place, &wish) {
-            Ok((shared, quota)) => self.admitted(rt, &wish, place, slot, Kind::Admin(shared), quota),
+            Ok((shared, quota)) => self.admitted(rt, &wish, place, slot, Kind::Admin(shared), (quota, must)),
             Err(refusal) => self.refuse(rt, place, slot, Some(&wish), refusal),
         }
     }
@@ -153,8 +147,10 @@ impl Target {
         if !there {
             return self.post(rt, home, gone);
         }
-        match self.quota(wish) {
-            Ok(quota) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), quota),
+        // It was judged when it asked; what is served may have changed since.
+        let taken = self.judge(place, wish).and_then(|must| Ok((self.quota(wish)?, must)));
+        match taken {
+            Ok(taken) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
                 self.refuse(rt, place, slot, Some(wish), refusal);
@@ -162,8 +158,9 @@ impl Target {
         }
     }
 
-    fn admitted(&mut self, rt: &Rt, wish: &Wish, place: usize, slot: u16, kind: Kind, quota: Option<Place>) {
-        let authreq = if self.begin_authentication(rt, wish, place) { AUTHREQ_ATR } else { 0 };
+    fn admitted(&mut self, rt: &Rt, wish: &Wish, place: usize, slot: u16, kind: Kind, (quota, must): (Option<Place>, bool)) {
+        self.begin_authentication(rt, wish, place, must);
+        let authreq = if must { AUTHREQ_ATR } else { 0 };
         let conn = &mut self.conns[place];
         let cntlid = match &kind {
             Kind::Admin(c) | Kind::Io(c, _) => c.cntlid,

@@ -1,6 +1,6 @@
-//! Connections over TLS: what comes in, what is refused, what is noted.
+//! How safe a connection has to be and is; connections over TLS: what comes in, what is refused, what is noted.
 //!
-//! Invariants: whoever proves no key gets no further than a ClientHello; what a connection proved must fit what its Connect command says;
+//! Invariants: a queue that is less safe than its subsystem and its listener want runs nothing; whoever proves no key gets no further than a ClientHello; what a connection proved must fit what its Connect command says;
 //! a failure ends the connection, with the alert that TLS wants where there is one.
 //! Never: sees a key.
 
@@ -11,7 +11,34 @@ use crate::secure::Came;
 use base::Security;
 use tls::Fault;
 
+/// What a queue of this subsystem that came through this listener must at least have. Discovery asks nobody: what a listener for TLS wants of
+/// it, the layer below has seen to.
+fn wanted(view: &View, door: Door, subsystem: &str) -> Security {
+    if subsystem == DISCOVERY_NQN {
+        return Security::Plain;
+    }
+    view.subsystem(subsystem).map_or(Security::Plain, |s| s.security).max(door.security)
+}
+
+/// What a connection has proved so far.
+fn has(conn: &Conn) -> Security {
+    match &conn.auth {
+        _ if conn.layer.identity().is_some() => Security::Encrypted,
+        Some(machine) if machine.is_authenticated() => Security::Authenticated,
+        _ => Security::Plain,
+    }
+}
+
 impl Target {
+    /// Whether a connection may become the queue that it wishes to be, as things stand now; and whether it must authenticate then.
+    pub(super) fn judge(&self, place: usize, wish: &Wish) -> Result<bool, Refusal> {
+        let conn = &self.conns[place];
+        join::admit(wish, &self.view, conn.door.kind, self.draining)?;
+        let (wanted, proved) = (wanted(&self.view, conn.door, &wish.subsystem), conn.layer.identity());
+        join::admit_secured(wish, wanted, proved)?;
+        authenticate::must_authenticate(wish, &self.view, wanted, proved.is_some())
+    }
+
     /// Bytes of a connection that is not known to be plain.
     pub(super) fn on_sealed(&mut self, rt: &Rt, place: usize, bytes: &[u8]) {
         let (view, shared) = (Arc::clone(&self.view), Arc::clone(&self.shared));
@@ -74,16 +101,19 @@ impl Target {
         tracing::debug!(peer = %conn.peer, host = %host_nqn, %subsystem, "TLS handshake done");
     }
 
-    /// Ends the connections that a new view wants encrypted and that are not.
-    pub(super) fn end_unencrypted(&mut self, rt: &Rt) {
+    /// A new view may ask for more than a queue has: such queues end. One that is about to authenticate may go on where that is enough.
+    pub(super) fn end_insecure(&mut self, rt: &Rt) {
         let short = |c: &Conn| {
-            let of = c.session.controller().filter(|x| !x.discovery && !c.closed && c.layer.identity().is_none());
-            of.and_then(|x| self.view.subsystem(&x.subsystem)).is_some_and(|s| s.security == Security::Encrypted)
+            let of = c.session.controller().filter(|_| !c.closed)?;
+            let wanted = wanted(&self.view, c.door, &of.subsystem);
+            let will_do = c.session.is_locked() && wanted == Security::Authenticated;
+            (has(c) < wanted && !will_do).then_some(wanted)
         };
-        let short: Vec<usize> = self.conns.iter().filter_map(|(place, c)| short(c).then_some(place)).collect();
-        for place in short {
+        let short: Vec<(usize, Security)> = self.conns.iter().filter_map(|(place, c)| Some((place, short(c)?))).collect();
+        for (place, wanted) in short {
             if self.conns.contains(place) {
-                self.close(rt, place, "the subsystem asks for TLS now");
+                let why = if wanted == Security::Encrypted { "TLS is asked for now" } else { "authentication is asked for now" };
+                self.close(rt, place, why);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::client::{Client, with_capsule, with_transport};
 use super::world_tests::Rig;
 use super::{HOST, NQN, view};
 use crate::audit::AuditKind;
-use crate::view::HostView;
+use crate::view::{HostView, ListenerKind};
 use crate::{AuditEvent, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
 use base::{Duration, Security};
@@ -14,6 +14,7 @@ use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, StatusCode};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 const ROOM: u32 = 4096;
@@ -38,7 +39,10 @@ fn with_secret(n: u8, security: Security) -> View {
 
 impl Rig {
     fn auth_connect(&mut self, qid: u16, cntlid: u16) -> (usize, Cqe) {
-        let at = self.open(self.io, Client::new(false, false, 0));
+        self.auth_connect_at(self.io, qid, cntlid)
+    }
+    fn auth_connect_at(&mut self, addr: SocketAddr, qid: u16, cntlid: u16) -> (usize, Cqe) {
+        let at = self.open(addr, Client::new(false, false, 0));
         let cqe = self.connect(at, qid, cntlid, 0, NQN, HOST);
         (at, cqe)
     }
@@ -212,6 +216,43 @@ fn a_subsystem_that_begins_to_ask_ends_who_has_not_authenticated() {
     rig.apply(with_secret(2, Security::Authenticated));
     assert!(rig.auth_enable(admin).status.is_success());
     assert_eq!(rig.authenticate(begun, credentials(2, false)), Ok(()));
+}
+
+#[test]
+fn a_listener_that_asks_for_authentication_gets_it() {
+    let mut rig = Rig::new(57);
+    let strict = rig.listen(ListenerKind::Io, 4421, Security::Authenticated);
+    // The subsystem asks for nothing and the host has no secret: the one listener takes it, the other does not.
+    let (plain, cntlid) = rig.admin(Client::new(false, false, 0), 0);
+    for (qid, id) in [(0, 0), (1, cntlid)] {
+        let (_, cqe) = rig.auth_connect_at(strict, qid, id);
+        assert_eq!((cqe.status.code, cqe.status.dnr), (StatusCode::CONNECT_INVALID_HOST, true), "queue {qid}");
+    }
+    // Discovery asks nobody, there too.
+    let at = rig.open(strict, Client::new(false, false, 0));
+    assert_eq!(rig.connect(at, 0, 0, 0, DISCOVERY_NQN, HOST).result >> 16, 0);
+    assert!(rig.auth_enable(at).status.is_success());
+    // With a secret it gets in by it.
+    rig.apply(with_secret(1, Security::Plain));
+    let (admin, cqe) = rig.auth_connect_at(strict, 0, 0);
+    assert_eq!(cqe.result & 0xFFFF_0000, ATR);
+    assert_eq!(rig.authenticate(admin, credentials(1, false)), Ok(()));
+    assert!(rig.auth_enable(admin).status.is_success());
+    // A new view ends nobody who has what the listener wants, nor whom it does not want it of.
+    rig.apply(with_secret(2, Security::Plain));
+    for at in [plain, admin] {
+        assert!(rig.execute(at, plain_sqe(AdminOpcode::KeepAlive, 0), &[]).0.status.is_success());
+    }
+}
+
+#[test]
+fn who_is_authenticating_when_tls_is_asked_for_ends() {
+    let mut rig = Rig::new(58);
+    rig.apply(with_secret(1, Security::Authenticated));
+    let (begun, cqe) = rig.auth_connect(0, 0);
+    assert!(cqe.status.is_success());
+    rig.apply(with_secret(2, Security::Encrypted));
+    assert!(rig.is_closed(begun, Duration::from_secs(1)));
 }
 
 #[test]
