@@ -1,8 +1,8 @@
 //! ICReq and what may come before it.
 
 use super::{NOT_FROM_A_HOST, bare, with, with_plen};
-use crate::case::{Answer, CONNECTED, Case, Echo, Fei, GREETED, case, field, good_any, header_field, out_of_order};
-use crate::run::{ENTRIES, connect};
+use crate::pdu::case::{Answer, CONNECTED, Case, Echo, Fei, GREETED, case, field, good_any, header_field, out_of_order};
+use crate::pdu::run::{ENTRIES, connect};
 use format::nvme::fabrics::CNTLID_DYNAMIC;
 use format::nvme_tcp::{Digests, Fes, IcReq};
 
@@ -21,7 +21,7 @@ fn good() -> Vec<Case> {
         let digests = Digests { header, data };
         let name = format!("ICReq with DGST {}", digests.bits());
         let req = IcReq { hpda: 0, digests, maxr2t: 0 };
-        let act = move |r: &mut crate::run::Run<'_>| r.conn.send(&req.to_bytes());
+        let act = move |r: &mut crate::pdu::run::Run<'_>| r.conn.send(&req.to_bytes());
         let case_of = |c: Case| Case { state: CONNECTED, ..c };
         all.push(case_of(case(name, IC, CONNECTED, act, Answer::IcResp(digests))));
     }
@@ -97,7 +97,7 @@ pub fn cases() -> Vec<Case> {
     all.push(case("H2CTermReq before ICReq", ORDER, CONNECTED, |r| r.conn.send(&with(bare(2, 0, 24, 0, 32), 8, 2)), Answer::Closes));
     all.push(case("ICReq again, before Connect", ORDER, GREETED, |r| r.conn.send(&icreq()), out_of_order()));
     all.push(case("a stream that ends before ICReq", ORDER, CONNECTED, |r| r.conn.half_close(), Answer::Closes));
-    let cut = |r: &mut crate::run::Run<'_>, n: usize| {
+    let cut = |r: &mut crate::pdu::run::Run<'_>, n: usize| {
         r.conn.send(&icreq()[..n])?;
         r.conn.half_close()
     };

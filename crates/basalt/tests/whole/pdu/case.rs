@@ -1,6 +1,6 @@
 //! A case: the state of a connection, what is sent, and the exact answer.
 
-use crate::run::{Run, Stop};
+use crate::pdu::run::{Run, Stop};
 use format::nvme::StatusCode;
 use format::nvme_tcp::{Digests, Fes};
 

@@ -1,7 +1,7 @@
 //! Properties: what may be read and set, and what a controller does with a CC that it cannot serve.
 
-use crate::case::{ADMIN, Answer, Case, DISABLED, IO, State, case, fails, good, good_any, result, retry};
-use crate::run::{ENTRIES, Run, Stop, connect, enabled};
+use crate::pdu::case::{ADMIN, Answer, Case, DISABLED, IO, State, case, fails, good, good_any, result, retry};
+use crate::pdu::run::{ENTRIES, Run, Stop, connect, enabled};
 use format::nvme::admin::Identify;
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::property::{CAP, CC, CSTS, Config, NSSR, VS};

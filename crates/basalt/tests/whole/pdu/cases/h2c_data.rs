@@ -1,8 +1,8 @@
 //! Data that the host sends when it was asked for it, and when it was not.
 
 use super::with;
-use crate::case::{ADMIN, Answer, Case, GREETED, IO, case, ends, field, good};
-use crate::run::{Conn, Run, Stop};
+use crate::pdu::case::{ADMIN, Answer, Case, GREETED, IO, case, ends, field, good};
+use crate::pdu::run::{Conn, Run, Stop};
 use format::nvme::{IoOpcode, Sqe};
 use format::nvme_tcp::{DataPdu, Fes, R2t};
 

@@ -1,8 +1,8 @@
 //! Header and data digests: right, wrong, missing, and where there must be none.
 
 use super::with;
-use crate::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, fails, good, header_field, result, retry};
-use crate::run::{Conn, ENTRIES, Run, Stop, connect};
+use crate::pdu::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, fails, good, header_field, result, retry};
+use crate::pdu::run::{Conn, ENTRIES, Run, Stop, connect};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, PropertyAccess};
 use format::nvme::io::{DatasetManagement, DsmRange};
 use format::nvme::property::VS;
@@ -290,7 +290,7 @@ fn data_digests() -> Vec<Case> {
                 let bytes = r.conn.h2c(&r2t, 0, &vec![1; n as usize], true);
                 r.conn.send(&super::with_plen(bytes, 24 + n))
             },
-            crate::case::field(16),
+            crate::pdu::case::field(16),
         ),
     ];
     for (name, wrong) in [("only", [true, false]), ("first", [true, false]), ("last", [false, true])] {

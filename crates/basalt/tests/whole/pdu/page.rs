@@ -1,6 +1,6 @@
 //! The list of the cases as a page.
 
-use crate::case::Case;
+use crate::pdu::case::Case;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -10,13 +10,13 @@ pub const SAME: &str = "=";
 const HEAD: &str = "\
 # PDU by PDU: what the target answers to what is wrong
 
-This page is written by `crates/basalt/tests/pdu` from the table that the test runs; a test compares the two. Each case was sent by a hand-made
+This page is written by `crates/basalt/tests/whole/pdu` from the table that the test runs; a test compares the two. Each case was sent by a hand-made
 client to a real daemon, and its answer checked to the bit: for a termination request the reason (FES), the information (FEI) and the bytes of the
 faulty header that come back; for a completion the identifier, status, DNR, result and submission queue head, and where it says \"more\", the entry of the Error Information log. After an error that ends nothing, the
 connection has to serve on; after a termination request, the daemon has to close it. All the while a second connection under verified load must notice nothing.
 
-    cargo test -p basalt --test pdu                              # runs them
-    PDU_WRITE=1 cargo test -p basalt --test pdu page             # writes this page
+    cargo test -p basalt --test whole pdu::                      # runs them
+    PDU_WRITE=1 cargo test -p basalt --test whole the_page       # writes this page
 
 Sections: *tcp* is the NVMe TCP Transport Specification 1.0, *base* the NVM Express Base Specification 2.0, *nvm* the NVM Command Set Specification 1.0.
 \"own\" marks what the specifications leave open and `docs/nvme-tcp.md` decides. `=` means the same answer.
@@ -30,7 +30,7 @@ fn observed(text: &str) -> BTreeMap<&str, &str> {
 /// What another target answered, or that it was the same.
 fn compared<'a>(seen: &BTreeMap<&str, &'a str>, case: &Case) -> Option<&'a str> {
     let text = *seen.get(case.name.as_str())?;
-    Some(if text == crate::expected(case) { SAME } else { text })
+    Some(if text == crate::pdu::expected(case) { SAME } else { text })
 }
 
 fn cell(text: &str) -> String {
@@ -58,7 +58,7 @@ pub fn render(cases: &[(&'static str, Case)]) -> String {
                 .expect("a string takes all");
         }
         let of = |seen: &BTreeMap<&str, &str>| cell(compared(seen, case).unwrap_or(""));
-        let answer = cell(&crate::expected(case));
+        let answer = cell(&crate::pdu::expected(case));
         let row = [cell(&case.name), case.state.text(), case.section.to_owned(), answer, of(&spdk), of(&nvmet)];
         writeln!(out, "| {} |", row.join(" | ")).expect("a string takes all");
     }

@@ -1,7 +1,7 @@
 //! What command capsules say about their data, and how many there may be.
 
-use crate::case::{ADMIN, Answer, Case, IO, case, ends, fails, good, retry};
-use crate::run::{Run, Stop, connect};
+use crate::pdu::case::{ADMIN, Answer, Case, IO, case, ends, fails, good, retry};
+use crate::pdu::run::{Run, Stop, connect};
 use format::nvme::admin::{Identify, plain_sqe};
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::io::flush_sqe;
@@ -412,7 +412,7 @@ fn identifiers() -> Vec<Case> {
             "base 3.6.1",
             IO,
             |r| {
-                let config = format::nvme::property::Config { shn: 1, ..crate::run::enabled() };
+                let config = format::nvme::property::Config { shn: 1, ..crate::pdu::run::enabled() };
                 let sqe = PropertyAccess::set_sqe(0, format::nvme::property::CC, false, config.bits().into());
                 r.admin().must(sqe, &[])?;
                 let sqe = flush_sqe(0, r.env.nsid);

@@ -2,13 +2,12 @@
 //! under verified load must never notice. `docs/pdu-cases.md` is the list, written from the same table.
 //!
 //! ```text
-//! cargo test -p basalt --test pdu                                        # all cases
-//! PDU_CASE='H2CData' cargo test -p basalt --test pdu -- --nocapture      # those with this in their name, with all that went over
-//! PDU_WRITE=1 cargo test -p basalt --test pdu page                       # writes docs/pdu-cases.md
-//! PDU_PEER=127.0.0.1:4420 PDU_NQN=nqn… PDU_OUT=crates/basalt/tests/pdu/observed/spdk.txt \
-//!     cargo test -p basalt --test pdu -- --ignored observe               # records what another target answers
+//! cargo test -p basalt --test whole pdu::                                        # all cases
+//! PDU_CASE='H2CData' cargo test -p basalt --test whole pdu:: -- --nocapture      # those with this in their name, with all that went over
+//! PDU_WRITE=1 cargo test -p basalt --test whole the_page                         # writes docs/pdu-cases.md
+//! PDU_PEER=127.0.0.1:4420 PDU_NQN=nqn… PDU_OUT=crates/basalt/tests/whole/pdu/observed/spdk.txt \
+//!     cargo test -p basalt --test whole -- --ignored observe                     # records what another target answers
 //! ```
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // real processes, real time
 
 mod case;
 mod cases;
@@ -16,15 +15,16 @@ mod page;
 mod run;
 mod target;
 
-use crate::case::Case;
-use crate::run::{Run, Stop};
-use crate::target::{Daemon, Env, LOAD_NSID};
-use initiator::verify::{self, LoadSpec};
+use self::case::Case;
+use self::run::{Run, Stop};
+use self::target::{Env, LOAD_NSID};
+use crate::harness::load::{Load, assert_clean};
+use initiator::verify::LoadSpec;
 use initiator::{ControllerOptions, Digests, HostIdentity};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 /// Cases at a time.
@@ -64,18 +64,12 @@ fn chosen() -> Vec<(&'static str, Case)> {
 
 #[test]
 fn every_case_gets_its_exact_answer_and_a_second_connection_never_notices() {
-    let daemon = Daemon::start();
-    let env = daemon.env();
-    let mut options = ControllerOptions::new(daemon.io, target::NQN);
+    let mut daemon = target::start();
+    let env = target::ours(&daemon);
+    let mut options = ControllerOptions::new(daemon.addr(), target::NQN);
     options.host = HostIdentity::numbered(2);
     options.digests = Digests { header: true, data: true };
-    let spec = LoadSpec { time: Duration::from_secs(3600), depth: 4, ..LoadSpec::new(options, LOAD_NSID) };
-    let stop = spec.stop.clone();
-    let (sender, load) = mpsc::channel();
-    std::thread::spawn(move || {
-        // Nobody listens any more when the test has failed.
-        let _ = sender.send(verify::run(spec, |_| ()));
-    });
+    let load = Load::start(LoadSpec { time: Duration::from_secs(3600), depth: 4, ..LoadSpec::new(options, LOAD_NSID) });
     let cases = chosen();
     let (slow, quick): (Vec<&Case>, Vec<&Case>) = cases.iter().map(|(_, c)| c).partition(|c| c.slow);
     let (at, failed, begun) = (AtomicUsize::new(0), Mutex::new(Vec::new()), Instant::now());
@@ -97,12 +91,11 @@ fn every_case_gets_its_exact_answer_and_a_second_connection_never_notices() {
         }
     });
     println!("{} cases in {:?}", cases.len(), begun.elapsed());
-    stop.store(true, Ordering::Release);
-    let result = load.recv_timeout(Duration::from_secs(300)).expect("the load ends");
     let failed = failed.into_inner().expect("all threads have ended");
     assert!(failed.is_empty(), "{} of {} cases failed\n{}\n{}", failed.len(), cases.len(), failed.join("\n"), daemon.log_tail());
-    let (summary, _) = result.unwrap_or_else(|e| panic!("the load failed: {e}\n{}", daemon.log_tail()));
-    assert!(summary.is_clean() && summary.reconnects == 0 && summary.bytes_written > 0, "the load noticed: {summary:?}");
+    let (summary, _) = load.finish(&daemon);
+    assert_clean(&summary, &daemon);
+    assert!(summary.reconnects == 0 && summary.bytes_written > 0, "the load noticed: {summary:?}");
     daemon.stop();
 }
 
@@ -118,7 +111,7 @@ fn the_page_is_what_the_cases_say() {
         std::fs::write(path, &page).expect("the page is written");
     }
     let there = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(there == page, "docs/pdu-cases.md is not what the cases say: PDU_WRITE=1 cargo test -p basalt --test pdu page");
+    assert!(there == page, "docs/pdu-cases.md is not what the cases say: PDU_WRITE=1 cargo test -p basalt --test whole the_page");
 }
 
 /// Whether a target still takes connections; when not, waits for somebody to start it again.

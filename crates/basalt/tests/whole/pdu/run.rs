@@ -1,7 +1,7 @@
 //! One case under way: its connections, what went over them, and whether the answers are right.
 
-use crate::case::{Answer, At, Echo, Fei, State, status_text, term_text};
-use crate::target::Env;
+use crate::pdu::case::{Answer, At, Echo, Fei, State, status_text, term_text};
+use crate::pdu::target::Env;
 use format::nvme::admin::GetLogPage;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, DISCOVERY_NQN, PropertyAccess};
 use format::nvme::io::BlockRange;
@@ -420,14 +420,14 @@ impl Conn {
                 let data = ConnectData::new(host.id, CNTLID_DYNAMIC, &env.nqn, &host.nqn).to_bytes();
                 let bytes = self.capsule_as_is(Sqe { cid: PING_CID, ..connect.sqe(0) }, &data);
                 self.send(&bytes)?;
-                return self.expect(&crate::case::good_any());
+                return self.expect(&crate::pdu::case::good_any());
             }
             (true, true) => PropertyAccess::get_sqe(PING_CID, VS, false),
             (true, false) => format::nvme::io::flush_sqe(PING_CID, env.nsid),
         };
         let bytes = self.capsule_as_is(sqe, &[]);
         self.send(&bytes)?;
-        self.expect(&crate::case::good_any())
+        self.expect(&crate::pdu::case::good_any())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Silence where something has to come. Bounds are in `docs/nvme-tcp.md`; here only that they hold, not to the second.
 
-use crate::case::{ADMIN, Answer, CONNECTED, Case, GREETED, IO, case, fails};
-use crate::run::{ENTRIES, connect};
+use crate::pdu::case::{ADMIN, Answer, CONNECTED, Case, GREETED, IO, case, fails};
+use crate::pdu::run::{ENTRIES, connect};
 use format::nvme::StatusCode;
 use format::nvme::fabrics::CNTLID_DYNAMIC;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! How bytes arrive: one by one, all at once, cut anywhere; and what an end of one connection does to others.
 
 use super::with;
-use crate::case::{ADMIN, Answer, Case, GREETED, IO, State, case, good, header_field, result};
-use crate::run::{ENTRIES, Run, Stop, connect};
+use crate::pdu::case::{ADMIN, Answer, Case, GREETED, IO, State, case, good, header_field, result};
+use crate::pdu::run::{ENTRIES, Run, Stop, connect};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, PropertyAccess};
 use format::nvme::io::flush_sqe;
 use format::nvme::property::VS;
@@ -57,7 +57,7 @@ fn streams() -> Vec<Case> {
                 let data = r.connect_data(CNTLID_DYNAMIC).to_bytes();
                 let bytes = r.conn.capsule(connect(0, ENTRIES).sqe(0), &data);
                 r.conn.send_in_pieces(&bytes, 1)?;
-                r.conn.expect(&crate::case::good_any())?;
+                r.conn.expect(&crate::pdu::case::good_any())?;
                 r.conn = r.greeted("conn")?;
                 Ok(())
             },

@@ -13,7 +13,7 @@ mod io;
 mod properties;
 mod timeouts;
 
-use crate::case::Case;
+use crate::pdu::case::Case;
 
 /// Every case with its subject, in the order of the page.
 pub fn all() -> Vec<(&'static str, Case)> {

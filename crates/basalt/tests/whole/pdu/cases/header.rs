@@ -1,8 +1,8 @@
 //! The common header of PDUs on queues that serve.
 
 use super::{NOT_FROM_A_HOST, bare, with, with_plen};
-use crate::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, good, header_field, out_of_order};
-use crate::run::{Run, Stop};
+use crate::pdu::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, good, header_field, out_of_order};
+use crate::pdu::run::{Run, Stop};
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::property::VS;
 use format::nvme::{IoOpcode, Sgl, Sqe};
@@ -78,7 +78,7 @@ fn capsules() -> Vec<Case> {
         "tcp 3.6.1, own",
         ADMIN,
         |r| capsule(r, |b| with(b, 3, 72)),
-        crate::case::result(0x20000),
+        crate::pdu::case::result(0x20000),
     ));
     all.push(case("write in a capsule with PDO 0", CAPSULE, IO, |r| write(r, |b| with(b, 3, 0)), header_field(3)));
     all.push(case("write in a capsule with PDO 70", CAPSULE, IO, |r| write(r, |b| with(b, 3, 70)), header_field(3)));

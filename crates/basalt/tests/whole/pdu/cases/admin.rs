@@ -1,8 +1,8 @@
 //! Admin commands: opcodes, lengths, and fields with values that there are not.
 
-use crate::case::{ADMIN, Answer, Case, DISABLED, IO, case, fails, good, result, retry};
-use crate::run::{Run, Stop};
-use crate::target::INACTIVE_NSID;
+use crate::pdu::case::{ADMIN, Answer, Case, DISABLED, IO, case, fails, good, result, retry};
+use crate::pdu::run::{Run, Stop};
+use crate::pdu::target::INACTIVE_NSID;
 use format::nvme::admin::{Abort, GetFeatures, GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::fabrics_sqe;
 use format::nvme::feature::{self, Select};

@@ -1,7 +1,7 @@
 //! What a discovery controller does not do.
 
-use crate::case::{Answer, Case, DISCOVERY, case, connect_data, connect_sqe, fails, good};
-use crate::run::{ENTRIES, Run, Stop, connect};
+use crate::pdu::case::{Answer, Case, DISCOVERY, case, connect_data, connect_sqe, fails, good};
+use crate::pdu::run::{ENTRIES, Run, Stop, connect};
 use format::nvme::admin::{GetFeatures, GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, ConnectData, DISCOVERY_NQN};
 use format::nvme::feature::{self, Select};

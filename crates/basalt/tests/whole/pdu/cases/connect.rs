@@ -1,8 +1,8 @@
 //! The Connect command: who may become which queue, and what may come before.
 
-use crate::case::{ADMIN, Answer, Case, DISABLED, GREETED, IO, case, connect_data, connect_sqe, ends, fails, good, good_any, retry};
-use crate::run::{ENTRIES, Run, Stop, connect};
-use crate::target::CLOSED_NQN;
+use crate::pdu::case::{ADMIN, Answer, Case, DISABLED, GREETED, IO, case, connect_data, connect_sqe, ends, fails, good, good_any, retry};
+use crate::pdu::run::{ENTRIES, Run, Stop, connect};
+use crate::pdu::target::CLOSED_NQN;
 use format::nvme::admin::{Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess, disconnect_sqe, fabrics_sqe};
 use format::nvme::property::VS;
@@ -119,7 +119,7 @@ fn commands() -> Vec<Case> {
             r.conn.join(Connect { cattr: Connect::CATTR_NO_FLOW_CONTROL, ..connect(0, ENTRIES) }, &data)?;
             r.conn.command(PropertyAccess::get_sqe(0, VS, false), &[])
         },
-        crate::case::result(0x20000),
+        crate::pdu::case::result(0x20000),
     ));
     for n in [0, 512, 1020, 1028, 2048] {
         all.push(case(
@@ -255,7 +255,7 @@ fn io_queues() -> Vec<Case> {
         "I/O queue of a controller that was shut down",
         |r| {
             let (mut owner, id) = r.ready("admin")?;
-            let config = format::nvme::property::Config { shn: 1, ..crate::run::enabled() };
+            let config = format::nvme::property::Config { shn: 1, ..crate::pdu::run::enabled() };
             owner.must(PropertyAccess::set_sqe(0, format::nvme::property::CC, false, config.bits().into()), &[])?;
             r.admin = Some(owner);
             let data = r.connect_data(id).to_bytes();

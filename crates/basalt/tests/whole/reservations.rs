@@ -1,92 +1,33 @@
 //! Reservations against the real daemon: two hosts, every rule that a cluster's fencing relies on, the log of notifications, and what
 //! is left after kill -9 with and without Persist Through Power Loss.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // real processes, real time
 
+use crate::harness::{Daemon, USUAL, status};
 use format::nvme::feature::{FID_RESERVATION_MASK, FID_RESERVATION_PERSISTENCE};
 use format::nvme::log::{AER_IO_COMMAND, LID_RESERVATION};
 use format::nvme::reservation::{Notification, Report};
 use format::nvme::{StatusCode, admin::SetFeatures};
-use initiator::discovery::discover;
 use initiator::queue::Payload;
 use initiator::reservation::Reservation;
-use initiator::{Controller, ControllerOptions, Error, HostIdentity, Io, IoQueue};
-use std::{
-    io::{BufRead, BufReader},
-    net::SocketAddr,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use initiator::{Controller, ControllerOptions, HostIdentity, Io, IoQueue};
+use std::time::Duration;
 
-const BASALT: &str = env!("CARGO_BIN_EXE_basalt");
 const WRITE_EXCLUSIVE: u8 = 1;
 const EXCLUSIVE_ACCESS: u8 = 2;
 const WRITE_EXCLUSIVE_REGISTRANTS: u8 = 3;
 
-/// A daemon with a folder of its own. Its process ends with it.
-struct Daemon {
-    dir: tempfile::TempDir,
-    child: Option<Child>,
-    addr: SocketAddr,
+fn with_volume() -> Daemon {
+    let daemon = Daemon::started(&USUAL);
+    daemon.group_on_files(2, "256MiB", "512MiB");
+    daemon.ok("volume create v --size 64MiB");
+    daemon
 }
 
 impl Daemon {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        let config = format!("data_dir = {data:?}\ncores = {{ count = 2, pin = false }}\nlisteners = [{{ addr = \"127.0.0.1:0\" }}]\n");
-        std::fs::write(dir.path().join("basalt.toml"), config).unwrap();
-        let mut daemon = Self { dir, child: None, addr: "127.0.0.1:1".parse().unwrap() };
-        daemon.start();
-        let at = |name: &str| daemon.path(name).display().to_string();
-        daemon.ok(&format!("group create g --shards 2 --cache {}:256MiB --capacity {}:512MiB", at("cache"), at("capacity")));
-        daemon.ok("volume create v --size 64MiB");
-        daemon
-    }
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-    fn start(&mut self) {
-        let mut command = Command::new(BASALT);
-        command.arg("serve").arg("--config").arg(self.path("basalt.toml"));
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        self.child = Some(child);
-        let at = line.split("io on ").nth(1).unwrap_or_else(|| panic!("{line:?}"));
-        self.addr = at.split(',').next().unwrap().trim().parse().unwrap();
-    }
-    /// kill -9, and again.
-    fn crash(&mut self) {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        self.start();
-    }
-    fn ok(&self, line: &str) -> String {
-        let mut command = Command::new(BASALT);
-        command.arg("--api").arg(self.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
-        let out = command.output().unwrap();
-        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    }
     fn host(&self, n: u64) -> Host {
-        let mut options = ControllerOptions::new(self.addr, "");
-        options.subnqn = discover(&options).unwrap().into_iter().find(|r| r.is_nvm).unwrap().nqn;
-        options.host = HostIdentity::numbered(n);
-        let controller = Controller::connect(options).unwrap();
+        let controller = Controller::connect(ControllerOptions { host: HostIdentity::numbered(n), ..self.discovered() }).unwrap();
         let namespace = controller.namespace(1).unwrap();
         let queues = [1, 2].map(|qid| controller.open_queue(qid, 16, namespace).unwrap());
         Host { n, controller, queues }
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 
@@ -97,17 +38,9 @@ struct Host {
     queues: [IoQueue; 2],
 }
 
-fn code(result: Result<(), Error>) -> StatusCode {
-    match result {
-        Ok(()) => StatusCode::SUCCESS,
-        Err(Error::Status { status, .. }) => status.code,
-        Err(other) => panic!("{other}"),
-    }
-}
-
 impl Host {
     fn reserve(&mut self, what: Reservation) -> StatusCode {
-        code(self.queues[0].reserve(what))
+        status(self.queues[0].reserve(what))
     }
     fn must(&mut self, what: Reservation) {
         self.queues[0].reserve(what).unwrap_or_else(|e| panic!("host {}: {what:?}: {e}", self.n));
@@ -164,7 +97,7 @@ impl Host {
 
 #[test]
 fn two_hosts_reserve_fence_and_preempt() {
-    let daemon = Daemon::new();
+    let daemon = with_volume();
     let (mut a, mut b) = (daemon.host(11), daemon.host(22));
     assert_eq!((a.may(), b.may()), ("RW".into(), "RW".into()));
     let id = a.controller.identify_namespace(1).unwrap();
@@ -234,7 +167,7 @@ fn two_hosts_reserve_fence_and_preempt() {
 
 #[test]
 fn what_persists_is_there_after_kill_9_and_what_does_not_is_gone() {
-    let mut daemon = Daemon::new();
+    let mut daemon = with_volume();
     let (mut a, mut b) = (daemon.host(11), daemon.host(22));
     a.must(Reservation::Register { key: 11, cptpl: 3 });
     b.register();
@@ -243,21 +176,21 @@ fn what_persists_is_there_after_kill_9_and_what_does_not_is_gone() {
     assert!(before.2, "PTPL");
     a.queues[0].write(0, written.clone(), false).unwrap();
     drop((a, b));
-    daemon.crash();
+    daemon.kill_and_start();
     let (mut a, mut b) = (daemon.host(11), daemon.host(22));
     assert_eq!(b.report(), before);
     assert_eq!(b.queues[0].read(0, 4096).unwrap(), written);
     assert_eq!((a.may(), b.may()), ("RW".into(), "R-".into()), "nobody slipped in");
     b.must(Reservation::Preempt { key: 22, other: 11, rtype: WRITE_EXCLUSIVE, abort: false });
     drop((a, b));
-    daemon.crash();
+    daemon.kill_and_start();
     let (mut a, mut b) = (daemon.host(11), daemon.host(22));
     assert_eq!((a.may(), b.may()), ("R-".into(), "RW".into()), "the preempt was durable when it was answered");
     let persist = |value| SetFeatures { fid: FID_RESERVATION_PERSISTENCE, save: false, cdw11: value, nsid: 1 }.sqe(0);
     b.controller.admin(persist(0), Payload::None, "Set Features").unwrap();
     assert!(!b.report().2);
     drop((a, b));
-    daemon.crash();
+    daemon.kill_and_start();
     let mut a = daemon.host(11);
     assert_eq!((a.may(), a.report()), ("RW".into(), (0, vec![], false)), "without PTPL it went with the power");
 }

@@ -2,115 +2,47 @@
 //! thousand, one host that saturates it beside another that must not lose its keep-alive, a daemon that was stopped for a while.
 //!
 //! Here in short, without assertions about speed. In full, with the figures and the bounds that are promised for a quiet machine:
-//! `BASALT_FLOOD_SECONDS=60 BASALT_ASSOCIATIONS=10000 cargo test -p basalt --test flood -- --nocapture --test-threads 1`
-//! Every process that this starts is ended by its id, also when it fails.
-#![allow(clippy::disallowed_methods)] // real processes, real time
+//! `BASALT_FLOOD_SECONDS=60 BASALT_ASSOCIATIONS=10000 cargo test -p basalt --test whole flood:: -- --nocapture --test-threads 1`
 
+use crate::harness::turn::Subject;
+use crate::harness::{Daemon, PATIENCE, Setup, USUAL, number, until};
 use initiator::bench::{self, BenchOp, BenchResult, BenchSpec};
-use initiator::discovery::discover;
 use initiator::raw::{RawClient, Received};
 use initiator::rng::Rng;
 use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-const BASALT: &str = env!("CARGO_BIN_EXE_basalt");
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Half-open connections of the flood.
 const HALF_OPEN: usize = 2000;
 
-struct Daemon {
-    dir: TempDir,
-    child: Child,
-    addr: SocketAddr,
+/// A daemon with a disk group in memory and a volume.
+fn start() -> (Daemon, ControllerOptions) {
+    let daemon = Daemon::started(&Setup { subject: Subject::Flood, more: "log = { level = \"warn\" }", ..USUAL });
+    daemon.ok("group create g --shards 2 --cache memory:256MiB --capacity memory:512MiB");
+    daemon.ok("volume create v --size 64MiB");
+    let options = ControllerOptions { command_timeout: PATIENCE, connect_timeout: PATIENCE, ..daemon.discovered() };
+    (daemon, options)
 }
 
 impl Daemon {
-    /// A daemon with a disk group in memory and a volume.
-    fn start(more: &str) -> (Daemon, ControllerOptions) {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let config = dir.path().join("basalt.toml");
-        let text = format!(
-            "data_dir = {:?}\ncores = {{ count = 2, pin = false }}\nlisteners = [{{ addr = \"127.0.0.1:0\" }}]\nlog = {{ level = \"warn\" }}\n{more}\n",
-            dir.path().join("data")
-        );
-        fs::write(&config, text).expect("the configuration is written");
-        let mut child = Command::new(BASALT)
-            .args(["serve", "--config"])
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the daemon starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("it says that it serves");
-        let addr = line.split("io on ").nth(1).and_then(|rest| rest.split(',').next()).expect("an address").trim();
-        let addr = addr.parse().expect("an address");
-        let daemon = Daemon { dir, child, addr };
-        daemon.must("group create g --shards 2 --cache memory:256MiB --capacity memory:512MiB");
-        daemon.must("volume create v --size 64MiB");
-        let mut options = ControllerOptions::new(addr, "");
-        let records = discover(&options).expect("discovery on the I/O port");
-        options.subnqn = records.into_iter().find(|r| r.is_nvm).expect("discovery shows the subsystem").nqn;
-        options.command_timeout = PATIENCE;
-        options.connect_timeout = PATIENCE;
-        (daemon, options)
-    }
-    fn must(&self, line: &str) {
-        let mut command = Command::new(BASALT);
-        let out =
-            command.arg("--api").arg(self.dir.path().join("data/api.sock")).args(line.split_whitespace()).output().expect("the CLI runs");
-        assert!(out.status.success(), "{line}: {}", String::from_utf8_lossy(&out.stderr));
-    }
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
-    }
-    /// A figure of the metrics page.
-    fn metric(&self, name: &str) -> u64 {
-        let mut api = UnixStream::connect(self.dir.path().join("data/api.sock")).expect("the API answers");
-        api.write_all(b"GET /metrics HTTP/1.1\r\nHost: basalt\r\nConnection: close\r\n\r\n").expect("asked");
-        let mut page = String::new();
-        api.read_to_string(&mut page).expect("a page");
-        let line = page.lines().find(|l| l.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("no {name} in\n{page}"));
-        line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok()).expect("a number") as u64
-    }
     fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+        fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
     }
     fn resident_bytes(&self) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
+        let text = fs::read_to_string(format!("/proc/{}/statm", self.id())).expect("it runs");
         text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
     }
     /// Waits until no connection is open, and gives descriptors and resident bytes.
     fn settled(&self) -> (usize, u64) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.metric("basalt_frontend_open_connections") > 0 {
-            assert!(Instant::now() < deadline, "connections stay open");
-            thread::sleep(Duration::from_millis(50));
-        }
+        until("no connection is open", || (self.metric("basalt_frontend_open_connections") == 0).then_some(()));
         (self.descriptors(), self.resident_bytes())
     }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is '{text}', which is no number")))
 }
 
 /// Seconds of each measurement in the full form; `None` in the short one.
@@ -202,11 +134,7 @@ impl Flood {
         })
     }
     fn wait_for(&self, count: u64) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.done.load(Ordering::Relaxed) < count {
-            assert!(Instant::now() < deadline, "the flood does not get going");
-            thread::sleep(Duration::from_millis(10));
-        }
+        until("the flood gets going", || (self.done.load(Ordering::Relaxed) >= count).then_some(()));
     }
     fn end(self) -> u64 {
         self.stop.store(true, Ordering::Release);
@@ -227,18 +155,18 @@ fn median(mut v: Vec<f64>) -> f64 {
 #[test]
 fn floods_do_not_keep_a_well_behaved_host_out() {
     raise_descriptors();
-    let (daemon, options) = Daemon::start("");
+    let (daemon, options) = start();
     let steady = Controller::connect(ControllerOptions { kato: Duration::from_secs(5), ..options.clone() }).expect("a host connects");
     let (rounds, seconds) = full_seconds().map_or((1, 0.5), |s| (5, s as f64 / 15.0));
     let mut quiet = Vec::new();
-    type Start = fn(SocketAddr) -> Flood;
-    let floods: [(&str, Start, u64); 2] = [("half-open", Flood::half_open, HALF_OPEN as u64), ("garbage", Flood::garbage, 20)];
+    type Begin = fn(SocketAddr) -> Flood;
+    let floods: [(&str, Begin, u64); 2] = [("half-open", Flood::half_open, HALF_OPEN as u64), ("garbage", Flood::garbage, 20)];
     let mut under = [Vec::new(), Vec::new()];
     well_behaved(&options, 0.2);
     for _ in 0..rounds {
-        for ((name, start, going), under) in floods.iter().zip(&mut under) {
+        for ((name, begin, going), under) in floods.iter().zip(&mut under) {
             quiet.push(p99_us(&well_behaved(&options, seconds)));
-            let flood = start(daemon.addr);
+            let flood = begin(daemon.addr());
             flood.wait_for(*going);
             let result = well_behaved(&options, seconds);
             let count = flood.end();
@@ -261,7 +189,7 @@ fn floods_do_not_keep_a_well_behaved_host_out() {
 
 #[test]
 fn a_saturating_host_takes_nobody_the_keep_alive() {
-    let (daemon, options) = Daemon::start("");
+    let (daemon, options) = start();
     let kato = Duration::from_secs(full_seconds().map_or(2, |_| 5));
     let quiet = ControllerOptions { kato, host: HostIdentity::numbered(2), ..options.clone() };
     let quiet = Controller::connect(quiet).expect("a quiet host connects");
@@ -287,7 +215,7 @@ fn a_saturating_host_takes_nobody_the_keep_alive() {
 
 #[test]
 fn a_daemon_that_was_stopped_for_a_while_expires_nobody_who_sent() {
-    let (daemon, options) = Daemon::start("");
+    let (daemon, options) = start();
     let host = Controller::connect(ControllerOptions { kato: Duration::from_secs(1), ..options.clone() }).expect("a host connects");
     daemon.signal("-STOP");
     thread::sleep(Duration::from_millis(3500));
@@ -300,8 +228,8 @@ fn a_daemon_that_was_stopped_for_a_while_expires_nobody_who_sent() {
 
 #[test]
 fn a_host_that_falls_silent_is_let_go_in_time() {
-    let (daemon, options) = Daemon::start("");
-    let mut admin = RawClient::connect(daemon.addr).expect("it connects");
+    let (daemon, options) = start();
+    let mut admin = RawClient::connect(daemon.addr()).expect("it connects");
     admin.greet(Digests::default()).expect("it is greeted");
     let cqe = admin.fabrics_connect(&options.subnqn, &options.host, 0, 0xFFFF, 2000).expect("it is answered");
     assert!(cqe.status.is_success());
@@ -336,7 +264,7 @@ fn associate(options: &ControllerOptions, n: u64) {
 
 #[test]
 fn associations_that_come_and_go_leave_memory_and_descriptors_where_they_were() {
-    let (daemon, options) = Daemon::start("");
+    let (daemon, options) = start();
     let count = number("BASALT_ASSOCIATIONS").unwrap_or(1000);
     let run = |range: std::ops::Range<u64>| range.for_each(|n| associate(&options, n));
     run(0..count / 4);

@@ -1,8 +1,8 @@
 //! I/O commands: opcodes, namespaces, ranges of blocks, and fields with values that there are not.
 
-use crate::case::{Answer, Case, IO, case, fails, good};
-use crate::run::{Run, Stop};
-use crate::target::{INACTIVE_NSID, READ_ONLY_NSID};
+use crate::pdu::case::{Answer, Case, IO, case, fails, good};
+use crate::pdu::run::{Run, Stop};
+use crate::pdu::target::{INACTIVE_NSID, READ_ONLY_NSID};
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::{IoOpcode, NSID_ALL, Sgl, Sqe, StatusCode};
 

@@ -1,0 +1,21 @@
+//! The real daemon as a process of its own, as administrators and hosts meet it; one program, so that it is linked once.
+//!
+//! ```text
+//! cargo test -p basalt --test whole                    # all of it
+//! cargo test -p basalt --test whole kill_restart::     # one subject
+//! ```
+//!
+//! Invariants: every daemon is ended by its process id, also when a test fails ([`harness`]); tests with a heavy load have the machine to
+//! themselves ([`harness::turn`]); no port, file or process is shared between tests.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // real processes, real time
+
+mod authentication;
+mod daemon;
+mod flood;
+mod harness;
+mod io_commands;
+mod kill_restart;
+mod pdu;
+mod reservations;
+mod resize;
+mod tls;
