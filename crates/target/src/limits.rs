@@ -10,6 +10,9 @@ pub const HANDSHAKES_MAX: usize = 1024;
 /// Connections of one address (IPv6: of one /64 network) on one core that have not got through their Connect command; beyond, the oldest of them
 /// makes room.
 pub const ADDRESS_HANDSHAKES_MAX: u32 = 256;
+/// Receives of connections that are not known yet which a core looks into in one turn: hosts' commands come first again before the next. Bytes
+/// of a stranger may cost a TLS handshake.
+pub const STRANGER_RECEIVES_A_TURN: usize = 4;
 /// Discovery controllers of one core, and of them those of one address: anybody may make them.
 pub const DISCOVERY_CONTROLLERS_MAX: usize = 512;
 /// See [`DISCOVERY_CONTROLLERS_MAX`].
@@ -74,7 +77,7 @@ pub const VERIFY_HELD_MAX: u64 = object::plane::VERIFY_PARTS_MAX as u64 * object
 pub const NAMESPACES_MAX: u32 = 1024;
 /// Receive buffer of a connection that has not connected to a queue, in bytes.
 pub const RECV_FRESH_BYTES: usize = 4 << 10;
-/// Receive buffer of an admin queue, in bytes.
+/// Receive buffer of an admin queue, and of a connection whose bytes are thrown away, in bytes.
 pub const RECV_ADMIN_BYTES: usize = 16 << 10;
 /// Receive buffer of an I/O queue, in bytes.
 pub const RECV_IO_BYTES: usize = 128 << 10;

@@ -13,7 +13,7 @@ use crate::discovery;
 use crate::join::{self, Refusal, Wish};
 use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
-    RECV_IO_BYTES, SENDS_MAX, TICK,
+    RECV_IO_BYTES, SENDS_MAX, STRANGER_RECEIVES_A_TURN, TICK,
 };
 use crate::secure::Layer;
 use crate::session::{Call, Cx, Kind, Phase, Session};
@@ -124,6 +124,13 @@ struct Conn {
     auth: Option<Box<::auth::ControllerAuth>>,
 }
 
+impl Conn {
+    /// Whether anybody might have made it: it is no queue, or one that has still to authenticate.
+    fn is_stranger(&self) -> bool {
+        matches!(self.session.kind(), Kind::Fresh) || self.session.is_locked()
+    }
+}
+
 /// One core's front end.
 pub struct Target {
     shared: Arc<TargetShared>,
@@ -150,6 +157,8 @@ pub struct Target {
     stats: TargetStats,
     /// Connections that have not got through their Connect command.
     strangers: Strangers,
+    /// Receives of strangers that wait for their turn, at most one a connection.
+    unheard: VecDeque<(u64, Result<usize, NetError>, Buf)>,
     /// Where TLS decrypts a record.
     plain: Vec<u8>,
     /// Connects that wait for a queue that goes.
@@ -222,6 +231,7 @@ impl Target {
             draining: false,
             stats: TargetStats::default(),
             strangers: Strangers::default(),
+            unheard: VecDeque::new(),
             plain: Vec::new(),
             waiting_joins: Vec::new(),
             refusals: 0,
@@ -301,6 +311,7 @@ impl Target {
             busy = true;
             self.on_event(rt, done.cookie, done.event);
         }
+        busy |= self.hear_strangers(rt);
         // A request may be answered at once, an answer may let another command go on.
         loop {
             for request in self.ios.drain(..) {
@@ -383,6 +394,7 @@ impl Target {
             conn.session.give_time(rt.now().since(since));
         }
         let bytes = match conn.session.kind() {
+            Kind::Fresh if conn.session.phase() == Phase::Ended => RECV_ADMIN_BYTES,
             Kind::Fresh => RECV_FRESH_BYTES,
             Kind::Admin(_) => RECV_ADMIN_BYTES,
             Kind::Io(..) => RECV_IO_BYTES,
@@ -396,7 +408,13 @@ impl Target {
     fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
         match event {
             Event::Accepted { conn, peer } => self.on_accepted(rt, (cookie >> 2) as usize, conn, peer),
-            Event::Received { result, buf, .. } => self.on_received(rt, token_of_cookie(cookie), result, buf),
+            Event::Received { result, buf, .. } => {
+                let token = token_of_cookie(cookie);
+                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.is_stranger()) {
+                    return self.unheard.push_back((token, result, buf));
+                }
+                self.on_received(rt, token, result, buf);
+            }
             Event::Sent { result, list, .. } => self.on_sent(rt, token_of_cookie(cookie), result, list),
             Event::Timer(_) => self.on_tick(rt),
             other => debug_assert!(false, "nothing of this was asked for: {other:?}"),
@@ -471,6 +489,16 @@ impl Target {
         if self.conns.get(place).is_some_and(|c| c.token == token) {
             self.close(rt, place, "made room");
         }
+    }
+
+    /// A few receives of those whom nobody knows yet; the others wait for the next turns. Whether there were any.
+    fn hear_strangers(&mut self, rt: &Rt) -> bool {
+        let any = !self.unheard.is_empty();
+        for _ in 0..STRANGER_RECEIVES_A_TURN {
+            let Some((token, result, buf)) = self.unheard.pop_front() else { break };
+            self.on_received(rt, token, result, buf);
+        }
+        any
     }
 
     fn on_received(&mut self, rt: &Rt, token: u64, result: Result<usize, NetError>, buf: Buf) {

@@ -3,7 +3,8 @@
 //! Owns: the listeners and connections of one core and the operations under way on them.
 //! Invariants: completions are pushed from the loop only (`poll`, `flush`, the deferred list), never from within a call that submits; a
 //! connection that waits for data is either in the `ready` list or will be reported by epoll (edge-triggered), so none is forgotten; sends of
-//! a connection keep their order; a connection's descriptor is closed once, when it leaves the slab.
+//! a connection keep their order; a connection's descriptor is closed once, when it leaves the slab. New connections come after the data of
+//! those that are there, a few a turn, and cost little until they have proved to be busy: who floods a listener must not be felt.
 //! Never: waits, looks at bytes.
 //!
 //! Why not io_uring sockets: SPDK, which has both, is about a third slower with them on loopback than with plain calls on polled sockets. Not
@@ -34,8 +35,8 @@ pub(super) const CONNS_MAX: usize = 1 << 16;
 pub(super) const LISTENERS_MAX: usize = 256;
 /// Connections that wait in the kernel to be accepted.
 const BACKLOG: libc::c_int = 1024;
-/// Connections accepted from one listener in one turn.
-const ACCEPTS_PER_TURN: usize = 64;
+/// Connections accepted from one listener at a time; those that are there go first again before the next.
+const ACCEPTS_PER_TURN: usize = 8;
 /// How long a listener rests when there is no descriptor for a new connection.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// Events taken from epoll at once.
@@ -56,6 +57,8 @@ const CLOSE_DRAIN_BYTES: usize = 256 << 10;
 const DIRECT_CONNS_MAX: usize = 2;
 /// So many times in a row a connection is asked in vain before it is left to epoll.
 const DIRECT_TRIES_MAX: u32 = 256;
+/// Receives with data before a connection counts as busy: one that has only just come takes no turns from others.
+const DIRECT_AFTER_RECEIVES: u32 = 64;
 /// Turns between looks at epoll while connections are asked directly or bring data.
 const EPOLL_EVERY_TURNS: u32 = 8;
 
@@ -69,11 +72,19 @@ const WAKE: u64 = u64::MAX;
 const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 const HANGUP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
-const WATCH_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-const WATCH_IN_OUT: u32 = WATCH_IN | libc::EPOLLOUT as u32;
+const EDGES_IN: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+const EDGES_IN_OUT: u32 = EDGES_IN | libc::EPOLLOUT as u32;
 
 /// A connection on its way between cores.
 pub(crate) struct OwnedSocket(OwnedFd);
+
+/// What epoll tells of a connection. An accepted one is not told of before it is used: it may go to another core.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Watch {
+    Nothing,
+    In,
+    InOut,
+}
 
 struct Conn {
     id: u64,
@@ -87,12 +98,14 @@ struct Conn {
     in_ready: bool,
     /// Receives in a row that found nothing.
     tries: u32,
+    /// Receives that brought data.
+    receives: u32,
     tx: VecDeque<Tx>,
     /// Bytes of the first list that were sent already.
     tx_skip: usize,
     /// The socket took no more; epoll tells when it does.
     tx_blocked: bool,
-    watches_out: bool,
+    watch: Watch,
     in_dirty: bool,
     /// Why nothing works on this connection.
     broken: Option<NetError>,
@@ -225,7 +238,6 @@ impl Net {
                         self.stats.accept_errors.add(1);
                         continue; // dropped, which closes it
                     }
-                    accepted_options(fd.as_raw_fd());
                     let conn = self.insert(fd, None);
                     q.push(cookie, Event::Accepted { conn, peer });
                     accepted += 1;
@@ -278,26 +290,28 @@ impl Net {
         let slot = self.conns.vacant_key();
         assert!(slot < 1 << SLOT_BITS, "more connections than ids");
         let id = self.next_id(slot);
-        let watches_out = connecting.is_some();
-        let watch = if watches_out { WATCH_IN_OUT } else { WATCH_IN };
-        let broken = sys::epoll_add(&self.epoll, fd.as_raw_fd(), watch, id).err().map(NetError::from_errno);
-        self.stats.syscalls.add(1);
-        self.conns.insert(Conn {
+        let connects = connecting.is_some();
+        let mut conn = Conn {
             id,
             fd,
             connecting,
             rx: None,
-            readable: true,
+            readable: false,
             hangup: false,
             in_ready: false,
             tries: 0,
+            receives: 0,
             tx: VecDeque::new(),
             tx_skip: 0,
             tx_blocked: false,
-            watches_out,
+            watch: Watch::Nothing,
             in_dirty: false,
-            broken,
-        });
+            broken: None,
+        };
+        if connects {
+            conn.broken = conn.watch(Watch::InOut, &self.epoll, &self.stats).err();
+        }
+        self.conns.insert(conn);
         ConnId(id)
     }
 
@@ -331,7 +345,11 @@ impl Net {
     pub(super) fn recv(&mut self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
         let deferred = Rc::clone(&self.deferred);
         let refuse = |e, buf| deferred.push(q, cookie, Event::Received { conn, result: Err(e), buf });
-        let Some(c) = self.conn(conn.0) else { return refuse(NetError::Closed, buf) };
+        let Some(c) = self.conns.get_mut(slot(conn.0)).filter(|c| c.id == conn.0) else { return refuse(NetError::Closed, buf) };
+        // Data that is there already is told at once.
+        if c.broken.is_none() {
+            c.broken = c.watch(Watch::In, &self.epoll, &self.stats).err();
+        }
         if let Some(e) = c.broken {
             return refuse(e, buf);
         }
@@ -386,7 +404,9 @@ impl Net {
         let c = self.conn(conn.0).expect("detach of a connection that is not this core's");
         assert!(c.rx.is_none() && c.tx.is_empty(), "detach with an operation under way");
         let c = self.conns.remove(slot(conn.0));
-        let _ = sys::epoll_remove(&self.epoll, c.fd.as_raw_fd());
+        if c.watch != Watch::Nothing {
+            let _ = sys::epoll_remove(&self.epoll, c.fd.as_raw_fd());
+        }
         OwnedSocket(c.fd)
     }
 
@@ -429,8 +449,9 @@ impl Net {
 
     /// Tries the receive of a connection; returns completions.
     fn receive(&mut self, id: u64) -> usize {
-        let direct = self.ready.len() < DIRECT_CONNS_MAX;
+        let room = self.ready.len() < DIRECT_CONNS_MAX;
         let Some(c) = self.conns.get_mut(slot(id)).filter(|c| c.id == id) else { return 0 };
+        let direct = room && c.receives >= DIRECT_AFTER_RECEIVES;
         let Some(mut rx) = c.rx.take() else { return 0 };
         self.stats.syscalls.add(1);
         let result = match sys::recv(c.fd.as_raw_fd(), &mut rx.buf) {
@@ -449,6 +470,7 @@ impl Net {
                 // A full buffer, or a busy connection: more may be there. Otherwise epoll tells (it reports data that came since).
                 c.readable = n == rx.buf.len() || direct || c.hangup;
                 c.tries = 0;
+                c.receives = c.receives.saturating_add(1);
                 self.stats.recv_calls.add(1);
                 self.stats.recv_bytes.add(n as u64);
                 Ok(n)
@@ -464,14 +486,15 @@ impl Net {
         let mut pushed = 0;
         for i in 0..n {
             let libc::epoll_event { events, u64: token } = self.events[i];
-            if token == WAKE {
-                continue;
+            if token & LISTENER == 0 {
+                pushed += self.conn_event(token, events);
             }
-            if token & LISTENER != 0 {
+        }
+        for i in 0..n {
+            let token = self.events[i].u64;
+            if token & LISTENER != 0 && token != WAKE {
                 pushed += self.accept(token, now_ns);
-                continue;
             }
-            pushed += self.conn_event(token, events);
         }
         pushed
     }
@@ -531,14 +554,9 @@ impl Net {
                 Err(libc::EINTR) => {}
                 Err(libc::EAGAIN | libc::ENOBUFS) => {
                     c.tx_blocked = true;
-                    if !c.watches_out {
-                        // Registering tells at once if the socket has become writable since.
-                        let watched = sys::epoll_modify(&self.epoll, c.fd.as_raw_fd(), WATCH_IN_OUT, id);
-                        self.stats.syscalls.add(1);
-                        c.watches_out = watched.is_ok();
-                        if let Err(errno) = watched {
-                            c.end_sends(NetError::from_errno(errno), &mut pushed);
-                        }
+                    // Registering tells at once if the socket has become writable since.
+                    if let Err(e) = c.watch(Watch::InOut, &self.epoll, &self.stats) {
+                        c.end_sends(e, &mut pushed);
                     }
                     break;
                 }
@@ -554,6 +572,19 @@ impl Net {
 }
 
 impl Conn {
+    /// Has epoll tell at least so much of it.
+    fn watch(&mut self, what: Watch, epoll: &OwnedFd, stats: &CoreStats) -> Result<(), NetError> {
+        if self.watch >= what {
+            return Ok(());
+        }
+        let edges = if what == Watch::InOut { EDGES_IN_OUT } else { EDGES_IN };
+        let tell = if self.watch == Watch::Nothing { sys::epoll_add } else { sys::epoll_modify };
+        stats.syscalls.add(1);
+        tell(epoll, self.fd.as_raw_fd(), edges, self.id).map_err(NetError::from_errno)?;
+        self.watch = what;
+        Ok(())
+    }
+
     /// Ends all sends with an error.
     fn end_sends(&mut self, e: NetError, pushed: &mut usize) {
         self.tx_skip = 0;
@@ -600,21 +631,17 @@ fn slot(id: u64) -> usize {
     (id & ((1 << SLOT_BITS) - 1)) as usize
 }
 
-/// Small messages go at once, and a peer that vanished without a word is noticed: by probes when the connection is idle, by what it does not
-/// acknowledge when it is not. A socket that takes none of this works all the same.
-fn accepted_options(fd: RawFd) {
-    let options = [
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, PROBE_IDLE_S),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, PROBE_EVERY_S),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES),
-        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX),
-    ];
-    for (level, name, value) in options {
-        let _ = sys::set_option(fd, level, name, value);
-    }
-}
+/// What a listener gives to the connections that it accepts (tcp(7): they inherit it, so it costs nothing for each). Small messages go at once,
+/// and a peer that vanished without a word is noticed: by probes when the connection is idle, by what it does not acknowledge when it is not.
+/// A socket that takes none of this works all the same.
+const ACCEPTED_OPTIONS: [(libc::c_int, libc::c_int, libc::c_int); 6] = [
+    (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+    (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, PROBE_IDLE_S),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, PROBE_EVERY_S),
+    (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, PROBES),
+    (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS_MAX),
+];
 
 /// A socket that listens at `addr`.
 fn bound(addr: SocketAddr, v6_only: bool) -> Result<OwnedFd, i32> {
@@ -623,6 +650,9 @@ fn bound(addr: SocketAddr, v6_only: bool) -> Result<OwnedFd, i32> {
     sys::set_option(raw, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
     if v6_only {
         sys::set_option(raw, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
+    for (level, name, value) in ACCEPTED_OPTIONS {
+        let _ = sys::set_option(raw, level, name, value);
     }
     sys::bind(raw, addr)?;
     sys::listen(raw, BACKLOG)?;
@@ -637,3 +667,7 @@ fn start_connect(addr: SocketAddr) -> Result<OwnedFd, i32> {
     sys::connect(raw, addr)?;
     Ok(fd)
 }
+
+#[cfg(test)]
+#[path = "net_tests.rs"]
+mod tests;

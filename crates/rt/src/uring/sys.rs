@@ -98,13 +98,21 @@ pub(super) fn set_option(fd: RawFd, level: libc::c_int, name: libc::c_int, value
     done(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<libc::c_int>() as libc::socklen_t) })
 }
 
-/// The pending error of a socket, which this clears: how a connect ended.
-pub(super) fn take_error(fd: RawFd) -> Result<(), i32> {
+/// Reads an integer option.
+pub(super) fn option(fd: RawFd, level: libc::c_int, name: libc::c_int) -> Result<libc::c_int, i32> {
     let mut value: libc::c_int = 0;
     let mut len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the kernel writes one int and its length through the pointers, which are valid for that.
-    done(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut value).cast(), &mut len) })?;
-    if value == 0 { Ok(()) } else { Err(value) }
+    done(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &mut len) })?;
+    Ok(value)
+}
+
+/// The pending error of a socket, which this clears: how a connect ended.
+pub(super) fn take_error(fd: RawFd) -> Result<(), i32> {
+    match option(fd, libc::SOL_SOCKET, libc::SO_ERROR)? {
+        0 => Ok(()),
+        errno => Err(errno),
+    }
 }
 
 pub(super) fn bind(fd: RawFd, addr: SocketAddr) -> Result<(), i32> {

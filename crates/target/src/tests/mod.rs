@@ -7,6 +7,7 @@ mod cas_tests;
 mod client;
 mod controller_tests;
 mod fabrics_tests;
+mod flood_tests;
 mod fuzz_tests;
 mod io_tests;
 mod memory;

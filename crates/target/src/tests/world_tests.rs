@@ -25,18 +25,28 @@ pub(super) struct Server {
     pub(super) target: Target,
     memory: Memory,
     mesh: MeshEnd<TargetMsg>,
+    /// It does not look, as if something else had the processor.
+    pub(super) stopped: bool,
+    /// The most termination requests that one turn sent.
+    pub(super) most_terminations: u64,
 }
 struct ServerApp(Rc<RefCell<Server>>);
 
 impl App for ServerApp {
     fn poll(&mut self, rt: &Rt) -> Progress {
         let s = &mut *self.0.borrow_mut();
+        if s.stopped {
+            return Progress::Idle;
+        }
         let mut busy = false;
         while let Some(msg) = s.mesh.recv() {
             busy = true;
             s.target.on_msg(rt, msg);
         }
+        let terminations = |t: &Target| t.stats().terminations.iter().sum::<u64>();
+        let before = terminations(&s.target);
         busy |= s.target.poll(rt, &mut s.memory);
+        s.most_terminations = s.most_terminations.max(terminations(&s.target) - before);
         while let Some((id, work)) = s.target.pop_work() {
             busy = true;
             s.target.on_work_done(rt, id, work.run());
@@ -173,7 +183,8 @@ impl Rig {
             assert_eq!(mesh.core(), rt.core());
             let mut target = Target::new(&rt, Arc::clone(&shared));
             target.apply(&rt, Arc::new(view()));
-            let s = Server { target, memory: Memory { disks: disks.clone(), ..Memory::default() }, mesh };
+            let s =
+                Server { target, memory: Memory { disks: disks.clone(), ..Memory::default() }, mesh, stopped: false, most_terminations: 0 };
             let s = Rc::new(RefCell::new(s));
             made.borrow_mut().push(Rc::clone(&s));
             Box::new(ServerApp(s))
@@ -284,6 +295,13 @@ impl Rig {
             let rt = self.world.rt(self.server, core);
             self.servers.borrow()[core].borrow_mut().target.apply(&rt, Arc::clone(&view));
             rt.wake(core);
+        }
+    }
+    /// Whether the cores look at what comes.
+    pub(super) fn stop(&mut self, stopped: bool) {
+        for core in 0..CORES {
+            self.servers.borrow()[core].borrow_mut().stopped = stopped;
+            self.world.rt(self.server, core).wake(core);
         }
     }
     pub(super) fn is_closed(&mut self, at: usize, limit: Duration) -> bool {
