@@ -41,10 +41,14 @@ pub const MDTS: u8 = 8;
 pub const DATA_HELD_MAX: u32 = 8 << 20;
 /// The same for an admin queue: one long log page, or many short answers.
 pub const ADMIN_HELD_MAX: u32 = ADMIN_DATA_MAX;
+/// The same for a queue whose host has still to authenticate: it may send authentication messages only, and nobody's quota holds it.
+pub const STRANGER_HELD_MAX: u32 = 8 << 10;
 /// In-capsule data of commands under way on one connection, in bytes; beyond, the connection is not read.
 pub const CAPSULE_HELD_MAX: u32 = 4 << 20;
 /// Responses that the peer has not taken, in bytes; beyond, the connection is not read.
 pub const SEND_BACKLOG_MAX: usize = 256 << 10;
+/// The same for a connection that is not known yet.
+pub const STRANGER_BACKLOG_MAX: usize = 16 << 10;
 /// Sends of a connection that the network has not taken.
 pub const SENDS_MAX: u8 = 2;
 /// Segments of one send.

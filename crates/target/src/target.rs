@@ -124,13 +124,6 @@ struct Conn {
     auth: Option<Box<::auth::ControllerAuth>>,
 }
 
-impl Conn {
-    /// Whether anybody might have made it: it is no queue, or one that has still to authenticate.
-    fn is_stranger(&self) -> bool {
-        matches!(self.session.kind(), Kind::Fresh) || self.session.is_locked()
-    }
-}
-
 /// One core's front end.
 pub struct Target {
     shared: Arc<TargetShared>,
@@ -410,7 +403,7 @@ impl Target {
             Event::Accepted { conn, peer } => self.on_accepted(rt, (cookie >> 2) as usize, conn, peer),
             Event::Received { result, buf, .. } => {
                 let token = token_of_cookie(cookie);
-                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.is_stranger()) {
+                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.session.is_stranger()) {
                     return self.unheard.push_back((token, result, buf));
                 }
                 self.on_received(rt, token, result, buf);

@@ -29,7 +29,9 @@ pub use fence::{Left, settle};
 pub use slot::Slot;
 
 use crate::health::Ledger;
-use crate::limits::{ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX};
+use crate::limits::{
+    ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, STRANGER_BACKLOG_MAX, STRANGER_HELD_MAX,
+};
 use crate::quota::Place;
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
@@ -236,7 +238,12 @@ impl Session {
     /// Whether more bytes may be taken from the network.
     pub fn wants_bytes(&self) -> bool {
         let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.pinched;
-        !self.draining && self.phase != Phase::Joining && self.backlog < SEND_BACKLOG_MAX && memory
+        let backlog_max = if self.is_stranger() { STRANGER_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
+        !self.draining && self.phase != Phase::Joining && self.backlog < backlog_max && memory
+    }
+    /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
+    pub fn is_stranger(&self) -> bool {
+        self.locked || matches!(self.kind, Kind::Fresh)
     }
     /// When the PDU that comes in began; `None` between PDUs.
     pub fn pdu_began(&self) -> Option<Instant> {
@@ -250,6 +257,10 @@ impl Session {
     pub fn set_place(&mut self, place: Option<Place>) {
         self.place = place;
     }
+    /// Whether it has a place in its host's quota.
+    pub fn has_place(&self) -> bool {
+        self.place.is_some()
+    }
     /// Gives back memory that it has leased and does not use.
     pub fn trim_lease(&mut self) {
         if let Some(place) = &mut self.place {
@@ -259,7 +270,11 @@ impl Session {
     /// Whether a command may have `bytes` of buffers now. One command always may, so that each queue goes on.
     fn may_hold(&mut self, bytes: u32) -> bool {
         let (alone, sum) = (self.held == 0, self.held + bytes);
-        let most = if matches!(self.kind, Kind::Io(..)) { DATA_HELD_MAX } else { ADMIN_HELD_MAX };
+        let most = match self.kind {
+            _ if self.locked => STRANGER_HELD_MAX,
+            Kind::Io(..) => DATA_HELD_MAX,
+            Kind::Admin(_) | Kind::Fresh => ADMIN_HELD_MAX,
+        };
         if !alone && sum > most {
             return false;
         }

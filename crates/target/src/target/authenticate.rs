@@ -147,6 +147,10 @@ impl Target {
             None => {}
             Some(Outcome::Authenticated { hash, group, mutual }) => {
                 self.stats.authentications += 1;
+                if !conn.session.has_place() && !self.take_place(place) {
+                    return;
+                }
+                let conn = &mut self.conns[place];
                 conn.session.set_locked(false);
                 self.strangers.leave(conn.token);
                 // Each queue authenticates; the admin queue's is told.
@@ -160,14 +164,31 @@ impl Target {
         }
     }
 
-    /// Authentication failed: the queue ends when the answer has been sent.
+    /// Whom a queue is of is known now, so it counts among that host's; it ends when the host has as many as it may.
+    fn take_place(&mut self, place: usize) -> bool {
+        let quota = self.conns[place].session.controller().and_then(|c| self.quota(&c.host_nqn));
+        let taken = quota.is_some();
+        self.conns[place].session.set_place(quota);
+        if !taken {
+            self.stats.connections_refused += 1;
+            self.end_queue(place, AuditKind::Refused, "the host has as many connections as it may".into());
+        }
+        taken
+    }
+
+    /// Authentication failed.
     fn give_up(&mut self, place: usize, why: String) {
         self.stats.authentication_failures += 1;
+        self.end_queue(place, AuditKind::AuthenticationFailed, why);
+    }
+
+    /// A queue ends when what was answered has been sent, and runs nothing more.
+    fn end_queue(&mut self, place: usize, kind: AuditKind, why: String) {
         let conn = &mut self.conns[place];
         conn.session.set_locked(true);
         conn.session.drain();
         conn.close_when_sent = true;
-        self.audit_authentication(place, AuditKind::AuthenticationFailed, why);
+        self.audit_authentication(place, kind, why);
     }
 
     fn audit_authentication(&mut self, place: usize, kind: AuditKind, detail: String) {

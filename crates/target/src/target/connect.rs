@@ -46,22 +46,27 @@ impl Target {
             let at = QueueAt { core: self.core, token };
             return self.post(rt, home, Msg::Join { wish: Box::new(wish), at, slot });
         }
-        match self.new_controller(rt, place, &wish) {
+        match self.new_controller(rt, place, &wish, must) {
             Ok((shared, quota)) => self.admitted(rt, &wish, place, slot, Kind::Admin(shared), (quota, must)),
             Err(refusal) => self.refuse(rt, place, slot, Some(&wish), refusal),
         }
     }
 
-    /// A place in the quota of a host. Discovery needs none: whoever asks may name any host.
-    fn quota(&self, wish: &Wish) -> Result<Option<Place>, Refusal> {
-        if wish.subsystem == DISCOVERY_NQN {
+    /// A place in the quota of the host, if it needs one now. Whoever asks discovery, or has still to authenticate, may name any host.
+    fn quota_at_connect(&self, wish: &Wish, must: bool) -> Result<Option<Place>, Refusal> {
+        if must || wish.subsystem == DISCOVERY_NQN {
             return Ok(None);
         }
-        let own = self.view.hosts.get(&wish.host_nqn);
+        self.quota(&wish.host_nqn).map(Some).ok_or_else(join::busy)
+    }
+
+    /// A place in the quota of a host; `None`: it has as many connections as it may.
+    pub(super) fn quota(&self, host_nqn: &str) -> Option<Place> {
+        let own = self.view.hosts.get(host_nqn);
         let options = self.shared.options();
         let connections = own.and_then(|h| h.connections_max).unwrap_or(options.host_connections_max);
         let memory = own.and_then(|h| h.memory_bytes_max).unwrap_or(options.host_memory_bytes_max);
-        self.shared.quotas().enter(&wish.host_nqn, connections, memory).map(Some).ok_or_else(join::busy)
+        self.shared.quotas().enter(host_nqn, connections, memory)
     }
 
     fn room_for_discovery(&self, peer: SocketAddr) -> bool {
@@ -70,13 +75,19 @@ impl Target {
         peers().count() < DISCOVERY_CONTROLLERS_MAX && peers().filter(|p| *p == of).count() < ADDRESS_DISCOVERY_CONTROLLERS_MAX
     }
 
-    fn new_controller(&mut self, rt: &Rt, place: usize, wish: &Wish) -> Result<(Arc<ControllerShared>, Option<Place>), Refusal> {
+    fn new_controller(
+        &mut self,
+        rt: &Rt,
+        place: usize,
+        wish: &Wish,
+        must: bool,
+    ) -> Result<(Arc<ControllerShared>, Option<Place>), Refusal> {
         let (token, peer) = (self.conns[place].token, self.conns[place].peer);
         let discovery = wish.subsystem == DISCOVERY_NQN;
         if discovery && !self.room_for_discovery(peer) {
             return Err(join::busy());
         }
-        let quota = self.quota(wish)?;
+        let quota = self.quota_at_connect(wish, must)?;
         let cntlid = if wish.cntlid == CNTLID_DYNAMIC {
             let ids = &self.shared.options().controller_ids;
             join::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)?
@@ -148,7 +159,7 @@ impl Target {
             return self.post(rt, home, gone);
         }
         // It was judged when it asked; what is served may have changed since.
-        let taken = self.judge(place, wish).and_then(|must| Ok((self.quota(wish)?, must)));
+        let taken = self.judge(place, wish).and_then(|must| Ok((self.quota_at_connect(wish, must)?, must)));
         match taken {
             Ok(taken) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), taken),
             Err(refusal) => {

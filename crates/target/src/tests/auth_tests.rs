@@ -1,11 +1,12 @@
 //! In-band authentication of whole targets in a simulated world.
 
-use super::client::{Client, with_capsule, with_transport};
+use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::Rig;
 use super::{HOST, NQN, view};
 use crate::audit::AuditKind;
+use crate::limits::STRANGER_HELD_MAX;
 use crate::view::{HostView, ListenerKind};
-use crate::{AuditEvent, View};
+use crate::{AuditEvent, Options, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
 use base::{Duration, Security};
 use format::nvme::admin::plain_sqe;
@@ -13,7 +14,7 @@ use format::nvme::auth::{AuthCommand, MessageId, failure_code};
 use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
-use format::nvme::{AdminOpcode, Cqe, IoOpcode, StatusCode};
+use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sqe, StatusCode};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -253,6 +254,50 @@ fn who_is_authenticating_when_tls_is_asked_for_ends() {
     assert!(cqe.status.is_success());
     rig.apply(with_secret(2, Security::Encrypted));
     assert!(rig.is_closed(begun, Duration::from_secs(1)));
+}
+
+#[test]
+fn who_has_only_said_a_name_takes_nothing_of_its_quota() {
+    let mut rig = Rig::with(59, Options { host_connections_max: 2, ..Options::default() });
+    rig.apply(with_secret(1, Security::Plain));
+    for _ in 0..5 {
+        assert!(rig.auth_connect(0, 0).1.status.is_success());
+    }
+    assert_eq!(rig.shared.quotas().hosts(), []);
+    // The host itself gets in, and has what it may have and no more.
+    let (admin, cqe) = rig.auth_connect(0, 0);
+    rig.authenticate(admin, credentials(1, true)).unwrap();
+    assert!(rig.auth_enable(admin).status.is_success());
+    let (io, _) = rig.auth_connect(1, cqe.result as u16);
+    rig.authenticate(io, credentials(1, false)).unwrap();
+    assert_eq!(rig.shared.quotas().hosts(), [(HOST.to_owned(), 2, 0)]);
+    let (third, _) = rig.auth_connect(2, cqe.result as u16);
+    rig.authenticate(third, credentials(1, false)).unwrap();
+    assert!(rig.is_closed(third, Duration::from_secs(1)));
+    assert!(rig.audits().iter().any(|e| e.kind == AuditKind::Refused && e.detail.contains("connections")));
+    // Again on a live queue: its place is its own.
+    assert_eq!(rig.authenticate(io, credentials(1, false)), Ok(()));
+    let flush = format::nvme::io::flush_sqe(0, 1);
+    assert!(rig.execute(io, flush, &[]).0.status.is_success());
+    rig.close(admin);
+    rig.world.run_for(Duration::from_secs(1));
+    assert_eq!(rig.shared.quotas().hosts(), []);
+}
+
+#[test]
+fn who_has_only_said_a_name_holds_little_memory() {
+    let mut rig = Rig::new(61);
+    rig.apply(with_secret(1, Security::Plain));
+    let (at, _) = rig.auth_connect(0, 0);
+    // Twenty messages announced: few are asked for.
+    let send = |cid| Sqe { cid, ..with_transport(AuthCommand::new(4096).send_sqe(0), 4096) };
+    rig.send(at, |c| (100..120).flat_map(|cid| c.capsule(send(cid), &[])).collect());
+    let mut asked = 0;
+    while let Some(pdu) = rig.try_next(at, Duration::from_millis(100)) {
+        assert!(matches!(pdu, Pdu::R2t(_)), "{pdu:?}");
+        asked += 1;
+    }
+    assert_eq!(asked, STRANGER_HELD_MAX / 4096);
 }
 
 #[test]
