@@ -20,8 +20,8 @@ use crate::dh::{Exponent, Work, WorkDone};
 use crate::secret::Credentials;
 use base::{Duration, Instant};
 use format::nvme::auth::{
-    Challenge, DhGroup, FailureReason as Reason, HashId, MessageId, NO_CONCATENATION, Negotiate, Reply, Success1, failure, failure_code,
-    success2, transaction_of,
+    Challenge, DhGroup, FAILURE_BYTES, FailureReason as Reason, HashId, MessageId, NO_CONCATENATION, Negotiate, Reply, Success1, failure,
+    failure_code, success2, transaction_of,
 };
 use openssl::memcmp;
 use zeroize::Zeroizing;
@@ -176,7 +176,7 @@ impl ControllerAuth {
             // What failed stays failed, until Failure1 has been fetched.
             State::FailureReady { t_id, reason } => self.fail(t_id, reason),
             state => match (state, MessageId::of(message)) {
-                (_, None) => self.fail(t_id, Reason::IncorrectPayload),
+                (_, None) => self.fail(t_id, unknown(message)),
                 (State::Idle, Some(MessageId::Negotiate)) => self.negotiate(cx, message),
                 (State::AwaitReply(t), Some(MessageId::Reply)) => self.reply(cx, t, message),
                 (State::AwaitReply(Transaction { t_id: due, .. }) | State::AwaitSuccess2 { t_id: due, .. }, Some(MessageId::Failure2))
@@ -318,6 +318,11 @@ impl ControllerAuth {
         };
         Received::Message(message, outcome)
     }
+}
+
+/// What is wrong with a message that is none: too short to tell, or of another kind than there are.
+pub(crate) fn unknown(message: &[u8]) -> Reason {
+    if message.len() < FAILURE_BYTES { Reason::IncorrectPayload } else { Reason::IncorrectMessage }
 }
 
 /// The hash function and the group: the first of ours that the host has too.

@@ -4,6 +4,7 @@
 //! Never: sends a response before it has a challenge that is fresh and well formed.
 
 use crate::compute::{Role, response};
+use crate::controller::unknown;
 use crate::dh::Exponent;
 use crate::secret::Credentials;
 use format::nvme::auth::{
@@ -56,7 +57,7 @@ impl HostAuth {
             Some(MessageId::Failure1) => Err(HostFailure::Refused(failure_code(message).unwrap_or(0))),
             Some(got) if got == id => Ok(()),
             Some(_) => Err(self.wrong(Reason::IncorrectMessage)),
-            None => Err(self.wrong(Reason::IncorrectPayload)),
+            None => Err(self.wrong(unknown(message))),
         }
     }
 

@@ -188,7 +188,7 @@ fn a_controller_that_does_not_answer_the_challenge_is_refused() {
         (6, 32, FailureReason::IncorrectPayload),
         (8, 9, FailureReason::HashUnusable),
         (9, 9, FailureReason::GroupUnusable),
-        (0, 9, FailureReason::IncorrectPayload),
+        (0, 9, FailureReason::IncorrectMessage),
         (1, 3, FailureReason::IncorrectMessage),
     ] {
         let mut bad = challenge.clone();
@@ -293,10 +293,10 @@ fn nothing_of_another_transaction_or_of_the_controller_is_of_use() {
 fn messages_out_of_order_end_it() {
     let good = host(credentials(true));
     let reply = Reply { t_id: 0x0506, seq: 1, response: &[0; 48], challenge: None, dh_value: &[0; 384] }.to_bytes();
-    for message in [&reply[..], &success2(0x0506), &failure(MessageId::Failure2, 0x0506, FailureReason::Failed), &[9; 20]] {
+    for message in [&reply[..], &success2(0x0506), &failure(MessageId::Failure2, 0x0506, FailureReason::Failed), &[9; 20], &[9; 7]] {
         let mut rig = Rig::new(credentials(true));
         rig.send(message);
-        rig.fails(if message[0] == 9 { FailureReason::IncorrectPayload } else { FailureReason::IncorrectMessage });
+        rig.fails(if message.len() == 7 { FailureReason::IncorrectPayload } else { FailureReason::IncorrectMessage });
     }
     // Twice the same, and a second negotiation within a transaction.
     let mut rig = Rig::new(credentials(true));

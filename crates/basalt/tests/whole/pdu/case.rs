@@ -2,6 +2,7 @@
 
 use crate::pdu::run::{Run, Stop};
 use format::nvme::StatusCode;
+use format::nvme::auth::FailureReason;
 use format::nvme_tcp::{Digests, Fes};
 
 /// How far a connection is when a case begins.
@@ -19,6 +20,10 @@ pub enum At {
     Io,
     /// Admin queue of a discovery controller, ready.
     Discovery,
+    /// Admin queue, ready, of a subsystem whose hosts may manage namespaces.
+    Managed,
+    /// Admin queue of a host that has a secret and has not authenticated.
+    Keyed,
 }
 
 /// State of the connection that a case uses, and the digests in force.
@@ -37,6 +42,8 @@ pub const DISABLED: State = plain(At::Disabled);
 pub const ADMIN: State = plain(At::Admin);
 pub const IO: State = plain(At::Io);
 pub const DISCOVERY: State = plain(At::Discovery);
+pub const MANAGED: State = plain(At::Managed);
+pub const KEYED: State = plain(At::Keyed);
 
 impl State {
     /// The same with digests.
@@ -52,6 +59,8 @@ impl State {
             At::Admin => "admin",
             At::Io => "I/O",
             At::Discovery => "discovery",
+            At::Managed => "admin, managing",
+            At::Keyed => "not authenticated",
         };
         let digests = match (self.digests.header, self.digests.data) {
             (false, false) => "",
@@ -96,6 +105,8 @@ pub enum Answer {
     Data(u32),
     /// ICResp.
     IcResp(Digests),
+    /// AUTH_Failure1 as the data of Authentication Receive.
+    Failure1 { reason: FailureReason, t_id: u16 },
     /// Nothing for a while; the connection stays open.
     Nothing,
 }
@@ -169,9 +180,15 @@ impl Answer {
             Answer::R2t { offset, bytes } => format!("R2T {offset}+{bytes}"),
             Answer::Data(bytes) => format!("{bytes} bytes"),
             Answer::IcResp(d) => format!("ICResp, DGST {}", d.bits()),
+            Answer::Failure1 { reason, .. } => failure1_text(*reason as u8),
             Answer::Nothing => "nothing".into(),
         }
     }
+}
+
+/// AUTH_Failure1 in words.
+pub fn failure1_text(reason: u8) -> String {
+    format!("AUTH_Failure1, reason {reason}")
 }
 
 /// A termination request in words.

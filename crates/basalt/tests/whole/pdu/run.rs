@@ -1,13 +1,14 @@
 //! One case under way: its connections, what went over them, and whether the answers are right.
 
-use crate::pdu::case::{Answer, At, Echo, Fei, State, status_text, term_text};
-use crate::pdu::target::Env;
+use crate::pdu::case::{Answer, At, Echo, Fei, State, failure1_text, status_text, term_text};
+use crate::pdu::target::{Env, KEYED_HOST, MANAGED_NQN, OTHER_HOST};
 use format::nvme::admin::GetLogPage;
+use format::nvme::auth::{MessageId, failure_code, transaction_of};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, DISCOVERY_NQN, PropertyAccess};
 use format::nvme::io::BlockRange;
 use format::nvme::log::{ErrorEntry, LID_ERROR};
 use format::nvme::property::{CC, Config, VS};
-use format::nvme::{Cqe, IoOpcode, NSID_ALL, Sgl, Sqe};
+use format::nvme::{Cqe, IoOpcode, NSID_ALL, Sgl, Sqe, StatusCode};
 use format::nvme_tcp::{
     COMMON_BYTES, DIGEST_BYTES, DataPdu, Digests, HEADER_BYTES_MAX, HeaderRules, IcReq, IcResp, PduType, R2t, TERM_BYTES, check_header,
     digest,
@@ -28,6 +29,8 @@ const NOTHING: Duration = Duration::from_millis(250);
 const SHOWN_MAX: usize = 160;
 /// Entries of the queues that cases connect, unless they say otherwise.
 pub const ENTRIES: u16 = 32;
+/// Number of the first case's host; each has another, but where it says otherwise.
+const FIRST_HOST: u64 = 1000;
 /// Identifier of the command that shows that a queue serves on.
 const PING_CID: u16 = 0xFFF0;
 
@@ -65,12 +68,17 @@ impl Seen {
             Seen::Term { fes, fei, .. } => term_text(*fes, *fei, false),
             Seen::Completion(c) => status_text(c.status.code, c.status.dnr, c.result),
             Seen::R2t(r) => format!("R2T {}+{}", r.offset, r.bytes),
+            Seen::Data { bytes, .. } if is_failure1(bytes) => failure1_text(failure_code(bytes).unwrap_or(0)),
             Seen::Data { bytes, .. } => format!("{} bytes", bytes.len()),
             Seen::IcResp(r) => format!("ICResp, DGST {}", r.digests.bits()),
             Seen::Closed => "closes".into(),
             Seen::Nothing => "nothing".into(),
         }
     }
+}
+
+fn is_failure1(bytes: &[u8]) -> bool {
+    MessageId::of(bytes) == Some(MessageId::Failure1)
 }
 
 /// What is known of a queue that was connected.
@@ -91,6 +99,8 @@ pub struct Conn {
     queue: Option<QueueState>,
     /// The queue is an admin queue.
     admin: bool,
+    /// It has to authenticate, and does not.
+    locked: bool,
     /// Answer to ICReq.
     pub ic: Option<IcResp>,
     /// The PDU that a termination request has to show.
@@ -133,6 +143,7 @@ impl Conn {
             hpda: 0,
             queue: None,
             admin: false,
+            locked: false,
             ic: None,
             culprit: Vec::new(),
             logged: None,
@@ -317,6 +328,9 @@ impl Conn {
             }
             (Answer::R2t { offset, bytes }, Seen::R2t(r)) => r.cccid == id && r.offset == *offset && r.bytes == *bytes,
             (Answer::Data(n), Seen::Data { cid, bytes }) => *cid == id && bytes.len() == *n as usize,
+            (Answer::Failure1 { reason, t_id }, Seen::Data { cid, bytes }) => {
+                *cid == id && is_failure1(bytes) && failure_code(bytes) == Some(*reason as u8) && transaction_of(bytes) == *t_id
+            }
             (Answer::IcResp(d), Seen::IcResp(r)) => *d == r.digests,
             _ => false,
         };
@@ -427,7 +441,7 @@ impl Conn {
         };
         let bytes = self.capsule_as_is(sqe, &[]);
         self.send(&bytes)?;
-        self.expect(&crate::pdu::case::good_any())
+        self.expect(&if self.locked { crate::pdu::case::fails(StatusCode::AUTHENTICATION_REQUIRED) } else { crate::pdu::case::good_any() })
     }
 }
 
@@ -457,7 +471,8 @@ impl<'a> Run<'a> {
     /// Reaches the state.
     pub fn begin(env: &'a Env, state: State, log: &Log) -> Result<Self, Stop> {
         let number = env.next_number();
-        let host = HostIdentity::numbered(1000 + number);
+        let host = if state.at == At::Keyed { KEYED_HOST } else { FIRST_HOST + number };
+        let host = HostIdentity::numbered(host);
         let addr = if state.at == At::Discovery { env.discovery } else { env.addr };
         let conn = Conn::open_at(env, addr, log, "conn")?;
         let area = number * env.area_blocks() % (env.blocks / 2);
@@ -478,14 +493,16 @@ impl<'a> Run<'a> {
         }
         run.conn.greet(ic)?;
         match state.at {
-            At::Disabled | At::Admin => {
+            At::Disabled | At::Admin | At::Keyed => {
                 run.cntlid = run.conn.join(connect(0, ENTRIES), &run.connect_data(CNTLID_DYNAMIC))?;
+                run.conn.locked = state.at == At::Keyed;
                 if state.at == At::Admin {
                     run.conn.enable()?;
                 }
             }
-            At::Discovery => {
-                let data = ConnectData::new(run.host.id, CNTLID_DYNAMIC, DISCOVERY_NQN, &run.host.nqn);
+            At::Discovery | At::Managed => {
+                let nqn = if state.at == At::Discovery { DISCOVERY_NQN } else { MANAGED_NQN };
+                let data = ConnectData::new(run.host.id, CNTLID_DYNAMIC, nqn, &run.host.nqn);
                 run.cntlid = run.conn.join(connect(0, ENTRIES), &data)?;
                 run.conn.enable()?;
             }
@@ -546,6 +563,18 @@ impl<'a> Run<'a> {
         let id = conn.join(connect(0, ENTRIES), &self.connect_data(CNTLID_DYNAMIC))?;
         conn.enable()?;
         Ok((conn, id))
+    }
+    /// Does something on an I/O queue of the other host, which is the same in all cases.
+    pub fn as_another_host(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
+        let host = std::mem::replace(&mut self.host, HostIdentity::numbered(OTHER_HOST));
+        let (_admin, id) = self.ready("other")?;
+        let mut conn = self.greeted("other")?;
+        conn.join(connect(1, ENTRIES), &self.connect_data(id))?;
+        std::mem::swap(&mut self.conn, &mut conn);
+        let done = act(self);
+        std::mem::swap(&mut self.conn, &mut conn);
+        self.host = host;
+        done
     }
     /// The admin queue beside the I/O queue.
     pub fn admin(&mut self) -> &mut Conn {

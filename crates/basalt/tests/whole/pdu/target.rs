@@ -7,6 +7,7 @@ use crate::pdu::run::Run;
 use format::nvme::admin::Identify;
 use format::nvme::identify::{self as cns, IdentifyController, IdentifyNamespace};
 use format::nvme::{Sgl, Sqe};
+use initiator::HostIdentity;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +18,28 @@ const AREA_BYTES: u64 = 2 << 20;
 pub const NQN: &str = "nqn.2026-11.io.basalt:cases";
 /// A subsystem that no host may connect to.
 pub const CLOSED_NQN: &str = "nqn.2026-11.io.basalt:closed";
+/// A subsystem whose hosts may manage namespaces.
+pub const MANAGED_NQN: &str = "nqn.2026-11.io.basalt:managed";
+/// Its namespace.
+pub const MANAGED_NSID: u32 = 1;
+/// Number of a host that has a secret.
+pub const KEYED_HOST: u64 = 500;
+/// Number of the host that holds the reservations that stand against others.
+pub const OTHER_HOST: u64 = 501;
+/// Namespaces for cases about reservations, each for one.
+const OWN_NSIDS: u32 = 19;
 /// A read-only namespace of the subsystem.
 pub const READ_ONLY_NSID: u32 = 2;
 /// The namespace that the verified load uses.
 pub const LOAD_NSID: u32 = 3;
 /// A namespace identifier that may be used but is not.
 pub const INACTIVE_NSID: u32 = 1000;
+
+/// A namespace that only one case uses, or only cases that leave it as they find it.
+pub fn own_nsid(n: u32) -> u32 {
+    assert!(n < OWN_NSIDS, "one more namespace is needed");
+    LOAD_NSID + 1 + n
+}
 
 /// The target as cases need to know it.
 pub struct Env {
@@ -95,8 +112,16 @@ pub fn start() -> Daemon {
         "volume create fixed --size 64MiB --subsystem cases",
         "volume create load --size 128MiB --subsystem cases",
         "volume set fixed --read-only on",
+        &format!("subsystem create managed --nqn {MANAGED_NQN} --allow-any-host"),
+        "subsystem set managed --manage-namespaces --bytes-max 1GiB",
+        "volume create managed --size 64MiB --subsystem managed",
+        &format!("host add keyed {}", HostIdentity::numbered(KEYED_HOST).nqn),
+        "host set keyed --dhchap-generate",
     ] {
         daemon.ok(line);
+    }
+    for n in 0..OWN_NSIDS {
+        daemon.ok(&format!("volume create own{n} --size 16MiB --subsystem cases"));
     }
     daemon
 }

@@ -30,6 +30,12 @@ fn io(r: &mut Run<'_>, change: impl Fn(&mut Connect, &mut ConnectData)) -> Resul
     change(&mut command, &mut data);
     r.conn.command(command.sqe(0), &data.to_bytes())
 }
+/// The Connect succeeds; another connection is then what the case is about.
+fn accepted(r: &mut Run<'_>) -> Result<(), Stop> {
+    r.conn.expect(&good_any())?;
+    r.conn = r.greeted("conn")?;
+    Ok(())
+}
 fn name(bytes: &[u8]) -> [u8; 256] {
     let mut field = [0; 256];
     field[..bytes.len()].copy_from_slice(bytes);
@@ -92,9 +98,7 @@ fn commands() -> Vec<Case> {
         GREETED,
         |r| {
             io(r, |c, _| c.kato_ms = u32::MAX)?;
-            r.conn.expect(&good_any())?;
-            r.conn = r.greeted("conn")?;
-            Ok(())
+            accepted(r)
         },
         [],
     ));
@@ -104,9 +108,7 @@ fn commands() -> Vec<Case> {
         GREETED,
         |r| {
             admin(r, |c, _| c.cattr = 0xF0)?;
-            r.conn.expect(&good_any())?;
-            r.conn = r.greeted("conn")?;
-            Ok(())
+            accepted(r)
         },
         [],
     ));
@@ -176,9 +178,7 @@ fn names() -> Vec<Case> {
         GREETED,
         |r| {
             admin(r, |_, d| d.hostnqn = [0; 256])?;
-            r.conn.expect(&good_any())?;
-            r.conn = r.greeted("conn")?;
-            Ok(())
+            accepted(r)
         },
         [],
     ));

@@ -33,6 +33,11 @@ fn write(r: &mut Run<'_>, blocks: u32, fill: u8) -> Vec<u8> {
     let sqe = Sqe { sgl: Sgl::in_capsule(0, n), ..r.io(IoOpcode::Write, blocks) };
     r.conn.capsule(sqe, &vec![fill; n as usize])
 }
+/// The data of a write of `blocks` that was asked for by R2T, as the bytes of one H2CData.
+fn asked_for(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<Vec<u8>, Stop> {
+    let (n, r2t) = (r.bytes(blocks), r.asked(blocks)?);
+    Ok(r.conn.h2c(&r2t, 0, &vec![fill; n as usize], true))
+}
 /// A read of `blocks`, which has to give bytes of `fill`.
 fn reads(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<(), Stop> {
     let sqe = r.io(IoOpcode::Read, blocks);
@@ -62,8 +67,7 @@ fn header_digests() -> Vec<Case> {
             HDGST,
             on(IO),
             |r| {
-                let (n, r2t) = (r.bytes(1), r.asked(1)?);
-                let bytes = r.conn.h2c(&r2t, 0, &vec![1; n as usize], true);
+                let bytes = asked_for(r, 1, 1)?;
                 let flipped = bytes[27] ^ 1;
                 r.conn.send(&with(bytes, 27, flipped))
             },
@@ -114,8 +118,7 @@ fn header_digests() -> Vec<Case> {
             HDGST,
             on(IO),
             |r| {
-                let (n, r2t) = (r.bytes(1), r.asked(1)?);
-                let bytes = r.conn.h2c(&r2t, 0, &vec![1; n as usize], true);
+                let bytes = asked_for(r, 1, 1)?;
                 r.conn.send(&with(bytes, 1, 4))
             },
             header_field(1),
@@ -275,8 +278,7 @@ fn data_digests() -> Vec<Case> {
             DDGST,
             on(IO),
             |r| {
-                let (n, r2t) = (r.bytes(1), r.asked(1)?);
-                let bytes = r.conn.h2c(&r2t, 0, &vec![1; n as usize], true);
+                let bytes = asked_for(r, 1, 1)?;
                 r.conn.send(&with(bytes, 1, 4))
             },
             header_field(1),
@@ -286,8 +288,8 @@ fn data_digests() -> Vec<Case> {
             DDGST,
             on(IO),
             |r| {
-                let (n, r2t) = (r.bytes(1), r.asked(1)?);
-                let bytes = r.conn.h2c(&r2t, 0, &vec![1; n as usize], true);
+                let bytes = asked_for(r, 1, 1)?;
+                let n = r.bytes(1);
                 r.conn.send(&super::with_plen(bytes, 24 + n))
             },
             crate::pdu::case::field(16),
@@ -350,8 +352,7 @@ pub fn cases() -> Vec<Case> {
             DDGST,
             IO.with(header, data),
             |r| {
-                let (n, r2t) = (r.bytes(8), r.asked(8)?);
-                let bytes = r.conn.h2c(&r2t, 0, &vec![0xC3; n as usize], true);
+                let bytes = asked_for(r, 8, 0xC3)?;
                 r.conn.send(&bytes)?;
                 r.conn.expect(&good())?;
                 reads(r, 8, 0xC3)

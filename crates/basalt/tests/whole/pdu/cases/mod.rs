@@ -1,23 +1,28 @@
 //! The table, by subject.
 
 mod admin;
+mod auth;
 mod capsule;
 mod connect;
+mod copy;
 mod delivery;
 mod digests;
 mod discovery;
+mod fused;
 mod h2c_data;
 mod handshake;
 mod header;
 mod io;
+mod namespaces;
 mod properties;
+mod reservations;
 mod timeouts;
 
 use crate::pdu::case::Case;
 
 /// Every case with its subject, in the order of the page.
 pub fn all() -> Vec<(&'static str, Case)> {
-    let subjects: [(&'static str, Vec<Case>); 12] = [
+    let subjects: [(&'static str, Vec<Case>); 17] = [
         ("Handshake", handshake::cases()),
         ("PDU headers", header::cases()),
         ("Digests", digests::cases()),
@@ -27,6 +32,11 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("Properties", properties::cases()),
         ("Admin commands", admin::cases()),
         ("I/O commands", io::cases()),
+        ("Compare and Write", fused::cases()),
+        ("Copy, Verify, Write Uncorrectable", copy::cases()),
+        ("Reservations", reservations::cases()),
+        ("Namespace management and Format", namespaces::cases()),
+        ("Authentication", auth::cases()),
         ("Discovery controllers", discovery::cases()),
         ("Delivery and states", delivery::cases()),
         ("Time-outs", timeouts::cases()),
