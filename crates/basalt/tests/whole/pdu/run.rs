@@ -594,6 +594,18 @@ impl<'a> Run<'a> {
         let sqe = BlockRange::new(self.area, (blocks - 1) as u16).sqe(op, 0, self.env.nsid);
         Sqe { sgl: Sgl::transport(self.bytes(blocks)), ..sqe }
     }
+    /// Blocks of our area have to read as `fill`.
+    pub fn reads(&mut self, blocks: u32, fill: u8) -> Result<(), Stop> {
+        self.reads_at(self.area, blocks, fill)
+    }
+    /// Blocks have to read as `fill`.
+    pub fn reads_at(&mut self, block: u64, blocks: u32, fill: u8) -> Result<(), Stop> {
+        let n = self.bytes(blocks);
+        let sqe = BlockRange::new(block, (blocks - 1) as u16).sqe(IoOpcode::Read, 0, self.env.nsid);
+        self.conn.command(Sqe { sgl: Sgl::transport(n), ..sqe }, &[])?;
+        self.conn.expect(&Answer::Data(n))?;
+        if self.conn.data.iter().all(|b| *b == fill) { Ok(()) } else { Err(Stop::Differs("other data".into())) }
+    }
     /// Sends a write of so many blocks by R2T; the R2T.
     pub fn asked(&mut self, blocks: u32) -> Result<R2t, Stop> {
         let sqe = self.io(IoOpcode::Write, blocks);

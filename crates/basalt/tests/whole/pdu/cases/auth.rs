@@ -247,9 +247,11 @@ fn negotiates() -> Vec<Case> {
     all
 }
 
+type Message = fn() -> Vec<u8>;
+
 fn order() -> Vec<Case> {
     let mut all = Vec::new();
-    let messages: [(&str, fn() -> Vec<u8>); 5] = [
+    let messages: [(&str, Message); 5] = [
         ("DH-HMAC-CHAP_Reply", || reply(NULL)),
         ("DH-HMAC-CHAP_Success2", || success2(T_ID)),
         ("AUTH_Failure2", || failure(MessageId::Failure2, T_ID, Reason::Failed)),

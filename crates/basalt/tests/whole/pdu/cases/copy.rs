@@ -34,13 +34,6 @@ fn fill(r: &mut Run<'_>, block: u64, byte: u8) -> Result<(), Stop> {
     r.conn.command(Sqe { sgl: Sgl::in_capsule(0, n), ..sqe }, &vec![byte; n as usize])?;
     r.conn.expect(&good())
 }
-fn holds(r: &mut Run<'_>, block: u64, byte: u8) -> Result<(), Stop> {
-    let n = r.bytes(1);
-    let sqe = BlockRange::new(block, 0).sqe(IoOpcode::Read, 0, r.env.nsid);
-    r.conn.command(Sqe { sgl: Sgl::transport(n), ..sqe }, &[])?;
-    r.conn.expect(&Answer::Data(n))?;
-    if r.conn.data.iter().all(|b| *b == byte) { Ok(()) } else { Err(Stop::Differs("other data".into())) }
-}
 
 fn copies() -> Vec<Case> {
     let mut all = Vec::new();
@@ -130,7 +123,7 @@ fn copies() -> Vec<Case> {
             fill(r, r.area, 0x71)?;
             copy(r, r.area + 8, &[(r.area, 1), (r.env.blocks, 1)])?;
             r.conn.expect(&fails(StatusCode::LBA_OUT_OF_RANGE))?;
-            holds(r, r.area + 8, 0)
+            r.reads_at(r.area + 8, 1, 0)
         },
         [],
     ));
@@ -145,8 +138,8 @@ fn copies() -> Vec<Case> {
             copy(r, r.area + 8, &[(r.area, 1), (r.area + 1, 1), (r.area, 1)])?;
             let code = StatusCode::UNRECOVERED_READ_ERROR;
             r.conn.expect(&Answer::Status { cid: None, code, dnr: true, result: Some(1) })?;
-            holds(r, r.area + 8, 0x71)?;
-            holds(r, r.area + 10, 0)
+            r.reads_at(r.area + 8, 1, 0x71)?;
+            r.reads_at(r.area + 10, 1, 0)
         },
         [],
     ));
@@ -162,7 +155,7 @@ fn copies() -> Vec<Case> {
             *bytes.last_mut().expect("not empty") ^= 1;
             r.conn.send(&bytes)?;
             r.conn.expect(&retry(StatusCode::TRANSIENT_TRANSPORT_ERROR))?;
-            holds(r, r.area + 8, 0)
+            r.reads_at(r.area + 8, 1, 0)
         },
         [],
     ));
@@ -231,7 +224,7 @@ fn ranged() -> Vec<Case> {
                 r.conn.command(Sqe { sgl, ..sqe }, &[])?;
                 r.conn.expect(&fails(StatusCode::UNRECOVERED_READ_ERROR))?;
                 fill(r, r.area, 0x33)?;
-                holds(r, r.area, 0x33)
+                r.reads_at(r.area, 1, 0x33)
             },
             [],
         ));

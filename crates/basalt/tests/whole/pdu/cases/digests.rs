@@ -38,14 +38,6 @@ fn asked_for(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<Vec<u8>, Stop> {
     let (n, r2t) = (r.bytes(blocks), r.asked(blocks)?);
     Ok(r.conn.h2c(&r2t, 0, &vec![fill; n as usize], true))
 }
-/// A read of `blocks`, which has to give bytes of `fill`.
-fn reads(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<(), Stop> {
-    let sqe = r.io(IoOpcode::Read, blocks);
-    r.conn.command(sqe, &[])?;
-    let n = r.bytes(blocks);
-    r.conn.expect(&Answer::Data(n))?;
-    if r.conn.data.iter().all(|b| *b == fill) { Ok(()) } else { Err(Stop::Differs("other data".into())) }
-}
 
 fn header_digests() -> Vec<Case> {
     let on = |s: State| s.with(true, false);
@@ -175,11 +167,11 @@ fn data_digests() -> Vec<Case> {
                 let bytes = write(r, 1, 0x77);
                 r.conn.send(&flip_last(bytes))?;
                 r.conn.expect(&transient())?;
-                reads(r, 1, 0)?;
+                r.reads(1, 0)?;
                 let again = write(r, 1, 0x77);
                 r.conn.send(&again)?;
                 r.conn.expect(&good())?;
-                reads(r, 1, 0x77)
+                r.reads(1, 0x77)
             },
             [],
         ),
@@ -269,7 +261,7 @@ fn data_digests() -> Vec<Case> {
                 let bytes = r.conn.capsule(Sqe { sgl: Sgl::in_capsule(0, 16), ..sqe }, &range);
                 r.conn.send(&flip_last(bytes))?;
                 r.conn.expect(&transient())?;
-                reads(r, 1, 0x33)
+                r.reads(1, 0x33)
             },
             [],
         ),
@@ -308,7 +300,7 @@ fn data_digests() -> Vec<Case> {
                     r.conn.send(&if wrong[i as usize] { flip_last(bytes) } else { bytes })?;
                 }
                 r.conn.expect(&transient())?;
-                reads(r, pieces, 0)
+                r.reads(pieces, 0)
             },
             [],
         ));
@@ -355,7 +347,7 @@ pub fn cases() -> Vec<Case> {
                 let bytes = asked_for(r, 8, 0xC3)?;
                 r.conn.send(&bytes)?;
                 r.conn.expect(&good())?;
-                reads(r, 8, 0xC3)
+                r.reads(8, 0xC3)
             },
             [],
         ));
@@ -370,7 +362,7 @@ pub fn cases() -> Vec<Case> {
             r.conn.greet(IcReq { hpda: 31, digests: Digests { header: true, data: true }, maxr2t: 0 })?;
             r.conn.join(connect(2, ENTRIES), &r.connect_data(r.cntlid))?;
             r.admin = admin;
-            reads(r, 3, 0)
+            r.reads(3, 0)
         },
         [],
     ));

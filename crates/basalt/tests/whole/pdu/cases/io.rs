@@ -31,12 +31,6 @@ fn write(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<(), Stop> {
     r.conn.command(sqe, &vec![fill; n as usize])?;
     r.conn.expect(&good())
 }
-fn reads(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<(), Stop> {
-    let (sqe, n) = (r.io(IoOpcode::Read, blocks), r.bytes(blocks));
-    r.conn.command(sqe, &[])?;
-    r.conn.expect(&Answer::Data(n))?;
-    if r.conn.data.iter().all(|b| *b == fill) { Ok(()) } else { Err(Stop::Differs("other data".into())) }
-}
 
 fn opcodes() -> Vec<Case> {
     let mut all = Vec::new();
@@ -173,7 +167,7 @@ fn ranges_to_deallocate() -> Vec<Case> {
             write(r, 1, 0x66)?;
             dsm(r, 0, &[(r.area, 1)], 16, false)?;
             r.conn.expect(&good())?;
-            reads(r, 1, 0x66)?;
+            r.reads(1, 0x66)?;
             dsm(r, 0, &[(r.area, 1)], 16, false)
         },
         good(),
@@ -187,7 +181,7 @@ fn ranges_to_deallocate() -> Vec<Case> {
             write(r, 1, 0x66)?;
             dsm(r, 1, &[(r.area, 1), (r.env.blocks, 1)], 32, true)?;
             r.conn.expect(&fails(StatusCode::LBA_OUT_OF_RANGE))?;
-            reads(r, 1, 0x66)?;
+            r.reads(1, 0x66)?;
             dsm(r, 1, &[(r.area, 1), (r.env.blocks, 1)], 32, true)
         },
         fails(StatusCode::LBA_OUT_OF_RANGE),
