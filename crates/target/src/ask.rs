@@ -124,7 +124,7 @@ pub enum Reply {
     },
 }
 
-/// Why it was not done. Nothing has changed.
+/// Why it was not done. Nothing has changed, but for [`Refused::Unserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The administrator has not granted this to the subsystem.
@@ -160,6 +160,9 @@ pub enum Refused {
     /// A reservation of others, or a key that is not the host's.
     #[error("reservation conflict")]
     ReservationConflict,
+    /// It is durable, but not served yet. Trying again may help.
+    #[error("durable, but not served yet")]
+    Unserved,
     /// The control plane has too much to do, or the metadata cannot be written now. Trying again may help.
     #[error("not now")]
     Busy,
@@ -184,6 +187,7 @@ impl Refused {
             Refused::NotChangeable => StatusCode::FEATURE_NOT_CHANGEABLE,
             Refused::ReservationConflict => StatusCode::RESERVATION_CONFLICT,
             Refused::Busy => return Status::retry(StatusCode::NAMESPACE_NOT_READY),
+            Refused::Unserved => return Status::retry(StatusCode::INTERNAL_ERROR),
             Refused::Failed => StatusCode::INTERNAL_ERROR,
         };
         Status::dnr(code)

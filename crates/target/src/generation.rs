@@ -4,6 +4,7 @@
 //! Invariant: of one host, two logs with the same counter are the same; a counter never goes back, also when a host was forgotten.
 //! Never: is looked at on the path of an I/O.
 
+use crate::discovery::Entries;
 use crate::limits::DISCOVERY_LOGS_MAX;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,10 +34,10 @@ struct Book {
 pub(crate) struct Generations(Mutex<Book>);
 
 impl Generations {
-    /// The counter of a log with these entries, as bytes.
-    pub(crate) fn of(&self, log: LogOf, entries: &[u8]) -> u64 {
+    /// The counter of a log with these entries.
+    pub(crate) fn of(&self, log: LogOf, entries: &Entries) -> u64 {
         let book = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sum, bytes) = (base::crc32c(entries), entries.len());
+        let (sum, bytes) = (entries.sum, entries.bytes.len());
         book.looks += 1;
         let seen = book.looks;
         if let Some(known) = book.logs.get_mut(&log) {
@@ -62,10 +63,14 @@ impl Generations {
 mod tests {
     use super::*;
 
+    fn entries(bytes: &[u8]) -> Entries {
+        Entries { bytes: bytes.to_vec(), sum: base::crc32c(bytes) }
+    }
+
     #[test]
     fn a_counter_changes_with_the_content_and_only_then() {
         let g = Generations::default();
-        let of = |host: &str, entries: &[u8]| g.of((host.into(), None), entries);
+        let of = |host: &str, bytes: &[u8]| g.of((host.into(), None), &entries(bytes));
         assert_eq!((of("a", b"1"), of("a", b"1"), of("b", b"1")), (0, 0, 0));
         assert_eq!((of("a", b"2"), of("a", b"2"), of("b", b"1")), (1, 1, 0), "another host is told the same as before");
         assert_eq!(of("a", b"1"), 2, "back to what was is a change too");
@@ -74,7 +79,7 @@ mod tests {
     #[test]
     fn a_host_that_was_forgotten_never_sees_a_counter_again() {
         let g = Generations::default();
-        let of = |host: String, entries: &[u8]| g.of((host, None), entries);
+        let of = |host: String, bytes: &[u8]| g.of((host, None), &entries(bytes));
         for n in 0..5u8 {
             of("a".into(), &[n]);
         }

@@ -74,6 +74,10 @@ pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
     let subsystem = data.subsystem().ok_or(in_data(CONNECT_DATA_SUBNQN))?;
     // No name at all is a name that no list holds: spdk_nvme_perf connects so unless told otherwise.
     let host_nqn = data.host_or_none().ok_or(in_data(CONNECT_DATA_HOSTNQN))?;
+    // Hosts without an identifier could not be told apart: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
+    if data.host_id == [0; 16] {
+        return Err(in_data(CONNECT_DATA_HOSTID));
+    }
     let names_one = (CNTLID_MIN..=CNTLID_MAX).contains(&data.cntlid);
     let any = connect.qid == 0 && (data.cntlid == CNTLID_DYNAMIC || data.cntlid == CNTLID_STATIC && subsystem != DISCOVERY_NQN);
     let id_fits = any || names_one && (connect.qid > 0 || subsystem != DISCOVERY_NQN);

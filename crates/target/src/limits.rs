@@ -97,6 +97,10 @@ pub const QUEUE_WAITS_MAX: usize = 256;
 pub const REFERRALS_MAX: usize = 16;
 /// Discovery logs of which the generation is remembered (by host and address family).
 pub const DISCOVERY_LOGS_MAX: usize = 4096;
+/// Forms of the discovery log that are kept, and their bytes: one for each set of subsystems that hosts may use.
+pub const DISCOVERY_KEPT_MAX: usize = 16;
+/// See [`DISCOVERY_KEPT_MAX`].
+pub const DISCOVERY_KEPT_BYTES_MAX: usize = 16 << 20;
 /// Refusals that one core notes for the audit log between two looks at the deadlines; beyond, they are only counted.
 pub const AUDIT_REFUSALS_A_TICK: u32 = 32;
 /// Pieces of authentication work of one core that are away at a time; the others wait in their order.

@@ -7,7 +7,7 @@ mod logs;
 pub use logs::log_page;
 
 use crate::controller::Controller;
-use crate::discovery::discovery_log;
+use crate::discovery::{Entries, discovery_log};
 use crate::limits::{
     ABORT_MAX, AER_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, CAPSULE_DATA_MAX, ERROR_ENTRIES_MAX, KAS, MDTS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX,
 };
@@ -25,6 +25,7 @@ use format::nvme::reservation::RESCAP_ALL;
 use format::nvme::text::{nqn_field, padded};
 use format::nvme::{IDENTIFY_BYTES, SQE_BYTES, feature, property};
 use object::ATOMIC_BYTES_MAX;
+use std::sync::Arc;
 
 /// The firmware revision that hosts see.
 pub const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
@@ -190,11 +191,44 @@ pub fn nvm_controller() -> NvmController {
     NvmController { wzsl: 13, ..NvmController::default() }
 }
 
+/// A log page: bytes of its own, then the entries of discovery, which others are told too.
+pub struct Page {
+    own: Vec<u8>,
+    entries: Option<Arc<Entries>>,
+}
+
+impl Page {
+    /// Of these bytes.
+    pub fn new(own: Vec<u8>) -> Self {
+        Self { own, entries: None }
+    }
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty)] // None is.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.shared().len()
+    }
+    /// Copies what there is from byte `from` on.
+    pub fn copy(&self, from: usize, out: &mut [u8]) {
+        let own = &self.own[from.min(self.own.len())..];
+        let shared = &self.shared()[from.saturating_sub(self.own.len()).min(self.shared().len())..];
+        let (first, second) = out.split_at_mut(own.len().min(out.len()));
+        first.copy_from_slice(&own[..first.len()]);
+        let n = second.len().min(shared.len());
+        second[..n].copy_from_slice(&shared[..n]);
+    }
+    fn shared(&self) -> &[u8] {
+        self.entries.as_ref().map_or(&[], |e| &e.bytes)
+    }
+}
+
 /// A log page of a discovery controller.
-pub fn discovery_log_page(c: &Controller, lid: u8, view: &View, shared: &TargetShared) -> Option<Vec<u8>> {
+pub fn discovery_log_page(c: &Controller, lid: u8, view: &View, shared: &TargetShared) -> Option<Page> {
     match lid {
-        LID_SUPPORTED => Some(logs::supported_logs(true)),
-        LID_DISCOVERY => Some(discovery_log(&c.shared, view, shared)),
+        LID_SUPPORTED => Some(Page::new(logs::supported_logs(true))),
+        LID_DISCOVERY => {
+            let (own, entries) = discovery_log(&c.shared, view, shared);
+            Some(Page { own, entries: Some(entries) })
+        }
         _ => None,
     }
 }

@@ -278,7 +278,7 @@ impl Target {
     fn discovery_check(&mut self, rt: &Rt) {
         self.listeners_generation = self.shared.listeners_generation();
         for c in self.controllers.values_mut().filter(|c| c.shared.discovery) {
-            c.discovery_is(base::crc32c(&discovery::entries(&c.shared, &self.view, &self.shared)));
+            c.discovery_is(discovery::entries(&c.shared, &self.view, &self.shared).sum);
         }
         self.send_events(rt);
     }

@@ -45,6 +45,7 @@ impl Control {
     /// Does what a host asks for, if it may have it.
     pub(crate) fn decide(&self, ask: &Ask) -> Result<Reply, Refused> {
         let _change = self.lock();
+        self.serve_what_is_durable()?;
         let (reply, detail) = match &ask.what {
             What::WriteProtect { volume, state } => self.protect(*volume, *state)?,
             What::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
@@ -128,7 +129,18 @@ impl Control {
         self.directory.commit(&transaction).map_err(busy)?;
         self.apply().map_err(|problem| {
             tracing::error!(error = %problem.message, "a change is durable but could not be served");
-            Refused::Failed
+            Refused::Unserved
+        })
+    }
+
+    /// An earlier change may be durable and not served: a host that tries again must not be told that it is done before it is.
+    fn serve_what_is_durable(&self) -> Result<(), Refused> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        self.apply().map_err(|problem| {
+            tracing::warn!(error = %problem.message, "what is durable cannot be served; hosts cannot change anything until then");
+            Refused::Busy
         })
     }
 }

@@ -110,11 +110,24 @@ fn namespaces_are_attached_and_detached_where_that_is_granted() {
 }
 
 #[test]
-fn what_cannot_be_made_durable_is_refused_for_now_and_changes_nothing() {
+fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anything_else() {
     let b = bench();
-    b.grant();
-    b.plane.fail_next("apply", crate::plane::PlaneError::Failed("no".into()));
+    let fail = || b.plane.fail_next("apply", crate::plane::PlaneError::Failed("no".into()));
     let volume = b.plane.desired().volumes[0].id;
-    assert_eq!(b.ask(What::WriteProtect { volume, state: WriteProtect::Protected }), Err(Refused::Failed));
+    let protect = || b.ask(What::WriteProtect { volume, state: WriteProtect::Protected });
+    fail();
+    assert_eq!(protect(), Err(Refused::Unserved));
+    assert!(!Refused::Unserved.status().dnr);
     assert_eq!(b.protection(), WriteProtect::None, "not served yet");
+    b.control.retry();
+    assert_eq!(b.protection(), WriteProtect::Protected, "the daemon tries again by itself");
+    // A reservation command that changes nothing any more is not answered before what it asked for is served.
+    let command = cluster::reservation::Command::Register { nrkey: 5, ptpl: None };
+    let register = || b.ask(What::Reservation { volume, command });
+    fail();
+    assert_eq!(register(), Err(Refused::Unserved));
+    fail();
+    assert_eq!(register(), Err(Refused::Busy));
+    assert_eq!(register(), Ok(Reply::Done));
+    assert!(b.plane.desired().volumes[0].reservation.is_some());
 }

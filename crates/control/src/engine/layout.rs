@@ -81,12 +81,13 @@ impl Control {
             live.stats = None;
             live.generation
         };
-        let (desired, offline) = self.desired(generation)?;
-        let outcome = self.plane.apply(desired);
-        let mut live = self.live();
-        live.offline = offline;
-        live.apply_error = outcome.as_ref().err().map(ToString::to_string);
-        Ok(outcome?)
+        let outcome = self.desired(generation).map_err(Problem::from).and_then(|(desired, offline)| {
+            let applied = self.plane.apply(desired);
+            self.live().offline = offline;
+            Ok(applied?)
+        });
+        self.live().apply_error = outcome.as_ref().err().map(|problem| problem.message.clone());
+        outcome
     }
 }
 

@@ -165,12 +165,12 @@ impl Control {
     pub fn retry(&self) {
         let _change = self.lock();
         match self.finish_leftovers() {
-            Ok(false) => {}
-            Ok(true) => {
+            Ok(worked) if worked || self.is_behind() => {
                 if let Err(problem) = self.apply() {
                     tracing::error!(error = %problem.message, "not everything could be served");
                 }
             }
+            Ok(_) => {}
             Err(error) => tracing::warn!(%error, "unfinished work could not be looked at"),
         }
     }
@@ -226,6 +226,11 @@ impl Control {
             self.directory.commit(&first)?;
         }
         Ok(())
+    }
+
+    /// Whether something is durable that is not served: the last apply failed.
+    fn is_behind(&self) -> bool {
+        self.live().apply_error.is_some()
     }
 
     /// One change at a time.

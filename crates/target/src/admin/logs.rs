@@ -1,13 +1,13 @@
 //! Get Log Page (base 5.16): which log, which part of it, and what reading it does.
 //!
-//! Invariant: a log is read from a whole that is made for this command; what is asked for beyond its end is zeroes, beginning beyond its end
+//! Invariant: a log is read from a whole, which is made for this command unless it is discovery's; what is asked for beyond its end is zeroes, beginning beyond its end
 //! is refused.
 //! Never: holds the logs themselves; `pages` does.
 
 use super::{AT_DWORD_10, AT_DWORD_12, AT_DWORD_14, AT_NSID, AdminCx, Answer, Fail, Outcome, invalid};
 use crate::controller::Controller;
 use crate::limits::ADMIN_DATA_MAX;
-use crate::pages;
+use crate::pages::{self, Page};
 use format::nvme::admin::GetLogPage;
 use format::nvme::log::{ErrorLocation, LID_CHANGED_NAMESPACES, LID_EFFECTS};
 use format::nvme::{NSID_ALL, Sqe, StatusCode};
@@ -28,7 +28,7 @@ pub(super) fn get_log_page(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> O
     let page = if c.shared.discovery {
         pages::discovery_log_page(c, get.lid, cx.view, cx.shared)
     } else {
-        pages::log_page(c, get.lid, get.lsp, cx)
+        pages::log_page(c, get.lid, get.lsp, cx).map(Page::new)
     };
     let unknown = Fail { code: StatusCode::INVALID_LOG_PAGE, at: ErrorLocation::at(AT_DWORD_10, 0) };
     let page = page.ok_or(unknown)?;
@@ -42,8 +42,7 @@ pub(super) fn get_log_page(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> O
     let from = usize::try_from(get.offset).ok().filter(|at| *at <= page.len() && at.is_multiple_of(4));
     let from = from.ok_or_else(|| invalid(AT_DWORD_12))?;
     let mut out = Buf::zeroed(get.bytes() as usize);
-    let n = out.len().min(page.len() - from);
-    out[..n].copy_from_slice(&page[from..from + n]);
+    page.copy(from, &mut out);
     if get.lid == LID_CHANGED_NAMESPACES {
         c.forget_changed();
     }

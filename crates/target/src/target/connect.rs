@@ -102,7 +102,7 @@ impl Target {
         let known = self.view.subsystem(&wish.subsystem).map_or(Vec::new(), |s| self.view.namespaces(s, &wish.host_nqn));
         let mut c = Controller::new(Arc::clone(&shared), token, peer, rt.now(), wish.connect.kato_ms, known);
         if discovery {
-            c.discovery_is(base::crc32c(&discovery::entries(&c.shared, &self.view, &self.shared)));
+            c.discovery_is(discovery::entries(&c.shared, &self.view, &self.shared).sum);
         }
         if !discovery {
             self.shared.enrol(&shared);

@@ -1,6 +1,6 @@
 //! Associations in a simulated world: static controllers, queues that go, quotas, floods, silence, discovery, the audit log.
 
-use super::client::{Client, Pdu, with_transport};
+use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
@@ -329,6 +329,18 @@ fn discovery_tells_referrals_and_changes_and_its_counter_is_true() {
     assert_eq!((cqe.cid, AsyncEvent::parse(cqe.result as u32).log), (0x7777, 0x70));
     let (head, entries) = discovery_log(&mut rig, at);
     assert_eq!((head.genctr, entries.len(), entries[2].nqn()), (1, 3, Some(NQN)));
+}
+
+#[test]
+fn a_host_without_an_identifier_is_refused_with_its_place() {
+    let mut rig = Rig::new(46);
+    for (addr, nqn) in [(rig.io, NQN), (rig.discovery, DISCOVERY_NQN)] {
+        let at = rig.open(addr, plain());
+        let connect = Connect { recfmt: 0, qid: 0, sqsize: 31, cattr: 0, kato_ms: 0 };
+        let data = ConnectData::new([0; 16], CNTLID_DYNAMIC, nqn, HOST).to_bytes();
+        let (cqe, _) = rig.execute(at, with_capsule(connect.sqe(0), data.len() as u32), &data);
+        assert_eq!((cqe.status.code, cqe.status.dnr, cqe.result), (StatusCode::CONNECT_INVALID_PARAMETERS, true, 1 << 16));
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ pub(super) const GIVEN: &[(&str, &str)] = &[
     ("INVALID_OPCODE", "a command that is not supported, or not granted"),
     ("INVALID_FIELD", "a field that is wrong; the error log has its place"),
     ("COMMAND_ID_CONFLICT", "the identifier of a command that is under way"),
-    ("INTERNAL_ERROR", "a change of metadata failed, and an administrator has to look"),
+    ("INTERNAL_ERROR", "a change of metadata failed, and an administrator has to look; where a retry may help: it is durable and not served yet"),
     ("ABORT_REQUESTED", "a command that was aborted before it began"),
     ("ABORTED_SQ_DELETION", "a command that had not begun when its queue was disconnected"),
     ("ABORTED_FAILED_FUSED", "half of a fused operation whose other half failed"),
@@ -53,7 +53,7 @@ pub(super) const GIVEN: &[(&str, &str)] = &[
     ("ANA_TRANSITION", "between two ANA states; a retry may help"),
     ("CONNECT_INCOMPATIBLE_FORMAT", "Connect, Disconnect: a record format but 0"),
     ("CONNECT_CONTROLLER_BUSY", "Connect: loading, ending, no room, or a static controller in use; a retry may help"),
-    ("CONNECT_INVALID_PARAMETERS", "Connect: dword 0 says which"),
+    ("CONNECT_INVALID_PARAMETERS", "Connect: dword 0 says which; a host identifier of zero too"),
     ("CONNECT_INVALID_HOST", "Connect: the host is not allowed"),
     ("INVALID_QUEUE_TYPE", "Disconnect on an admin queue"),
 ];
