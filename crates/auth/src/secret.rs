@@ -54,9 +54,16 @@ impl Secret {
         }
         let transform = match hash {
             "00" => None,
-            other => Some(other.parse().ok().and_then(HashId::parse).ok_or(SecretError::Hash)?),
+            "01" => Some(HashId::Sha256),
+            "02" => Some(HashId::Sha384),
+            "03" => Some(HashId::Sha512),
+            _ => return Err(SecretError::Hash),
         };
         let mut bytes = Zeroizing::new(base64::decode_block(body).map_err(|_| SecretError::Form)?);
+        // Bits behind the last byte must be zero: a secret has one form.
+        if *Zeroizing::new(base64::encode_block(&bytes)) != body {
+            return Err(SecretError::Form);
+        }
         let len = bytes.len().checked_sub(CRC_BYTES).ok_or(SecretError::Length)?;
         if !matches!(len, 32 | 48 | 64) {
             return Err(SecretError::Length);

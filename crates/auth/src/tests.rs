@@ -409,6 +409,9 @@ fn secrets_are_what_nvme_cli_makes_and_are_not_shown() {
         (&format!("DHHC-1:00:{body}::"), SecretError::Form),
         (&format!("DHHC-1:04:{body}:"), SecretError::Hash),
         (&format!("DHHC-1:-1:{body}:"), SecretError::Hash),
+        (&format!("DHHC-1:+1:{body}:"), SecretError::Hash),
+        // The same bytes, but bits behind the last of them that no tool writes.
+        (&format!("DHHC-1:02:{}B==:", "A".repeat(69)), SecretError::Form),
         ("DHHC-1:00:aaaa:", SecretError::Length),
         ("DHHC-1:00:aaaaaaaa:", SecretError::Length),
     ] {
