@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm bench clean
+.PHONY: help run stop test lint vm fuzz bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -19,6 +19,9 @@ lint: ## formatting, lints and house rules only
 
 vm: ## the tests with stock Linux kernels only
 	@scripts/test vm
+
+fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
+	@scripts/fuzz run $(TARGETS)
 
 bench: ## beside SPDK on this machine: make bench SPDK=a-built-SPDK-tree
 	@cargo build --release -p basalt && scripts/bench --spdk "$(SPDK)" $(ARGS)

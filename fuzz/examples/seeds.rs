@@ -1,0 +1,227 @@
+//! Writes inputs that are valid into a corpus, for fuzzers to begin with: magic numbers, names and checksums are hard to guess.
+//!
+//!     cargo run -p fuzz --example seeds -- target/fuzz/corpus
+
+use base::unit::{BLOCK_BYTES, CHUNK_BYTES};
+use base::{ClusterId, ComponentId, DeviceUuid, GroupId, ObjectId};
+use format::disk::log::SegmentHeader;
+use format::disk::page::{PAGE_BYTES, PAGE_HEADER_BYTES, TableHead};
+use format::disk::{
+    ChunkEntry, ComponentRecord, ComponentState, FormatTag, PageAddress, PageHeader, PageKind, Role, Superblock, chunk, component, foreign,
+};
+use format::nvme::auth::{Challenge, DhGroup, FailureReason, HashId, Ids, MessageId, Negotiate, Reply, Success1, failure, success2};
+use format::nvme::fabrics::{Connect, ConnectData, PropertyAccess};
+use format::nvme::identify::{
+    IdentifyController, IdentifyNamespace, NamespaceDescriptor, write_controller_list, write_descriptors, write_namespace_list,
+};
+use format::nvme::log::{DiscoveryEntry, SUBTYPE_NVM, TRTYPE_TCP};
+use format::nvme::reservation::{RegisteredExtended, ReportHead, write_extended_report};
+use format::nvme::text::{nqn_field, padded};
+use format::nvme::{Cqe, Sqe, Status, StatusCode};
+use format::nvme_tcp::{CapsuleCmd, CapsuleResp, DataPdu, Digests, Fault, IcReq, IcResp, PduType, R2t, TermReq};
+use std::path::PathBuf;
+use std::{env, fs};
+
+const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
+const NQN: &str = "nqn.2026-11.io.basalt:seed";
+
+/// A mode byte and the rest, without the zeroes at its end.
+fn with_mode(mode: u8, bytes: &[u8]) -> Vec<u8> {
+    let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1);
+    [&[mode], &bytes[..end]].concat()
+}
+
+fn disk() -> Vec<(&'static str, Vec<u8>)> {
+    let mut out = Vec::new();
+    let device = DeviceUuid::from_bytes;
+    let cache = Role::Cache { log_offset: 1 << 20, segment_bytes: 1 << 20, segments_per_shard: 8 };
+    let capacity = Role::Capacity {
+        index: 0,
+        component_table_offset: 1 << 20,
+        component_pages: 4,
+        chunk_table_offset: 2 << 20,
+        chunk_pages_per_shard: 3,
+        chunk_area_offset: 4 << 20,
+        chunks_per_shard: 40,
+    };
+    for (role, n) in [(cache, 1), (capacity, 2)] {
+        let s = Superblock {
+            major: 2,
+            minor: 0,
+            generation: 3,
+            tag: FormatTag(5),
+            cluster: ClusterId::from_bytes([1; 16]),
+            group: GroupId::from_bytes([2; 16]),
+            device: device([n; 16]),
+            device_bytes: (4 << 20) + 80 * CHUNK_BYTES + (32 << 20),
+            created_unix_s: 1_760_000_000,
+            role,
+            shards: 2,
+            name: "group".into(),
+            cache: device([1; 16]),
+            capacity: vec![device([2; 16]), device([3; 16])],
+        };
+        let mut b = vec![0; BLOCK_BYTES];
+        s.build(&mut b);
+        out.push(("disk_superblock", with_mode(1, &b)));
+        out.push(("disk_superblock", with_mode(0, &b)));
+    }
+    let slot = |generation| {
+        let mut page = vec![0; PAGE_BYTES];
+        TableHead { pages_used: 7 }.build(&mut page);
+        let address = PageAddress { kind: PageKind::ChunkHead, device: 1, shard: 1, index: 0 };
+        PageHeader { tag: FormatTag(5), address, generation }.seal(&mut page);
+        page.truncate(PAGE_HEADER_BYTES + 8);
+        page
+    };
+    out.push(("disk_page", with_mode(3, &[slot(4), slot(5)].concat())));
+    let mut page = vec![0; PAGE_BYTES];
+    let entry = ChunkEntry { component: 3, chunk: 9, written: 0xF0F, unchecked: 1, uncorrectable: 2, seq: 77, crcs: [9; 16] };
+    chunk::put_entry(&mut page, 0, Some(&entry));
+    chunk::put_entry(&mut page, 2, Some(&ChunkEntry { written: 1, unchecked: 0, uncorrectable: 0, ..entry }));
+    out.push(("disk_chunk", page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 288].to_vec()));
+    let mut page = vec![0; PAGE_BYTES];
+    let record = ComponentRecord {
+        id: ComponentId::from_bytes([7; 16]),
+        object: ObjectId::from_bytes([8; 16]),
+        number: 1,
+        state: ComponentState::Active,
+        bytes: 1 << 30,
+        reserve_chunks: 5,
+        parent: 0,
+        descriptor: b"what is above".to_vec(),
+    };
+    component::put_record(&mut page, 0, Some(&record));
+    out.push(("disk_component", page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 140].to_vec()));
+    let segment =
+        SegmentHeader { tag: FormatTag(5), shard: 1, index: 2, blocks: 256, segment_seq: 9, first_lsn: 30, tail_seq: 4, previous_crc: 5 };
+    let mut b = vec![0; BLOCK_BYTES];
+    segment.build(&mut b);
+    out.push(("disk_segment", with_mode(1, &b)));
+    // Built batches and summaries, and changes to them.
+    for n in 0..4u8 {
+        let bytes: Vec<u8> = (0..400u32).map(|i| (i.wrapping_mul(u32::from(n) + 77) >> 3) as u8).collect();
+        out.push(("disk_batch", with_mode(2, &bytes)));
+        out.push(("disk_summary", with_mode(2, &bytes)));
+    }
+    for (at, value, _) in foreign::FRONT {
+        let mut b = vec![255, 255, 255, 0, 0];
+        b.extend_from_slice(&(*at as u32).to_le_bytes()[..3]);
+        b.push(value.len().min(31) as u8);
+        b.extend_from_slice(value);
+        out.push(("disk_foreign", b));
+    }
+    out
+}
+
+fn nvme() -> Vec<(&'static str, Vec<u8>)> {
+    let mut out = Vec::new();
+    let connect = Connect { recfmt: 0, qid: 1, sqsize: 31, cattr: 4, kato_ms: 5000 }.sqe(1);
+    for sqe in [connect, PropertyAccess::set_sqe(2, 0x14, false, 0x46_0001), Sqe { opcode: 2, nsid: 1, ..Sqe::default() }] {
+        out.push(("nvme_command", sqe.to_bytes().to_vec()));
+    }
+    let cqe = Cqe { result: 0x1_0003, sqhd: 4, sqid: 0, cid: 9, status: Status::dnr(StatusCode::INVALID_FIELD) };
+    out.push(("nvme_fields", cqe.to_bytes().to_vec()));
+    let mut b = vec![0; 4096];
+    write_descriptors(&[NamespaceDescriptor::Uuid([3; 16]), NamespaceDescriptor::Nguid([4; 16]), NamespaceDescriptor::Csi(0)], &mut b);
+    out.push(("nvme_identify", with_mode(0, &b)));
+    write_namespace_list([1u32, 2, 9].into_iter(), 0, &mut b);
+    out.push(("nvme_identify", with_mode(0, &b)));
+    write_controller_list([1u16, 2, 9].into_iter(), 0, &mut b);
+    out.push(("nvme_identify", with_mode(0, &b)));
+    let ns = IdentifyNamespace { nsze: 8, ncap: 8, lbaf0: [0, 0, 9, 0], ..IdentifyNamespace::default() };
+    out.push(("nvme_identify", with_mode(0, &ns.to_bytes())));
+    let controller = IdentifyController { sn: padded("S1"), subnqn: nqn_field(NQN), ..IdentifyController::default() };
+    out.push(("nvme_identify", with_mode(0, &controller.to_bytes()[..1100])));
+    let entry = DiscoveryEntry {
+        trtype: TRTYPE_TCP,
+        subtype: SUBTYPE_NVM,
+        trsvcid: padded("4420"),
+        subnqn: nqn_field(NQN),
+        traddr: padded("192.0.2.1"),
+        ..DiscoveryEntry::default()
+    };
+    out.push(("nvme_log", with_mode(0, &entry.to_bytes())));
+    let head = ReportHead { generation: 4, rtype: 1, regctl: 2, ptpls: 0 };
+    let one = RegisteredExtended { cntlid: 0xFFFF, rcsts: 1, rkey: 7, hostid: [5; 16] };
+    out.push(("nvme_reservation", write_extended_report(&head, [one, one].into_iter())));
+    out.push(("nvme_connect", with_mode(0, &ConnectData::new([7; 16], 0xFFFF, NQN, HOST).to_bytes())));
+
+    let (hashes, groups) = (Ids::new(HashId::ALL.iter().map(|h| h.id())), Ids::new(DhGroup::ALL.iter().map(|g| g.id())));
+    out.push(("nvme_auth", Negotiate { t_id: 3, concatenation: 0, dhchap: Some((hashes, groups)) }.to_bytes()));
+    out.push(("nvme_auth", Challenge { t_id: 3, hash: 1, group: 0, seq: 5, challenge: &[1; 32], dh_value: &[2; 8] }.to_bytes()));
+    out.push(("nvme_auth", Reply { t_id: 3, seq: 5, response: &[1; 32], challenge: Some(&[2; 32]), dh_value: &[3; 8] }.to_bytes()));
+    out.push(("nvme_auth", Success1 { t_id: 3, digest_bytes: 32, response: Some(&[6; 32]) }.to_bytes()));
+    out.push(("nvme_auth", success2(3)));
+    out.push(("nvme_auth", failure(MessageId::Failure1, 3, FailureReason::Failed)));
+
+    for (bits, digests) in [(1, Digests::default()), (7, Digests { header: true, data: true })] {
+        let mut pdu = |from_host: bool, bytes: &[u8]| {
+            let rules = [if from_host { bits } else { bits & !1 }, 0, 64, 255];
+            out.push(("nvme_tcp_pdu", [&rules, bytes].concat()));
+        };
+        let mut b = [0; 256];
+        pdu(true, &IcReq { hpda: 0, digests, maxr2t: 0 }.to_bytes());
+        pdu(false, &IcResp { cpda: 0, digests, maxh2cdata: 1 << 17 }.to_bytes());
+        let n = CapsuleCmd { sqe: connect, data_bytes: 1024 }.write(digests, 0, &mut b);
+        pdu(true, &b[..n]);
+        let n = CapsuleResp { cqe }.write(digests, &mut b);
+        pdu(false, &b[..n]);
+        let data = DataPdu { cccid: 4, ttag: 1, offset: 0, bytes: 4096, last: true, success: false };
+        let n = data.write(PduType::H2cData, digests, 0, &mut b);
+        pdu(true, &b[..n]);
+        let n = data.write(PduType::C2hData, digests, 0, &mut b);
+        pdu(false, &b[..n]);
+        let n = R2t { cccid: 4, ttag: 1, offset: 0, bytes: 4096 }.write(digests, &mut b);
+        pdu(false, &b[..n]);
+        let (b, n) = TermReq::bytes(PduType::H2cTermReq, Fault::field(3), &[4; 24]);
+        pdu(true, &b[..n]);
+    }
+    out
+}
+
+fn text() -> Vec<(&'static str, Vec<u8>)> {
+    let psk = "NVMeTLSkey-1:01:ERERERERERERERERERERERERERERERERERERERERERHYIEm8:";
+    let v0 = format!("NVMe0R01 {HOST} {NQN}");
+    let key = tls::ConfiguredPsk::parse(psk).expect("a key");
+    let v1 = key.identity(HOST, NQN, tls::Derivation::Standard).expect("OpenSSL works").to_string();
+    let secret = auth::Secret::generate(HashId::Sha256, &mut |b| b.fill(4)).expose().to_string();
+    // A ClientHello: version, random, session, suites, compression, extensions (versions, modes, pre-shared key).
+    let identities = [&(v0.len() as u16).to_be_bytes(), v0.as_bytes(), &[0; 4]].concat();
+    let binders = [&[32][..], &[5; 32]].concat();
+    let vector = |b: &[u8]| [&(b.len() as u16).to_be_bytes(), b].concat();
+    let offers = [vector(&identities), vector(&binders)].concat();
+    let extension = |kind: u16, b: &[u8]| [&kind.to_be_bytes()[..], &vector(b)].concat();
+    let extensions = [extension(43, &[2, 3, 4]), extension(45, &[1, 1]), extension(41, &offers)].concat();
+    let body = [&[3, 3][..], &[9; 32], &[0], &vector(&[0x13, 1, 0x13, 2]), &[1, 0], &vector(&extensions)].concat();
+    vec![
+        ("tls_psk", psk.into()),
+        ("tls_identity", v0.into()),
+        ("tls_identity", v1.into()),
+        ("tls_hello", [&[1], &body[..]].concat()),
+        ("tls_hello", [&[0x91], &body[..]].concat()),
+        ("auth_secret", secret.into()),
+        ("size", b"1.5TiB".to_vec()),
+        ("size", b"10 GB".to_vec()),
+        ("size", b"f81d4fae-7dec-41d0-a765-00a0c91e6bf6".to_vec()),
+        ("config", include_bytes!("../../packaging/basalt.toml").to_vec()),
+        (
+            "config",
+            b"data_dir = \"/d\"\n[target]\ncontroller_ids = \"1-1023\"\n[[listeners]]\naddr = \"[::]\"\nkind = \"discovery\"\n".to_vec(),
+        ),
+        ("auth_exchange", vec![0, 1, 0, 6, 0, 3, 0, 6, 0]),
+        ("auth_exchange", vec![10, 1, 0, 6, 0, 3, 0, 6, 0, 5, 0]),
+    ]
+}
+
+fn main() {
+    let to = PathBuf::from(env::args().nth(1).expect("seeds FOLDER"));
+    let mut count = 0;
+    for (target, bytes) in [disk(), nvme(), text()].concat() {
+        let dir = to.join(target);
+        fs::create_dir_all(&dir).expect("a folder can be made");
+        fs::write(dir.join(format!("seed-{count:03}")), bytes).expect("a file can be written");
+        count += 1;
+    }
+    println!("{count} seeds in {}", to.display());
+}

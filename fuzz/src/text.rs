@@ -1,0 +1,83 @@
+//! What people write: secrets, keys, sizes, the configuration file.
+
+use auth::Secret;
+use base::{ByteSize, VolumeId};
+use cluster::check_name;
+use control::config::{Config, ConfigError};
+use std::str::from_utf8;
+use tls::{ConfiguredPsk, IDENTITY_BYTES_MAX, Identity};
+
+/// A DH-HMAC-CHAP secret: what is accepted is what would be written.
+pub fn auth_secret(data: &[u8]) {
+    let Ok(text) = from_utf8(data) else { return };
+    let Ok(secret) = Secret::parse(text) else { return };
+    assert_eq!(*secret.expose(), text.trim(), "a secret has one form");
+    assert_eq!(format!("{secret:?}"), "Secret(not shown)");
+    assert!(secret.key_for("nqn.2014-08.org.nvmexpress:uuid:1").is_ok());
+}
+
+/// A TLS PSK in the interchange format: what is accepted is what would be written.
+pub fn tls_psk(data: &[u8]) {
+    let Ok(text) = from_utf8(data) else { return };
+    let Ok(psk) = ConfiguredPsk::parse(text) else { return };
+    assert_eq!(psk.to_interchange()[..], *text.trim().as_bytes(), "a key has one form");
+    assert_eq!(psk.hash().bytes().max(32), psk.hash().bytes());
+}
+
+/// A PSK identity, and the keys that it may mean.
+pub fn tls_identity(data: &[u8]) {
+    let Some(identity) = Identity::parse(data) else { return };
+    assert!(data.len() <= IDENTITY_BYTES_MAX);
+    assert_eq!(identity.to_string().as_bytes(), data, "an identity has one form");
+    let psk = ConfiguredPsk::parse(PSK).expect("a key");
+    let keys = psk.keys_for(&identity).expect("the library works");
+    // An identity of version 0 is of any key; one of version 1 of the key whose digest it carries.
+    assert!(keys.len() <= 3 && keys.iter().all(|k| k.hash == identity.hash));
+    assert!(identity.digest.is_some() || !keys.is_empty());
+    let mine = psk.identity(&identity.host_nqn, &identity.subsystem_nqn, tls::Derivation::Standard).expect("the library works");
+    assert_eq!(psk.keys_for(&mine).map(|k| k.is_empty()).ok(), Some(false));
+}
+
+/// A key: 32 bytes of 0x11.
+pub(crate) const PSK: &str = "NVMeTLSkey-1:01:ERERERERERERERERERERERERERERERERERERERERERHYIEm8:";
+
+/// Sizes, names and identifiers.
+pub fn size(data: &[u8]) {
+    let Ok(text) = from_utf8(data) else { return };
+    if let Ok(size) = text.parse::<ByteSize>() {
+        let again: ByteSize = size.to_string().parse().unwrap_or_else(|e| panic!("what is printed is read: {e}"));
+        // Printed with two decimals.
+        assert!(size.0.abs_diff(again.0) <= size.0 / 200 + 1, "{} and {}", size.0, again.0);
+        assert!(!size.0.is_power_of_two() || size == again);
+    }
+    if let Ok(id) = text.parse::<VolumeId>() {
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert!(check_name(text).is_err() || text.len() > 63, "a name is never an id");
+    }
+    if check_name(text).is_ok() {
+        assert!((1..=63).contains(&text.len()) && text.is_ascii());
+    }
+}
+
+/// The configuration file: it is refused with a place in it, or all that is made of it can be made.
+pub fn config(data: &[u8]) {
+    let Ok(text) = from_utf8(data) else { return };
+    match Config::parse(text, "x") {
+        Ok(c) => {
+            let options = c.target_options();
+            assert!(options.referrals.len() <= c.referrals.len() && !c.api_socket().as_os_str().is_empty());
+            for l in &c.listeners {
+                assert_eq!((l.spec().addr, l.spec().kind), (l.address(), l.kind));
+            }
+            assert!(c.store.destage_low_percent < c.store.destage_high_percent);
+            assert!(c.cores.count.is_none_or(|n| (1..=64).contains(&n)));
+        }
+        Err(ConfigError::At { line, column, message, .. }) => {
+            assert!(line >= 1 && column >= 1 && !message.is_empty());
+            assert!(line <= text.split('\n').count(), "line {line}");
+            assert!(column <= text.split('\n').nth(line - 1).map_or(0, |l| l.chars().count()) + 1, "column {column}");
+        }
+        Err(ConfigError::Keys { key, message, .. }) => assert!(!key.is_empty() && !message.is_empty()),
+        Err(e) => panic!("no file was read: {e}"),
+    }
+}
