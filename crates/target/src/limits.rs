@@ -87,7 +87,7 @@ pub const RECV_ADMIN_BYTES: usize = 16 << 10;
 pub const RECV_IO_BYTES: usize = 128 << 10;
 /// From accept to a Connect command that succeeded.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(15);
-/// From the first byte of a PDU to its last, while the target reads.
+/// From the first byte of a PDU, or of a TLS record, to its last, while the target reads.
 pub const PDU_MAX: Duration = Duration::from_secs(30);
 /// How long a Connect for a queue ID that is in use waits for the old queue to go.
 pub const QUEUE_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -64,9 +64,10 @@ pub fn identify_controller(c: &Controller, subsystem: Option<&SubsystemView>) ->
     if discovery {
         return common;
     }
+    let manages = subsystem.is_some_and(|s| s.manage_namespaces);
     IdentifyController {
         ctratt: common.ctratt | CTRATT_GRANULARITY,
-        oacs: if subsystem.is_some_and(|s| s.manage_namespaces) { OACS_FORMAT | OACS_NAMESPACES } else { 0 },
+        oacs: if manages { OACS_FORMAT | OACS_NAMESPACES } else { 0 },
         elpe: ERROR_ENTRIES_MAX as u8 - 1,
         // Several ports, several controllers, ANA.
         cmic: 1 | 1 << 1 | 1 << 3,
@@ -89,8 +90,8 @@ pub fn identify_controller(c: &Controller, subsystem: Option<&SubsystemView>) ->
         ocfs: 1,
         // No volatile write cache; Flush to all namespaces is taken.
         vwc: 3 << 1,
-        // No write protection, write protection.
-        nwpc: 1,
+        // Write protection, also until the daemon starts again; for good where hosts may do what cannot be undone.
+        nwpc: 1 | 1 << 1 | u8::from(manages) << 2,
         // Formatting and erasing are of one namespace; no cryptographic erase; not of all by FFFFFFFFh.
         fna: 1 << 3,
         ..common

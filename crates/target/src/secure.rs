@@ -118,6 +118,13 @@ impl Layer {
             Layer::Plain | Layer::Undecided { .. } => None,
         }
     }
+    /// Records that have come whole, and whether a part of another has; of a plain connection none.
+    pub(crate) fn records(&self) -> (u64, bool) {
+        match self {
+            Layer::Tls(s) => s.engine.records(),
+            Layer::Plain | Layer::Undecided { .. } => (0, false),
+        }
+    }
     /// Whether it is TLS and can neither send nor receive any more, without having said goodbye.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(self, Layer::Tls(s) if s.failed)

@@ -107,6 +107,9 @@ struct Conn {
     dirty: bool,
     since: Instant,
     last_bytes: Instant,
+    /// TLS records that have come, and when the one began of which only a part has.
+    records: u64,
+    record_began: Option<Instant>,
     /// It is closed at this time at the latest; set when the session has ended.
     close_at: Option<Instant>,
     /// It is closed as soon as all that runs is answered and sent.
@@ -122,6 +125,20 @@ struct Conn {
     light: bool,
     /// Authentication of the queue; `None` before Connect and for discovery.
     auth: Option<Box<::auth::ControllerAuth>>,
+}
+
+impl Conn {
+    /// When what has come in part, a record or a PDU, began.
+    fn part_began(&self) -> Option<Instant> {
+        self.session.pdu_began().into_iter().chain(self.record_began).min()
+    }
+    /// It was not read for so long: what has come in part has that much longer.
+    fn give_time(&mut self, time: base::Duration) {
+        self.session.give_time(time);
+        if let Some(began) = &mut self.record_began {
+            *began += time;
+        }
+    }
 }
 
 /// One core's front end.
@@ -384,7 +401,7 @@ impl Target {
             return;
         }
         if let Some(since) = conn.held_back.take() {
-            conn.session.give_time(rt.now().since(since));
+            conn.give_time(rt.now().since(since));
         }
         let bytes = match conn.session.kind() {
             Kind::Fresh if conn.session.phase() == Phase::Ended => RECV_ADMIN_BYTES,
@@ -458,6 +475,8 @@ impl Target {
             dirty: true,
             since: rt.now(),
             last_bytes: rt.now(),
+            records: 0,
+            record_began: None,
             close_at: None,
             close_when_sent: false,
             thrown_away: 0,

@@ -214,6 +214,24 @@ fn a_changed_record_ends_the_connection_with_an_alert() {
 }
 
 #[test]
+fn records_are_counted_and_a_part_of_one_is_noticed_however_they_are_cut() {
+    for cut in [1, 3, 7, usize::MAX] {
+        let (mut a, mut b) = pair(Hash::Sha256);
+        let (before, part) = b.records();
+        assert!(before > 0 && !part, "the handshake's");
+        for n in 1..=3 {
+            a.write(&vec![7; n * 100]).unwrap();
+            a.flush().unwrap();
+        }
+        let out = a.out().to_vec();
+        out[..out.len() - 1].chunks(cut).for_each(|c| b.receive(c, |_| Vec::new()).unwrap());
+        assert_eq!(b.records(), (before + 2, true));
+        b.receive(&out[out.len() - 1..], |_| Vec::new()).unwrap();
+        assert_eq!(b.records(), (before + 3, false));
+    }
+}
+
+#[test]
 fn a_replayed_hello_opens_nothing() {
     let psk = psk(Hash::Sha256);
     let id = identity(&psk, 1, Derivation::Standard);

@@ -47,7 +47,7 @@ impl Control {
         let _change = self.lock();
         self.serve_what_is_durable()?;
         let (reply, detail) = match &ask.what {
-            What::WriteProtect { volume, state } => self.protect(*volume, *state)?,
+            What::WriteProtect { volume, state } => self.protect(&ask.by, *volume, *state)?,
             What::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
             What::NamespaceDetach { nsid, hosts } => self.detach_hosts(&ask.by, *nsid, hosts)?,
             What::NamespaceCreate { blocks, lba_bytes, shared } => self.create_namespace(&ask.by, *blocks, *lba_bytes, *shared)?,
@@ -70,7 +70,11 @@ impl Control {
         Ok(reply)
     }
 
-    fn protect(&self, id: base::VolumeId, state: WriteProtect) -> Result<(Reply, String), Refused> {
+    fn protect(&self, by: &AskedBy, id: base::VolumeId, state: WriteProtect) -> Result<(Reply, String), Refused> {
+        // Nobody can undo it, so it is granted with the rest that hosts may do for good.
+        if state == WriteProtect::Permanent {
+            self.granted(by)?;
+        }
         let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoNamespace)?;
         // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
         if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {

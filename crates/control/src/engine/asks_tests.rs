@@ -70,6 +70,8 @@ fn a_host_protects_a_volume_and_only_what_can_be_undone_is_undone() {
     assert_eq!(protect(WriteProtect::Protected), Ok(Reply::Done));
     assert_eq!(b.protection(), WriteProtect::Protected);
     assert_eq!(protect(WriteProtect::None), Ok(Reply::Done));
+    assert_eq!(protect(WriteProtect::Permanent), Err(Refused::NotGranted));
+    b.grant();
     assert_eq!(protect(WriteProtect::Permanent), Ok(Reply::Done));
     assert_eq!(protect(WriteProtect::None), Err(Refused::NotChangeable));
     let change = api::VolumeChange { read_only: Some(false), ..Default::default() };

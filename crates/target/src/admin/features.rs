@@ -4,7 +4,7 @@
 //! Never: keeps a feature over a controller's end, but the write protection and reservation persistence of a namespace, which the control plane
 //! keeps.
 
-use super::{AT_DWORD_10, AT_DWORD_11, AT_NSID, AdminCx, Answer, Fail, OK, Outcome, attached, existing, invalid, named};
+use super::{AT_DWORD_10, AT_DWORD_11, AT_NSID, AdminCx, Answer, Fail, OK, Outcome, attached, existing, invalid, may_manage, named};
 use crate::ask::What;
 use crate::controller::{Controller, Thresholds};
 use crate::limits::IO_QUEUES_MAX;
@@ -212,12 +212,15 @@ fn set_temperature(c: &mut Controller, cdw11: u32) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Namespace Write Protection Config: the control plane keeps it with the volume (base 8.12; NWPC says that states 0 and 1 are supported).
+/// Namespace Write Protection Config: the control plane keeps it with the volume (base 8.12). A power cycle is a start of the daemon. What
+/// cannot be undone is for hosts that may manage namespaces (NWPC says so).
 fn set_write_protect(c: &Controller, cx: &AdminCx<'_>, set: &SetFeatures) -> Outcome {
     let ns = named(&attached(c, cx.view), set.nsid)?.ok_or_else(|| invalid(AT_NSID))?;
     let state = match set.cdw11 & 7 {
         0 => WriteProtect::None,
         1 => WriteProtect::Protected,
+        2 => WriteProtect::UntilRestart,
+        3 if may_manage(c, cx.view) => WriteProtect::Permanent,
         _ => return Err(invalid(AT_DWORD_11)),
     };
     if ns.write_protect == state {

@@ -53,7 +53,7 @@ impl Target {
         for (_, c) in &mut self.conns {
             c.since += late;
             c.last_bytes += late;
-            c.session.give_time(late);
+            c.give_time(late);
             if let Some(auth) = &mut c.auth {
                 auth.give_time(late);
             }
@@ -76,7 +76,7 @@ impl Target {
             }
             let handshake =
                 matches!(c.session.phase(), Phase::AwaitIc | Phase::Fresh | Phase::Joining) && now.since(c.since) > HANDSHAKE_MAX;
-            let partial = c.receiving && c.session.pdu_began().is_some_and(|at| now.since(at) > PDU_MAX);
+            let partial = c.receiving && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
             let idle = c.session.controller().is_some_and(|x| x.discovery)
                 && now.since(c.last_bytes) > DISCOVERY_IDLE_MAX
                 && self.controllers.values().any(|x| x.admin == c.token && x.kato_ms() == 0);

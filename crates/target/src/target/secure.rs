@@ -46,6 +46,11 @@ impl Target {
         match conn.layer.receive(bytes, || shared.tls(), |identity| view.tls_keys(identity)) {
             Ok(Came::Plain) => conn.session.receive(&mut cx!(self, rt), bytes),
             Ok(Came::Sealed { shook }) => {
+                let (whole, part) = conn.layer.records();
+                let same = part && conn.record_began.is_some() && whole == conn.records;
+                if !same {
+                    (conn.records, conn.record_began) = (whole, part.then(|| rt.now()));
+                }
                 if shook {
                     self.note_handshake(place);
                 }

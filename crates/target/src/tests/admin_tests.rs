@@ -279,7 +279,14 @@ fn write_protection_is_asked_for() {
     let volume = base::VolumeId::from_bytes([1; 16]);
     let ask = |b: &mut Bench, state, nsid| asked(b.run(set(feature::FID_WRITE_PROTECT, state, nsid)));
     assert_eq!(ask(&mut b, 1, 1), Ok(What::WriteProtect { volume, state: WriteProtect::Protected }));
-    assert_eq!(ask(&mut b, 2, 1), Err(StatusCode::INVALID_FIELD), "NWPC");
+    assert_eq!(ask(&mut b, 2, 1), Ok(What::WriteProtect { volume, state: WriteProtect::UntilRestart }));
+    for (manages, nwpc) in [(false, 0b011), (true, 0b111)] {
+        b.view.subsystems[0].manage_namespaces = manages;
+        assert_eq!(IdentifyController::parse(&b.data(identify(0x01, 0, 0, 0))).unwrap().nwpc, nwpc);
+        let permanent = What::WriteProtect { volume, state: WriteProtect::Permanent };
+        assert_eq!(ask(&mut b, 3, 1), if manages { Ok(permanent) } else { Err(StatusCode::INVALID_FIELD) });
+        assert_eq!(ask(&mut b, 4, 1), Err(StatusCode::INVALID_FIELD));
+    }
     assert_eq!(ask(&mut b, 1, NSID_ALL), Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT));
     assert_eq!(ask(&mut b, 1, 9), Err(StatusCode::INVALID_FIELD));
     assert_eq!(b.status(set(feature::FID_WRITE_PROTECT, 1, 3)).0, StatusCode::SUCCESS, "it is already");

@@ -237,6 +237,28 @@ fn a_half_handshake_ends_in_time() {
 }
 
 #[test]
+fn a_record_that_trickles_in_ends_the_connection_as_a_pdu_does() {
+    let mut rig = Rig::secured(15, Security::Encrypted);
+    let at = rig.open_tls(rig.io, client(), host());
+    assert!(rig.connect(at, 0, 0, 0, NQN, HOST).status.is_success());
+    rig.enable(at);
+    let record = {
+        let p = rig.peer();
+        let mut wires = p.wires.borrow_mut();
+        let mut tls = wires[at].tls.take().unwrap();
+        tls.write(&[0; 72]).unwrap();
+        tls.flush().unwrap();
+        tls.out().to_vec()
+    };
+    for byte in &record[..29] {
+        rig.send(at, |_| vec![*byte]);
+        assert!(!rig.is_closed(at, Duration::from_secs(1)));
+    }
+    assert!(rig.is_closed(at, Duration::from_secs(3)));
+    assert_eq!(rig.stat(|s| s.timeouts), 1);
+}
+
+#[test]
 fn a_shutdown_says_goodbye() {
     let mut rig = Rig::secured(12, Security::Encrypted);
     let at = rig.open_tls(rig.io, client(), host());
