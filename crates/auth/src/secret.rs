@@ -1,14 +1,13 @@
 //! Secrets: `DHHC-1:hh:BASE64:`, as all tools write them, and what belongs to one host.
 //!
-//! Invariants: the bytes are erased when a secret is dropped; `Debug` shows none of them; equality takes the same time whatever differs.
+//! Invariant: the bytes are a [`SecretBytes`], or wiped all the same.
 //! Never: puts a secret, or a part of one, into an error.
 
 use crate::compute::hmac;
-use base::crc32;
+use base::{SecretBytes, crc32};
 use format::nvme::auth::{DhGroup, HashId};
-use openssl::{base64, error::ErrorStack, memcmp};
-use std::fmt;
-use zeroize::{Zeroize, Zeroizing};
+use openssl::{base64, error::ErrorStack};
+use zeroize::Zeroizing;
 
 const PREFIX: &str = "DHHC-1:";
 /// Bytes of the checksum behind the secret.
@@ -19,9 +18,9 @@ const BASE64_BYTES_MAX: usize = 92;
 const TRANSFORM_SUFFIX: &[u8] = b"NVMe-over-Fabrics";
 
 /// A secret: 32, 48 or 64 bytes, and the hash function by which it is transformed before use.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secret {
-    bytes: Zeroizing<Vec<u8>>,
+    bytes: SecretBytes,
     transform: Option<HashId>,
 }
 
@@ -59,26 +58,24 @@ impl Secret {
             "03" => Some(HashId::Sha512),
             _ => return Err(SecretError::Hash),
         };
-        let mut bytes = Zeroizing::new(base64::decode_block(body).map_err(|_| SecretError::Form)?);
+        let all = SecretBytes::new(base64::decode_block(body).map_err(|_| SecretError::Form)?);
         // Bits behind the last byte must be zero: a secret has one form.
-        if *Zeroizing::new(base64::encode_block(&bytes)) != body {
+        if *Zeroizing::new(base64::encode_block(&all)) != body {
             return Err(SecretError::Form);
         }
-        let len = bytes.len().checked_sub(CRC_BYTES).ok_or(SecretError::Length)?;
-        if !matches!(len, 32 | 48 | 64) {
+        let (bytes, sum) = all.split_last_chunk::<CRC_BYTES>().ok_or(SecretError::Length)?;
+        if !matches!(bytes.len(), 32 | 48 | 64) {
             return Err(SecretError::Length);
         }
-        if crc32(&bytes[..len]).to_le_bytes() != bytes[len..] {
+        if crc32(bytes) != u32::from_le_bytes(*sum) {
             return Err(SecretError::Checksum);
         }
-        bytes[len..].zeroize();
-        bytes.truncate(len);
-        Ok(Self { bytes, transform })
+        Ok(Self { bytes: SecretBytes::new(bytes.to_vec()), transform })
     }
 
     /// A new secret as long as a digest of `transform`, from random bytes.
     pub fn generate(transform: HashId, random: &mut dyn FnMut(&mut [u8])) -> Self {
-        let mut bytes = Zeroizing::new(vec![0; transform.bytes()]);
+        let mut bytes = SecretBytes::zeroed(transform.bytes());
         random(&mut bytes);
         Self { bytes, transform: Some(transform) }
     }
@@ -97,24 +94,11 @@ impl Secret {
     }
 
     /// The key that is used: bound to the NQN of whom it authenticates (base 8.13.5.8).
-    pub fn key_for(&self, nqn: &str) -> Result<Zeroizing<Vec<u8>>, ErrorStack> {
+    pub fn key_for(&self, nqn: &str) -> Result<SecretBytes, ErrorStack> {
         match self.transform {
             None => Ok(self.bytes.clone()),
-            Some(hash) => hmac(hash, &self.bytes, &[nqn.as_bytes(), TRANSFORM_SUFFIX]).map(Zeroizing::new),
+            Some(hash) => hmac(hash, &self.bytes, &[nqn.as_bytes(), TRANSFORM_SUFFIX]).map(SecretBytes::new),
         }
-    }
-}
-
-impl PartialEq for Secret {
-    fn eq(&self, other: &Self) -> bool {
-        self.transform == other.transform && self.bytes.len() == other.bytes.len() && memcmp::eq(&self.bytes, &other.bytes)
-    }
-}
-impl Eq for Secret {}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(not shown)")
     }
 }
 

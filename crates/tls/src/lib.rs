@@ -12,9 +12,7 @@ mod hello;
 mod identity;
 mod kdf;
 mod psk;
-mod secret;
 
 pub use engine::{Context, Engine, Fault, HELLO_BYTES_MAX, RECORD_BYTES_MAX};
 pub use identity::{Hash, IDENTITY_BYTES_MAX, Identity};
 pub use psk::{ConfiguredPsk, Derivation, PskError, TlsPsk};
-pub use secret::Secret;

@@ -9,8 +9,7 @@
 
 use crate::identity::{Hash, Identity};
 use crate::kdf;
-use crate::secret::Secret;
-use base::crc32;
+use base::{SecretBytes, crc32};
 use openssl::base64;
 use openssl::error::ErrorStack;
 
@@ -53,7 +52,7 @@ impl Derivation {
     /// All of them, the likely first.
     pub const ALL: [Derivation; 3] = [Derivation::Standard, Derivation::Libnvme, Derivation::LibnvmeContextOnly];
 
-    fn expand(self, hash: Hash, prk: &[u8], label: &str, context: &str, len: usize) -> Result<Secret, ErrorStack> {
+    fn expand(self, hash: Hash, prk: &[u8], label: &str, context: &str, len: usize) -> Result<SecretBytes, ErrorStack> {
         match self {
             Derivation::Standard => kdf::expand_label(hash, prk, label, context.as_bytes(), len),
             Derivation::Libnvme => {
@@ -74,7 +73,7 @@ pub struct TlsPsk {
     /// Its hash.
     pub hash: Hash,
     /// Its bytes.
-    pub key: Secret,
+    pub key: SecretBytes,
 }
 
 /// A key as administrators carry it.
@@ -82,7 +81,7 @@ pub struct TlsPsk {
 pub struct ConfiguredPsk {
     /// The hash that makes the retained PSK; `None`: the configured PSK is the retained one.
     hash: Option<Hash>,
-    key: Secret,
+    key: SecretBytes,
 }
 
 impl ConfiguredPsk {
@@ -100,7 +99,7 @@ impl ConfiguredPsk {
             "02" => Some(Hash::Sha384),
             _ => return Err(PskError::Hash),
         };
-        let bytes = Secret::new(base64::decode_block(data).map_err(|_| PskError::Format)?);
+        let bytes = SecretBytes::new(base64::decode_block(data).map_err(|_| PskError::Format)?);
         if base64::encode_block(&bytes) != data {
             return Err(PskError::Format);
         }
@@ -111,25 +110,25 @@ impl ConfiguredPsk {
         if crc32(key) != u32::from_le_bytes(*sum) {
             return Err(PskError::Checksum);
         }
-        Ok(ConfiguredPsk { hash, key: Secret::new(key.to_vec()) })
+        Ok(ConfiguredPsk { hash, key: SecretBytes::new(key.to_vec()) })
     }
 
     /// A new random key for a hash.
     pub fn generate(hash: Hash) -> Result<ConfiguredPsk, PskError> {
-        let mut key = Secret::zeroed(hash.bytes());
-        openssl::rand::rand_bytes(key.bytes_mut())?;
+        let mut key = SecretBytes::zeroed(hash.bytes());
+        openssl::rand::rand_bytes(&mut key)?;
         Ok(ConfiguredPsk { hash: Some(hash), key })
     }
 
     /// The interchange format; a secret.
-    pub fn to_interchange(&self) -> Secret {
-        let mut bytes = Secret::zeroed(self.key.len() + 4);
-        let (key, sum) = bytes.bytes_mut().split_at_mut(self.key.len());
+    pub fn to_interchange(&self) -> SecretBytes {
+        let mut bytes = SecretBytes::zeroed(self.key.len() + 4);
+        let (key, sum) = bytes.split_at_mut(self.key.len());
         key.copy_from_slice(&self.key);
         sum.copy_from_slice(&crc32(&self.key).to_le_bytes());
-        let data = Secret::new(base64::encode_block(&bytes).into_bytes());
+        let data = SecretBytes::new(base64::encode_block(&bytes).into_bytes());
         let hash = self.hash.map_or("00", Hash::specifier);
-        Secret::new([PREFIX.as_bytes(), hash.as_bytes(), b":", &data, b":"].concat())
+        SecretBytes::new([PREFIX.as_bytes(), hash.as_bytes(), b":", &data, b":"].concat())
     }
 
     /// The hash that hosts use with it unless told otherwise: its own, else the one of its length.
@@ -137,7 +136,7 @@ impl ConfiguredPsk {
         self.hash.unwrap_or(if self.key.len() == Hash::Sha384.bytes() { Hash::Sha384 } else { Hash::Sha256 })
     }
 
-    fn retained(&self, host_nqn: &str, how: Derivation) -> Result<Secret, ErrorStack> {
+    fn retained(&self, host_nqn: &str, how: Derivation) -> Result<SecretBytes, ErrorStack> {
         let Some(hash) = self.hash else { return Ok(self.key.clone()) };
         how.expand(hash, &kdf::extract(hash, &self.key)?, "HostNQN", host_nqn, self.key.len())
     }
@@ -160,7 +159,7 @@ impl ConfiguredPsk {
             },
             Some(said) => {
                 let digest = digest(identity.hash, &retained, &identity.host_nqn, &identity.subsystem_nqn)?;
-                if !Secret::new(digest.clone().into_bytes()).is(said.as_bytes()) {
+                if !SecretBytes::new(digest.clone().into_bytes()).is(said.as_bytes()) {
                     return Ok(None);
                 }
                 tls_psk(how, identity.hash, &retained, &format!("{} {digest}", identity.hash.specifier()))?
@@ -189,7 +188,7 @@ fn digest(hash: Hash, retained: &[u8], host_nqn: &str, subsystem_nqn: &str) -> R
     Ok(base64::encode_block(&kdf::hmac(hash, retained, &parts)?))
 }
 
-fn tls_psk(how: Derivation, hash: Hash, retained: &[u8], context: &str) -> Result<Secret, ErrorStack> {
+fn tls_psk(how: Derivation, hash: Hash, retained: &[u8], context: &str) -> Result<SecretBytes, ErrorStack> {
     how.expand(hash, &kdf::extract(hash, retained)?, "nvme-tls-psk", context, hash.bytes())
 }
 

@@ -79,7 +79,7 @@ fn tls_keys_are_those_of_linux() {
         ),
     ];
     for (hash, retained, digest, tls) in cases {
-        let psk = ConfiguredPsk { hash: None, key: Secret::new(unhex(retained)) };
+        let psk = ConfiguredPsk { hash: None, key: SecretBytes::new(unhex(retained)) };
         let identity = psk.identity("hostnqn", "subsysnqn", Derivation::Standard).unwrap();
         assert_eq!((identity.hash, identity.digest.as_deref()), (hash, Some(digest)));
         let key = psk.key_for(&identity, Derivation::Standard).unwrap().unwrap();

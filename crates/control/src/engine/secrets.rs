@@ -7,7 +7,7 @@ use super::*;
 use crate::api::types as api;
 use crate::vault::random;
 use auth::{Credentials, DhGroup, HashId, Secret};
-use std::{io::Read, os::unix::fs::MetadataExt, path::Path};
+use std::{fmt::Display, io::Read, os::unix::fs::MetadataExt, path::Path};
 use zeroize::Zeroizing;
 
 /// Bytes of a file with a secret, at most.
@@ -18,7 +18,7 @@ fn purpose(nqn: &str, whose: &str) -> String {
 }
 
 /// The text of a file that only its owner may read.
-pub(super) fn read_private(path: &Path) -> Result<Zeroizing<String>, String> {
+fn read_private(path: &Path) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
     let file = std::fs::File::open(path).map_err(|e| format!("{shown}: {e}"))?;
     let mode = file.metadata().map_err(|e| format!("{shown}: {e}"))?.mode() & 0o777;
@@ -31,21 +31,35 @@ pub(super) fn read_private(path: &Path) -> Result<Zeroizing<String>, String> {
 }
 
 impl Control {
-    /// Sets what a host authenticates with. What the change does not name stays.
-    pub fn set_dhchap(&self, host: &str, change: &api::DhchapChange) -> Result<api::Host, Problem> {
+    /// Changes what is known of a host, and has it served. `what` is for the daemon's log.
+    pub(super) fn change_host(
+        &self,
+        host: &str,
+        what: &str,
+        change: impl FnOnce(&mut HostEntryRecord) -> Result<(), Problem>,
+    ) -> Result<api::Host, Problem> {
         let _change = self.lock();
         let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
+        change(&mut record.value)?;
+        self.directory.commit(&Transaction::new().update(&record))?;
+        self.apply()?;
+        tracing::info!(host = %record.nqn, "{what}");
+        self.host(&record.nqn)
+    }
+
+    /// Sets what a host authenticates with. What the change does not name stays.
+    pub fn set_dhchap(&self, host: &str, change: &api::DhchapChange) -> Result<api::Host, Problem> {
+        self.change_host(host, "authentication secret set", |record| self.new_dhchap(record, change))
+    }
+
+    fn new_dhchap(&self, record: &mut HostEntryRecord, change: &api::DhchapChange) -> Result<(), Problem> {
         let nqn = record.nqn.clone();
         let host_secret = self.secret_record(&nqn, "host", change.secret.as_ref(), change.secret_path.as_deref())?;
         let controller =
             self.secret_record(&nqn, "controller", change.controller_secret.as_ref(), change.controller_secret_path.as_deref())?;
-        let old = record.value.dhchap.take();
-        let none = || {
-            Problem::invalid(
-                format!("host {} has no secret", record.value.name),
-                "give one, with --dhchap-secret-file or --dhchap-generate",
-            )
-        };
+        let old = record.dhchap.take();
+        let none =
+            || Problem::invalid(format!("host {} has no secret", record.name), "give one, with --dhchap-secret-file or --dhchap-generate");
         let mut new = match (host_secret, old) {
             (Some(host), old) => {
                 let old = old.map(|o| (o.controller, o.hashes, o.groups)).unwrap_or_default();
@@ -72,22 +86,16 @@ impl Control {
                 "make another for the controller: a host could prove itself with what the controller tells it",
             ));
         }
-        record.value.dhchap = Some(new);
-        self.directory.commit(&Transaction::new().update(&record))?;
-        self.apply()?;
-        tracing::info!(host = %nqn, "authentication secret set");
-        self.host(&nqn)
+        record.dhchap = Some(new);
+        Ok(())
     }
 
     /// Takes the secrets of a host away.
     pub fn remove_dhchap(&self, host: &str) -> Result<api::Host, Problem> {
-        let _change = self.lock();
-        let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
-        record.value.dhchap = None;
-        self.directory.commit(&Transaction::new().update(&record))?;
-        self.apply()?;
-        tracing::info!(host = %record.value.nqn, "authentication secret removed");
-        self.host(&record.value.nqn)
+        self.change_host(host, "authentication secret removed", |record| {
+            record.dhchap = None;
+            Ok(())
+        })
     }
 
     fn secret_record(
@@ -101,20 +109,10 @@ impl Control {
         keep(&self.vault, &purpose(nqn, whose), text, path, &check)
     }
 
-    fn open_secret(&self, nqn: &str, whose: &str, record: &SecretRecord) -> Result<Secret, String> {
-        let text = match record {
-            SecretRecord::Sealed { sealed } => self.vault.unseal(&purpose(nqn, whose), sealed).map_err(|e| e.to_string())?,
-            SecretRecord::File { path } => read_private(Path::new(path))?,
-        };
-        Secret::parse(&text).map_err(|e| match record {
-            SecretRecord::File { path } => format!("{path}: {e}"),
-            SecretRecord::Sealed { .. } => e.to_string(),
-        })
-    }
-
     fn credentials(&self, nqn: &str, record: &DhchapRecord) -> Result<Credentials, String> {
-        let host = self.open_secret(nqn, "host", &record.host)?;
-        let controller = record.controller.as_ref().map(|r| self.open_secret(nqn, "controller", r)).transpose()?;
+        let open_one = |whose, record: &SecretRecord| open(&self.vault, &purpose(nqn, whose), record, Secret::parse);
+        let host = open_one("host", &record.host)?;
+        let controller = record.controller.as_ref().map(|r| open_one("controller", r)).transpose()?;
         let mut all = Credentials::new(host, controller);
         // An empty list means the usual ones; a name of a later release is passed over.
         let hashes: Vec<_> = record.hashes.iter().filter_map(|n| HashId::from_name(n)).collect();
@@ -159,6 +157,22 @@ pub(super) fn keep(
             let sealed = vault.seal(purpose, &text).map_err(|e| Problem::refused(e.to_string(), "look at the daemon's log"))?;
             Ok(Some(SecretRecord::Sealed { sealed }))
         }
+    }
+}
+
+/// Opens a secret that is kept: what `parse` reads in its text.
+pub(super) fn open<T, E: Display>(
+    vault: &Vault,
+    purpose: &str,
+    record: &SecretRecord,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, String> {
+    match record {
+        SecretRecord::Sealed { sealed } => {
+            let text = vault.unseal(purpose, sealed).map_err(|e| e.to_string())?;
+            parse(&text).map_err(|e| e.to_string())
+        }
+        SecretRecord::File { path } => parse(&read_private(Path::new(path))?).map_err(|e| format!("{path}: {e}")),
     }
 }
 

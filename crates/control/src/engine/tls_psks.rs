@@ -2,10 +2,9 @@
 //!
 //! Invariants: as for the other secrets: sealed or by the path of a file, never told. A key that cannot be opened lets nobody in.
 
-use super::secrets::{keep, kept, read_private};
+use super::secrets::{keep, kept, open};
 use super::*;
 use crate::api::types as api;
-use std::path::Path;
 use target::HostPsk;
 use tls::ConfiguredPsk;
 use zeroize::Zeroizing;
@@ -20,49 +19,39 @@ fn purpose(nqn: &str, subsystem: Option<&str>) -> String {
 impl Control {
     /// Sets the key by which a host connects over TLS, to one subsystem or to all; one that was set for the same is replaced.
     pub fn set_tls_psk(&self, host: &str, change: &api::TlsPskChange) -> Result<api::Host, Problem> {
-        let _change = self.lock();
-        let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
+        self.change_host(host, "TLS key set", |record| self.new_tls_psk(record, change))
+    }
+
+    fn new_tls_psk(&self, record: &mut HostEntryRecord, change: &api::TlsPskChange) -> Result<(), Problem> {
         let subsystem = match &change.subsystem {
             Some(name) => Some(self.resolve::<SubsystemRecord>(Kind::Subsystem, name, "subsystem", "subsystem list")?.value.nqn),
             None => None,
         };
-        let nqn = record.nqn.clone();
         let check = |text: &str| ConfiguredPsk::parse(text).map(|_| Zeroizing::new(text.trim().to_owned())).map_err(|e| e.to_string());
-        let psk = keep(&self.vault, &purpose(&nqn, subsystem.as_deref()), change.psk.as_ref(), change.psk_path.as_deref(), &check)?;
+        let purpose = purpose(&record.nqn, subsystem.as_deref());
+        let psk = keep(&self.vault, &purpose, change.psk.as_ref(), change.psk_path.as_deref(), &check)?;
         let psk = psk.ok_or_else(|| Problem::invalid("no key is given", "give one, with --tls-psk-file or --tls-psk-generate"))?;
         let new = TlsPskRecord { subsystem, psk };
-        self.tls_psk(&nqn, &new).map_err(|why| Problem::invalid(why, "give a key that can be read"))?;
-        let all = &mut record.value.tls_psks;
+        self.tls_psk(&record.nqn, &new).map_err(|why| Problem::invalid(why, "give a key that can be read"))?;
+        let all = &mut record.tls_psks;
         all.retain(|old| old.subsystem != new.subsystem);
         if all.len() >= PSKS_MAX {
             return Err(Problem::refused(format!("the host has {PSKS_MAX} keys already"), "give it one key for all subsystems"));
         }
         all.push(new);
-        self.directory.commit(&Transaction::new().update(&record))?;
-        self.apply()?;
-        tracing::info!(host = %nqn, "TLS key set");
-        self.host(&nqn)
+        Ok(())
     }
 
     /// Takes all TLS keys of a host away.
     pub fn remove_tls_psks(&self, host: &str) -> Result<api::Host, Problem> {
-        let _change = self.lock();
-        let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
-        record.value.tls_psks.clear();
-        self.directory.commit(&Transaction::new().update(&record))?;
-        self.apply()?;
-        tracing::info!(host = %record.value.nqn, "TLS keys removed");
-        self.host(&record.value.nqn)
+        self.change_host(host, "TLS keys removed", |record| {
+            record.tls_psks.clear();
+            Ok(())
+        })
     }
 
     fn tls_psk(&self, nqn: &str, record: &TlsPskRecord) -> Result<HostPsk, String> {
-        let text = match &record.psk {
-            SecretRecord::Sealed { sealed } => {
-                self.vault.unseal(&purpose(nqn, record.subsystem.as_deref()), sealed).map_err(|e| e.to_string())?
-            }
-            SecretRecord::File { path } => read_private(Path::new(path))?,
-        };
-        let psk = ConfiguredPsk::parse(&text).map_err(|e| e.to_string())?;
+        let psk = open(&self.vault, &purpose(nqn, record.subsystem.as_deref()), &record.psk, ConfiguredPsk::parse)?;
         Ok(HostPsk { subsystem: record.subsystem.clone(), psk: Arc::new(psk) })
     }
 
