@@ -5,7 +5,7 @@
 
 use crate::harness::load::{Load, assert_clean};
 use crate::harness::turn::Subject;
-use crate::harness::{DESTAGE_AT_ONCE, Daemon, Setup, USUAL, kept_port, number};
+use crate::harness::{Daemon, number};
 use initiator::rng::Rng;
 use initiator::verify::{self, LoadSpec, file};
 use initiator::{Controller, ControllerOptions, Digests};
@@ -15,13 +15,6 @@ use std::time::{Duration, SystemTime};
 /// Bound on the time without a connection.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 const VOLUME_BYTES: u64 = 128 << 20;
-
-/// A daemon that comes back where it was.
-fn start() -> Daemon {
-    let listeners = format!("{{ addr = \"127.0.0.1:{}\", kind = \"io\" }}", kept_port());
-    let more = format!("[host]\nname = \"kill-test\"\n{DESTAGE_AT_ONCE}");
-    Daemon::started(&Setup { subject: Subject::Faults, listeners: &listeners, more: &more, ..USUAL })
-}
 
 /// A disk group on two files and a volume, with `lba` bytes a block. Gives what to connect to.
 fn provision(daemon: &Daemon, lba: u32) -> ControllerOptions {
@@ -56,7 +49,7 @@ fn kill_often(daemon: &mut Daemon, rng: &mut Rng, kills: u64, load: &Load) {
 fn kill_and_verify(lba: u32, digests: Digests, kills: u64) {
     let seed = seed();
     let mut rng = Rng::new(seed);
-    let mut daemon = start();
+    let mut daemon = Daemon::kept(Subject::Faults, "[host]\nname = \"kill-test\"");
     let target = ControllerOptions { digests, ..provision(&daemon, lba) };
     let nsid = Controller::connect(target.clone()).and_then(|c| c.namespaces()).expect("the volume is a namespace")[0];
     let spec = LoadSpec {

@@ -11,6 +11,7 @@
 
 mod authentication;
 mod daemon;
+mod faults;
 mod flood;
 mod harness;
 mod io_commands;

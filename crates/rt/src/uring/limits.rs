@@ -58,13 +58,23 @@ type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
 type Resource = libc::c_int;
 
-fn raise_one(name: &'static str, resource: Resource) -> Result<u64, LimitError> {
-    let fail = || LimitError::System { name, source: io::Error::last_os_error() };
+/// Descriptors that the process may hold open now.
+pub(super) fn open_files() -> u64 {
+    // Unknown: then accept(2) says when there are no more.
+    get("RLIMIT_NOFILE", libc::RLIMIT_NOFILE).map_or(u64::MAX, |limit| limit.rlim_cur)
+}
+
+fn get(name: &'static str, resource: Resource) -> Result<libc::rlimit64, LimitError> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for the write of one `rlimit64`.
     if unsafe { libc::getrlimit64(resource, &mut limit) } != 0 {
-        return Err(fail());
+        return Err(LimitError::System { name, source: io::Error::last_os_error() });
     }
+    Ok(limit)
+}
+
+fn raise_one(name: &'static str, resource: Resource) -> Result<u64, LimitError> {
+    let mut limit = get(name, resource)?;
     if limit.rlim_cur < limit.rlim_max {
         let raised = libc::rlimit64 { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
         // SAFETY: `raised` is valid for the read of one `rlimit64`. Failing to raise is no error: the check of the caller decides.

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use slab::Slab;
 
 use super::core::Deferred;
+use super::limits;
 use super::sys;
 use crate::{Buf, ConnId, CoreStats, Event, ListenerId, NetError, Queue, SendList};
 
@@ -37,6 +38,9 @@ pub(super) const LISTENERS_MAX: usize = 256;
 const BACKLOG: libc::c_int = 1024;
 /// Connections accepted from one listener at a time; those that are there go first again before the next.
 const ACCEPTS_PER_TURN: usize = 8;
+/// Descriptors that connections from outside never take: without them nothing that matters later could be opened, like the connection by which
+/// an administrator looks why nobody comes in any more.
+const DESCRIPTORS_KEPT: u64 = 64;
 /// How long a listener rests when there is no descriptor for a new connection.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// Events taken from epoll at once.
@@ -149,6 +153,8 @@ pub(super) struct Net {
     events: Box<[libc::epoll_event]>,
     turns_without_epoll: u32,
     paused: usize,
+    /// An accepted connection with this descriptor, or one above, is one too many: the kernel gives the lowest that is free.
+    descriptors_max: u64,
     deferred: Rc<Deferred>,
     stats: Arc<CoreStats>,
 }
@@ -159,6 +165,7 @@ impl Net {
         let epoll = sys::epoll()?;
         // Edge-triggered: each ring is an event, and the counter need not be read.
         sys::epoll_add(&epoll, wake_fd, (libc::EPOLLIN | libc::EPOLLET) as u32, WAKE)?;
+        let open_files = limits::open_files();
         Ok(Net {
             epoll,
             conns: Slab::new(),
@@ -171,6 +178,7 @@ impl Net {
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX].into(),
             turns_without_epoll: 0,
             paused: 0,
+            descriptors_max: open_files - DESCRIPTORS_KEPT.min(open_files / 8),
             deferred,
             stats,
         })
@@ -234,7 +242,7 @@ impl Net {
             match sys::accept(l.fd.as_raw_fd()) {
                 Ok((fd, peer)) => {
                     let (q, cookie) = (l.q.clone(), l.cookie);
-                    if self.conns.len() >= CONNS_MAX {
+                    if self.conns.len() >= CONNS_MAX || fd.as_raw_fd() as u64 >= self.descriptors_max {
                         self.stats.accept_errors.add(1);
                         continue; // dropped, which closes it
                     }

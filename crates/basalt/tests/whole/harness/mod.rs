@@ -17,6 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -71,6 +72,12 @@ impl Daemon {
         let mut daemon = Self::prepared(setup);
         daemon.start();
         daemon
+    }
+    /// A daemon that comes back where it was, for hosts that connect again; destaging begins at once.
+    pub fn kept(subject: Subject, more: &str) -> Self {
+        let listeners = format!("{{ addr = \"127.0.0.1:{}\", kind = \"io\" }}", kept_port());
+        let more = format!("{more}\n{DESTAGE_AT_ONCE}");
+        Self::started(&Setup { subject, listeners: &listeners, more: &more, ..USUAL })
     }
     /// Writes the configuration.
     pub fn configure(&self, setup: &Setup<'_>) {
@@ -146,8 +153,7 @@ impl Daemon {
         self.child.as_ref().expect("it runs").id()
     }
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success(), "{name} is sent");
+        signal(self.id(), name);
     }
     /// What a daemon says that does not start, with exit code 1.
     pub fn refusal(&self, mut command: Command) -> String {
@@ -193,7 +199,13 @@ impl Daemon {
     pub fn cli(&self, line: &str) -> Output {
         let mut command = Command::new(BASALT);
         command.arg("--api").arg(self.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
-        command.output().expect("the command runs")
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
+        let (id, (sender, output)) = (child.id(), mpsc::channel());
+        thread::spawn(move || sender.send(child.wait_with_output()));
+        output.recv_timeout(PATIENCE).map(|output| output.expect("its output")).unwrap_or_else(|_| {
+            signal(id, "-KILL");
+            panic!("basalt {line}: no answer after {PATIENCE:?}\n{}", self.log_tail())
+        })
     }
     /// The same, which has to succeed: what it says.
     pub fn ok(&self, line: &str) -> String {
@@ -241,6 +253,11 @@ impl Drop for Daemon {
     }
 }
 
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args([name, &process.to_string()]).status().expect("kill runs");
+    assert!(sent.success(), "{name} is sent");
+}
+
 /// Waits for the end of a process; one that does not end is killed.
 pub fn ended(mut child: Child) -> ExitStatus {
     let begun = Instant::now();
@@ -270,7 +287,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A port for a daemon whose hosts come back after a restart: below those that the kernel deals out to others, another each time.
-pub fn kept_port() -> u16 {
+fn kept_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = std::process::id() as u16;
     (0..1000)
