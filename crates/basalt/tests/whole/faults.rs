@@ -12,27 +12,35 @@ use initiator::verify::{self, LoadSpec, LoadSummary, file::Saved};
 use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use tempfile::TempDir;
 
 const VOLUME_BYTES: u64 = 128 << 20;
 /// What a small disk has room for: much less than a load writes, more than superblocks and tables take.
 const SMALL_BYTES: u64 = 48 << 20;
 
-/// A file system in memory with little room. It is unmounted when dropped.
+/// A file system in memory with little room, in a folder that outlives the daemon. It is unmounted when dropped.
 struct SmallDisk {
     at: PathBuf,
+    // Removed after it is unmounted.
+    _dir: TempDir,
 }
 
 impl SmallDisk {
-    /// Mounted on a new folder in `dir`; `None` where this user may not mount.
-    fn new(dir: &Path) -> Option<Self> {
-        let at = dir.join("small");
+    /// `None` where this user may not mount.
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let at = dir.path().join("small");
         fs::create_dir(&at).expect("a folder");
-        let disk = Self { at };
-        disk.mount(&format!("size={SMALL_BYTES}")).then_some(disk)
+        let disk = Self { at, _dir: dir };
+        if !disk.mount(&format!("size={SMALL_BYTES}")) {
+            eprintln!("skipped: mount is not permitted here (it needs root)");
+            return None;
+        }
+        Some(disk)
     }
     fn mount(&self, options: &str) -> bool {
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "basalt-test"]).arg(&self.at).output();
@@ -52,16 +60,6 @@ impl Drop for SmallDisk {
         // Lazily: the daemon that a failing test leaves behind for a moment may still have files open.
         let _ = Command::new("umount").arg("--lazy").arg(&self.at).output();
     }
-}
-
-/// A folder that outlives the daemon, with a small disk in it.
-fn small_disk() -> Option<(SmallDisk, tempfile::TempDir)> {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let disk = SmallDisk::new(dir.path());
-    if disk.is_none() {
-        eprintln!("skipped: mount is not permitted here (it needs root)");
-    }
-    disk.map(|disk| (disk, dir))
 }
 
 fn daemon(more: &str) -> Daemon {
@@ -135,7 +133,7 @@ fn a_daemon_that_stands_still_for_seconds_goes_on_and_nobody_notices_more_than_t
 
 #[test]
 fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
-    let Some((disk, _dir)) = small_disk() else { return };
+    let Some(disk) = SmallDisk::new() else { return };
     let mut daemon = daemon("");
     let spec = provision(&daemon, &daemon.at("cache"), &disk.file("capacity"));
     let load = Load::start(spec.clone());
@@ -156,7 +154,7 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
 
 #[test]
 fn a_full_disk_beneath_a_sparse_write_buffer_is_told_and_heals_with_a_restart() {
-    let Some((disk, _dir)) = small_disk() else { return };
+    let Some(disk) = SmallDisk::new() else { return };
     let mut daemon = daemon("");
     let spec = provision(&daemon, &disk.file("cache"), &daemon.at("capacity"));
     let load = Load::start(spec.clone());
