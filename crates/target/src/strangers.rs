@@ -54,7 +54,11 @@ impl Strangers {
     }
     /// Who came first.
     pub(crate) fn oldest(&self) -> Option<u64> {
-        self.order.first_key_value().map(|(token, _)| *token)
+        self.tokens().next()
+    }
+    /// All of them, in their order of coming.
+    pub(crate) fn tokens(&self) -> impl Iterator<Item = u64> {
+        self.order.keys().copied()
     }
     /// How many there are.
     pub(crate) fn len(&self) -> usize {

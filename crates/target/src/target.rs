@@ -492,7 +492,7 @@ impl Target {
         self.evict(rt, out);
     }
 
-    /// Closes a connection that has not got through its Connect command, to make room.
+    /// Closes a connection of a stranger, to make room.
     fn evict(&mut self, rt: &Rt, token: Option<u64>) {
         let Some(token) = token else { return };
         self.stats.evicted += 1;

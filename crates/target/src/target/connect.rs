@@ -75,6 +75,22 @@ impl Target {
         peers().count() < DISCOVERY_CONTROLLERS_MAX && peers().filter(|p| *p == of).count() < ADDRESS_DISCOVERY_CONTROLLERS_MAX
     }
 
+    fn free_cntlid(&mut self) -> Result<u16, Refusal> {
+        let ids = &self.shared.options().controller_ids;
+        join::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)
+    }
+
+    /// The oldest controller whose host has still to authenticate makes room: anybody can make one. `None`: there is none.
+    fn evict_claimed(&mut self, rt: &Rt) -> Option<()> {
+        let has_one = |token: &u64| {
+            let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
+            of.is_some_and(|c| matches!(c.session.kind(), Kind::Admin(_)))
+        };
+        let token = self.strangers.tokens().find(has_one)?;
+        self.evict(rt, Some(token));
+        Some(())
+    }
+
     fn new_controller(
         &mut self,
         rt: &Rt,
@@ -89,8 +105,10 @@ impl Target {
         }
         let quota = self.quota_at_connect(wish, must)?;
         let cntlid = if wish.cntlid == CNTLID_DYNAMIC {
-            let ids = &self.shared.options().controller_ids;
-            join::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)?
+            self.free_cntlid().or_else(|busy| {
+                self.evict_claimed(rt).ok_or(busy)?;
+                self.free_cntlid()
+            })?
         } else {
             self.shared.statics().take(wish, self.core)?
         };

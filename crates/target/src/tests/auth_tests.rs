@@ -6,7 +6,7 @@ use super::{HOST, NQN, view};
 use crate::audit::AuditKind;
 use crate::limits::STRANGER_HELD_MAX;
 use crate::view::{HostView, ListenerKind};
-use crate::{AuditEvent, Options, View};
+use crate::{AuditEvent, ControllerIds, Options, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
 use base::{Duration, Security};
 use format::nvme::admin::plain_sqe;
@@ -282,6 +282,24 @@ fn who_has_only_said_a_name_takes_nothing_of_its_quota() {
     rig.close(admin);
     rig.world.run_for(Duration::from_secs(1));
     assert_eq!(rig.shared.quotas().hosts(), []);
+}
+
+#[test]
+fn who_has_only_said_a_name_makes_room_for_another_controller() {
+    let controller_ids = ControllerIds::new(1, 128, 0).unwrap();
+    let mut rig = Rig::with(62, Options { controller_ids, ..Options::default() });
+    rig.apply(with_secret(1, Security::Plain));
+    let (first, _) = rig.auth_connect(0, 0);
+    rig.authenticate(first, credentials(1, false)).unwrap();
+    // More than there are IDs: each gets one, of the oldest that has not authenticated.
+    for n in 0..140 {
+        assert!(rig.auth_connect(0, 0).1.status.is_success(), "{n}");
+    }
+    assert!(rig.controllers() <= 128);
+    let (admin, _) = rig.auth_connect(0, 0);
+    rig.authenticate(admin, credentials(1, false)).unwrap();
+    assert!(rig.auth_enable(admin).status.is_success());
+    assert!(rig.auth_enable(first).status.is_success(), "nobody who has authenticated makes room");
 }
 
 #[test]
