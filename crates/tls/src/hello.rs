@@ -84,15 +84,20 @@ impl<'a> Reader<'a> {
 }
 
 /// The handshake message that the records begin with, once it is whole. Fails as soon as they cannot become a ClientHello.
+/// How the bytes were cut on their way makes no difference.
 pub(crate) fn message(records: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
+    match first_message(&records[..records.len().min(HELLO_BYTES_MAX)])? {
+        None if records.len() > HELLO_BYTES_MAX => Err(Fault::refused(alert::RECORD_OVERFLOW, "the ClientHello is too long")),
+        found => Ok(found),
+    }
+}
+
+fn first_message(records: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
     let mut out = Vec::new();
     let mut rest = records;
     loop {
         if rest.first().is_some_and(|kind| *kind != CONTENT_HANDSHAKE) || rest.get(1).is_some_and(|major| *major != 3) {
             return Err(Fault::NotTls);
-        }
-        if records.len() > HELLO_BYTES_MAX {
-            return Err(Fault::refused(alert::RECORD_OVERFLOW, "the ClientHello is too long"));
         }
         let Some((header, body)) = rest.split_at_checked(RECORD_HEADER) else { return Ok(None) };
         let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -103,6 +108,7 @@ pub(crate) fn message(records: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
             return Err(Fault::refused(alert::RECORD_OVERFLOW, "a record is too long"));
         }
         let whole = body.len() >= len;
+        let promised = out.len() + len;
         out.extend_from_slice(&body[..len.min(body.len())]);
         if out.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
             return Err(Fault::refused(alert::UNEXPECTED_MESSAGE, "the first message is not a ClientHello"));
@@ -112,7 +118,7 @@ pub(crate) fn message(records: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
             if total > HELLO_BYTES_MAX {
                 return Err(Fault::refused(alert::RECORD_OVERFLOW, "the ClientHello is too long"));
             }
-            if out.len() > total {
+            if promised > total {
                 return Err(Fault::refused(alert::UNEXPECTED_MESSAGE, "more than a ClientHello in its record"));
             }
             if out.len() == total {

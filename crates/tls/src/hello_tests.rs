@@ -44,6 +44,17 @@ fn a_message_may_come_in_many_records_and_bytes() {
         assert_eq!(message_of(&[&bytes[..], &[20, 3, 3, 0, 1, 1]].concat()), Ok(Some(message.clone())));
     }
 }
+
+#[test]
+fn how_the_bytes_are_cut_makes_no_difference() {
+    let behind = |n: usize| [good(), vec![9; n]].concat();
+    let long = [records(&good(), 1000), vec![20; HELLO_BYTES_MAX]].concat();
+    for bytes in [records(&behind(1), 1000), records(&behind(300), 200), records(&[1, 0, 0, 0, 7], 1000), long] {
+        let whole = message_of(&bytes);
+        let first = (0..=bytes.len()).map(|n| message_of(&bytes[..n])).find(|found| *found != Ok(None));
+        assert_eq!(first, Some(whole));
+    }
+}
 fn message_of(bytes: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
     super::message(bytes)
 }
