@@ -214,10 +214,25 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// Sequences of choices: any bytes will do, but short ones do little.
+fn choices() -> Vec<(&'static str, Vec<u8>)> {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    let mut bytes = |n: usize| -> Vec<u8> {
+        let step = |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        };
+        (0..n).map(step).collect()
+    };
+    (0..24).flat_map(|i| ["session", "connection"].map(|target| (target, bytes(40 + 20 * i)))).collect()
+}
+
 fn main() {
     let to = PathBuf::from(env::args().nth(1).expect("seeds FOLDER"));
     let mut count = 0;
-    for (target, bytes) in [disk(), nvme(), text()].concat() {
+    for (target, bytes) in [disk(), nvme(), text(), choices()].concat() {
         let dir = to.join(target);
         fs::create_dir_all(&dir).expect("a folder can be made");
         fs::write(dir.join(format!("seed-{count:03}")), bytes).expect("a file can be written");

@@ -37,3 +37,37 @@ pub(crate) fn patch(b: &mut [u8], patches: &[u8]) {
         }
     }
 }
+
+/// An input as a sequence of choices. When it is used up, every choice is the first.
+pub(crate) struct Choices<'a>(arbitrary::Unstructured<'a>);
+
+impl<'a> Choices<'a> {
+    pub(crate) fn new(data: &'a [u8]) -> Self {
+        Self(arbitrary::Unstructured::new(data))
+    }
+    /// Whether there is more to choose from.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    /// Any number.
+    pub(crate) fn any<T: arbitrary::Arbitrary<'a> + Default>(&mut self) -> T {
+        if self.0.is_empty() { T::default() } else { self.0.arbitrary().unwrap_or_default() }
+    }
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
+        self.0.int_in_range(0..=n - 1).unwrap_or(0)
+    }
+    /// True once in `n` times.
+    pub(crate) fn once_in(&mut self, n: u32) -> bool {
+        self.below(n) == n - 1
+    }
+    /// One of these.
+    pub(crate) fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len() as u32) as usize]
+    }
+    /// Bytes, at most `most`.
+    pub(crate) fn bytes(&mut self, most: u32) -> &'a [u8] {
+        let n = (self.below(most + 1) as usize).min(self.0.len());
+        self.0.bytes(n).unwrap_or(&[])
+    }
+}

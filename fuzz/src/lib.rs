@@ -5,12 +5,17 @@
 //! Never: reads a clock, a file, or randomness; keeps anything from one input to the next.
 #![forbid(unsafe_code)]
 
+mod commands;
+pub mod connection;
 pub mod disk;
 pub mod handshake;
+mod host;
 mod input;
 pub mod nvme;
 pub mod pdu;
+pub mod session;
 pub mod text;
+mod volumes;
 
 /// A target: its name, which is also that of its program and of its corpus, and its body.
 pub type Target = (&'static str, fn(&[u8]));
@@ -39,5 +44,8 @@ pub const TARGETS: &[Target] = &[
     ("tls_identity", text::tls_identity),
     ("tls_hello", handshake::tls_hello),
     ("size", text::size),
+    ("connection", connection::connection),
+    ("session", session::session),
+    ("session_bytes", session::session_bytes),
     ("config", text::config),
 ];

@@ -243,7 +243,8 @@ impl ControllerShared {
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
-    pub(crate) fn set_ready(&self, ready: bool) {
+    /// Commands may run from now on, or not any more (CSTS.RDY). The target does it; others only where there is no target.
+    pub fn set_ready(&self, ready: bool) {
         self.ready.store(ready, Ordering::Relaxed);
     }
 }
