@@ -8,6 +8,7 @@
 pub mod access;
 pub mod checksum;
 pub mod histogram;
+pub mod hooks;
 pub mod id;
 pub mod lane;
 pub mod secret;

@@ -357,6 +357,10 @@ impl Conductor {
                 Ok(())
             }
             Call::Stats => return Answer::Stats(Box::new(self.snapshot())),
+            Call::Check => {
+                self.core.borrow().plane.lanes().shards().for_each(|(_, _, shard)| shard.check());
+                Ok(())
+            }
             Call::Drain => self.drain().await,
             Call::Stop => {
                 self.core.borrow_mut().stop = true;

@@ -168,6 +168,13 @@ impl Orders {
             Ok(HostStats { cores, groups })
         })
     }
+    /// Checks the invariants of every shard, one core after the other. Slow; for simulations and tests.
+    ///
+    /// # Panics
+    /// A core does when one is broken.
+    pub fn check(&self) -> Ticket<()> {
+        self.give(move |c| async move { c.call_all(Call::Check).await })
+    }
     /// Answers what a host asked for. Nothing happens when the host has gone in the meantime.
     pub fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Ticket<()> {
         self.give(move |c| async move {

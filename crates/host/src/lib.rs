@@ -23,6 +23,6 @@ pub use handle::{Host, HostConfig, Orders, Ticket};
 pub use stats::{CoreSnapshot, GroupSnapshot, HostStats, ShardSnapshot};
 // What the orders are made of.
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions};
-pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Settings};
+pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Settings, ShardStats};
 pub use target::Options as TargetOptions;
 pub use target::{Ask, AskId, AskedBy, AuditEvent, AuditKind, HostView, ListenerKind, ListenerSpec, Refused, Reply, SessionInfo, ask};

@@ -64,6 +64,8 @@ pub(crate) enum Call {
         slot: GroupSlot,
     },
     Stats,
+    /// Checks the invariants of every shard.
+    Check,
     /// No new requests; answers when nothing is under way.
     Drain,
     /// Ends the core.

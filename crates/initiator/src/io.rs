@@ -101,6 +101,51 @@ pub enum Io {
     Flush,
 }
 
+impl Io {
+    /// The command, for a queue.
+    ///
+    /// # Panics
+    /// When a list has no range or more than 256.
+    pub fn request(self, ns: &Namespace, tag: u64) -> Request {
+        let blocks = |bytes: u64| bytes / u64::from(ns.lba_bytes);
+        let range = |offset: u64, len: u64| BlockRange::new(blocks(offset), (blocks(len).max(1) - 1) as u16);
+        let (sqe, payload) = match self {
+            Io::Read { offset, len } => (range(offset, len.into()).sqe(IoOpcode::Read, 0, ns.nsid), Payload::In(vec![0; len as usize])),
+            Io::Write { offset, data, fua } => {
+                let range = BlockRange { fua, ..range(offset, data.len() as u64) };
+                (range.sqe(IoOpcode::Write, 0, ns.nsid), Payload::Out(data))
+            }
+            Io::Compare { offset, data } => (range(offset, data.len() as u64).sqe(IoOpcode::Compare, 0, ns.nsid), Payload::Out(data)),
+            Io::WriteZeroes { offset, len, deallocate } => {
+                let range = BlockRange { deac: deallocate, ..range(offset, len) };
+                (range.sqe(IoOpcode::WriteZeroes, 0, ns.nsid), Payload::None)
+            }
+            Io::Deallocate(ranges) => {
+                assert!((1..=DSM_RANGES_MAX).contains(&ranges.len()), "a command takes 1 to 256 ranges");
+                let mut data = vec![0; ranges.len() * DsmRange::LEN];
+                for (out, (offset, len)) in data.chunks_exact_mut(DsmRange::LEN).zip(&ranges) {
+                    DsmRange { attributes: 0, blocks: blocks(*len) as u32, slba: blocks(*offset) }.write(out);
+                }
+                let dsm = DatasetManagement { nr: (ranges.len() - 1) as u8, idr: false, idw: false, ad: true };
+                (dsm.sqe(0, ns.nsid), Payload::Out(data))
+            }
+            Io::Verify { offset, len } => (range(offset, len).sqe(IoOpcode::Verify, 0, ns.nsid), Payload::None),
+            Io::WriteUncorrectable { offset, len } => (range(offset, len).sqe(IoOpcode::WriteUncorrectable, 0, ns.nsid), Payload::None),
+            Io::Copy { to, ranges } => {
+                assert!((1..=COPY_RANGES_MAX).contains(&ranges.len()), "a command takes 1 to 256 ranges");
+                let mut data = vec![0; ranges.len() * CopyRange::LEN];
+                for (out, (offset, len)) in data.chunks_exact_mut(CopyRange::LEN).zip(&ranges) {
+                    CopyRange { slba: blocks(*offset), nlb: (blocks(*len).max(1) - 1) as u16 }.write(out);
+                }
+                let copy = CopyCommand { sdlba: blocks(to), nr: (ranges.len() - 1) as u8, desfmt: 0, dtype: 0 };
+                (copy.sqe(0, ns.nsid), Payload::Out(data))
+            }
+            Io::Flush => (flush_sqe(0, ns.nsid), Payload::None),
+        };
+        Request { sqe, payload, tag }
+    }
+}
+
 /// A command that is done.
 #[derive(Debug)]
 pub struct IoDone {
@@ -148,49 +193,9 @@ impl IoQueue {
         self.connection.queue().has_room()
     }
 
-    fn request(&self, io: Io, tag: u64) -> Request {
-        let ns = &self.namespace;
-        let blocks = |bytes: u64| bytes / u64::from(ns.lba_bytes);
-        let range = |offset: u64, len: u64| BlockRange::new(blocks(offset), (blocks(len).max(1) - 1) as u16);
-        let (sqe, payload) = match io {
-            Io::Read { offset, len } => (range(offset, len.into()).sqe(IoOpcode::Read, 0, ns.nsid), Payload::In(vec![0; len as usize])),
-            Io::Write { offset, data, fua } => {
-                let range = BlockRange { fua, ..range(offset, data.len() as u64) };
-                (range.sqe(IoOpcode::Write, 0, ns.nsid), Payload::Out(data))
-            }
-            Io::Compare { offset, data } => (range(offset, data.len() as u64).sqe(IoOpcode::Compare, 0, ns.nsid), Payload::Out(data)),
-            Io::WriteZeroes { offset, len, deallocate } => {
-                let range = BlockRange { deac: deallocate, ..range(offset, len) };
-                (range.sqe(IoOpcode::WriteZeroes, 0, ns.nsid), Payload::None)
-            }
-            Io::Deallocate(ranges) => {
-                assert!((1..=DSM_RANGES_MAX).contains(&ranges.len()), "a command takes 1 to 256 ranges");
-                let mut data = vec![0; ranges.len() * DsmRange::LEN];
-                for (out, (offset, len)) in data.chunks_exact_mut(DsmRange::LEN).zip(&ranges) {
-                    DsmRange { attributes: 0, blocks: blocks(*len) as u32, slba: blocks(*offset) }.write(out);
-                }
-                let dsm = DatasetManagement { nr: (ranges.len() - 1) as u8, idr: false, idw: false, ad: true };
-                (dsm.sqe(0, ns.nsid), Payload::Out(data))
-            }
-            Io::Verify { offset, len } => (range(offset, len).sqe(IoOpcode::Verify, 0, ns.nsid), Payload::None),
-            Io::WriteUncorrectable { offset, len } => (range(offset, len).sqe(IoOpcode::WriteUncorrectable, 0, ns.nsid), Payload::None),
-            Io::Copy { to, ranges } => {
-                assert!((1..=COPY_RANGES_MAX).contains(&ranges.len()), "a command takes 1 to 256 ranges");
-                let mut data = vec![0; ranges.len() * CopyRange::LEN];
-                for (out, (offset, len)) in data.chunks_exact_mut(CopyRange::LEN).zip(&ranges) {
-                    CopyRange { slba: blocks(*offset), nlb: (blocks(*len).max(1) - 1) as u16 }.write(out);
-                }
-                let copy = CopyCommand { sdlba: blocks(to), nr: (ranges.len() - 1) as u8, desfmt: 0, dtype: 0 };
-                (copy.sqe(0, ns.nsid), Payload::Out(data))
-            }
-            Io::Flush => (flush_sqe(0, ns.nsid), Payload::None),
-        };
-        Request { sqe, payload, tag }
-    }
-
     /// Queues a command; it goes out with the next [`Self::poll`].
     pub fn submit(&mut self, tag: u64, io: Io) -> Result<(), Error> {
-        let request = self.request(io, tag);
+        let request = io.request(&self.namespace, tag);
         self.connection.submit(request).map(drop)
     }
     /// Queues any command.
@@ -209,7 +214,7 @@ impl IoQueue {
 
     /// Does one command, whatever its status. Completions of others in flight are kept.
     pub fn execute(&mut self, io: Io) -> Result<IoDone, Error> {
-        let request = self.request(io, u64::MAX);
+        let request = io.request(&self.namespace, u64::MAX);
         let done = self.connection.call(request, COMMAND_TIMEOUT, "I/O command")?;
         Ok(IoDone::from(done))
     }
@@ -258,8 +263,8 @@ impl IoQueue {
         if self.connection.queue().room() < 2 {
             return Err(Error::QueueFull);
         }
-        let first = self.request(Io::Compare { offset, data: expected }, tags.0);
-        let second = self.request(Io::Write { offset, data, fua: false }, tags.1);
+        let first = Io::Compare { offset, data: expected }.request(&self.namespace, tags.0);
+        let second = Io::Write { offset, data, fua: false }.request(&self.namespace, tags.1);
         for (request, fuse) in [(first, Fuse::First), (second, Fuse::Second)] {
             self.connection.submit(Request { sqe: Sqe { fuse, ..request.sqe }, ..request })?;
         }

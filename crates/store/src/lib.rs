@@ -14,7 +14,6 @@ pub mod group;
 mod index;
 mod join;
 mod pace;
-mod plant;
 mod recovery;
 mod scrub;
 mod shard;

@@ -14,7 +14,7 @@ use crate::destage::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
-use crate::plant::{self, Bug};
+use base::hooks::{self, Bug};
 use crate::scrub::Scrub;
 use crate::shard::chunks::Busy;
 use crate::shard::state::{State, chunk_parts};
@@ -193,9 +193,9 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
                 state.index_write(key.plus(i as u32), Located { pos, crc });
             }
         }
-        RecordKind::Trim | RecordKind::Zero if plant::is(Bug::ForgottenTrim) => {}
+        RecordKind::Trim | RecordKind::Zero if hooks::planted(Bug::ForgottenTrim) => {}
         RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.seq.0),
-        RecordKind::Uncorrectable if plant::is(Bug::ForgottenMark) => {}
+        RecordKind::Uncorrectable if hooks::planted(Bug::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
             for part in chunk_parts(record.block, record.blocks) {
                 state.index_remove_part(component, part);

@@ -100,6 +100,8 @@ pub(crate) struct Disk {
     full: bool,
     lose: u32,
     misdirect: Option<(u32, u64)>,
+    flip_reads: u32,
+    lying: bool,
 }
 
 /// What happens to a write that reports success.
@@ -142,6 +144,8 @@ impl Disk {
             full: false,
             lose: 0,
             misdirect: None,
+            flip_reads: 0,
+            lying: false,
         }
     }
 
@@ -211,7 +215,7 @@ impl Disk {
 
     fn write(&mut self, offset: u64, bufs: &BufVec, durable: bool) {
         self.writes += 1;
-        let durable = durable || !self.opts.volatile_cache;
+        let durable = !self.lying && (durable || !self.opts.volatile_cache);
         let blocks = bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES));
         for (i, data) in blocks.enumerate() {
             let data: Box<[u8; BLOCK_BYTES]> = Box::new(data.try_into().expect("a whole block"));
@@ -221,6 +225,9 @@ impl Disk {
 
     /// What was written up to `mark` is on the media now.
     fn flushed(&mut self, mark: u64) {
+        if self.lying {
+            return;
+        }
         self.volatile.retain(|_, v| {
             if v.written <= mark {
                 return false;
@@ -437,7 +444,14 @@ impl State {
     fn disk_apply(&mut self, index: usize, op: &mut DiskOp) {
         let disk = &mut self.disks[index];
         match &mut op.kind {
-            Kind::Read { offset, buf } => disk.read(*offset, buf),
+            Kind::Read { offset, buf } => {
+                disk.read(*offset, buf);
+                if disk.flip_reads > 0 && !buf.is_empty() {
+                    disk.flip_reads -= 1;
+                    let bit = self.rng.below(buf.len() as u64 * 8);
+                    buf[(bit / 8) as usize] ^= 1 << (bit % 8);
+                }
+            }
             Kind::Write { offset, bufs, durable, fate } => match fate {
                 Fate::Done => disk.write(*offset, bufs, *durable),
                 Fate::Lost => {}
@@ -486,6 +500,10 @@ impl State {
     }
 }
 
+/// What a disk held at a time.
+#[derive(Clone)]
+pub struct SimImage(BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>);
+
 /// A handle to a simulated disk, to damage it and to look into it. Ranges and offsets are bytes.
 #[derive(Clone)]
 pub struct SimDisk {
@@ -523,6 +541,7 @@ impl SimDisk {
         self.with(|d| {
             d.faults.clear();
             (d.slow, d.stalled_until, d.gone, d.full, d.lose, d.misdirect) = (1, 0, false, false, 0, None);
+            (d.flip_reads, d.lying) = (0, false);
         });
     }
     /// Flips a bit of the sector that holds `offset`, on the media and in the cache.
@@ -561,6 +580,29 @@ impl SimDisk {
     /// The next `n` writes report success and land `by` bytes further on (round the end).
     pub fn misdirect_writes(&self, n: u32, by: u64) {
         self.with(|d| d.misdirect = Some((n, by)));
+    }
+    /// A bit of what the next `n` reads return is flipped on the way; the media is well.
+    pub fn flip_reads(&self, n: u32) {
+        self.with(|d| d.flip_reads = n);
+    }
+    /// From now on it says of everything that it is durable, and keeps it in a volatile cache all the same; or it is honest again.
+    pub fn set_lying(&self, lying: bool) {
+        self.with(|d| d.lying = lying);
+    }
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.with(|d| d.bytes)
+    }
+    /// All that it holds now, to be put back with [`SimDisk::restore`].
+    pub fn image(&self) -> SimImage {
+        self.with(|d| SimImage(d.blocks.clone()))
+    }
+    /// It holds what it held then, durably.
+    pub fn restore(&self, image: &SimImage) {
+        self.with(|d| {
+            d.blocks = image.0.clone();
+            d.volatile.clear();
+        });
     }
     /// What it holds now, `len` bytes from `offset` on, both multiples of 4096.
     pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {

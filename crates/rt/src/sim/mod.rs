@@ -27,7 +27,7 @@ mod world;
 
 pub(crate) use self::core::SimCore;
 pub(crate) use disk::SimDeviceRef;
-pub use disk::{SimDeviceOptions, SimDisk};
+pub use disk::{SimDeviceOptions, SimDisk, SimImage};
 pub(crate) use net::SimSocket;
 pub use net::{NetOptions, WINDOW_BYTES};
 pub use rng::Rng;

@@ -2,7 +2,7 @@
 
 use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment};
 use crate::buffer::ring::RESERVE_SEGMENTS;
-use crate::plant::{self, Bug};
+use base::hooks::{self, Bug};
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
@@ -173,7 +173,7 @@ impl State {
         bufs[0] = head;
         let start = first_block + if fresh { 0 } else { position };
         let offset = self.slice_at + u64::from(start) * BLOCK_BYTES as u64;
-        let durability = if plant::is(Bug::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
+        let durability = if hooks::planted(Bug::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
         rt.write(&self.queue, cookie::BATCH, &self.cache, offset, bufs, durability);
     }
 

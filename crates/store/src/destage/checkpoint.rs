@@ -12,7 +12,7 @@
 
 use super::Cursor;
 use crate::capacity;
-use crate::plant::{self, Bug};
+use base::hooks::{self, Bug};
 use crate::shard::state::State;
 use core::cell::RefCell;
 use rt::Rt;
@@ -27,7 +27,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         (Rc::clone(&s.table), s.caps.clone(), target)
     };
     // `write_checkpoint` takes the dirty pages before it first waits.
-    let result = match plant::is(Bug::EarlyTail) {
+    let result = match hooks::planted(Bug::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
         false => capacity::write_checkpoint(rt, &table, &caps).await,
     };

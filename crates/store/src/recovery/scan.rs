@@ -9,7 +9,7 @@
 use super::Chain;
 use crate::GroupError;
 use crate::join::join_all;
-use crate::plant::{self, Bug};
+use base::hooks::{self, Bug};
 use base::crc32c;
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
@@ -260,7 +260,7 @@ impl LogReader<'_> {
                 break;
             }
             let end = position + view.header_blocks + view.data_blocks;
-            let torn = !plant::is(Bug::TornBatchTaken)
+            let torn = !hooks::planted(Bug::TornBatchTaken)
                 && next_lsn.is_none()
                 && !sound(&view, data)
                 && !self.goes_on(at(end), &view, header.segment_seq);

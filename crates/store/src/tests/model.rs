@@ -315,19 +315,3 @@ fn whatever_dies_when_nothing_acknowledged_is_lost() {
 fn a_seed_is_a_history_and_runs_the_same_again() {
     assert_eq!(history(4711), history(4711));
 }
-
-/// Whether any of `seeds` notices the bug.
-fn noticed(bug: crate::plant::Bug, seeds: core::ops::Range<u64>) -> bool {
-    crate::plant::PLANTED.set(Some(bug));
-    let found = seeds.into_iter().any(|seed| std::panic::catch_unwind(|| history(seed)).is_err());
-    crate::plant::PLANTED.set(None);
-    found
-}
-
-#[test]
-fn the_model_notices_bugs_that_are_planted() {
-    use crate::plant::Bug;
-    for bug in [Bug::EarlyTail, Bug::VolatileBatch, Bug::TornBatchTaken, Bug::ForgottenTrim, Bug::ForgottenMark] {
-        assert!(noticed(bug, 0..300), "{bug:?} goes unnoticed");
-    }
-}

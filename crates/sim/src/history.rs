@@ -1,0 +1,314 @@
+//! One run: the lives of a host as planned, then a last one in which everything must be right.
+//!
+//! Owns: the order of things, and the checks at the end.
+//! Invariant: a run ends, whatever its seed, by its limits in virtual time.
+//! Never: prints.
+
+use crate::lab::Lab;
+use crate::plan::{Class, Cuts, End, Life, Plan};
+use crate::workload::{Counts, Game};
+use base::{Duration, Instant};
+use host::HostStats;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// What the last life may take, in virtual time.
+const LAST_MAX: Duration = Duration::from_secs(3);
+/// What an orderly shutdown may take.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(60);
+
+/// What a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Of the clients.
+    pub counts: Counts,
+    /// Deaths of the host.
+    pub crashes: u64,
+    /// Orderly shutdowns.
+    pub shutdowns: u64,
+    /// Faults by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// Time that passed in the world, in nanoseconds.
+    pub virtual_ns: u64,
+    /// The trace of the world: equal runs have equal ones.
+    pub hash: u64,
+    /// The host could not be brought into service again; a class that damages data allows that.
+    pub unavailable: bool,
+    /// Marks that were passed, by name.
+    pub marks: Vec<&'static str>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was wrong, with the last events.
+    pub what: String,
+}
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// What is left out.
+    pub cuts: Cuts,
+    /// The whole trace is told when it fails.
+    pub whole_trace: bool,
+}
+
+/// Plays a seed.
+pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
+    let buffers = rt::buffers_outstanding();
+    #[cfg(feature = "hooks")]
+    drop(base::hooks::take_marks());
+    let plan = Rc::new(Plan::draw(seed).cut(&options.cuts));
+    let result = catch_unwind(AssertUnwindSafe(|| play(&plan, options)));
+    let mut report = match result {
+        Ok(done) => done?,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            return Err(Failure { what: format!("the code panicked: {}", text.unwrap_or("without a word")) });
+        }
+    };
+    #[cfg(feature = "hooks")]
+    {
+        report.marks = base::hooks::take_marks().into_iter().map(|m| base::hooks::Mark::ALL[m as usize].name()).collect();
+    }
+    report.marks.sort_unstable();
+    let left = rt::buffers_outstanding();
+    if left != buffers {
+        return Err(Failure { what: format!("{} buffers were not given back", left.abs_diff(buffers)) });
+    }
+    Ok(report)
+}
+
+struct Run {
+    lab: Lab,
+    plan: Rc<Plan>,
+    report: Report,
+}
+
+fn play(plan: &Rc<Plan>, options: &RunOptions) -> Result<Report, Failure> {
+    let lab = Lab::new(plan).map_err(|e| Failure { what: format!("a healthy host could not be set up: {e}") })?;
+    let mut run = Run { lab, plan: Rc::clone(plan), report: Report::default() };
+    run.lab.game.borrow_mut().trace.whole = options.whole_trace;
+    let result = run.lives();
+    let game = run.lab.game.borrow();
+    run.report.counts = game.counts.clone();
+    run.report.virtual_ns = run.lab.now();
+    run.report.hash = run.lab.world.trace_hash();
+    match (&game.wrong, result) {
+        (Some(what), _) => Err(Failure { what: what.clone() }),
+        (None, Err(what)) => Err(Failure { what: format!("{what}\nthe last events:\n{}", game.trace.tell(None)) }),
+        (None, Ok(())) => {
+            drop(game);
+            Ok(run.report)
+        }
+    }
+}
+
+impl Run {
+    fn game<R>(&self, f: impl FnOnce(&mut Game) -> R) -> R {
+        f(&mut self.lab.game.borrow_mut())
+    }
+    fn is_wrong(&self) -> bool {
+        self.lab.game.borrow().wrong.is_some()
+    }
+    /// Whether failures of commands, and of the start, may follow from what the plan did to the devices.
+    fn damaged(&self) -> bool {
+        self.plan.class >= Class::Damage
+    }
+
+    fn lives(&mut self) -> Result<(), String> {
+        for at in 0..self.plan.lives.len() {
+            let life = self.plan.lives[at].clone();
+            self.live(&life)?;
+            if self.is_wrong() {
+                return Ok(());
+            }
+            self.end(life.end)?;
+            if self.is_wrong() {
+                return Ok(());
+            }
+            self.game(|g| g.errors_allowed = g.errors_allowed && g.plan.class >= Class::Damage);
+            self.lab.start();
+        }
+        self.last()
+    }
+
+    /// One life until its end comes: the limit, or nothing is left to do.
+    fn live(&mut self, life: &Life) -> Result<(), String> {
+        let start = self.lab.world.now();
+        let end = start + Duration::from_nanos(life.limit_ns);
+        self.game(|g| {
+            g.ops_left = life.ops;
+            if life.verify_first {
+                g.verify_all();
+            }
+        });
+        let mut faults = life.faults.clone();
+        faults.sort_by_key(|t| t.at_ns);
+        let mut faults = faults.into_iter().map(|t| (start + Duration::from_nanos(t.at_ns), t.fault)).peekable();
+        let mut grow = life.grow_ns.map(|ns| start + Duration::from_nanos(ns));
+        self.lab.wake_clients();
+        loop {
+            let mut next: Instant = end;
+            next = next.min(faults.peek().map_or(end, |f| f.0)).min(grow.unwrap_or(end)).min(self.lab.next_heal().unwrap_or(end));
+            let now = self.lab.world.now();
+            if next > now {
+                let idle = self.lab.run(next.since(now), |operator, game| operator.is_serving() && game.nothing_left() && game.in_flight() == 0);
+                if self.is_wrong() || idle {
+                    return Ok(());
+                }
+            }
+            if let Some(error) = self.lab.operator.refused() {
+                let text = format!("the host could not be brought into service: {error}");
+                if !self.damaged() && !self.game(|g| g.errors_allowed) {
+                    return Err(text);
+                }
+                let now = self.lab.now();
+                self.game(|g| g.note(now, text));
+                return Ok(());
+            }
+            let now = self.lab.world.now();
+            if now >= end {
+                return Ok(());
+            }
+            self.lab.heal_due(false);
+            if grow.is_some_and(|at| at <= now) {
+                grow = None;
+                let volume = self.game(|g| g.below(g.volumes.len() as u64)) as usize;
+                self.lab.operator.grow(volume, 64);
+            }
+            while let Some((_, fault)) = faults.next_if(|f| f.0 <= now) {
+                self.strike(&fault);
+            }
+        }
+    }
+
+    fn strike(&mut self, fault: &crate::faults::Fault) {
+        *self.report.faults.entry(fault.name()).or_default() += 1;
+        let now = self.lab.now();
+        self.game(|g| {
+            g.note(now, format!("fault: {fault:?}"));
+            g.errors_allowed |= fault.may_fail_commands();
+            g.stale_allowed |= fault.may_lose_acknowledged();
+        });
+        fault.strike(&mut self.lab);
+    }
+
+    fn end(&mut self, end: End) -> Result<(), String> {
+        if matches!(end, End::Shutdown | End::PowerInShutdown) && self.lab.operator.is_serving() {
+            self.game(|g| g.unsteady = true);
+            self.lab.operator.shut_down();
+            let limit = if end == End::Shutdown { SHUTDOWN_MAX } else { Duration::from_nanos(self.game(|g| 1 + g.below(20_000_000))) };
+            let stopped = self.lab.run(limit, |operator, _| operator.has_stopped() || operator.refused().is_some());
+            if self.is_wrong() {
+                return Ok(());
+            }
+            if let (Some(error), false) = (self.lab.operator.refused(), self.damaged() || self.game(|g| g.errors_allowed)) {
+                return Err(format!("the host could not be shut down: {error}"));
+            }
+            if end == End::Shutdown && !stopped {
+                return Err("the host did not shut down in time".into());
+            }
+            self.report.shutdowns += u64::from(end == End::Shutdown);
+        }
+        self.report.crashes += u64::from(end != End::Shutdown);
+        let power = match end {
+            End::Power | End::PowerInShutdown => true,
+            End::Kill => false,
+            // What was shut down in order needs neither process nor power any more.
+            End::Shutdown => self.game(|g| g.below(2) == 0),
+        };
+        self.lab.kill(power);
+        Ok(())
+    }
+
+    /// No fault comes any more: all is read, scrubbed, emptied, and shut down.
+    fn last(&mut self) -> Result<(), String> {
+        self.lab.heal_due(true);
+        self.game(|g| {
+            g.ops_left = 0;
+            g.verify_all();
+        });
+        self.lab.wake_clients();
+        let done = self.lab.run(LAST_MAX, |operator, game| {
+            operator.refused().is_some() || operator.is_serving() && game.nothing_left() && game.in_flight() == 0
+        });
+        if self.is_wrong() {
+            return Ok(());
+        }
+        if let Some(error) = self.lab.operator.refused() {
+            self.report.unavailable = true;
+            let text = format!("the host could not be brought into service, though its devices are well: {error}");
+            return if self.damaged() { Ok(()) } else { Err(text) };
+        }
+        if !done {
+            return Err("not everything could be read in the last life".into());
+        }
+        self.game(|g| g.ops_left = 100);
+        self.lab.wake_clients();
+        if !self.lab.run(LAST_MAX, |_, game| game.nothing_left() && game.in_flight() == 0) {
+            return Err("commands of the last life were not answered".into());
+        }
+        if self.is_wrong() || self.damaged() {
+            return Ok(());
+        }
+        self.scrub()?;
+        self.drain()?;
+        self.lab.order(|o| o.check());
+        self.game(|g| g.unsteady = true);
+        self.end(End::Shutdown)?;
+        self.lab.end_clients();
+        self.lab.world.run_for(Duration::from_secs(1));
+        match self.lab.world.open_connection_ends() {
+            0 => Ok(()),
+            n => Err(format!("{n} ends of connections are open after all programs have ended")),
+        }
+    }
+
+    fn stats(&mut self) -> Result<HostStats, String> {
+        let stats = self.lab.order(|o| o.stats()).ok_or("there is no host")?;
+        stats.map_err(|e| format!("no figures: {e}"))
+    }
+
+    /// Waits until the figures of all shards satisfy something.
+    fn wait(&mut self, what: &str, mut good: impl FnMut(&HostStats) -> bool) -> Result<(), String> {
+        let mut stats = self.stats()?;
+        for _ in 0..600 {
+            if good(&stats) {
+                return Ok(());
+            }
+            self.lab.run(Duration::from_millis(100), |_, _| false);
+            stats = self.stats()?;
+        }
+        let shards: Vec<_> = stats.cores.iter().flat_map(|c| &c.shards).map(|s| format!("{:?}", s.stats)).collect();
+        Err(format!("{what}; the shards:\n{}", shards.join("\n")))
+    }
+
+    fn scrub(&mut self) -> Result<(), String> {
+        let group = self.stats()?.groups[0].info.group;
+        if let Some(Err(error)) = self.lab.order(|o| o.scrub(group)) {
+            return Err(format!("a scrub could not be begun: {error}"));
+        }
+        self.wait("the scrub did not come to its end", |s| all_shards(s).all(|s| s.scrub_passes > 0))?;
+        let bad: u64 = all_shards(&self.stats()?).map(|s| s.checksum_errors + s.bad_blocks.len() as u64).sum();
+        if bad > 0 { Err(format!("the scrub found {bad} bad blocks")) } else { Ok(()) }
+    }
+
+    /// All volumes are trimmed: then all space must be free.
+    fn drain(&mut self) -> Result<(), String> {
+        self.game(|g| g.trim_all());
+        self.lab.wake_clients();
+        if !self.lab.run(LAST_MAX, |_, game| game.nothing_left() && game.in_flight() == 0) {
+            return Err("the volumes could not be trimmed".into());
+        }
+        self.wait("space is not free though all was trimmed", |s| {
+            all_shards(s).all(|s| s.chunks_allocated == 0 && s.log_live_bytes == 0 && s.component_chunks.iter().all(|(_, n)| *n == 0))
+        })
+    }
+}
+
+fn all_shards(stats: &HostStats) -> impl Iterator<Item = &host::ShardStats> {
+    stats.cores.iter().flat_map(|c| &c.shards).map(|s| &s.stats)
+}

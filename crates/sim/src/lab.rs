@@ -1,0 +1,215 @@
+//! The world of a run: the host with the real code on its cores, its devices, the client hosts, and the ways to hurt them.
+//!
+//! Invariant: everything lives in one simulated world, in one thread.
+//! Never: draws anything; a plan says it all.
+
+use crate::client::{Client, ClientApp};
+use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
+use crate::plan::Plan;
+use crate::workload::Game;
+use base::{Duration, Instant};
+use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
+use rt::sim::{HostId, SimDisk, SimImage, World};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Longest time that an order may take, in virtual time.
+const ORDER_MAX: Duration = Duration::from_secs(120);
+
+struct ClientHost {
+    host: HostId,
+    client: Rc<RefCell<Client>>,
+}
+
+/// The world and all in it.
+pub struct Lab {
+    /// The world.
+    pub world: World,
+    server: HostId,
+    clients: Vec<ClientHost>,
+    devices: Vec<Device>,
+    /// The game that the clients play.
+    pub game: Rc<RefCell<Game>>,
+    /// What stands in for the control plane.
+    pub operator: Operator,
+    /// Cut ways that are mended later: when, from, to.
+    heals: Vec<(Instant, HostId, HostId)>,
+    images: Vec<(usize, SimImage)>,
+}
+
+fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
+    let seeds: Rc<RefCell<Vec<Option<CoreSeed>>>> = Rc::default();
+    let (newest, cores, settings) = (Rc::clone(door), plan.cores, settings(plan));
+    world.add_host(cores, move |rt| {
+        if rt.core() == 0 {
+            let (orders, events, made) = core_seeds(cores, settings, host::TargetOptions::default());
+            *newest.borrow_mut() = Some((orders, events));
+            *seeds.borrow_mut() = made.into_iter().map(Some).collect();
+        }
+        let seed = seeds.borrow_mut()[rt.core()].take();
+        seed.expect("core 0 starts first, each core once").start(&rt)
+    })
+}
+
+impl Lab {
+    /// A world with a host whose group is made and whose volumes have their components; nothing is served yet.
+    pub fn new(plan: &Rc<Plan>) -> Result<Lab, HostError> {
+        let mut world = World::new(plan.seed);
+        world.network(plan.net);
+        let devices: Vec<Device> =
+            [&plan.cache].into_iter().chain(&plan.capacity).map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
+        let door: Door = Rc::default();
+        let server = add_server(&mut world, plan, &door);
+        let orders = door.borrow().as_ref().expect("the host is up").0.clone();
+        order(&mut world, || orders.format_group(format_spec(plan), devices[0].clone(), devices[1..].to_vec()))?;
+        let (info, _) = order(&mut world, || orders.open_group(None, devices.clone()))?;
+        let mut components = Vec::new();
+        for (volume, spec) in component_specs(plan) {
+            components.push((volume, order(&mut world, || orders.create_component(info.group, spec))?));
+        }
+        order(&mut world, || orders.close_group(info.group))?;
+        let addr = SocketAddr::new(world.addr(server), 4420);
+        let game = Rc::new(RefCell::new(Game::new(Rc::clone(plan))));
+        let operator = Operator::new(plan, door, devices.clone(), addr, components);
+        let mut lab = Lab { world, server, clients: Vec::new(), devices, game, operator, heals: Vec::new(), images: Vec::new() };
+        for (id, client) in plan.clients.iter().enumerate() {
+            let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
+            let (made, client, game) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.game));
+            let host = lab.world.add_host(1, move |rt| {
+                let client = Client::new(id, &rt, client.clone(), NQN, addr, Rc::clone(&game));
+                let client = Rc::new(RefCell::new(client));
+                *made.borrow_mut() = Some(Rc::clone(&client));
+                Box::new(ClientApp(client))
+            });
+            let client = slot.borrow_mut().take().expect("its core was started");
+            lab.clients.push(ClientHost { host, client });
+        }
+        lab.operator.host_started();
+        Ok(lab)
+    }
+
+    /// The time in nanoseconds.
+    pub fn now(&self) -> u64 {
+        self.world.now().0
+    }
+    /// A device: 0 is the cache.
+    pub fn disk(&self, device: usize) -> SimDisk {
+        self.world.disk(&self.devices[device])
+    }
+    /// Resets all connections of a client.
+    pub fn reset_client(&mut self, client: usize) {
+        if let Some(client) = self.clients.get(client) {
+            self.world.reset_connections(self.server, client.host);
+        }
+    }
+    /// Holds up what a client sends, or is sent, for a while.
+    pub fn cut_client(&mut self, client: usize, to_host: bool, to_client: bool, for_ns: u64) {
+        let Some(client) = self.clients.get(client).map(|c| c.host) else { return };
+        let until = self.world.now() + Duration::from_nanos(for_ns);
+        for (cut, from, to) in [(to_host, client, self.server), (to_client, self.server, client)] {
+            if cut {
+                self.world.cut(from, to);
+                self.heals.push((until, from, to));
+            }
+        }
+    }
+    /// A device will come back from the next death as it is now.
+    pub fn remember_image(&mut self, device: usize) {
+        let image = self.disk(device).image();
+        self.images.push((device, image));
+    }
+    /// When the next cut way is to be mended.
+    pub fn next_heal(&self) -> Option<Instant> {
+        self.heals.iter().map(|h| h.0).min()
+    }
+    /// Mends what is due.
+    pub fn heal_due(&mut self, all: bool) {
+        let now = self.world.now();
+        for (at, from, to) in core::mem::take(&mut self.heals) {
+            if all || at <= now {
+                self.world.heal(from, to);
+            } else {
+                self.heals.push((at, from, to));
+            }
+        }
+    }
+
+    /// Lets time pass until something is to be done: the limit, or `stop` holds. Whether it held.
+    pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
+        let Lab { world, operator, game, .. } = self;
+        world.run_until(limit, || {
+            operator.turn(game);
+            let game = game.borrow();
+            game.wrong.is_some() || stop(operator, &game)
+        })
+    }
+    /// Gives an order and waits for its answer; `None` when there is no host to give it to.
+    pub fn order<T>(&mut self, give: impl FnOnce(&Orders) -> Ticket<T>) -> Option<Result<T, HostError>> {
+        let ticket = self.operator.give(give)?;
+        Some(order(&mut self.world, || ticket))
+    }
+
+    /// Ends the host: its power, or only its process. The devices are well again, and as old as was ordered.
+    pub fn kill(&mut self, power: bool) {
+        if power {
+            self.world.kill(self.server);
+        } else {
+            self.world.kill_process(self.server);
+        }
+        let now = self.now();
+        self.operator.host_died();
+        let mut game = self.game.borrow_mut();
+        game.unsteady = true;
+        game.host_died(now);
+        game.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
+        drop(game);
+        for device in 0..self.devices.len() {
+            self.disk(device).heal();
+        }
+        for (device, image) in core::mem::take(&mut self.images) {
+            self.disk(device).restore(&image);
+        }
+    }
+    /// Starts it again; clients notice that it was gone.
+    pub fn start(&mut self) {
+        self.world.start(self.server);
+        self.operator.host_started();
+        for client in &self.clients {
+            client.client.borrow_mut().drop_links();
+        }
+        let now = self.now();
+        self.game.borrow_mut().note(now, "the host starts");
+    }
+    /// Whether its programs have ended.
+    pub fn has_stopped(&self) -> bool {
+        self.world.has_stopped(self.server)
+    }
+    /// Whether every client can send commands.
+    pub fn all_serving(&self) -> bool {
+        self.clients.iter().all(|c| c.client.borrow().is_serving())
+    }
+    /// Ends the clients.
+    pub fn end_clients(&mut self) {
+        for at in 0..self.clients.len() {
+            self.world.kill_process(self.clients[at].host);
+        }
+    }
+    /// Wakes the clients: there is something to do.
+    pub fn wake_clients(&mut self) {
+        for client in &self.clients {
+            let rt = self.world.rt(client.host, 0);
+            rt.wake(0);
+        }
+    }
+}
+
+fn order<T>(world: &mut World, give: impl FnOnce() -> Ticket<T>) -> Result<T, HostError> {
+    let ticket = give();
+    let mut answer = None;
+    world.run_until(ORDER_MAX, || {
+        answer = answer.take().or_else(|| ticket.try_take());
+        answer.is_some()
+    });
+    answer.unwrap_or(Err(HostError::Stopped))
+}

@@ -1,0 +1,20 @@
+//! The simulator: a whole host in virtual time, with clients, faults and checkers, from one seed. See `docs/simulator.md`.
+//!
+//! Owns: what a seed means ([`plan`]), the world it is played in ([`lab`], [`client`], [`operator`]), what may be read ([`model`]),
+//! and how many seeds are run and a failing one is made small ([`campaign`], [`minimise`]).
+//! Invariants: a run is a function of seed, cuts and code; every command is answered or given up with its connection; only the
+//! checkers decide what is wrong.
+//! Never: part of production; the crates below run in it unchanged.
+#![forbid(unsafe_code)]
+
+pub mod client;
+pub mod content;
+pub mod faults;
+pub mod history;
+pub mod lab;
+pub mod model;
+pub mod operator;
+pub mod plan;
+pub mod trace;
+pub mod workload;
+

@@ -1,0 +1,259 @@
+//! What stands in for the control plane: brings the host into service after each start, grows volumes, shuts it down.
+//!
+//! ```text
+//! Down ──started──► Opening ──► Applying ──► Listening ──► Serving ──► Growing ──► Serving
+//!                      └────────────┴── an error ──► Refused            └──────► ShuttingDown ──► Stopped
+//! ```
+//!
+//! Owns: what is desired; it survives every death of the host, as a directory does.
+//! Invariant: one order at a time; what is desired is changed before the host is told.
+//! Never: waits: each turn looks whether an answer is there.
+
+use crate::plan::Plan;
+use crate::workload::Game;
+use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use host::{
+    ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind, ListenerSpec,
+    NamespaceDesired, ObjectLayout, Orders, Refused, Settings, Stripe, SubsystemDesired, Ticket, VolumeDesired,
+};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::mpsc::Receiver;
+
+/// The subsystem that is served.
+pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
+/// Logical bytes that a volume has beyond what is used.
+const ROOM_BYTES: u64 = 4 << 20;
+
+type Opened = (GroupInfo, Vec<ComponentInfo>);
+
+enum Step {
+    Down,
+    Opening(Ticket<Opened>),
+    Applying(Ticket<()>),
+    Listening(Ticket<SocketAddr>),
+    Serving,
+    Growing(Ticket<()>, usize, u64),
+    ShuttingDown(Ticket<()>),
+    Stopped,
+    Refused(HostError),
+}
+
+/// The door to the host's newest life: orders in, events out.
+pub type Door = Rc<RefCell<Option<(Orders, Receiver<HostEvent>)>>>;
+
+/// The operator.
+pub struct Operator {
+    door: Door,
+    devices: Vec<Device>,
+    addr: SocketAddr,
+    desired: Desired,
+    /// Components by volume and stripe, in order.
+    components: Vec<(usize, ComponentNo)>,
+    step: Step,
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::from_bytes([1; 16])
+}
+fn group() -> GroupId {
+    GroupId::from_bytes([2; 16])
+}
+/// What the group is formatted as.
+pub fn format_spec(plan: &Plan) -> FormatSpec {
+    FormatSpec { cluster: cluster(), group: group(), name: "g0".into(), shards: plan.shards, created_unix_s: 1, force: false }
+}
+/// The settings of the shards.
+pub fn settings(plan: &Plan) -> Settings {
+    Settings {
+        fill_low: plan.watermarks.0,
+        fill_high: plan.watermarks.1,
+        idle_drain: base::Duration::from_millis(plan.idle_drain_ms),
+        scrub_bytes_per_s: 1 << 30,
+    }
+}
+
+fn component_id(volume: usize, stripe: usize) -> ComponentId {
+    ComponentId::from_bytes([volume as u8 * 8 + stripe as u8 + 1; 16])
+}
+
+/// The components of all volumes.
+pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
+    let mut all = Vec::new();
+    for (at, v) in plan.volumes.iter().enumerate() {
+        for (stripe, device) in v.stripes.iter().enumerate() {
+            let object = ObjectId::from_bytes([at as u8 + 1; 16]);
+            let spec = ComponentSpec {
+                id: component_id(at, stripe),
+                object,
+                capacity_index: *device,
+                bytes: 1 << 30,
+                reserve_chunks: v.reserve_chunks,
+                descriptor: vec![at as u8],
+            };
+            all.push((at, spec));
+        }
+    }
+    all
+}
+
+impl Operator {
+    /// An operator of a host whose group was made.
+    pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
+        let mut operator = Operator { door, devices, addr, desired: Desired::default(), components, step: Step::Down };
+        operator.desired = operator.first(plan);
+        operator
+    }
+
+    fn first(&self, plan: &Plan) -> Desired {
+        let volumes: Vec<VolumeDesired> = plan
+            .volumes
+            .iter()
+            .enumerate()
+            .map(|(at, v)| {
+                let numbers: Vec<ComponentNo> = self.components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect();
+                let stripe = |(stripe, no): (usize, &ComponentNo)| Stripe {
+                    components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no: *no }],
+                };
+                let used = (v.first_block + v.blocks) * u64::from(v.lba_bytes);
+                VolumeDesired {
+                    id: VolumeId::from_bytes([at as u8 + 1; 16]),
+                    name: format!("v{at}"),
+                    bytes: used.next_multiple_of(1 << 20) + ROOM_BYTES,
+                    lba_bytes: v.lba_bytes,
+                    write_protect: WriteProtect::None,
+                    formatting: false,
+                    reservation: None,
+                    checksum: v.checksum,
+                    iops_max: v.iops_max,
+                    bytes_per_s_max: None,
+                    object: ObjectLayout {
+                        object: ObjectId::from_bytes([at as u8 + 1; 16]),
+                        epoch: Epoch(1),
+                        stripes: numbers.iter().enumerate().map(stripe).collect(),
+                    },
+                }
+            })
+            .collect();
+        let namespaces: BTreeMap<u32, NamespaceDesired> =
+            volumes.iter().enumerate().map(|(at, v)| (at as u32 + 1, NamespaceDesired { volume: v.id, hosts: Visibility::All })).collect();
+        let subsystem = SubsystemDesired {
+            nqn: NQN.into(),
+            serial: "S1".into(),
+            model: "Basalt".into(),
+            allow_any_host: true,
+            hosts: vec![],
+            namespaces,
+            security: Security::Plain,
+            manage_namespaces: false,
+        };
+        Desired { generation: 1, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
+    }
+
+    fn orders(&self) -> Option<Orders> {
+        self.door.borrow().as_ref().map(|(orders, _)| orders.clone())
+    }
+
+    /// The host was started: it is brought into service.
+    pub fn host_started(&mut self) {
+        self.step = Step::Down;
+        if let Some(orders) = self.orders() {
+            self.step = Step::Opening(orders.open_group(Some(cluster()), self.devices.clone()));
+        }
+    }
+    /// The host is gone.
+    pub fn host_died(&mut self) {
+        self.step = Step::Down;
+    }
+    /// Whether all is served.
+    pub fn is_serving(&self) -> bool {
+        matches!(self.step, Step::Serving)
+    }
+    /// Whether the host said that it has shut down.
+    pub fn has_stopped(&self) -> bool {
+        matches!(self.step, Step::Stopped)
+    }
+    /// Why the host could not be brought into service.
+    pub fn refused(&self) -> Option<&HostError> {
+        match &self.step {
+            Step::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+    /// A volume grows by so many logical blocks; the game may use them when every core serves them. Whether it could be asked now.
+    pub fn grow(&mut self, volume: usize, blocks: u64) -> bool {
+        let (Step::Serving, Some(orders)) = (&self.step, self.orders()) else { return false };
+        let v = &mut self.desired.volumes[volume];
+        v.bytes += blocks * u64::from(v.lba_bytes);
+        self.desired.generation += 1;
+        self.step = Step::Growing(orders.apply(self.desired.clone()), volume, blocks);
+        true
+    }
+    /// Shuts the host down in order.
+    pub fn shut_down(&mut self) {
+        if let Some(orders) = self.orders() {
+            self.step = Step::ShuttingDown(orders.shutdown());
+        }
+    }
+    /// An order from outside, when none of its own is under way.
+    pub fn give<T>(&self, order: impl FnOnce(&Orders) -> Ticket<T>) -> Option<Ticket<T>> {
+        self.orders().map(|o| order(&o))
+    }
+
+    /// Looks whether an answer has come, and goes on.
+    pub fn turn(&mut self, game: &RefCell<Game>) {
+        self.answer_asks();
+        let Some(orders) = self.orders() else { return };
+        let step = core::mem::replace(&mut self.step, Step::Down);
+        self.step = match step {
+            Step::Opening(ticket) => match ticket.try_take() {
+                None => Step::Opening(ticket),
+                Some(Ok(_)) => Step::Applying(orders.apply(self.desired.clone())),
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::Applying(ticket) => match ticket.try_take() {
+                None => Step::Applying(ticket),
+                Some(Ok(())) => {
+                    let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+                    Step::Listening(orders.listen(spec))
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::Listening(ticket) => match ticket.try_take() {
+                None => Step::Listening(ticket),
+                Some(Ok(_)) => {
+                    game.borrow_mut().unsteady = false;
+                    Step::Serving
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::Growing(ticket, volume, blocks) => match ticket.try_take() {
+                None => Step::Growing(ticket, volume, blocks),
+                Some(Ok(())) => {
+                    game.borrow_mut().grown(volume, blocks);
+                    Step::Serving
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::ShuttingDown(ticket) => match ticket.try_take() {
+                None => Step::ShuttingDown(ticket),
+                Some(Ok(())) => Step::Stopped,
+                Some(Err(error)) => Step::Refused(error),
+            },
+            other => other,
+        };
+    }
+
+    /// Nothing of what hosts may ask for is granted here.
+    fn answer_asks(&self) {
+        let door = self.door.borrow();
+        let Some((orders, events)) = door.as_ref() else { return };
+        while let Ok(event) = events.try_recv() {
+            if let HostEvent::Asked(ask) = event {
+                drop(orders.answer(ask.id, Err(Refused::Invalid)));
+            }
+        }
+    }
+}

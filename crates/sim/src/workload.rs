@@ -1,0 +1,607 @@
+//! What the clients do, and what their answers prove.
+//!
+//! Owns: the game that all clients of a run play together: the model of every volume, the commands in flight, what is drawn next.
+//! Invariants: each command is in flight once and ends once, by its answer or with its connection; values are never used twice.
+//! Never: touches the world; clients carry the commands.
+
+use crate::content::{LOST, fill, value_of};
+use crate::model::{Cell, Wrong};
+use crate::plan::{Class, Kind, Plan};
+use crate::trace::{Event, Place, Trace};
+use format::nvme::{Fuse, Sqe, Status, StatusCode};
+use initiator::io::{Io, Namespace};
+use initiator::queue::{Completed, Request};
+use rt::sim::Rng;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// How long a command whose connection is gone may still take effect, in nanoseconds of the world.
+const LIMBO_NS: u64 = 20_000_000_000;
+/// Replaced versions of a block that are kept for messages.
+const HISTORY: usize = 6;
+/// A command without faults is answered within this, in nanoseconds.
+pub const LATENCY_MAX_NS: u64 = 10_000_000_000;
+
+/// A volume as its users know it.
+pub struct Volume {
+    /// As I/O needs to know it.
+    pub namespace: Namespace,
+    /// Its first block that is used.
+    pub first_block: u64,
+    /// The blocks that are used, from there.
+    pub cells: Vec<Cell>,
+    /// Blocks that must not change now: sources of copies.
+    pins: BTreeMap<u64, u32>,
+    /// Whether its blocks have checksums everywhere.
+    pub checksum: bool,
+}
+
+struct Flight {
+    client: usize,
+    kind: Kind,
+    place: Place,
+    sent: u64,
+    /// What is written or compared, block by block.
+    values: Vec<u64>,
+    /// Of a copy: where from. Of a trim: more ranges.
+    more: Vec<Place>,
+    /// Of Compare and Write: what must be there.
+    expected: Vec<u64>,
+    /// Commands that are not answered yet.
+    open: u8,
+    statuses: [Option<Status>; 2],
+    /// An abort was sent for it.
+    aborted: bool,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Operations by kind.
+    pub ops: BTreeMap<Kind, u64>,
+    /// Answers other than success, by status.
+    pub statuses: BTreeMap<String, u64>,
+    /// Blocks whose content was checked.
+    pub blocks_read: u64,
+    /// Commands that were given up.
+    pub given_up: u64,
+    /// Old values that came back in a run of the class `Lies`.
+    pub stale: u64,
+    /// The longest time to an answer, in nanoseconds.
+    pub latency_max_ns: u64,
+    /// Connections made.
+    pub connects: u64,
+}
+
+/// The game.
+pub struct Game {
+    /// What is played.
+    pub plan: Rc<Plan>,
+    rng: Rng,
+    /// The volumes.
+    pub volumes: Vec<Volume>,
+    flights: BTreeMap<u64, Flight>,
+    next_op: u64,
+    next_value: u64,
+    /// Operations that may still begin.
+    pub ops_left: u64,
+    to_verify: VecDeque<Place>,
+    to_trim: VecDeque<Place>,
+    /// The host is going down or coming up: retryable errors are normal.
+    pub unsteady: bool,
+    /// A device fault of this life may make commands fail.
+    pub errors_allowed: bool,
+    /// Acknowledged data may be lost, but old values only.
+    pub stale_allowed: bool,
+    /// What happened.
+    pub trace: Trace,
+    /// What was done.
+    pub counts: Counts,
+    /// The first thing that was wrong.
+    pub wrong: Option<String>,
+}
+
+/// The flight that a request belongs to.
+pub const fn op_of(tag: u64) -> u64 {
+    tag >> 1
+}
+
+impl Game {
+    /// A game at its beginning: all volumes are zeroes.
+    pub fn new(plan: Rc<Plan>) -> Game {
+        let volume = |(at, v): (usize, &crate::plan::VolumePlan)| Volume {
+            namespace: Namespace {
+                nsid: at as u32 + 1,
+                lba_bytes: v.lba_bytes,
+                blocks: 0,
+                transfer_bytes_max: 1 << 20,
+                zeroes_after_trim: true,
+                zeroes_may_deallocate: true,
+            },
+            first_block: v.first_block,
+            cells: vec![Cell::default(); v.blocks as usize],
+            pins: BTreeMap::new(),
+            checksum: v.checksum,
+        };
+        let volumes = plan.volumes.iter().enumerate().map(volume).collect();
+        Game {
+            rng: Rng::new(plan.seed ^ 0x0057_0BE5),
+            stale_allowed: plan.class == Class::Lies,
+            plan,
+            volumes,
+            flights: BTreeMap::new(),
+            next_op: 1,
+            next_value: 1,
+            ops_left: 0,
+            to_verify: VecDeque::new(),
+            to_trim: VecDeque::new(),
+            unsteady: true,
+            errors_allowed: false,
+            trace: Trace::default(),
+            counts: Counts::default(),
+            wrong: None,
+        }
+    }
+
+    /// Commands in flight.
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+    /// Whether there is nothing more to begin.
+    pub fn nothing_left(&self) -> bool {
+        self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
+    }
+    /// Whether an operation that a client began is in flight.
+    pub fn flies(&self, op: u64) -> bool {
+        self.flights.contains_key(&op)
+    }
+    /// An event that concerns the whole host.
+    pub fn note(&mut self, now: u64, text: impl Into<String>) {
+        self.trace.push(now, Event::Note(text.into()));
+    }
+    /// Everything is to be read.
+    pub fn verify_all(&mut self) {
+        for volume in 0..self.volumes.len() {
+            let blocks = self.volumes[volume].cells.len() as u64;
+            let step = (64 << 10) / u64::from(self.volumes[volume].namespace.lba_bytes);
+            for block in (0..blocks).step_by(step as usize) {
+                self.to_verify.push_back(Place { volume, block, blocks: step.min(blocks - block) });
+            }
+        }
+    }
+    /// Everything is to be deallocated.
+    pub fn trim_all(&mut self) {
+        for volume in 0..self.volumes.len() {
+            let blocks = self.volumes[volume].cells.len() as u64;
+            self.to_trim.push_back(Place { volume, block: 0, blocks });
+        }
+    }
+    /// More blocks of a volume may be used: they are zeroes.
+    pub fn grown(&mut self, volume: usize, blocks: u64) {
+        let cells = &mut self.volumes[volume].cells;
+        cells.resize(cells.len() + blocks as usize, Cell::default());
+    }
+    /// The host is gone: nothing that it was given and did not answer can take effect from now on.
+    pub fn host_died(&mut self, now: u64) {
+        for cell in self.volumes.iter_mut().flat_map(|v| &mut v.cells) {
+            cell.cut_off(now);
+        }
+    }
+    /// Something was wrong. The first time counts.
+    pub fn fail(&mut self, what: String, about: Option<(usize, u64)>) {
+        if self.wrong.is_none() {
+            let mut text = what;
+            if let Some((volume, block)) = about {
+                let v = &self.volumes[volume];
+                text += &format!("\nvolume {volume}, block {block} (LBA {}), candidates:", v.first_block + block);
+                for c in v.cells[block as usize].candidates() {
+                    text += &format!("\n  {c:?}");
+                }
+            }
+            self.wrong = Some(format!("{text}\nthe last events:\n{}", self.trace.tell(about)));
+        }
+    }
+
+    /// What a client with room for `room` commands on a queue sends next.
+    pub fn next(&mut self, client: usize, room: usize, now: u64) -> Vec<Request> {
+        if self.wrong.is_some() {
+            return Vec::new();
+        }
+        if let Some(place) = self.to_verify.pop_front() {
+            return self.begin(client, Kind::Read, place, now).unwrap_or_default();
+        }
+        if let Some(place) = self.to_trim.pop_front() {
+            return self.begin(client, Kind::Trim, place, now).unwrap_or_default();
+        }
+        if self.ops_left == 0 {
+            return Vec::new();
+        }
+        self.ops_left -= 1;
+        let kind = self.draw_kind();
+        if kind == Kind::Swap && room < 2 || kind == Kind::Abort {
+            return Vec::new();
+        }
+        let place = self.draw_place(kind);
+        self.begin(client, kind, place, now).unwrap_or_default()
+    }
+
+    /// Whether a client should abort one of its commands now.
+    pub fn draw_abort(&mut self) -> bool {
+        let share = self.plan.mix.iter().find(|(k, _)| *k == Kind::Abort).map_or(0, |(_, n)| *n);
+        share > 0 && self.rng.below(100) < share
+    }
+    /// A number below `n`, for the clients.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.rng.below(n)
+    }
+    /// An abort was sent for a command.
+    pub fn aborting(&mut self, op: u64) {
+        if let Some(flight) = self.flights.get_mut(&op) {
+            flight.aborted = true;
+            *self.counts.ops.entry(Kind::Abort).or_default() += 1;
+        }
+    }
+
+    fn draw_kind(&mut self) -> Kind {
+        let all: u64 = self.plan.mix.iter().map(|(_, n)| n).sum();
+        let mut at = self.rng.below(all.max(1));
+        for (kind, n) in &self.plan.mix {
+            if at < *n {
+                return *kind;
+            }
+            at -= n;
+        }
+        Kind::Read
+    }
+
+    fn draw_place(&mut self, kind: Kind) -> Place {
+        let volume = self.rng.below(self.volumes.len() as u64) as usize;
+        let v = &self.volumes[volume];
+        let (cells, lba) = (v.cells.len() as u64, u64::from(v.namespace.lba_bytes));
+        let most = (self.plan.op_blocks_max * 4096 / lba).min(cells);
+        let blocks = match self.rng.below(4) {
+            0 => 1 + self.rng.below(most),
+            1 => 1 + self.rng.below(most.min(8)),
+            _ => 1,
+        };
+        let hot = self.plan.hot > 0 && self.rng.one_in(self.plan.hot);
+        let block = if hot { self.rng.below(cells.min(8)) } else { self.rng.below(cells) };
+        let place = Place { volume, block, blocks: blocks.min(cells - block) };
+        match kind {
+            // Whole blocks of 4 KiB only: that is what can be declared uncorrectable.
+            Kind::Lose => {
+                let per = 4096 / lba;
+                let first = (v.first_block + place.block).next_multiple_of(per) - v.first_block;
+                let blocks = (place.blocks / per).max(1) * per;
+                Place { block: first, blocks: if first + blocks <= cells { blocks } else { 0 }, ..place }
+            }
+            Kind::Compare | Kind::Swap => Place { blocks: place.blocks.min(4), ..place },
+            _ => place,
+        }
+    }
+
+    fn new_values(&mut self, n: u64) -> Vec<u64> {
+        let first = self.next_value;
+        self.next_value += n;
+        (first..first + n).collect()
+    }
+
+    fn data(&self, volume: usize, values: &[u64]) -> Vec<u8> {
+        let lba = self.volumes[volume].namespace.lba_bytes as usize;
+        let mut data = vec![0; values.len() * lba];
+        for (block, value) in data.chunks_exact_mut(lba).zip(values) {
+            fill(block, *value);
+        }
+        data
+    }
+
+    /// A legal value of each block, to compare with; `None` when one may be uncorrectable.
+    fn guess(&mut self, place: Place, now: u64) -> Option<Vec<u64>> {
+        let (v, rng) = (&self.volumes[place.volume], &mut self.rng);
+        let cells = &v.cells[place.block as usize..][..place.blocks as usize];
+        cells
+            .iter()
+            .map(|cell| {
+                let legal: Vec<u64> = cell.legal(now).collect();
+                let value = legal[rng.below(legal.len() as u64) as usize];
+                (value != LOST).then_some(value)
+            })
+            .collect()
+    }
+
+    /// The values of blocks that certainly have one and are not under way; `None` when one is not so.
+    fn certain(&self, place: Place, now: u64) -> Option<Vec<u64>> {
+        let v = &self.volumes[place.volume];
+        let cells = &v.cells[place.block as usize..][..place.blocks as usize];
+        cells.iter().map(|cell| cell.certain(now).filter(|v| *v != LOST)).collect()
+    }
+
+    fn begin(&mut self, client: usize, kind: Kind, place: Place, now: u64) -> Option<Vec<Request>> {
+        if place.blocks == 0 {
+            return None;
+        }
+        let v = &self.volumes[place.volume];
+        let (ns, lba) = (v.namespace, u64::from(v.namespace.lba_bytes));
+        let (offset, len) = ((v.first_block + place.block) * lba, place.blocks * lba);
+        let changes = !matches!(kind, Kind::Read | Kind::Flush | Kind::Compare | Kind::Verify | Kind::Abort);
+        if changes && v.pins.range(place.block..place.block + place.blocks).next().is_some() {
+            return None;
+        }
+        let zeroes = || vec![0; place.blocks as usize];
+        let (mut more, mut expected) = (Vec::new(), Vec::new());
+        let (io, values) = match kind {
+            Kind::Read => (Io::Read { offset, len: len as u32 }, Vec::new()),
+            Kind::Write | Kind::WriteFua => {
+                let values = self.new_values(place.blocks);
+                (Io::Write { offset, data: self.data(place.volume, &values), fua: kind == Kind::WriteFua }, values)
+            }
+            Kind::Trim => {
+                let other = Place { blocks: 1, ..self.draw_place(Kind::Trim) };
+                let free = !self.volumes[place.volume].pins.contains_key(&other.block);
+                let mut ranges = vec![(offset, len)];
+                if other.volume == place.volume && !place.touches(other.volume, other.block) && free {
+                    ranges.push(((self.volumes[place.volume].first_block + other.block) * lba, lba));
+                    more.push(other);
+                }
+                (Io::Deallocate(ranges), zeroes())
+            }
+            Kind::Zero => (Io::WriteZeroes { offset, len, deallocate: self.rng.one_in(2) }, zeroes()),
+            Kind::Flush => (Io::Flush, Vec::new()),
+            Kind::Compare => {
+                let values = self.guess(place, now)?;
+                (Io::Compare { offset, data: self.data(place.volume, &values) }, values)
+            }
+            Kind::Swap => {
+                expected = self.guess(place, now)?;
+                let values = self.new_values(place.blocks);
+                (Io::Write { offset, data: self.data(place.volume, &values), fua: false }, values)
+            }
+            Kind::Lose => (Io::WriteUncorrectable { offset, len }, vec![LOST; place.blocks as usize]),
+            Kind::Verify => (Io::Verify { offset, len }, Vec::new()),
+            Kind::Copy => {
+                let cells = self.volumes[place.volume].cells.len() as u64;
+                let from = Place { block: self.rng.below(cells - place.blocks + 1), ..place };
+                let apart = from.block + from.blocks <= place.block || place.block + place.blocks <= from.block;
+                let values = self.certain(from, now).filter(|_| apart)?;
+                for block in from.block..from.block + from.blocks {
+                    *self.volumes[place.volume].pins.entry(block).or_default() += 1;
+                }
+                more.push(from);
+                let from_offset = (self.volumes[place.volume].first_block + from.block) * lba;
+                (Io::Copy { to: offset, ranges: vec![(from_offset, len)] }, values)
+            }
+            Kind::Abort => return None,
+        };
+        let op = self.next_op;
+        self.next_op += 1;
+        let cells = &mut self.volumes[place.volume].cells;
+        if changes {
+            for (at, value) in values.iter().enumerate() {
+                cells[place.block as usize + at].sent(op, *value, now);
+            }
+        }
+        if kind == Kind::Trim {
+            more.iter().for_each(|p| cells[p.block as usize].sent(op, 0, now));
+        }
+        let value = values.first().copied().unwrap_or(0);
+        self.trace.push(now, Event::Sent { op, client, kind, place, value });
+        let mut requests = vec![io.request(&ns, op << 1)];
+        if kind == Kind::Swap {
+            let compare = Io::Compare { offset, data: self.data(place.volume, &expected) }.request(&ns, op << 1 | 1);
+            requests[0].sqe = Sqe { fuse: Fuse::Second, ..requests[0].sqe };
+            requests.insert(0, Request { sqe: Sqe { fuse: Fuse::First, ..compare.sqe }, ..compare });
+        }
+        let open = requests.len() as u8;
+        let flight = Flight { client, kind, place, sent: now, values, more, expected, open, statuses: [None; 2], aborted: false };
+        self.flights.insert(op, flight);
+        *self.counts.ops.entry(kind).or_default() += 1;
+        Some(requests)
+    }
+
+    /// A command was answered.
+    pub fn done(&mut self, done: Completed, now: u64) {
+        let op = op_of(done.tag);
+        let Some(flight) = self.flights.get_mut(&op) else {
+            return self.fail(format!("command #{op} was answered twice"), None);
+        };
+        flight.statuses[(done.tag & 1) as usize] = Some(done.cqe.status);
+        flight.open -= 1;
+        if flight.open > 0 {
+            return;
+        }
+        let flight = self.flights.remove(&op).expect("it is there");
+        let status = flight.statuses[0].expect("all are answered");
+        self.trace.push(now, Event::Done { op, status });
+        let latency = now - flight.sent;
+        self.counts.latency_max_ns = self.counts.latency_max_ns.max(latency);
+        if latency > LATENCY_MAX_NS && self.plan.faults() == 0 {
+            self.fail(format!("#{op} was answered after {} ms, without any fault", latency / 1_000_000), None);
+        }
+        for s in flight.statuses.iter().flatten().filter(|s| !s.is_success()) {
+            let name = s.code.name().map_or_else(|| format!("{:#x}", s.code.0), str::to_owned);
+            *self.counts.statuses.entry(name).or_default() += 1;
+        }
+        self.unpin(&flight);
+        let ok = flight.statuses.iter().flatten().all(|s| s.is_success());
+        match flight.kind {
+            Kind::Read if ok => self.read_done(op, &flight, &done.payload.into_bytes(), now),
+            Kind::Swap => self.swap_done(op, &flight, now),
+            _ if ok => self.succeeded(op, &flight, now),
+            _ => self.failed(op, &flight, status, now),
+        }
+        self.forget(flight.place);
+    }
+
+    /// A connection is gone, and with it its commands.
+    pub fn given_up(&mut self, ops: impl Iterator<Item = u64>, now: u64) {
+        for op in ops {
+            let Some(flight) = self.flights.remove(&op) else { continue };
+            self.counts.given_up += 1;
+            self.trace.push(now, Event::GivenUp { op });
+            self.unpin(&flight);
+            // A half of a pair may have been answered: what it said is not needed.
+            self.each_change(op, &flight, |cell| cell.unsure(op, now + LIMBO_NS));
+            if flight.kind == Kind::Read && self.ops_left == 0 {
+                self.to_verify.push_back(flight.place);
+            }
+        }
+    }
+
+    fn unpin(&mut self, flight: &Flight) {
+        if flight.kind != Kind::Copy {
+            return;
+        }
+        let (from, pins) = (flight.more[0], &mut self.volumes[flight.place.volume].pins);
+        for block in from.block..from.block + from.blocks {
+            let n = pins.get_mut(&block).expect("pinned once for each copy");
+            *n -= 1;
+            if *n == 0 {
+                pins.remove(&block);
+            }
+        }
+    }
+
+    fn each_change(&mut self, _op: u64, flight: &Flight, mut f: impl FnMut(&mut Cell)) {
+        let cells = &mut self.volumes[flight.place.volume].cells;
+        for block in flight.place.block..flight.place.block + flight.place.blocks {
+            f(&mut cells[block as usize]);
+        }
+        if flight.kind == Kind::Trim {
+            flight.more.iter().for_each(|p| f(&mut cells[p.block as usize]));
+        }
+    }
+
+    fn forget(&mut self, place: Place) {
+        let oldest = self.flights.values().map(|f| f.sent).min().unwrap_or(u64::MAX);
+        let history = if self.stale_allowed { usize::MAX } else { HISTORY };
+        let cells = &mut self.volumes[place.volume].cells;
+        for cell in &mut cells[place.block as usize..][..place.blocks as usize] {
+            cell.forget(oldest, history);
+        }
+    }
+
+    fn succeeded(&mut self, op: u64, flight: &Flight, now: u64) {
+        match flight.kind {
+            Kind::Compare => self.all_seen(op, flight, &flight.values, now),
+            Kind::Flush | Kind::Verify => {}
+            _ => self.each_change(op, flight, |cell| cell.done(op, now)),
+        }
+    }
+
+    fn all_seen(&mut self, op: u64, flight: &Flight, values: &[u64], now: u64) {
+        for (at, value) in values.iter().enumerate() {
+            self.saw(op, flight, flight.place.block + at as u64, Some(*value), now);
+        }
+    }
+
+    fn read_done(&mut self, op: u64, flight: &Flight, data: &[u8], now: u64) {
+        let lba = self.volumes[flight.place.volume].namespace.lba_bytes as usize;
+        if data.len() as u64 != flight.place.blocks * lba as u64 {
+            return self.fail(format!("#{op} read {} bytes", data.len()), None);
+        }
+        for (at, block) in data.chunks_exact(lba).enumerate() {
+            self.saw(op, flight, flight.place.block + at as u64, value_of(block), now);
+        }
+    }
+
+    fn saw(&mut self, op: u64, flight: &Flight, block: u64, value: Option<u64>, now: u64) {
+        self.counts.blocks_read += 1;
+        let result = self.volumes[flight.place.volume].cells[block as usize].seen(value, flight.sent, now);
+        match result {
+            Ok(()) => {}
+            Err(Wrong { stale: true, .. }) if self.stale_allowed => {
+                self.counts.stale += 1;
+            }
+            Err(wrong) => {
+                let what = match wrong.seen {
+                    None => "bytes that are no content at all".to_owned(),
+                    Some(v) if wrong.stale => format!("the old value {v}"),
+                    Some(v) => format!("the value {v}, which was never written there"),
+                };
+                self.fail(format!("#{op} found {what}; legal are {:?}", wrong.legal), Some((flight.place.volume, block)));
+            }
+        }
+    }
+
+    fn swap_done(&mut self, op: u64, flight: &Flight, now: u64) {
+        let [write, compare] = flight.statuses.map(|s| s.expect("both are answered"));
+        if write.is_success() != compare.is_success() && !self.errors_allowed {
+            // The compare may succeed and the write fail for its own reason, but never the other way round.
+            if write.is_success() {
+                return self.fail(format!("#{op}: the compare failed ({compare:?}) and the write was done"), None);
+            }
+        }
+        if write.is_success() {
+            self.all_seen(op, flight, &flight.expected.clone(), now);
+            self.each_change(op, flight, |cell| cell.done(op, now));
+        } else if compare.code == StatusCode::COMPARE_FAILURE {
+            self.check_difference(op, flight, &flight.expected.clone());
+            self.each_change(op, flight, |cell| cell.refused(op));
+        } else {
+            let status = if compare.is_success() { write } else { compare };
+            self.failed(op, flight, status, now);
+        }
+    }
+
+    fn check_difference(&mut self, op: u64, flight: &Flight, values: &[u64]) {
+        let place = flight.place;
+        let cells = &self.volumes[place.volume].cells[place.block as usize..];
+        if !cells.iter().zip(values).any(|(cell, value)| cell.differed(*value, flight.sent)) && !self.stale_allowed {
+            self.fail(format!("#{op} found a difference where there is none"), Some((place.volume, place.block)));
+        }
+    }
+
+    /// A command failed: may it, and what is known of its blocks now?
+    fn failed(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let place = flight.place;
+        let per = 4096 / u64::from(self.volumes[place.volume].namespace.lba_bytes);
+        let changes = !matches!(flight.kind, Kind::Read | Kind::Compare | Kind::Verify | Kind::Flush);
+        // A block of 4 KiB that is changed in part is read before.
+        let around = if changes { per - 1 } else { 0 };
+        let v = &self.volumes[place.volume];
+        let (first, end) = (place.block.saturating_sub(around), (place.block + place.blocks + around).min(v.cells.len() as u64));
+        let lost = (first..end).any(|b| v.cells[b as usize].may_be_lost(flight.sent));
+        let legal = match status.code {
+            StatusCode::COMPARE_FAILURE if flight.kind == Kind::Compare => {
+                self.check_difference(op, flight, &flight.values);
+                return;
+            }
+            StatusCode::UNRECOVERED_READ_ERROR if lost => true,
+            StatusCode::CAPACITY_EXCEEDED => changes,
+            StatusCode::ABORT_REQUESTED => flight.aborted,
+            _ => self.unsteady && !status.dnr,
+        };
+        self.each_change(op, flight, |cell| if changes { cell.unsure(op, now) });
+        if !legal && !self.errors_allowed {
+            return self.fail(format!("#{op} {:?} failed with {status:?}", flight.kind), Some((place.volume, place.block)));
+        }
+        if flight.kind == Kind::Read && self.ops_left == 0 && !(status.code == StatusCode::UNRECOVERED_READ_ERROR && place.blocks == 1) {
+            // Part of a verification: what can be read is found block by block, and what could not be answered is tried again.
+            let again = status.code != StatusCode::UNRECOVERED_READ_ERROR && !self.errors_allowed;
+            let blocks = if again { place.blocks } else { 1 };
+            if again || place.blocks > 1 {
+                for block in (place.block..place.block + place.blocks).step_by(blocks as usize) {
+                    self.to_verify.push_back(Place { block, blocks, ..place });
+                }
+            }
+        }
+        if flight.kind == Kind::Read && place.blocks == 1 && status.code == StatusCode::UNRECOVERED_READ_ERROR && lost && !self.errors_allowed {
+            self.saw(op, flight, place.block, Some(LOST), now);
+        }
+    }
+}
+
+impl Game {
+    /// When the oldest command in flight of a client was sent.
+    pub fn oldest_of(&self, client: usize) -> Option<u64> {
+        self.flights.values().filter(|f| f.client == client).map(|f| f.sent).min()
+    }
+    /// A client was told the size of a volume, in logical blocks.
+    pub fn identified(&mut self, volume: usize, blocks: u64, lba_bytes: Option<u32>) {
+        let v = &self.volumes[volume];
+        let used = v.first_block + v.cells.len() as u64;
+        if lba_bytes != Some(v.namespace.lba_bytes) || blocks != 0 && blocks < used {
+            self.fail(format!("volume {volume} is told to have {blocks} blocks of {lba_bytes:?}; {used} are used"), None);
+        }
+    }
+}
