@@ -9,12 +9,13 @@ use crate::plan::{Class, Cuts, End, Life, Plan};
 use crate::workload::{Counts, Game};
 use base::{Duration, Instant};
 use host::HostStats;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 /// What the last life may take, in virtual time.
-const LAST_MAX: Duration = Duration::from_secs(3);
+const LAST_MAX: Duration = Duration::from_secs(120);
 /// What an orderly shutdown may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -55,6 +56,15 @@ pub struct RunOptions {
     pub whole_trace: bool,
 }
 
+thread_local! {
+    static PANIC: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// From now on panics are kept for the report of their run, and not printed.
+pub fn keep_panics() {
+    std::panic::set_hook(Box::new(|info| PANIC.set(Some(info.to_string()))));
+}
+
 /// Plays a seed.
 pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
     let buffers = rt::buffers_outstanding();
@@ -64,9 +74,9 @@ pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
     let result = catch_unwind(AssertUnwindSafe(|| play(&plan, options)));
     let mut report = match result {
         Ok(done) => done?,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            return Err(Failure { what: format!("the code panicked: {}", text.unwrap_or("without a word")) });
+        Err(_) => {
+            let text = PANIC.take().unwrap_or_else(|| "without a word".into());
+            return Err(Failure { what: format!("the code panicked: {text}") });
         }
     };
     #[cfg(feature = "hooks")]

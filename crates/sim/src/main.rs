@@ -1,15 +1,284 @@
-//! temporary
+//! basalt-sim: plays seeds, plays one again, makes a failing one small, and checks that planted bugs are found.
+//!
+//! Exit codes: 0 all was right; 1 something was wrong; 2 it could not be begun.
+#![forbid(unsafe_code)]
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use sim::campaign::{CampaignOptions, Sums, campaign, replay_command};
 use sim::history::{RunOptions, run};
-fn main() {
-    let a: u64 = std::env::args().nth(1).unwrap().parse().unwrap();
-    let b: u64 = std::env::args().nth(2).unwrap().parse().unwrap();
-    let mut bad = 0;
-    let mut ops = 0; let mut crashes = 0; let mut v = 0; let mut stale = 0; let mut unav = 0;
-    for seed in a..b {
-        match run(seed, &RunOptions::default()) {
-            Ok(r) => { ops += r.counts.ops.values().sum::<u64>(); crashes += r.crashes; v += r.virtual_ns; stale += r.counts.stale; unav += u64::from(r.unavailable); if b - a == 1 { println!("{r:#?}"); } }
-            Err(f) => { bad += 1; println!("SEED {seed}: {}", f.what); if b - a == 1 { println!("{}", sim::plan::Plan::draw(seed)); } }
+use sim::minimise::minimise;
+use sim::plan::{Cuts, Plan};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Failures of a campaign that are told in full.
+const TOLD_MAX: usize = 3;
+/// Seeds that were wrong once.
+const OLD_SEEDS: &str = include_str!("../seeds.txt");
+
+#[derive(Parser)]
+#[command(name = "basalt-sim", version, about = "A Basalt host in virtual time: clients, faults, crashes, and checks of every answer", after_help = EXAMPLES)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  basalt-sim run                        400 seeds and the old failing ones
+  basalt-sim run --seeds 0..50000       as many as you like
+  basalt-sim soak --minutes 60          new seeds on all cores for an hour
+  basalt-sim replay 4711 --trace        one seed, with everything that happened
+  basalt-sim minimise 4711              what does the failure need?
+  basalt-sim plants --seeds 1000        with --features hooks: is each planted bug found?";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play a range of seeds, and those that failed once.
+    Run {
+        /// Which: FIRST..END.
+        #[arg(long, default_value = "0..400", value_parser = parse_range)]
+        seeds: Range<u64>,
+        /// Every so many seeds one is played twice and compared; 0 for never.
+        #[arg(long, default_value_t = 16)]
+        twice_every: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Play new seeds for a while.
+    Soak {
+        /// For how long.
+        #[arg(long, default_value_t = 10)]
+        minutes: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 1_000_000)]
+        from: u64,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Play one seed and tell all of it.
+    Replay {
+        /// The seed.
+        seed: u64,
+        /// What is left out, as `minimise` says it.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        cuts: Cuts,
+        /// Tell the whole trace when it fails.
+        #[arg(long)]
+        trace: bool,
+        /// Plant a bug (needs the feature `hooks`).
+        #[arg(long)]
+        plant: Option<String>,
+    },
+    /// Leave out of a failing seed what it does not need.
+    Minimise {
+        /// The seed.
+        seed: u64,
+        /// Plant a bug (needs the feature `hooks`).
+        #[arg(long)]
+        plant: Option<String>,
+    },
+    /// Say what a seed means.
+    Plan {
+        /// The seed.
+        seed: u64,
+    },
+    /// Plant each bug and count the seeds until it is found (needs the feature `hooks`).
+    Plants {
+        /// Each must be found within so many.
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// Only those whose name contains this.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(clap::Args)]
+struct Common {
+    /// Threads; 0 for one a processor.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Write the figures there.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Show no progress bar.
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Common {
+    fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
         }
     }
-    println!("{bad} failed, ops {ops}, crashes {crashes}, virtual {} s, stale {stale}, unavailable {unav}", v / 1_000_000_000);
 }
+
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let parts = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    match parts {
+        Some((first, end)) if first < end => Ok(first..end),
+        _ => Err(format!("'{text}' is not FIRST..END")),
+    }
+}
+
+fn main() -> ExitCode {
+    match perform(Args::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("basalt-sim: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<bool> {
+    match command {
+        Command::Run { seeds, twice_every, common } => {
+            let mut sums = play(&common, seeds, None, twice_every);
+            for seed in old_seeds()? {
+                if let Err(failure) = run(seed, &RunOptions::default()) {
+                    sums.failures.insert(seed, failure.what);
+                }
+            }
+            finish(&sums, &common)
+        }
+        Command::Soak { minutes, from, common } => {
+            let sums = play(&common, from..u64::MAX, Some(Duration::from_secs(minutes * 60)), 64);
+            finish(&sums, &common)
+        }
+        Command::Replay { seed, cuts, trace, plant } => {
+            plant_bug(plant.as_deref())?;
+            print!("{}", Plan::draw(seed).cut(&cuts));
+            match run(seed, &RunOptions { cuts, whole_trace: trace }) {
+                Ok(report) => {
+                    println!("{report:#?}");
+                    Ok(true)
+                }
+                Err(failure) => {
+                    println!("seed {seed} failed: {}", failure.what);
+                    Ok(false)
+                }
+            }
+        }
+        Command::Minimise { seed, plant } => {
+            plant_bug(plant.as_deref())?;
+            sim::history::keep_panics();
+            let Some((cuts, failure)) = minimise(seed, |cuts| eprintln!("still fails with {cuts}")) else {
+                bail!("seed {seed} does not fail");
+            };
+            print!("{}", Plan::draw(seed).cut(&cuts));
+            println!("seed {seed} failed: {}\nagain with: {}", failure.what, replay_command(seed, &cuts, plant.as_deref()));
+            Ok(false)
+        }
+        Command::Plan { seed } => {
+            print!("{}", Plan::draw(seed));
+            Ok(true)
+        }
+        Command::Plants { seeds, name, common } => plants(seeds, &name, &common),
+    }
+}
+
+fn play(common: &Common, seeds: Range<u64>, limit: Option<Duration>, twice_every: u64) -> Sums {
+    campaign(&CampaignOptions { seeds, limit, threads: common.threads(), twice_every, failures_max: 20, plant: None, progress: !common.quiet })
+}
+
+fn old_seeds() -> Result<Vec<u64>> {
+    let seeds = OLD_SEEDS.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|s| !s.is_empty());
+    seeds.map(|s| s.parse().with_context(|| format!("seeds.txt: '{s}' is not a seed"))).collect()
+}
+
+#[cfg(feature = "hooks")]
+fn plant_bug(name: Option<&str>) -> Result<()> {
+    let bug = name.map(|n| base::hooks::Bug::named(n).with_context(|| format!("there is no bug '{n}' to plant"))).transpose()?;
+    base::hooks::plant(bug);
+    Ok(())
+}
+#[cfg(not(feature = "hooks"))]
+fn plant_bug(name: Option<&str>) -> Result<()> {
+    if name.is_some() {
+        bail!("bugs can be planted only with: cargo run --release -p sim --features hooks");
+    }
+    Ok(())
+}
+
+#[cfg(feature = "hooks")]
+fn plants(seeds: u64, name: &str, common: &Common) -> Result<bool> {
+    use base::hooks::Bug;
+    let mut missed = 0;
+    let mut found = serde_json::Map::new();
+    println!("{:<28} {:>6}  what it is", "planted bug", "seeds");
+    for bug in Bug::ALL.iter().filter(|b| b.name().to_lowercase().contains(&name.to_lowercase())) {
+        let options = CampaignOptions {
+            seeds: 0..seeds,
+            limit: None,
+            threads: common.threads(),
+            twice_every: 0,
+            failures_max: 1,
+            plant: Some(bug.name().into()),
+            progress: !common.quiet,
+        };
+        let first = campaign(&options).failures.into_keys().next();
+        match first {
+            Some(seed) => println!("{:<28} {:>6}  {}", bug.name(), seed + 1, bug.text()),
+            None => println!("{:<28} {:>6}  {}", bug.name(), "none", bug.text()),
+        }
+        missed += usize::from(first.is_none());
+        found.insert(bug.name().into(), serde_json::json!(first.map(|s| s + 1)));
+    }
+    println!("{} of {} planted bugs were found within {seeds} seeds", found.len() - missed, found.len());
+    write_json(common, &found.into())?;
+    Ok(missed == 0)
+}
+#[cfg(not(feature = "hooks"))]
+fn plants(_: u64, _: &str, _: &Common) -> Result<bool> {
+    plant_bug(Some("any")).map(|()| false)
+}
+
+fn write_json(common: &Common, value: &serde_json::Value) -> Result<()> {
+    let Some(path) = &common.json else { return Ok(()) };
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Tells a campaign; whether all was right.
+fn finish(sums: &Sums, common: &Common) -> Result<bool> {
+    write_json(common, &sums.to_json())?;
+    for (seed, what) in sums.failures.iter().take(TOLD_MAX) {
+        println!("seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n", replay_command(*seed, &Cuts::default(), None));
+    }
+    let list = |all: &mut dyn Iterator<Item = (String, u64)>| all.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ");
+    println!("seeds        {} ({}), {} of them twice", sums.seeds, list(&mut sums.classes.clone().into_iter()), sums.repeated);
+    println!("operations   {} ({})", sums.operations(), list(&mut sums.ops.iter().map(|(k, n)| (k.name(), *n))));
+    println!("checked      {} blocks; the longest answer took {:.1} ms", sums.blocks_read, sums.latency_max_ns as f64 / 1e6);
+    println!("refused      {}", list(&mut sums.statuses.clone().into_iter()));
+    println!("crashes      {}, {} orderly shutdowns, {} connections made, {} commands lost with one", sums.crashes, sums.shutdowns, sums.connects, sums.given_up);
+    println!("faults       {}", list(&mut sums.faults.clone().into_iter()));
+    println!("beyond       {} hosts out of service for good, {} runs with old data of {} whose devices lied", sums.unavailable, sums.stale_runs, sums.classes.get("Lies").unwrap_or(&0));
+    println!("virtual time {:.0} s, {:.1} times real time on each thread", sums.virtual_ns as f64 / 1e9, sums.times_real());
+    tell_marks(sums);
+    for seed in sums.failures.keys() {
+        println!("FAILED: seed {seed}");
+    }
+    println!("{} seeds right, {} wrong", sums.seeds - sums.failures.len().min(sums.seeds as usize) as u64, sums.failures.len());
+    Ok(sums.failures.is_empty())
+}
+
+#[cfg(feature = "hooks")]
+fn tell_marks(sums: &Sums) {
+    use base::hooks::Mark;
+    let never: Vec<_> = Mark::ALL.iter().filter(|m| !sums.marks.contains_key(m.name())).collect();
+    println!("marks        {} of {} rare branches taken", Mark::ALL.len() - never.len(), Mark::ALL.len());
+    for mark in never {
+        println!("  never taken: {}: {}", mark.name(), mark.text());
+    }
+}
+#[cfg(not(feature = "hooks"))]
+fn tell_marks(_: &Sums) {}

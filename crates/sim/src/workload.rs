@@ -149,7 +149,7 @@ impl Game {
     }
     /// Whether there is nothing more to begin.
     pub fn nothing_left(&self) -> bool {
-        self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
+        self.wrong.is_some() || self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
     }
     /// Whether an operation that a client began is in flight.
     pub fn flies(&self, op: u64) -> bool {
@@ -339,7 +339,11 @@ impl Game {
                 let other = Place { blocks: 1, ..self.draw_place(Kind::Trim) };
                 let free = !self.volumes[place.volume].pins.contains_key(&other.block);
                 let mut ranges = vec![(offset, len)];
-                if other.volume == place.volume && !place.touches(other.volume, other.block) && free {
+                if place.blocks == self.volumes[place.volume].cells.len() as u64 {
+                    // All of it: to the ends of its first and last block of 4 KiB, so that no space is needed any more.
+                    let (first, end) = (offset & !4095, (offset + len).next_multiple_of(4096));
+                    ranges[0] = (first, end - first);
+                } else if other.volume == place.volume && !place.touches(other.volume, other.block) && free {
                     ranges.push(((self.volumes[place.volume].first_block + other.block) * lba, lba));
                     more.push(other);
                 }
@@ -560,14 +564,22 @@ impl Game {
         let around = if changes { per - 1 } else { 0 };
         let v = &self.volumes[place.volume];
         let (first, end) = (place.block.saturating_sub(around), (place.block + place.blocks + around).min(v.cells.len() as u64));
-        let lost = (first..end).any(|b| v.cells[b as usize].may_be_lost(flight.sent));
+        let near = |b: u64| b.saturating_sub(around)..(b + 1 + around).min(v.cells.len() as u64);
+        let mut touched = (first..end).chain(flight.more.iter().flat_map(|p| near(p.block)));
+        let lost = touched.any(|b| v.cells[b as usize].may_be_lost(flight.sent));
+        let piece = (1 << 20) / u64::from(v.namespace.lba_bytes);
+        let (at, last) = (v.first_block + place.block, v.first_block + place.block + place.blocks - 1);
         let legal = match status.code {
             StatusCode::COMPARE_FAILURE if flight.kind == Kind::Compare => {
                 self.check_difference(op, flight, &flight.values);
                 return;
             }
             StatusCode::UNRECOVERED_READ_ERROR if lost => true,
+            // A part of a block that cannot be read: the rest of it would be lost in silence.
+            StatusCode::MEDIA_WRITE_FAULT => lost && changes && per > 1,
             StatusCode::CAPACITY_EXCEEDED => changes,
+            // Compare and Write within one piece only (NABO, NABSPF).
+            StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == Kind::Swap && at / piece != last / piece,
             StatusCode::ABORT_REQUESTED => flight.aborted,
             _ => self.unsteady && !status.dnr,
         };
