@@ -81,6 +81,8 @@ pub struct Client {
     timer: Option<TimerId>,
     /// CIDs of commands in flight: link, CID, operation.
     cids: Vec<(usize, u16, u64)>,
+    /// The command that an Abort under way names: another one may have its CID by the time the host looks.
+    aborting: Option<(usize, u16)>,
 }
 
 /// The program of a client host.
@@ -111,6 +113,7 @@ impl Client {
             beat_at: 0,
             timer: None,
             cids: Vec::new(),
+            aborting: None,
         };
         client.tick();
         client
@@ -151,6 +154,7 @@ impl Client {
             }
         }
         self.cids.clear();
+        self.aborting = None;
         self.attempt += 1;
         let until = now + 100_000 + game.below(4_000_000);
         drop(game);
@@ -273,6 +277,9 @@ impl Client {
     /// What follows an answer to one of its own commands; whether the link may stay.
     fn own_answer(&mut self, at: usize, done: Completed) -> bool {
         let (tag, status, result) = (done.tag, done.cqe.status, done.cqe.result);
+        if tag == ABORT {
+            self.aborting = None;
+        }
         if !status.is_success() {
             // The event request is ended when the controller goes; an abort may come too late; all else is tried again from the start.
             return matches!(tag, EVENT | ABORT);
@@ -354,16 +361,22 @@ impl Client {
                 for request in game.next(self.id, room, now) {
                     let op = op_of(request.tag);
                     match self.links[at].queue.submit(request) {
-                        Ok(cid) => self.cids.push((at, cid, op)),
+                        Ok(cid) => {
+                            self.cids.push((at, cid, op));
+                            if self.aborting == Some((at, cid)) {
+                                game.aborting(op);
+                            }
+                        }
                         Err(request) => unreachable!("there is room for {request:?}"),
                     }
                 }
             }
         }
-        if !self.cids.is_empty() && game.draw_abort() && game.below(40) == 0 {
+        if self.aborting.is_none() && !self.cids.is_empty() && game.draw_abort() && game.below(40) == 0 {
             let (at, cid, op) = self.cids[game.below(self.cids.len() as u64) as usize];
             let sqe = Sqe { cdw10: at as u32 | u32::from(cid) << 16, ..plain_sqe(AdminOpcode::Abort, 0) };
             if self.links[0].queue.submit(Request { sqe, payload: Payload::None, tag: ABORT }).is_ok() {
+                self.aborting = Some((at, cid));
                 game.aborting(op);
             }
         }

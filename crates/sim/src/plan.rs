@@ -208,7 +208,9 @@ impl Plan {
         let slow = [1, 1, 1, 10, 60][rng.below(5) as usize];
         let cache = (shards * (8 + rng.below(4)), device(rng, 1));
         let capacity: Vec<_> = (0..capacity_devices).map(|_| (shards * (6 + rng.below(12)), device(rng, slow))).collect();
-        let volumes = (0..1 + rng.below(3)).map(|_| volume(rng, capacity_devices)).collect();
+        let mut volumes: Vec<_> = (0..1 + rng.below(3)).map(|_| volume(rng, capacity_devices)).collect();
+        // Without checksums damage on capacity, or on the way from it, cannot be told.
+        volumes.iter_mut().for_each(|v| v.checksum |= class >= Class::Errors);
         let clients = (0..1 + rng.below(3)).map(|_| client(rng)).collect();
         let low = rng.below(40) as f64 / 100.0;
         let mut plan = Plan {

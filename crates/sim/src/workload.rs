@@ -580,7 +580,7 @@ impl Game {
             StatusCode::CAPACITY_EXCEEDED => changes,
             // Compare and Write within one piece only (NABO, NABSPF).
             StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == Kind::Swap && at / piece != last / piece,
-            StatusCode::ABORT_REQUESTED => flight.aborted,
+            StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,
             _ => self.unsteady && !status.dnr,
         };
         self.each_change(op, flight, |cell| if changes { cell.unsure(op, now) });

@@ -8,6 +8,7 @@
 use crate::components::{Change, ComponentInfo, ComponentNo, ComponentSpec, ComponentTable, ComponentUpdate};
 use crate::geometry::{CapacityGeometry, Geometry, LogGeometry};
 use crate::join::join_all;
+use crate::slots;
 use crate::superblock::{self, Found, Probe};
 use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId};
 use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
@@ -579,20 +580,25 @@ async fn load_components(rt: &Rt, info: &GroupInfo, capacity: &[Device]) -> Resu
             let (result, buf) = rt.read_at(device, geometry.component_page_offset(first, 0), buf).await;
             result.map(|()| buf).map_err(device_error(device))
         };
-        let head = read(0, 1).await?;
-        let newest = page::newest(&head, info.tag, ComponentTable::address(index as u8, 0)).map_err(|e| damaged(0, e))?;
-        let used = TableHead::parse(page::slot_bytes(&head, newest.slot)).map_err(|e| damaged(0, e))?.pages_used;
+        let newest = async |page: u32, slots: &mut [u8]| {
+            let address = ComponentTable::address(index as u8, page);
+            let newest = slots::newest(rt, device, geometry.component_page_offset(page, 0), slots, info.tag, address).await;
+            newest.map_err(|e| damaged(page, e))
+        };
+        let mut head = read(0, 1).await?;
+        let newest_head = newest(0, &mut head).await?;
+        let used = TableHead::parse(page::slot_bytes(&head, newest_head.slot)).map_err(|e| damaged(0, e))?.pages_used;
         if used > u64::from(geometry.component_pages) {
             return Err(damaged(0, DiskError::Value { field: "pages used" }));
         }
-        table.set_head(index as u8, newest);
+        table.set_head(index as u8, newest_head);
         let per_read = (rt::BUF_BYTES_MAX as u64 / PAGE_SLOTS_BYTES) as u32;
         let mut first = 1;
         while first < used as u32 {
             let count = per_read.min(used as u32 - first);
-            for (i, slots) in read(first, count).await?.chunks_exact(2 * BLOCK_BYTES).enumerate() {
+            for (i, slots) in read(first, count).await?.chunks_exact_mut(2 * BLOCK_BYTES).enumerate() {
                 let page = first + i as u32;
-                let newest = page::newest(slots, info.tag, ComponentTable::address(index as u8, page)).map_err(|e| damaged(page, e))?;
+                let newest = newest(page, slots).await?;
                 table.take_page(index as u8, newest, page::slot_bytes(slots, newest.slot)).map_err(|e| damaged(page, e))?;
             }
             first += count;

@@ -17,6 +17,7 @@ mod pace;
 mod recovery;
 mod scrub;
 mod shard;
+mod slots;
 mod stats;
 pub mod superblock;
 

@@ -123,20 +123,22 @@ pub struct Newest {
     pub slot: u8,
     /// The generation found there.
     pub generation: u64,
-    /// The other slot holds nothing valid of this format: never written, torn, or corrupt.
-    pub alone: bool,
+    /// The other slot is neither valid nor blank: torn by a loss of power, or hurt on the media or on the way. Worth another reading.
+    pub doubtful: bool,
 }
 
 /// Chooses between the two slots of a page. An error (that of slot A, or the worse one) when neither is valid.
 pub fn newest(slots: &[u8], tag: FormatTag, address: PageAddress) -> Result<Newest, DiskError> {
     let slots = slots.get(..2 * PAGE_BYTES).ok_or(DiskError::TooShort)?;
-    let a = PageHeader::open(&slots[..PAGE_BYTES], tag, address);
-    let b = PageHeader::open(&slots[PAGE_BYTES..], tag, address);
+    let (first, second) = slots.split_at(PAGE_BYTES);
+    let a = PageHeader::open(first, tag, address);
+    let b = PageHeader::open(second, tag, address);
+    let hurt = |slot: &[u8], error: DiskError| error != DiskError::OtherFormat && slot.iter().any(|b| *b != 0);
     match (a, b) {
-        (Ok(a), Ok(b)) if b > a => Ok(Newest { slot: 1, generation: b, alone: false }),
-        (Ok(a), Ok(_)) => Ok(Newest { slot: 0, generation: a, alone: false }),
-        (Ok(a), Err(_)) => Ok(Newest { slot: 0, generation: a, alone: true }),
-        (Err(_), Ok(b)) => Ok(Newest { slot: 1, generation: b, alone: true }),
+        (Ok(a), Ok(b)) if b > a => Ok(Newest { slot: 1, generation: b, doubtful: false }),
+        (Ok(a), Ok(_)) => Ok(Newest { slot: 0, generation: a, doubtful: false }),
+        (Ok(a), Err(e)) => Ok(Newest { slot: 0, generation: a, doubtful: hurt(second, e) }),
+        (Err(e), Ok(b)) => Ok(Newest { slot: 1, generation: b, doubtful: hurt(first, e) }),
         (Err(DiskError::Magic | DiskError::OtherFormat), Err(e)) | (Err(e), Err(_)) => Err(e),
     }
 }

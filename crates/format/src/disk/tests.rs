@@ -153,10 +153,10 @@ mod pages {
     fn the_newer_valid_slot_counts() {
         let (old, new, never, mut torn) = (page(TAG, AT, 4), page(TAG, AT, 5), vec![0; 4096], page(TAG, AT, 6));
         torn[2048..].fill(0);
-        assert_eq!(newest(&slots(&old, &new), TAG, AT), Ok(Newest { slot: 1, generation: 5, alone: false }));
-        assert_eq!(newest(&slots(&new, &old), TAG, AT), Ok(Newest { slot: 0, generation: 5, alone: false }));
-        assert_eq!(newest(&slots(&torn, &old), TAG, AT), Ok(Newest { slot: 1, generation: 4, alone: true }));
-        assert_eq!(newest(&slots(&new, &never), TAG, AT), Ok(Newest { slot: 0, generation: 5, alone: true }));
+        assert_eq!(newest(&slots(&old, &new), TAG, AT), Ok(Newest { slot: 1, generation: 5, doubtful: false }));
+        assert_eq!(newest(&slots(&new, &old), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
+        assert_eq!(newest(&slots(&torn, &old), TAG, AT), Ok(Newest { slot: 1, generation: 4, doubtful: true }));
+        assert_eq!(newest(&slots(&new, &never), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
         assert_eq!(newest(&slots(&never, &torn), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(newest(&slots(&torn, &never), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(slot_bytes(&slots(&old, &new), 1), new);

@@ -8,10 +8,11 @@ use crate::components::ComponentInfo;
 use crate::geometry::CapacityGeometry;
 use crate::group::GroupError;
 use crate::join::join_all;
+use crate::slots;
 use base::lane::Lane;
 use base::unit::CHUNK_BLOCKS;
 use base::{BLOCK_BYTES, BlockNo};
-use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
+use format::disk::page::{self, Newest, PAGE_SLOTS_BYTES, TableHead};
 use format::disk::{CHUNKS_PER_PAGE, DiskError, FormatTag, PageAddress, PageKind, chunk};
 use rt::{Buf, Device, Rt};
 
@@ -69,9 +70,8 @@ impl Loader<'_> {
     }
 
     async fn load(&self, table: &mut ChunkTable) -> Result<(), GroupError> {
-        let head = self.read(0, 1).await?;
-        let address = PageAddress { kind: PageKind::ChunkHead, device: self.index, shard: self.shard, index: 0 };
-        let newest = page::newest(&head, self.tag, address).map_err(|e| self.damaged(0, e))?;
+        let mut head = self.read(0, 1).await?;
+        let newest = self.newest(PageKind::ChunkHead, 0, &mut head).await?;
         let used = TableHead::parse(page::slot_bytes(&head, newest.slot)).map_err(|e| self.damaged(0, e))?.pages_used;
         if used > u64::from(self.geometry.chunk_pages_per_shard) {
             return Err(self.damaged(0, DiskError::Value { field: "pages used" }));
@@ -83,18 +83,23 @@ impl Loader<'_> {
         for group in starts.chunks(READS_MAX) {
             let reads = group.iter().map(|&first| async move { (first, self.read(first, PAGES_PER_READ.min(used - first)).await) });
             for (first, read) in join_all(reads).await {
-                self.take_pages(table, first, &read?)?;
+                self.take_pages(table, first, &mut read?).await?;
                 self.rt.yield_now().await;
             }
         }
         Ok(())
     }
 
-    fn take_pages(&self, table: &mut ChunkTable, first: u32, bytes: &[u8]) -> Result<(), GroupError> {
-        for (i, slots) in bytes.chunks_exact(2 * BLOCK_BYTES).enumerate() {
+    async fn newest(&self, kind: PageKind, page: u32, slots: &mut [u8]) -> Result<Newest, GroupError> {
+        let address = PageAddress { kind, device: self.index, shard: self.shard, index: u64::from(page) };
+        let offset = self.geometry.chunk_page_offset(self.shard, page, 0);
+        slots::newest(self.rt, self.device, offset, slots, self.tag, address).await.map_err(|e| self.damaged(page, e))
+    }
+
+    async fn take_pages(&self, table: &mut ChunkTable, first: u32, bytes: &mut [u8]) -> Result<(), GroupError> {
+        for (i, slots) in bytes.chunks_exact_mut(2 * BLOCK_BYTES).enumerate() {
             let page = first + i as u32;
-            let address = PageAddress { kind: PageKind::Chunk, device: self.index, shard: self.shard, index: u64::from(page) };
-            let newest = page::newest(slots, self.tag, address).map_err(|e| self.damaged(page, e))?;
+            let newest = self.newest(PageKind::Chunk, page, slots).await?;
             table.set_loaded_page(PageRef { device: self.index, page }, newest.slot, newest.generation);
             self.take_entries(table, page, page::slot_bytes(slots, newest.slot)).map_err(|e| self.damaged(page, e))?;
         }

@@ -24,6 +24,8 @@ const JOB_BLOCKS_MAX: usize = PIECE_BLOCKS as usize;
 const SCAN_MAX: usize = 4096;
 /// Records behind the first live one that may join its job.
 const JOIN_MAX: usize = 64;
+/// How often a block that is wrong or unreadable is read again before it is lost.
+const AGAIN_MAX: u32 = 4;
 /// The longest that a worker rests between two jobs.
 const REST_MAX: Duration = Duration::from_millis(250);
 
@@ -300,7 +302,7 @@ impl Job {
         self.slice_at + u64::from(self.items[i].pos.block()) * BLOCK_BYTES as u64
     }
 
-    /// Reads a run from the log and verifies it; what is wrong or unreadable is read once more, block by block. Gives the data
+    /// Reads a run from the log and verifies it; what is wrong or unreadable is read again, block by block. Gives the data
     /// and the items that are lost.
     async fn read(&self, rt: &Rt, run: core::ops::Range<usize>) -> Result<(Buf, Vec<usize>), JobError> {
         let buf = Buf::alloc(run.len() * BLOCK_BYTES);
@@ -311,14 +313,25 @@ impl Job {
             if result.is_ok() && self.sound(i, &buf[range.clone()]) {
                 continue;
             }
-            let (again, block) = rt.read_at(&self.cache, self.log_offset(i), Buf::alloc(BLOCK_BYTES)).await;
-            match again {
-                Ok(()) if self.sound(i, &block) => buf[range].copy_from_slice(&block),
-                Ok(()) | Err(DeviceError::Media) => lost.push(i),
-                Err(error) => return Err(JobError::Read(error)),
+            match self.read_again(rt, i).await? {
+                Some(block) => buf[range].copy_from_slice(&block),
+                None => lost.push(i),
             }
         }
         Ok((buf, lost))
+    }
+
+    /// One block of the log, read until it is sound; `None` when it is lost, which is for good: so it is tried more than once.
+    async fn read_again(&self, rt: &Rt, i: usize) -> Result<Option<Buf>, JobError> {
+        for _ in 0..AGAIN_MAX {
+            let (result, block) = rt.read_at(&self.cache, self.log_offset(i), Buf::alloc(BLOCK_BYTES)).await;
+            match result {
+                Ok(()) if self.sound(i, &block) => return Ok(Some(block)),
+                Ok(()) | Err(DeviceError::Media) => {}
+                Err(error) => return Err(JobError::Read(error)),
+            }
+        }
+        Ok(None)
     }
 
     fn sound(&self, i: usize, block: &[u8]) -> bool {

@@ -3,7 +3,8 @@
 //! Owns: which segments belong to the log, and what each contains. Sealed segments are read by their summary (about one part in a
 //! hundred); the others batch by batch.
 //! Invariants: the last batch of the head is taken only if all its data is sound: it is the only one that can be torn. A batch before
-//! another was complete, whatever its data looks like now (then reads of that block say so).
+//! another was complete, whatever its data looks like now (then reads of that block say so). What the media cannot give is never taken for
+//! the end of the log, and the end is looked at twice: a bit that flips on the way must not shorten it.
 //! Never: trusts a length before it is checked; changes anything.
 
 use super::Chain;
@@ -13,7 +14,7 @@ use base::hooks::{self, Bug};
 use base::crc32c;
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
-use format::disk::log::{BatchHeader, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
+use format::disk::log::{BatchHeader, BatchPeek, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
 use rt::{Buf, Device, DeviceError, Rt};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,9 @@ const HEADERS_AT_ONCE: usize = 64;
 const SUMMARY_GUESS_BLOCKS: u32 = 16;
 /// Blocks of one read (1 MiB).
 const READ_BLOCKS_MAX: u32 = 256;
+
+/// How often the end of the newest segment is read again while readings differ.
+const END_READINGS_MAX: u32 = 4;
 
 /// One slice of the cache device.
 pub(super) struct LogReader<'a> {
@@ -98,9 +102,24 @@ impl LogReader<'_> {
         }
     }
 
+    /// The segment after `newest`, if it is there after all: a header that was not right may have been hurt on the way.
+    async fn one_more(&self, newest: u64, unreadable: &[u64]) -> Result<Option<SegmentHeader>, GroupError> {
+        let place = (newest + 1) % u64::from(self.count);
+        if unreadable.contains(&place) {
+            return Err(self.damaged("the header of what may be its newest segment cannot be read"));
+        }
+        let Some(block) = self.read(place, 0, 1).await? else {
+            return Err(self.damaged("the header of what may be its newest segment cannot be read"));
+        };
+        Ok(self.header_at(place, &block).filter(|h| h.segment_seq == newest + 1))
+    }
+
     /// Finds tail and head.
     pub async fn find(&self) -> Result<Found, GroupError> {
-        let headers = self.headers().await?;
+        let (mut headers, unreadable) = self.headers().await?;
+        while let Some(h) = self.one_more(headers.last_key_value().map_or(0, |(seq, _)| *seq), &unreadable).await? {
+            headers.insert(h.segment_seq, h);
+        }
         let Some((&newest, header)) = headers.last_key_value() else {
             return Ok(Found { tail: 1, headers, head: None, fresh: Chain { lsn: 1, crc: 0 } });
         };
@@ -142,21 +161,26 @@ impl LogReader<'_> {
         Ok(found)
     }
 
-    async fn headers(&self) -> Result<BTreeMap<u64, SegmentHeader>, GroupError> {
-        let mut headers = BTreeMap::new();
+    fn header_at(&self, place: u64, block: &[u8]) -> Option<SegmentHeader> {
+        let h = SegmentHeader::parse(block, self.tag).ok()?;
+        let here = h.shard == self.shard && u64::from(h.index) == place && h.segment_seq % u64::from(self.count) == place;
+        (here && h.blocks == self.segment_blocks).then_some(h)
+    }
+
+    /// All headers by sequence number, and the places whose header the media cannot give.
+    async fn headers(&self) -> Result<(BTreeMap<u64, SegmentHeader>, Vec<u64>), GroupError> {
+        let (mut headers, mut unreadable) = (BTreeMap::new(), Vec::new());
         let places: Vec<u64> = (0..u64::from(self.count)).collect();
         for group in places.chunks(HEADERS_AT_ONCE) {
             let reads = join_all(group.iter().map(|&place| self.read(place, 0, 1))).await;
             for (&place, read) in group.iter().zip(reads) {
-                let Some(block) = read? else { continue };
-                let Ok(h) = SegmentHeader::parse(&block, self.tag) else { continue };
-                let here = h.shard == self.shard && u64::from(h.index) == place && h.segment_seq % u64::from(self.count) == place;
-                if here && h.blocks == self.segment_blocks {
-                    headers.insert(h.segment_seq, h);
+                match read? {
+                    Some(block) => headers.extend(self.header_at(place, &block).map(|h| (h.segment_seq, h))),
+                    None => unreadable.push(place),
                 }
             }
         }
-        Ok(headers)
+        Ok((headers, unreadable))
     }
 
     /// What segment `seq` contains; `None` when nothing is there.
@@ -213,32 +237,52 @@ impl LogReader<'_> {
     }
 
     /// Reads a segment batch by batch. `next_lsn`: where a later segment goes on; `None` for the newest segment, whose last batch
-    /// may be torn.
+    /// may be torn: its end is believed when two readings agree.
     async fn scan(&self, seq: u64, header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
+        let mut content = self.scan_once(seq, header, next_lsn).await?;
+        if next_lsn.is_none() {
+            for _ in 0..END_READINGS_MAX {
+                let again = self.scan_once(seq, header, None).await?;
+                if (again.last_lsn, again.last_crc) == (content.last_lsn, content.last_crc) {
+                    break;
+                }
+                if again.last_lsn > content.last_lsn {
+                    content = again;
+                }
+            }
+        }
+        Ok(content)
+    }
+
+    async fn scan_once(&self, seq: u64, header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
         let firsts: Vec<u32> = (0..self.segment_blocks).step_by(READ_BLOCKS_MAX as usize).collect();
         let reads = firsts.iter().map(|&first| self.read(seq, first, READ_BLOCKS_MAX.min(self.segment_blocks - first)));
         let mut bytes = Vec::with_capacity(self.segment_blocks as usize * BLOCK_BYTES);
+        let mut unreadable = Vec::new();
         for (read, &first) in join_all(reads).await.into_iter().zip(&firsts) {
             match read? {
                 Some(buf) => bytes.extend_from_slice(&buf),
-                None => self.read_singly(seq, first, &mut bytes).await?,
+                None => self.read_singly(seq, first, &mut bytes, &mut unreadable).await?,
             }
         }
-        self.batches(&bytes, header, next_lsn)
+        self.batches(&bytes, &unreadable, header, next_lsn)
     }
 
-    /// A large read failed: block by block, what cannot be read is zeroes (no header, or a wrong checksum).
-    async fn read_singly(&self, seq: u64, first: u32, bytes: &mut Vec<u8>) -> Result<(), GroupError> {
+    /// A large read failed: block by block, what cannot be read is zeroes, and said.
+    async fn read_singly(&self, seq: u64, first: u32, bytes: &mut Vec<u8>, unreadable: &mut Vec<u32>) -> Result<(), GroupError> {
         for block in first..(first + READ_BLOCKS_MAX).min(self.segment_blocks) {
             match self.read(seq, block, 1).await? {
                 Some(buf) => bytes.extend_from_slice(&buf),
-                None => bytes.resize(bytes.len() + BLOCK_BYTES, 0),
+                None => {
+                    bytes.resize(bytes.len() + BLOCK_BYTES, 0);
+                    unreadable.push(block);
+                }
             }
         }
         Ok(())
     }
 
-    fn batches(&self, bytes: &[u8], header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
+    fn batches(&self, bytes: &[u8], unreadable: &[u32], header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
         let mut content = Content {
             first_lsn: header.first_lsn,
             last_lsn: header.first_lsn - 1,
@@ -251,7 +295,14 @@ impl LogReader<'_> {
         let at = |position: u32| bytes.get(position as usize * BLOCK_BYTES..).unwrap_or(&[]);
         while next_lsn.is_none_or(|next| content.last_lsn + 1 < next) {
             let position = content.used_blocks;
-            let Ok(view) = BatchHeader::parse(at(position), self.tag) else { break };
+            let Ok(view) = BatchHeader::parse(at(position), self.tag) else {
+                // Nor is a header of which a part cannot be read.
+                let blocks = BatchPeek::parse(at(position), self.tag).map_or(1, |peek| peek.header_blocks);
+                if next_lsn.is_none() && unreadable.iter().any(|b| (position..position + blocks).contains(b)) {
+                    return Err(self.damaged("the end of its newest segment cannot be read"));
+                }
+                break;
+            };
             if !self.is_next(&view, header.segment_seq, &content) {
                 break;
             }
@@ -262,6 +313,7 @@ impl LogReader<'_> {
             let end = position + view.header_blocks + view.data_blocks;
             let torn = !hooks::planted(Bug::TornBatchTaken)
                 && next_lsn.is_none()
+                && !unreadable.iter().any(|b| (position..end).contains(b))
                 && !sound(&view, data)
                 && !self.goes_on(at(end), &view, header.segment_seq);
             if torn {
