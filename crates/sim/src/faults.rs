@@ -108,8 +108,8 @@ impl Fault {
     pub fn may_fail_commands(&self) -> bool {
         !matches!(self, Fault::Slow { .. } | Fault::Stall { .. } | Fault::Reset { .. } | Fault::Cut { .. })
     }
-    /// Whether acknowledged data may be lost without an error: the end of the log, when it is not as it was written, is taken for what a loss of
-    /// power left; no single copy can tell.
+    /// Whether acknowledged data may be lost without an error. Two places cannot tell damage from what a loss of power leaves: the end of the
+    /// log, and the newer of a table page's two versions (see [`Lab::zone`]).
     pub fn may_lose_acknowledged(&self) -> bool {
         match *self {
             Fault::LoseWrites { device, .. } | Fault::Misdirect { device, .. } | Fault::Flip { device, .. } => device == 0,
@@ -137,13 +137,13 @@ impl Fault {
             Fault::Gone { device } => lab.disk(device).set_gone(true),
             Fault::Full { device } => lab.disk(device).set_full(true),
             Fault::Flip { device, at, sectors } => {
+                let zone = lab.zone(device);
                 for sector in 0..u64::from(sectors) {
-                    let at = (at + sector * 512) % lab.disk(device).bytes();
-                    lab.disk(device).corrupt(at);
+                    lab.disk(device).corrupt(zone.start + (at + sector * 512) % (zone.end - zone.start));
                 }
             }
-            Fault::LoseWrites { device, times } => lab.disk(device).lose_writes(times),
-            Fault::Misdirect { device, times, by } => lab.disk(device).misdirect_writes(times, by),
+            Fault::LoseWrites { device, times } => lab.disk(device).lose_writes(times, lab.zone(device)),
+            Fault::Misdirect { device, times, by } => lab.disk(device).misdirect_writes(times, by, lab.zone(device)),
             Fault::LieAboutDurability { device } => lab.disk(device).set_lying(true),
             Fault::ComeBackOld { device } => lab.remember_image(device),
         }

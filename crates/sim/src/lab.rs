@@ -5,13 +5,14 @@
 
 use crate::client::{Client, ClientApp};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
-use crate::plan::Plan;
+use crate::plan::{Class, Plan};
 use crate::workload::Game;
 use base::{Duration, Instant};
 use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
 use rt::sim::{HostId, SimDisk, SimImage, World};
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Longest time that an order may take, in virtual time.
@@ -36,6 +37,9 @@ pub struct Lab {
     /// Cut ways that are mended later: when, from, to.
     heals: Vec<(Instant, HostId, HostId)>,
     images: Vec<(usize, SimImage)>,
+    /// Where the chunks begin on each capacity device.
+    chunks_from: Vec<u64>,
+    class: Class,
 }
 
 fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
@@ -68,11 +72,12 @@ impl Lab {
         for (volume, spec) in component_specs(plan) {
             components.push((volume, order(&mut world, || orders.create_component(info.group, spec))?));
         }
+        let chunks_from = info.geometry.capacity.iter().map(|g| g.chunk_area_offset).collect();
         order(&mut world, || orders.close_group(info.group))?;
         let addr = SocketAddr::new(world.addr(server), 4420);
         let game = Rc::new(RefCell::new(Game::new(Rc::clone(plan))));
         let operator = Operator::new(plan, door, devices.clone(), addr, components);
-        let mut lab = Lab { world, server, clients: Vec::new(), devices, game, operator, heals: Vec::new(), images: Vec::new() };
+        let mut lab = Lab { world, server, clients: Vec::new(), devices, game, operator, heals: Vec::new(), images: Vec::new(), chunks_from, class: plan.class };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
             let (made, client, game) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.game));
@@ -96,6 +101,12 @@ impl Lab {
     /// A device: 0 is the cache.
     pub fn disk(&self, device: usize) -> SimDisk {
         self.world.disk(&self.devices[device])
+    }
+    /// The part of a device that damage hits, in bytes: of capacity the chunks only, where every block has its checksum; all of it when the class
+    /// is `Lies`.
+    pub fn zone(&self, device: usize) -> Range<u64> {
+        let from = device.checked_sub(1).filter(|_| self.class != Class::Lies).map_or(0, |at| self.chunks_from[at]);
+        from..self.disk(device).bytes()
     }
     /// Resets all connections of a client.
     pub fn reset_client(&mut self, client: usize) {

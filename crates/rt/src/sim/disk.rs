@@ -98,8 +98,10 @@ pub(crate) struct Disk {
     stalled_until: u64,
     gone: bool,
     full: bool,
-    lose: u32,
-    misdirect: Option<(u32, u64)>,
+    /// How many writes within a range are lost.
+    lose: (u32, Range<u64>),
+    /// How many writes within a range land how much further on, but not past its end.
+    misdirect: (u32, u64, Range<u64>),
     flip_reads: u32,
     lying: bool,
 }
@@ -142,8 +144,8 @@ impl Disk {
             stalled_until: 0,
             gone: false,
             full: false,
-            lose: 0,
-            misdirect: None,
+            lose: (0, 0..0),
+            misdirect: (0, 0, 0..0),
             flip_reads: 0,
             lying: false,
         }
@@ -372,18 +374,18 @@ impl Shared {
 
 impl Disk {
     fn fate(&mut self, offset: u64, len: u64) -> Fate {
-        if self.lose > 0 {
-            self.lose -= 1;
+        let within = |range: &Range<u64>, at: u64| range.start <= at && at + len <= range.end;
+        if self.lose.0 > 0 && within(&self.lose.1, offset) {
+            self.lose.0 -= 1;
             return Fate::Lost;
         }
-        match &mut self.misdirect {
-            Some((times, by)) if *times > 0 => {
-                *times -= 1;
-                let to = (offset + *by) % self.bytes / BLOCK * BLOCK;
-                if to + len <= self.bytes { Fate::Misdirected(to) } else { Fate::Lost }
-            }
-            _ => Fate::Done,
+        let (times, by, range) = &mut self.misdirect;
+        if *times > 0 && within(range, offset) {
+            *times -= 1;
+            let to = range.start + (offset - range.start + *by) % (range.end - range.start) / BLOCK * BLOCK;
+            return if within(range, to) { Fate::Misdirected(to) } else { Fate::Lost };
         }
+        Fate::Done
     }
 }
 
@@ -540,8 +542,8 @@ impl SimDisk {
     pub fn heal(&self) {
         self.with(|d| {
             d.faults.clear();
-            (d.slow, d.stalled_until, d.gone, d.full, d.lose, d.misdirect) = (1, 0, false, false, 0, None);
-            (d.flip_reads, d.lying) = (0, false);
+            (d.slow, d.stalled_until, d.gone, d.full) = (1, 0, false, false);
+            (d.flip_reads, d.lying, d.lose.0, d.misdirect.0) = (0, false, 0, 0);
         });
     }
     /// Flips a bit of the sector that holds `offset`, on the media and in the cache.
@@ -573,13 +575,13 @@ impl SimDisk {
     pub fn set_full(&self, full: bool) {
         self.with(|d| d.full = full);
     }
-    /// The next `n` writes report success and do nothing.
-    pub fn lose_writes(&self, n: u32) {
-        self.with(|d| d.lose = n);
+    /// The next `n` writes within `range` report success and do nothing.
+    pub fn lose_writes(&self, n: u32, range: Range<u64>) {
+        self.with(|d| d.lose = (n, range.start..range.end.min(d.bytes)));
     }
-    /// The next `n` writes report success and land `by` bytes further on (round the end).
-    pub fn misdirect_writes(&self, n: u32, by: u64) {
-        self.with(|d| d.misdirect = Some((n, by)));
+    /// The next `n` writes within `range` report success and land `by` bytes further on in it (round its end).
+    pub fn misdirect_writes(&self, n: u32, by: u64, range: Range<u64>) {
+        self.with(|d| d.misdirect = (n, by, range.start..range.end.min(d.bytes)));
     }
     /// A bit of what the next `n` reads return is flipped on the way; the media is well.
     pub fn flip_reads(&self, n: u32) {

@@ -243,10 +243,10 @@ fn lost_misdirected_and_corrupt_blocks_report_success() {
     block_on(4, async |rt| {
         let dev = device(&rt, 1 << 20, SimDeviceOptions::default());
         let faults = disk(&rt, &dev);
-        faults.lose_writes(1);
+        faults.lose_writes(1, 0..u64::MAX);
         assert_eq!(rt.write_at(&dev, 0, block(1), Durability::Durable).await.0, Ok(()));
         assert_eq!(faults.peek(0, 4096), [0; 4096]);
-        faults.misdirect_writes(1, 8192);
+        faults.misdirect_writes(1, 8192, 0..u64::MAX);
         assert_eq!(rt.write_at(&dev, 0, block(2), Durability::Durable).await.0, Ok(()));
         assert_eq!((faults.peek(0, 4096), faults.peek(8192, 4096)), (vec![0; 4096], vec![2; 4096]));
         assert_eq!(rt.write_at(&dev, 0, block(3), Durability::Durable).await.0, Ok(()));

@@ -276,3 +276,31 @@ fn a_bit_that_flips_on_the_way_does_not_shorten_the_log() {
         lab.with(lazy(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 6).await.unwrap(), [50, 51, 52, 53, 54, 55], "seed {seed}"));
     }
 }
+
+#[test]
+fn a_bit_that_flips_on_the_way_does_not_bring_back_an_old_chunk_table() {
+    for seed in 0..12 {
+        let mut lab = Lab::new(200 + seed, &Setup::default());
+        let c = lab.components[0];
+        lab.with(quick(), async |rt, s| {
+            // Two checkpoints: both slots of the page are in use.
+            for n in 0..2 {
+                s.write(&rt, c, 5 + 300 * n, &[50 + n]).await.unwrap();
+                s.drained(&rt).await;
+            }
+            s.shut_down(&rt).await;
+        });
+        lab.power_cycle();
+        lab.world.disk(&lab.devices[1]).flip_reads(1 + seed as u32 % 3);
+        let (running, devices) = (lab.running(), lab.devices.clone());
+        let opened = lab.world.block_on(lab.host, async |rt: Rt| running.open(&rt, &devices, lazy()).await.is_ok());
+        lab.world.disk(&lab.devices[1]).heal();
+        if !opened {
+            lab.power_cycle();
+        }
+        lab.with(lazy(), async |rt, s| {
+            assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50], "seed {seed}");
+            assert_eq!(s.read(&rt, c, 305, 1).await.unwrap(), [51], "seed {seed}");
+        });
+    }
+}
