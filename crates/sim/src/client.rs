@@ -306,7 +306,17 @@ impl Client {
                 self.identify(0);
             }
             EVENT => {
-                let page = format::nvme::admin::GetLogPage { lid: 4, lsp: 0, rae: false, lsi: 0, numd: 1023, offset: 0, index: false, csi: 0, nsid: u32::MAX };
+                let page = format::nvme::admin::GetLogPage {
+                    lid: 4,
+                    lsp: 0,
+                    rae: false,
+                    lsi: 0,
+                    numd: 1023,
+                    offset: 0,
+                    index: false,
+                    csi: 0,
+                    nsid: u32::MAX,
+                };
                 self.own(0, page.sqe(0), Payload::In(vec![0; 4096]), CHANGED);
                 self.own(0, plain_sqe(AdminOpcode::AsyncEventRequest, 0), Payload::None, EVENT);
             }
@@ -372,7 +382,7 @@ impl Client {
                 }
             }
         }
-        if self.aborting.is_none() && !self.cids.is_empty() && game.draw_abort() && game.below(40) == 0 {
+        if self.aborting.is_none() && game.ops_left > 0 && !self.cids.is_empty() && game.draw_abort() && game.below(40) == 0 {
             let (at, cid, op) = self.cids[game.below(self.cids.len() as u64) as usize];
             let sqe = Sqe { cdw10: at as u32 | u32::from(cid) << 16, ..plain_sqe(AdminOpcode::Abort, 0) };
             if self.links[0].queue.submit(Request { sqe, payload: Payload::None, tag: ABORT }).is_ok() {

@@ -165,7 +165,8 @@ impl Run {
             next = next.min(faults.peek().map_or(end, |f| f.0)).min(grow.unwrap_or(end)).min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
-                let idle = self.lab.run(next.since(now), |operator, game| operator.is_serving() && game.nothing_left() && game.in_flight() == 0);
+                let idle =
+                    self.lab.run(next.since(now), |operator, game| operator.is_serving() && game.nothing_left() && game.in_flight() == 0);
                 if self.is_wrong() || idle {
                     return Ok(());
                 }

@@ -77,7 +77,18 @@ impl Lab {
         let addr = SocketAddr::new(world.addr(server), 4420);
         let game = Rc::new(RefCell::new(Game::new(Rc::clone(plan))));
         let operator = Operator::new(plan, door, devices.clone(), addr, components);
-        let mut lab = Lab { world, server, clients: Vec::new(), devices, game, operator, heals: Vec::new(), images: Vec::new(), chunks_from, class: plan.class };
+        let mut lab = Lab {
+            world,
+            server,
+            clients: Vec::new(),
+            devices,
+            game,
+            operator,
+            heals: Vec::new(),
+            images: Vec::new(),
+            chunks_from,
+            class: plan.class,
+        };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
             let (made, client, game) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.game));

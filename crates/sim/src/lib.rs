@@ -21,4 +21,3 @@ pub mod operator;
 pub mod plan;
 pub mod trace;
 pub mod workload;
-

@@ -187,7 +187,15 @@ fn perform(command: Command) -> Result<bool> {
 }
 
 fn play(common: &Common, seeds: Range<u64>, limit: Option<Duration>, twice_every: u64) -> Sums {
-    campaign(&CampaignOptions { seeds, limit, threads: common.threads(), twice_every, failures_max: 20, plant: None, progress: !common.quiet })
+    campaign(&CampaignOptions {
+        seeds,
+        limit,
+        threads: common.threads(),
+        twice_every,
+        failures_max: 20,
+        plant: None,
+        progress: !common.quiet,
+    })
 }
 
 fn old_seeds() -> Result<Vec<u64>> {
@@ -252,16 +260,27 @@ fn write_json(common: &Common, value: &serde_json::Value) -> Result<()> {
 fn finish(sums: &Sums, common: &Common) -> Result<bool> {
     write_json(common, &sums.to_json())?;
     for (seed, what) in sums.failures.iter().take(TOLD_MAX) {
-        println!("seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n", replay_command(*seed, &Cuts::default(), None));
+        println!(
+            "seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n",
+            replay_command(*seed, &Cuts::default(), None)
+        );
     }
     let list = |all: &mut dyn Iterator<Item = (String, u64)>| all.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ");
     println!("seeds        {} ({}), {} of them twice", sums.seeds, list(&mut sums.classes.clone().into_iter()), sums.repeated);
     println!("operations   {} ({})", sums.operations(), list(&mut sums.ops.iter().map(|(k, n)| (k.name(), *n))));
     println!("checked      {} blocks; the longest answer took {:.1} ms", sums.blocks_read, sums.latency_max_ns as f64 / 1e6);
     println!("refused      {}", list(&mut sums.statuses.clone().into_iter()));
-    println!("crashes      {}, {} orderly shutdowns, {} connections made, {} commands lost with one", sums.crashes, sums.shutdowns, sums.connects, sums.given_up);
+    println!(
+        "crashes      {}, {} orderly shutdowns, {} connections made, {} commands lost with one",
+        sums.crashes, sums.shutdowns, sums.connects, sums.given_up
+    );
     println!("faults       {}", list(&mut sums.faults.clone().into_iter()));
-    println!("beyond       {} hosts out of service for good, {} runs with old data of {} whose devices lied", sums.unavailable, sums.stale_runs, sums.classes.get("Lies").unwrap_or(&0));
+    println!(
+        "beyond       {} hosts out of service for good, {} runs with old data of {} whose devices lied",
+        sums.unavailable,
+        sums.stale_runs,
+        sums.classes.get("Lies").unwrap_or(&0)
+    );
     println!("virtual time {:.0} s, {:.1} times real time on each thread", sums.virtual_ns as f64 / 1e9, sums.times_real());
     tell_marks(sums);
     for seed in sums.failures.keys() {

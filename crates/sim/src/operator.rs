@@ -13,8 +13,8 @@ use crate::plan::Plan;
 use crate::workload::Game;
 use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
 use host::{
-    ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind, ListenerSpec,
-    NamespaceDesired, ObjectLayout, Orders, Refused, Settings, Stripe, SubsystemDesired, Ticket, VolumeDesired,
+    ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
+    ListenerSpec, NamespaceDesired, ObjectLayout, Orders, Refused, Settings, Stripe, SubsystemDesired, Ticket, VolumeDesired,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -264,7 +264,12 @@ impl Plan {
 }
 
 fn device(rng: &mut Rng, slow: u64) -> SimDeviceOptions {
-    SimDeviceOptions { volatile_cache: !rng.one_in(4), discard: !rng.one_in(4), bytes_per_s: 3_000_000_000 / slow, ..SimDeviceOptions::default() }
+    SimDeviceOptions {
+        volatile_cache: !rng.one_in(4),
+        discard: !rng.one_in(4),
+        bytes_per_s: 3_000_000_000 / slow,
+        ..SimDeviceOptions::default()
+    }
 }
 
 fn volume(rng: &mut Rng, devices: u64) -> VolumePlan {
@@ -342,10 +347,18 @@ impl fmt::Display for Plan {
         writeln!(f, "seed {}: class {:?}, {} cores, {} shards", self.seed, self.class, self.cores, self.shards)?;
         writeln!(f, "  cache {}; capacity {}", mib(&self.cache), self.capacity.iter().map(mib).collect::<Vec<_>>().join(", "))?;
         for (at, v) in self.volumes.iter().enumerate() {
-            writeln!(f, "  volume {at}: {} blocks of {} from {}, checksum {}, stripes on {:?}", v.blocks, v.lba_bytes, v.first_block, v.checksum, v.stripes)?;
+            writeln!(
+                f,
+                "  volume {at}: {} blocks of {} from {}, checksum {}, stripes on {:?}",
+                v.blocks, v.lba_bytes, v.first_block, v.checksum, v.stripes
+            )?;
         }
         for (at, c) in self.clients.iter().enumerate() {
-            writeln!(f, "  client {at}: {} queues of {}, digests {:?}, {} bytes in a capsule, keep-alive {} ms", c.queues, c.depth, c.digests, c.in_capsule_bytes, c.kato_ms)?;
+            writeln!(
+                f,
+                "  client {at}: {} queues of {}, digests {:?}, {} bytes in a capsule, keep-alive {} ms",
+                c.queues, c.depth, c.digests, c.in_capsule_bytes, c.kato_ms
+            )?;
         }
         let mix: Vec<String> = self.mix.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
         writeln!(f, "  mix {}; up to {} blocks; hot 1/{}", mix.join(", "), self.op_blocks_max, self.hot)?;
@@ -394,7 +407,8 @@ impl FromStr for Cuts {
                     }
                 }
                 "nofaults" => {
-                    let all: Result<_, _> = value.split('+').map(|n| n.parse().map_err(|_| format!("'{n}' is not the number of a fault"))).collect();
+                    let all: Result<_, _> =
+                        value.split('+').map(|n| n.parse().map_err(|_| format!("'{n}' is not the number of a fault"))).collect();
                     cuts.without_faults = all?;
                 }
                 _ => return Err(format!("there is no cut '{name}': lives, ops, clients, depth, no, nofaults")),

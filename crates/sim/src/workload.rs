@@ -583,7 +583,11 @@ impl Game {
             StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,
             _ => self.unsteady && !status.dnr,
         };
-        self.each_change(op, flight, |cell| if changes { cell.unsure(op, now) });
+        self.each_change(op, flight, |cell| {
+            if changes {
+                cell.unsure(op, now)
+            }
+        });
         if !legal && !self.errors_allowed {
             return self.fail(format!("#{op} {:?} failed with {status:?}", flight.kind), Some((place.volume, place.block)));
         }
@@ -597,7 +601,12 @@ impl Game {
                 }
             }
         }
-        if flight.kind == Kind::Read && place.blocks == 1 && status.code == StatusCode::UNRECOVERED_READ_ERROR && lost && !self.errors_allowed {
+        if flight.kind == Kind::Read
+            && place.blocks == 1
+            && status.code == StatusCode::UNRECOVERED_READ_ERROR
+            && lost
+            && !self.errors_allowed
+        {
             self.saw(op, flight, place.block, Some(LOST), now);
         }
     }

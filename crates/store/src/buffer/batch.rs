@@ -2,10 +2,10 @@
 
 use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment};
 use crate::buffer::ring::RESERVE_SEGMENTS;
-use base::hooks::{self, Bug};
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
+use base::hooks::{self, Bug};
 use base::unit::BLOCK_BYTES;
 use base::{Epoch, Seq};
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};

@@ -12,8 +12,8 @@
 
 use super::Cursor;
 use crate::capacity;
-use base::hooks::{self, Bug};
 use crate::shard::state::State;
+use base::hooks::{self, Bug};
 use core::cell::RefCell;
 use rt::Rt;
 use std::rc::Rc;

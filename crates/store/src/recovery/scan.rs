@@ -10,8 +10,8 @@
 use super::Chain;
 use crate::GroupError;
 use crate::join::join_all;
-use base::hooks::{self, Bug};
 use base::crc32c;
+use base::hooks::{self, Bug};
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, BatchPeek, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
