@@ -184,7 +184,7 @@ impl Shared<'_> {
     fn play(&self, seed: u64) {
         let began = Instant::now();
         let result = run(seed, &RunOptions::default());
-        let twice = self.options.twice_every > 0 && seed % self.options.twice_every == 0;
+        let twice = self.options.twice_every > 0 && seed.is_multiple_of(self.options.twice_every);
         let result = match (result, twice) {
             (Ok(first), true) => match run(seed, &RunOptions::default()) {
                 Ok(second) if second.hash == first.hash => Ok(first),
