@@ -187,6 +187,10 @@ impl Session {
     /// A Disconnect command (base 2.0, 6.4): nothing more is read, what runs is answered, what had not begun is aborted, and the answer to the
     /// Disconnect is the last.
     pub fn disconnect(&mut self, cx: &mut Cx<'_>, at: u16) {
+        if self.leaving.is_some() {
+            // One that came together with another: the first is answered last, and this one not carried out.
+            return self.complete(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+        }
         self.draining = true;
         self.leaving = Some(at);
         self.waiting.clear();

@@ -6,7 +6,7 @@ use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::View;
 use base::Instant;
-use format::nvme::fabrics::DISCOVERY_NQN;
+use format::nvme::fabrics::{DISCOVERY_NQN, disconnect_sqe};
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::{Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status, StatusCode};
 use format::nvme_tcp::fault::*;
@@ -82,6 +82,9 @@ impl Bench {
                 let kind = if qid == 0 { Kind::Admin(c) } else { Kind::Io(c, qid) };
                 self.session.join(kind, sqe.cdw11 as u16 + 1, sqe.cdw11 >> 18 & 1 == 0);
                 self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 1);
+            }
+            Call::Admin(slot) if self.session.sqe(slot).is_some_and(|sqe| sqe.opcode == 0x7F && sqe.fctype() == 8) => {
+                self.session.disconnect(&mut cx!(self), slot);
             }
             Call::Admin(slot) => self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 77),
         }
@@ -200,6 +203,19 @@ fn what_is_written_is_read_back_with_every_digest_and_alignment() {
         }
         assert_eq!((b.session.held(), b.session.outstanding(), b.session.running()), (0, 0, 0));
     }
+}
+
+#[test]
+fn of_two_disconnects_at_once_both_are_answered_and_the_first_last() {
+    let mut b = Bench::io_queue(Client::new(false, false, 0), 8);
+    let both = [7, 8].map(|cid| b.client.capsule(disconnect_sqe(cid), &[])).concat();
+    b.feed(&both);
+    let mut answer = || match b.next() {
+        Some(Pdu::Response(cqe)) => (cqe.cid, cqe.status.code),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!([answer(), answer()], [(8, StatusCode::ABORTED_SQ_DELETION), (7, StatusCode::SUCCESS)]);
+    assert_eq!((b.session.running(), b.session.outstanding()), (0, 0));
 }
 
 #[test]
