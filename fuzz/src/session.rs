@@ -176,12 +176,15 @@ impl Bench {
             return self.on_connect(slot, &sqe);
         }
         let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
+        let on_admin_queue = matches!(self.session.kind(), Kind::Admin(_));
         if fabrics && sqe.fctype() == FabricsType::Disconnect.byte() {
+            if on_admin_queue {
+                return self.session.complete(&mut cx!(self), slot, StatusCode::INVALID_QUEUE_TYPE.into(), 0);
+            }
             self.left = true;
             self.parked.clear();
             return self.session.disconnect(&mut cx!(self), slot);
         }
-        let on_admin_queue = matches!(self.session.kind(), Kind::Admin(_));
         if on_admin_queue && sqe.opcode == AdminOpcode::AsyncEventRequest.byte() && self.parked.len() < AER_MAX {
             self.session.park(slot);
             return self.parked.push(slot);
