@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm fuzz bench clean
+.PHONY: help run stop test lint vm sim soak fuzz bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -19,6 +19,12 @@ lint: ## formatting, lints and house rules only
 
 vm: ## the tests with stock Linux kernels only
 	@scripts/test vm
+
+sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each planted bug found?
+	@scripts/sim run $(SEEDS) && scripts/sim plants
+
+soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json
+	@scripts/sim soak $(MINUTES)
 
 fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
 	@scripts/fuzz run $(TARGETS)
