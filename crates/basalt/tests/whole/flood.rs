@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Bytes that a connection of the garbage flood sends.
+const GARBAGE_BYTES: usize = 64 << 10;
 /// Half-open connections of the flood.
 const HALF_OPEN: usize = 2000;
 
@@ -118,14 +120,16 @@ impl Flood {
             }
         })
     }
-    /// Connections that send 64 KiB of anything and read what comes.
+    /// Connections that send anything and read what comes.
     fn garbage(addr: SocketAddr) -> Flood {
         Self::start(move |stop, done| {
             let mut rng = Rng::new(5);
+            // Made once: the flood shares its processors with the target.
+            let pool: Vec<u8> = (0..1 << 17).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
             while !stop.load(Ordering::Acquire) {
                 let Ok(mut stream) = TcpStream::connect(addr) else { continue };
-                let bytes: Vec<u8> = (0..8192).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-                let _ = stream.write_all(&bytes);
+                let at = rng.below((pool.len() - GARBAGE_BYTES) as u64) as usize;
+                let _ = stream.write_all(&pool[at..at + GARBAGE_BYTES]);
                 stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
                 let _ = stream.read(&mut [0; 256]);
                 done.fetch_add(1, Ordering::Relaxed);
