@@ -282,7 +282,8 @@ fn associations_that_come_and_go_leave_memory_and_descriptors_where_they_were() 
         resident >> 10,
         resident_after >> 10
     );
-    assert!(descriptors_after <= descriptors, "descriptors leak: {descriptors} to {descriptors_after}");
+    // One more may be that of the request that asked for the figures.
+    until("the descriptors are as many as before", || (daemon.descriptors() <= descriptors).then_some(()));
     let grown = resident_after.saturating_sub(resident);
     assert!(grown <= 8 << 20, "memory leaks: {} KiB for {count} associations", grown >> 10);
     assert_eq!(daemon.metric("basalt_frontend_open_controllers"), 0);
