@@ -52,7 +52,7 @@ impl Eq for SecretBytes {}
 
 impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SecretBytes({} bytes)", self.0.len())
+        write!(f, "SecretBytes({} bytes, not shown)", self.0.len())
     }
 }
 
@@ -72,6 +72,6 @@ mod tests {
 
     #[test]
     fn they_are_not_shown() {
-        assert_eq!(format!("{:?}", SecretBytes::new(vec![77, 78])), "SecretBytes(2 bytes)");
+        assert_eq!(format!("{:?}", SecretBytes::new(vec![77, 78])), "SecretBytes(2 bytes, not shown)");
     }
 }
