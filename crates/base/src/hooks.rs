@@ -33,22 +33,226 @@ listed! {
     Bug {
         /// The tail of the log moves on without a checkpoint.
         EarlyTail,
+        /// The checkpoint releases what became clean while it was written.
+        LateTarget,
+        /// The tail that a batch names is one segment too far.
+        TailOffByOne,
         /// Batches are acknowledged while they are still in the volatile cache of the device.
         VolatileBatch,
+        /// The place of data in the log is reckoned as if every batch header were one block.
+        LongHeaderForgotten,
+        /// A batch that is written again elsewhere names the places of the first attempt.
+        RetryKeepsPlaces,
+        /// Writes take the segments that the log needs to free others.
+        ReserveForgotten,
         /// Recovery takes the last batch without looking at its data.
         TornBatchTaken,
         /// Recovery does not replay trims.
         ForgottenTrim,
         /// Recovery does not replay what was declared uncorrectable.
         ForgottenMark,
+        /// Recovery keeps a block uncorrectable that was written later.
+        MarkOutlivesWrite,
+        /// Recovery keeps the first version of a block in the log, not the last.
+        FirstRecordWins,
+        /// After recovery the first batch has the number of the last one before.
+        NumberUsedTwice,
+        /// Recovery does not flush the devices first: what it found may be gone with the next loss of power.
+        RecoveryUnflushed,
+        /// A checkpoint does not flush data and pages before the tail moves on.
+        PagesUnflushed,
+        /// A checkpoint does not flush the head of a table that grew.
+        HeadUnflushed,
+        /// A checkpoint ignores that a flush failed.
+        FailedFlushIgnored,
+        /// A page of a table is written over its committed version.
+        SlotNotSwitched,
+        /// The pages of a failed checkpoint are not written with the next one.
+        AbortedPageClean,
+        /// A trim does not make the page of its chunk dirty.
+        TrimNotDirty,
+        /// A trim does not forget what lies in the log.
+        TrimKeepsLog,
+        /// A trim does not forget what lies on capacity.
+        TrimKeepsCapacity,
+        /// A chunk that a trim has emptied is not freed.
+        ChunkLeaked,
+        /// A chunk is freed while a write to it is under way.
+        BusyChunkFreed,
+        /// A block counts as destaged though its write to capacity failed.
+        FailedDestageTaken,
+        /// Destaging does not verify what it reads from the log.
+        DestageUnverified,
+        /// A block that was overwritten while it was destaged counts as destaged.
+        NewerTakenForDestaged,
+        /// The release of a segment forgets blocks whose newest version lies in a later one.
+        NewerForgotten,
+        /// What is read from the log is not verified.
+        LogReadUnverified,
+        /// What is read from capacity is not verified.
+        CapacityReadUnverified,
+        /// A read without checksum does not look whether its blocks have moved meanwhile.
+        MovedReadTaken,
+        /// The holes of a read are left as the buffer came.
+        HoleNotZeroed,
+        /// Overlapping changes run together.
+        ChangesTogether,
+        /// A read does not wait for an overlapping change under way.
+        ReadPassesChange,
+        /// A write of a part of a block loses the rest of it.
+        RestOfBlockLost,
+        /// The checksum of a block of which a part is written is that of the old block.
+        SumBeforeMerge,
+        /// Compare and Write does not look at what is there.
+        CompareIgnored,
+        /// The second part of a request goes to the stripe of the first.
+        WrongStripe,
+        /// A trim, or zeroes, over more than one piece ends with the first.
+        SweepEndsEarly,
+        /// Of the ranges of a Dataset Management command only the first takes effect.
+        OneRangeTrimmed,
+        /// Compare finds no difference.
+        CompareAlwaysEqual,
+        /// Each step of a Copy reads from the start of its range.
+        CopyStartsOver,
+        /// The checksum of a block that came in fragments is that of the last one.
+        SumOfLastFragment,
+        /// A write is carried out with the first of the PDUs that bring its data.
+        FirstDataRuns,
+        /// Buffers whose data was sent count as held for ever.
+        SentStaysHeld,
+        /// Commands that wait for buffers are not woken when data was sent.
+        WaitingForgotten,
+        /// A command that was aborted and answered is answered again when its data comes.
+        AbortedAnsweredTwice,
+        /// The receive buffer of a connection that ends is never given back.
+        BufferLeaked,
+        /// The keep-alive timer runs out one interval too early.
+        KeepAliveTooShort,
+        /// The new size of a volume reaches the first core only.
+        GrowthOnOneCore,
     }
 }
 
 listed! {
     /// A rare branch.
     Mark {
-        /// A segment of the log is used again while a read of its old content is under way.
-        SegmentReusedUnderRead,
+        /// The batch that carries a new tail takes a reserve segment.
+        ReserveSegmentTaken,
+        /// A batch has a header of more than one block.
+        LongBatchHeader,
+        /// A batch that could not be written is written into another segment.
+        BatchWrittenElsewhere,
+        /// The log cannot be written: the shard takes no more writes.
+        LogGivenUp,
+        /// The summary of a segment cannot be written.
+        SummaryLost,
+        /// A write is larger than a segment takes.
+        WriteSplit,
+        /// A write waits because destaging is behind.
+        AdmissionWait,
+        /// A write finds no space on capacity.
+        NoPlace,
+        /// The log of an idle shard is closed early, to be drained.
+        IdleDrain,
+        /// Destaging leaves out a chunk that another job moves.
+        ChunkLeftBehind,
+        /// A block is overwritten or trimmed while it is destaged.
+        OverwrittenUnderDestage,
+        /// Capacity does not take what is destaged.
+        DestageFailed,
+        /// Destaging reads a block of the log again that was wrong or unreadable.
+        DestageReadAgain,
+        /// Destaging finds that a block of the log is lost.
+        LostInLog,
+        /// A checkpoint fails.
+        CheckpointFailed,
+        /// A chunk is trimmed while a checkpoint is written.
+        TrimUnderCheckpoint,
+        /// A chunk that is empty is kept, because a change of it is under way.
+        BusyChunkKept,
+        /// Recovery drops the last batch: its data is not whole.
+        TornBatchDropped,
+        /// Recovery finds a batch whose header is not whole.
+        TornBatchHeader,
+        /// Recovery finds a batch of an earlier use of the segment behind its end.
+        StaleBatchBehindEnd,
+        /// Recovery finds nothing in the newest segment.
+        EmptyNewestSegment,
+        /// Recovery finds a segment of which nothing can be read, though the log goes on behind it.
+        SegmentWithoutTrace,
+        /// Recovery reads an older segment batch by batch.
+        SegmentWithoutSummary,
+        /// Two readings of the end of the log differ.
+        EndReadDifferently,
+        /// Recovery replays that blocks were declared uncorrectable.
+        UncorrectableReplayed,
+        /// Recovery finds that such blocks were written later.
+        UncorrectableOverwritten,
+        /// One of the two versions of a page is hurt, so it is read again.
+        DoubtfulPage,
+        /// Two pages name the same chunk of a component.
+        ChunkInTwoPages,
+        /// A read meets a block that was declared uncorrectable.
+        UncorrectableRead,
+        /// A read is tried again.
+        ReadAgain,
+        /// A read fails for good.
+        ReadLost,
+        /// Blocks without checksum have moved while they were read.
+        ReadMoved,
+        /// Scrubbing does not judge a chunk that changes.
+        ScrubPassedOver,
+        /// A change waits for an overlapping one.
+        ChangeWaits,
+        /// A read waits for an overlapping change.
+        ReadWaits,
+        /// A write of a part of a block is merged with the rest.
+        PartOfBlockWritten,
+        /// A write finds there what it brings.
+        SameDataKept,
+        /// Compare and Write finds a difference.
+        Miscompare,
+        /// A request has parts in two pieces.
+        RequestOverPieces,
+        /// A part of a request goes to another core.
+        PartCrosses,
+        /// A trim, or zeroes, has as many parts under way as it may.
+        SweepWaits,
+        /// A request is held back by the limit of its volume.
+        LimitDelays,
+        /// A command brings its data in its capsule.
+        DataInCapsule,
+        /// The data of a command is asked for.
+        DataAskedFor,
+        /// The header of a PDU comes in fragments.
+        HeaderInFragments,
+        /// A block of data comes in fragments.
+        BlockInFragments,
+        /// A command waits for buffers.
+        WaitsForBuffers,
+        /// A connection is not read, because too much of it is under way.
+        ConnectionHeldBack,
+        /// There is more to send than the network takes.
+        SendQueueFull,
+        /// A command that is to be aborted runs already.
+        AbortTooLate,
+        /// A command is aborted that waits for buffers.
+        AbortOfWaiting,
+        /// A command is aborted whose data was asked for.
+        AbortOfAsked,
+        /// Half of a fused operation is aborted, or a command whose capsule is not whole.
+        AbortOfHalf,
+        /// The second half of a fused operation has failed before it could run.
+        PairHalfFailed,
+        /// A range of a Copy takes more than one step.
+        CopyInSteps,
+        /// A connection ends while commands run.
+        ConnectionLostBusy,
+        /// A host was silent for too long.
+        KeepAliveExpired,
+        /// A shutdown waits for what is under way.
+        DrainWaits,
     }
 }
 

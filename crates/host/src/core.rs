@@ -10,6 +10,7 @@ use crate::{
     message::{Answer, Call, HostMsg},
     stats::{CoreSnapshot, ShardSnapshot},
 };
+use base::hooks::{self, Bug, Mark};
 use base::{Duration, GroupId, VolumeId};
 use object::{GroupSlot, IoError, Limits, Plane, VolumeRef};
 use rt::sync::{OneSender, oneshot};
@@ -338,6 +339,9 @@ impl Conductor {
             }
             Call::Apply { layout, view } => {
                 let mut core = self.core.borrow_mut();
+                if hooks::planted(Bug::GrowthOnOneCore) && self.rt.core() > 0 && core.plane.layout(VolumeRef(0)).is_some() {
+                    return Answer::Done(Ok(()));
+                }
                 core.plane.apply(layout);
                 core.target.apply(&self.rt, view);
                 Ok(())
@@ -391,6 +395,7 @@ impl Conductor {
                     break;
                 }
             }
+            hooks::mark(Mark::DrainWaits);
             self.rt.sleep(QUIET_POLL).await;
         }
         self.quiesce_shards(None).await;

@@ -19,6 +19,7 @@ use crate::{
     part::{Part, PartDone, PartOp, range_bytes},
 };
 use base::crc32c;
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, BlockNo};
 use rt::{Buf, Rt};
 use slab::Slab;
@@ -233,7 +234,8 @@ impl<S: Blocks> Lanes<S> {
             PartOp::Write(data) => data.take().expect("the data of a part that covers"),
             PartOp::CompareWrite(both) => {
                 let CompareWrite { compare, data } = *both.take().expect("the data of a part that covers");
-                if block[skew..skew + compare.buf.len()] != *compare.buf {
+                if block[skew..skew + compare.buf.len()] != *compare.buf && !hooks::planted(Bug::CompareIgnored) {
+                    hooks::mark(Mark::Miscompare);
                     return self.answer(rt, id, Err(IoError::Miscompare), None);
                 }
                 data
@@ -242,14 +244,21 @@ impl<S: Blocks> Lanes<S> {
         };
         let Data { buf, crcs } = data;
         if block[skew..skew + buf.len()] == *buf {
+            hooks::mark(Mark::SameDataKept);
             // What is there is durable already. So zeroing the edge of a hole takes no space, and works on a full device.
             return self.answer(rt, id, Ok(()), None);
         }
         let (buf, crcs) = if part.extent.is_aligned() {
             (buf, crcs)
         } else {
+            hooks::mark(Mark::PartOfBlockWritten);
+            if hooks::planted(Bug::RestOfBlockLost) {
+                block.fill(0);
+            }
+            let sums = |block: &Buf| block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
+            let early: Option<Crcs> = hooks::planted(Bug::SumBeforeMerge).then(|| sums(&block));
             block[skew..skew + buf.len()].copy_from_slice(&buf);
-            let crcs = block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
+            let crcs = early.unwrap_or_else(|| sums(&block));
             (block, crcs)
         };
         *stage = Stage::Running;

@@ -6,6 +6,7 @@
 //! Never: does I/O, looks at data.
 
 use crate::io::VolumeRef;
+use base::hooks::{self, Bug, Mark};
 use base::unit::PIECE_BLOCKS;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -63,15 +64,17 @@ impl Order {
         let entry = Entry { range, id, changes };
         if !changes {
             let Some(piece) = self.pieces.get_mut(&range.key()) else { return true };
-            if !blocked(&entry, &piece.running, &piece.waiting) {
+            if !blocked(&entry, &piece.running, &piece.waiting) || hooks::planted(Bug::ReadPassesChange) {
                 return true;
             }
+            hooks::mark(Mark::ReadWaits);
             piece.waiting.push(entry);
             self.waited += 1;
             return false;
         }
         let piece = self.pieces.entry(range.key()).or_default();
-        if blocked(&entry, &piece.running, &piece.waiting) {
+        if blocked(&entry, &piece.running, &piece.waiting) && !hooks::planted(Bug::ChangesTogether) {
+            hooks::mark(Mark::ChangeWaits);
             piece.waiting.push(entry);
             self.waited += 1;
             return false;

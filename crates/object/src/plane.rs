@@ -11,6 +11,7 @@ use crate::{
     part::{Part, PartDone, PartOp, PlaneMsg},
 };
 use arrayvec::ArrayVec;
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
 use base::{Histogram, Instant, Lane};
 use rt::{Buf, Queue, Rt, TimerId};
@@ -306,7 +307,9 @@ impl<S: Blocks> Plane<S> {
     }
 
     fn begin_sweep(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: SweepOp) {
-        let sweep = Some(Sweep { next: range.start, end: range.end, what });
+        let end =
+            if hooks::planted(Bug::SweepEndsEarly) { range.end.min((range.start / PIECE_BYTES + 1) * PIECE_BYTES) } else { range.end };
+        let sweep = Some(Sweep { next: range.start, end, what });
         let id = self.requests.insert(Request { sweep, ..made });
         self.sweep(rt, id);
     }
@@ -320,6 +323,9 @@ impl<S: Blocks> Plane<S> {
                 SweepOp::Verify => (VERIFY_PARTS_MAX, sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
                 _ => (PARTS_MAX, sweep.end),
             };
+            if request.parts as usize >= parts_max && sweep.next < sweep.end {
+                hooks::mark(Mark::SweepWaits);
+            }
             if request.parts as usize >= parts_max || sweep.next >= sweep.end {
                 break;
             }
@@ -344,7 +350,11 @@ impl<S: Blocks> Plane<S> {
     fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {
         let request = &mut self.requests[id];
         request.parts += 1;
-        let at = request.layout.component(extent.offset);
+        let before = if hooks::planted(Bug::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
+        let at = request.layout.component(extent.offset - before);
+        if index > 0 {
+            hooks::mark(Mark::RequestOverPieces);
+        }
         let route = self.routes.get(usize::from(at.group.0)).copied().flatten();
         let Some(route) = route else {
             let done = PartDone { origin: self.core as u8, request: id as u32, index, result: Err(IoError::Failed), data: None };
@@ -367,6 +377,7 @@ impl<S: Blocks> Plane<S> {
         if core == self.core {
             self.lanes.accept(rt, part);
         } else {
+            hooks::mark(Mark::PartCrosses);
             self.stats.crossed += 1;
             self.out.push_back((core, PlaneMsg::Part(part)));
         }
@@ -474,6 +485,7 @@ impl<S: Blocks> Backend for Plane<S> {
         if transfers && !layout.limits.is_none() {
             let at = layout.limits.begin_at(now, len);
             if at > now {
+                hooks::mark(Mark::LimitDelays);
                 self.stats.throttled += 1;
                 self.held_count += 1;
                 self.held.insert((at, self.held_count), request);

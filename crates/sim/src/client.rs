@@ -45,6 +45,7 @@ const ABORT: u64 = OWN | 6;
 const CONFIGURE: u64 = OWN | 7;
 const CHANGED: u64 = OWN | 8;
 const IDENTIFY: u64 = OWN | 1 << 16;
+const USED_SHIFT: u32 = 20;
 
 const COOKIE_TICK: u64 = 0xFF;
 
@@ -195,7 +196,12 @@ impl Client {
                 Event::Sent { result: Ok(()), .. } => {
                     self.links[at].sending = 0;
                 }
-                _ => self.drop_links(),
+                event => {
+                    if self.phase == Phase::Serving {
+                        self.game.borrow_mut().lost_service(self.id, &format!("{event:?}"));
+                    }
+                    self.drop_links();
+                }
             }
         }
         self.play();
@@ -211,6 +217,7 @@ impl Client {
             Phase::Serving => {
                 let oldest = self.game.borrow().oldest_of(self.id);
                 if oldest.is_some_and(|sent| sent + TIMEOUT_NS < now) {
+                    self.game.borrow_mut().lost_service(self.id, "a command is not answered");
                     self.drop_links();
                 } else if self.plan.kato_ms > 0 && self.beat_at <= now {
                     self.beat_at = now + u64::from(self.plan.kato_ms) * 400_000;
@@ -326,7 +333,7 @@ impl Client {
                 let bytes = done.payload.into_bytes();
                 let mut game = self.game.borrow_mut();
                 match IdentifyNamespace::parse(&bytes) {
-                    Some(id) => game.identified(volume, id.nsze, id.lba_bytes()),
+                    Some(id) => game.identified(volume, id.nsze, id.lba_bytes(), (tag & !OWN) >> USED_SHIFT),
                     None => game.fail("an Identify Namespace that cannot be read".into(), None),
                 }
                 let more = volume + 1 < game.volumes.len();
@@ -353,7 +360,9 @@ impl Client {
 
     fn identify(&mut self, volume: usize) {
         let sqe = Identify { cns: identify::CNS_NAMESPACE, cntid: 0, nsid: volume as u32 + 1, csi: 0, cnssid: 0 }.sqe(0);
-        self.own(0, sqe, Payload::In(vec![0; 4096]), IDENTIFY | volume as u64);
+        // What the volume has now it must have in the answer; it may grow in between.
+        let used = self.game.borrow().used_blocks(volume);
+        self.own(0, sqe, Payload::In(vec![0; 4096]), IDENTIFY | used << USED_SHIFT | volume as u64);
     }
 
     /// Fills the queues.
@@ -382,7 +391,7 @@ impl Client {
                 }
             }
         }
-        if self.aborting.is_none() && game.ops_left > 0 && !self.cids.is_empty() && game.draw_abort() && game.below(40) == 0 {
+        if self.aborting.is_none() && game.ops_left > 0 && !self.cids.is_empty() && game.draw_abort() && game.below(4) == 0 {
             let (at, cid, op) = self.cids[game.below(self.cids.len() as u64) as usize];
             let sqe = Sqe { cdw10: at as u32 | u32::from(cid) << 16, ..plain_sqe(AdminOpcode::Abort, 0) };
             if self.links[0].queue.submit(Request { sqe, payload: Payload::None, tag: ABORT }).is_ok() {

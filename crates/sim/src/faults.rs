@@ -63,7 +63,9 @@ impl Fault {
         let device = rng.below(plan.devices() as u64) as usize;
         let client = rng.below(plan.clients.len() as u64) as usize;
         let bytes = if device == 0 { plan.cache.0 } else { plan.capacity[device - 1].0 } << 20;
-        let at = rng.below(bytes);
+        // The front of a device is used first.
+        let part = if rng.one_in(2) { 4 } else { 1 };
+        let at = rng.below(bytes / part);
         let harmless = rng.below(10) < if plan.class == Class::Crash { 10 } else { 3 };
         if harmless {
             return match rng.below(5) {

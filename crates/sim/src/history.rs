@@ -16,6 +16,8 @@ use std::rc::Rc;
 
 /// What the last life may take, in virtual time.
 const LAST_MAX: Duration = Duration::from_secs(120);
+/// How long the clients have nothing to do in the last life.
+const IDLE: Duration = Duration::from_secs(3);
 /// What an orderly shutdown may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -159,10 +161,15 @@ impl Run {
         faults.sort_by_key(|t| t.at_ns);
         let mut faults = faults.into_iter().map(|t| (start + Duration::from_nanos(t.at_ns), t.fault)).peekable();
         let mut grow = life.grow_ns.map(|ns| start + Duration::from_nanos(ns));
+        let mut scrub = life.scrub_ns.map(|ns| start + Duration::from_nanos(ns));
         self.lab.wake_clients();
         loop {
             let mut next: Instant = end;
-            next = next.min(faults.peek().map_or(end, |f| f.0)).min(grow.unwrap_or(end)).min(self.lab.next_heal().unwrap_or(end));
+            next = next
+                .min(faults.peek().map_or(end, |f| f.0))
+                .min(grow.unwrap_or(end))
+                .min(scrub.unwrap_or(end))
+                .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
                 let idle =
@@ -189,6 +196,10 @@ impl Run {
                 grow = None;
                 let volume = self.game(|g| g.below(g.volumes.len() as u64)) as usize;
                 self.lab.operator.grow(volume, 64);
+            }
+            if scrub.is_some_and(|at| at <= now) {
+                scrub = None;
+                self.lab.operator.scrub();
             }
             while let Some((_, fault)) = faults.next_if(|f| f.0 <= now) {
                 self.strike(&fault);
@@ -239,6 +250,7 @@ impl Run {
     fn last(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
         self.game(|g| {
+            g.calm = true;
             g.ops_left = 0;
             g.verify_all();
         });
@@ -265,6 +277,8 @@ impl Run {
         if self.is_wrong() || self.damaged() {
             return Ok(());
         }
+        // Idle clients are served on.
+        self.lab.run(IDLE, |_, _| false);
         self.scrub()?;
         self.drain()?;
         self.lab.order(|o| o.check());

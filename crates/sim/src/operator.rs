@@ -24,8 +24,6 @@ use std::sync::mpsc::Receiver;
 
 /// The subsystem that is served.
 pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
-/// Logical bytes that a volume has beyond what is used.
-const ROOM_BYTES: u64 = 4 << 20;
 
 type Opened = (GroupInfo, Vec<ComponentInfo>);
 
@@ -121,7 +119,7 @@ impl Operator {
                 VolumeDesired {
                     id: VolumeId::from_bytes([at as u8 + 1; 16]),
                     name: format!("v{at}"),
-                    bytes: used.next_multiple_of(1 << 20) + ROOM_BYTES,
+                    bytes: used.next_multiple_of(4096),
                     lba_bytes: v.lba_bytes,
                     write_protect: WriteProtect::None,
                     formatting: false,
@@ -190,6 +188,12 @@ impl Operator {
         self.desired.generation += 1;
         self.step = Step::Growing(orders.apply(self.desired.clone()), volume, blocks);
         true
+    }
+    /// Begins a scrub, if all is served now.
+    pub fn scrub(&self) {
+        if let (Step::Serving, Some(orders)) = (&self.step, self.orders()) {
+            drop(orders.scrub(group()));
+        }
     }
     /// Shuts the host down in order.
     pub fn shut_down(&mut self) {

@@ -136,6 +136,8 @@ pub struct Life {
     pub faults: Vec<Timed>,
     /// Whether volumes grow during it, when.
     pub grow_ns: Option<u64>,
+    /// Whether a scrub begins during it, when.
+    pub scrub_ns: Option<u64>,
     /// Everything is read before anything else.
     pub verify_first: bool,
 }
@@ -231,6 +233,7 @@ impl Plan {
             lives: Vec::new(),
         };
         plan.lives = (0..1 + rng.below(5)).map(|_| life(rng, &plan)).collect();
+        strain(rng, &mut plan);
         plan
     }
 
@@ -327,14 +330,62 @@ fn life(rng: &mut Rng, plan: &Plan) -> Life {
         8 => End::Shutdown,
         _ => End::PowerInShutdown,
     };
-    let faults = (0..rng.below(4)).map(|_| Timed { at_ns: rng.below(limit_ns), fault: Fault::draw(rng, plan) }).collect();
+    // One in four comes while the host starts.
+    let faults = (0..rng.below(4))
+        .map(|_| Timed { at_ns: if rng.one_in(4) { rng.below(1_500_000) } else { rng.below(limit_ns) }, fault: Fault::draw(rng, plan) })
+        .collect();
     Life {
         ops: 20 + rng.below(400),
         limit_ns,
         end,
         faults,
         grow_ns: rng.one_in(4).then(|| rng.below(limit_ns)),
+        scrub_ns: rng.one_in(6).then(|| rng.below(limit_ns)),
         verify_first: rng.one_in(2),
+    }
+}
+
+/// Presses a plan somewhere, so that queues fill, space runs out and clocks run down, which an average plan never comes to.
+fn strain(rng: &mut Rng, plan: &mut Plan) {
+    match rng.below(16) {
+        // Many commands at a time.
+        0 => {
+            plan.clients.iter_mut().for_each(|c| c.depth = 60 + rng.below(340) as u16);
+            plan.lives.iter_mut().for_each(|l| l.ops *= 4);
+            plan.cache.1.bytes_per_s /= 10;
+            for life in &mut plan.lives {
+                let (client, for_ns) = (rng.below(plan.clients.len() as u64) as usize, 50_000_000);
+                let cut = Fault::Cut { client, to_host: false, to_client: true, for_ns };
+                life.faults.push(Timed { at_ns: rng.below(life.limit_ns), fault: cut });
+            }
+        }
+        // Many bytes at a time.
+        1 => {
+            plan.op_blocks_max = 256;
+            plan.clients.iter_mut().for_each(|c| c.depth = 40);
+            plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.max(900));
+            plan.mix = vec![(Kind::Read, 30), (Kind::Write, 45), (Kind::Abort, 40)];
+        }
+        // More blocks than there is room for.
+        2 => {
+            plan.op_blocks_max = 256;
+            plan.capacity.iter_mut().for_each(|d| d.0 = u64::from(plan.shards) * 6);
+            plan.volumes.iter_mut().for_each(|v| v.blocks = u64::from(plan.shards) * 2000);
+        }
+        // Limits that are felt.
+        3 => plan.volumes.iter_mut().for_each(|v| v.iops_max = Some(500)),
+        // A client that falls silent for longer than its controller lives.
+        4 => {
+            plan.clients.iter_mut().for_each(|c| c.kato_ms = 1000);
+            let (client, for_ns) = (rng.below(plan.clients.len() as u64) as usize, 4_000_000_000);
+            let cut =
+                Timed { at_ns: 2_000_000 + rng.below(2_000_000), fault: Fault::Cut { client, to_host: true, to_client: true, for_ns } };
+            plan.lives[0].faults.push(cut);
+            (plan.lives[0].ops, plan.lives[0].limit_ns) = (4000, 6_000_000_000);
+        }
+        // Pairs, half of which are aborted.
+        5 => plan.mix = vec![(Kind::Read, 20), (Kind::Write, 20), (Kind::Swap, 60), (Kind::Abort, 60)],
+        _ => {}
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Game {
     pub unsteady: bool,
     /// A device fault of this life may make commands fail.
     pub errors_allowed: bool,
+    /// No fault comes any more, and nothing of the earlier ones is left: connections stay, and commands are answered.
+    pub calm: bool,
     /// Acknowledged data may be lost, but old values only.
     pub stale_allowed: bool,
     /// What happened.
@@ -137,6 +139,7 @@ impl Game {
             to_trim: VecDeque::new(),
             unsteady: true,
             errors_allowed: false,
+            calm: false,
             trace: Trace::default(),
             counts: Counts::default(),
             wrong: None,
@@ -154,6 +157,12 @@ impl Game {
     /// Whether an operation that a client began is in flight.
     pub fn flies(&self, op: u64) -> bool {
         self.flights.contains_key(&op)
+    }
+    /// A client that was served lost its connections, or gave its commands up.
+    pub fn lost_service(&mut self, client: usize, why: &str) {
+        if self.calm && !self.unsteady {
+            self.fail(format!("client {client} lost its service without a fault: {why}"), None);
+        }
     }
     /// An event that concerns the whole host.
     pub fn note(&mut self, now: u64, text: impl Into<String>) {
@@ -295,8 +304,9 @@ impl Game {
         data
     }
 
-    /// A legal value of each block, to compare with; `None` when one may be uncorrectable.
+    /// A value of each block to compare with: legal ones, or now and then some that are nowhere; `None` when one may be uncorrectable.
     fn guess(&mut self, place: Place, now: u64) -> Option<Vec<u64>> {
+        let wrong = self.rng.one_in(8).then(|| self.new_values(place.blocks));
         let (v, rng) = (&self.volumes[place.volume], &mut self.rng);
         let cells = &v.cells[place.block as usize..][..place.blocks as usize];
         cells
@@ -306,7 +316,8 @@ impl Game {
                 let value = legal[rng.below(legal.len() as u64) as usize];
                 (value != LOST).then_some(value)
             })
-            .collect()
+            .collect::<Option<Vec<u64>>>()
+            .map(|legal| wrong.unwrap_or(legal))
     }
 
     /// The values of blocks that certainly have one and are not under way; `None` when one is not so.
@@ -617,10 +628,14 @@ impl Game {
     pub fn oldest_of(&self, client: usize) -> Option<u64> {
         self.flights.values().filter(|f| f.client == client).map(|f| f.sent).min()
     }
-    /// A client was told the size of a volume, in logical blocks.
-    pub fn identified(&mut self, volume: usize, blocks: u64, lba_bytes: Option<u32>) {
+    /// Logical blocks that a volume must have.
+    pub fn used_blocks(&self, volume: usize) -> u64 {
         let v = &self.volumes[volume];
-        let used = v.first_block + v.cells.len() as u64;
+        v.first_block + v.cells.len() as u64
+    }
+    /// A client was told the size of a volume, in logical blocks; when it asked, so many were used.
+    pub fn identified(&mut self, volume: usize, blocks: u64, lba_bytes: Option<u32>, used: u64) {
+        let v = &self.volumes[volume];
         if lba_bytes != Some(v.namespace.lba_bytes) || blocks != 0 && blocks < used {
             self.fail(format!("volume {volume} is told to have {blocks} blocks of {lba_bytes:?}; {used} are used"), None);
         }

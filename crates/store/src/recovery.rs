@@ -19,7 +19,7 @@ use crate::shard::chunks::Busy;
 use crate::shard::state::{State, chunk_parts};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
-use base::hooks::{self, Bug};
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
@@ -45,7 +45,9 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let devices = group.capacity().to_vec();
     let cache = group.cache().clone();
     // What an earlier process wrote and never flushed is there now and must still be there after the next loss of power.
-    flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
+    if !hooks::planted(Bug::RecoveryUnflushed) {
+        flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
+    }
     let components = group.components();
     let table = group.load_chunks(rt, shard).await?;
     let geometry = info.geometry.log;
@@ -134,7 +136,10 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     if let Some(head) = found.head {
         replay_segment(state, reader, (&mut chain, &mut marks), head.seq, Some(head.content))?;
     }
-    let chain = chain.unwrap_or(found.fresh);
+    let mut chain = chain.unwrap_or(found.fresh);
+    if hooks::planted(Bug::NumberUsedTwice) {
+        chain.lsn = chain.lsn.saturating_sub(1).max(1);
+    }
     state.log = LogWriter::new(chain.lsn, chain.crc, found.tail);
     Ok(marks)
 }
@@ -155,6 +160,7 @@ fn replay_segment(
     state.ring.seal(seq);
     // A segment whose first write failed may have left nothing; the chain says whether anything is missing.
     let Some(content) = content else {
+        hooks::mark(Mark::SegmentWithoutTrace);
         return if chain.is_some() { Ok(()) } else { Err(reader.damaged("the oldest segment cannot be read")) };
     };
     let follows = |before: &Chain| content.first_lsn == before.lsn && content.previous_crc.is_none_or(|crc| crc == before.crc);
@@ -179,7 +185,7 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
         crcs.for_each(drop);
         return;
     }
-    if !marks.is_empty() && record.kind != RecordKind::Uncorrectable {
+    if !marks.is_empty() && !hooks::planted(Bug::MarkOutlivesWrite) && record.kind != RecordKind::Uncorrectable {
         unmark(marks, record);
     }
     match record.kind {
@@ -190,6 +196,9 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
             let first = state.ring.first_block(seq) + at;
             for (i, crc) in crcs.enumerate() {
                 let pos = LogPos::new(first + i as u32, record.unchecked);
+                if hooks::planted(Bug::FirstRecordWins) && state.index.get(key.plus(i as u32)).is_some() {
+                    continue;
+                }
                 state.index_write(key.plus(i as u32), Located { pos, crc });
             }
         }
@@ -197,6 +206,7 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
         RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.seq.0),
         RecordKind::Uncorrectable if hooks::planted(Bug::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
+            hooks::mark(Mark::UncorrectableReplayed);
             for part in chunk_parts(record.block, record.blocks) {
                 state.index_remove_part(component, part);
                 let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
@@ -243,6 +253,7 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
 fn unmark(marks: &mut Marks, record: &Record) {
     for part in chunk_parts(record.block, record.blocks) {
         if let Entry::Occupied(mut entry) = marks.entry((record.component, part.chunk)) {
+            hooks::mark(Mark::UncorrectableOverwritten);
             entry.get_mut().0 &= !part.mask();
             if entry.get().0 == 0 {
                 entry.remove();

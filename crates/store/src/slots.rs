@@ -4,6 +4,7 @@
 //! Never: writes. What corruption on the media itself may do here stands in `docs/on-disk-format.md`.
 
 use base::BLOCK_BYTES;
+use base::hooks::{self, Mark};
 use format::disk::page::{self, Newest};
 use format::disk::{DiskError, FormatTag, PageAddress};
 use rt::{Buf, Device, Rt};
@@ -25,6 +26,7 @@ pub(crate) async fn newest(
         if best.as_ref().is_ok_and(|newest| !newest.doubtful) {
             break;
         }
+        hooks::mark(Mark::DoubtfulPage);
         let (result, buf) = rt.read_at(device, offset, Buf::alloc(2 * BLOCK_BYTES)).await;
         if result.is_err() {
             continue;

@@ -14,6 +14,7 @@ use crate::limits::{ABORT_MAX, AER_MAX, EVENTS_MAX, IO_QUEUES_MAX, KAS, KATO_MS_
 use crate::notices::Notices;
 use crate::shared::ControllerShared;
 use crate::view::{AnaState, Namespace, View};
+use base::hooks::{self, Bug};
 use base::{Duration, HostId, Instant};
 use format::nvme::log::{
     AER_ERROR, AER_HEALTH, AER_IO_COMMAND, AER_NOTICE, AsyncEvent, CHANGED_NAMESPACES_MAX, ERROR_TRANSIENT, HEALTH_RELIABILITY,
@@ -294,8 +295,9 @@ impl Controller {
     }
     /// Whether the host has been silent too long. With traffic in an interval the timer starts again (TBKAS, base 3.9.3.1).
     pub fn is_expired(&mut self, now: Instant) -> bool {
+        let early = if hooks::planted(Bug::KeepAliveTooShort) { self.kato_ms } else { 0 };
         match self.kato_at {
-            Some(at) if now >= at => {
+            Some(at) if now + Duration::from_millis(early.into()) >= at => {
                 if self.shared.take_traffic() {
                     self.kato_at = Some(now + Duration::from_millis(self.kato_ms.into()));
                     return false;

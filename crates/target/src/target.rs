@@ -21,6 +21,7 @@ use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::strangers::Strangers;
 use crate::view::{ListenerKind, ListenerSpec, View};
+use base::hooks::{self, Bug, Mark};
 use base::{Instant, Security, VolumeId};
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, Status, StatusCode};
@@ -373,6 +374,9 @@ impl Target {
                 conn.sends += 1;
                 rt.send(&self.queue, cookie(conn.token, COOKIE_SEND), conn.id, list);
             }
+            if conn.sends == SENDS_MAX && conn.session.has_send() {
+                hooks::mark(Mark::SendQueueFull);
+            }
             if conn.layer.has_failed() && !conn.parted {
                 conn.session.end();
             }
@@ -397,6 +401,7 @@ impl Target {
             return;
         }
         if !conn.session.wants_bytes() {
+            hooks::mark(Mark::ConnectionHeldBack);
             conn.held_back.get_or_insert(rt.now());
             return;
         }
@@ -535,7 +540,12 @@ impl Target {
                 mark(&mut self.dirty, conn, place);
                 self.on_calls(rt, place);
             }
-            _ => self.close(rt, place, "connection closed"),
+            _ => {
+                if hooks::planted(Bug::BufferLeaked) {
+                    core::mem::forget(buf);
+                }
+                self.close(rt, place, "connection closed");
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
-use base::hooks::{self, Bug};
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use base::{Epoch, Seq};
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
@@ -46,7 +46,13 @@ impl State {
 
     /// A batch without records may take a reserve segment: it is what frees others.
     fn room_for_tail(&mut self, rt: &Rt) -> bool {
-        self.log.fits(0, 0, self.ring.segment_blocks()) || self.roll(rt, 0)
+        if self.log.fits(0, 0, self.ring.segment_blocks()) {
+            return true;
+        }
+        if !self.ring.can_open(RESERVE_SEGMENTS) {
+            hooks::mark(Mark::ReserveSegmentTaken);
+        }
+        self.roll(rt, 0)
     }
 
     /// Moves operations from the line into the batch, as long as they may enter and fit.
@@ -80,7 +86,9 @@ impl State {
             if records > 0 && (records >= BATCH_OPS_MAX || total > BATCH_BLOCKS_MAX) {
                 break;
             }
-            if !self.log.fits(records + 1, total, self.ring.segment_blocks()) && (records > 0 || !self.roll(rt, RESERVE_SEGMENTS)) {
+            if !self.log.fits(records + 1, total, self.ring.segment_blocks())
+                && (records > 0 || !self.roll(rt, if hooks::planted(Bug::ReserveForgotten) { 0 } else { RESERVE_SEGMENTS }))
+            {
                 break;
             }
             let cost = if kind == RecordKind::Write { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
@@ -137,7 +145,10 @@ impl State {
         let header_blocks = log::batch_header_blocks(batch.records.len(), batch.crcs.len()) as u32;
         let fresh = open.at == 0;
         let position = open.at.max(SEGMENT_HEADER_BLOCKS);
-        let shift = position + header_blocks;
+        let shift = position + if hooks::planted(Bug::LongHeaderForgotten) { 1 } else { header_blocks };
+        if header_blocks > 1 {
+            hooks::mark(Mark::LongBatchHeader);
+        }
         for record in batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write) {
             record.data_at += shift;
         }
@@ -227,9 +238,12 @@ impl State {
             self.counters.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
             if !self.log.batch.retried && self.roll(rt, 0) {
+                hooks::mark(Mark::BatchWrittenElsewhere);
                 self.log.batch.retried = true;
                 let shift = self.log.batch.position + self.log.batch.header_blocks;
-                for record in self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write) {
+                for record in
+                    self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write && !hooks::planted(Bug::RetryKeepsPlaces))
+                {
                     record.data_at -= shift;
                 }
                 self.write_batch(rt, bufs);
@@ -295,6 +309,7 @@ impl State {
 
     /// The log cannot be written: this batch and all that waits fail, and so does every change from now on. Reads go on.
     fn fail_log(&mut self, mut bufs: BufVec) {
+        hooks::mark(Mark::LogGivenUp);
         tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: the shard takes no more writes");
         self.failed = true;
         let mut ops = core::mem::take(&mut self.log.batch.ops);

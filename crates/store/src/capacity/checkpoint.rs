@@ -8,6 +8,7 @@
 
 use super::table::{Checkpoint, ChunkTable, PageRef};
 use crate::join::join_all;
+use base::hooks::{self, Bug};
 use core::cell::RefCell;
 use rt::{Buf, BufVec, Device, DeviceError, Durability, Rt};
 
@@ -56,10 +57,10 @@ pub async fn write_checkpoint(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[D
 
 async fn write_phases(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], c: &Checkpoint) -> Result<(), CheckpointError> {
     write_pages(rt, table, devices, &c.pages).await?;
-    flush(rt, table, devices, |_| true).await?;
+    flush(rt, table, devices, |_| !hooks::planted(Bug::PagesUnflushed)).await?;
     if !c.heads.is_empty() {
         write_pages(rt, table, devices, &c.heads).await?;
-        flush(rt, table, devices, |device| c.heads.iter().any(|p| p.device == device)).await?;
+        flush(rt, table, devices, |device| !hooks::planted(Bug::HeadUnflushed) && c.heads.iter().any(|p| p.device == device)).await?;
     }
     Ok(())
 }
@@ -88,7 +89,10 @@ async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], p
 async fn flush(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], wanted: impl Fn(u8) -> bool) -> Result<(), CheckpointError> {
     let which: Vec<u8> = (0..devices.len() as u8).filter(|d| wanted(*d) && !table.borrow().device_failed(*d)).collect();
     let flushes = which.into_iter().map(|device| async move {
-        let result = rt.flush_dev(&devices[usize::from(device)]).await;
+        let mut result = rt.flush_dev(&devices[usize::from(device)]).await;
+        if hooks::planted(Bug::FailedFlushIgnored) {
+            result = Ok(());
+        }
         result.map_err(|error| CheckpointError { device, error })
     });
     join_all(flushes).await.into_iter().collect()

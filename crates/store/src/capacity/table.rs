@@ -24,6 +24,7 @@ use super::extents::FreeMap;
 use super::forward::Forward;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
+use base::hooks::{self, Bug, Mark};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
 use format::disk::chunk::CHUNK_NO_MAX;
 use format::disk::log::COMPONENT_NO_MAX;
@@ -493,7 +494,10 @@ impl ChunkTable {
             e.ver = ver;
         }
         let left = e.written;
-        if changed {
+        if changed && self.checkpoint_open {
+            hooks::mark(Mark::TrimUnderCheckpoint);
+        }
+        if changed && !hooks::planted(Bug::TrimNotDirty) {
             self.mark_dirty(at);
         }
         left
@@ -622,7 +626,7 @@ impl ChunkTable {
             let m = &mut d.meta[p.page as usize];
             if m.writing {
                 m.writing = false;
-                m.slot ^= 1;
+                m.slot ^= u8::from(!hooks::planted(Bug::SlotNotSwitched));
             } else {
                 assert!(d.failed, "a page of the checkpoint was not written");
             }
@@ -635,7 +639,7 @@ impl ChunkTable {
         for p in c.pages.into_iter().chain(c.heads) {
             let d = &mut self.devices[usize::from(p.device)];
             d.meta[p.page as usize].writing = false;
-            if !d.failed {
+            if !d.failed && !hooks::planted(Bug::AbortedPageClean) {
                 queue(&mut self.dirty, &mut d.meta, p);
             }
         }
@@ -659,6 +663,7 @@ impl ChunkTable {
     /// committed before a crash; the log brings it right from either, the later one is less work.
     pub(super) fn insert_loaded(&mut self, at: Phys, e: &ChunkEntry) {
         if let Some(other) = self.forward.get(e.component, e.chunk) {
+            hooks::mark(Mark::ChunkInTwoPages);
             if self.get(other).seq >= e.seq {
                 self.mark_dirty(at); // it is free in memory, and still has an owner on the device
                 return;

@@ -13,7 +13,7 @@
 use super::Cursor;
 use crate::capacity;
 use crate::shard::state::State;
-use base::hooks::{self, Bug};
+use base::hooks::{self, Bug, Mark};
 use core::cell::RefCell;
 use rt::Rt;
 use std::rc::Rc;
@@ -33,12 +33,14 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
     };
     if let Err(error) = result {
         let mut s = state.borrow_mut();
+        hooks::mark(Mark::CheckpointFailed);
         s.counters.capacity_write_errors += 1;
         tracing::warn!(shard = s.shard, %error, "a checkpoint failed; it will be tried again");
         s.destage.failed(rt.now());
         s.counters.capacity_failing = s.destage.failing;
         return;
     }
+    let target = if hooks::planted(Bug::LateTarget) { state.borrow_mut().advance_clean() } else { target };
     if !write_tail(rt, state, target).await {
         return;
     }
@@ -50,7 +52,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
 async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
     let written = {
         let mut s = state.borrow_mut();
-        s.log.tail_next = s.log.tail_next.max(target);
+        s.log.tail_next = s.log.tail_next.max(target + u64::from(hooks::planted(Bug::TailOffByOne)));
         s.tail_wanted = true;
         s.start_batch(rt);
         s.tail_written.clone()

@@ -12,6 +12,7 @@ use crate::index::{Key, LogPos};
 use crate::join::join_all;
 use crate::pace::Plan;
 use crate::shard::state::State;
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, PIECE_BLOCKS};
 use base::{BlockNo, Duration, Instant, crc32c};
 use core::cell::RefCell;
@@ -168,6 +169,7 @@ impl State {
         for i in (0..16u64).filter(|i| mask >> i & 1 == 1) {
             let chunk = piece * (PIECE_BLOCKS / CHUNK_BLOCKS) + i;
             if self.destage.chunks.contains(&(component.0, chunk)) {
+                hooks::mark(Mark::ChunkLeftBehind);
                 self.destage.left_behind = true;
                 continue;
             }
@@ -211,10 +213,12 @@ impl State {
         let known = self.has_component(job.component);
         for item in &job.items {
             self.ring.unpin(item.pos.block());
-            if result.is_err() || !known {
+            if result.is_err() && !hooks::planted(Bug::FailedDestageTaken) || !known {
                 continue;
             }
-            if self.index.mark_destaged(item.key, item.pos.block()) {
+            if !self.index.mark_destaged(item.key, item.pos.block()) {
+                hooks::mark(Mark::OverwrittenUnderDestage);
+            } else {
                 self.ring.live_less(item.pos.block());
                 // A lost block gets the checksum of what it should be: whatever lies there, reads will find it wrong.
                 let crc = (item.lost || !item.pos.unchecked()).then_some(item.crc);
@@ -222,6 +226,7 @@ impl State {
                 self.table.borrow_mut().set_block(item.phys, item.key.block().in_chunk(), crc, seq);
                 self.counters.destaged_bytes += BLOCK_BYTES as u64;
                 if item.lost {
+                    hooks::mark(Mark::LostInLog);
                     self.counters.checksum_errors += 1;
                     self.note_bad(job.component, item.key.block());
                 }
@@ -240,7 +245,10 @@ impl State {
             Err(error) => {
                 match error {
                     JobError::Read(_) => self.counters.read_errors += 1,
-                    JobError::Write(_) => self.counters.capacity_write_errors += 1,
+                    JobError::Write(_) => {
+                        hooks::mark(Mark::DestageFailed);
+                        self.counters.capacity_write_errors += 1;
+                    }
                 }
                 tracing::warn!(shard = self.shard, ?error, "destaging failed; the data stays in the log, to be tried again");
                 self.destage.failed(now);
@@ -323,6 +331,7 @@ impl Job {
 
     /// One block of the log, read until it is sound; `None` when it is lost, which is for good: so it is tried more than once.
     async fn read_again(&self, rt: &Rt, i: usize) -> Result<Option<Buf>, JobError> {
+        hooks::mark(Mark::DestageReadAgain);
         for _ in 0..AGAIN_MAX {
             let (result, block) = rt.read_at(&self.cache, self.log_offset(i), Buf::alloc(BLOCK_BYTES)).await;
             match result {
@@ -335,7 +344,7 @@ impl Job {
     }
 
     fn sound(&self, i: usize, block: &[u8]) -> bool {
-        self.items[i].pos.unchecked() || crc32c(block) == self.items[i].crc
+        self.items[i].pos.unchecked() || hooks::planted(Bug::DestageUnverified) || crc32c(block) == self.items[i].crc
     }
 
     /// Writes the runs to their places; those that follow on each other in one go.

@@ -14,6 +14,7 @@ use crate::buffer::ring::{RESERVE_SEGMENTS, SegmentState};
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
 use crate::shard::state::State;
+use base::hooks::{self, Mark};
 use base::{Duration, Instant};
 use core::cell::RefCell;
 use core::future::Future;
@@ -150,6 +151,7 @@ impl State {
             && self.waiting.is_empty()
             && self.plan(rt.now()).workers > 0
         {
+            hooks::mark(Mark::IdleDrain);
             let old = self.seal_open(rt);
             drop(old);
         }

@@ -11,7 +11,7 @@ use super::Chain;
 use crate::GroupError;
 use crate::join::join_all;
 use base::crc32c;
-use base::hooks::{self, Bug};
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, BatchPeek, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
@@ -132,6 +132,7 @@ impl LogReader<'_> {
         let content = Content { previous_crc: Some(header.previous_crc), ..content };
         if content.last_lsn < content.first_lsn {
             // Nothing of it counts: its place and its number are used again.
+            hooks::mark(Mark::EmptyNewestSegment);
             return self.without_newest(headers, newest, tail).await;
         }
         let fresh = Chain { lsn: content.last_lsn + 1, crc: content.last_crc };
@@ -195,6 +196,7 @@ impl LogReader<'_> {
         if let Some(content) = self.summary(seq).await? {
             return Ok(Some(Content { previous_crc: header.map(|h| h.previous_crc), ..content }));
         }
+        hooks::mark(Mark::SegmentWithoutSummary);
         match header {
             Some(header) => Ok(Some(self.scan(seq, header, next_lsn).await?)),
             None => Ok(None),
@@ -246,6 +248,7 @@ impl LogReader<'_> {
                 if (again.last_lsn, again.last_crc) == (content.last_lsn, content.last_crc) {
                     break;
                 }
+                hooks::mark(Mark::EndReadDifferently);
                 if again.last_lsn > content.last_lsn {
                     content = again;
                 }
@@ -297,13 +300,18 @@ impl LogReader<'_> {
             let position = content.used_blocks;
             let Ok(view) = BatchHeader::parse(at(position), self.tag) else {
                 // Nor is a header of which a part cannot be read.
-                let blocks = BatchPeek::parse(at(position), self.tag).map_or(1, |peek| peek.header_blocks);
+                let peek = BatchPeek::parse(at(position), self.tag);
+                if peek.is_ok() {
+                    hooks::mark(Mark::TornBatchHeader);
+                }
+                let blocks = peek.map_or(1, |peek| peek.header_blocks);
                 if next_lsn.is_none() && unreadable.iter().any(|b| (position..position + blocks).contains(b)) {
                     return Err(self.damaged("the end of its newest segment cannot be read"));
                 }
                 break;
             };
             if !self.is_next(&view, header.segment_seq, &content) {
+                hooks::mark(Mark::StaleBatchBehindEnd);
                 break;
             }
             let data = at(position + view.header_blocks);
@@ -317,6 +325,7 @@ impl LogReader<'_> {
                 && !sound(&view, data)
                 && !self.goes_on(at(end), &view, header.segment_seq);
             if torn {
+                hooks::mark(Mark::TornBatchDropped);
                 break;
             }
             for (record, crcs) in view.records.iter() {

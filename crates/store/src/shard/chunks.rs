@@ -11,6 +11,7 @@ use super::state::{State, chunk_parts};
 use crate::ComponentNo;
 use crate::capacity::{AllocateError, Phys};
 use base::BlockNo;
+use base::hooks::{self, Bug, Mark};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -57,6 +58,7 @@ impl State {
             match self.ensure(component, part.chunk) {
                 Ok(phys) => self.busy.begin(phys),
                 Err(error) => {
+                    hooks::mark(Mark::NoPlace);
                     if placed > 0 {
                         self.release_places(component, block, placed);
                     }
@@ -105,7 +107,13 @@ impl State {
     /// Frees the chunk if nothing is in it and nothing is under way.
     pub fn free_if_empty(&mut self, component: ComponentNo, chunk: u64) {
         let Some(phys) = self.lookup(component, chunk) else { return };
-        if self.written(phys) == 0 && !self.busy.is_busy(phys) && self.content(component, chunk) == 0 {
+        if self.written(phys) != 0 {
+            return;
+        }
+        if self.busy.is_busy(phys) && !hooks::planted(Bug::BusyChunkFreed) {
+            return hooks::mark(Mark::BusyChunkKept);
+        }
+        if self.content(component, chunk) == 0 {
             self.table.borrow_mut().free(phys);
         }
     }

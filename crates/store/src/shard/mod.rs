@@ -15,6 +15,7 @@ use crate::pace::Settings;
 use crate::stats::ShardStats;
 use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
+use base::hooks::{self, Mark};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
@@ -218,6 +219,7 @@ impl State {
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
         let step = buffer::write_blocks_max(self.ring.segment_blocks());
+        hooks::mark(Mark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
@@ -257,6 +259,7 @@ impl State {
             (cookie::Kind::Summary { first_block }, Event::Write { result, .. }) => {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
+                    hooks::mark(Mark::SummaryLost);
                     self.counters.log_write_errors += 1;
                 }
                 self.ring.unpin(first_block);

@@ -10,6 +10,7 @@ use crate::ComponentNo;
 use crate::capacity::{BlockContent, Phys};
 use crate::index::Key;
 use crate::shard::cookie;
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use rt::{Buf, DeviceError, Rt};
@@ -80,9 +81,9 @@ impl State {
         }
         let buf = reading.buf.as_mut().expect("the buffer is here between attempts");
         for run in runs.iter() {
-            if run.place == Place::Zeroes {
+            if run.place == Place::Zeroes && !hooks::planted(Bug::HoleNotZeroed) {
                 buf[usize::from(run.first) * BLOCK_BYTES..][..usize::from(run.blocks) * BLOCK_BYTES].fill(0);
-            } else {
+            } else if run.place != Place::Zeroes {
                 reading.left += 1;
             }
         }
@@ -100,6 +101,7 @@ impl State {
     /// The read meets a block that a host declared uncorrectable.
     fn uncorrectable(&mut self, key: u32, block: BlockNo) {
         let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        hooks::mark(Mark::UncorrectableRead);
         let buf = reading.buf.take();
         self.finish(key, Err(StoreError::Uncorrectable { block }), buf);
     }
@@ -124,9 +126,9 @@ impl State {
         let unchecked = match run.place {
             Place::Log(pos) => {
                 self.ring.unpin(pos.block());
-                pos.unchecked()
+                pos.unchecked() || hooks::planted(Bug::LogReadUnverified)
             }
-            Place::Capacity { unchecked, .. } => unchecked,
+            Place::Capacity { unchecked, .. } => unchecked || hooks::planted(Bug::CapacityReadUnverified),
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         };
         let first = usize::from(run.first);
@@ -183,15 +185,20 @@ impl State {
         let result = match bad {
             _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
             // What is kept without checksum may be half old and half new where destaging came by. From now on it is read from the log.
-            None if self.has_moved(key) => return self.start_read(rt, key),
+            None if self.has_moved(key) && !hooks::planted(Bug::MovedReadTaken) => {
+                hooks::mark(Mark::ReadMoved);
+                return self.start_read(rt, key);
+            }
             None => Ok(()),
             Some(_) if tries < READ_TRIES => {
                 let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+                hooks::mark(Mark::ReadAgain);
                 reading.tries = tries;
                 self.start_read(rt, key);
                 return;
             }
             Some(at) => {
+                hooks::mark(Mark::ReadLost);
                 let block = block.plus(u64::from(at));
                 self.counters.checksum_errors += 1;
                 self.note_bad(component, block);

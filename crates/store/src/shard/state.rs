@@ -18,6 +18,7 @@ use crate::shard::cookie;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::{ComponentInfo, ComponentNo};
+use base::hooks::{self, Bug, Mark};
 use base::unit::CHUNK_BLOCKS;
 use base::{BlockNo, Instant};
 use core::cell::RefCell;
@@ -209,11 +210,17 @@ impl State {
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
     pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, seq: u64) {
         for part in chunk_parts(block, blocks) {
-            self.index_remove_part(component, part);
+            if !hooks::planted(Bug::TrimKeepsLog) {
+                self.index_remove_part(component, part);
+            }
             let found = self.lookup(component, part.chunk);
             if let Some(phys) = found {
-                self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
-                self.free_if_empty(component, part.chunk);
+                if !hooks::planted(Bug::TrimKeepsCapacity) {
+                    self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
+                }
+                if !hooks::planted(Bug::ChunkLeaked) {
+                    self.free_if_empty(component, part.chunk);
+                }
             }
         }
     }
@@ -242,6 +249,7 @@ impl State {
             Some((id, _)) => rt.cancel_timer(id),
             None => {}
         }
+        hooks::mark(Mark::AdmissionWait);
         self.counters.delayed_writes += 1;
         self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
     }

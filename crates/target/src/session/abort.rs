@@ -8,6 +8,7 @@
 use super::fused::Fusing;
 use super::slot::{Identifier, NO_MATE, Stage};
 use super::{Cx, Session};
+use base::hooks::{self, Bug, Mark};
 use format::nvme::{Status, StatusCode};
 
 /// What became of an abort.
@@ -29,9 +30,16 @@ impl Session {
         let found = self.slots.iter().find(|(_, s)| s.sqe.cid == cid && s.identifier == Identifier::Mine);
         let Some((at, stage, paired)) = found.map(|(at, s)| (at as u16, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
         match (stage, paired) {
-            (Stage::Running, _) => return Aborted::No,
-            (Stage::Filling, _) | (Stage::Asked | Stage::Paired, true) => self.mark_aborted(at),
+            (Stage::Running, _) => {
+                hooks::mark(Mark::AbortTooLate);
+                return Aborted::No;
+            }
+            (Stage::Filling, _) | (Stage::Asked | Stage::Paired, true) => {
+                hooks::mark(Mark::AbortOfHalf);
+                self.mark_aborted(at);
+            }
             (Stage::Waiting, _) => {
+                hooks::mark(Mark::AbortOfWaiting);
                 self.waiting.retain(|w| *w != at);
                 self.mark_aborted(at);
                 self.run(cx, at);
@@ -42,7 +50,10 @@ impl Session {
                 self.finish(cx, at, REQUESTED, 0);
             }
             (Stage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
-            (Stage::Asked, false) => self.answer_early(cx, at),
+            (Stage::Asked, false) => {
+                hooks::mark(Mark::AbortOfAsked);
+                self.answer_early(cx, at);
+            }
             (Stage::Parked, _) => {
                 self.finish(cx, at, REQUESTED, 0);
                 return Aborted::Event(at);
@@ -63,7 +74,9 @@ impl Session {
     fn answer_early(&mut self, cx: &mut Cx<'_>, at: u16) {
         self.mark_aborted(at);
         let slot = &mut self.slots[usize::from(at)];
-        slot.identifier = Identifier::Aborted;
+        if !hooks::planted(Bug::AbortedAnsweredTwice) {
+            slot.identifier = Identifier::Aborted;
+        }
         slot.data.clear();
         slot.sums = [false; 2];
         let (held, cid) = (core::mem::take(&mut slot.held), slot.sqe.cid);

@@ -9,6 +9,7 @@ use crate::reservation;
 use crate::stats::Class;
 use crate::target::is_authentication;
 use crate::view::Namespace;
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
@@ -49,6 +50,7 @@ impl Session {
             slot.identifier = Identifier::Another;
         }
         if source == Source::Capsule {
+            hooks::mark(Mark::DataInCapsule);
             slot.take_buffers();
             slot.held = len;
             slot.capsule = len;
@@ -91,6 +93,7 @@ impl Session {
             return self.run(cx, at);
         }
         if !self.waiting.is_empty() || !self.may_hold(needs) {
+            hooks::mark(Mark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
             let slot = &mut self.slots[usize::from(at)];
             slot.stage = Stage::Waiting;
@@ -362,7 +365,11 @@ impl Session {
                 return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
             }
         }
-        while deallocate && slot.status.is_success() && *next < ranges && slot.parts < RANGES_UNDER_WAY_MAX {
+        while deallocate
+            && slot.status.is_success()
+            && *next < (if hooks::planted(Bug::OneRangeTrimmed) { 1 } else { ranges })
+            && slot.parts < RANGES_UNDER_WAY_MAX
+        {
             let from = usize::from(*next) * DsmRange::LEN;
             *next += 1;
             let Some(range) = list.get(from..).and_then(DsmRange::parse).filter(|r| r.blocks > 0) else { continue };
@@ -398,7 +405,7 @@ impl Session {
             }
             Plan::Compare { .. } if slot.status.is_success() => {
                 let same = slot.data.len() == done.data.len() && slot.data.iter().zip(&done.data).all(|(a, b)| *a.buf == *b.buf);
-                if !same {
+                if !same && !hooks::planted(Bug::CompareAlwaysEqual) {
                     slot.status = StatusCode::COMPARE_FAILURE.into();
                 }
             }

@@ -16,6 +16,7 @@ use crate::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX, COPY_
 use crate::stats::Class;
 use crate::view::Namespace;
 use base::crc32c;
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use format::nvme::io::{CopyCommand, CopyRange};
 use format::nvme::{Sqe, Status, StatusCode};
@@ -100,7 +101,10 @@ impl Copy {
             return None;
         }
         let range = range(list, self.range);
-        let from = (range.slba << self.shift) + self.done;
+        if self.done > 0 {
+            hooks::mark(Mark::CopyInSteps);
+        }
+        let from = (range.slba << self.shift) + if hooks::planted(Bug::CopyStartsOver) { 0 } else { self.done };
         let left = ((u64::from(range.nlb) + 1) << self.shift) - self.done;
         let in_piece = |at: u64| PIECE_BYTES - at % PIECE_BYTES;
         self.step = left.min(COPY_STEP_BYTES).min(in_piece(from)).min(in_piece(self.to));

@@ -17,6 +17,7 @@ use super::command::status_of;
 use super::slot::{NO_MATE, Plan, Stage};
 use super::{Cx, Session};
 use crate::stats::Class;
+use base::hooks::{self, Mark};
 use base::unit::PIECE_BYTES;
 use format::nvme::{Fuse, IoOpcode, Status, StatusCode};
 use object::{ATOMIC_BYTES_MAX, CompareWrite, IoError, IoOp, IoRequest, VolumeRef};
@@ -112,7 +113,10 @@ impl Session {
         let (a, b) = (self.slots[usize::from(first)].status, self.slots[usize::from(second)].status);
         match (a.is_success(), b.is_success()) {
             (true, true) => self.run_pair(cx, first, second),
-            (true, false) => self.finish_pair(cx, first, FAILED, b),
+            (true, false) => {
+                hooks::mark(Mark::PairHalfFailed);
+                self.finish_pair(cx, first, FAILED, b);
+            }
             (false, true) => self.finish_pair(cx, first, a, FAILED),
             (false, false) => self.finish_pair(cx, first, a, b),
         }

@@ -4,6 +4,7 @@ use super::slot::Stage;
 use super::{Cx, Phase, Rx, RxData, Session};
 use crate::limits::H2C_DATA_MAX;
 use base::checksum::Crc32c;
+use base::hooks::{self, Bug, Mark};
 use format::nvme::{Field, Status, StatusCode};
 use format::nvme_tcp::fault::{AT_DATA_CCCID, AT_DATA_LENGTH, AT_DATA_TTAG, AT_FLAGS};
 use format::nvme_tcp::{
@@ -76,6 +77,7 @@ impl Session {
             None => {
                 used = self.gather(bytes, COMMON_BYTES);
                 if self.head_len < COMMON_BYTES {
+                    hooks::mark(Mark::HeaderInFragments);
                     return Ok(used);
                 }
                 let common = self.check_common()?;
@@ -211,7 +213,7 @@ impl Session {
     fn data_done(&mut self, cx: &mut Cx<'_>, d: RxData) -> Result<(), Fault> {
         if d.capsule {
             self.capsule_done(cx, d.slot);
-        } else if d.last {
+        } else if d.last || hooks::planted(Bug::FirstDataRuns) {
             self.run(cx, d.slot);
         }
         Ok(())

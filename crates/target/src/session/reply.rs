@@ -7,6 +7,7 @@ use crate::health::ErrorLog;
 use crate::limits::SEND_SEGMENTS_MAX;
 use crate::stats::Class;
 use base::crc32c;
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use format::nvme::log::{ErrorEntry, TRTYPE_TCP};
 use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
@@ -60,9 +61,9 @@ impl Session {
         if self.free.len() < FREE_LISTS_MAX {
             self.free.push(list);
         }
-        self.held = self.held.saturating_sub(freed);
+        self.held = self.held.saturating_sub(if hooks::planted(Bug::SentStaysHeld) { 0 } else { freed });
         self.pinched &= freed == 0;
-        if self.phase != Phase::Ended {
+        if self.phase != Phase::Ended && !hooks::planted(Bug::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
@@ -169,6 +170,7 @@ impl Session {
         let mut bytes = [0; R2t::BYTES_MAX];
         let n = r2t.write(self.digests, &mut bytes);
         self.list().push_header(&bytes[..n]);
+        hooks::mark(Mark::DataAskedFor);
         cx.stats.pdus_out += 1;
         cx.stats.r2ts += 1;
     }
@@ -226,6 +228,9 @@ impl Session {
 
     /// Forgets all that is under way.
     pub fn end(&mut self) {
+        if self.running > 0 {
+            hooks::mark(Mark::ConnectionLostBusy);
+        }
         self.leave_behind();
         self.phase = Phase::Ended;
         self.waiting.clear();

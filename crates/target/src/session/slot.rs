@@ -3,6 +3,7 @@
 use super::copy::Copy;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, VERIFY_HELD_MAX};
 use crate::stats::Class;
+use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
@@ -210,7 +211,11 @@ impl Slot {
             data.buf[self.at_byte..self.at_byte + n].copy_from_slice(now);
             self.at_byte += n;
             if self.sums[self.at_extent] && n == to_block {
-                data.crcs.push(crc32c(&data.buf[self.at_byte - BLOCK_BYTES..self.at_byte]));
+                if n < BLOCK_BYTES {
+                    hooks::mark(Mark::BlockInFragments);
+                }
+                let summed = if hooks::planted(Bug::SumOfLastFragment) { n } else { BLOCK_BYTES };
+                data.crcs.push(crc32c(&data.buf[self.at_byte - summed..self.at_byte]));
             }
             if self.at_byte == data.buf.len() {
                 self.at_extent += 1;

@@ -29,6 +29,7 @@ impl Target {
         self.authentication_deadlines(rt);
         let expired: Vec<u16> = self.controllers.iter_mut().filter_map(|(id, c)| c.is_expired(now).then_some(*id)).collect();
         for id in expired {
+            hooks::mark(Mark::KeepAliveExpired);
             self.stats.keep_alive_expired += 1;
             tracing::debug!(cntlid = id, "keep-alive expired");
             self.end_controller(rt, id, "keep-alive expired");
