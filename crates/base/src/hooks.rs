@@ -57,20 +57,12 @@ listed! {
         FirstRecordWins,
         /// After recovery the first batch has the number of the last one before.
         NumberUsedTwice,
-        /// Recovery does not flush the devices first: what it found may be gone with the next loss of power.
-        RecoveryUnflushed,
         /// A checkpoint does not flush data and pages before the tail moves on.
         PagesUnflushed,
         /// A checkpoint does not flush the head of a table that grew.
         HeadUnflushed,
-        /// A checkpoint ignores that a flush failed.
-        FailedFlushIgnored,
         /// A page of a table is written over its committed version.
         SlotNotSwitched,
-        /// The pages of a failed checkpoint are not written with the next one.
-        AbortedPageClean,
-        /// A trim does not make the page of its chunk dirty.
-        TrimNotDirty,
         /// A trim does not forget what lies in the log.
         TrimKeepsLog,
         /// A trim does not forget what lies on capacity.
@@ -79,10 +71,6 @@ listed! {
         ChunkLeaked,
         /// A chunk is freed while a write to it is under way.
         BusyChunkFreed,
-        /// A block counts as destaged though its write to capacity failed.
-        FailedDestageTaken,
-        /// Destaging does not verify what it reads from the log.
-        DestageUnverified,
         /// A block that was overwritten while it was destaged counts as destaged.
         NewerTakenForDestaged,
         /// The release of a segment forgets blocks whose newest version lies in a later one.
@@ -91,14 +79,10 @@ listed! {
         LogReadUnverified,
         /// What is read from capacity is not verified.
         CapacityReadUnverified,
-        /// A read without checksum does not look whether its blocks have moved meanwhile.
-        MovedReadTaken,
         /// The holes of a read are left as the buffer came.
         HoleNotZeroed,
         /// Overlapping changes run together.
         ChangesTogether,
-        /// A read does not wait for an overlapping change under way.
-        ReadPassesChange,
         /// A write of a part of a block loses the rest of it.
         RestOfBlockLost,
         /// The checksum of a block of which a part is written is that of the old block.

@@ -40,6 +40,7 @@ pub struct Lab {
     /// Where the chunks begin on each capacity device.
     chunks_from: Vec<u64>,
     class: Class,
+    events: u64,
 }
 
 fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {

@@ -45,9 +45,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let devices = group.capacity().to_vec();
     let cache = group.cache().clone();
     // What an earlier process wrote and never flushed is there now and must still be there after the next loss of power.
-    if !hooks::planted(Bug::RecoveryUnflushed) {
-        flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
-    }
+    flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
     let components = group.components();
     let table = group.load_chunks(rt, shard).await?;
     let geometry = info.geometry.log;

@@ -497,7 +497,7 @@ impl ChunkTable {
         if changed && self.checkpoint_open {
             hooks::mark(Mark::TrimUnderCheckpoint);
         }
-        if changed && !hooks::planted(Bug::TrimNotDirty) {
+        if changed {
             self.mark_dirty(at);
         }
         left
@@ -639,7 +639,7 @@ impl ChunkTable {
         for p in c.pages.into_iter().chain(c.heads) {
             let d = &mut self.devices[usize::from(p.device)];
             d.meta[p.page as usize].writing = false;
-            if !d.failed && !hooks::planted(Bug::AbortedPageClean) {
+            if !d.failed {
                 queue(&mut self.dirty, &mut d.meta, p);
             }
         }

@@ -185,7 +185,7 @@ impl State {
         let result = match bad {
             _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
             // What is kept without checksum may be half old and half new where destaging came by. From now on it is read from the log.
-            None if self.has_moved(key) && !hooks::planted(Bug::MovedReadTaken) => {
+            None if self.has_moved(key) => {
                 hooks::mark(Mark::ReadMoved);
                 return self.start_read(rt, key);
             }
