@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 
+/// Events of one run; the busiest have a tenth of it.
+const EVENTS_MAX: u64 = 20_000_000;
 /// Longest time that an order may take, in virtual time.
 const ORDER_MAX: Duration = Duration::from_secs(120);
 
@@ -89,6 +91,7 @@ impl Lab {
             images: Vec::new(),
             chunks_from,
             class: plan.class,
+            events: 0,
         };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
@@ -160,9 +163,13 @@ impl Lab {
 
     /// Lets time pass until something is to be done: the limit, or `stop` holds. Whether it held.
     pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
-        let Lab { world, operator, game, .. } = self;
+        let Lab { world, operator, game, events, .. } = self;
         world.run_until(limit, || {
             operator.turn(game);
+            *events += 1;
+            if *events > EVENTS_MAX {
+                game.borrow_mut().fail("the host is busy without end".into(), None);
+            }
             let game = game.borrow();
             game.wrong.is_some() || stop(operator, &game)
         })
