@@ -21,7 +21,7 @@ vm: ## the tests with stock Linux kernels only
 	@scripts/test vm
 
 sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each planted bug found?
-	@scripts/sim run $(SEEDS) && scripts/sim plants
+	@scripts/sim run $(SEEDS) && scripts/sim known
 
 soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json
 	@scripts/sim soak $(MINUTES)

@@ -73,8 +73,6 @@ listed! {
         BusyChunkFreed,
         /// A block that was overwritten while it was destaged counts as destaged.
         NewerTakenForDestaged,
-        /// The release of a segment forgets blocks whose newest version lies in a later one.
-        NewerForgotten,
         /// What is read from the log is not verified.
         LogReadUnverified,
         /// What is read from capacity is not verified.

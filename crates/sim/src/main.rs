@@ -93,7 +93,7 @@ enum Command {
         /// Each must be found within so many.
         #[arg(long, default_value_t = 1000)]
         seeds: u64,
-        /// Try the seed first that found the bug last time (plants.txt): seconds instead of minutes.
+        /// Only those that plants.txt knows a seed for, and that seed first: seconds instead of minutes.
         #[arg(long)]
         quick: bool,
         /// Only those whose name contains this.
@@ -234,7 +234,8 @@ fn plants(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> 
     let mut missed = 0;
     let mut found = serde_json::Map::new();
     println!("{:<28} {:>6}  what it is", "planted bug", "seeds");
-    for bug in Bug::ALL.iter().filter(|b| b.name().to_lowercase().contains(&name.to_lowercase())) {
+    let wanted = |bug: &Bug| bug.name().to_lowercase().contains(&name.to_lowercase()) && (!quick || known.contains_key(bug.name()));
+    for bug in Bug::ALL.iter().copied().filter(wanted) {
         let campaign_of = |seeds| CampaignOptions {
             seeds,
             limit: None,
