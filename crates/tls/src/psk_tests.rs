@@ -42,7 +42,7 @@ fn nothing_that_is_shown_holds_the_key() {
     let psk = ConfiguredPsk::parse(TEXT_256).unwrap();
     let tls = psk.key_for(&psk.identity(HOST, SUBSYSTEM, Derivation::Standard).unwrap(), Derivation::Standard).unwrap();
     for shown in [format!("{psk:?}"), format!("{tls:?}"), format!("{:?}", psk.to_interchange())] {
-        assert!(shown.contains("bytes)") && !shown.contains("85, 18") && !shown.contains("VRLb"), "{shown}");
+        assert!(shown.contains("not shown") && !shown.contains("85, 18") && !shown.contains("VRLb"), "{shown}");
     }
 }
 

@@ -1,0 +1,55 @@
+//! What puts a load on storage. One model of a load, several engines.
+//!
+//! Invariants: an engine stays within the working set; what it tells a [`Watch`] adds up to the [`Measured`] it returns; it ends soon after
+//! [`Watch::stopped`] says so, with what it has.
+//! Never: decides what is a good result.
+
+use crate::error::LabError;
+use crate::measure::Second;
+use crate::results::Measured;
+use crate::workload::Workload;
+use std::time::Duration;
+
+/// One measurement that is wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The load.
+    pub workload: Workload,
+    /// Time before it counts.
+    pub warm_up: Duration,
+    /// Time that counts.
+    pub measure: Duration,
+    /// Seed of everything drawn at random.
+    pub seed: u64,
+}
+
+/// What a long job tells, and asks.
+pub trait Watch {
+    /// A second has passed.
+    fn second(&mut self, second: &Second);
+    /// Preparing: so many of so many bytes are done.
+    fn progress(&mut self, what: &str, done: u64, all: u64);
+    /// Whether the user wants it to end.
+    fn stopped(&self) -> bool;
+}
+
+/// How disks are made ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Zeroes over the whole working set.
+    Zero,
+    /// Random data (as the workload's data are) over the whole working set.
+    Random,
+}
+
+/// Something that can put a load on disks it was made for.
+pub trait Engine {
+    /// Its name, as in reports: `native`, `nvme-tcp`, `fio`, `simulated`.
+    fn name(&self) -> &'static str;
+    /// The disks, as the user named them, with their sizes in bytes.
+    fn disks(&self) -> Vec<(String, u64)>;
+    /// Writes the whole working set of every disk.
+    fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError>;
+    /// Runs one job: warm-up, then measurement.
+    fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError>;
+}

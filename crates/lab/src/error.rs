@@ -1,0 +1,43 @@
+//! What can be wrong with what somebody wants measured, in words of an administrator.
+
+use std::path::PathBuf;
+
+/// Why the lab did not do something. Nothing was harmed, unless the text says so.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A workload, profile or job that makes no sense; says where and why.
+    #[error("{place}: {problem}")]
+    Workload {
+        /// File and key, or profile and key.
+        place: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A disk that must not or cannot be used.
+    #[error("{disk}: {problem}")]
+    Disk {
+        /// As the user named it.
+        disk: String,
+        /// Why not, and what to do.
+        problem: String,
+    },
+    /// An engine failed in mid-run; what was measured until then is kept.
+    #[error("{engine}: {problem}")]
+    Engine {
+        /// Its name.
+        engine: &'static str,
+        /// What happened.
+        problem: String,
+    },
+    /// A results folder or a file in it.
+    #[error("{}: {problem}", path.display())]
+    Results {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The user ended the run; what was measured until then is kept.
+    #[error("stopped")]
+    Stopped,
+}

@@ -1,0 +1,168 @@
+//! What is kept of a run: plain files in a folder of its own.
+//!
+//! ```text
+//! RESULTS/2026-11-22T08-30-00-easy-run/
+//!   run.json              a Record: what was asked, the machine, the verdict; rewritten after each case
+//!   case-000.json         a Measured each, with histograms and seconds; written once, renamed into place
+//! ```
+//!
+//! Invariants: a file is there whole or not at all; what was measured before an interruption can be read and gone on with.
+//! Never: a figure that is not in these files.
+
+use crate::measure::{Figures, Second};
+use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
+
+/// Version of the files.
+pub const VERSION: u32 = 1;
+
+/// One measured case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Which engine did it.
+    pub engine: String,
+    /// The load, as it was run.
+    pub workload: Workload,
+    /// What distinguishes it from the other cases of its run: ("load", "70 %"), ("layout", "1+4"), ("system", "A").
+    #[serde(default)]
+    pub labels: Vec<(String, String)>,
+    /// Disks and their bytes.
+    pub disks: Vec<(String, u64)>,
+    /// When the measurement began, seconds since 1970.
+    pub began_unix_s: u64,
+    /// Seconds of warm-up.
+    pub warm_up_s: f64,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// It was ended before its time.
+    #[serde(default)]
+    pub cut_short: bool,
+    /// Reads.
+    pub reads: Figures,
+    /// Writes.
+    pub writes: Figures,
+    /// Trims.
+    pub trims: Figures,
+    /// Each stream by name, when there are several.
+    #[serde(default)]
+    pub streams: Vec<(String, Figures)>,
+    /// Blocks whose content was checked, and how many were wrong.
+    #[serde(default)]
+    pub verified: Option<(u64, u64)>,
+    /// Processor time of the client in the measured time, in seconds.
+    pub client_cpu_s: f64,
+    /// Processor time of the target, where it is known.
+    #[serde(default)]
+    pub target_cpu_s: Option<f64>,
+    /// Each second, warm-up included.
+    pub seconds: Vec<Second>,
+    /// What a reader should know: a model's scale, a limit that was hit.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+impl Measured {
+    /// All operations together.
+    pub fn total(&self) -> Figures {
+        let mut all = self.reads.clone();
+        all.merge(&self.writes);
+        all.merge(&self.trims);
+        all
+    }
+    /// Operations a second.
+    pub fn iops(&self) -> f64 {
+        (self.reads.operations + self.writes.operations + self.trims.operations) as f64 / self.measured_s.max(1e-9)
+    }
+    /// MiB a second, reads and writes.
+    pub fn mib_s(&self) -> f64 {
+        (self.reads.bytes + self.writes.bytes) as f64 / (1 << 20) as f64 / self.measured_s.max(1e-9)
+    }
+}
+
+/// What kind of run it was: it decides which charts a report has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// One workload or profile after another.
+    Run,
+    /// The maximum, then shares of it.
+    Curve,
+    /// Over parameters.
+    Sweep,
+    /// Two systems in alternation: cases have the label "system" "A" or "B" and the label "round".
+    Compare,
+    /// One load for long.
+    Soak,
+    /// A published study.
+    Study,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Cases are still to come (or its process died).
+    Running,
+    /// Ended by the user or by an error; it can go on.
+    Interrupted,
+    /// All is there.
+    Complete,
+}
+
+/// The machine that it ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor, as it names itself.
+    pub processor: String,
+    /// Logical processors.
+    pub processors: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+}
+
+/// A published figure to stand beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Which case of ours it stands beside: its labels.
+    pub labels: Vec<(String, String)>,
+    /// What it is: "IOPS", "MiB/s", "mean latency ms".
+    pub figure: String,
+    /// Its value.
+    pub value: f64,
+    /// What a reader should know of it.
+    #[serde(default)]
+    pub remark: String,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`VERSION`].
+    pub version: u32,
+    /// What kind.
+    pub kind: Kind,
+    /// Headline.
+    pub title: String,
+    /// How it stands.
+    pub state: State,
+    /// The command that repeats it.
+    pub command: Vec<String>,
+    /// Version of Basalt.
+    pub basalt: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The whole configuration, as TOML text.
+    pub configuration: String,
+    /// Sentences that answer what was asked, the most important first.
+    pub verdict: Vec<String>,
+    /// Figures of others, for studies.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// Where they were published.
+    #[serde(default)]
+    pub source: String,
+    /// How many cases are planned.
+    pub cases: usize,
+}
