@@ -10,6 +10,7 @@ use super::state::{Place, Shared, State, What};
 use crate::{Buf, ConnId, Event, ListenerId, NetError, Queue, SendList};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    io::Read,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -382,9 +383,7 @@ impl State {
         let end = self.net.ends.get_mut(&id).expect("looked up above");
         let (place, peer) = (end.place, end.peer);
         if let Ok(n) = result {
-            for (to, from) in recv.buf.iter_mut().zip(end.unread.drain(..n)) {
-                *to = from;
-            }
+            end.unread.read_exact(&mut recv.buf[..n]).expect("no more than is there");
             if n > 0 {
                 self.emit(id, NetEvent::Ack { to: peer, bytes: n });
             }
