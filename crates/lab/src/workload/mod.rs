@@ -4,6 +4,10 @@
 //! Invariants: what passes [`Workload::check`] can be generated without end and never leaves the working set.
 //! Never: I/O; knows which engine runs it.
 
+pub mod data;
+pub mod generate;
+pub mod profiles;
+
 use crate::error::LabError;
 use serde::{Deserialize, Serialize};
 
