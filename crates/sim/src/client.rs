@@ -267,13 +267,10 @@ impl Client {
         }
         while let Some(done) = self.links.get_mut(at).and_then(|l| l.queue.pop()) {
             if done.tag & OWN == 0 {
-                let op = op_of(done.tag);
-                let now = self.now();
-                let mut game = self.game.borrow_mut();
-                game.done(done, now);
-                if !game.flies(op) {
-                    self.cids.retain(|(_, _, o)| *o != op);
-                }
+                // Each half of a pair has an identifier of its own, which is free as soon as it is answered.
+                let ended = (at, done.cqe.cid);
+                self.cids.retain(|(at, cid, _)| (*at, *cid) != ended);
+                self.game.borrow_mut().done(done, self.now());
             } else if !self.own_answer(at, done) {
                 return false;
             }

@@ -62,6 +62,12 @@ impl Cell {
     pub fn sent(&mut self, change: u64, value: u64, now: u64) {
         self.0.push(Candidate { value, change, sent: now, settled: u64::MAX, gone: u64::MAX });
     }
+    /// A copy brings what `source` has here. Where old values may return in `source`, they may come along: they count as having been here.
+    pub fn inherited(&mut self, source: &Cell) {
+        let past = source.0.iter().filter(|c| self.0.iter().all(|mine| mine.value != c.value));
+        let past: Vec<_> = past.map(|c| Candidate { settled: 0, gone: 0, ..*c }).collect();
+        self.0.splice(0..0, past);
+    }
     /// A change was answered with success: it has taken effect between its sending and now.
     pub fn done(&mut self, change: u64, now: u64) {
         let Some(at) = self.0.iter().position(|c| c.change == change) else { return };
@@ -174,6 +180,21 @@ mod tests {
         c.unsure(1, 20);
         assert!(c.seen(Some(0), 30, 31).is_ok());
         assert!(c.seen(Some(11), 40, 41).is_err(), "it could not come any more");
+    }
+
+    #[test]
+    fn what_a_copy_brings_along_is_old_and_not_legal() {
+        let (mut from, mut to) = (Cell::default(), Cell::default());
+        from.sent(1, 11, 10);
+        from.done(1, 20);
+        from.sent(2, 22, 30);
+        from.done(2, 40);
+        to.inherited(&from);
+        to.sent(3, 22, 50);
+        to.done(3, 60);
+        assert_eq!(to.seen(Some(11), 70, 71), Err(Wrong { seen: Some(11), legal: vec![22], stale: true }));
+        assert!(!to.seen(Some(33), 70, 71).unwrap_err().stale);
+        assert!(to.seen(Some(22), 70, 71).is_ok());
     }
 
     #[test]

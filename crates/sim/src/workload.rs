@@ -154,10 +154,6 @@ impl Game {
     pub fn nothing_left(&self) -> bool {
         self.wrong.is_some() || self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
     }
-    /// Whether an operation that a client began is in flight.
-    pub fn flies(&self, op: u64) -> bool {
-        self.flights.contains_key(&op)
-    }
     /// A client that was served lost its connections, or gave its commands up.
     pub fn lost_service(&mut self, client: usize, why: &str) {
         if self.calm && !self.unsteady {
@@ -390,6 +386,12 @@ impl Game {
         let op = self.next_op;
         self.next_op += 1;
         let cells = &mut self.volumes[place.volume].cells;
+        if kind == Kind::Copy && self.stale_allowed {
+            for at in 0..place.blocks {
+                let source = cells[(more[0].block + at) as usize].clone();
+                cells[(place.block + at) as usize].inherited(&source);
+            }
+        }
         if changes {
             for (at, value) in values.iter().enumerate() {
                 cells[place.block as usize + at].sent(op, *value, now);
