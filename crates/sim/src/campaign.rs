@@ -4,8 +4,9 @@
 //! Invariants: each seed is run by one thread; the sums do not depend on how seeds were dealt to threads.
 //! Never: part of a run.
 
+use crate::faults::Class;
 use crate::history::{Failure, Report, RunOptions, run};
-use crate::plan::{Class, Cuts, Kind, Plan};
+use crate::plan::{Cuts, Kind, Plan};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

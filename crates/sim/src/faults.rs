@@ -1,14 +1,23 @@
-//! Faults: which there are, which a class of plans may draw, and how each is brought about.
+//! Faults: which there are, and which a class of plans may draw. How each is brought about stands in [`crate::lab`].
 //!
 //! Owns: the atlas of faults ([`Fault::draw`]).
 //! Invariant: a plan draws only faults whose consequences its class allows.
 //! Never: decides whether a consequence was right.
 
-use crate::lab::Lab;
-use crate::plan::{Class, Plan};
-use base::Duration;
-use rt::DeviceError;
 use rt::sim::Rng;
+
+/// What must hold under the faults of a plan, from the least to the worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// Deaths of the host, a slow and stalling device, a bad network: nothing acknowledged is lost, nothing fails for good.
+    Crash,
+    /// Devices fail operations, or vanish, for a while: commands may fail meanwhile, but nothing acknowledged is lost.
+    Errors,
+    /// Data on the media is damaged, lost or in the wrong place: commands may fail for good, wrong bytes are never returned.
+    Damage,
+    /// A device says that data is durable when it is not, or comes back as it was earlier: old values may return, garbage never. Scored, not judged.
+    Lies,
+}
 
 /// Something that goes wrong. Devices by number (0 is the cache), clients by number, times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,19 +63,28 @@ pub struct Timed {
     pub fault: Fault,
 }
 
-/// The part of a device that one fault of its operations covers, in bytes.
-const PART_BYTES: u64 = 1 << 20;
+/// What a fault may hit.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// What must hold.
+    pub class: Class,
+    /// Bytes of each device; the first is the cache.
+    pub device_bytes: Vec<u64>,
+    /// Clients.
+    pub clients: usize,
+}
 
 impl Fault {
-    /// One of those that the plan's class may have.
-    pub fn draw(rng: &mut Rng, plan: &Plan) -> Fault {
-        let device = rng.below(plan.devices() as u64) as usize;
-        let client = rng.below(plan.clients.len() as u64) as usize;
-        let bytes = if device == 0 { plan.cache.0 } else { plan.capacity[device - 1].0 } << 20;
+    /// One of those that the class may have.
+    pub fn draw(rng: &mut Rng, around: &Surroundings) -> Fault {
+        let devices = around.device_bytes.len() as u64;
+        let device = rng.below(devices) as usize;
+        let client = rng.below(around.clients as u64) as usize;
+        let bytes = around.device_bytes[device];
         // The front of a device is used first.
         let part = if rng.one_in(2) { 4 } else { 1 };
         let at = rng.below(bytes / part);
-        let harmless = rng.below(10) < if plan.class == Class::Crash { 10 } else { 3 };
+        let harmless = rng.below(10) < if around.class == Class::Crash { 10 } else { 3 };
         if harmless {
             return match rng.below(5) {
                 0 => Fault::Slow { device, factor: [2, 10, 100][rng.below(3) as usize] },
@@ -79,7 +97,7 @@ impl Fault {
             };
         }
         let times = 1 + rng.below(4) as u32;
-        match plan.class {
+        match around.class {
             Class::Errors | Class::Crash => match rng.below(7) {
                 6 => Fault::FlipReads { device, times },
                 0 | 1 => Fault::FailReads { device, at, times },
@@ -90,9 +108,9 @@ impl Fault {
             },
             Class::Damage => match rng.below(4) {
                 // What lies on capacity is told by its checksum. The end of the log is not: see the class `Lies`.
-                0 => Fault::LoseWrites { device: 1 + rng.below(plan.capacity.len() as u64) as usize, times },
+                0 => Fault::LoseWrites { device: 1 + rng.below(devices - 1) as usize, times },
                 1 => {
-                    let device = 1 + rng.below(plan.capacity.len() as u64) as usize;
+                    let device = 1 + rng.below(devices - 1) as usize;
                     Fault::Misdirect { device, times, by: (1 + rng.below(512)) << 12 }
                 }
                 _ => Fault::Flip { device, at, sectors: 1 << rng.below(8) },
@@ -111,7 +129,7 @@ impl Fault {
         !matches!(self, Fault::Slow { .. } | Fault::Stall { .. } | Fault::Reset { .. } | Fault::Cut { .. })
     }
     /// Whether acknowledged data may be lost without an error. Two places cannot tell damage from what a loss of power leaves: the end of the
-    /// log, and the newer of a table page's two versions (see [`Lab::zone`]).
+    /// log, and the newer of a table page's two versions (see `Lab::zone`).
     pub fn may_lose_acknowledged(&self) -> bool {
         match *self {
             Fault::LoseWrites { device, .. } | Fault::Misdirect { device, .. } | Fault::Flip { device, .. } => device == 0,
@@ -123,31 +141,5 @@ impl Fault {
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         text.split([' ', '{']).next().unwrap_or_default().to_owned()
-    }
-
-    /// Brings it about.
-    pub fn strike(&self, lab: &mut Lab) {
-        match *self {
-            Fault::Slow { device, factor } => lab.disk(device).slow(factor),
-            Fault::Stall { device, for_ns } => lab.disk(device).stall(Duration::from_nanos(for_ns)),
-            Fault::Reset { client } => lab.reset_client(client),
-            Fault::Cut { client, to_host, to_client, for_ns } => lab.cut_client(client, to_host, to_client, for_ns),
-            Fault::FailReads { device, at, times } => lab.disk(device).fail_reads(at..at + PART_BYTES, Some(times)),
-            Fault::FailWrites { device, at, times } => lab.disk(device).fail_writes(at..at + PART_BYTES, Some(times), DeviceError::Media),
-            Fault::FlipReads { device, times } => lab.disk(device).flip_reads(times),
-            Fault::FailFlushes { device, times } => lab.disk(device).fail_flushes(Some(times)),
-            Fault::Gone { device } => lab.disk(device).set_gone(true),
-            Fault::Full { device } => lab.disk(device).set_full(true),
-            Fault::Flip { device, at, sectors } => {
-                let zone = lab.zone(device);
-                for sector in 0..u64::from(sectors) {
-                    lab.disk(device).corrupt(zone.start + (at + sector * 512) % (zone.end - zone.start));
-                }
-            }
-            Fault::LoseWrites { device, times } => lab.disk(device).lose_writes(times, lab.zone(device)),
-            Fault::Misdirect { device, times, by } => lab.disk(device).misdirect_writes(times, by, lab.zone(device)),
-            Fault::LieAboutDurability { device } => lab.disk(device).set_lying(true),
-            Fault::ComeBackOld { device } => lab.remember_image(device),
-        }
     }
 }

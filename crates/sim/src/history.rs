@@ -4,8 +4,9 @@
 //! Invariant: a run ends, whatever its seed, by its limits in virtual time.
 //! Never: prints.
 
+use crate::faults::Class;
 use crate::lab::Lab;
-use crate::plan::{Class, Cuts, End, Life, Plan};
+use crate::plan::{Cuts, End, Life, Plan};
 use crate::workload::{Counts, Game};
 use base::{Duration, Instant};
 use host::HostStats;
@@ -215,7 +216,7 @@ impl Run {
             g.errors_allowed |= fault.may_fail_commands();
             g.stale_allowed |= fault.may_lose_acknowledged();
         });
-        fault.strike(&mut self.lab);
+        self.lab.strike(fault);
     }
 
     fn end(&mut self, end: End) -> Result<(), String> {

@@ -4,11 +4,13 @@
 //! Never: draws anything; a plan says it all.
 
 use crate::client::{Client, ClientApp};
+use crate::faults::{Class, Fault};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
-use crate::plan::{Class, Plan};
+use crate::plan::Plan;
 use crate::workload::Game;
 use base::{Duration, Instant};
 use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
+use rt::DeviceError;
 use rt::sim::{HostId, SimDisk, SimImage, World};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -17,6 +19,8 @@ use std::rc::Rc;
 
 /// Events of one run; the busiest have a tenth of it.
 const EVENTS_MAX: u64 = 20_000_000;
+/// The part of a device that one fault of its operations covers, in bytes.
+const PART_BYTES: u64 = 1 << 20;
 /// Longest time that an order may take, in virtual time.
 const ORDER_MAX: Duration = Duration::from_secs(120);
 
@@ -113,24 +117,49 @@ impl Lab {
     pub fn now(&self) -> u64 {
         self.world.now().0
     }
+    /// Brings a fault about.
+    pub fn strike(&mut self, fault: &Fault) {
+        match *fault {
+            Fault::Slow { device, factor } => self.disk(device).slow(factor),
+            Fault::Stall { device, for_ns } => self.disk(device).stall(Duration::from_nanos(for_ns)),
+            Fault::Reset { client } => self.reset_client(client),
+            Fault::Cut { client, to_host, to_client, for_ns } => self.cut_client(client, to_host, to_client, for_ns),
+            Fault::FailReads { device, at, times } => self.disk(device).fail_reads(at..at + PART_BYTES, Some(times)),
+            Fault::FailWrites { device, at, times } => self.disk(device).fail_writes(at..at + PART_BYTES, Some(times), DeviceError::Media),
+            Fault::FlipReads { device, times } => self.disk(device).flip_reads(times),
+            Fault::FailFlushes { device, times } => self.disk(device).fail_flushes(Some(times)),
+            Fault::Gone { device } => self.disk(device).set_gone(true),
+            Fault::Full { device } => self.disk(device).set_full(true),
+            Fault::Flip { device, at, sectors } => {
+                let zone = self.zone(device);
+                for sector in 0..u64::from(sectors) {
+                    self.disk(device).corrupt(zone.start + (at + sector * 512) % (zone.end - zone.start));
+                }
+            }
+            Fault::LoseWrites { device, times } => self.disk(device).lose_writes(times, self.zone(device)),
+            Fault::Misdirect { device, times, by } => self.disk(device).misdirect_writes(times, by, self.zone(device)),
+            Fault::LieAboutDurability { device } => self.disk(device).set_lying(true),
+            Fault::ComeBackOld { device } => self.remember_image(device),
+        }
+    }
     /// A device: 0 is the cache.
-    pub fn disk(&self, device: usize) -> SimDisk {
+    fn disk(&self, device: usize) -> SimDisk {
         self.world.disk(&self.devices[device])
     }
     /// The part of a device that damage hits, in bytes: of capacity the chunks only, where every block has its checksum; all of it when the class
     /// is `Lies`.
-    pub fn zone(&self, device: usize) -> Range<u64> {
+    fn zone(&self, device: usize) -> Range<u64> {
         let from = device.checked_sub(1).filter(|_| self.class != Class::Lies).map_or(0, |at| self.chunks_from[at]);
         from..self.disk(device).bytes()
     }
     /// Resets all connections of a client.
-    pub fn reset_client(&mut self, client: usize) {
+    fn reset_client(&mut self, client: usize) {
         if let Some(client) = self.clients.get(client) {
             self.world.reset_connections(self.server, client.host);
         }
     }
     /// Holds up what a client sends, or is sent, for a while.
-    pub fn cut_client(&mut self, client: usize, to_host: bool, to_client: bool, for_ns: u64) {
+    fn cut_client(&mut self, client: usize, to_host: bool, to_client: bool, for_ns: u64) {
         let Some(client) = self.clients.get(client).map(|c| c.host) else { return };
         let until = self.world.now() + Duration::from_nanos(for_ns);
         for (cut, from, to) in [(to_host, client, self.server), (to_client, self.server, client)] {
@@ -141,7 +170,7 @@ impl Lab {
         }
     }
     /// A device will come back from the next death as it is now.
-    pub fn remember_image(&mut self, device: usize) {
+    fn remember_image(&mut self, device: usize) {
         let image = self.disk(device).image();
         self.images.push((device, image));
     }

@@ -7,23 +7,10 @@
 //! Invariant: a plan is a function of seed and cuts; a cut changes nothing else of the plan.
 //! Never: knows the code under test.
 
-use crate::faults::{Fault, Timed};
+use crate::faults::{Class, Fault, Surroundings, Timed};
 use rt::sim::{NetOptions, Rng, SimDeviceOptions};
 use std::fmt;
 use std::str::FromStr;
-
-/// What must hold under the faults of a plan, from the least to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
-    /// Deaths of the host, a slow and stalling device, a bad network: nothing acknowledged is lost, nothing fails for good.
-    Crash,
-    /// Devices fail operations, or vanish, for a while: commands may fail meanwhile, but nothing acknowledged is lost.
-    Errors,
-    /// Data on the media is damaged, lost or in the wrong place: commands may fail for good, wrong bytes are never returned.
-    Damage,
-    /// A device says that data is durable when it is not, or comes back as it was earlier: old values may return, garbage never. Scored, not judged.
-    Lies,
-}
 
 /// Kinds of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -260,9 +247,10 @@ impl Plan {
     pub fn faults(&self) -> usize {
         self.lives.iter().map(|l| l.faults.len()).sum()
     }
-    /// Devices: the cache first.
-    pub fn devices(&self) -> usize {
-        1 + self.capacity.len()
+    /// What its faults may hit.
+    pub fn surroundings(&self) -> Surroundings {
+        let device_bytes = core::iter::once(&self.cache).chain(&self.capacity).map(|(mib, _)| mib << 20).collect();
+        Surroundings { class: self.class, device_bytes, clients: self.clients.len() }
     }
 }
 
@@ -330,9 +318,10 @@ fn life(rng: &mut Rng, plan: &Plan) -> Life {
         8 => End::Shutdown,
         _ => End::PowerInShutdown,
     };
+    let around = plan.surroundings();
     // One in four comes while the host starts.
     let faults = (0..rng.below(4))
-        .map(|_| Timed { at_ns: if rng.one_in(4) { rng.below(1_500_000) } else { rng.below(limit_ns) }, fault: Fault::draw(rng, plan) })
+        .map(|_| Timed { at_ns: if rng.one_in(4) { rng.below(1_500_000) } else { rng.below(limit_ns) }, fault: Fault::draw(rng, &around) })
         .collect();
     Life {
         ops: 20 + rng.below(400),

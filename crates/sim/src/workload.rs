@@ -5,8 +5,9 @@
 //! Never: touches the world; clients carry the commands.
 
 use crate::content::{LOST, fill, value_of};
+use crate::faults::Class;
 use crate::model::{Cell, Wrong};
-use crate::plan::{Class, Kind, Plan};
+use crate::plan::{Kind, Plan};
 use crate::trace::{Event, Place, Trace};
 use format::nvme::{Fuse, Sqe, Status, StatusCode};
 use initiator::io::{Io, Namespace};
