@@ -12,7 +12,7 @@ use crate::{
 };
 use base::hooks::{self, Bug, Mark};
 use base::{Duration, GroupId, VolumeId};
-use object::{GroupSlot, IoError, Limits, Plane, VolumeRef};
+use object::{Backend, GroupSlot, IoDone, IoError, IoRequest, Limits, Plane, VolumeRef};
 use rt::sync::{OneSender, oneshot};
 use rt::{App, Inbox, MeshEnd, Progress, Rt};
 use slab::Slab;
@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) ledger: Ledger,
     groups: BTreeMap<GroupSlot, GroupId>,
     calls: Slab<OneSender<Answer>>,
+    front: Option<Box<dyn FrontEnd>>,
+    front_done: VecDeque<IoDone>,
     pub(crate) freeing: Slab<OneSender<Result<(), IoError>>>,
     out: VecDeque<(usize, HostMsg)>,
     stop: bool,
@@ -82,6 +84,46 @@ struct CoreApp {
 pub(crate) struct Conductor {
     pub(crate) core: Rc<RefCell<Core>>,
     pub(crate) rt: Rt,
+}
+
+/// A front end in this process, beside NVMe/TCP: what the lab's models drive the data plane with. At most one a core.
+pub trait FrontEnd {
+    /// Does all there is to do; whether something was done. A request is answered through [`Backend::pop`] of a later call; its token must be
+    /// below 2^63.
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool;
+}
+
+/// Marks the tokens of a [`FrontEnd`]: those of the target are far smaller.
+const FRONT: u64 = 1 << 63;
+
+/// One door for two front ends: each gets its own answers.
+struct Door<'a> {
+    plane: &'a mut Plane<Shard>,
+    waiting: &'a mut VecDeque<IoDone>,
+    front: bool,
+}
+
+impl Backend for Door<'_> {
+    fn submit(&mut self, rt: &Rt, mut request: IoRequest) {
+        if self.front {
+            request.token |= FRONT;
+        }
+        self.plane.submit(rt, request);
+    }
+    fn pop(&mut self) -> Option<IoDone> {
+        loop {
+            if self.front {
+                // The target was asked first and has put them here.
+                return self.waiting.pop_front();
+            }
+            let mut done = self.plane.pop()?;
+            if done.token & FRONT == 0 {
+                return Some(done);
+            }
+            done.token &= !FRONT;
+            self.waiting.push_back(done);
+        }
+    }
 }
 
 /// What a core is made from; see [`core_seeds`].
@@ -112,8 +154,15 @@ impl CoreSeed {
     pub(crate) fn with_helper(self, helper: &Helper) -> Self {
         Self { helper: Some(helper.clone()), ..self }
     }
+    /// The program of this core, with a front end beside NVMe/TCP.
+    pub fn start_with(self, rt: &Rt, front: Box<dyn FrontEnd>) -> Box<dyn App> {
+        self.begin(rt, Some(front))
+    }
     /// The program of this core.
     pub fn start(self, rt: &Rt) -> Box<dyn App> {
+        self.begin(rt, None)
+    }
+    fn begin(self, rt: &Rt, front: Option<Box<dyn FrontEnd>>) -> Box<dyn App> {
         if let Some(inbox) = &self.inbox {
             inbox.bind(rt);
         }
@@ -123,6 +172,8 @@ impl CoreSeed {
             ledger: Ledger { settings: self.settings, ..Ledger::default() },
             groups: BTreeMap::new(),
             calls: Slab::new(),
+            front,
+            front_done: VecDeque::new(),
             freeing: Slab::new(),
             out: VecDeque::new(),
             stop: false,
@@ -142,10 +193,10 @@ impl App for CoreApp {
         let mut busy = self.take_orders(rt);
         busy |= self.take_messages(rt);
         let core = &mut *self.core.borrow_mut();
-        busy |= core.target.poll(rt, &mut core.plane);
+        busy |= core.poll_fronts(rt);
         if core.plane.poll(rt) {
             busy = true;
-            core.target.poll(rt, &mut core.plane);
+            core.poll_fronts(rt);
         }
         while let Some(done) = core.plane.pop_own() {
             busy = true;
@@ -165,6 +216,14 @@ impl App for CoreApp {
 }
 
 impl Core {
+    /// Lets the front ends do what there is to do.
+    fn poll_fronts(&mut self, rt: &Rt) -> bool {
+        let Some(front) = &mut self.front else { return self.target.poll(rt, &mut self.plane) };
+        let (plane, waiting) = (&mut self.plane, &mut self.front_done);
+        let mut busy = self.target.poll(rt, &mut Door { plane, waiting, front: false });
+        busy |= front.poll(rt, &mut Door { plane, waiting, front: true });
+        busy
+    }
     /// Sends a message to another core with the next turn.
     pub(crate) fn send(&mut self, core: usize, msg: HostMsg) {
         self.out.push_back((core, msg));

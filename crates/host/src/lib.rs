@@ -15,14 +15,16 @@ mod helper;
 mod message;
 mod stats;
 
-pub use crate::core::{CoreSeed, core_seeds};
+pub use crate::core::{CoreSeed, FrontEnd, core_seeds};
 pub use desired::{ComponentRef, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
 pub use error::HostError;
 pub use event::{EVENTS_MAX, HostEvent};
 pub use handle::{Host, HostConfig, Orders, Ticket};
 pub use stats::{CoreSnapshot, GroupSnapshot, HostStats, ShardSnapshot};
+// What a front end speaks.
+pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 // What the orders are made of.
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions};
-pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Settings, ShardStats};
+pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};
 pub use target::Options as TargetOptions;
 pub use target::{Ask, AskId, AskedBy, AuditEvent, AuditKind, HostView, ListenerKind, ListenerSpec, Refused, Reply, SessionInfo, ask};

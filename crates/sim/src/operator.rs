@@ -70,6 +70,7 @@ pub fn settings(plan: &Plan) -> Settings {
         fill_high: plan.watermarks.1,
         idle_drain: base::Duration::from_millis(plan.idle_drain_ms),
         scrub_bytes_per_s: 1 << 30,
+        rules: host::Rules::Smooth,
     }
 }
 

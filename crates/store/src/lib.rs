@@ -28,7 +28,7 @@ pub use buffer::ATOMIC_BLOCKS;
 pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate};
 pub use geometry::{CapacityGeometry, Geometry, LogGeometry};
 pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
-pub use pace::Settings;
+pub use pace::{Rules, Settings};
 pub use shard::Shard;
 pub use shard::op::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
 pub use stats::{BAD_BLOCKS_LISTED_MAX, BATCH_CLASSES, BadBlock, ShardStats};

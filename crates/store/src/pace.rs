@@ -11,6 +11,8 @@
 //!   measured speed at which destaging retires the log and `mid` lies half way from high to the ceiling (what is left
 //!   when reserve segments and data that waits for its checkpoint are taken off). So a sustained overload settles
 //!   near `F = mid` with intake = drain, and a burst may run up to 64 times the drain just above high.
+//!
+//! [`Rules::Stepped`] is another controller, to compare with: what a published design does. It has the steps that this one was made to avoid.
 
 use base::{Duration, Instant};
 
@@ -33,6 +35,22 @@ const WEIGHT: f64 = 0.3;
 /// Share of the log that may be destaged but wait for a checkpoint before one is due.
 pub(crate) const CHECKPOINT_SHARE: f64 = 1.0 / 8.0;
 
+/// How destaging and admission follow from the fill.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Rules {
+    /// As the module says.
+    #[default]
+    Smooth,
+    /// Nothing below `fill_low`; from there to `fill_high` destaging with a limited rate; above, destaging without limit and admission
+    /// at the speed of destaging. For comparisons only: fill swings about `fill_high`, and so does latency.
+    Stepped {
+        /// Bytes a second that a shard may destage at `fill_low`.
+        low_bytes_per_s: f64,
+        /// And at `fill_high`; between the two the rate grows by the same factor for each step of fill.
+        high_bytes_per_s: f64,
+    },
+}
+
 /// What an operator may set; takes effect at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -44,11 +62,13 @@ pub struct Settings {
     pub idle_drain: Duration,
     /// How fast scrubbing reads, in bytes/s.
     pub scrub_bytes_per_s: u64,
+    /// How pace follows from the fill.
+    pub rules: Rules,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { fill_low: 0.30, fill_high: 0.70, idle_drain: Duration::from_secs(5), scrub_bytes_per_s: 32 << 20 }
+        Self { fill_low: 0.30, fill_high: 0.70, idle_drain: Duration::from_secs(5), scrub_bytes_per_s: 32 << 20, rules: Rules::Smooth }
     }
 }
 
@@ -90,6 +110,7 @@ pub(crate) struct Pacer {
     filled_at: Instant,
     last_write: Instant,
     active: bool,
+    rules: Rules,
 }
 
 impl Pacer {
@@ -109,6 +130,7 @@ impl Pacer {
             filled_at: now,
             last_write: now,
             active: false,
+            rules: Rules::Smooth,
         };
         pacer.set(settings);
         pacer
@@ -120,6 +142,7 @@ impl Pacer {
         self.low = settings.fill_low.clamp(0.0, self.high * 0.9);
         self.mid = (self.high + self.ceiling) / 2.0;
         self.idle_drain = settings.idle_drain;
+        self.rules = settings.rules;
     }
 
     /// Effort for fill `fill` (0..=1, share of the log that is not on capacity).
@@ -132,7 +155,15 @@ impl Pacer {
             return if idle { Plan::of_effort(IDLE_EFFORT) } else { Plan::REST };
         }
         let x = ((fill - self.low) / (self.high - self.low)).min(1.0);
-        let effort = x * x * (3.0 - 2.0 * x) * DESTAGE_WORKERS as f64;
+        let share = match self.rules {
+            Rules::Smooth => x * x * (3.0 - 2.0 * x),
+            Rules::Stepped { .. } if x >= 1.0 => 1.0,
+            Rules::Stepped { low_bytes_per_s, high_bytes_per_s } => {
+                let limit = low_bytes_per_s * (high_bytes_per_s / low_bytes_per_s).powf(x);
+                (limit / self.drain.unwrap_or(DRAIN_ASSUMED).max(1.0)).min(1.0)
+            }
+        };
+        let effort = share * DESTAGE_WORKERS as f64;
         Plan::of_effort(if idle { effort.max(IDLE_EFFORT) } else { effort })
     }
 
@@ -172,8 +203,12 @@ impl Pacer {
         if fill <= self.high {
             return None;
         }
+        let drain = self.drain.unwrap_or(DRAIN_ASSUMED);
+        if matches!(self.rules, Rules::Stepped { .. }) {
+            return Some(drain.max(RATE_MIN));
+        }
         let gain = GAIN.powf(((self.mid - fill) / (self.mid - self.high)).max(-2.0));
-        Some((self.drain.unwrap_or(DRAIN_ASSUMED) * gain).max(RATE_MIN))
+        Some((drain * gain).max(RATE_MIN))
     }
 
     /// May a write of `bytes` enter? If not, when to ask again. Ask in the order of arrival: then each write pays for

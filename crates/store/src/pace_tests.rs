@@ -72,6 +72,21 @@ fn settings_that_leave_no_room_are_lowered() {
     assert!(p.low < p.high && p.high < p.mid && p.mid < p.ceiling, "{p:?}");
 }
 
+#[test]
+fn stepped_rules_rest_then_limit_then_do_all_they_can_and_let_in_what_they_retire() {
+    let rules = Rules::Stepped { low_bytes_per_s: 1e6, high_bytes_per_s: 64e6 };
+    let mut p = Pacer::new(&Settings { rules, ..Settings::default() }, 0.01, Instant(0));
+    p.admit(4096, 0.1, Instant(1)).unwrap();
+    p.drain = Some(100e6);
+    assert_eq!(p.plan(0.29, Instant(2)).share(), 0.0);
+    let destaged = |fill| p.plan(fill, Instant(2)).share() * 100e6;
+    assert!((destaged(0.31) / 1.1e6 - 1.0).abs() < 0.2, "{}", destaged(0.31));
+    assert!((destaged(0.5) / 8e6 - 1.0).abs() < 0.05, "{}", destaged(0.5));
+    assert!((destaged(0.699) / 64e6 - 1.0).abs() < 0.05, "{}", destaged(0.699));
+    assert_eq!(p.plan(0.71, Instant(2)).share(), 1.0);
+    assert_eq!((p.rate(0.69), p.rate(0.71), p.rate(0.9)), (None, Some(100e6), Some(100e6)));
+}
+
 struct Outcome {
     latencies: Vec<Duration>,
     fill_max: f64,

@@ -45,19 +45,24 @@ impl Drive for SimCore {
     fn read(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf) {
         self.stats.device_ops.add(1);
         self.stats.device_bytes.add(buf.len() as u64);
+        self.device_cost(buf.len());
         self.shared.read(self.place, q, cookie, dev, offset, buf);
     }
     fn write(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, bufs: BufVec, d: Durability) {
         self.stats.device_ops.add(1);
-        self.stats.device_bytes.add(bufs.iter().map(|b| b.len() as u64).sum());
+        let bytes: usize = bufs.iter().map(|b| b.len()).sum();
+        self.stats.device_bytes.add(bytes as u64);
+        self.device_cost(bytes);
         self.shared.write(self.place, q, cookie, dev, offset, bufs, d);
     }
     fn flush(&self, q: &Queue, cookie: u64, dev: &Device) {
         self.stats.device_ops.add(1);
+        self.device_cost(0);
         self.shared.flush(self.place, q, cookie, dev);
     }
     fn discard(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64) {
         self.stats.device_ops.add(1);
+        self.device_cost(0);
         self.shared.discard(self.place, q, cookie, dev, offset, len);
     }
     fn timer(&self, q: &Queue, cookie: u64, at: Instant) -> TimerId {
@@ -83,11 +88,13 @@ impl Drive for SimCore {
     }
     fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
         self.stats.recv_calls.add(1);
+        self.net_cost();
         self.shared.recv(self.place, q, cookie, conn, buf);
     }
     fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList) {
         self.stats.send_calls.add(1);
         self.stats.send_bytes.add(list.len_bytes() as u64);
+        self.net_cost();
         self.shared.send(self.place, q, cookie, conn, list);
     }
     fn close(&self, conn: ConnId) {
@@ -115,6 +122,12 @@ impl Drive for SimCore {
 }
 
 impl SimCore {
+    fn device_cost(&self, bytes: usize) {
+        self.shared.state.borrow_mut().charge(self.place, |c| c.device_op_ns + c.byte_ns * bytes as f64);
+    }
+    fn net_cost(&self) {
+        self.shared.state.borrow_mut().charge(self.place, |c| c.net_op_ns);
+    }
     fn attach_sim(&self, socket: SimSocket) -> ConnId {
         self.shared.attach(self.place, socket)
     }

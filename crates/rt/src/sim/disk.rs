@@ -5,6 +5,9 @@
 //! sector (512 bytes) by sector until a flush that began after its end is complete; so is one that was under way.
 //! Never: fails an operation that no fault was ordered for.
 
+use super::contents::{Block, Contents, Image};
+use super::rng::Rng;
+use super::speed::Drive;
 use super::state::{Place, Shared, State, What};
 use crate::{Buf, BufVec, Device, DeviceError, DeviceInfo, Durability, Event, Queue, device::Inner};
 use base::{BLOCK_BYTES, unit::SECTOR_BYTES};
@@ -34,7 +37,17 @@ pub struct SimDeviceOptions {
     pub flush_ns: (u64, u64),
     /// How fast data is transferred.
     pub bytes_per_s: u64,
+    /// The modelled drive that it is a namespace of: the drive's figures count instead of those above, and all namespaces of it share them.
+    pub drive: Option<SimDrive>,
+    /// Where on that drive it begins, in bytes.
+    pub drive_offset: u64,
+    /// Equal blocks are kept in memory once: for large disks with few contents. Contents do not enter the trace then.
+    pub compact: bool,
 }
+
+/// A modelled drive of a world: see [`super::World::drive`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimDrive(pub(crate) usize);
 
 impl Default for SimDeviceOptions {
     /// A flash drive with a volatile cache.
@@ -48,6 +61,9 @@ impl Default for SimDeviceOptions {
             write_ns: (8_000, 40_000),
             flush_ns: (20_000, 400_000),
             bytes_per_s: 3_000_000_000,
+            drive: None,
+            drive_offset: 0,
+            compact: false,
         }
     }
 }
@@ -57,8 +73,6 @@ pub(crate) struct SimDeviceRef {
     pub(crate) world: u64,
     pub(crate) index: usize,
 }
-
-type Block = Option<Box<[u8; BLOCK_BYTES]>>;
 
 #[derive(Default)]
 struct Volatile {
@@ -86,8 +100,8 @@ struct Fault {
 pub(crate) struct Disk {
     opts: SimDeviceOptions,
     bytes: u64,
-    /// What a read returns; a block that is missing is all zeroes.
-    blocks: BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>,
+    /// What a read returns.
+    blocks: Contents,
     volatile: BTreeMap<u64, Volatile>,
     writes: u64,
     busy_until: u64,
@@ -132,9 +146,9 @@ pub(crate) struct DiskOp {
 impl Disk {
     pub(crate) fn new(bytes: u64, opts: SimDeviceOptions) -> Disk {
         Disk {
+            blocks: Contents::new(opts.compact),
             opts,
             bytes,
-            blocks: BTreeMap::new(),
             volatile: BTreeMap::new(),
             writes: 0,
             busy_until: 0,
@@ -184,24 +198,12 @@ impl Disk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) {
-        for (i, part) in out.chunks_mut(BLOCK_BYTES).enumerate() {
-            match self.blocks.get(&(offset / BLOCK + i as u64)) {
-                Some(block) => part.copy_from_slice(&block[..part.len()]),
-                None => part.fill(0),
-            }
-        }
-    }
-
-    fn put(&mut self, block: u64, data: Block) -> Block {
-        match data {
-            Some(data) => self.blocks.insert(block, data),
-            None => self.blocks.remove(&block),
-        }
+        self.blocks.read(offset / BLOCK, out);
     }
 
     /// A block of a completed write (`None`: of a completed discard).
     fn apply(&mut self, block: u64, data: Block, durable: bool) {
-        let old = self.put(block, data);
+        let old = self.blocks.put(block, data);
         if durable {
             self.volatile.remove(&block);
             return;
@@ -220,8 +222,8 @@ impl Disk {
         let durable = !self.lying && (durable || !self.opts.volatile_cache);
         let blocks = bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES));
         for (i, data) in blocks.enumerate() {
-            let data: Box<[u8; BLOCK_BYTES]> = Box::new(data.try_into().expect("a whole block"));
-            self.apply(offset / BLOCK + i as u64, Some(data), durable);
+            let data = self.blocks.make(data);
+            self.apply(offset / BLOCK + i as u64, data, durable);
         }
     }
 
@@ -241,26 +243,25 @@ impl Disk {
     }
 
     /// The power goes: every block that is not on the media becomes a mixture of its versions.
-    pub(crate) fn lose_power(&mut self, rng: &mut super::rng::Rng) {
+    pub(crate) fn lose_power(&mut self, rng: &mut Rng) {
         for (block, v) in core::mem::take(&mut self.volatile) {
-            let newest = self.put(block, None);
+            let newest = self.blocks.put(block, None);
             let mut versions: Vec<Block> = v.older.into_iter().map(|(_, b)| b).collect();
             versions.push(newest);
             let mixed = mix(&versions, rng);
-            self.put(block, mixed);
+            self.blocks.put(block, mixed);
         }
         self.busy_until = 0;
         self.host = None;
     }
 
     /// Discards block by block, by chance; only blocks that hold something matter.
-    fn discarded(&mut self, offset: u64, len: u64, rng: &mut super::rng::Rng) {
+    fn discarded(&mut self, offset: u64, len: u64, rng: &mut Rng) {
         if !self.opts.discard {
             return;
         }
         self.writes += 1;
-        let held: Vec<u64> = self.blocks.range(offset / BLOCK..(offset + len) / BLOCK).map(|(b, _)| *b).collect();
-        for block in held {
+        for block in self.blocks.held(offset / BLOCK..(offset + len) / BLOCK) {
             if !rng.one_in(4) {
                 self.apply(block, None, !self.opts.volatile_cache);
             }
@@ -269,18 +270,18 @@ impl Disk {
 }
 
 /// Each sector from a version by chance; half of the time all sectors from one.
-fn mix(versions: &[Block], rng: &mut super::rng::Rng) -> Block {
-    let pick = |rng: &mut super::rng::Rng| &versions[rng.below(versions.len() as u64) as usize];
+fn mix(versions: &[Block], rng: &mut Rng) -> Block {
+    let pick = |rng: &mut Rng| &versions[rng.below(versions.len() as u64) as usize];
     if rng.one_in(2) {
         return pick(rng).clone();
     }
-    let mut out = Box::new([0; BLOCK_BYTES]);
+    let mut out = [0; BLOCK_BYTES];
     for sector in out.chunks_exact_mut(SECTOR_BYTES).enumerate() {
         if let Some(from) = pick(rng) {
             sector.1.copy_from_slice(&from[sector.0 * SECTOR_BYTES..][..SECTOR_BYTES]);
         }
     }
-    Some(out)
+    Some(Rc::new(out))
 }
 
 impl Shared {
@@ -319,33 +320,23 @@ impl Shared {
         };
         op.error = op.error.or_else(|| disk.fault(fault, range.clone()));
         let len = range.end - range.start;
-        let mut latency = match &mut op.kind {
-            Kind::Read { .. } => s.rng.between(disk.opts.read_ns),
-            Kind::Discard { .. } => s.rng.between(disk.opts.write_ns),
-            Kind::Flush { mark } => {
-                *mark = disk.writes;
-                s.rng.between(disk.opts.flush_ns)
+        if let Kind::Write { offset, fate, .. } = &mut op.kind {
+            let new = |d: &Disk| (range.start / BLOCK..range.end / BLOCK).any(|b| d.blocks.get(b).is_none());
+            if disk.full && op.error.is_none() && new(disk) {
+                op.error = Some(DeviceError::NoSpace);
             }
-            Kind::Write { offset, durable, fate, .. } => {
-                let new = |d: &Disk| (range.start / BLOCK..range.end / BLOCK).any(|b| !d.blocks.contains_key(&b));
-                if disk.full && op.error.is_none() && new(disk) {
-                    op.error = Some(DeviceError::NoSpace);
-                }
-                if op.error.is_none() {
-                    *fate = disk.fate(*offset, len);
-                }
-                let flush = if *durable && disk.opts.volatile_cache { s.rng.between(disk.opts.flush_ns) } else { 0 };
-                s.rng.between(disk.opts.write_ns) + flush
+            if op.error.is_none() {
+                *fate = disk.fate(*offset, len);
             }
-        };
-        if s.rng.one_in(256) {
-            latency *= 20; // the tail that every drive has
         }
-        let moved = if matches!(op.kind, Kind::Discard { .. }) { 0 } else { len };
-        let transfer = (u128::from(moved) * 1_000_000_000 / u128::from(disk.opts.bytes_per_s.max(1))) as u64;
-        let slow = u64::from(disk.slow);
-        disk.busy_until = disk.busy_until.max(s.now) + transfer * slow;
-        let at = (disk.busy_until + latency * slow).max(disk.stalled_until);
+        if let Kind::Flush { mark } = &mut op.kind {
+            *mark = disk.writes;
+        }
+        let ends = match disk.opts.drive {
+            None => plain_end(disk, &mut s.rng, s.now, &op.kind, len),
+            Some(drive) => modelled_end(disk, &mut s.drives[drive.0], &mut s.rng, s.now, &op.kind, range.start, len),
+        };
+        let at = ends.max(disk.stalled_until);
         s.schedule(at, place, What::Disk(Box::new(op)));
     }
 
@@ -370,6 +361,42 @@ impl Shared {
     pub(crate) fn discard(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64) {
         self.submit(place, q, cookie, dev, Kind::Discard { offset, len }, offset..offset.saturating_add(len));
     }
+}
+
+/// When an operation ends on a device of which only latencies and one bandwidth are known.
+fn plain_end(disk: &mut Disk, rng: &mut Rng, now: u64, kind: &Kind, len: u64) -> u64 {
+    let mut latency = match kind {
+        Kind::Read { .. } => rng.between(disk.opts.read_ns),
+        Kind::Discard { .. } => rng.between(disk.opts.write_ns),
+        Kind::Flush { .. } => rng.between(disk.opts.flush_ns),
+        Kind::Write { durable, .. } => {
+            let flush = if *durable && disk.opts.volatile_cache { rng.between(disk.opts.flush_ns) } else { 0 };
+            rng.between(disk.opts.write_ns) + flush
+        }
+    };
+    if rng.one_in(256) {
+        latency *= 20; // the tail that every drive has
+    }
+    let moved = if matches!(kind, Kind::Discard { .. }) { 0 } else { len };
+    let transfer = (u128::from(moved) * 1_000_000_000 / u128::from(disk.opts.bytes_per_s.max(1))) as u64;
+    let slow = u64::from(disk.slow);
+    disk.busy_until = disk.busy_until.max(now) + transfer * slow;
+    disk.busy_until + latency * slow
+}
+
+/// When an operation ends on a namespace of a modelled drive.
+fn modelled_end(disk: &Disk, drive: &mut Drive, rng: &mut Rng, now: u64, kind: &Kind, offset: u64, len: u64) -> u64 {
+    let at = disk.opts.drive_offset + offset;
+    let end = match kind {
+        Kind::Read { .. } => drive.read(now, len, rng),
+        Kind::Write { durable, .. } => {
+            let end = drive.write(now, at, len, rng);
+            let flush = if *durable && disk.opts.volatile_cache { rng.between(drive.speed.flush_ns) } else { 0 };
+            end + flush
+        }
+        Kind::Flush { .. } | Kind::Discard { .. } => drive.flush(now, rng),
+    };
+    now + (end - now) * u64::from(disk.slow)
 }
 
 impl Disk {
@@ -426,8 +453,9 @@ impl State {
             Kind::Write { bufs, offset, .. } => {
                 dev.counters().count_write(bufs.iter().map(|b| b.len() as u64).sum(), ns, ok);
                 self.note(offset);
+                let compact = matches!(&dev.0.inner, Inner::Sim(r) if self.disks[r.index].opts.compact);
                 for b in &bufs {
-                    self.note(u64::from(base::crc32c(b)));
+                    self.note(if compact { b.len() as u64 } else { u64::from(base::crc32c(b)) });
                 }
                 Event::Write { result, bufs }
             }
@@ -493,9 +521,9 @@ impl State {
         disk.writes += 1;
         for (i, new) in bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES)).enumerate() {
             let block = offset / BLOCK + i as u64;
-            let old: Block = disk.blocks.get(&block).cloned();
-            let new: Box<[u8; BLOCK_BYTES]> = Box::new(new.try_into().expect("a whole block"));
-            let mixed = mix(&[old, Some(new)], &mut self.rng);
+            let old: Block = disk.blocks.get(block).cloned();
+            let new = disk.blocks.make(new);
+            let mixed = mix(&[old, new], &mut self.rng);
             let durable = !disk.opts.volatile_cache;
             disk.apply(block, mixed, durable);
         }
@@ -504,7 +532,7 @@ impl State {
 
 /// What a disk held at a time.
 #[derive(Clone)]
-pub struct SimImage(BTreeMap<u64, Box<[u8; BLOCK_BYTES]>>);
+pub struct SimImage(Image);
 
 /// A handle to a simulated disk, to damage it and to look into it. Ranges and offsets are bytes.
 #[derive(Clone)]
@@ -553,9 +581,9 @@ impl SimDisk {
         let at = offset / SECTOR_BYTES as u64 * SECTOR_BYTES as u64 + bit / 8;
         let flip = 1 << (bit % 8);
         let disk = &mut s.disks[self.index];
-        disk.blocks.entry(at / BLOCK).or_insert_with(|| Box::new([0; BLOCK_BYTES]))[(at % BLOCK) as usize] ^= flip;
+        disk.blocks.bytes_mut(at / BLOCK)[(at % BLOCK) as usize] ^= flip;
         for (_, older) in disk.volatile.get_mut(&(at / BLOCK)).into_iter().flat_map(|v| v.older.iter_mut()) {
-            older.get_or_insert_with(|| Box::new([0; BLOCK_BYTES]))[(at % BLOCK) as usize] ^= flip;
+            Rc::make_mut(older.get_or_insert_with(|| Rc::new([0; BLOCK_BYTES])))[(at % BLOCK) as usize] ^= flip;
         }
     }
     /// Makes it so many times slower; 1 is normal.
@@ -597,12 +625,12 @@ impl SimDisk {
     }
     /// All that it holds now, to be put back with [`SimDisk::restore`].
     pub fn image(&self) -> SimImage {
-        self.with(|d| SimImage(d.blocks.clone()))
+        self.with(|d| SimImage(d.blocks.image()))
     }
     /// It holds what it held then, durably.
     pub fn restore(&self, image: &SimImage) {
         self.with(|d| {
-            d.blocks = image.0.clone();
+            d.blocks.restore(&image.0);
             d.volatile.clear();
         });
     }
@@ -617,7 +645,8 @@ impl SimDisk {
         assert!((offset | data.len() as u64).is_multiple_of(BLOCK), "whole blocks only");
         self.with(|d| {
             for (i, part) in data.chunks_exact(BLOCK_BYTES).enumerate() {
-                d.apply(offset / BLOCK + i as u64, Some(Box::new(part.try_into().expect("a whole block"))), true);
+                let block = d.blocks.make(part);
+                d.apply(offset / BLOCK + i as u64, block, true);
             }
         });
     }

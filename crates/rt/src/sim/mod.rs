@@ -18,20 +18,24 @@
 //! Invariants: see `disk` (what a loss of power may do) and `net` (what connections promise).
 //! Never: reads a clock, starts a thread, iterates in an order that memory addresses decide.
 
+mod contents;
 mod core;
 mod disk;
 mod net;
 mod rng;
+mod speed;
 mod state;
 mod world;
 
 pub(crate) use self::core::SimCore;
 pub(crate) use disk::SimDeviceRef;
-pub use disk::{SimDeviceOptions, SimDisk, SimImage};
+pub use disk::{SimDeviceOptions, SimDisk, SimDrive, SimImage};
 pub(crate) use net::SimSocket;
 pub use net::{NetOptions, WINDOW_BYTES};
 pub use rng::Rng;
-pub use world::{HostId, TasksOnly, World};
+pub use speed::{DriveSpeed, FastPart, MixedSpeed};
+pub use state::CoreCost;
+pub use world::{HostId, TasksOnly, World, charge};
 
 use crate::{Device, Rt};
 
@@ -57,6 +61,8 @@ pub fn disk(rt: &Rt, dev: &Device) -> SimDisk {
 
 #[cfg(test)]
 mod disk_tests;
+#[cfg(test)]
+mod model_tests;
 #[cfg(test)]
 mod net_tests;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::{
     disk::{Disk, DiskOp},
     net::{Net, NetEvent},
     rng::Rng,
+    speed::Drive,
 };
 use crate::{Event, Queue, TimerId, driver::SimWake};
 use core::cell::RefCell;
@@ -30,9 +31,18 @@ impl Place {
 }
 
 pub(crate) enum What {
-    Complete { q: Queue, cookie: u64, event: Event },
-    Timer { q: Queue, cookie: u64 },
+    Complete {
+        q: Queue,
+        cookie: u64,
+        event: Event,
+    },
+    Timer {
+        q: Queue,
+        cookie: u64,
+    },
     Wake,
+    /// A busy core is free again.
+    Resume,
     Disk(Box<DiskOp>),
     Net(NetEvent),
 }
@@ -62,6 +72,27 @@ pub(crate) struct CoreState {
     pub(crate) wake: Arc<SimWake>,
     /// A `Wake` is scheduled.
     pub(crate) wake_coming: bool,
+    /// What its work costs; `None`: nothing.
+    pub(crate) cost: Option<CoreCost>,
+    /// Until when it is busy.
+    pub(crate) busy_until: u64,
+    /// A `Resume` is scheduled.
+    pub(crate) resume_coming: bool,
+    /// Nanoseconds that it was busy.
+    pub(crate) busy_ns: u64,
+}
+
+/// What the work of a core costs, in its nanoseconds. A core with a cost does one thing after another; without one it takes no time at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreCost {
+    /// A turn of the loop.
+    pub turn_ns: f64,
+    /// A device operation that is submitted.
+    pub device_op_ns: f64,
+    /// A byte of one: checksums and copies.
+    pub byte_ns: f64,
+    /// A send or receive.
+    pub net_op_ns: f64,
 }
 
 pub(crate) struct State {
@@ -73,6 +104,8 @@ pub(crate) struct State {
     /// When each timer is due, by its number.
     timers: BTreeMap<u64, u64>,
     pub(crate) disks: Vec<Disk>,
+    /// Modelled drives, which namespaces share.
+    pub(crate) drives: Vec<Drive>,
     pub(crate) net: Net,
     pub(crate) hosts: Vec<HostState>,
 }
@@ -90,6 +123,7 @@ impl State {
             events: BTreeMap::new(),
             timers: BTreeMap::new(),
             disks: Vec::new(),
+            drives: Vec::new(),
             net: Net::default(),
             hosts: Vec::new(),
         }
@@ -150,6 +184,29 @@ impl State {
         self.wake(place, WAKE_NS);
     }
 
+    /// Work of a core: it is busy for so much longer. Nothing on a core without a cost.
+    pub(crate) fn charge(&mut self, place: Place, ns: impl FnOnce(&CoreCost) -> f64) {
+        let now = self.now;
+        let core = &mut self.hosts[place.host].cores[place.core];
+        if let Some(cost) = &core.cost {
+            let ns = ns(cost) as u64;
+            core.busy_until = core.busy_until.max(now) + ns;
+            core.busy_ns += ns;
+        }
+    }
+    /// Whether a core is busy now: then it is run when it is free.
+    pub(crate) fn put_off(&mut self, place: Place) -> bool {
+        let core = &mut self.hosts[place.host].cores[place.core];
+        let until = core.busy_until;
+        if until <= self.now {
+            return false;
+        }
+        if !core::mem::replace(&mut core.resume_coming, true) {
+            self.schedule(until, place, What::Resume);
+        }
+        true
+    }
+
     /// Lets the next event happen, unless it is after `limit`: which core is to run because of it.
     pub(crate) fn step(&mut self, limit: u64) -> Option<Option<Place>> {
         let entry = self.events.first_entry().filter(|e| e.key().0 <= limit)?;
@@ -171,6 +228,11 @@ impl State {
             What::Wake => {
                 self.note(2);
                 self.hosts[place.host].cores[place.core].wake_coming = false;
+                Some(place)
+            }
+            What::Resume => {
+                self.note(3);
+                self.hosts[place.host].cores[place.core].resume_coming = false;
                 Some(place)
             }
             What::Disk(op) => {
@@ -218,6 +280,8 @@ impl State {
         }
         for core in &mut self.hosts[host].cores {
             core.wake_coming = false;
+            core.resume_coming = false;
+            core.busy_until = 0;
         }
         cut_short
     }

@@ -5,9 +5,10 @@
 
 use super::{
     core::SimCore,
-    disk::{Disk, SimDeviceOptions, SimDeviceRef, SimDisk},
+    disk::{Disk, SimDeviceOptions, SimDeviceRef, SimDisk, SimDrive},
     net::{Net, NetOptions, host_addr},
-    state::{CoreState, HostState, Place, Shared, State},
+    speed::{Drive, DriveSpeed},
+    state::{CoreCost, CoreState, HostState, Place, Shared, State},
 };
 use crate::{App, CoreStats, Device, Driver, Progress, Rt, TaskId, device::Inner, driver::SimWake};
 use base::{Duration, Instant};
@@ -81,6 +82,30 @@ impl World {
         self.shared.device(bytes, opts)
     }
 
+    /// A new modelled drive. Devices with [`SimDeviceOptions::drive`] are its namespaces.
+    pub fn drive(&mut self, speed: DriveSpeed) -> SimDrive {
+        let mut s = self.shared.state.borrow_mut();
+        s.drives.push(Drive::new(speed));
+        SimDrive(s.drives.len() - 1)
+    }
+
+    /// Bytes that the media of a modelled drive writes for each byte, at the moment.
+    pub fn write_amplification(&self, drive: SimDrive) -> f64 {
+        self.shared.state.borrow().drives[drive.0].amplification()
+    }
+
+    /// From now on the work of a host's cores takes time. Without this it takes none.
+    pub fn core_cost(&mut self, host: HostId, cost: CoreCost) {
+        for core in &mut self.shared.state.borrow_mut().hosts[host.0].cores {
+            core.cost = Some(cost);
+        }
+    }
+
+    /// Nanoseconds that each core of a host was busy, of those that have a cost.
+    pub fn busy_ns(&self, host: HostId) -> Vec<u64> {
+        self.shared.state.borrow().hosts[host.0].cores.iter().map(|core| core.busy_ns).collect()
+    }
+
     /// A handle to damage a device of this world and to look into it.
     ///
     /// # Panics
@@ -93,7 +118,7 @@ impl World {
     pub fn add_host(&mut self, cores: usize, start: impl Fn(Rt) -> Box<dyn App> + 'static) -> HostId {
         assert!(cores > 0, "a host has cores");
         let id = HostId(self.hosts.len());
-        let core = || CoreState { wake: self.new_wake(), wake_coming: false };
+        let core = || CoreState { wake: self.new_wake(), wake_coming: false, cost: None, busy_until: 0, resume_coming: false, busy_ns: 0 };
         let state = HostState { up: false, cores: (0..cores).map(|_| core()).collect() };
         self.shared.state.borrow_mut().hosts.push(state);
         self.hosts.push(Host { start: Rc::new(start), cores, running: Vec::new() });
@@ -242,7 +267,10 @@ impl World {
             None => false,
             Some(None) => true,
             Some(Some(place)) => {
-                self.run_core(place);
+                if !self.shared.state.borrow_mut().put_off(place) {
+                    self.run_core(place);
+                    self.shared.state.borrow_mut().charge(place, |cost| cost.turn_ns);
+                }
                 true
             }
         }
@@ -390,6 +418,13 @@ pub struct TasksOnly;
 impl App for TasksOnly {
     fn poll(&mut self, _rt: &Rt) -> Progress {
         Progress::Idle
+    }
+}
+
+/// Lets `rt`'s core be busy for so much longer: for work that no device or connection sees. Nothing on a core without a cost.
+pub fn charge(rt: &Rt, ns: f64) {
+    if let crate::Driver::Sim(core) = &rt.0.driver {
+        core.shared.state.borrow_mut().charge(core.place, |_| ns);
     }
 }
 

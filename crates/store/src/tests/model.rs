@@ -246,6 +246,7 @@ fn history(seed: u64) -> (u64, u64, u64) {
                 fill_high: low + 0.3,
                 idle_drain: Duration::from_millis(1 + rng.below(20)),
                 scrub_bytes_per_s: 1 << 30,
+                rules: crate::Rules::Smooth,
             },
             verify_first: last || rng.one_in(2),
             shut_down: rng.one_in(3),
