@@ -13,7 +13,7 @@ const EXIT_STATUS: &str = "Exit status:
   0  done
   1  failed
   2  wrong usage, or a value that makes no sense
-  3  the daemon cannot be reached
+  3  the daemon cannot be reached, or does not answer
   4  what was named is not there
   5  refused: the name is taken, something uses it, or the policy or the space does not allow it";
 
@@ -32,6 +32,9 @@ pub struct Cli {
     /// The daemon's API: a Unix socket, or http://HOST:PORT (with a token in BASALT_TOKEN)
     #[arg(long, visible_alias = "socket", global = true, env = "BASALT_API", default_value = DEFAULT_API, value_name = "SOCKET", help_heading = "Global options")]
     pub api: String,
+    /// Longest time for the daemon's answer [default: 30 to show something, 600 to change something]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400), help_heading = "Global options")]
+    pub timeout: Option<u32>,
     /// Print JSON, as the API gives it
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,

@@ -1,6 +1,7 @@
 //! A client of the REST API: HTTP/1.1 over the Unix socket, or over TCP with a token.
 //!
-//! Invariant: one connection a request; an answer has at most [`ANSWER_BYTES_MAX`] and takes at most [`ANSWER_WAIT`].
+//! Invariant: one connection a request; an answer has at most [`ANSWER_BYTES_MAX`] and a time limit: the user's, else
+//! [`READ_WAIT`] or [`CHANGE_WAIT`].
 
 use control::{Code, Problem};
 use http_body_util::{BodyExt, Full, Limited};
@@ -11,8 +12,10 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// What is only shown is there at once, or the daemon hangs.
+const READ_WAIT: Duration = Duration::from_secs(30);
 /// Formatting a group or deleting a large volume may take a while.
-const ANSWER_WAIT: Duration = Duration::from_secs(600);
+const CHANGE_WAIT: Duration = Duration::from_secs(600);
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
 /// Why a command was not done.
@@ -63,18 +66,19 @@ impl Failure {
 pub struct Client {
     api: String,
     token: Option<String>,
+    wait: Option<Duration>,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Client {
-    /// A client of the API at `api`: a path, or `http://HOST:PORT`.
-    pub fn new(api: &str) -> Result<Self, Failure> {
+    /// A client of the API at `api`: a path, or `http://HOST:PORT`. `wait` is the longest time for an answer.
+    pub fn new(api: &str, wait: Option<Duration>) -> Result<Self, Failure> {
         if api.starts_with("https://") {
             return Err(Failure::Local("https is not spoken here; use the Unix socket, or ssh -L".into()));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::Local(format!("the command cannot start: {e}")))?;
-        Ok(Self { api: api.trim_start_matches("unix:").to_owned(), token: std::env::var("BASALT_TOKEN").ok(), runtime })
+        Ok(Self { api: api.trim_start_matches("unix:").to_owned(), token: std::env::var("BASALT_TOKEN").ok(), wait, runtime })
     }
 
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
@@ -95,9 +99,11 @@ impl Client {
 
     fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<T, Failure> {
         let body = body.map(|b| serde_json::to_vec(b).expect("requests are plain data"));
+        let reads = method == Method::GET;
+        let wait = self.wait.unwrap_or(if reads { READ_WAIT } else { CHANGE_WAIT });
         let (status, bytes) = self.runtime.block_on(async {
-            let answer = tokio::time::timeout(ANSWER_WAIT, self.send(method, path, body)).await;
-            answer.unwrap_or_else(|_| Err(Failure::Local(format!("the daemon did not answer within {} s", ANSWER_WAIT.as_secs()))))
+            let answer = tokio::time::timeout(wait, self.send(method, path, body)).await;
+            answer.unwrap_or_else(|_| Err(self.silent(wait, reads)))
         })?;
         if status >= 400 {
             let unknown = |_| Failure::Local(format!("the daemon answered with status {status}: {}", String::from_utf8_lossy(&bytes)));
@@ -129,6 +135,13 @@ impl Client {
             Io::Tcp(stream) => exchange(TokioIo::new(stream), request).await,
             Io::Unix(stream) => exchange(TokioIo::new(stream), request).await,
         }
+    }
+
+    fn silent(&self, wait: Duration, reads: bool) -> Failure {
+        let message = format!("the daemon at {} took the request and did not answer within {} s", self.api, wait.as_secs_f64());
+        let what = if reads { "" } else { "what was asked may still be done: look before you ask again; " };
+        let action = format!("{what}see whether it runs (systemctl status basalt) and what its log says; --timeout waits longer");
+        Failure::Unreachable { message, action }
     }
 
     fn unreachable(&self, error: &std::io::Error) -> Failure {
@@ -171,3 +184,7 @@ pub fn part(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');
     text.bytes().map(|b| if plain(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

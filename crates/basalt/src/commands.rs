@@ -10,6 +10,7 @@ use clap::CommandFactory;
 use control::api::types::*;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 type Done = Result<(), Failure>;
 
@@ -24,7 +25,7 @@ pub fn run(cli: Cli) -> Done {
         }
         _ => {}
     }
-    let session = Session { client: Client::new(&cli.api)?, json: cli.json };
+    let session = Session { client: Client::new(&cli.api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
     match cli.command {
         Command::Status => session.status(),
         Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),

@@ -1,0 +1,23 @@
+use super::*;
+
+/// A listener that takes connections and says nothing: what a daemon looks like that was stopped with SIGSTOP.
+fn mute() -> (tempfile::TempDir, String, std::os::unix::net::UnixListener) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("api.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    (dir, path.display().to_string(), listener)
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_is_given_up_and_the_user_is_told_what_to_look_at() {
+    let (_dir, path, _listener) = mute();
+    let client = Client::new(&path, Some(Duration::from_millis(50))).unwrap();
+    let failure = client.get::<serde_json::Value>("/status").unwrap_err();
+    assert_eq!(failure.status(), 3);
+    assert!(failure.to_string().ends_with("did not answer within 0.05 s"), "{failure}");
+    let Failure::Unreachable { action, .. } = failure else { panic!("{failure}") };
+    assert!(action.starts_with("see whether it runs"), "{action}");
+    let failure = client.delete::<serde_json::Value>("/volumes/a").unwrap_err();
+    let Failure::Unreachable { action, .. } = failure else { panic!("{failure}") };
+    assert!(action.starts_with("what was asked may still be done"), "{action}");
+}
