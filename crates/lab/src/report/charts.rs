@@ -1,0 +1,409 @@
+//! Which charts a run has, and what is drawn in them.
+//!
+//! Invariants: a chart shows no more series than have looks of their own, and says when there were more; long times are thinned out so that a
+//! stall stays visible (largest p99, longest operation).
+//! Never: draws.
+
+use crate::measure::{Latency, Second};
+use crate::report::analysis::{Analysis, Beside};
+use crate::report::chart::axis::{Measure, Scale};
+use crate::report::chart::svg::SERIES_MAX;
+use crate::report::chart::{Bar, Bars, Chart, POINTS_MAX, Panel, Series, Shape, Value};
+use crate::report::load::Loaded;
+use crate::report::text::{self, number};
+use crate::results::{Kind, Measured};
+
+/// Bars of one chart.
+const BARS_MAX: usize = 24;
+/// Charts of one kind, when a run has many parameters or curves.
+const CHARTS_MAX: usize = 6;
+
+/// A chart of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Picture {
+    /// Over an axis.
+    Chart(Chart),
+    /// Bars.
+    Bars(Bars),
+}
+
+fn panel(measure: Measure, scale: Scale, series: Vec<Series>) -> Panel {
+    Panel { measure, scale, series, rules: Vec::new() }
+}
+
+fn chart(title: impl Into<String>, note: impl Into<String>, measure: Measure, scale: Scale, panels: Vec<Panel>) -> Chart {
+    Chart { title: title.into(), note: note.into(), measure, scale, ticks: Vec::new(), bands: Vec::new(), marks: Vec::new(), panels }
+}
+
+fn bar(v: f64, look: u8) -> Value {
+    Value { at: v, text: number(v), look, interval: None }
+}
+
+/// The charts that stand before the single cases.
+pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
+    let mut list = Vec::new();
+    if run.record.kind == Kind::Compare {
+        list.extend(compare(a).map(Picture::Bars));
+    }
+    list.extend(curves(a).into_iter().map(Picture::Chart));
+    if run.record.kind != Kind::Compare {
+        let scaling = a.parameters.iter().filter(|p| p.numeric && p.key != "load" && p.values.len() > 1);
+        list.extend(scaling.take(CHARTS_MAX).map(|p| Picture::Chart(scaling_chart(a, &p.key))));
+    }
+    if !list.iter().any(|p| matches!(p, Picture::Chart(_))) && run.record.kind != Kind::Compare && a.cases.len() > 1 {
+        list.push(Picture::Bars(rates(a)));
+    }
+    if a.cases.len() > 1 {
+        list.push(Picture::Chart(percentiles(
+            "Latency percentiles of all cases",
+            run.cases.iter().zip(&a.cases).map(|(m, c)| (c.name.clone(), m.1.total().latency)),
+        )));
+    }
+    list.retain(|p| !matches!(p, Picture::Chart(c) if c.is_empty()));
+    list
+}
+
+/// The charts of one case.
+pub fn case(m: &Measured) -> Vec<Picture> {
+    let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims)];
+    let latencies: Vec<(String, Latency)> =
+        kinds.iter().filter(|(_, f)| f.latency.count() > 0).map(|(n, f)| ((*n).to_string(), f.latency.clone())).collect();
+    let mut list: Vec<Chart> = time(m).into_iter().collect();
+    list.push(percentiles("Latency percentiles", latencies.iter().cloned()));
+    list.push(histogram(&latencies));
+    list.into_iter().filter(|c| !c.is_empty()).map(Picture::Chart).collect()
+}
+
+fn too_many(all: usize, what: &str) -> String {
+    if all > usize::from(SERIES_MAX) {
+        format!(" Shown are the first {SERIES_MAX} of {all} {what}; the tables have all.")
+    } else {
+        String::new()
+    }
+}
+
+/// Latency against throughput.
+fn curves(a: &Analysis) -> Vec<Chart> {
+    let curves: Vec<_> = a.curves.iter().filter(|c| !c.points.is_empty()).collect();
+    if curves.is_empty() {
+        return Vec::new();
+    }
+    let one = curves.len() == 1;
+    let mut series = Vec::new();
+    for (n, c) in curves.iter().take(usize::from(SERIES_MAX)).enumerate() {
+        let n = n as u8;
+        let points = |f: &dyn Fn(&crate::report::figures::Case) -> Option<f64>| -> Vec<(f64, f64)> {
+            c.points.iter().filter_map(|i| f(&a.cases[*i]).map(|y| (a.cases[*i].all.iops, y))).collect()
+        };
+        let p99 = points(&|c| c.all.p99_us());
+        if one {
+            series.push(Series::new("p50", 0, Shape::Dots, points(&|c| c.all.percentiles_us[0])));
+            series.push(Series::new("mean", 2, Shape::Dots, points(&|c| c.all.mean_us)));
+            series.push(Series::new("p99", 1, Shape::Dots, p99));
+            series.push(Series::new("p99.9", 3, Shape::Dots, points(&|c| c.all.percentiles_us[3])));
+        } else {
+            series.push(Series::new(format!("{}: p99", c.group), n, Shape::Dots, p99));
+        }
+    }
+    let knees = curves.iter().filter_map(|c| c.knee.as_ref().map(|(i, _)| a.cases[c.points[*i]].all.iops)).collect();
+    let note = format!(
+        "Each point is one requested rate, from the lowest to the highest; to the right is more work done, lower is quicker. \
+         A vertical line marks the first rate that was not held (under 95 % delivered, or p99 more than doubled).{}",
+        too_many(curves.len(), "curves")
+    );
+    let mut first =
+        chart("Latency against throughput", note, Measure::Iops(""), Scale::FromZero, vec![panel(Measure::Latency, Scale::Log, series)]);
+    first.marks = knees;
+    let delivered: Vec<Series> = curves
+        .iter()
+        .take(usize::from(SERIES_MAX))
+        .enumerate()
+        .map(|(n, c)| {
+            let points = c.points.iter().filter_map(|i| a.cases[*i].requested_iops.map(|r| (r, a.cases[*i].all.iops / r)));
+            Series::new(c.group.clone(), n as u8, Shape::Dots, points.collect())
+        })
+        .collect();
+    let mut second = chart(
+        "Delivered share of the requested rate",
+        "At 100 % everything that was asked for was done. The line at 95 % is where a rate counts as held.",
+        Measure::Iops("requested"),
+        Scale::FromZero,
+        vec![panel(Measure::Percent("delivered"), Scale::FromZero, delivered)],
+    );
+    second.panels[0].rules = vec![0.95];
+    vec![first, second]
+}
+
+/// A figure over a numeric parameter.
+fn scaling_chart(a: &Analysis, key: &str) -> Chart {
+    let groups: Vec<_> = a.series_over(key).into_iter().filter(|g| g.1.len() > 1).collect();
+    let all = groups.len();
+    let shown = || groups.iter().take(usize::from(SERIES_MAX)).enumerate();
+    let of = |f: &dyn Fn(&crate::report::figures::Case) -> Option<f64>| -> Vec<Series> {
+        shown()
+            .map(|(n, (name, points))| {
+                Series::new(
+                    name.clone(),
+                    n as u8,
+                    Shape::Dots,
+                    points.iter().filter_map(|(v, i)| f(&a.cases[*i]).map(|y| (*v, y))).collect(),
+                )
+            })
+            .collect()
+    };
+    let mut values: Vec<(f64, String)> =
+        groups.iter().flat_map(|g| &g.1).map(|(v, i)| (*v, a.cases[*i].label(key).unwrap_or_default().to_string())).collect();
+    values.sort_by(|x, y| x.0.total_cmp(&y.0));
+    values.dedup_by(|x, y| x.0 == y.0);
+    let (low, high) = (values.first().map_or(0.0, |v| v.0), values.last().map_or(0.0, |v| v.0));
+    let scale = if low > 0.0 && high / low >= 8.0 { Scale::Log } else { Scale::FromZero };
+    let bytes = values.iter().any(|v| v.1.contains("iB"));
+    let measure = if bytes { Measure::Bytes(key.into()) } else { Measure::Plain(key.into()) };
+    let panels = vec![
+        panel(Measure::Iops(""), Scale::FromZero, of(&|c| Some(c.all.iops))),
+        panel(Measure::MibS, Scale::FromZero, of(&|c| Some(c.all.mib_s))),
+        panel(Measure::Latency, Scale::Log, of(&|c| c.all.p99_us())),
+    ];
+    let note =
+        format!("Each line joins cases that differ only in {key}: operations, data, and p99 of the latency.{}", too_many(all, "lines"));
+    let mut chart = chart(format!("Scaling with {key}"), note, measure, scale, panels);
+    chart.ticks = values;
+    chart
+}
+
+/// IOPS of all cases, as bars.
+fn rates(a: &Analysis) -> Bars {
+    let more = a.cases.len().saturating_sub(BARS_MAX);
+    let bars = a.cases.iter().take(BARS_MAX).map(|c| Bar { name: c.name.clone(), values: vec![bar(c.all.iops, 0)] }).collect();
+    let note = if more > 0 { format!("The first {BARS_MAX} cases; the tables have all.") } else { String::new() };
+    Bars { title: "Operations a second".into(), note, measure: Measure::Iops(""), from: 0.0, bars, legend: Vec::new() }
+}
+
+/// B against A with intervals: rates, then ratios.
+fn compare(a: &Analysis) -> impl Iterator<Item = Bars> + use<> {
+    let list = &a.comparisons;
+    let Some(first) = list.first() else { return Vec::new().into_iter() };
+    let shown = || list.iter().take(BARS_MAX / 2);
+    let rates = shown()
+        .map(|c| {
+            let one = |i: usize| {
+                let (mean, half) = c.iops[i];
+                let text = half.map_or_else(|| number(mean), |h| format!("{} ± {}", number(mean), number(h)));
+                Value { at: mean, text, look: i as u8, interval: half.map(|h| (mean - h, mean + h)) }
+            };
+            Bar { name: c.group.clone(), values: vec![one(0), one(1)] }
+        })
+        .collect();
+    let ratios = shown()
+        .map(|c| {
+            let value = |r: &crate::report::compare::Ratio| {
+                let look = if r.figure == "IOPS" { 2 } else { 3 };
+                Value { at: r.ratio, text: format!("{} {}", r.figure, text::change(r.ratio - 1.0)), look, interval: r.interval }
+            };
+            Bar { name: c.group.clone(), values: c.ratios.iter().map(value).collect() }
+        })
+        .collect();
+    vec![
+        Bars {
+            title: "Operations a second of both systems".into(),
+            note: "Bars are means over the rounds; the thin lines are 95 % confidence intervals of the means.".into(),
+            measure: Measure::Iops(""),
+            from: 0.0,
+            bars: rates,
+            legend: vec![(first.names.0.clone(), 0), (first.names.1.clone(), 1)],
+        },
+        Bars {
+            title: format!("{} divided by {}", first.names.1, first.names.0),
+            note: "1 is no difference. A thin line, the 95 % confidence interval, that crosses 1 means that no difference can be told. \
+                   More IOPS is better, more latency is worse."
+                .into(),
+            measure: Measure::Plain("ratio".into()),
+            from: 1.0,
+            bars: ratios,
+            legend: vec![("IOPS".into(), 2), ("latency".into(), 3)],
+        },
+    ]
+    .into_iter()
+}
+
+/// Ours beside others', a chart for each figure.
+pub fn beside(list: &[Beside], ours: &str, theirs: &str) -> Vec<Bars> {
+    let mut figures: Vec<&str> = Vec::new();
+    for b in list.iter().filter(|b| b.ours.is_some()) {
+        if !figures.contains(&b.figure.as_str()) {
+            figures.push(&b.figure);
+        }
+    }
+    figures
+        .into_iter()
+        .take(CHARTS_MAX)
+        .map(|figure| {
+            let bars = list
+                .iter()
+                .filter(|b| b.figure == figure)
+                .filter_map(|b| b.ours.map(|o| (b, o)))
+                .take(BARS_MAX / 2)
+                .map(|(b, o)| Bar { name: b.case.clone(), values: vec![bar(o, 0), bar(b.theirs, 1)] })
+                .collect();
+            let measure = match figure {
+                "IOPS" => Measure::Iops(""),
+                "MiB/s" => Measure::MibS,
+                other => Measure::Plain(other.into()),
+            };
+            let legend = vec![(ours.to_string(), 0), (theirs.to_string(), 1)];
+            Bars { title: format!("{figure}: {ours} beside {theirs}"), note: String::new(), measure, from: 0.0, bars, legend }
+        })
+        .collect()
+}
+
+/// Percentile curves.
+fn percentiles(title: &str, latencies: impl Iterator<Item = (String, Latency)>) -> Chart {
+    let mut series = Vec::new();
+    let mut all = 0;
+    for (name, l) in latencies.filter(|l| l.1.count() > 0) {
+        all += 1;
+        if series.len() < usize::from(SERIES_MAX) {
+            // Beyond one in a million nobody reads a line.
+            let count = (l.count() as f64).min(1e6);
+            // 24 points a decade of slowness, up to the longest operation.
+            let steps = (count.log10() * 24.0).ceil() as i32;
+            let mut points: Vec<(f64, f64)> = (0..=steps)
+                .map(|i| 10f64.powf(f64::from(i) / 24.0).min(count))
+                .map(|x| (x, l.percentile_ns(100.0 - 100.0 / x) as f64 / 1e3))
+                .collect();
+            points.dedup_by(|a, b| a.0 == b.0);
+            series.push(Series::new(name, series.len() as u8, Shape::Line, points));
+        }
+    }
+    let note = format!(
+        "How long the slowest operations took: at 99 % one operation in a hundred took longer. Both axes are logarithmic.{}",
+        too_many(all, "lines")
+    );
+    chart(title, note, Measure::Percentile, Scale::Log, vec![panel(Measure::Latency, Scale::Log, series)])
+}
+
+/// Shares of operations by latency.
+fn histogram(latencies: &[(String, Latency)]) -> Chart {
+    const BINS_A_DECADE: f64 = 20.0;
+    let series = latencies
+        .iter()
+        .enumerate()
+        .map(|(n, (name, l))| {
+            let mut bins = std::collections::BTreeMap::<i64, u64>::new();
+            for (ns, count) in l.buckets() {
+                *bins.entry(((ns.max(1) as f64 / 1e3).log10() * BINS_A_DECADE).floor() as i64).or_default() += count;
+            }
+            let edge = |i: i64| 10f64.powf(i as f64 / BINS_A_DECADE);
+            let mut points = Vec::new();
+            if let (Some(first), Some(last)) = (bins.keys().next().copied(), bins.keys().last().copied()) {
+                points.push((edge(first), 0.0));
+                for i in first..=last {
+                    let share = bins.get(&i).copied().unwrap_or(0) as f64 / l.count() as f64;
+                    points.extend([(edge(i), share), (edge(i + 1), share)]);
+                }
+                points.push((edge(last + 1), 0.0));
+            }
+            Series::new(name.clone(), n as u8, Shape::Area, points)
+        })
+        .collect();
+    chart(
+        "Latency histogram",
+        "Share of the operations of each kind by latency, twenty steps a decade.",
+        Measure::Latency,
+        Scale::Log,
+        vec![panel(Measure::Percent("operations"), Scale::FromZero, series)],
+    )
+}
+
+/// Several seconds as one point.
+struct Slot<'a>(&'a [Second]);
+
+impl Slot<'_> {
+    fn at(&self) -> f64 {
+        self.0[0].at_s
+    }
+    fn mean(&self, f: impl Fn(&Second) -> f64) -> f64 {
+        self.0.iter().map(f).sum::<f64>() / self.0.len() as f64
+    }
+    fn middle(&self, f: impl Fn(&Second) -> f64) -> f64 {
+        let mut v: Vec<f64> = self.0.iter().map(f).collect();
+        v.sort_by(f64::total_cmp);
+        v[v.len() / 2]
+    }
+    fn largest(&self, f: impl Fn(&Second) -> f64) -> f64 {
+        self.0.iter().map(f).fold(0.0, f64::max)
+    }
+    fn target(&self, f: impl Fn(&crate::measure::TargetSecond) -> f64) -> Option<f64> {
+        let v: Vec<f64> = self.0.iter().filter_map(|s| s.target.as_ref()).map(f).collect();
+        (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64)
+    }
+}
+
+/// What happened when: rates, data, latency and, where the target told, its buffer.
+fn time(m: &Measured) -> Option<Chart> {
+    if m.seconds.len() < 2 {
+        return None;
+    }
+    let width = m.seconds.len().div_ceil(POINTS_MAX);
+    let slots: Vec<Slot> = m.seconds.chunks(width).map(Slot).collect();
+    let line = |name: &str, look: u8, f: &dyn Fn(&Slot) -> f64| {
+        Series::new(name, look, Shape::Line, slots.iter().map(|s| (s.at(), f(s))).collect())
+    };
+    let some = |name: &str, look: u8, f: &dyn Fn(&Slot) -> Option<f64>| {
+        Series::new(name, look, Shape::Line, slots.iter().filter_map(|s| f(s).map(|y| (s.at(), y))).collect())
+    };
+    const MIB: f64 = 1_048_576.0;
+    let mut panels = vec![
+        panel(
+            Measure::Iops(""),
+            Scale::FromZero,
+            vec![line("reads", 0, &|s| s.mean(|x| x.reads as f64)), line("writes", 1, &|s| s.mean(|x| x.writes as f64))],
+        ),
+        panel(
+            Measure::MibS,
+            Scale::FromZero,
+            vec![
+                line("reads", 0, &|s| s.mean(|x| x.read_bytes as f64 / MIB)),
+                line("writes", 1, &|s| s.mean(|x| x.written_bytes as f64 / MIB)),
+                some("destaged by the target", 3, &|s| s.target(|t| t.destaged_bytes / MIB)),
+            ],
+        ),
+        panel(
+            Measure::Latency,
+            Scale::Log,
+            vec![
+                line("p50", 2, &|s| s.middle(|x| x.p50_us)),
+                line("p99", 4, &|s| s.largest(|x| x.p99_us)),
+                line("longest", 5, &|s| s.largest(|x| x.max_us)),
+            ],
+        ),
+    ];
+    if m.seconds.iter().any(|s| s.target.is_some()) {
+        let mut fill = panel(
+            Measure::Percent("write buffer"),
+            Scale::FromZero,
+            vec![some("buffer fill of the target", 6, &|s| s.target(|t| t.buffer_fill))],
+        );
+        // The whole range, so that charts can be compared.
+        fill.rules = vec![1.0];
+        panels.push(fill);
+    }
+    // A kind that never occurs needs no line.
+    for p in &mut panels {
+        if p.series.iter().any(|s| s.points.iter().any(|q| q.1 > 0.0)) {
+            p.series.retain(|s| s.points.iter().any(|q| q.1 > 0.0));
+        }
+    }
+    let how = if width > 1 {
+        format!("Each point stands for {width} seconds: rates are their mean, p50 the middle one, p99 and longest the largest.")
+    } else {
+        "One point a second.".into()
+    };
+    let warm = m.seconds.iter().any(|s| s.at_s < 0.0);
+    let note = if warm { format!("{how} The shaded part is the warm-up, which does not count.") } else { how };
+    let mut c = chart("What happened when", note, Measure::Time, Scale::Linear, panels);
+    if warm {
+        c.bands = vec![(m.seconds[0].at_s, 0.0)];
+    }
+    Some(c)
+}

@@ -1,0 +1,181 @@
+//! What is computed from a case: the figures that tables, charts and `report.json` have in common.
+//!
+//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is not told where there are too few
+//! operations to tell it.
+//! Never: reads files.
+
+use crate::measure::Figures;
+use crate::results::Measured;
+use crate::workload::Arrivals;
+use serde::Serialize;
+
+/// The percentiles of every table, with their names.
+pub const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+
+/// Figures of some operations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Op {
+    /// Which: "all", "reads", "writes", "trims", or the name of a stream.
+    pub name: String,
+    /// Operations that ended well.
+    pub operations: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Operations a second.
+    pub iops: f64,
+    /// MiB a second.
+    pub mib_s: f64,
+    /// Mean latency in microseconds; none without operations.
+    pub mean_us: Option<f64>,
+    /// [`PERCENTILES`] in microseconds; none where there are too few operations to tell.
+    pub percentiles_us: [Option<f64>; 5],
+    /// The longest, in microseconds.
+    pub max_us: Option<f64>,
+}
+
+impl Op {
+    /// From what was measured in `measured_s` seconds.
+    pub fn new(name: &str, f: &Figures, measured_s: f64) -> Op {
+        let counted = f.latency.count();
+        let some = |v: f64| (counted > 0).then_some(v);
+        let percentile = |p: f64| {
+            // Percentile p needs one operation beyond it: 100 for p99, 10,000 for p99.99.
+            let told = counted as f64 * (100.0 - p) / 100.0 >= 0.999_999;
+            told.then(|| f.latency.percentile_ns(p) as f64 / 1e3)
+        };
+        let per_s = |v: f64| if measured_s > 0.0 { v / measured_s } else { 0.0 };
+        Op {
+            name: name.into(),
+            operations: f.operations,
+            bytes: f.bytes,
+            errors: f.errors,
+            iops: per_s(f.operations as f64),
+            mib_s: per_s(f.bytes as f64 / 1_048_576.0),
+            mean_us: some(f.latency.mean_ns() / 1e3),
+            percentiles_us: PERCENTILES.map(|p| percentile(p.0)),
+            max_us: some(f.latency.max_ns() as f64 / 1e3),
+        }
+    }
+    /// The 99th percentile in microseconds.
+    pub fn p99_us(&self) -> Option<f64> {
+        self.percentiles_us[2]
+    }
+}
+
+/// Figures of a case.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    /// Number in its run, as in the file's name.
+    pub number: usize,
+    /// Workload and labels in one line: what tables call it.
+    pub name: String,
+    /// Workload.
+    pub workload: String,
+    /// What distinguishes it.
+    pub labels: Vec<(String, String)>,
+    /// Which engine.
+    pub engine: String,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// It was ended before its time.
+    pub cut_short: bool,
+    /// Operations a second that were asked for.
+    pub requested_iops: Option<f64>,
+    /// All operations.
+    pub all: Op,
+    /// Kinds that occurred.
+    pub kinds: Vec<Op>,
+    /// Streams, when there are several.
+    pub streams: Vec<Op>,
+    /// Blocks checked, and how many were wrong.
+    pub verified: Option<(u64, u64)>,
+    /// Cores that the client used.
+    pub client_cores: f64,
+    /// Cores that the target used, where it is known.
+    pub target_cores: Option<f64>,
+    /// Operations a second for each core of the target.
+    pub iops_per_target_core: Option<f64>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Case {
+    /// From a case's file.
+    pub fn new(number: usize, m: &Measured) -> Case {
+        let all = Op::new("all", &m.total(), m.measured_s);
+        let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims)];
+        let kinds = kinds.into_iter().filter(|(_, f)| f.operations + f.errors > 0).map(|(n, f)| Op::new(n, f, m.measured_s)).collect();
+        let cores = |s: f64| if m.measured_s > 0.0 { s / m.measured_s } else { 0.0 };
+        let target_cores = m.target_cpu_s.map(cores);
+        let labels: Vec<String> = m.labels.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        let mut name = m.workload.name.clone();
+        if !labels.is_empty() {
+            name = format!("{name}, {}", labels.join(", "));
+        }
+        Case {
+            number,
+            name,
+            workload: m.workload.name.clone(),
+            labels: m.labels.clone(),
+            engine: m.engine.clone(),
+            measured_s: m.measured_s,
+            cut_short: m.cut_short,
+            requested_iops: match m.workload.arrivals {
+                Arrivals::Closed => None,
+                Arrivals::Limited { iops } | Arrivals::Open { iops, .. } => Some(iops),
+            },
+            iops_per_target_core: target_cores.filter(|c| *c > 0.0).map(|c| all.iops / c),
+            all,
+            kinds,
+            streams: m.streams.iter().map(|(n, f)| Op::new(n, f, m.measured_s)).collect(),
+            verified: m.verified,
+            client_cores: cores(m.client_cpu_s),
+            target_cores,
+            notes: m.notes.clone(),
+        }
+    }
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|l| l.0 == key).map(|l| l.1.as_str())
+    }
+    /// Workload and labels but for those named: which group of cases it belongs to.
+    pub fn group(&self, without: &[&str]) -> String {
+        let mut parts = vec![self.workload.clone()];
+        parts.extend(self.labels.iter().filter(|l| !without.contains(&l.0.as_str())).map(|(k, v)| format!("{k} {v}")));
+        parts.join(", ")
+    }
+    /// A figure by the name that published figures have: "IOPS", "MiB/s", "mean latency ms", "p99 latency ms", "read IOPS" and so on.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        let lower = name.to_lowercase();
+        let (op, rest) = if let Some(rest) = lower.strip_prefix("read ") {
+            (self.kinds.iter().find(|k| k.name == "reads")?, rest)
+        } else if let Some(rest) = lower.strip_prefix("write ") {
+            (self.kinds.iter().find(|k| k.name == "writes")?, rest)
+        } else {
+            (&self.all, lower.as_str())
+        };
+        match rest {
+            "iops" => return Some(op.iops),
+            "mib/s" => return Some(op.mib_s),
+            _ => {}
+        }
+        let (which, unit) = rest.split_once(' ').map(|(w, u)| (w, u.trim_start_matches("latency").trim()))?;
+        let us = match which {
+            "mean" => op.mean_us,
+            "longest" | "max" | "maximum" => op.max_us,
+            p => op.percentiles_us[PERCENTILES.iter().position(|q| q.1 == p)?],
+        }?;
+        match unit {
+            "ms" => Some(us / 1e3),
+            "µs" | "us" => Some(us),
+            "s" => Some(us / 1e6),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "figures_tests.rs"]
+mod tests;

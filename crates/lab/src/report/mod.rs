@@ -1,0 +1,150 @@
+//! Reports: what a run's files say, for people and for programs.
+//!
+//! Owns: `report.html`, `report.md`, `report.json`, `cases.csv` and `seconds.csv` in a results folder.
+//! Invariants: made from the files of the run alone, so that an old run can be rendered again; each file is whole or not there; the same files make
+//! the same report, byte for byte.
+//! Never: changes what was measured; needs a network, a script or a font to be read.
+
+pub mod analysis;
+pub mod chart;
+mod charts;
+pub mod compare;
+mod csv;
+pub mod figures;
+mod html;
+pub mod load;
+mod markdown;
+mod table;
+pub mod text;
+
+use crate::error::LabError;
+use crate::results::{Kind, Machine, State};
+use analysis::{Analysis, Beside};
+use load::{Loaded, load};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// An earlier run beside this one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Earlier {
+    /// Its headline.
+    pub title: String,
+    /// When its first case began.
+    pub began_unix_s: Option<u64>,
+    /// Its version of Basalt.
+    pub basalt: String,
+    /// Cases that both have.
+    pub beside: Vec<Beside>,
+}
+
+/// A run with everything computed from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The run.
+    pub run: Loaded,
+    /// What it says.
+    pub analysis: Analysis,
+    /// An earlier run beside it.
+    pub earlier: Option<Earlier>,
+}
+
+impl Report {
+    /// Reads `folder`, and `beside` as an earlier run.
+    pub fn new(folder: &Path, beside: Option<&Path>) -> Result<Report, LabError> {
+        let run = load(folder)?;
+        let analysis = Analysis::new(&run);
+        let earlier = match beside {
+            None => None,
+            Some(path) => {
+                let old = load(path)?;
+                let beside = analysis.beside(&Analysis::new(&old));
+                let began_unix_s = old.cases.iter().map(|c| c.1.began_unix_s).min();
+                Some(Earlier { title: old.record.title, began_unix_s, basalt: old.record.basalt, beside })
+            }
+        };
+        Ok(Report { run, analysis, earlier })
+    }
+
+    /// The page.
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+    /// The text for tickets and wikis.
+    pub fn markdown(&self) -> String {
+        markdown::page(self)
+    }
+    /// A row for each kind of operation of each case.
+    pub fn cases_csv(&self) -> String {
+        csv::cases(&self.analysis)
+    }
+    /// A row for each second of each case.
+    pub fn seconds_csv(&self) -> String {
+        csv::seconds(&self.run)
+    }
+    /// The computed figures.
+    pub fn json(&self) -> String {
+        let r = &self.run.record;
+        let all = Json {
+            title: &r.title,
+            kind: r.kind,
+            state: r.state,
+            planned_cases: r.cases,
+            basalt: &r.basalt,
+            machine: &r.machine,
+            command: &r.command,
+            source: &r.source,
+            analysis: &self.analysis,
+            earlier: &self.earlier,
+        };
+        serde_json::to_string_pretty(&all).expect("plain structures become JSON") + "\n"
+    }
+}
+
+/// The form of `report.json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    title: &'a str,
+    kind: Kind,
+    state: State,
+    planned_cases: usize,
+    basalt: &'a str,
+    machine: &'a Machine,
+    command: &'a [String],
+    source: &'a str,
+    #[serde(flatten)]
+    analysis: &'a Analysis,
+    earlier: &'a Option<Earlier>,
+}
+
+/// Makes all files of the report in `folder`, the page first. Old ones are replaced.
+pub fn write_all(folder: &Path) -> Result<Vec<PathBuf>, LabError> {
+    write_beside(folder, None)
+}
+
+/// As [`write_all`], with an earlier run beside it.
+pub fn write_beside(folder: &Path, beside: Option<&Path>) -> Result<Vec<PathBuf>, LabError> {
+    let r = Report::new(folder, beside)?;
+    let files = [
+        ("report.html", r.html()),
+        ("report.md", r.markdown()),
+        ("report.json", r.json()),
+        ("cases.csv", r.cases_csv()),
+        ("seconds.csv", r.seconds_csv()),
+    ];
+    files.into_iter().map(|(name, content)| write_whole(folder, name, &content)).collect()
+}
+
+/// Writes beside, then renames: a reader sees the old file or the new one.
+fn write_whole(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LabError> {
+    let (path, beside) = (folder.join(name), folder.join(format!(".{name}.new")));
+    let wrong = |e: std::io::Error| LabError::Results { path: path.clone(), problem: format!("cannot be written: {e}") };
+    std::fs::write(&beside, content).map_err(wrong)?;
+    std::fs::rename(&beside, &path).map_err(wrong)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod example;
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;
