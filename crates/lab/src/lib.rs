@@ -13,6 +13,7 @@
 pub mod engine;
 pub mod error;
 pub mod measure;
+pub mod model;
 pub mod report;
 pub mod results;
 pub mod workload;

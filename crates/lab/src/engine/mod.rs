@@ -4,6 +4,8 @@
 //! [`Watch::stopped`] says so, with what it has.
 //! Never: decides what is a good result.
 
+pub mod simulated;
+
 use crate::error::LabError;
 use crate::measure::Second;
 use crate::results::Measured;
