@@ -7,8 +7,8 @@ use base::crc32c;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData};
 use format::nvme::{Cqe, Field, Sqe};
 use format::nvme_tcp::{
-    COMMON_BYTES, CapsuleCmd, CapsuleResp, CommonHeader, DIGEST_BYTES, DataPdu, Digests, HEADER_BYTES_MAX, HeaderRules, IcReq, IcResp,
-    PduType, R2t, TERM_BYTES, TermReq, check_header, digest,
+    COMMON_BYTES, CapsuleCmd, CapsuleResp, CommonHeader, DIGEST_BYTES, DataPdu, Digests, HeaderRules, IcReq, IcResp, PduType, R2t,
+    TERM_BYTES, TermReq, check_header, digest,
 };
 use std::collections::BTreeMap;
 use target::limits::{CAPSULE_DATA_MAX, TRANSFER_MAX};
@@ -88,24 +88,14 @@ impl Host {
     }
     /// A capsule with this data.
     pub(crate) fn capsule(&self, sqe: Sqe, data: &[u8]) -> Vec<u8> {
-        let mut out = vec![0; HEADER_BYTES_MAX];
-        let n = CapsuleCmd { sqe, data_bytes: data.len() as u32 }.write(self.digests, 0, &mut out);
-        out.truncate(n);
-        self.append(&mut out, data);
+        let mut out = Vec::new();
+        CapsuleCmd::append(sqe, data, self.digests, 0, &mut out);
         out
-    }
-    fn append(&self, out: &mut Vec<u8>, data: &[u8]) {
-        out.extend_from_slice(data);
-        if self.digests.data && !data.is_empty() {
-            out.extend_from_slice(&digest(data));
-        }
     }
     /// An H2CData; `bytes` of it are what the header says, `data` what comes.
     pub(crate) fn h2c_data(&self, pdu: &DataPdu, data: &[u8]) -> Vec<u8> {
-        let mut out = vec![0; HEADER_BYTES_MAX];
-        let n = pdu.write(PduType::H2cData, self.digests, 0, &mut out);
-        out.truncate(n);
-        self.append(&mut out, data);
+        let mut out = Vec::new();
+        pdu.append(PduType::H2cData, data, self.digests, 0, &mut out);
         out
     }
     /// A Connect capsule.

@@ -11,7 +11,7 @@
 //! Never: does I/O, reads a clock.
 
 use crate::error::QueueError;
-use format::nvme::{Cqe, SQE_BYTES, Sgl, Sqe, Status};
+use format::nvme::{Cqe, Sgl, Sqe, Status};
 use format::nvme_tcp::{
     CapsuleCmd, CapsuleResp, CommonHeader, DIGEST_BYTES, DataPdu, Digests, Fault, HEADER_BYTES_MAX, HeaderRules, IcReq, IcResp, PduType,
     R2t, TermReq, check_header, digest, header,
@@ -187,29 +187,16 @@ impl ClientQueue {
         let Some(cid) = self.free.pop() else { return Err(request) };
         let Request { mut sqe, payload, tag } = request;
         sqe.cid = cid;
-        let mut in_capsule = 0;
-        sqe.sgl = match &payload {
-            Payload::None => Sgl::default(),
-            Payload::In(buffer) => Sgl::transport(buffer.len() as u32),
-            Payload::Out(data) if data.len() as u32 <= self.options.in_capsule_bytes => {
-                in_capsule = data.len();
-                Sgl::in_capsule(0, data.len() as u32)
-            }
-            Payload::Out(data) => Sgl::transport(data.len() as u32),
+        let (sgl, in_capsule) = match &payload {
+            Payload::None => (Sgl::default(), &[][..]),
+            Payload::In(buffer) => (Sgl::transport(buffer.len() as u32), &[][..]),
+            Payload::Out(data) if data.len() as u32 <= self.options.in_capsule_bytes => (Sgl::in_capsule(0, data.len() as u32), &data[..]),
+            Payload::Out(data) => (Sgl::transport(data.len() as u32), &[][..]),
         };
-        debug_assert_eq!(sqe.to_bytes().len(), SQE_BYTES);
-        let mut out = [0; HEADER_BYTES_MAX];
-        let n = CapsuleCmd { sqe, data_bytes: in_capsule as u32 }.write(ic.digests, ic.cpda, &mut out);
-        self.tx.extend_from_slice(&out[..n]);
-        if in_capsule > 0
-            && let Payload::Out(data) = &payload
-        {
-            self.tx.extend_from_slice(data);
-            if ic.digests.data {
-                self.tx.extend_from_slice(&digest(data));
-            }
-        }
-        self.slots[usize::from(cid)] = Some(Flight { tag, payload, got: in_capsule });
+        sqe.sgl = sgl;
+        let got = in_capsule.len();
+        CapsuleCmd::append(sqe, in_capsule, ic.digests, ic.cpda, &mut self.tx);
+        self.slots[usize::from(cid)] = Some(Flight { tag, payload, got });
         Ok(cid)
     }
 
@@ -365,13 +352,7 @@ impl ClientQueue {
             let bytes = (end as usize - at).min(ic.maxh2cdata as usize);
             let last = at + bytes == end as usize;
             let pdu = DataPdu { cccid: cid, ttag: r2t.ttag, offset: at as u32, bytes: bytes as u32, last, success: false };
-            let mut out = [0; HEADER_BYTES_MAX];
-            let n = pdu.write(PduType::H2cData, ic.digests, ic.cpda, &mut out);
-            self.tx.extend_from_slice(&out[..n]);
-            self.tx.extend_from_slice(&data[at..at + bytes]);
-            if ic.digests.data {
-                self.tx.extend_from_slice(&digest(&data[at..at + bytes]));
-            }
+            pdu.append(PduType::H2cData, &data[at..at + bytes], ic.digests, ic.cpda, &mut self.tx);
             at += bytes;
         }
         flight.got = end as usize;

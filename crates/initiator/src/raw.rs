@@ -7,7 +7,7 @@ use crate::error::Error;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::property::{CC, CSTS, Config, ControllerStatus};
 use format::nvme::{Cqe, Sqe};
-use format::nvme_tcp::{CapsuleCmd, CapsuleResp, Digests, HEADER_BYTES_MAX, IcReq, IcResp, PduType, TermReq, digest};
+use format::nvme_tcp::{CapsuleCmd, CapsuleResp, Digests, IcReq, IcResp, PduType, TermReq};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -168,13 +168,8 @@ impl RawClient {
 
     /// The bytes of a command capsule with data in it.
     pub fn capsule(&self, sqe: &Sqe, data: &[u8]) -> Vec<u8> {
-        let mut out = [0; HEADER_BYTES_MAX];
-        let n = CapsuleCmd { sqe: *sqe, data_bytes: data.len() as u32 }.write(self.digests, 0, &mut out);
-        let mut bytes = out[..n].to_vec();
-        bytes.extend_from_slice(data);
-        if self.digests.data && !data.is_empty() {
-            bytes.extend_from_slice(&digest(data));
-        }
+        let mut bytes = Vec::new();
+        CapsuleCmd::append(*sqe, data, self.digests, 0, &mut bytes);
         bytes
     }
     /// Sends a command and reads its completion; data PDUs before it are passed over.

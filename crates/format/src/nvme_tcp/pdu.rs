@@ -3,8 +3,8 @@
 use super::fault::{AT_IC_DGST, AT_IC_MAX, AT_IC_PDA, AT_IC_PFV};
 use super::header::{FLAG_DDGST, FLAG_HDGST, FLAG_LAST, FLAG_SUCCESS, data_offset};
 use super::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, DATA_BYTES, DIGEST_BYTES, Digests, Fault, Fes, IC_BYTES,
-    MAXH2CDATA_MIN, PDA_MAX, PduType, R2T_BYTES, TERM_BYTES, TERM_DATA_MAX, digest,
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, DATA_BYTES, DIGEST_BYTES, Digests, Fault, Fes, HEADER_BYTES_MAX,
+    IC_BYTES, MAXH2CDATA_MIN, PDA_MAX, PduType, R2T_BYTES, TERM_BYTES, TERM_DATA_MAX, digest,
 };
 use crate::nvme::{Cqe, Field, Sqe};
 
@@ -158,6 +158,23 @@ impl CapsuleCmd {
         out[COMMON_BYTES..CAPSULE_CMD_BYTES].copy_from_slice(&self.sqe.to_bytes());
         seal(out, CAPSULE_CMD_BYTES, digests.header, pdo)
     }
+    /// Puts the whole capsule of a command at the end of `out`, with `data` in it: for clients and tests. `cpda` is the controller's alignment.
+    pub fn append(sqe: Sqe, data: &[u8], digests: Digests, cpda: u8, out: &mut Vec<u8>) {
+        let capsule = CapsuleCmd { sqe, data_bytes: data.len() as u32 };
+        append(out, data, digests.data && !data.is_empty(), |head| capsule.write(digests, cpda, head));
+    }
+}
+
+/// Puts a PDU at the end of `out`: what `head` writes, the data, and with data digests its digest.
+fn append(out: &mut Vec<u8>, data: &[u8], data_digest: bool, head: impl FnOnce(&mut [u8]) -> usize) {
+    let at = out.len();
+    out.resize(at + HEADER_BYTES_MAX, 0);
+    let n = head(&mut out[at..]);
+    out.truncate(at + n);
+    out.extend_from_slice(data);
+    if data_digest {
+        out.extend_from_slice(&digest(data));
+    }
 }
 
 const fn flags(header: bool, data: bool) -> u8 {
@@ -236,6 +253,10 @@ impl DataPdu {
         self.bytes.put(&mut out[16..]);
         out[20..DATA_BYTES].fill(0);
         seal(out, DATA_BYTES, digests.header, pdo)
+    }
+    /// Puts the whole PDU at the end of `out`: for clients and tests. `data` follows whatever `bytes` says. `pda` is the receiver's alignment.
+    pub fn append(&self, kind: PduType, data: &[u8], digests: Digests, pda: u8, out: &mut Vec<u8>) {
+        append(out, data, digests.data, |head| self.write(kind, digests, pda, head));
     }
 }
 

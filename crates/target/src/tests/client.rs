@@ -3,8 +3,7 @@
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData};
 use format::nvme::{Cqe, Field, Sgl, Sqe};
 use format::nvme_tcp::{
-    CapsuleCmd, CapsuleResp, CommonHeader, DataPdu, Digests, HEADER_BYTES_MAX, HeaderRules, IcReq, IcResp, PduType, R2t, TermReq,
-    check_header, digest,
+    CapsuleCmd, CapsuleResp, CommonHeader, DataPdu, Digests, HeaderRules, IcReq, IcResp, PduType, R2t, TermReq, check_header, digest,
 };
 
 /// A PDU from the controller.
@@ -32,17 +31,9 @@ impl Client {
         IcReq { hpda: self.hpda, digests: self.digests, maxr2t: 0 }.to_bytes().to_vec()
     }
     pub(super) fn capsule(&self, sqe: Sqe, data: &[u8]) -> Vec<u8> {
-        let mut out = vec![0; HEADER_BYTES_MAX];
-        let n = CapsuleCmd { sqe, data_bytes: data.len() as u32 }.write(self.digests, 0, &mut out);
-        out.truncate(n);
-        self.append(&mut out, data);
+        let mut out = Vec::new();
+        CapsuleCmd::append(sqe, data, self.digests, 0, &mut out);
         out
-    }
-    fn append(&self, out: &mut Vec<u8>, data: &[u8]) {
-        out.extend_from_slice(data);
-        if self.digests.data && !data.is_empty() {
-            out.extend_from_slice(&digest(data));
-        }
     }
     pub(super) fn connect(&self, qid: u16, cntlid: u16, entries: u16, kato_ms: u32, nqn: &str, host: &str) -> Vec<u8> {
         let connect = Connect { recfmt: 0, qid, sqsize: entries - 1, cattr: 0, kato_ms };
@@ -63,10 +54,8 @@ impl Client {
         all
     }
     pub(super) fn data_pdu(&self, pdu: &DataPdu, data: &[u8]) -> Vec<u8> {
-        let mut out = vec![0; HEADER_BYTES_MAX];
-        let n = pdu.write(PduType::H2cData, self.digests, 0, &mut out);
-        out.truncate(n);
-        self.append(&mut out, data);
+        let mut out = Vec::new();
+        pdu.append(PduType::H2cData, data, self.digests, 0, &mut out);
         out
     }
     /// The next whole PDU of what came; checks it to the last bit.

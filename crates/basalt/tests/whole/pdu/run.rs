@@ -10,8 +10,7 @@ use format::nvme::log::{ErrorEntry, LID_ERROR};
 use format::nvme::property::{CC, Config, VS};
 use format::nvme::{Cqe, IoOpcode, NSID_ALL, Sgl, Sqe, StatusCode};
 use format::nvme_tcp::{
-    COMMON_BYTES, DIGEST_BYTES, DataPdu, Digests, HEADER_BYTES_MAX, HeaderRules, IcReq, IcResp, PduType, R2t, TERM_BYTES, check_header,
-    digest,
+    COMMON_BYTES, DIGEST_BYTES, DataPdu, Digests, HeaderRules, IcReq, IcResp, PduType, R2t, TERM_BYTES, check_header, digest,
 };
 use initiator::raw::{RawClient, RawPdu, Received};
 use initiator::{Error, HostIdentity};
@@ -412,13 +411,8 @@ impl Conn {
     }
     /// The same with every field by hand.
     pub fn h2c_pdu(&self, pdu: DataPdu, data: &[u8]) -> Vec<u8> {
-        let mut out = [0; HEADER_BYTES_MAX];
-        let n = pdu.write(PduType::H2cData, self.raw.digests, 0, &mut out);
-        let mut bytes = out[..n].to_vec();
-        bytes.extend_from_slice(data);
-        if self.raw.digests.data {
-            bytes.extend_from_slice(&digest(data));
-        }
+        let mut bytes = Vec::new();
+        pdu.append(PduType::H2cData, data, self.raw.digests, 0, &mut bytes);
         bytes
     }
     /// Whether the connection still does what it is for.
