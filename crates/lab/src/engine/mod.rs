@@ -5,9 +5,13 @@
 //! Never: decides what is a good result.
 
 pub mod simulated;
+pub mod crew;
+pub mod guard;
+pub mod load;
+pub mod native;
 
 use crate::error::LabError;
-use crate::measure::Second;
+use crate::measure::{Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
 use std::time::Duration;
@@ -33,6 +37,14 @@ pub trait Watch {
     fn progress(&mut self, what: &str, done: u64, all: u64);
     /// Whether the user wants it to end.
     fn stopped(&self) -> bool;
+    /// What the target says of itself now, where it can be asked; called once a second.
+    fn target(&mut self) -> Option<TargetSecond> {
+        None
+    }
+    /// Processor time of the target until now, in seconds, where it is known.
+    fn target_cpu_s(&mut self) -> Option<f64> {
+        None
+    }
 }
 
 /// How disks are made ready.

@@ -3,6 +3,9 @@
 //! Invariants: histograms merge exactly; a percentile is of all operations, never a mean of percentiles.
 //! Never: drives a load.
 
+pub mod cpu;
+pub mod recorder;
+
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};

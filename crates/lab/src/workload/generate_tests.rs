@@ -1,5 +1,6 @@
 use super::*;
 use crate::workload::{Size, profiles};
+use initiator::rng::Rng;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -1,0 +1,99 @@
+//! What a disk holds, before anything is written to it.
+//!
+//! Owns: the rule that nothing is destroyed by default, and the mark of files that the lab has made.
+//! Invariants: a disk in use is refused whatever the user says; one that holds something is refused unless the user said `destroy`; what
+//! cannot be looked at counts as holding something.
+//! Never: writes to a disk.
+
+use crate::error::LabError;
+use drive::{SIGNATURE_PROBE_BYTES, Scanner, signature};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// What stands behind the name of a file that the lab has made: a small file beside it that says so.
+const MARK: &str = ".basalt-lab";
+
+fn refused(path: &Path, problem: String) -> LabError {
+    LabError::Disk { disk: path.display().to_string(), problem }
+}
+
+fn mark_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(MARK);
+    name.into()
+}
+
+/// Says that the lab has made this file.
+pub fn mark(path: &Path) -> Result<(), LabError> {
+    let inode = fs::metadata(path).map_err(|e| refused(path, format!("cannot be looked at: {e}")))?.ino();
+    let text = format!("The file beside this one was made by the Basalt lab, which may overwrite it.\ninode {inode}\n");
+    fs::write(mark_of(path), text).map_err(|e| refused(path, format!("its mark {} cannot be written: {e}", mark_of(path).display())))
+}
+
+/// Whether the lab has made this file, and not another one that took its place.
+pub fn is_marked(path: &Path) -> bool {
+    let (Ok(meta), Ok(text)) = (fs::metadata(path), fs::read_to_string(mark_of(path))) else { return false };
+    text.lines().any(|l| l == format!("inode {}", meta.ino()))
+}
+
+/// What would be lost if `path` were written, in words; `None`: nothing. An error when it is in use.
+pub fn would_be_lost(path: &Path) -> Result<Option<String>, LabError> {
+    let meta = fs::metadata(path).map_err(|e| refused(path, format!("cannot be looked at: {e}; check the name")))?;
+    if meta.file_type().is_block_device() {
+        return block_device(path);
+    }
+    if !meta.is_file() {
+        return Err(refused(path, "neither a block device nor a file".into()));
+    }
+    // A file with no block of its own holds nothing but its size.
+    if meta.len() == 0 || meta.blocks() == 0 || is_marked(path) {
+        return Ok(None);
+    }
+    let what = head(path).ok().and_then(|h| signature(&h, meta.len())).map_or(String::new(), |s| format!(", which looks like {s}"));
+    Ok(Some(format!("a file with {} bytes{what}, not made by the lab", meta.len())))
+}
+
+fn block_device(path: &Path) -> Result<Option<String>, LabError> {
+    let found = Scanner::default().find(path).map_err(|e| refused(path, e.to_string()))?;
+    if let Some(drive) = found {
+        if let Some(live) = drive.uses.iter().find(|u| u.is_live()) {
+            return Err(refused(path, format!("is in use: {live}; the lab never writes to it, also not with --destroy")));
+        }
+        let uses: Vec<String> = drive.uses.iter().map(ToString::to_string).collect();
+        if !uses.is_empty() {
+            return Ok(Some(uses.join(", ")));
+        }
+    }
+    // Partitions and made-up devices are not listed as drives; and a drive without a signature may hold data all the same.
+    match head(path) {
+        Err(e) => Ok(Some(format!("nobody knows what, as it cannot be read ({e})"))),
+        Ok(head) => match signature(&head, u64::MAX) {
+            Some(what) => Ok(Some(what.to_owned())),
+            None if head.iter().any(|&b| b != 0) => Ok(Some("data of an unknown kind".into())),
+            None => Ok(None),
+        },
+    }
+}
+
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    fs::File::open(path)?.take(SIGNATURE_PROBE_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Refuses to go on when something would be lost and the user did not say `destroy`.
+pub fn check(disk: &str, lost: Option<String>, destroy: bool) -> Result<(), LabError> {
+    match lost {
+        Some(what) if !destroy => Err(LabError::Disk {
+            disk: disk.into(),
+            problem: format!("holds {what}. Writing to it destroys that: name another disk, or say --destroy"),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

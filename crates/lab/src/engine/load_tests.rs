@@ -1,0 +1,135 @@
+//! Loads on fake storage in virtual time: a server that takes a fixed time an operation, or stalls.
+
+use super::*;
+use crate::workload::{Access, Skew, Spacing};
+use std::collections::BinaryHeap;
+
+const S: u64 = 1_000_000_000;
+
+fn random_reads(depth: u32, arrivals: Arrivals) -> Workload {
+    let mut w = Workload::simple("t", 4096, 1.0, Access::Random { skew: Skew::Uniform }, depth);
+    w.arrivals = arrivals;
+    w
+}
+
+/// Runs a load on one server with a queue; `service` gives the time of an operation that starts at a time.
+fn run(w: &Workload, seconds: u64, service: impl Fn(u64) -> u64) -> Load {
+    let window = Window { from_ns: 0, to_ns: seconds * S };
+    let plans = [Plan::new(w, "fake", 1 << 30).unwrap()];
+    let mut load = Load::new(w, &plans, &[LanePart { disk: 0, first: 0, count: w.depth }], 3, window);
+    let mut ends: BinaryHeap<std::cmp::Reverse<(u64, usize)>> = BinaryHeap::new();
+    let (mut now, mut free_at) = (0, 0);
+    loop {
+        while load.recorder.roll(now).is_some() {}
+        while let Some(issue) = load.next(now) {
+            let start = now.max(free_at);
+            free_at = start + service(start);
+            ends.push(std::cmp::Reverse((free_at, issue.slot)));
+        }
+        let wake = load.wake_at_ns().filter(|_| !load.over(now));
+        let end = ends.peek().map(|e| e.0.0);
+        let Some(next) = [wake, end].into_iter().flatten().min() else { break };
+        now = now.max(next);
+        while load.recorder.roll(now).is_some() {}
+        while ends.peek().is_some_and(|e| e.0.0 <= now) {
+            let slot = ends.pop().unwrap().0.1;
+            load.done(slot, now, true);
+        }
+        if load.over(now) && ends.is_empty() {
+            break;
+        }
+    }
+    load
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth_and_no_more() {
+    // One server, 100 µs each, 4 threads: 10,000 a second, 400 µs each (Little's law).
+    let load = run(&random_reads(4, Arrivals::Closed), 2, |_| 100_000);
+    let f = &load.recorder.kinds[0];
+    assert!(f.operations.abs_diff(20_000) <= 4, "{}", f.operations);
+    assert_eq!(f.latency.percentile_ns(50.0) / 1000, 400);
+    assert_eq!(load.in_flight(), 0);
+}
+
+#[test]
+fn an_open_loop_waits_as_queueing_theory_says() {
+    // M/D/1: mean wait = rho / (2 (1 - rho)) services.
+    for rho in [0.3, 0.6, 0.8] {
+        let w = random_reads(1024, Arrivals::Open { iops: rho * 10_000.0, spacing: Spacing::Poisson });
+        let load = run(&w, 200, |_| 100_000);
+        let mean = load.recorder.kinds[0].latency.mean_ns();
+        let want = 100_000.0 * (1.0 + rho / (2.0 * (1.0 - rho)));
+        assert!((mean / want - 1.0).abs() < 0.02, "rho {rho}: {mean} instead of {want}");
+    }
+}
+
+#[test]
+fn few_slots_do_not_hide_waiting() {
+    // The same M/D/1 with one slot: operations wait for it, and the wait counts.
+    let w = random_reads(1, Arrivals::Open { iops: 6000.0, spacing: Spacing::Poisson });
+    let load = run(&w, 100, |_| 100_000);
+    let (mean, want) = (load.recorder.kinds[0].latency.mean_ns(), 100_000.0 * (1.0 + 0.6 / 0.8));
+    assert!((mean / want - 1.0).abs() < 0.03, "{mean} instead of {want}");
+}
+
+#[test]
+fn a_stall_is_seen_by_everything_that_should_have_come_meanwhile() {
+    let stall = |at: u64| if (5 * S..6 * S).contains(&at) { 6 * S - at } else { 10_000 };
+    let open = run(&random_reads(4, Arrivals::Open { iops: 1000.0, spacing: Spacing::Fixed }), 10, stall);
+    let latency = &open.recorder.kinds[0].latency;
+    // A thousand of ten thousand came in the stall, at equal distances: latencies spread evenly up to a second.
+    let slow = latency.buckets().filter(|b| b.0 > 20_000_000).map(|b| b.1).sum::<u64>();
+    assert!(slow.abs_diff(985) < 20, "{slow}");
+    assert!(latency.percentile_ns(95.0).abs_diff(500_000_000) < 20_000_000, "{}", latency.percentile_ns(95.0));
+    // A closed loop sees it once a thread.
+    let closed = run(&random_reads(4, Arrivals::Closed), 10, stall);
+    let slow = closed.recorder.kinds[0].latency.buckets().filter(|b| b.0 > 20_000_000).map(|b| b.1).sum::<u64>();
+    assert!(slow <= 4, "{slow}");
+}
+
+#[test]
+fn a_limited_loop_keeps_its_rate_and_does_not_make_up_for_a_stall() {
+    let w = random_reads(8, Arrivals::Limited { iops: 1000.0 });
+    assert!(run(&w, 10, |_| 100_000).recorder.kinds[0].operations.abs_diff(10_000) <= 2);
+    let stall = |at: u64| if (5 * S..7 * S).contains(&at) { 7 * S - at } else { 100_000 };
+    let n = run(&w, 10, stall).recorder.kinds[0].operations;
+    assert!((8000..8200).contains(&n), "{n}");
+}
+
+#[test]
+fn too_much_load_is_told_by_what_was_left_waiting() {
+    let w = random_reads(4, Arrivals::Open { iops: 20_000.0, spacing: Spacing::Fixed });
+    let mut load = run(&w, 5, |_| 100_000);
+    assert!(load.left_waiting().abs_diff(50_000) < 20);
+    let mut load = run(&random_reads(4, Arrivals::Closed), 1, |_| 100_000);
+    assert_eq!(load.left_waiting(), 0);
+}
+
+#[test]
+fn threads_are_dealt_without_loss() {
+    for (disks, depth, workers) in [(1, 1, 4), (1, 32, 2), (3, 5, 2), (2, 3, 8), (8, 4, 3), (3, 1, 2)] {
+        let dealt = deal(disks, depth, workers);
+        assert!(dealt.len() <= workers && dealt.iter().all(|l| !l.is_empty()));
+        let mut seen = vec![vec![0; depth as usize]; disks];
+        dealt.iter().flatten().for_each(|l| (l.first..l.first + l.count).for_each(|t| seen[l.disk][t as usize] += 1));
+        assert!(seen.iter().flatten().all(|&n| n == 1), "{disks} {depth} {workers}: {dealt:?}");
+    }
+}
+
+#[test]
+fn filling_writes_every_byte_once() {
+    let mut load = Load::fill(&[(0, 5 << 20), (3, (40 << 20) + 4096)]);
+    let mut written = std::collections::HashMap::new();
+    let mut under_way = Vec::new();
+    while !load.over(0) || load.in_flight() > 0 {
+        while let Some(i) = load.next(0) {
+            under_way.push(i);
+        }
+        let i = under_way.swap_remove(under_way.len() / 2);
+        load.done(i.slot, 1, true);
+        assert!(written.insert((i.disk, i.op.offset), u64::from(i.op.bytes)).is_none());
+    }
+    let bytes = |disk| written.iter().filter(|((d, _), _)| *d == disk).map(|(_, b)| b).sum::<u64>();
+    assert_eq!((bytes(0), bytes(3), load.recorder.kinds[1].bytes), (5 << 20, (40 << 20) + 4096, (45 << 20) + 4096));
+}

@@ -1,0 +1,158 @@
+use super::*;
+use crate::measure::Second;
+use crate::workload::{Access, Arrivals, Skew, Spacing};
+use std::fs;
+use std::time::Duration as Time;
+
+#[derive(Default)]
+struct Silent {
+    seconds: Vec<Second>,
+    progress: Vec<(u64, u64)>,
+    stop: bool,
+}
+
+impl Watch for Silent {
+    fn second(&mut self, second: &Second) {
+        self.seconds.push(second.clone());
+    }
+    fn progress(&mut self, _: &str, done: u64, all: u64) {
+        self.progress.push((done, all));
+    }
+    fn stopped(&self) -> bool {
+        self.stop
+    }
+}
+
+fn file(dir: &tempfile::TempDir, bytes: u64) -> Native {
+    Native::open(&[(dir.path().join("disk"), Some(bytes))], NativeOptions { workers: 2, ..NativeOptions::default() }).unwrap()
+}
+
+fn job(workload: Workload, ms: u64) -> Job {
+    Job { workload, warm_up: Time::from_millis(20), measure: Time::from_millis(ms), seed: 1 }
+}
+
+fn mixed(bytes: u32, reads: f64, depth: u32) -> Workload {
+    Workload::simple("t", bytes, reads, Access::Random { skew: Skew::Uniform }, depth)
+}
+
+#[test]
+fn a_load_runs_on_a_file_and_its_seconds_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let mut watch = Silent::default();
+    engine.prepare(&mixed(4096, 0.5, 4), Fill::Random, &mut watch).unwrap();
+    let mut w = mixed(4096, 0.5, 4);
+    w.streams[0].trims = 0.1;
+    let m = engine.run(&job(w, 300), &mut watch).unwrap();
+    assert!(m.reads.operations > 0 && m.writes.operations > 0 && m.trims.operations > 0);
+    assert_eq!(m.reads.bytes, m.reads.operations * 4096);
+    assert_eq!(m.total().errors, 0);
+    assert!(!m.cut_short && (m.measured_s - 0.3).abs() < 1e-6, "{}", m.measured_s);
+    let measured: Vec<_> = m.seconds.iter().filter(|s| s.at_s >= 0.0).collect();
+    assert_eq!(measured.iter().map(|s| s.reads).sum::<u64>(), m.reads.operations);
+    assert_eq!(measured.iter().map(|s| s.written_bytes).sum::<u64>(), m.writes.bytes);
+    assert!(m.client_cpu_s > 0.0);
+}
+
+#[test]
+fn filling_leaves_no_block_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, (5 << 20) + 8192);
+    let path = dir.path().join("disk");
+    let mut half = mixed(4096, 0.0, 1);
+    half.working_set = 0.5;
+    engine.prepare(&half, Fill::Random, &mut Silent::default()).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let end = (bytes.len() / 2) / 4096 * 4096;
+    assert!(bytes[..end].chunks(4096).all(|b| b.iter().any(|&x| x != 0)));
+    assert!(bytes[end..].iter().all(|&x| x == 0));
+    engine.prepare(&half, Fill::Zero, &mut Silent::default()).unwrap();
+    assert!(fs::read(&path).unwrap().iter().all(|&x| x == 0));
+}
+
+#[test]
+fn operations_above_a_mebibyte_go_in_parts_and_count_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 32 << 20);
+    let m = engine.run(&job(mixed(3 << 20, 0.5, 2), 300), &mut Silent::default()).unwrap();
+    assert!(m.reads.operations > 0 && m.writes.operations > 0);
+    assert_eq!(m.reads.bytes + m.writes.bytes, (m.reads.operations + m.writes.operations) * (3 << 20));
+}
+
+#[test]
+fn an_open_loop_comes_at_its_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let mut w = mixed(4096, 1.0, 32);
+    w.arrivals = Arrivals::Open { iops: 1000.0, spacing: Spacing::Fixed };
+    let m = engine.run(&job(w, 500), &mut Silent::default()).unwrap();
+    assert!((450..=501).contains(&m.reads.operations), "{}", m.reads.operations);
+}
+
+#[test]
+fn a_file_that_holds_data_is_not_written_and_may_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("photos");
+    fs::write(&path, vec![7; 2 << 20]).unwrap();
+    fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut engine = Native::open(&[(path.clone(), None)], NativeOptions::default()).unwrap();
+    engine.run(&job(mixed(4096, 1.0, 1), 50), &mut Silent::default()).unwrap();
+    let e = engine.run(&job(mixed(4096, 0.9, 1), 50), &mut Silent::default()).unwrap_err().to_string();
+    assert!(e.contains("photos") && e.contains("--destroy"), "{e}");
+    let e = engine.prepare(&mixed(4096, 0.9, 1), Fill::Zero, &mut Silent::default()).unwrap_err().to_string();
+    assert!(e.contains("--destroy"), "{e}");
+    assert!(fs::read(&path).unwrap().iter().all(|&b| b == 7));
+    drop(engine);
+    let mut engine = Native::open(&[(path, None)], NativeOptions { destroy: true, ..NativeOptions::default() }).unwrap();
+    engine.run(&job(mixed(4096, 0.0, 1), 50), &mut Silent::default()).unwrap();
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 2 << 20);
+    let says = |w: Workload, text: &str, engine: &mut Native| {
+        let e = engine.run(&job(w, 50), &mut Silent::default()).unwrap_err().to_string();
+        assert!(e.contains(text), "{e}");
+    };
+    says(mixed(4 << 20, 1.0, 1), "does not fit", &mut engine);
+    says(mixed(512, 1.0, 1), "multiples of 4096", &mut engine);
+    says(mixed(16 << 20, 1.0, 1024), "bytes of buffers", &mut engine);
+    let missing = Native::open(&[(dir.path().join("none"), None)], NativeOptions::default()).err().unwrap().to_string();
+    assert!(missing.contains("none") && missing.contains("nothing at this path"), "{missing}");
+    let busy = Native::open(&[(dir.path().join("disk"), None)], NativeOptions::default()).err().unwrap().to_string();
+    assert!(busy.contains("in use"), "{busy}");
+}
+
+#[test]
+fn a_stopped_run_keeps_what_it_has() {
+    struct Soon(u32);
+    impl Watch for Soon {
+        fn second(&mut self, _: &Second) {
+            self.0 += 1;
+        }
+        fn progress(&mut self, _: &str, _: u64, _: u64) {}
+        fn stopped(&self) -> bool {
+            self.0 >= 1
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let m = engine.run(&Job { warm_up: Time::ZERO, ..job(mixed(4096, 1.0, 2), 600_000) }, &mut Soon(0)).unwrap();
+    assert!(m.cut_short && m.reads.operations > 0 && (0.9..5.0).contains(&m.measured_s), "{}", m.measured_s);
+}
+
+#[test]
+fn a_file_that_is_cut_off_in_mid_run_ends_it_with_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let path = dir.path().join("disk");
+    let cut = std::thread::spawn(move || {
+        std::thread::sleep(Time::from_millis(200));
+        fs::File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+    });
+    let m = engine.run(&job(mixed(4096, 1.0, 2), 60_000), &mut Silent::default()).unwrap();
+    cut.join().unwrap();
+    assert!(m.cut_short && m.measured_s < 30.0 && m.reads.operations > 0);
+    assert!(m.notes[0].contains("failed one after the other"), "{:?}", m.notes);
+}
