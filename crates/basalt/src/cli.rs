@@ -86,6 +86,9 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
         #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
         limit: usize,
     },
+    /// Put load on storage, measure it, explain what was measured
+    #[command(subcommand, arg_required_else_help = true)]
+    Lab(crate::lab::args::LabCommand),
     /// The configuration file
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),

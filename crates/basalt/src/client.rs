@@ -35,6 +35,9 @@ pub enum Failure {
     /// Something here failed.
     #[error("{0}")]
     Local(String),
+    /// The lab did not do it.
+    #[error("{0}")]
+    Lab(#[from] lab::LabError),
 }
 
 impl Failure {
@@ -42,6 +45,12 @@ impl Failure {
     pub fn status(&self) -> u8 {
         match self {
             Self::Local(_) => 1,
+            Self::Lab(e) => match e {
+                lab::LabError::Workload { .. } => 2,
+                lab::LabError::Results { .. } => 4,
+                lab::LabError::Disk { .. } => 5,
+                lab::LabError::Engine { .. } | lab::LabError::Stopped => 1,
+            },
             Self::Unreachable { .. } => 3,
             Self::Problem(problem) => match problem.code {
                 Code::Invalid => 2,
@@ -57,7 +66,7 @@ impl Failure {
         match self {
             Self::Unreachable { action, .. } => eprintln!("  to do: {action}"),
             Self::Problem(problem) => eprintln!("  to do: {}", problem.action),
-            Self::Local(_) => {}
+            Self::Local(_) | Self::Lab(_) => {}
         }
     }
 }

@@ -17,6 +17,7 @@ type Done = Result<(), Failure>;
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Done {
     match cli.command {
+        Command::Lab(command) => return crate::lab::run(command, cli.json),
         Command::Serve { config } => return serve::serve(&config),
         Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
         Command::Completions { shell } => {
@@ -35,7 +36,7 @@ pub fn run(cli: Cli) -> Done {
         Command::Subsystem(command) => session.subsystem(command),
         Command::Host(command) => session.host(command),
         Command::Audit { limit } => session.list(&format!("/audit?limit={limit}"), show::audit),
-        Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } => unreachable!("done above"),
+        Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } => unreachable!("done above"),
     }
 }
 

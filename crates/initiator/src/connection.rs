@@ -22,6 +22,14 @@ const SEALED_MAX: usize = 1 << 20;
 /// Plaintext that is encrypted at once.
 const SEAL_BYTES: usize = 256 << 10;
 
+fn wait_for(fds: &mut [PollFd<'_>], wait: Duration) -> Result<(), Error> {
+    let timeout = Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() };
+    match poll(fds, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(e) => Err(Error::Socket(e.into())),
+    }
+}
+
 /// See the module.
 pub struct Connection {
     stream: TcpStream,
@@ -166,16 +174,20 @@ impl Connection {
         if self.drive()? {
             return Ok(true);
         }
-        let mut flags = PollFlags::IN;
-        if self.has_outgoing() {
-            flags |= PollFlags::OUT;
-        }
-        let timeout = Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&self.stream, flags)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(Error::Socket(e.into())),
-        }
+        wait_for(&mut [self.interest()], wait)?;
         self.drive()
+    }
+
+    /// What poll(2) is to wait for.
+    fn interest(&self) -> PollFd<'_> {
+        let flags = if self.has_outgoing() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        PollFd::new(&self.stream, flags)
+    }
+
+    /// Waits up to `wait` until one of several connections can send or receive.
+    pub fn wait_any<'a>(connections: impl Iterator<Item = &'a Connection>, wait: Duration) -> Result<(), Error> {
+        let mut all: Vec<PollFd<'_>> = connections.map(Connection::interest).collect();
+        wait_for(&mut all, wait)
     }
 
     fn wait_until(&mut self, deadline: Instant, what: &'static str) -> Result<(), Error> {

@@ -198,6 +198,20 @@ impl IoQueue {
         let request = io.request(&self.namespace, tag);
         self.connection.submit(request).map(drop)
     }
+    /// Queues a read that fills `buffer`, which comes back with the completion: no memory is taken for it.
+    pub fn submit_read_into(&mut self, tag: u64, offset: u64, buffer: Vec<u8>) -> Result<(), Error> {
+        let (ns, lba) = (self.namespace.nsid, u64::from(self.namespace.lba_bytes));
+        let range = BlockRange::new(offset / lba, ((buffer.len() as u64 / lba).max(1) - 1) as u16);
+        self.submit_raw(tag, range.sqe(IoOpcode::Read, 0, ns), Payload::In(buffer))
+    }
+    /// How many more commands may be sent.
+    pub fn room(&self) -> usize {
+        self.connection.queue().room()
+    }
+    /// Waits up to `wait` until one of several queues can send or receive.
+    pub fn wait_any(queues: &[IoQueue], wait: Duration) -> Result<(), Error> {
+        Connection::wait_any(queues.iter().map(|q| &q.connection), wait)
+    }
     /// Queues any command.
     pub fn submit_raw(&mut self, tag: u64, sqe: Sqe, payload: Payload) -> Result<(), Error> {
         self.connection.submit(Request { sqe, payload, tag }).map(drop)

@@ -16,6 +16,7 @@ pub mod measure;
 pub mod model;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod workload;
 
 pub use error::LabError;

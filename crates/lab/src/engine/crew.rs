@@ -168,6 +168,10 @@ impl Crew {
     pub fn new(engine: &'static str, job: &Job, disks: &[(String, u64)], workers: usize) -> Result<(Crew, Dealt), LabError> {
         let w = &job.workload;
         w.check(&w.name)?;
+        if w.verify {
+            let problem = format!("the {engine} engine does not check what it reads; `basalt-client load` does, over NVMe/TCP");
+            return Err(LabError::Workload { place: format!("{}: verify", w.name), problem });
+        }
         let plans = disks.iter().map(|(name, bytes)| Plan::new(w, name, *bytes)).collect::<Result<Vec<_>, _>>()?;
         let from_ns = job.warm_up.as_nanos() as u64;
         let window = Window { from_ns, to_ns: from_ns + job.measure.as_nanos() as u64 };

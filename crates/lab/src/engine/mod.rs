@@ -9,11 +9,15 @@ pub mod crew;
 pub mod guard;
 pub mod load;
 pub mod native;
+pub mod nvme_address;
+pub mod nvme_tcp;
+pub mod open;
 
 use crate::error::LabError;
 use crate::measure::{Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// One measurement that is wanted.
@@ -48,7 +52,8 @@ pub trait Watch {
 }
 
 /// How disks are made ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fill {
     /// Zeroes over the whole working set.
     Zero,

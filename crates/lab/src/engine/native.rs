@@ -84,7 +84,7 @@ impl Native {
         self.disks.iter().try_for_each(|d| match self.options.destroy {
             // Devices in use could not be opened in the first place.
             true => Ok(()),
-            false => guard::check(&d.name, held(&d.path)?, false),
+            false => guard::check(&d.name, guard::would_be_lost(&d.path)?, false),
         })
     }
 
@@ -108,11 +108,6 @@ impl Native {
         })
         .map_err(failed)
     }
-}
-
-/// What a disk that this process holds open exclusively would lose.
-fn held(path: &Path) -> Result<Option<String>, LabError> {
-    guard::would_be_lost(path)
 }
 
 fn open(path: &Path, create: Option<u64>) -> Result<Disk, LabError> {

@@ -5,7 +5,7 @@ const S: u64 = SECOND_NS;
 #[test]
 fn only_the_window_counts_and_seconds_add_up() {
     let window = Window { from_ns: 2 * S, to_ns: 5 * S };
-    let mut recorders = vec![Recorder::new(window, 2), Recorder::new(window, 2)];
+    let mut recorders = [Recorder::new(window, 2), Recorder::new(window, 2)];
     let mut merger = Merger::new(2);
     let mut seconds = Vec::new();
     for n in 0..70u64 {

@@ -9,6 +9,9 @@
 //! Invariants: a file is there whole or not at all; what was measured before an interruption can be read and gone on with.
 //! Never: a figure that is not in these files.
 
+pub mod folder;
+pub mod machine;
+
 use crate::measure::{Figures, Second};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,154 @@
+//! What is seen of a run while it runs: bars on a terminal, plain lines elsewhere; and Ctrl-C.
+//!
+//! Invariant: what goes to standard output is the result only; all this goes to standard error.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::engine::Watch;
+use lab::measure::Second;
+use lab::results::Measured;
+use lab::results::folder::Folder;
+use lab::run::{Case, Config, Follow, verdict};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Seconds between lines where there is no terminal.
+const LINE_EVERY_S: u64 = 10;
+
+/// Follows a run for a person.
+pub struct Follower {
+    stop: Arc<AtomicBool>,
+    bar: Option<ProgressBar>,
+    terminal: bool,
+    quiet: bool,
+    case: String,
+    warm_up_s: f64,
+    seconds: u64,
+    folder: Option<Folder>,
+}
+
+impl Follower {
+    /// Says nothing when `quiet`. From now on the first Ctrl-C ends the run in order, the second at once.
+    pub fn new(quiet: bool) -> Follower {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            while runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                if seen.swap(true, Relaxed) {
+                    std::process::exit(130);
+                }
+                eprintln!("\nstopping; once more to end at once");
+            }
+        });
+        let terminal = std::io::stderr().is_terminal();
+        Follower { stop, bar: None, terminal, quiet, case: String::new(), warm_up_s: 0.0, seconds: 0, folder: None }
+    }
+
+    /// The folder of the run, once it is made.
+    pub fn folder(&self) -> Option<&Folder> {
+        self.folder.as_ref()
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            _ if self.quiet => {}
+            Some(bar) => bar.println(line),
+            None => eprintln!("{line}"),
+        }
+    }
+
+    fn bar(&mut self, length: u64, template: &str) {
+        self.end_bar();
+        if self.terminal && !self.quiet {
+            let bar = ProgressBar::new(length);
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            self.bar = Some(bar);
+        }
+    }
+
+    fn end_bar(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.end_bar();
+    }
+}
+
+impl Watch for Follower {
+    fn second(&mut self, second: &Second) {
+        let number = verdict::number;
+        let line = format!(
+            "{} IOPS, {} MiB/s, p50 {}, p99 {}, longest {}{}",
+            number((second.reads + second.writes) as f64),
+            number((second.read_bytes + second.written_bytes) as f64 / f64::from(1 << 20)),
+            verdict::time(second.p50_us * 1e3),
+            verdict::time(second.p99_us * 1e3),
+            verdict::time(second.max_us * 1e3),
+            if second.errors > 0 { format!(", {} ERRORS", second.errors) } else { String::new() }
+        );
+        let state = if second.at_s < 0.0 { "warm-up" } else { "" };
+        self.seconds += 1;
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((second.at_s + 1.0 + self.warm_up_s).max(0.0) as u64);
+                bar.set_message(format!("{line} {state}"));
+            }
+            None if !self.quiet && self.seconds.is_multiple_of(LINE_EVERY_S) => {
+                eprintln!("  {:>6.0} s  {line} {state}", second.at_s + 1.0);
+            }
+            None => {}
+        }
+    }
+
+    fn progress(&mut self, what: &str, done: u64, all: u64) {
+        if self.bar.as_ref().is_none_or(|b| b.length() != Some(all)) {
+            if !self.terminal && done == 0 {
+                self.say(what);
+            }
+            self.bar(all, "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left");
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_message(what.to_owned());
+            bar.set_position(done);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+}
+
+impl Follow for Follower {
+    fn folder(&mut self, folder: &Folder) {
+        self.folder = Some(folder.clone());
+        self.say(&format!("results: {}", folder.path().display()));
+    }
+
+    fn case_begins(&mut self, number: usize, case: &Case, config: &Config) {
+        let mut names: Vec<String> = case.labels.iter().map(|(_, v)| v.clone()).collect();
+        names.dedup();
+        self.case = names.join(", ");
+        (self.warm_up_s, self.seconds) = (config.warm_up_s, 0);
+        let all = (config.warm_up_s + config.measure_s).ceil() as u64;
+        self.bar(all.max(1), "{prefix} [{bar:20}] {pos}/{len} s  {msg}");
+        let place = format!("case {} of {}: {}", number + 1, case.of.max(number + 1), self.case);
+        match &self.bar {
+            Some(bar) => bar.set_prefix(place),
+            None => self.say(&place),
+        }
+    }
+
+    fn case_done(&mut self, _: usize, measured: &Measured) {
+        self.end_bar();
+        self.say(&format!("{}: {}", self.case, verdict::line(measured)));
+        measured.notes.iter().for_each(|note| self.say(&format!("  note: {note}")));
+    }
+}

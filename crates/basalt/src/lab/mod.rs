@@ -1,0 +1,227 @@
+//! `basalt lab`: from the command line to the lab, and from results to what is printed.
+//!
+//! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`]), tables.
+//! Never: measures or decides anything; that is the crate `lab`'s.
+
+pub mod args;
+mod follow;
+
+use crate::client::Failure;
+use crate::table::{self, Left, Right};
+use args::{CommonArgs, LabCommand, Prepare, RunArgs};
+use follow::Follower;
+use lab::LabError;
+use lab::engine::Fill;
+use lab::engine::open::System;
+use lab::results::folder::{self, Folder};
+use lab::results::{Kind, Measured, State};
+use lab::run::{self, Config, verdict};
+use lab::workload::profiles::{self, Profile};
+use serde_json::json;
+use std::path::Path;
+
+type Done = Result<(), Failure>;
+
+/// Does what the command line says.
+pub fn run(command: LabCommand, json: bool) -> Done {
+    match command {
+        LabCommand::Run(args) => {
+            let config = run_config(&args)?;
+            measure(&config, &args.common, json)
+        }
+        LabCommand::Resume { folder, destroy } => {
+            let folder = Folder::open(&folder)?;
+            let mut follow = Follower::new(json);
+            let ended = run::resume(&folder, destroy, &mut follow);
+            finish(&folder, ended, follow, json)
+        }
+        LabCommand::List { results } => list(&results, json),
+        LabCommand::Show { folder } => show(&Folder::open(&folder)?, json),
+        LabCommand::Profiles { profile: None } => list_profiles(json),
+        LabCommand::Profiles { profile: Some(name) } => {
+            let text = profiles::text(&name).map(str::to_owned);
+            match (json, text) {
+                (false, Some(text)) => print!("{text}"),
+                _ => println!("{}", pretty(&profiles::find(&name)?)),
+            }
+            Ok(())
+        }
+    }
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("results are plain data")
+}
+
+/// The profile of that name, or one case of it, with what the command line changes.
+fn workloads(name: &str, common: &CommonArgs) -> Result<Profile, Failure> {
+    let mut profile = match name.split_once(':') {
+        Some((profile, case)) if !Path::new(name).exists() => {
+            let mut found = profiles::find(profile)?;
+            let names: Vec<String> = found.workloads.iter().map(|w| w.name.clone()).collect();
+            found.workloads.retain(|w| w.name == case);
+            if found.workloads.is_empty() {
+                let problem = format!("the profile has no case '{case}'; its cases are {}", names.join(", "));
+                return Err(LabError::Workload { place: name.into(), problem }.into());
+            }
+            found
+        }
+        _ => profiles::find(name)?,
+    };
+    for w in &mut profile.workloads {
+        w.depth = common.depth.unwrap_or(w.depth);
+        w.working_set = common.working_set.map_or(w.working_set, |percent| percent / 100.0);
+    }
+    profile.check(name)?;
+    Ok(profile)
+}
+
+fn config(kind: Kind, profile: Profile, systems: Vec<System>, common: &CommonArgs) -> Config {
+    Config {
+        kind,
+        title: common.title.clone().unwrap_or_else(|| profile.name.clone()),
+        seed: common.seed,
+        warm_up_s: common.warm_up,
+        measure_s: common.time,
+        cool_down_s: common.cool_down,
+        prepare: common.prepare.map(|p| if p == Prepare::Zero { Fill::Zero } else { Fill::Random }),
+        search: profile.search,
+        systems,
+        workloads: profile.workloads,
+    }
+}
+
+fn system(disks: &[String], common: &CommonArgs) -> System {
+    let system = System::of(disks.to_vec());
+    System { workers: common.workers.unwrap_or(system.workers), spin: common.spin, ..system }
+}
+
+fn run_config(args: &RunArgs) -> Result<Config, Failure> {
+    let profile = workloads(&args.profile, &args.common)?;
+    Ok(config(Kind::Run, profile, vec![system(&args.disks, &args.common)], &args.common))
+}
+
+fn measure(config: &Config, common: &CommonArgs, json: bool) -> Done {
+    let mut follow = Follower::new(json);
+    let command = std::env::args().collect();
+    let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
+    match follow.folder().cloned() {
+        Some(folder) => finish(&folder, ended.map(drop), follow, json),
+        None => ended.map(drop).map_err(Failure::from),
+    }
+}
+
+/// After a run, whether it came to its end or not.
+fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: bool) -> Done {
+    drop(follow);
+    if let Err(e) = ended {
+        if folder.cases().is_ok_and(|c| !c.is_empty()) {
+            eprintln!("what was measured is kept; go on with: basalt lab resume {}", folder.path().display());
+        }
+        return Err(e.into());
+    }
+    show(folder, json)
+}
+
+fn show(folder: &Folder, json: bool) -> Done {
+    let (record, cases) = (folder.record()?, folder.cases()?);
+    if json {
+        let cases: Vec<_> = cases.iter().map(summary).collect();
+        println!("{}", pretty(&json!({"folder": folder.path(), "run": record, "cases": cases})));
+        return Ok(());
+    }
+    println!("{}", record.title);
+    for sentence in &record.verdict {
+        println!("  {sentence}");
+    }
+    println!();
+    let columns = [
+        ("case", Left),
+        ("iops", Right),
+        ("mib/s", Right),
+        ("mean", Right),
+        ("p50", Right),
+        ("p99", Right),
+        ("p99.9", Right),
+        ("p99.99", Right),
+        ("longest", Right),
+        ("errors", Right),
+        ("client cores", Right),
+    ];
+    table::print(&columns, cases.iter().map(row).collect(), "no case has been measured");
+    println!("\nresults  {}", folder.path().display());
+    Ok(())
+}
+
+fn row(m: &Measured) -> Vec<String> {
+    let (all, time) = (m.total(), |ns: f64| verdict::time(ns));
+    let percentile = |p: f64| time(all.latency.percentile_ns(p) as f64);
+    let labels: Vec<&str> = m.labels.iter().map(|(_, v)| v.as_str()).collect();
+    vec![
+        labels.join(", "),
+        verdict::number(m.iops()),
+        verdict::number(m.mib_s()),
+        time(all.latency.mean_ns()),
+        percentile(50.0),
+        percentile(99.0),
+        percentile(99.9),
+        percentile(99.99),
+        time(all.latency.max_ns() as f64),
+        all.errors.to_string(),
+        format!("{:.2}", m.client_cpu_s / m.measured_s.max(1e-9)),
+    ]
+}
+
+/// A case without its histograms and seconds.
+fn summary(m: &Measured) -> serde_json::Value {
+    let all = m.total();
+    let us = |p: f64| all.latency.percentile_ns(p) as f64 / 1e3;
+    json!({
+        "labels": m.labels, "engine": m.engine, "workload": m.workload.name, "measured_s": m.measured_s, "iops": m.iops(), "mib_s": m.mib_s(),
+        "reads": m.reads.operations, "writes": m.writes.operations, "trims": m.trims.operations, "errors": all.errors,
+        "mean_us": all.latency.mean_ns() / 1e3, "p50_us": us(50.0), "p95_us": us(95.0), "p99_us": us(99.0), "p99_9_us": us(99.9),
+        "p99_99_us": us(99.99), "max_us": all.latency.max_ns() as f64 / 1e3,
+        "client_cores": m.client_cpu_s / m.measured_s.max(1e-9), "target_cores": m.target_cpu_s.map(|s| s / m.measured_s.max(1e-9)),
+        "verified": m.verified, "notes": m.notes,
+    })
+}
+
+fn list(results: &Path, json: bool) -> Done {
+    let all = folder::list(results)?;
+    if json {
+        let all: Vec<_> = all
+            .iter()
+            .map(|(p, r)| json!({"folder": p, "run": r.as_ref().ok(), "problem": r.as_ref().err().map(ToString::to_string)}))
+            .collect();
+        println!("{}", pretty(&all));
+        return Ok(());
+    }
+    let rows = all.iter().map(|(path, record)| match record {
+        Ok(r) => {
+            let state = match r.state {
+                State::Complete => "complete",
+                State::Interrupted => "interrupted",
+                State::Running => "running, or its process died",
+            };
+            vec![path.display().to_string(), r.title.clone(), format!("{:?}", r.kind).to_lowercase(), r.cases.to_string(), state.into()]
+        }
+        Err(e) => vec![path.display().to_string(), String::new(), String::new(), String::new(), e.to_string()],
+    });
+    let columns = [("folder", Left), ("title", Left), ("kind", Left), ("cases", Right), ("state", Left)];
+    table::print(&columns, rows.collect(), &format!("there are no runs in {}", results.display()));
+    Ok(())
+}
+
+fn list_profiles(json: bool) -> Done {
+    let all: Vec<Profile> = profiles::names().map(profiles::find).collect::<Result<_, _>>()?;
+    if json {
+        println!("{}", pretty(&all));
+        return Ok(());
+    }
+    for p in &all {
+        println!("{}\n  {}", p.name, p.description);
+        p.workloads.iter().for_each(|w| println!("    {}:{}  {}, depth {}", p.name, w.name, w.description, w.depth));
+        println!();
+    }
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! NVMe/TCP namespaces, through the house's own client: no kernel driver, no rights needed.
+//!
+//! Invariants: a queue for each worker and disk; buffers are used again, so that no operation takes memory; an operation larger than the
+//! controller's limit goes out in parts and counts once; a connection that breaks or goes silent ends the run with what it has.
+//! Never: writes to a namespace that holds something unless that was said; reconnects.
+
+use super::crew::{Crew, Dealt, Post};
+use super::load::{FILL_BYTES, FILL_DEPTH, Issue, LanePart};
+use super::nvme_address::Address;
+use super::{Engine, Fill, Job, Watch, guard};
+use crate::error::LabError;
+use crate::results::Measured;
+use crate::workload::Workload;
+use crate::workload::data::Filler;
+use crate::workload::generate::{Kind, working_set_bytes};
+use initiator::{Controller, Error, Io, IoQueue, Namespace};
+use std::time::Duration;
+
+/// A target that answers nothing for so long is taken for dead.
+const SILENCE_NS: u64 = 30_000_000_000;
+/// Places that are looked at to see whether a namespace holds something, beside its first 128 KiB.
+const SAMPLES: u64 = 128;
+
+/// How it is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NvmeTcpOptions {
+    /// Threads that drive the disks, at most.
+    pub workers: usize,
+    /// Said by the user: what the disks hold may be destroyed.
+    pub destroy: bool,
+    /// Ask the sockets again and again instead of sleeping.
+    pub spin: bool,
+}
+
+/// See the module.
+pub struct NvmeTcp {
+    options: NvmeTcpOptions,
+    disks: Vec<Disk>,
+    /// The disks were looked at and may be written.
+    may_write: bool,
+}
+
+struct Disk {
+    name: String,
+    controller: Controller,
+    namespace: Namespace,
+}
+
+fn broken(name: &str, e: &Error) -> LabError {
+    LabError::Disk { disk: name.into(), problem: e.to_string() }
+}
+
+impl NvmeTcp {
+    /// Connects to `nvme-tcp://HOST:PORT/NQN?nsid=N` each.
+    pub fn connect(disks: &[String], options: NvmeTcpOptions) -> Result<NvmeTcp, LabError> {
+        let disks = disks.iter().map(|d| connect(d)).collect::<Result<_, _>>()?;
+        Ok(NvmeTcp { options, disks, may_write: false })
+    }
+
+    fn check(&mut self, workload: &Workload) -> Result<(), LabError> {
+        for d in &self.disks {
+            let odd = workload.streams.iter().flat_map(|s| s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes]));
+            if let Some(bytes) = odd.into_iter().find(|b| b % d.namespace.lba_bytes != 0) {
+                let problem = format!("{bytes} bytes: this namespace does I/O in multiples of {} bytes", d.namespace.lba_bytes);
+                return Err(LabError::Disk { disk: d.name.clone(), problem });
+            }
+        }
+        if workload.changes_data() { self.check_writable() } else { Ok(()) }
+    }
+
+    fn check_writable(&mut self) -> Result<(), LabError> {
+        if self.options.destroy || self.may_write {
+            return Ok(());
+        }
+        for d in &self.disks {
+            guard::check(&d.name, d.would_be_lost().map_err(|e| broken(&d.name, &e))?, false)?;
+        }
+        self.may_write = true;
+        Ok(())
+    }
+
+    /// Opens a queue for each lane of each worker. `parts`: commands that one operation may become.
+    fn queues(&self, dealt: &Dealt, depth: impl Fn(&LanePart) -> u32, largest: u32) -> Result<Vec<Vec<IoQueue>>, LabError> {
+        let mut next_qid = vec![1u16; self.disks.len()];
+        for (n, d) in self.disks.iter().enumerate() {
+            let wanted = dealt.iter().flatten().filter(|l| l.disk == n).count() as u16;
+            let granted = d.controller.set_queues(wanted).map_err(|e| broken(&d.name, &e))?;
+            if granted < wanted {
+                let problem = format!("the controller grants {granted} queues, and {wanted} are needed: use fewer --workers");
+                return Err(LabError::Disk { disk: d.name.clone(), problem });
+            }
+        }
+        let mut open = |lane: &LanePart| {
+            let d = &self.disks[lane.disk];
+            let parts = largest.div_ceil(d.namespace.transfer_bytes_max).max(1);
+            let commands = (depth(lane) * parts).min(u32::from(u16::MAX - 1)) as u16;
+            let queue = d.controller.open_queue(next_qid[lane.disk], commands, d.namespace).map_err(|e| broken(&d.name, &e))?;
+            next_qid[lane.disk] += 1;
+            if queue.room() < usize::from(commands) {
+                let problem =
+                    format!("a queue takes {} commands, and {commands} are needed: use less depth or more --workers", queue.room());
+                return Err(LabError::Disk { disk: d.name.clone(), problem });
+            }
+            Ok(queue)
+        };
+        dealt.iter().map(|lanes| lanes.iter().map(&mut open).collect()).collect()
+    }
+
+    /// Runs the workers and, meanwhile, `desk`.
+    fn work<T>(&self, posts: Vec<Post>, queues: Vec<Vec<IoQueue>>, desk: impl FnOnce() -> T) -> T {
+        let spin = self.options.spin;
+        std::thread::scope(|scope| {
+            for (post, queues) in posts.into_iter().zip(queues) {
+                scope.spawn(move || Worker::new(post, queues).run(spin));
+            }
+            desk()
+        })
+    }
+}
+
+fn connect(text: &str) -> Result<Disk, LabError> {
+    let address: Address = Address::parse(text)?;
+    let controller = Controller::connect(address.options()?).map_err(|e| broken(text, &e))?;
+    let namespace = controller.namespace(address.nsid).map_err(|e| broken(text, &e))?;
+    Ok(Disk { name: text.into(), controller, namespace })
+}
+
+impl Disk {
+    fn would_be_lost(&self) -> Result<Option<String>, Error> {
+        self.controller.set_queues(1)?;
+        let mut queue = self.controller.open_queue(1, 2, self.namespace)?;
+        let bytes = self.namespace.bytes();
+        let first = (drive::SIGNATURE_PROBE_BYTES as u64).min(bytes).min(self.namespace.transfer_bytes_max.into()) as u32;
+        let head = queue.read(0, first)?;
+        let mut what = drive::signature(&head, bytes).map(str::to_owned);
+        if what.is_none() {
+            let grain = 4096.max(u64::from(self.namespace.lba_bytes));
+            let step = (bytes / SAMPLES / grain).max(1) * grain;
+            let mut held = head.iter().any(|&b| b != 0);
+            let mut at = 0;
+            while !held && at + grain <= bytes {
+                held = queue.read(at, grain as u32)?.iter().any(|&b| b != 0);
+                at += step;
+            }
+            what = held.then(|| "data (blocks that are not zero)".to_owned());
+        }
+        queue.disconnect()?;
+        Ok(what)
+    }
+}
+
+impl Engine for NvmeTcp {
+    fn name(&self) -> &'static str {
+        "nvme-tcp"
+    }
+
+    fn disks(&self) -> Vec<(String, u64)> {
+        self.disks.iter().map(|d| (d.name.clone(), d.namespace.bytes())).collect()
+    }
+
+    fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
+        self.check_writable()?;
+        let disks = self.disks();
+        let all = disks.iter().map(|d| working_set_bytes(workload, d.1)).sum();
+        let (crew, dealt) = Crew::fill("nvme-tcp", workload, 1, fill == Fill::Zero, &disks, self.options.workers);
+        let queues = self.queues(&dealt, |_| FILL_DEPTH, FILL_BYTES)?;
+        let Crew { posts, desk } = crew;
+        self.work(posts, queues, || desk.filled(all, watch))
+    }
+
+    fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
+        self.check(&job.workload)?;
+        let disks = self.disks();
+        let (crew, dealt) = Crew::new("nvme-tcp", job, &disks, self.options.workers)?;
+        let largest = job.workload.streams.iter().flat_map(|s| &s.sizes).map(|z| z.bytes).max().unwrap_or(4096);
+        let queues = self.queues(&dealt, |lane| lane.count, largest)?;
+        let Crew { posts, desk } = crew;
+        self.work(posts, queues, || desk.measure(job, disks, watch))
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    parts_left: u32,
+    failed: bool,
+}
+
+/// One thread: its queues, one a lane.
+struct Worker {
+    post: Post,
+    queues: Vec<IoQueue>,
+    slots: Vec<Slot>,
+    filler: Filler,
+    /// Buffers that are free: for reads, and for writes (filled).
+    reads: Vec<Vec<u8>>,
+    writes: Vec<Vec<u8>>,
+}
+
+impl Worker {
+    fn new(post: Post, queues: Vec<IoQueue>) -> Worker {
+        let slots = vec![Slot::default(); post.slots()];
+        let filler = Filler::new(post.data, post.seed, post.number as u64);
+        Worker { post, queues, slots, filler, reads: Vec::new(), writes: Vec::new() }
+    }
+
+    fn run(mut self, spin: bool) {
+        // Timers of an open loop are to be exact; a kernel that cannot do that only makes them coarser.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if let Err(e) = self.serve(spin) {
+            self.post.fail(e.to_string());
+        }
+    }
+
+    fn serve(&mut self, spin: bool) -> Result<(), Error> {
+        let mut now = self.post.now_ns();
+        let mut heard = now;
+        loop {
+            if self.post.tick(now) && self.post.in_flight() == 0 {
+                break;
+            }
+            while let Some(issue) = self.post.next(now) {
+                self.start(issue)?;
+            }
+            let mut ended = false;
+            for n in 0..self.queues.len() {
+                self.queues[n].poll(Duration::ZERO)?;
+                while let Some(done) = self.queues[n].pop() {
+                    ended = true;
+                    now = self.post.now_ns();
+                    self.end(n, now, done);
+                }
+            }
+            if ended {
+                heard = now;
+                continue;
+            }
+            if !spin {
+                IoQueue::wait_any(&self.queues, Duration::from_nanos(self.post.pause_ns(now)))?;
+            }
+            now = self.post.now_ns();
+            if self.post.in_flight() == 0 {
+                heard = now;
+            } else if now - heard > SILENCE_NS {
+                return Err(Error::Timeout("any answer of the target"));
+            }
+        }
+        // The measurement stands, whatever the target says to a good-bye.
+        self.queues.drain(..).for_each(|q| drop(q.disconnect()));
+        Ok(())
+    }
+
+    fn start(&mut self, issue: Issue) -> Result<(), Error> {
+        let (queue, op) = (&mut self.queues[issue.lane], issue.op);
+        let limit = queue.namespace().transfer_bytes_max;
+        let parts = if op.kind == Kind::Trim { 1 } else { op.bytes.div_ceil(limit) };
+        self.slots[issue.slot] = Slot { parts_left: parts, failed: false };
+        for part in 0..parts {
+            let tag = (issue.slot as u64) << 2 | op.kind as u64;
+            let at = part * limit;
+            let (offset, bytes) = (op.offset + u64::from(at), (op.bytes - at).min(limit) as usize);
+            match op.kind {
+                Kind::Read => {
+                    let mut buffer = self.reads.pop().unwrap_or_default();
+                    buffer.resize(bytes, 0);
+                    queue.submit_read_into(tag, offset, buffer)?;
+                }
+                Kind::Write => {
+                    let data = filled(self.writes.pop(), bytes, &mut self.filler, self.post.zeroes);
+                    queue.submit(tag, Io::Write { offset, data, fua: false })?;
+                }
+                Kind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, _queue: usize, now: u64, done: initiator::IoDone) {
+        let number = (done.tag >> 2) as usize;
+        match done.tag & 3 {
+            k if k == Kind::Read as u64 => self.reads.push(done.data),
+            k if k == Kind::Write as u64 => self.writes.push(done.data),
+            _ => {}
+        }
+        let slot = &mut self.slots[number];
+        slot.failed |= !done.status.is_success();
+        slot.parts_left -= 1;
+        if slot.parts_left == 0 {
+            let status = done.status;
+            let result = if slot.failed { Err(move || format!("status {}", status.code)) } else { Ok(()) };
+            self.post.done(number, now, result);
+        }
+    }
+}
+
+/// A buffer of `bytes` with what is to be written: the one that is there, when it has the length.
+fn filled(have: Option<Vec<u8>>, bytes: usize, filler: &mut Filler, zeroes: bool) -> Vec<u8> {
+    let mut buffer = have.unwrap_or_default();
+    if buffer.len() != bytes {
+        let had = buffer.len();
+        buffer.resize(bytes, 0);
+        if !zeroes && had < bytes {
+            filler.first(&mut buffer);
+        }
+    }
+    if !zeroes {
+        filler.again(&mut buffer);
+    }
+    buffer
+}

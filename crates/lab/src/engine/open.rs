@@ -1,0 +1,128 @@
+//! From what a user names to an engine: disks by path or address, and which engine suits them.
+//!
+//! Invariant: disks of one system are all of one kind.
+//! Never: writes.
+
+use super::Engine;
+use super::native::{Native, NativeOptions};
+use super::nvme_address::SCHEME;
+use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
+use crate::error::LabError;
+use base::ByteSize;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Disks of one system.
+pub const DISKS_MAX: usize = 256;
+/// What spinning without end is to the native engine, in microseconds.
+const SPIN_US: u64 = 10_000_000;
+/// Threads of the client.
+pub const WORKERS_MAX: usize = 64;
+
+/// What is measured, and through what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct System {
+    /// Name, as in tables.
+    #[serde(default = "a")]
+    pub name: String,
+    /// Which engine.
+    #[serde(default)]
+    pub engine: EngineKind,
+    /// Disks: paths, `PATH:SIZE` for a file that is made, or addresses.
+    pub disks: Vec<String>,
+    /// Threads of the client that drive the disks, at most.
+    #[serde(default = "workers")]
+    pub workers: usize,
+    /// The threads of the client ask again and again instead of sleeping.
+    #[serde(default)]
+    pub spin: bool,
+}
+
+/// Engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// By what the disks are.
+    #[default]
+    Auto,
+    /// Block devices and files through io_uring.
+    Native,
+    /// NVMe/TCP through the house's own client.
+    NvmeTcp,
+}
+
+fn a() -> String {
+    "A".into()
+}
+
+/// As many threads as this machine has processors, at most 4: a client that takes them all slows a target beside it.
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get()).min(4)
+}
+
+impl System {
+    /// Through what suits the disks.
+    pub fn of(disks: Vec<String>) -> System {
+        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false }
+    }
+
+    /// Whether it makes sense.
+    pub fn check(&self) -> Result<(), LabError> {
+        let wrong = |key: &str, problem: &str| {
+            Err(LabError::Workload { place: format!("system {}: {key}", self.name), problem: problem.to_owned() })
+        };
+        if self.disks.is_empty() || self.disks.len() > DISKS_MAX {
+            return wrong(
+                "disks",
+                "a system has 1 to 256 disks: name at least one, such as /dev/nvme1n1, disk.img:10GiB or nvme-tcp://HOST:4420/NQN",
+            );
+        }
+        if self.workers == 0 || self.workers > WORKERS_MAX {
+            return wrong("workers", "1 to 64 threads");
+        }
+        Ok(())
+    }
+
+    /// Opens it. `destroy`: the user said that what the disks hold may be lost.
+    pub fn open(&self, destroy: bool) -> Result<Box<dyn Engine>, LabError> {
+        self.check()?;
+        let remote = self.disks.iter().filter(|d| d.starts_with(SCHEME)).count();
+        match self.engine {
+            EngineKind::Auto if remote == 0 => self.native(destroy),
+            EngineKind::Auto | EngineKind::NvmeTcp if remote == self.disks.len() => {
+                let options = NvmeTcpOptions { workers: self.workers, destroy, spin: self.spin };
+                Ok(Box::new(NvmeTcp::connect(&self.disks, options)?))
+            }
+            EngineKind::Native if remote == 0 => self.native(destroy),
+            _ => Err(LabError::Workload {
+                place: format!("system {}: disks", self.name),
+                problem: "the disks of one system are all addresses (nvme-tcp://...) or all paths, as its engine needs them".into(),
+            }),
+        }
+    }
+
+    fn native(&self, destroy: bool) -> Result<Box<dyn Engine>, LabError> {
+        let disks: Vec<_> = self.disks.iter().map(|d| path_and_size(d)).collect();
+        let options =
+            NativeOptions { workers: self.workers, destroy, spin_us: if self.spin { SPIN_US } else { NativeOptions::default().spin_us } };
+        Ok(Box::new(Native::open(&disks, options)?))
+    }
+}
+
+/// `PATH` or `PATH:SIZE`; names below /dev/disk/by-path hold colons, and nothing is made there.
+pub fn path_and_size(text: &str) -> (PathBuf, Option<u64>) {
+    if let Some((path, size)) = text.rsplit_once(':')
+        && !path.is_empty()
+        && !text.starts_with("/dev/")
+        && !Path::new(text).exists()
+        && let Ok(size) = size.parse::<ByteSize>()
+    {
+        return (path.into(), Some(size.0));
+    }
+    (text.into(), None)
+}
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod tests;

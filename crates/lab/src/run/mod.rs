@@ -1,0 +1,247 @@
+//! Runs: one case after the other, kept as they come, and what they say together.
+//!
+//! ```text
+//! Config ──► plan::next(config, cases so far) ──► engine ──► case-NNN.json ──┐
+//!                 ▲──────────────────────────────────────────────────────────┘      at the end: verdict
+//! ```
+//!
+//! Owns: what a run is ([`Config`]), which case comes next ([`plan`]), keeping and going on, the [`verdict`].
+//! Invariants: what comes next follows from the configuration and the cases that are kept, so an interrupted run goes on as if nothing had been;
+//! a case is kept before the next one begins.
+//! Never: measures by itself.
+
+pub mod plan;
+pub mod verdict;
+
+use crate::engine::open::System;
+use crate::engine::{Engine, Fill, Job, Watch};
+use crate::error::LabError;
+use crate::results::folder::{CASES_MAX, Folder};
+use crate::results::{Kind, Machine, Measured, Record, State, VERSION};
+use crate::workload::Workload;
+use crate::workload::profiles::Search;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest warm-up or measurement of a case, in seconds: 30 days.
+pub const SECONDS_MAX: f64 = 30.0 * 86_400.0;
+
+/// Everything a run is made of; its TOML form is kept with the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What kind.
+    pub kind: Kind,
+    /// Headline.
+    pub title: String,
+    /// Seed of everything drawn at random.
+    pub seed: u64,
+    /// Seconds before a case counts.
+    pub warm_up_s: f64,
+    /// Seconds that count.
+    pub measure_s: f64,
+    /// Seconds of rest between cases.
+    #[serde(default)]
+    pub cool_down_s: f64,
+    /// How disks are made ready, once, before the first case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepare: Option<Fill>,
+    /// Of a profile whose result is a largest load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// What is measured: one system, or the two of a comparison.
+    pub systems: Vec<System>,
+    /// The loads.
+    pub workloads: Vec<Workload>,
+}
+
+/// One case to be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// What distinguishes it.
+    pub labels: Vec<(String, String)>,
+    /// The load.
+    pub workload: Workload,
+    /// Which of the systems.
+    pub system: usize,
+    /// The system as this case has it: a sweep may change it.
+    pub setting: System,
+    /// How many cases there are in all, as far as known.
+    pub of: usize,
+}
+
+/// Whoever follows a run.
+pub trait Follow: Watch {
+    /// The folder is made.
+    fn folder(&mut self, folder: &Folder);
+    /// Case `number` (from 0) begins.
+    fn case_begins(&mut self, number: usize, case: &Case, config: &Config);
+    /// A case has been measured and kept.
+    fn case_done(&mut self, number: usize, measured: &Measured);
+}
+
+impl Config {
+    /// Whether it makes sense.
+    pub fn check(&self) -> Result<(), LabError> {
+        let wrong = |key: &str, problem: &str| Err(LabError::Workload { place: key.into(), problem: problem.into() });
+        let seconds = |s: f64| (0.0..=SECONDS_MAX).contains(&s);
+        if !seconds(self.warm_up_s) || !seconds(self.cool_down_s) {
+            return wrong("warm_up", "a warm-up has 0 to 2592000 seconds (30 days)");
+        }
+        if !seconds(self.measure_s) || self.measure_s < 0.01 {
+            return wrong("time", "a measurement has 0.01 to 2592000 seconds (30 days)");
+        }
+        if self.workloads.is_empty() {
+            return wrong("workloads", "there is nothing to run");
+        }
+        let systems = if self.kind == Kind::Compare { 2 } else { 1 };
+        if self.systems.len() != systems {
+            return wrong("systems", if systems == 2 { "a comparison has two systems" } else { "this run has one system" });
+        }
+        self.systems.iter().try_for_each(System::check)?;
+        self.workloads.iter().try_for_each(|w| w.check(&w.name))?;
+        plan::check(self)
+    }
+
+    /// As it is kept.
+    fn to_toml(&self) -> Result<String, LabError> {
+        toml::to_string(self).map_err(|e| LabError::Workload { place: "configuration".into(), problem: e.to_string() })
+    }
+}
+
+/// Begins a run below `results`. `destroy`: what the disks hold may be lost. `command` repeats it.
+pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
+    config.check()?;
+    // What cannot be opened, or must not be written, is found out before a folder is made.
+    let mut open = Open { destroy, now: None };
+    for system in &config.systems {
+        open.get(system)?;
+    }
+    let record = Record {
+        version: VERSION,
+        kind: config.kind,
+        title: config.title.clone(),
+        state: State::Running,
+        command,
+        basalt: env!("CARGO_PKG_VERSION").into(),
+        machine: Machine::this(),
+        configuration: config.to_toml()?,
+        verdict: Vec::new(),
+        published: Vec::new(),
+        source: String::new(),
+        cases: plan::next(config, &[]).map_or(0, |c| c.of),
+    };
+    let folder = Folder::create(results, &config.title, &record)?;
+    follow.folder(&folder);
+    go_on(config, &folder, record, open, follow)?;
+    Ok(folder)
+}
+
+/// Goes on with a run that was interrupted.
+pub fn resume(folder: &Folder, destroy: bool, follow: &mut dyn Follow) -> Result<(), LabError> {
+    let record = folder.record()?;
+    let place = folder.path().join("run.json").display().to_string();
+    let config: Config = toml::from_str(&record.configuration).map_err(|e| LabError::Workload {
+        place,
+        problem: format!("the configuration of this run cannot be gone on with: {}", e.message()),
+    })?;
+    config.check()?;
+    follow.folder(folder);
+    go_on(&config, folder, record, Open { destroy, now: None }, follow)
+}
+
+/// The engine that is open, with the system it is for.
+struct Open {
+    destroy: bool,
+    now: Option<(System, Box<dyn Engine>)>,
+}
+
+impl Open {
+    /// The engine of `system`: the one that is open, or a new one after that was closed.
+    fn get(&mut self, system: &System) -> Result<&mut dyn Engine, LabError> {
+        if self.now.as_ref().is_none_or(|(s, _)| s != system) {
+            self.now = None;
+            self.now = Some((system.clone(), system.open(self.destroy)?));
+        }
+        let (_, engine) = self.now.as_mut().expect("just opened");
+        Ok(engine.as_mut())
+    }
+}
+
+fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open, follow: &mut dyn Follow) -> Result<(), LabError> {
+    let mut cases = folder.cases()?;
+    record.state = State::Running;
+    folder.write_record(&record)?;
+    let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
+    let done = plan::next(config, &cases).is_none();
+    record.state = if done { State::Complete } else { State::Interrupted };
+    record.verdict = verdict::of(config, &cases, done);
+    folder.write_record(&record)?;
+    ended
+}
+
+fn all_cases(
+    config: &Config,
+    folder: &Folder,
+    record: &mut Record,
+    cases: &mut Vec<Measured>,
+    open: &mut Open,
+    follow: &mut dyn Follow,
+) -> Result<(), LabError> {
+    if cases.is_empty()
+        && let Some(fill) = config.prepare
+    {
+        // The largest working set holds the others.
+        let largest = config.workloads.iter().max_by(|a, b| a.working_set.total_cmp(&b.working_set));
+        for system in &config.systems {
+            let engine = open.get(system)?;
+            largest.map_or(Ok(()), |w| engine.prepare(w, fill, follow))?;
+        }
+    }
+    while let Some(case) = plan::next(config, cases) {
+        let number = cases.len();
+        if number >= CASES_MAX {
+            let problem = format!("a run has at most {CASES_MAX} cases");
+            return Err(LabError::Results { path: folder.path().into(), problem });
+        }
+        if number > 0 {
+            rest(config.cool_down_s, follow);
+        }
+        if follow.stopped() {
+            return Err(LabError::Stopped);
+        }
+        record.cases = case.of;
+        folder.write_record(record)?;
+        follow.case_begins(number, &case, config);
+        let engine = open.get(&case.setting)?;
+        let (warm_up, measure) = (Duration::from_secs_f64(config.warm_up_s), Duration::from_secs_f64(config.measure_s));
+        let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
+        let mut measured = engine.run(&job, follow)?;
+        measured.labels = case.labels;
+        if measured.cut_short {
+            // Half a case answers nothing: it is kept beside the run, to be looked at, and done again when the run goes on.
+            folder.write_partial(number, &measured)?;
+            return Err(match (follow.stopped(), measured.notes.into_iter().next()) {
+                (false, Some(problem)) => LabError::Engine { engine: engine.name(), problem },
+                _ => LabError::Stopped,
+            });
+        }
+        folder.write_case(number, &measured)?;
+        follow.case_done(number, &measured);
+        cases.push(measured);
+    }
+    Ok(())
+}
+
+/// Waits between cases, unless the user wants it to end.
+fn rest(seconds: f64, follow: &mut dyn Follow) {
+    let end = std::time::Instant::now() + Duration::from_secs_f64(seconds);
+    while std::time::Instant::now() < end && !follow.stopped() {
+        std::thread::sleep(Duration::from_millis(50).min(end.saturating_duration_since(std::time::Instant::now())));
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,87 @@
+use super::*;
+use crate::measure::Second;
+use crate::workload::profiles;
+use std::fs;
+
+#[derive(Default)]
+struct Follower {
+    cases: Vec<usize>,
+    stop_after: Option<usize>,
+}
+
+impl Watch for Follower {
+    fn second(&mut self, _: &Second) {}
+    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn stopped(&self) -> bool {
+        self.stop_after.is_some_and(|n| self.cases.len() >= n)
+    }
+}
+
+impl Follow for Follower {
+    fn folder(&mut self, _: &Folder) {}
+    fn case_begins(&mut self, _: usize, _: &Case, _: &Config) {}
+    fn case_done(&mut self, number: usize, _: &Measured) {
+        self.cases.push(number);
+    }
+}
+
+fn config(dir: &Path) -> Config {
+    let disk = dir.join("disk").display().to_string();
+    Config {
+        kind: Kind::Run,
+        title: "easy-run".into(),
+        seed: 1,
+        warm_up_s: 0.0,
+        measure_s: 0.1,
+        cool_down_s: 0.0,
+        prepare: Some(Fill::Random),
+        search: None,
+        systems: vec![System::of(vec![format!("{disk}:16MiB")])],
+        workloads: profiles::find("easy-run").unwrap().workloads,
+    }
+}
+
+#[test]
+fn a_profile_runs_case_by_case_and_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut follow = Follower::default();
+    let folder = start(&config(dir.path()), &dir.path().join("results"), false, vec!["again".into()], &mut follow).unwrap();
+    let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
+    assert_eq!((record.state, record.cases, cases.len()), (State::Complete, 4, 4));
+    assert_eq!(cases[2].labels, [("workload".to_owned(), "8k-50-50".to_owned())]);
+    assert!(record.verdict[0].starts_with("4k-70-30: "), "{:?}", record.verdict);
+    assert_eq!(follow.cases, [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_interrupted_run_goes_on_with_the_first_case_that_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results");
+    let mut follow = Follower { stop_after: Some(2), ..Follower::default() };
+    let stopped = start(&config(dir.path()), &results, false, Vec::new(), &mut follow);
+    assert!(matches!(stopped, Err(LabError::Stopped)));
+    let path = fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
+    let folder = Folder::open(&path).unwrap();
+    assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (State::Interrupted, 2));
+    assert!(folder.record().unwrap().verdict[0].contains("not complete"));
+    let first = folder.cases().unwrap();
+    let mut follow = Follower::default();
+    resume(&folder, false, &mut follow).unwrap();
+    assert_eq!(follow.cases, [2, 3]);
+    assert_eq!(folder.record().unwrap().state, State::Complete);
+    assert_eq!(folder.cases().unwrap()[..2], first[..]);
+}
+
+#[test]
+fn what_cannot_begin_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results");
+    let mut c = config(dir.path());
+    c.systems[0].disks = vec![dir.path().join("none").display().to_string()];
+    assert!(start(&c, &results, false, Vec::new(), &mut Follower::default()).is_err());
+    let mut c = config(dir.path());
+    c.measure_s = -1.0;
+    let e = start(&c, &results, false, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
+    assert!(e.contains("0.01 to 2592000"), "{e}");
+    assert!(!results.exists());
+}
