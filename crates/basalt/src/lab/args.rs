@@ -41,6 +41,17 @@ without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
         /// The folder of the run
         folder: PathBuf,
     },
+    /// Make the report of a run anew, or beside an earlier run
+    #[command(after_help = "Examples:
+  basalt lab report lab-results/2026-11-22T08-30-05-easy-run
+  basalt lab report lab-results/2026-11-22T08-30-05-easy-run --beside lab-results/2026-11-01T10-00-00-easy-run")]
+    Report {
+        /// The folder of the run
+        folder: PathBuf,
+        /// The folder of an earlier run, whose figures stand beside these
+        #[arg(long, value_name = "FOLDER")]
+        beside: Option<PathBuf>,
+    },
     /// List the profiles, or show one as a start for a workload of your own
     #[command(after_help = "Examples:\n  basalt lab profiles\n  basalt lab profiles easy-run > my-load.toml")]
     Profiles {

@@ -37,6 +37,7 @@ pub fn run(command: LabCommand, json: bool) -> Done {
         }
         LabCommand::List { results } => list(&results, json),
         LabCommand::Show { folder } => show(&Folder::open(&folder)?, json),
+        LabCommand::Report { folder, beside } => report(&folder, beside.as_deref(), json),
         LabCommand::Profiles { profile: None } => list_profiles(json),
         LabCommand::Profiles { profile: Some(name) } => {
             let text = profiles::text(&name).map(str::to_owned);
@@ -120,7 +121,18 @@ fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: 
         }
         return Err(e.into());
     }
+    lab::report::write_all(folder.path())?;
     show(folder, json)
+}
+
+fn report(folder: &Path, beside: Option<&Path>, json: bool) -> Done {
+    let files = lab::report::write_beside(folder, beside)?;
+    if json {
+        println!("{}", pretty(&files));
+    } else {
+        files.iter().for_each(|f| println!("{}", f.display()));
+    }
+    Ok(())
 }
 
 fn show(folder: &Folder, json: bool) -> Done {
@@ -150,6 +162,10 @@ fn show(folder: &Folder, json: bool) -> Done {
     ];
     table::print(&columns, cases.iter().map(row).collect(), "no case has been measured");
     println!("\nresults  {}", folder.path().display());
+    let report = folder.path().join("report.html");
+    if report.exists() {
+        println!("report   {}", report.display());
+    }
     Ok(())
 }
 
