@@ -4,7 +4,6 @@
 //! [`Watch::stopped`] says so, with what it has.
 //! Never: decides what is a good result.
 
-pub mod simulated;
 pub mod crew;
 pub mod guard;
 pub mod load;
@@ -12,6 +11,7 @@ pub mod native;
 pub mod nvme_address;
 pub mod nvme_tcp;
 pub mod open;
+pub mod simulated;
 
 use crate::error::LabError;
 use crate::measure::{Second, TargetSecond};
