@@ -1,6 +1,7 @@
-//! Reading a page that has two slots.
+//! Reading what has two slots: pages and superblocks.
 //!
-//! Invariant: a slot that looks hurt is read again before the older version counts: a bit that flips on the way must not bring it back.
+//! Invariant: a slot that looks hurt is read again before the older version counts, until two readings agree: a bit that flips on the way
+//! must not bring an old version back, and what is hurt on the media reads the same each time.
 //! Never: writes. What corruption on the media itself may do here stands in `docs/on-disk-format.md`.
 
 use base::BLOCK_BYTES;
@@ -9,8 +10,8 @@ use format::disk::page::{self, Newest};
 use format::disk::{DiskError, FormatTag, PageAddress};
 use rt::{Buf, Device, Rt};
 
-/// How often a page is read again.
-const AGAIN_MAX: u32 = 3;
+/// How often something is read again at most. Beyond that the device does not say the same twice, and what looked best counts.
+pub(crate) const AGAIN_MAX: u32 = 16;
 
 /// The newest version of a page, of which `slots` was read at `offset` of the device; what is read again replaces it there.
 pub(crate) async fn newest(
@@ -22,6 +23,7 @@ pub(crate) async fn newest(
     address: PageAddress,
 ) -> Result<Newest, DiskError> {
     let mut best = page::newest(slots, tag, address);
+    let mut last: Option<Buf> = None;
     for _ in 0..AGAIN_MAX {
         if best.as_ref().is_ok_and(|newest| !newest.doubtful) {
             break;
@@ -31,6 +33,7 @@ pub(crate) async fn newest(
         if result.is_err() {
             continue;
         }
+        let agrees = buf[..] == *last.as_deref().unwrap_or(slots);
         let again = page::newest(&buf, tag, address);
         let better = match (&best, &again) {
             (Err(_), Ok(_)) => true,
@@ -41,6 +44,10 @@ pub(crate) async fn newest(
             best = again;
             slots.copy_from_slice(&buf);
         }
+        if agrees {
+            break;
+        }
+        last = Some(buf);
     }
     best
 }

@@ -4,6 +4,7 @@
 //! whatever a crash leaves, one of the two versions is there.
 //! Never: overwrites a device that it was not told to.
 
+use crate::slots::AGAIN_MAX;
 use format::disk::DiskError;
 use format::disk::foreign;
 use format::disk::superblock::{RESERVED_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, looks_like_superblock};
@@ -49,9 +50,23 @@ pub struct Found {
 
 /// Looks at a device, without changing it.
 pub async fn probe(rt: &Rt, device: &Device) -> Result<Probe, DeviceError> {
-    let front = device.bytes().min(RESERVED_BYTES);
-    let (result, front) = rt.read_at(device, 0, Buf::alloc(front as usize)).await;
+    let front_bytes = device.bytes().min(RESERVED_BYTES) as usize;
+    let (result, mut front) = rt.read_at(device, 0, Buf::alloc(front_bytes)).await;
     result?;
+    let whole = |front: &Buf| matches!(judge(front, &[], device.bytes()), Probe::Ours(found) if found.both_valid);
+    let blank = |front: &Buf| front.iter().all(|b| *b == 0);
+    for _ in 0..AGAIN_MAX {
+        if whole(&front) || blank(&front) {
+            break;
+        }
+        let (result, again) = rt.read_at(device, 0, Buf::alloc(front_bytes)).await;
+        result?;
+        let agrees = again[..] == front[..];
+        front = again;
+        if agrees {
+            break;
+        }
+    }
     let tail = device.bytes().min(TAIL_BYTES);
     let (result, tail) = rt.read_at(device, device.bytes() - tail, Buf::alloc(tail as usize)).await;
     result?;

@@ -10,6 +10,7 @@
 use super::Chain;
 use crate::GroupError;
 use crate::join::join_all;
+use crate::slots::AGAIN_MAX;
 use base::crc32c;
 use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
@@ -24,9 +25,6 @@ const HEADERS_AT_ONCE: usize = 64;
 const SUMMARY_GUESS_BLOCKS: u32 = 16;
 /// Blocks of one read (1 MiB).
 const READ_BLOCKS_MAX: u32 = 256;
-
-/// How often the end of the newest segment is read again while readings differ.
-const END_READINGS_MAX: u32 = 4;
 
 /// One slice of the cache device.
 pub(super) struct LogReader<'a> {
@@ -77,6 +75,8 @@ pub(super) struct Content {
     pub tail: u64,
     pub records: Vec<Record>,
     pub crcs: Vec<u32>,
+    /// Checksum of all that was read, where it was read batch by batch.
+    sum: u32,
 }
 
 impl LogReader<'_> {
@@ -168,12 +168,31 @@ impl LogReader<'_> {
         (here && h.blocks == self.segment_blocks).then_some(h)
     }
 
+    /// The first block of a segment. One that is no header of ours is believed when two readings agree: else a bit that flips on the way
+    /// would leave out the newest segment.
+    async fn read_header(&self, place: u64) -> Result<Option<Buf>, GroupError> {
+        let mut block = self.read(place, 0, 1).await?;
+        for _ in 0..AGAIN_MAX {
+            match &block {
+                Some(b) if self.header_at(place, b).is_none() && b.iter().any(|b| *b != 0) => {}
+                _ => break,
+            }
+            let again = self.read(place, 0, 1).await?;
+            let agrees = again.as_deref() == block.as_deref();
+            block = again;
+            if agrees {
+                break;
+            }
+        }
+        Ok(block)
+    }
+
     /// All headers by sequence number, and the places whose header the media cannot give.
     async fn headers(&self) -> Result<(BTreeMap<u64, SegmentHeader>, Vec<u64>), GroupError> {
         let (mut headers, mut unreadable) = (BTreeMap::new(), Vec::new());
         let places: Vec<u64> = (0..u64::from(self.count)).collect();
         for group in places.chunks(HEADERS_AT_ONCE) {
-            let reads = join_all(group.iter().map(|&place| self.read(place, 0, 1))).await;
+            let reads = join_all(group.iter().map(|&place| self.read_header(place))).await;
             for (&place, read) in group.iter().zip(reads) {
                 match read? {
                     Some(block) => headers.extend(self.header_at(place, &block).map(|h| (h.segment_seq, h))),
@@ -239,19 +258,22 @@ impl LogReader<'_> {
     }
 
     /// Reads a segment batch by batch. `next_lsn`: where a later segment goes on; `None` for the newest segment, whose last batch
-    /// may be torn: its end is believed when two readings agree.
+    /// may be torn: its end is believed when two readings agree to the last bit.
     async fn scan(&self, seq: u64, header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
         let mut content = self.scan_once(seq, header, next_lsn).await?;
         if next_lsn.is_none() {
-            for _ in 0..END_READINGS_MAX {
+            let mut last = content.sum;
+            for _ in 0..AGAIN_MAX {
                 let again = self.scan_once(seq, header, None).await?;
-                if (again.last_lsn, again.last_crc) == (content.last_lsn, content.last_crc) {
-                    break;
-                }
-                hooks::mark(Mark::EndReadDifferently);
+                let agrees = again.sum == last;
+                last = again.sum;
                 if again.last_lsn > content.last_lsn {
                     content = again;
                 }
+                if agrees {
+                    break;
+                }
+                hooks::mark(Mark::EndReadDifferently);
             }
         }
         Ok(content)
@@ -268,7 +290,8 @@ impl LogReader<'_> {
                 None => self.read_singly(seq, first, &mut bytes, &mut unreadable).await?,
             }
         }
-        self.batches(&bytes, &unreadable, header, next_lsn)
+        let content = self.batches(&bytes, &unreadable, header, next_lsn)?;
+        Ok(Content { sum: crc32c(&bytes), ..content })
     }
 
     /// A large read failed: block by block, what cannot be read is zeroes, and said.

@@ -265,7 +265,7 @@ fn a_bit_that_flips_on_the_way_does_not_shorten_the_log() {
             }
         });
         lab.power_cycle();
-        lab.world.disk(&lab.devices[0]).flip_reads(1 + seed as u32 % 8);
+        lab.world.disk(&lab.devices[0]).flip_reads(1 + seed as u32 % 12);
         let (running, devices) = (lab.running(), lab.devices.clone());
         // It may be refused: then nothing was lost, and the next try is clean.
         let opened = lab.world.block_on(lab.host, async |rt: Rt| running.open(&rt, &devices, lazy()).await.is_ok());
@@ -279,7 +279,7 @@ fn a_bit_that_flips_on_the_way_does_not_shorten_the_log() {
 
 #[test]
 fn a_bit_that_flips_on_the_way_does_not_bring_back_an_old_chunk_table() {
-    for seed in 0..12 {
+    for seed in 0..60 {
         let mut lab = Lab::new(200 + seed, &Setup::default());
         let c = lab.components[0];
         lab.with(quick(), async |rt, s| {
@@ -291,7 +291,7 @@ fn a_bit_that_flips_on_the_way_does_not_bring_back_an_old_chunk_table() {
             s.shut_down(&rt).await;
         });
         lab.power_cycle();
-        lab.world.disk(&lab.devices[1]).flip_reads(1 + seed as u32 % 3);
+        lab.world.disk(&lab.devices[1]).flip_reads(1 + seed as u32 % 6);
         let (running, devices) = (lab.running(), lab.devices.clone());
         let opened = lab.world.block_on(lab.host, async |rt: Rt| running.open(&rt, &devices, lazy()).await.is_ok());
         lab.world.disk(&lab.devices[1]).heal();
