@@ -4,7 +4,7 @@
 //! hundred); the others batch by batch.
 //! Invariants: the last batch of the head is taken only if all its data is sound: it is the only one that can be torn. A batch before
 //! another was complete, whatever its data looks like now (then reads of that block say so). What the media cannot give is never taken for
-//! the end of the log, and the end is looked at twice: a bit that flips on the way must not shorten it.
+//! the end of the log, and headers and the end are read until two readings agree: a bit that flips on the way must not shorten it.
 //! Never: trusts a length before it is checked; changes anything.
 
 use super::Chain;
