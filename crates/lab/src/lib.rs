@@ -12,6 +12,7 @@
 
 pub mod engine;
 pub mod error;
+pub mod import;
 pub mod measure;
 pub mod model;
 pub mod report;

@@ -111,8 +111,13 @@ fn curves(a: &Analysis) -> Vec<Chart> {
          A vertical line marks the first rate that was not held (under 95 % delivered, or p99 more than doubled).{}",
         too_many(curves.len(), "curves")
     );
-    let mut first =
-        chart("Latency against throughput", note, Measure::Iops(""), Scale::FromZero, vec![panel(Measure::Latency, Scale::Log, series)]);
+    let mut first = chart(
+        "Latency against throughput",
+        note,
+        Measure::Iops(""),
+        Scale::FromZero,
+        vec![panel(Measure::Latency(""), Scale::Log, series)],
+    );
     first.marks = knees;
     let delivered: Vec<Series> = curves
         .iter()
@@ -162,7 +167,7 @@ fn scaling_chart(a: &Analysis, key: &str) -> Chart {
     let panels = vec![
         panel(Measure::Iops(""), Scale::FromZero, of(&|c| Some(c.all.iops))),
         panel(Measure::MibS, Scale::FromZero, of(&|c| Some(c.all.mib_s))),
-        panel(Measure::Latency, Scale::Log, of(&|c| c.all.p99_us())),
+        panel(Measure::Latency("p99"), Scale::Log, of(&|c| c.all.p99_us())),
     ];
     let note =
         format!("Each line joins cases that differ only in {key}: operations, data, and p99 of the latency.{}", too_many(all, "lines"));
@@ -279,7 +284,7 @@ fn percentiles(title: &str, latencies: impl Iterator<Item = (String, Latency)>) 
         "How long the slowest operations took: at 99 % one operation in a hundred took longer. Both axes are logarithmic.{}",
         too_many(all, "lines")
     );
-    chart(title, note, Measure::Percentile, Scale::Log, vec![panel(Measure::Latency, Scale::Log, series)])
+    chart(title, note, Measure::Percentile, Scale::Log, vec![panel(Measure::Latency(""), Scale::Log, series)])
 }
 
 /// Shares of operations by latency.
@@ -309,7 +314,7 @@ fn histogram(latencies: &[(String, Latency)]) -> Chart {
     chart(
         "Latency histogram",
         "Share of the operations of each kind by latency, twenty steps a decade.",
-        Measure::Latency,
+        Measure::Latency(""),
         Scale::Log,
         vec![panel(Measure::Percent("operations"), Scale::FromZero, series)],
     )
@@ -369,7 +374,7 @@ fn time(m: &Measured) -> Option<Chart> {
             ],
         ),
         panel(
-            Measure::Latency,
+            Measure::Latency(""),
             Scale::Log,
             vec![
                 line("p50", 2, &|s| s.middle(|x| x.p50_us)),

@@ -109,7 +109,9 @@ impl Case {
         let kinds = kinds.into_iter().filter(|(_, f)| f.operations + f.errors > 0).map(|(n, f)| Op::new(n, f, m.measured_s)).collect();
         let cores = |s: f64| if m.measured_s > 0.0 { s / m.measured_s } else { 0.0 };
         let target_cores = m.target_cpu_s.map(cores);
-        let labels: Vec<String> = m.labels.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        // A label that only repeats the workload's name says nothing new.
+        let kept: Vec<(String, String)> = m.labels.iter().filter(|(k, v)| k != "workload" || *v != m.workload.name).cloned().collect();
+        let labels: Vec<String> = kept.iter().map(|(k, v)| format!("{k} {v}")).collect();
         let mut name = m.workload.name.clone();
         if !labels.is_empty() {
             name = format!("{name}, {}", labels.join(", "));
@@ -118,7 +120,7 @@ impl Case {
             number,
             name,
             workload: m.workload.name.clone(),
-            labels: m.labels.clone(),
+            labels: kept,
             engine: m.engine.clone(),
             measured_s: m.measured_s,
             cut_short: m.cut_short,

@@ -37,3 +37,10 @@ fn figures_are_found_by_the_names_that_published_ones_have() {
     assert_eq!(c.figure("smiles"), None);
     assert_eq!(c.figure("p98 latency ms"), None);
 }
+
+#[test]
+fn a_label_that_repeats_the_workload_is_not_said_twice() {
+    let m = example::case(&example::random("4k-read", 4096, 1.0), &[("workload", "4k-read"), ("load", "70 %")], 1000.0, 100.0, 1);
+    let c = Case::new(0, &m);
+    assert_eq!((c.name.as_str(), c.labels.len()), ("4k-read, load 70 %", 1));
+}

@@ -39,7 +39,6 @@ pub fn page(r: &Report) -> String {
                 (head(r))
                 (verdict(r))
                 (results(r))
-                (compared(r))
                 (published(r))
                 (earlier(r))
                 (details(r))
@@ -76,7 +75,6 @@ fn head(r: &Report) -> Markup {
             }
             nav {
                 a href="#results" { "Results" }
-                @if !r.analysis.comparisons.is_empty() { a href="#comparison" { "Comparison" } }
                 @if !r.analysis.published.is_empty() { a href="#published" { "Published figures" } }
                 @if r.earlier.is_some() { a href="#earlier" { "Earlier run" } }
                 @if !r.run.cases.is_empty() { a href="#cases" { "Each case" } }
@@ -110,15 +108,18 @@ fn verdict(r: &Report) -> Markup {
 }
 
 fn results(r: &Report) -> Markup {
+    let pictures = charts::overview(&r.run, &r.analysis);
     html! {
         section id="results" {
             h2 { "Results" }
             @if r.analysis.cases.is_empty() { p { "No case has been measured." } }
             @else {
+                // Of a comparison, single rounds matter least.
+                @if !r.analysis.comparisons.is_empty() { (compared(r)) @for p in &pictures { (picture(p)) } }
                 (table_of(&table::cases(&r.analysis)))
                 p.note { "Percentiles are those of all operations of a case, from one merged histogram; – : too few operations to tell. "
                     "One operation in a hundred took longer than p99, one in ten thousand longer than p99.99." }
-                @for p in charts::overview(&r.run, &r.analysis) { (picture(&p)) }
+                @if r.analysis.comparisons.is_empty() { @for p in &pictures { (picture(p)) } }
             }
         }
     }
@@ -127,14 +128,9 @@ fn results(r: &Report) -> Markup {
 fn compared(r: &Report) -> Markup {
     let list = &r.analysis.comparisons;
     html! {
-        @if !list.is_empty() {
-            section id="comparison" {
-                h2 { "Comparison" }
-                @if let Some(c) = list.first() { p { "A: " (c.names.0) ". B: " (c.names.1) ". Both were measured in turn, round by round." } }
-                (table_of(&table::comparisons(list)))
-                p.note { "Ratios are geometric means over the rounds, each round of B against the same round of A; intervals by Student's t on their logarithms." }
-            }
-        }
+        @if let Some(c) = list.first() { p { (c.names.0) " against " (c.names.1) ". Both were measured in turn, round by round." } }
+        (table_of(&table::comparisons(list)))
+        p.note { "Ratios are geometric means over the rounds, each round of B against the same round of A; intervals by Student's t on their logarithms." }
     }
 }
 
@@ -254,7 +250,7 @@ fn table_of(t: &Table) -> Markup {
                     @for (case, cells) in &t.rows {
                         tr data-case=[*case] {
                             @for (cell, column) in cells.iter().zip(&t.columns) {
-                                td.l[column.words].good[cell.mood == Some(true)].bad[cell.mood == Some(false)] { (cell.text) }
+                                td.l[column.words].k[column.words && cell.text.chars().count() <= 28].good[cell.mood == Some(true)].bad[cell.mood == Some(false)] { (cell.text) }
                             }
                         }
                     }

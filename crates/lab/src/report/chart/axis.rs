@@ -14,8 +14,8 @@ pub enum Measure {
     Iops(&'static str),
     /// MiB a second.
     MibS,
-    /// Latency, data in microseconds.
-    Latency,
+    /// Latency, data in microseconds; which, when that is not plain.
+    Latency(&'static str),
     /// Time, data in seconds.
     Time,
     /// Shares 0 to 1, shown as percent.
@@ -109,9 +109,17 @@ fn unit(measure: &Measure, hi: f64) -> (f64, String) {
         }
         Measure::MibS if hi >= 20_480.0 => (1024.0, "GiB/s".into()),
         Measure::MibS => (1.0, "MiB/s".into()),
-        Measure::Latency if hi >= 2e6 => (1e6, "latency, s".into()),
-        Measure::Latency if hi >= 2e3 => (1e3, "latency, ms".into()),
-        Measure::Latency => (1.0, "latency, µs".into()),
+        Measure::Latency(which) => {
+            let (divisor, unit) = if hi >= 2e6 {
+                (1e6, "s")
+            } else if hi >= 2e3 {
+                (1e3, "ms")
+            } else {
+                (1.0, "µs")
+            };
+            let space = if which.is_empty() { "" } else { " " };
+            (divisor, format!("{which}{space}latency, {unit}"))
+        }
         Measure::Time if hi >= 4.0 * 3600.0 => (3600.0, "time, h".into()),
         Measure::Time if hi >= 600.0 => (60.0, "time, min".into()),
         Measure::Time => (1.0, "time, s".into()),
@@ -185,7 +193,7 @@ impl Axis {
     fn log(measure: &Measure, lo: f64, hi: f64, max: usize) -> Axis {
         let (divisor, title) = match measure {
             // What spans decades is told in the unit of its middle.
-            Measure::Latency => unit(measure, (lo * hi).sqrt() * 4.0),
+            Measure::Latency(_) => unit(measure, (lo * hi).sqrt() * 4.0),
             _ => unit(measure, hi),
         };
         let (lo, hi) = match measure {

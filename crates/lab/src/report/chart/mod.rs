@@ -102,7 +102,7 @@ pub struct Layout {
 }
 
 /// For desks and paper.
-pub const WIDE: Layout = Layout { class: "wide", width: 760, single: 320, stacked: 170, font: 12, x_ticks: 10 };
+pub const WIDE: Layout = Layout { class: "wide", width: 900, single: 340, stacked: 170, font: 12, x_ticks: 10 };
 /// For phones.
 pub const NARROW: Layout = Layout { class: "narrow", width: 350, single: 270, stacked: 150, font: 12, x_ticks: 5 };
 
@@ -292,7 +292,7 @@ pub struct Bars {
 
 const BAR: i32 = 14;
 const BAR_NAME: i32 = 20;
-const BAR_GAP: i32 = 8;
+const BAR_GAP: i32 = 12;
 
 impl Bars {
     /// One SVG element.
