@@ -52,6 +52,19 @@ without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
         #[arg(long, value_name = "FOLDER")]
         beside: Option<PathBuf>,
     },
+    /// Make workloads of ours from a vdbench parameter file or a fio job file
+    #[command(after_help = "Examples:
+  basalt lab import database.vdb
+  basalt lab import mixed.fio --out mixed.toml
+
+What the other tool has and the lab has not is said line by line, on standard error and as comments of the TOML.")]
+    Import {
+        /// The file of the other tool
+        file: PathBuf,
+        /// Where the TOML goes [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// List the profiles, or show one as a start for a workload of your own
     #[command(after_help = "Examples:\n  basalt lab profiles\n  basalt lab profiles easy-run > my-load.toml")]
     Profiles {

@@ -38,6 +38,7 @@ pub fn run(command: LabCommand, json: bool) -> Done {
         LabCommand::List { results } => list(&results, json),
         LabCommand::Show { folder } => show(&Folder::open(&folder)?, json),
         LabCommand::Report { folder, beside } => report(&folder, beside.as_deref(), json),
+        LabCommand::Import { file, out } => import(&file, out.as_deref(), json),
         LabCommand::Profiles { profile: None } => list_profiles(json),
         LabCommand::Profiles { profile: Some(name) } => {
             let text = profiles::text(&name).map(str::to_owned);
@@ -131,6 +132,33 @@ fn report(folder: &Path, beside: Option<&Path>, json: bool) -> Done {
         println!("{}", pretty(&files));
     } else {
         files.iter().for_each(|f| println!("{}", f.display()));
+    }
+    Ok(())
+}
+
+fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
+    let imported = lab::import::file(file)?;
+    for line in imported.remark_lines() {
+        eprintln!("{line}");
+    }
+    let text = imported.to_toml()?;
+    if let Some(out) = out {
+        // Never over a file that is there.
+        let failed = |e: std::io::Error| LabError::Results { path: out.into(), problem: format!("cannot be made: {e}") };
+        let mut new = std::fs::File::create_new(out).map_err(failed)?;
+        std::io::Write::write_all(&mut new, text.as_bytes()).map_err(failed)?;
+    }
+    match (json, out) {
+        (true, _) => println!("{}", pretty(&imported)),
+        (false, Some(out)) => {
+            println!(
+                "{}: {} workloads; run them with: basalt lab run {} DISK...",
+                out.display(),
+                imported.profile.workloads.len(),
+                out.display()
+            );
+        }
+        (false, None) => print!("{text}"),
     }
     Ok(())
 }

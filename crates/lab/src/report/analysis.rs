@@ -104,7 +104,9 @@ impl Analysis {
 
     fn warnings(&self, run: &Loaded) -> Vec<String> {
         let mut list = Vec::new();
-        let here = self.cases.len();
+        let short = self.cases.iter().filter(|c| c.cut_short).count();
+        // A case that was cut short is measured again when the run goes on.
+        let here = self.cases.len() - usize::from(run.record.state != State::Complete && self.cases.last().is_some_and(|c| c.cut_short));
         let wrong: u64 = self.cases.iter().filter_map(|c| c.verified).map(|v| v.1).sum();
         if wrong > 0 {
             list.push(format!(
@@ -125,9 +127,9 @@ impl Analysis {
             };
             list.push(format!("Not everything was measured: {here} of {} cases are there; {why}.", run.record.cases));
         }
-        let short = self.cases.iter().filter(|c| c.cut_short).count();
         if short > 0 {
-            list.push(format!("{short} of {here} cases ended before their time."));
+            let (cases, their) = if short == 1 { ("case", "its") } else { ("cases", "their") };
+            list.push(format!("{short} {cases} ended before {their} time."));
         }
         list
     }
@@ -246,8 +248,8 @@ impl Analysis {
             .map(|p| {
                 let case = of(&p.labels);
                 let ours = case.and_then(|c| c.figure(&p.figure));
-                let words = p.labels.iter().map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ");
-                let words = if words.is_empty() { case.map_or_else(String::new, |c| c.name.clone()) } else { words };
+                let labels = || p.labels.iter().map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ");
+                let words = case.map_or_else(labels, |c| c.name.clone());
                 Beside {
                     case: words,
                     figure: p.figure.clone(),

@@ -54,12 +54,23 @@ pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
         list.push(Picture::Bars(rates(a)));
     }
     if a.cases.len() > 1 {
-        list.push(Picture::Chart(percentiles(
-            "Latency percentiles of all cases",
-            run.cases.iter().zip(&a.cases).map(|(m, c)| (c.name.clone(), m.1.total().latency)),
-        )));
+        list.push(Picture::Chart(percentiles("Latency percentiles of all cases", latencies(run, a).into_iter())));
     }
     list.retain(|p| !matches!(p, Picture::Chart(c) if c.is_empty()));
+    list
+}
+
+/// The latencies of each case; of a comparison, those of all rounds of a system merged.
+fn latencies(run: &Loaded, a: &Analysis) -> Vec<(String, Latency)> {
+    let mut list: Vec<(String, Latency)> = Vec::new();
+    for ((_, m), c) in run.cases.iter().zip(&a.cases) {
+        let name = if run.record.kind == Kind::Compare { c.group(&["round"]) } else { c.name.clone() };
+        let latency = m.total().latency;
+        match list.iter_mut().find(|l| l.0 == name && run.record.kind == Kind::Compare) {
+            Some(l) => l.1.merge(&latency),
+            None => list.push((name, latency)),
+        }
+    }
     list
 }
 

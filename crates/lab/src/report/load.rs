@@ -1,83 +1,40 @@
 //! Reads a results folder, whatever state it is in.
 //!
-//! Invariants: only files of `results` are read, each bounded; what is missing is known, what is broken is an error that names the file.
+//! Invariants: only files of `results` are read; what is missing is known, what is broken is an error that names the file.
 //! Never: writes.
 
 use crate::error::LabError;
 use crate::report::text;
-use crate::results::{Measured, Record, VERSION};
-use std::io::Read as _;
+use crate::results::folder::Folder;
+use crate::results::{Measured, Record};
 use std::path::Path;
-
-/// Cases of one run that a report can have.
-pub const CASES_MAX: usize = 2_000;
-/// Bytes of one file of a results folder.
-pub const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// A run as its files tell it. Texts are safe to be shown in one line, but not yet escaped for any format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The run.
     pub record: Record,
-    /// (number, case), ascending; numbers may be missing in the middle when somebody deleted a file.
+    /// (number, case), ascending. The last one may be a case that was cut short and is still to be done.
     pub cases: Vec<(usize, Measured)>,
 }
 
-fn wrong(path: &Path, problem: impl Into<String>) -> LabError {
-    LabError::Results { path: path.into(), problem: problem.into() }
-}
-
-fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
-    let file = std::fs::File::open(path).map_err(|e| wrong(path, format!("cannot be opened: {e}")))?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| wrong(path, format!("cannot be read: {e}")))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(wrong(path, format!("is larger than {}; the lab writes no such files", text::bytes(FILE_BYTES_MAX as f64))));
-    }
-    serde_json::from_slice(&bytes).map_err(|e| wrong(path, format!("is not what the lab writes: {e}")))
-}
-
-/// Reads `folder`.
-pub fn load(folder: &Path) -> Result<Loaded, LabError> {
-    if !folder.is_dir() {
-        return Err(wrong(folder, "is not a folder; give the folder that a run named when it ended (basalt lab list shows them)"));
-    }
-    let path = folder.join("run.json");
-    if !path.exists() {
-        return Err(wrong(folder, "holds no run.json, so it is not a folder of results"));
-    }
-    let mut record: Record = read(&path)?;
-    if record.version != VERSION {
-        return Err(wrong(
-            &path,
-            format!("has version {}, this program reads version {VERSION}; use the program that wrote it, or a newer one", record.version),
-        ));
-    }
+/// Reads the folder at `path`.
+pub fn load(path: &Path) -> Result<Loaded, LabError> {
+    let folder = Folder::open(path)?;
+    let mut record = folder.record()?;
     tidy_record(&mut record);
-    let mut cases = Vec::new();
-    let entries = std::fs::read_dir(folder).map_err(|e| wrong(folder, format!("cannot be listed: {e}")))?;
-    for entry in entries {
-        let entry = entry.map_err(|e| wrong(folder, format!("cannot be listed: {e}")))?;
-        let name = entry.file_name();
-        let Some(number) = name.to_str().and_then(case_number) else { continue };
-        if cases.len() == CASES_MAX {
-            return Err(wrong(folder, format!("holds more than {CASES_MAX} cases")));
-        }
-        let mut case: Measured = read(&entry.path())?;
-        if case.measured_s.is_nan() || case.measured_s < 0.0 || case.measured_s.is_infinite() {
-            return Err(wrong(&entry.path(), "measured_s is not a time"));
-        }
-        tidy_case(&mut case);
-        cases.push((number, case));
+    let mut cases = folder.cases()?;
+    if let Some(partial) = folder.partial(cases.len())? {
+        cases.push(Measured { cut_short: true, ..partial });
     }
-    cases.sort_by_key(|c| c.0);
-    Ok(Loaded { record, cases })
-}
-
-/// The number in `case-012.json`.
-fn case_number(name: &str) -> Option<usize> {
-    let digits = name.strip_prefix("case-")?.strip_suffix(".json")?;
-    (digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
+    for (n, case) in cases.iter_mut().enumerate() {
+        if !(case.measured_s.is_finite() && case.measured_s >= 0.0) {
+            let problem = format!("case {n} says that it was measured for {} seconds, which is no time", case.measured_s);
+            return Err(LabError::Results { path: path.into(), problem });
+        }
+        tidy_case(case);
+    }
+    Ok(Loaded { record, cases: cases.into_iter().enumerate().collect() })
 }
 
 fn tidy(text: &mut String) {

@@ -221,7 +221,24 @@ fn an_interrupted_run_shows_what_it_has() {
     cases[4].seconds.truncate(3);
     let (_dir, r) = report_of((record, cases));
     check_page(&r.html(), 5);
-    assert!(r.html().contains("5 of 11 cases are there; the run was interrupted"));
+    assert!(r.html().contains("4 of 11 cases are there; the run was interrupted"));
+}
+
+#[test]
+fn a_case_that_was_cut_short_is_shown_as_far_as_it_went() {
+    let (mut record, cases) = example::run();
+    record.state = State::Interrupted;
+    let dir = tempfile::tempdir().unwrap();
+    example::write(dir.path(), &record, &cases[..2]);
+    std::fs::write(dir.path().join("partial-002.json"), serde_json::to_vec(&cases[2]).unwrap()).unwrap();
+    let r = Report::new(dir.path(), None).unwrap();
+    check_page(&r.html(), 3);
+    assert!(r.analysis.cases[2].cut_short);
+    assert!(
+        r.html().contains("2 of 4 cases are there; the run was interrupted") && r.html().contains("1 case ended before its time"),
+        "{:?}",
+        r.analysis.warnings
+    );
 }
 
 #[test]
@@ -289,23 +306,23 @@ fn an_earlier_run_stands_beside() {
     assert!((iops[0].ratio.unwrap() - 0.5).abs() < 1e-9);
     check_page(&r.html(), 4);
     assert!(r.html().contains("Beside an earlier run"));
-    assert!(write_beside(dir.path(), Some(&dir.path().join("nowhere"))).unwrap_err().to_string().contains("is not a folder"));
+    assert!(write_beside(dir.path(), Some(&dir.path().join("nowhere"))).unwrap_err().to_string().contains("there is no such folder"));
 }
 
 #[test]
 fn a_folder_that_is_not_ours_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let wrong = |dir: &Path| Report::new(dir, None).unwrap_err().to_string();
-    assert!(wrong(dir.path()).contains("holds no run.json"));
+    assert!(wrong(dir.path()).contains("it has no run.json"));
     std::fs::write(dir.path().join("run.json"), "{\"a\":1}").unwrap();
-    assert!(wrong(dir.path()).contains("run.json: is not what the lab writes"));
+    assert!(wrong(dir.path()).contains("run.json: is no file of the lab"));
     let (mut record, cases) = example::run();
     record.version = 99;
     example::write(dir.path(), &record, &cases);
-    assert!(wrong(dir.path()).contains("has version 99"));
+    assert!(wrong(dir.path()).contains("version 99"));
     record.version = crate::results::VERSION;
     example::write(dir.path(), &record, &cases);
     std::fs::write(dir.path().join("case-002.json"), "{").unwrap();
-    assert!(wrong(dir.path()).contains("case-002.json: is not what the lab writes"));
+    assert!(wrong(dir.path()).contains("case-002.json: is no file of the lab"));
     assert!(!dir.path().join("report.html").exists());
 }

@@ -6,7 +6,7 @@
 use crate::report::analysis::{Analysis, Beside};
 use crate::report::compare::Comparison;
 use crate::report::figures::{Case, Op, PERCENTILES};
-use crate::report::text::{change, number, percent, whole};
+use crate::report::text::{change, number, whole};
 
 /// Labels that have columns of their own; beyond that they are joined in one.
 const LABEL_COLUMNS_MAX: usize = 5;
@@ -235,7 +235,7 @@ pub fn beside(list: &[Beside], theirs: &str) -> Table {
             cell(&b.figure),
             cell(b.ours.map_or("–".into(), number)),
             cell(number(b.theirs)),
-            cell(b.ratio.map_or("–".into(), percent)),
+            cell(b.ratio.map_or("–".into(), |r| format!("{r:.2}"))),
         ];
         if remarks {
             row.push(cell(&b.remark));

@@ -126,18 +126,10 @@ pub fn duration(s: f64) -> String {
 
 /// Seconds since 1970 as a date and time of UTC.
 pub fn date(unix_s: u64) -> String {
-    let (days, second) = ((unix_s / 86_400) as i64, unix_s % 86_400);
-    // Civil date from days (proleptic Gregorian), counted in eras of 400 years that begin in March.
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let day = doy - (153 * mp + 2) / 5 + 1;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    let year = yoe + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3600, second / 60 % 60)
+    let name = crate::results::folder::time_name(unix_s.min(i64::MAX as u64));
+    let (day, time) = name.split_once('T').unwrap_or((&name, ""));
+    let minutes: Vec<&str> = time.split('-').take(2).collect();
+    format!("{day} {} UTC", minutes.join(":"))
 }
 
 /// A number at the start of a label's value with its unit, for axes: "4 KiB" → 4096, "70 %" → 70, "8" → 8. None when it is a name.

@@ -101,6 +101,12 @@ impl Folder {
         write(&self.path.join(format!("partial-{n:03}.json")), measured)
     }
 
+    /// What is kept of case number `n` as far as it went before it was cut short.
+    pub fn partial(&self, n: usize) -> Result<Option<Measured>, LabError> {
+        let path = self.path.join(format!("partial-{n:03}.json"));
+        if path.exists() { read(&path).map(Some) } else { Ok(None) }
+    }
+
     /// The cases from the first on, until one is missing.
     pub fn cases(&self) -> Result<Vec<Measured>, LabError> {
         (0..CASES_MAX).map(|n| self.case_path(n)).take_while(|p| p.exists()).map(|p| read(&p)).collect()
