@@ -117,7 +117,7 @@ pub fn cases(a: &Analysis) -> Table {
     let cores = a.cases.iter().any(|c| c.target_cores.is_some());
     if cores {
         t.column("target", "cores", false);
-        t.column("IOPS a", "target core", false);
+        t.column("IOPS per", "target core", false);
     }
     t.column("client", "cores", false);
     if errors {
