@@ -106,7 +106,26 @@ impl Client {
         self.call(Method::DELETE, path, None::<&()>)
     }
 
+    /// An answer that is text.
+    pub fn text(&self, path: &str) -> Result<String, Failure> {
+        Ok(String::from_utf8_lossy(&self.exchange(Method::GET, path, None::<&()>)?).into_owned())
+    }
+
+    /// The process behind the socket, when it is on this machine.
+    pub fn peer(&self) -> Option<u32> {
+        let stream = std::os::unix::net::UnixStream::connect(&self.api).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(stream).ok()?;
+        u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+    }
+
     fn call<T: DeserializeOwned>(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<T, Failure> {
+        let bytes = self.exchange(method, path, body)?;
+        let bytes = if bytes.is_empty() { b"null" } else { &bytes[..] };
+        serde_json::from_slice(bytes)
+            .map_err(|e| Failure::Local(format!("the daemon's answer is not understood ({e}); are both of one release?")))
+    }
+
+    fn exchange(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, Failure> {
         let body = body.map(|b| serde_json::to_vec(b).expect("requests are plain data"));
         let reads = method == Method::GET;
         let wait = self.wait.unwrap_or(if reads { READ_WAIT } else { CHANGE_WAIT });
@@ -118,9 +137,7 @@ impl Client {
             let unknown = |_| Failure::Local(format!("the daemon answered with status {status}: {}", String::from_utf8_lossy(&bytes)));
             return Err(Failure::Problem(serde_json::from_slice(&bytes).map_err(unknown)?));
         }
-        let bytes = if bytes.is_empty() { b"null" } else { &bytes[..] };
-        serde_json::from_slice(bytes)
-            .map_err(|e| Failure::Local(format!("the daemon's answer is not understood ({e}); are both of one release?")))
+        Ok(bytes)
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<(u16, Bytes), Failure> {

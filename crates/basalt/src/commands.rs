@@ -17,7 +17,7 @@ type Done = Result<(), Failure>;
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Done {
     match cli.command {
-        Command::Lab(command) => return crate::lab::run(command, cli.json),
+        Command::Lab(command) => return crate::lab::run(command, &cli.api, cli.json),
         Command::Serve { config } => return serve::serve(&config),
         Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
         Command::Completions { shell } => {

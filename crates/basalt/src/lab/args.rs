@@ -3,6 +3,7 @@
 //! Invariant: each command has examples that parse; times and sizes are read as people write them.
 
 use clap::{Args, Subcommand, ValueEnum};
+use lab::run::Parameter;
 use std::path::PathBuf;
 
 /// Where results go unless said otherwise.
@@ -12,13 +13,37 @@ pub const RESULTS: &str = "lab-results";
 pub enum LabCommand {
     /// Run a profile, a case of it, or a workload of your own
     #[command(after_help = "Examples:
+  basalt lab run easy-run                               # what the daemon here serves
   basalt lab run easy-run disk.img:10GiB --time 60s
   basalt lab run four-corners:4k-random-read /dev/nvme1n1
   basalt lab run my-load.toml /dev/nvme1n1 /dev/nvme2n1 --prepare random --destroy
 
-A disk is a block device, a file, or PATH:SIZE for a file to be made. What holds data is not written
-without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
+A disk is a block device, a file, PATH:SIZE for a file to be made, or a namespace on the network:
+nvme-tcp://HOST:4420/NQN?nsid=1. What holds data is not written without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
     Run(RunArgs),
+    /// Find the maximum in a steady state, then measure shares of it
+    #[command(after_help = "Examples:
+  basalt lab curve mixed-70-30-32k /dev/nvme1n1 --time 60s --destroy
+  basalt lab curve oltp-90-10:8k-90-10 disk.img:10GiB --loads 20,40,60,80,90,100 --spacing limited
+  basalt lab curve mixed-70-30-32k disk.img:10GiB --maximum 5000
+
+The maximum is measured in a closed loop, window after window of --time, until three of them differ by
+at most 5 %. The shares come in an open loop: latency counts from when an operation should have come.")]
+    Curve(CurveArgs),
+    /// Measure every combination of parameters
+    #[command(after_help = "Examples:
+  basalt lab sweep four-corners:4k-random-read /dev/nvme1n1 --over depth=1,2,4,8,16,32
+  basalt lab sweep random-8k disk.img:10GiB --over bytes=4KiB,64KiB --over reads=0,50,100")]
+    Sweep(SweepArgs),
+    /// Measure two systems in alternation and say whether their difference is real
+    #[command(after_help = "Examples:
+  basalt lab compare random-8k --a /dev/nvme1n1 --b /dev/nvme2n1 --rounds 6 --destroy
+  basalt lab compare iometer --a disk.img:4GiB --b disk.img --engine-b fio --name-a basalt --name-b fio")]
+    Compare(CompareArgs),
+    /// Run a workload for long
+    #[command(after_help = "Examples:
+  basalt lab soak easy-run:4k-70-30 /dev/nvme1n1 --time 24h --destroy")]
+    Soak(RunArgs),
     /// Go on with a run that was interrupted
     #[command(after_help = "Examples:\n  basalt lab resume lab-results/2026-11-22T08-30-05-easy-run")]
     Resume {
@@ -118,11 +143,91 @@ pub struct CommonArgs {
 pub struct RunArgs {
     /// A profile ('basalt lab profiles'), a case of one (PROFILE:CASE), or a TOML file
     pub profile: String,
-    /// Disks
-    #[arg(required = true)]
+    /// Disks [default: the volumes that the daemon here serves]
     pub disks: Vec<String>,
+    /// Which engine drives the disks
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    pub engine: EngineArg,
+    /// Instead of disks: a modelled cluster, from this file, in virtual time
+    #[arg(long, value_name = "FILE", conflicts_with = "disks")]
+    pub simulate: Option<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CurveArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Loads in percent of the maximum
+    #[arg(long, value_delimiter = ',', default_value = "10,20,30,40,50,60,70,80,90,100", value_name = "PERCENT")]
+    pub loads: Vec<f64>,
+    /// How operations come: at random times, at equal distances (open loops), or as a limited closed loop
+    #[arg(long, value_enum, default_value_t = SpacingArg::Poisson)]
+    pub spacing: SpacingArg,
+    /// The maximum in operations a second, instead of measuring it
+    #[arg(long, value_name = "IOPS")]
+    pub maximum: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// PARAMETER=VALUE,...: depth, bytes, reads (percent), working-set (percent), rate, disks, workers; several times
+    #[arg(long, required = true, value_parser = axis, value_name = "P=V,V")]
+    pub over: Vec<lab::run::Axis>,
+}
+
+#[derive(Args, Debug)]
+pub struct CompareArgs {
+    /// A profile ('basalt lab profiles'), a case of one (PROFILE:CASE), or a TOML file
+    pub profile: String,
+    /// A disk of the first system; several times
+    #[arg(long, required = true, value_name = "DISK")]
+    pub a: Vec<String>,
+    /// A disk of the second system; several times
+    #[arg(long, required = true, value_name = "DISK")]
+    pub b: Vec<String>,
+    /// What the first system is called
+    #[arg(long, default_value = "A", value_name = "TEXT")]
+    pub name_a: String,
+    /// What the second system is called
+    #[arg(long, default_value = "B", value_name = "TEXT")]
+    pub name_b: String,
+    /// Which engine drives the disks of the first
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    pub engine_a: EngineArg,
+    /// Which engine drives the disks of the second
+    #[arg(long, value_enum, default_value_t = EngineArg::Auto)]
+    pub engine_b: EngineArg,
+    /// How often each is measured
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    pub rounds: u32,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineArg {
+    /// By what the disks are
+    Auto,
+    /// Block devices and files through io_uring
+    Native,
+    /// Namespaces on the network
+    NvmeTcp,
+    /// fio, which has to be installed
+    Fio,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpacingArg {
+    /// Open loop, at random times
+    Poisson,
+    /// Open loop, at equal distances
+    Fixed,
+    /// Closed loop that is never faster
+    Limited,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +236,19 @@ pub enum Prepare {
     Zero,
     /// Data as the workload writes them
     Random,
+}
+
+/// `depth=1,2,4`: a parameter and its values.
+fn axis(text: &str) -> Result<lab::run::Axis, String> {
+    let known = || Parameter::ALL.map(Parameter::name).join(", ");
+    let (name, values) = text.split_once('=').ok_or_else(|| format!("write PARAMETER=VALUE,VALUE; parameters are {}", known()))?;
+    let parameter = Parameter::ALL.into_iter().find(|p| p.name() == name);
+    let parameter = parameter.ok_or_else(|| format!("'{name}' is no parameter; there are {}", known()))?;
+    let value = |v: &str| match parameter {
+        Parameter::Bytes => v.parse::<base::ByteSize>().map(|b| b.0 as f64).map_err(|e| e.to_string()),
+        _ => v.parse().map_err(|_| format!("'{v}' is not a number")),
+    };
+    Ok(lab::run::Axis { parameter, values: values.split(',').map(value).collect::<Result<_, _>>()? })
 }
 
 /// `90`, `90s`, `1.5m`, `2h`: seconds.

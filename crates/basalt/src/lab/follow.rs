@@ -2,9 +2,10 @@
 //!
 //! Invariant: what goes to standard output is the result only; all this goes to standard error.
 
+use super::daemon::Target;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::engine::Watch;
-use lab::measure::Second;
+use lab::measure::{Second, TargetSecond};
 use lab::results::Measured;
 use lab::results::folder::Folder;
 use lab::run::{Case, Config, Follow, verdict};
@@ -17,6 +18,7 @@ const LINE_EVERY_S: u64 = 10;
 
 /// Follows a run for a person.
 pub struct Follower {
+    target: Option<Target>,
     stop: Arc<AtomicBool>,
     bar: Option<ProgressBar>,
     terminal: bool,
@@ -29,7 +31,7 @@ pub struct Follower {
 
 impl Follower {
     /// Says nothing when `quiet`. From now on the first Ctrl-C ends the run in order, the second at once.
-    pub fn new(quiet: bool) -> Follower {
+    pub fn new(quiet: bool, target: Option<Target>) -> Follower {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         std::thread::spawn(move || {
@@ -42,7 +44,7 @@ impl Follower {
             }
         });
         let terminal = std::io::stderr().is_terminal();
-        Follower { stop, bar: None, terminal, quiet, case: String::new(), warm_up_s: 0.0, seconds: 0, folder: None }
+        Follower { target, stop, bar: None, terminal, quiet, case: String::new(), warm_up_s: 0.0, seconds: 0, folder: None }
     }
 
     /// The folder of the run, once it is made.
@@ -121,6 +123,14 @@ impl Watch for Follower {
         }
     }
 
+    fn target(&mut self) -> Option<TargetSecond> {
+        self.target.as_mut()?.second()
+    }
+
+    fn target_cpu_s(&mut self) -> Option<f64> {
+        self.target.as_ref()?.cpu_s()
+    }
+
     fn stopped(&self) -> bool {
         self.stop.load(Relaxed)
     }
@@ -133,9 +143,7 @@ impl Follow for Follower {
     }
 
     fn case_begins(&mut self, number: usize, case: &Case, config: &Config) {
-        let mut names: Vec<String> = case.labels.iter().map(|(_, v)| v.clone()).collect();
-        names.dedup();
-        self.case = names.join(", ");
+        self.case = super::name(&case.workload.name, &case.labels);
         (self.warm_up_s, self.seconds) = (config.warm_up_s, 0);
         let all = (config.warm_up_s + config.measure_s).ceil() as u64;
         self.bar(all.max(1), "{prefix} [{bar:20}] {pos}/{len} s  {msg}");

@@ -1,21 +1,25 @@
 //! `basalt lab`: from the command line to the lab, and from results to what is printed.
 //!
-//! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`]), tables.
+//! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`]), asking the daemon ([`daemon`]), tables.
 //! Never: measures or decides anything; that is the crate `lab`'s.
 
 pub mod args;
+mod daemon;
 mod follow;
 
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
-use args::{CommonArgs, LabCommand, Prepare, RunArgs};
+use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg};
+use daemon::Target;
 use follow::Follower;
 use lab::LabError;
 use lab::engine::Fill;
-use lab::engine::open::System;
+use lab::engine::open::{EngineKind, System};
+use lab::model::cluster::Cluster;
 use lab::results::folder::{self, Folder};
 use lab::results::{Kind, Measured, State};
-use lab::run::{self, Config, verdict};
+use lab::run::{self, Config, Curve, verdict};
+use lab::workload::Spacing;
 use lab::workload::profiles::{self, Profile};
 use serde_json::json;
 use std::path::Path;
@@ -23,15 +27,24 @@ use std::path::Path;
 type Done = Result<(), Failure>;
 
 /// Does what the command line says.
-pub fn run(command: LabCommand, json: bool) -> Done {
+pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
     match command {
-        LabCommand::Run(args) => {
-            let config = run_config(&args)?;
-            measure(&config, &args.common, json)
+        LabCommand::Run(args) => Bench { api, json }.single(&args, Kind::Run, |_| {}),
+        LabCommand::Soak(args) => Bench { api, json }.single(&args, Kind::Soak, |_| {}),
+        LabCommand::Curve(args) => {
+            let spacing = match args.spacing {
+                SpacingArg::Poisson => Some(Spacing::Poisson),
+                SpacingArg::Fixed => Some(Spacing::Fixed),
+                SpacingArg::Limited => None,
+            };
+            let curve = Curve { loads: args.loads, spacing, maximum_iops: args.maximum };
+            Bench { api, json }.single(&args.run, Kind::Curve, |config| config.curve = curve)
         }
+        LabCommand::Sweep(args) => Bench { api, json }.single(&args.run, Kind::Sweep, |config| config.sweep = args.over),
+        LabCommand::Compare(args) => Bench { api, json }.compare(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
-            let mut follow = Follower::new(json);
+            let mut follow = Follower::new(json, Target::of(api));
             let ended = run::resume(&folder, destroy, &mut follow);
             finish(&folder, ended, follow, json)
         }
@@ -88,29 +101,74 @@ fn config(kind: Kind, profile: Profile, systems: Vec<System>, common: &CommonArg
         cool_down_s: common.cool_down,
         prepare: common.prepare.map(|p| if p == Prepare::Zero { Fill::Zero } else { Fill::Random }),
         search: profile.search,
+        curve: Curve::default(),
+        sweep: Vec::new(),
+        rounds: 0,
         systems,
         workloads: profile.workloads,
     }
 }
 
-fn system(disks: &[String], common: &CommonArgs) -> System {
+fn system(name: &str, disks: &[String], engine: EngineArg, common: &CommonArgs) -> System {
     let system = System::of(disks.to_vec());
-    System { workers: common.workers.unwrap_or(system.workers), spin: common.spin, ..system }
+    let engine = match engine {
+        EngineArg::Auto => EngineKind::Auto,
+        EngineArg::Native => EngineKind::Native,
+        EngineArg::NvmeTcp => EngineKind::NvmeTcp,
+        EngineArg::Fio => EngineKind::Fio,
+    };
+    System { name: name.into(), engine, workers: common.workers.unwrap_or(system.workers), spin: common.spin, ..system }
 }
 
-fn run_config(args: &RunArgs) -> Result<Config, Failure> {
-    let profile = workloads(&args.profile, &args.common)?;
-    Ok(config(Kind::Run, profile, vec![system(&args.disks, &args.common)], &args.common))
+/// What measuring commands share.
+struct Bench<'a> {
+    api: &'a str,
+    json: bool,
 }
 
-fn measure(config: &Config, common: &CommonArgs, json: bool) -> Done {
-    let mut follow = Follower::new(json);
-    let command = std::env::args().collect();
-    let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
-    match follow.folder().cloned() {
-        Some(folder) => finish(&folder, ended.map(drop), follow, json),
-        None => ended.map(drop).map_err(Failure::from),
+impl Bench<'_> {
+    fn single(&self, args: &RunArgs, kind: Kind, change: impl FnOnce(&mut Config)) -> Done {
+        let profile = workloads(&args.profile, &args.common)?;
+        let mut target = None;
+        let system = match &args.simulate {
+            Some(file) => System { simulate: Some(Cluster::load(file)?), ..system("A", &[], args.engine, &args.common) },
+            None if args.disks.is_empty() => {
+                let (found, disks) = daemon::served(self.api)?;
+                target = Some(found);
+                system("A", &disks, args.engine, &args.common)
+            }
+            None => system("A", &args.disks, args.engine, &args.common),
+        };
+        let mut config = config(kind, profile, vec![system], &args.common);
+        change(&mut config);
+        // The daemon here is asked for its figures when it is what is measured.
+        let remote = config.systems[0].disks.iter().any(|d| d.starts_with("nvme-tcp://"));
+        self.measure(&config, &args.common, target.or_else(|| Target::of(self.api).filter(|_| remote)))
     }
+
+    fn compare(&self, args: &CompareArgs) -> Done {
+        let profile = workloads(&args.profile, &args.common)?;
+        let a = system(&args.name_a, &args.a, args.engine_a, &args.common);
+        let b = system(&args.name_b, &args.b, args.engine_b, &args.common);
+        let config = Config { rounds: args.rounds, search: None, ..config(Kind::Compare, profile, vec![a, b], &args.common) };
+        self.measure(&config, &args.common, None)
+    }
+
+    fn measure(&self, config: &Config, common: &CommonArgs, target: Option<Target>) -> Done {
+        let mut follow = Follower::new(self.json, target);
+        let command = std::env::args().collect();
+        let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
+        match follow.folder().cloned() {
+            Some(folder) => finish(&folder, ended.map(drop), follow, self.json),
+            None => ended.map(drop).map_err(Failure::from),
+        }
+    }
+}
+
+/// A case as people call it.
+fn name(workload: &str, labels: &[(String, String)]) -> String {
+    let labels = labels.iter().map(|(k, v)| if k == "load" || k == "name" { v.clone() } else { format!("{k} {v}") });
+    std::iter::once(workload.to_owned()).chain(labels).collect::<Vec<_>>().join(", ")
 }
 
 /// After a run, whether it came to its end or not.
@@ -200,9 +258,8 @@ fn show(folder: &Folder, json: bool) -> Done {
 fn row(m: &Measured) -> Vec<String> {
     let (all, time) = (m.total(), |ns: f64| verdict::time(ns));
     let percentile = |p: f64| time(all.latency.percentile_ns(p) as f64);
-    let labels: Vec<&str> = m.labels.iter().map(|(_, v)| v.as_str()).collect();
     vec![
-        labels.join(", "),
+        name(&m.workload.name, &m.labels),
         verdict::number(m.iops()),
         verdict::number(m.mib_s()),
         time(all.latency.mean_ns()),

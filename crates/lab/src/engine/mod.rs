@@ -5,6 +5,7 @@
 //! Never: decides what is a good result.
 
 pub mod crew;
+pub mod fio;
 pub mod guard;
 pub mod load;
 pub mod native;
@@ -67,6 +68,10 @@ pub trait Engine {
     fn name(&self) -> &'static str;
     /// The disks, as the user named them, with their sizes in bytes.
     fn disks(&self) -> Vec<(String, u64)>;
+    /// Whether it can, and may, run this load (after preparing, if so): asked before anything begins.
+    fn admit(&mut self, workload: &Workload, _prepare: bool) -> Result<(), LabError> {
+        workload.check(&workload.name)
+    }
     /// Writes the whole working set of every disk.
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError>;
     /// Runs one job: warm-up, then measurement.

@@ -10,7 +10,7 @@ use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::data::Filler;
-use crate::workload::generate::{GRAIN_BYTES, Kind, working_set_bytes};
+use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
 use base::Duration;
 use rt::{
@@ -61,7 +61,7 @@ impl Native {
     }
 
     /// Whether everything the workload asks for can be done here, and may be.
-    fn check(&self, workload: &Workload) -> Result<(), LabError> {
+    fn fits(&self, workload: &Workload) -> Result<(), LabError> {
         let grain = GRAIN_BYTES as u32;
         for (i, s) in workload.streams.iter().enumerate() {
             let odd = s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes]).find(|b| b % grain != 0);
@@ -140,6 +140,13 @@ impl Engine for Native {
         self.disks.iter().map(|d| (d.name.clone(), d.device.bytes())).collect()
     }
 
+    fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
+        workload.check(&workload.name)?;
+        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.device.bytes()).map(drop))?;
+        self.fits(workload)?;
+        if prepare { self.may_write() } else { Ok(()) }
+    }
+
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         self.may_write()?;
         let disks = self.disks();
@@ -152,7 +159,7 @@ impl Engine for Native {
     }
 
     fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
-        self.check(&job.workload)?;
+        self.fits(&job.workload)?;
         let disks = self.disks();
         let (crew, _) = Crew::new("native", job, &disks, self.options.workers)?;
         let cores = self.launch(crew.posts)?;

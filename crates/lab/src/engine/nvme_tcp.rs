@@ -12,7 +12,7 @@ use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{Kind, working_set_bytes};
+use crate::workload::generate::{Kind, Plan, working_set_bytes};
 use initiator::{Controller, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
@@ -47,7 +47,13 @@ struct Disk {
 }
 
 fn broken(name: &str, e: &Error) -> LabError {
-    LabError::Disk { disk: name.into(), problem: e.to_string() }
+    let problem = match e {
+        Error::Status { what: "Connect", status } if !status.is_success() => {
+            format!("the target refuses to connect ({status:?}): check the NQN, and that this host may use the subsystem")
+        }
+        e => e.to_string(),
+    };
+    LabError::Disk { disk: name.into(), problem }
 }
 
 impl NvmeTcp {
@@ -57,7 +63,7 @@ impl NvmeTcp {
         Ok(NvmeTcp { options, disks, may_write: false })
     }
 
-    fn check(&mut self, workload: &Workload) -> Result<(), LabError> {
+    fn fits(&mut self, workload: &Workload) -> Result<(), LabError> {
         for d in &self.disks {
             let odd = workload.streams.iter().flat_map(|s| s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes]));
             if let Some(bytes) = odd.into_iter().find(|b| b % d.namespace.lba_bytes != 0) {
@@ -158,6 +164,13 @@ impl Engine for NvmeTcp {
         self.disks.iter().map(|d| (d.name.clone(), d.namespace.bytes())).collect()
     }
 
+    fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
+        workload.check(&workload.name)?;
+        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
+        self.fits(workload)?;
+        if prepare { self.check_writable() } else { Ok(()) }
+    }
+
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         self.check_writable()?;
         let disks = self.disks();
@@ -169,7 +182,7 @@ impl Engine for NvmeTcp {
     }
 
     fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
-        self.check(&job.workload)?;
+        self.fits(&job.workload)?;
         let disks = self.disks();
         let (crew, dealt) = Crew::new("nvme-tcp", job, &disks, self.options.workers)?;
         let largest = job.workload.streams.iter().flat_map(|s| &s.sizes).map(|z| z.bytes).max().unwrap_or(4096);

@@ -4,10 +4,13 @@
 //! Never: writes.
 
 use super::Engine;
+use super::fio::Fio;
 use super::native::{Native, NativeOptions};
 use super::nvme_address::SCHEME;
 use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
+use super::simulated::Simulated;
 use crate::error::LabError;
+use crate::model::cluster::Cluster;
 use base::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -30,6 +33,7 @@ pub struct System {
     #[serde(default)]
     pub engine: EngineKind,
     /// Disks: paths, `PATH:SIZE` for a file that is made, or addresses.
+    #[serde(default)]
     pub disks: Vec<String>,
     /// Threads of the client that drive the disks, at most.
     #[serde(default = "workers")]
@@ -37,6 +41,9 @@ pub struct System {
     /// The threads of the client ask again and again instead of sleeping.
     #[serde(default)]
     pub spin: bool,
+    /// Instead of disks: a modelled cluster, in virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulate: Option<Cluster>,
 }
 
 /// Engines.
@@ -50,6 +57,8 @@ pub enum EngineKind {
     Native,
     /// NVMe/TCP through the house's own client.
     NvmeTcp,
+    /// Block devices and files through fio.
+    Fio,
 }
 
 fn a() -> String {
@@ -64,7 +73,7 @@ pub fn workers() -> usize {
 impl System {
     /// Through what suits the disks.
     pub fn of(disks: Vec<String>) -> System {
-        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false }
+        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false, simulate: None }
     }
 
     /// Whether it makes sense.
@@ -72,6 +81,13 @@ impl System {
         let wrong = |key: &str, problem: &str| {
             Err(LabError::Workload { place: format!("system {}: {key}", self.name), problem: problem.to_owned() })
         };
+        if let Some(cluster) = &self.simulate {
+            return if self.disks.is_empty() {
+                cluster.check(&self.name)
+            } else {
+                wrong("disks", "a modelled cluster has disks of its own: name none")
+            };
+        }
         if self.disks.is_empty() || self.disks.len() > DISKS_MAX {
             return wrong(
                 "disks",
@@ -84,9 +100,12 @@ impl System {
         Ok(())
     }
 
-    /// Opens it. `destroy`: the user said that what the disks hold may be lost.
-    pub fn open(&self, destroy: bool) -> Result<Box<dyn Engine>, LabError> {
+    /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for models.
+    pub fn open(&self, destroy: bool, seed: u64) -> Result<Box<dyn Engine>, LabError> {
         self.check()?;
+        if let Some(cluster) = &self.simulate {
+            return Ok(Box::new(Simulated::new(cluster, seed)?));
+        }
         let remote = self.disks.iter().filter(|d| d.starts_with(SCHEME)).count();
         match self.engine {
             EngineKind::Auto if remote == 0 => self.native(destroy),
@@ -95,6 +114,7 @@ impl System {
                 Ok(Box::new(NvmeTcp::connect(&self.disks, options)?))
             }
             EngineKind::Native if remote == 0 => self.native(destroy),
+            EngineKind::Fio if remote == 0 => Ok(Box::new(Fio::open(&self.local(), self.native_options(destroy))?)),
             _ => Err(LabError::Workload {
                 place: format!("system {}: disks", self.name),
                 problem: "the disks of one system are all addresses (nvme-tcp://...) or all paths, as its engine needs them".into(),
@@ -103,10 +123,16 @@ impl System {
     }
 
     fn native(&self, destroy: bool) -> Result<Box<dyn Engine>, LabError> {
-        let disks: Vec<_> = self.disks.iter().map(|d| path_and_size(d)).collect();
-        let options =
-            NativeOptions { workers: self.workers, destroy, spin_us: if self.spin { SPIN_US } else { NativeOptions::default().spin_us } };
-        Ok(Box::new(Native::open(&disks, options)?))
+        Ok(Box::new(Native::open(&self.local(), self.native_options(destroy))?))
+    }
+
+    fn local(&self) -> Vec<(PathBuf, Option<u64>)> {
+        self.disks.iter().map(|d| path_and_size(d)).collect()
+    }
+
+    fn native_options(&self, destroy: bool) -> NativeOptions {
+        let spin_us = if self.spin { SPIN_US } else { NativeOptions::default().spin_us };
+        NativeOptions { workers: self.workers, destroy, spin_us }
     }
 }
 

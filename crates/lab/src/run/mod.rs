@@ -18,8 +18,8 @@ use crate::engine::{Engine, Fill, Job, Watch};
 use crate::error::LabError;
 use crate::results::folder::{CASES_MAX, Folder};
 use crate::results::{Kind, Machine, Measured, Record, State, VERSION};
-use crate::workload::Workload;
 use crate::workload::profiles::Search;
+use crate::workload::{Spacing, Workload};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -50,10 +50,103 @@ pub struct Config {
     /// Of a profile whose result is a largest load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
+    /// Of a curve.
+    #[serde(default)]
+    pub curve: Curve,
+    /// Of a sweep: every combination is a case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<Axis>,
+    /// Of a comparison: how often each system is measured.
+    #[serde(default)]
+    pub rounds: u32,
     /// What is measured: one system, or the two of a comparison.
     pub systems: Vec<System>,
     /// The loads.
     pub workloads: Vec<Workload>,
+}
+
+/// The points of a curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// Loads in percent of the maximum, in the order in which they are measured.
+    pub loads: Vec<f64>,
+    /// How operations of an open loop come; none: a closed loop that is limited to the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spacing: Option<Spacing>,
+    /// The maximum in operations a second, when it is known; else it is measured first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maximum_iops: Option<f64>,
+}
+
+impl Default for Curve {
+    fn default() -> Self {
+        Curve { loads: (1..=10).map(|n| f64::from(n) * 10.0).collect(), spacing: Some(Spacing::Poisson), maximum_iops: None }
+    }
+}
+
+/// One parameter of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Which.
+    pub parameter: Parameter,
+    /// Its values.
+    pub values: Vec<f64>,
+}
+
+/// What a sweep can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parameter {
+    /// Threads on each disk.
+    Depth,
+    /// Bytes of an operation.
+    Bytes,
+    /// Reads in percent; the rest are writes.
+    Reads,
+    /// Part of each disk that is used, in percent.
+    WorkingSet,
+    /// Operations a second.
+    Rate,
+    /// How many of the disks.
+    Disks,
+    /// Threads of the client.
+    Workers,
+}
+
+impl Parameter {
+    /// All of them.
+    pub const ALL: [Parameter; 7] = [
+        Parameter::Depth,
+        Parameter::Bytes,
+        Parameter::Reads,
+        Parameter::WorkingSet,
+        Parameter::Rate,
+        Parameter::Disks,
+        Parameter::Workers,
+    ];
+
+    /// Its name on the command line and in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Depth => "depth",
+            Parameter::Bytes => "bytes",
+            Parameter::Reads => "reads",
+            Parameter::WorkingSet => "working-set",
+            Parameter::Rate => "rate",
+            Parameter::Disks => "disks",
+            Parameter::Workers => "workers",
+        }
+    }
+
+    /// A value as a label.
+    pub fn words(self, value: f64) -> String {
+        match self {
+            Parameter::Reads | Parameter::WorkingSet => format!("{value} %"),
+            _ => format!("{value}"),
+        }
+    }
 }
 
 /// One case to be measured.
@@ -114,9 +207,10 @@ impl Config {
 pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
     config.check()?;
     // What cannot be opened, or must not be written, is found out before a folder is made.
-    let mut open = Open { destroy, now: None };
+    let mut open = Open { destroy, seed: config.seed, now: None };
     for system in &config.systems {
-        open.get(system)?;
+        let engine = open.get(system)?;
+        config.workloads.iter().try_for_each(|w| engine.admit(w, config.prepare.is_some()))?;
     }
     let record = Record {
         version: VERSION,
@@ -148,12 +242,13 @@ pub fn resume(folder: &Folder, destroy: bool, follow: &mut dyn Follow) -> Result
     })?;
     config.check()?;
     follow.folder(folder);
-    go_on(&config, folder, record, Open { destroy, now: None }, follow)
+    go_on(&config, folder, record, Open { destroy, seed: config.seed, now: None }, follow)
 }
 
 /// The engine that is open, with the system it is for.
 struct Open {
     destroy: bool,
+    seed: u64,
     now: Option<(System, Box<dyn Engine>)>,
 }
 
@@ -162,7 +257,7 @@ impl Open {
     fn get(&mut self, system: &System) -> Result<&mut dyn Engine, LabError> {
         if self.now.as_ref().is_none_or(|(s, _)| s != system) {
             self.now = None;
-            self.now = Some((system.clone(), system.open(self.destroy)?));
+            self.now = Some((system.clone(), system.open(self.destroy, self.seed)?));
         }
         let (_, engine) = self.now.as_mut().expect("just opened");
         Ok(engine.as_mut())
@@ -176,7 +271,7 @@ fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open, f
     let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
     let done = plan::next(config, &cases).is_none();
     record.state = if done { State::Complete } else { State::Interrupted };
-    record.verdict = verdict::of(config, &cases, done);
+    record.verdict = verdict::of(config, &record, &cases);
     folder.write_record(&record)?;
     ended
 }
@@ -244,4 +339,4 @@ fn rest(seconds: f64, follow: &mut dyn Follow) {
 
 #[cfg(test)]
 #[path = "run_tests.rs"]
-mod tests;
+pub(crate) mod tests;

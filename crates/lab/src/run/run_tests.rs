@@ -27,17 +27,26 @@ impl Follow for Follower {
 
 fn config(dir: &Path) -> Config {
     let disk = dir.join("disk").display().to_string();
+    Config { systems: vec![System::of(vec![format!("{disk}:16MiB")])], ..example(Kind::Run, "easy-run") }
+}
+
+/// A run of a profile, for tests of plans.
+pub(crate) fn example(kind: Kind, profile: &str) -> Config {
+    let profile = profiles::find(profile).unwrap();
     Config {
-        kind: Kind::Run,
-        title: "easy-run".into(),
+        kind,
+        title: profile.name,
         seed: 1,
         warm_up_s: 0.0,
         measure_s: 0.1,
         cool_down_s: 0.0,
         prepare: Some(Fill::Random),
-        search: None,
-        systems: vec![System::of(vec![format!("{disk}:16MiB")])],
-        workloads: profiles::find("easy-run").unwrap().workloads,
+        search: profile.search,
+        curve: Curve::default(),
+        sweep: Vec::new(),
+        rounds: 0,
+        systems: vec![System::of(vec!["disk".into()])],
+        workloads: profile.workloads,
     }
 }
 
@@ -48,8 +57,8 @@ fn a_profile_runs_case_by_case_and_is_kept() {
     let folder = start(&config(dir.path()), &dir.path().join("results"), false, vec!["again".into()], &mut follow).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
     assert_eq!((record.state, record.cases, cases.len()), (State::Complete, 4, 4));
-    assert_eq!(cases[2].labels, [("workload".to_owned(), "8k-50-50".to_owned())]);
-    assert!(record.verdict[0].starts_with("4k-70-30: "), "{:?}", record.verdict);
+    assert_eq!(cases[2].workload.name, "8k-50-50");
+    assert!(record.verdict.iter().any(|s| s.contains("4k-read")), "{:?}", record.verdict);
     assert_eq!(follow.cases, [0, 1, 2, 3]);
 }
 
@@ -63,7 +72,6 @@ fn an_interrupted_run_goes_on_with_the_first_case_that_is_missing() {
     let path = fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
     let folder = Folder::open(&path).unwrap();
     assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (State::Interrupted, 2));
-    assert!(folder.record().unwrap().verdict[0].contains("not complete"));
     let first = folder.cases().unwrap();
     let mut follow = Follower::default();
     resume(&folder, false, &mut follow).unwrap();
@@ -84,4 +92,29 @@ fn what_cannot_begin_leaves_no_folder() {
     let e = start(&c, &results, false, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
     assert!(e.contains("0.01 to 2592000"), "{e}");
     assert!(!results.exists());
+}
+
+#[test]
+fn a_disk_that_holds_data_leaves_no_folder_and_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, results) = (dir.path().join("photos"), dir.path().join("results"));
+    fs::write(&path, vec![7; 16 << 20]).unwrap();
+    fs::File::open(&path).unwrap().sync_all().unwrap();
+    let mut c = config(dir.path());
+    c.systems[0].disks = vec![path.display().to_string()];
+    let e = start(&c, &results, false, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
+    assert!(e.contains("photos") && e.contains("--destroy"), "{e}");
+    assert!(!results.exists() && fs::read(&path).unwrap().iter().all(|&b| b == 7));
+}
+
+#[test]
+fn a_curve_on_a_file_finds_its_maximum_and_keeps_the_rates() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    (c.kind, c.measure_s, c.curve.loads) = (Kind::Curve, 0.1, vec![20.0, 40.0]);
+    c.workloads.truncate(1);
+    let folder = start(&c, &dir.path().join("results"), false, Vec::new(), &mut Follower::default()).unwrap();
+    let cases = folder.cases().unwrap();
+    assert!(cases.len() >= 5);
+    assert!(folder.record().unwrap().verdict.iter().any(|s| s.contains("maximum")), "{:?}", folder.record().unwrap().verdict);
 }

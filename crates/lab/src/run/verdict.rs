@@ -4,18 +4,79 @@
 //! Never: leaves out what makes a result doubtful.
 
 use super::Config;
-use crate::results::{Kind, Measured};
+use super::plan;
+use crate::report::analysis::Analysis;
+use crate::report::load::Loaded;
+use crate::results::{Kind, Measured, Record};
 
 /// The sentences, the most important first.
-pub fn of(config: &Config, cases: &[Measured], complete: bool) -> Vec<String> {
-    let mut said = match config.kind {
-        Kind::Run | Kind::Soak | Kind::Study | Kind::Curve | Kind::Sweep | Kind::Compare => each(cases),
-    };
-    if !complete {
-        said.insert(0, format!("This run is not complete: {} of its cases are there.", cases.len()));
+pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
+    if cases.is_empty() {
+        return Vec::new();
     }
-    said.extend(doubts(cases));
-    said
+    let record = Record { verdict: Vec::new(), ..record.clone() };
+    let said = Analysis::new(&Loaded { record, cases: cases.iter().cloned().enumerate().collect() }).verdict;
+    let mut own = searches(config, cases);
+    own.extend(said);
+    own.extend(maxima(config, cases));
+    own.extend(
+        cases
+            .iter()
+            .flat_map(|m| m.verified)
+            .reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+            .filter(|v| v.1 == 0)
+            .map(|(checked, _)| format!("All {} blocks that were read and checked held what was written there.", number(checked as f64))),
+    );
+    own
+}
+
+/// What searches for a largest load have found.
+fn searches(config: &Config, cases: &[Measured]) -> Vec<String> {
+    let (Kind::Run, Some(search)) = (config.kind, config.search) else { return Vec::new() };
+    let sentence = |name: &str| {
+        let mine: Vec<&Measured> = cases.iter().filter(|m| m.workload.name == name).collect();
+        let found = plan::found(&search, &mine)?;
+        let limit = format!("a mean response time of {} ms", search.mean_ms_max);
+        let best = mine.iter().find(|m| m.labels.iter().any(|l| l.0 == "units" && l.1 == found.kept.to_string()));
+        Some(match best {
+            Some(m) => format!(
+                "{name}: {} units of {} IOPS keep {limit} (they had {}); {} units do not.",
+                found.kept,
+                search.iops_unit,
+                time(m.total().latency.mean_ns()),
+                found.lost
+            ),
+            None => format!("{name}: not one load that was tried keeps {limit}; the smallest was {} units.", found.lost),
+        })
+    };
+    config.workloads.iter().filter_map(|w| sentence(&w.name)).collect()
+}
+
+/// How the maxima of curves were found.
+fn maxima(config: &Config, cases: &[Measured]) -> Vec<String> {
+    if config.kind != Kind::Curve {
+        return Vec::new();
+    }
+    let sentence = |name: &str| {
+        let mine: Vec<&Measured> = cases.iter().filter(|m| m.workload.name == name).collect();
+        let (iops, steady) = plan::maximum(&config.curve, &mine)?;
+        let iops = number(iops);
+        Some(match (config.curve.maximum_iops, steady) {
+            (Some(_), _) => format!("{name}: the maximum, {iops} IOPS, was given, not measured."),
+            (None, true) => format!(
+                "{name}: the maximum, {iops} IOPS, is the mean of the last {} windows of {} s in a closed loop, which differ by at most {} % of it: a steady state.",
+                plan::STEADY_WINDOWS,
+                config.measure_s,
+                plan::STEADY_WITHIN * 100.0
+            ),
+            (None, false) => format!(
+                "{name}: the maximum, {iops} IOPS, was not steady after {} windows of {} s: shares of it may overshoot what can be kept.",
+                plan::WINDOWS_MAX,
+                config.measure_s
+            ),
+        })
+    };
+    config.workloads.iter().filter_map(|w| sentence(&w.name)).collect()
 }
 
 /// A figure as people read it.
@@ -63,25 +124,6 @@ pub fn line(m: &Measured) -> String {
         time(all.latency.percentile_ns(99.9) as f64),
         time(all.latency.max_ns() as f64)
     )
-}
-
-fn each(cases: &[Measured]) -> Vec<String> {
-    cases.iter().map(|m| format!("{}: {}.", m.workload.name, line(m))).collect()
-}
-
-fn doubts(cases: &[Measured]) -> Vec<String> {
-    let mut said = Vec::new();
-    let errors: u64 = cases.iter().map(|m| m.total().errors).sum();
-    if errors > 0 {
-        said.push(format!("{} operations failed; they are in no latency.", thousands(errors as i64)));
-    }
-    let (checked, wrong) = cases.iter().filter_map(|m| m.verified).fold((0, 0), |a, v| (a.0 + v.0, a.1 + v.1));
-    if wrong > 0 {
-        said.push(format!("WRONG DATA: {wrong} of {checked} blocks that were read did not hold what was written there."));
-    } else if checked > 0 {
-        said.push(format!("All {} blocks that were read held what was written there.", thousands(checked as i64)));
-    }
-    said
 }
 
 #[cfg(test)]
