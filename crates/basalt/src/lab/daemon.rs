@@ -84,8 +84,8 @@ pub fn served(api: &str) -> Result<(Target, Vec<String>), Failure> {
     let listener = status.listeners.iter().find(|l| l.kind == "io").ok_or_else(|| nothing("the daemon here does not listen for hosts"))?;
     let place = listener.address.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "127.0.0.1:");
     let open = subsystems.iter().filter(|s| s.allow_any_host && s.security == Security::Plain);
-    let disks: Vec<String> =
-        open.flat_map(|s| s.namespaces.iter().map(move |n| format!("{SCHEME}{place}/{}?nsid={}", s.nqn, n.nsid))).collect();
+    let namespaces = open.flat_map(|s| s.namespaces.iter().map(|n| (&s.nqn, n.nsid)));
+    let disks: Vec<String> = namespaces.map(|(nqn, nsid)| format!("{SCHEME}{place}/{nqn}?nsid={nsid}")).collect();
     if disks.is_empty() {
         return Err(nothing("the daemon here serves no volume that every host may use"));
     }
