@@ -285,7 +285,7 @@ fn percentiles(title: &str, latencies: impl Iterator<Item = (String, Latency)>) 
             let steps = (count.log10() * 24.0).ceil() as i32;
             let mut points: Vec<(f64, f64)> = (0..=steps)
                 .map(|i| 10f64.powf(f64::from(i) / 24.0).min(count))
-                .map(|x| (x, l.percentile_ns(100.0 - 100.0 / x) as f64 / 1e3))
+                .map(|x| (x, if x >= l.count() as f64 { l.max_ns() } else { l.percentile_ns(100.0 - 100.0 / x) } as f64 / 1e3))
                 .collect();
             points.dedup_by(|a, b| a.0 == b.0);
             series.push(Series::new(name, series.len() as u8, Shape::Line, points));

@@ -185,7 +185,7 @@ fn details(r: &Report) -> Markup {
 fn one_case(m: &Measured, c: &Case) -> Markup {
     html! {
         p.soft {
-            @if !m.workload.description.is_empty() { (m.workload.description) " " }
+            @if !m.workload.description.is_empty() { (m.workload.description.trim_end_matches('.')) ". " }
             (text::duration(m.measured_s)) " measured after " (text::duration(m.warm_up_s)) " of warm-up, " (text::date(m.began_unix_s)) ", engine " (m.engine)
             @if let Some(v) = c.verified { ", " (text::whole(v.0)) " blocks verified, " (text::whole(v.1)) " wrong" }
             @if m.cut_short { ", " span.bad { "ended before its time" } }
