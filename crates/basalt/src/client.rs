@@ -18,6 +18,9 @@ const READ_WAIT: Duration = Duration::from_secs(30);
 const CHANGE_WAIT: Duration = Duration::from_secs(600);
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
+/// The figures for Prometheus: the one page that is not below /api/v1.
+pub const METRICS: &str = "/metrics";
+
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -141,7 +144,10 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<(u16, Bytes), Failure> {
-        let mut request = Request::builder().method(method).uri(format!("/api/v1{path}")).header(header::HOST, "basalt");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(if path == METRICS { path.to_owned() } else { format!("/api/v1{path}") })
+            .header(header::HOST, "basalt");
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }

@@ -3,7 +3,7 @@
 //! Invariant: a daemon that does not answer costs figures, never a run.
 //! Never: changes anything.
 
-use crate::client::{Client, Failure};
+use crate::client::{Client, Failure, METRICS};
 use control::api::types::{Group, Security, Status, Subsystem};
 use lab::engine::nvme_address::SCHEME;
 use lab::measure::TargetSecond;
@@ -45,7 +45,7 @@ impl Target {
         if self.silent {
             return None;
         }
-        let asked: Result<(Vec<Group>, String), Failure> = self.client.get("/groups").and_then(|g| Ok((g, self.client.text("/metrics")?)));
+        let asked: Result<(Vec<Group>, String), Failure> = self.client.get("/groups").and_then(|g| Ok((g, self.client.text(METRICS)?)));
         let Ok((groups, metrics)) = asked else {
             // Not again: each question would take its time from the run.
             self.silent = true;
