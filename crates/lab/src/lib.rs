@@ -18,6 +18,7 @@ pub mod model;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod study;
 pub mod workload;
 
 pub use error::LabError;

@@ -32,6 +32,8 @@ pub const HOSTS_MAX: usize = 1;
 pub const CORES_MAX: usize = 64;
 /// Drives, groups, or namespaces of one entry.
 pub const DEVICES_MAX: usize = 64;
+/// Capacity devices of a group, as the store has it.
+pub const CAPACITY_MAX: usize = 7;
 /// Volumes.
 pub const VOLUMES_MAX: usize = 128;
 /// Smallest namespace after scaling: below this a group has no room for its tables.
@@ -120,7 +122,7 @@ impl Cost {
 pub struct DriveUse {
     /// As its namespaces name it.
     pub name: String,
-    /// One of `basalt lab models`.
+    /// A name of `model::drives`.
     pub model: String,
     /// The share of it that holds data, 0 to 1: what is free helps garbage collection.
     #[serde(default = "one")]
@@ -345,8 +347,8 @@ impl Cluster {
                 return wrong(&key, "shards are a power of two, at most 16".into());
             }
             let capacity: usize = group.capacity.iter().map(|n| n.count).sum();
-            if capacity == 0 || capacity > DEVICES_MAX || group.cache.count != 1 {
-                return wrong(&key, format!("a group has one cache namespace and 1 to {DEVICES_MAX} capacity namespaces"));
+            if capacity == 0 || capacity > CAPACITY_MAX || group.cache.count != 1 {
+                return wrong(&key, format!("a group has one cache namespace and 1 to {CAPACITY_MAX} capacity namespaces"));
             }
             for space in std::iter::once(&group.cache).chain(&group.capacity) {
                 if !host.drives.iter().any(|d| d.name == space.drive) {

@@ -37,7 +37,7 @@ fn nonsense_names_its_key() {
     for (from, to, words) in [
         ("cores = 4", "cores = 0", "hosts.cores"),
         ("kioxia-cm6-7680", "floppy", "no drive model is called floppy"),
-        ("count = 7", "count = 9", "the drive has"),
+        ("gib = 925", "gib = 1200", "the drive has"),
         ("count = 8", "count = 80", "takes nine tenths"),
         ("rate = 4", "rate = 0.5", "scale"),
         ("size = 50", "size = 5000", "scale less"),

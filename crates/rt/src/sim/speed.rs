@@ -20,7 +20,7 @@ const MIX_NS: f64 = 20e6;
 /// Bytes over which the share of random writes is averaged.
 const PATTERN_BYTES: f64 = 16_777_216.0;
 /// Ends of write streams that are remembered: a write that begins at one of them is sequential.
-const STREAMS: usize = 32;
+const STREAMS: usize = 256;
 /// Backlogs below this are nothing, in nanoseconds of media time.
 const NOTHING_NS: f64 = 1e-3;
 

@@ -96,45 +96,51 @@ impl Simulated {
         Ok(())
     }
 
-    fn begin(&mut self, workload: &Workload, seed: u64, seconds: f64) -> Result<(), LabError> {
+    fn begin(&mut self, workload: &Workload, seed: u64) -> Result<(), LabError> {
         let disks = self.disks(workload, seed)?;
         let began = self.world.now();
-        let ends = began + (seconds * 1e9) as u64;
+        let ends = u64::MAX; // until it is ended
         let tally = Tally::new(workload.streams.len());
         self.world.play(Play { began, ends, tally, disks, under_way: 0 });
         Ok(())
     }
 
-    /// Plays until the load has ended; gives each second to `each`, which may end it early.
+    /// Plays warm-up and measurement; gives the seconds, the measured time and the cores' time in it. Asking the host for its figures takes time of the
+    /// model, too, so boundaries are looked at first, and seconds have the length that they had.
     fn play(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<(Vec<Second>, f64, f64), LabError> {
         let (warm, measure) = (job.warm_up.as_secs_f64(), job.measure.as_secs_f64());
         let began = self.world.now();
-        let mut seconds: Vec<Second> = Vec::new();
+        let since = |now: u64| (now - began) as f64 / 1e9;
+        let step_s = if measure < 2.0 { measure / 2.0 } else { 1.0 };
+        let (mut seconds, mut cores_s, mut at) = (Vec::new(), 0.0, 0.0);
+        let mut from: Option<f64> = None;
         let mut before = self.world.figures()?;
-        let mut cores_s = 0.0;
-        let mut at = 0.0;
-        let step_s = if measure < 2.0 { measure / 10.0 } else { 1.0 };
-        while at < warm + measure - 1e-9 {
-            if at >= warm - 1e-9 {
+        loop {
+            if from.is_none() && at >= warm - 1e-9 {
+                from = Some(at);
                 self.world.with_play(|play| play.tally.measuring = true);
             }
-            let until = if at < warm - 1e-9 { (at + step_s).min(warm) } else { (at + step_s).min(warm + measure) };
+            let mut until = at + step_s;
+            until = if at < warm - 1e-9 { until.min(warm) } else { until.min(from.unwrap_or(at) + measure) };
             self.world.run_until(began + (until * 1e9) as u64);
-            let now = self.world.figures()?;
-            let mut second = self.world.with_play(|play| play.tally.take_second(at - warm));
-            let cores = (now.busy_ns - before.busy_ns) as f64 / 1e9;
-            cores_s += if at >= warm - 1e-9 { cores } else { 0.0 };
-            second.target = Some(self.target_second(&before, &now, until - at, cores));
+            let now = since(self.world.now());
+            let ends = from.is_some_and(|from| now >= from + measure - 1e-9) || watch.stopped();
+            let mut second = self.world.with_play(|play| {
+                play.tally.measuring &= !ends;
+                play.tally.take_second(at - warm)
+            });
+            let figures = self.world.figures()?;
+            let cores = (figures.busy_ns - before.busy_ns) as f64 / 1e9;
+            cores_s += if from.is_some() { cores } else { 0.0 };
+            second.target = Some(self.target_second(&before, &figures, now - at, cores));
             self.scale_second(&mut second);
             watch.second(&second);
             seconds.push(second);
-            before = now;
-            at = until;
-            if watch.stopped() {
-                break;
+            (before, at) = (figures, now);
+            if ends {
+                return Ok((seconds, from.map_or(0.0, |from| now - from), cores_s));
             }
         }
-        Ok((seconds, (at - warm).max(0.0), cores_s))
     }
 
     fn target_second(&self, before: &world::Figures, now: &world::Figures, span_s: f64, cores: f64) -> TargetSecond {
@@ -247,7 +253,7 @@ impl Engine for Simulated {
         let mut fill = Workload::simple("prepare", PREPARE_BYTES, 0.0, Access::Sequential { shared: true }, PREPARE_DEPTH);
         fill.working_set = workload.working_set;
         let bytes: u64 = Engine::disks(self).iter().map(|(_, b)| working_set_bytes(&fill, *b)).sum();
-        self.begin(&fill, 0, 1e9)?;
+        self.begin(&fill, 0)?;
         self.world.with_play(|play| play.tally.measuring = true);
         loop {
             self.world.run_for(SECOND_NS / 20);
@@ -274,7 +280,7 @@ impl Engine for Simulated {
             let problem = "a measurement has at least 10 ms".into();
             return Err(LabError::Workload { place: job.workload.name.clone(), problem });
         }
-        self.begin(&job.workload, job.seed, (job.warm_up + job.measure).as_secs_f64())?;
+        self.begin(&job.workload, job.seed)?;
         let (seconds, measured_s, cores_s) = self.play(job, watch)?;
         let measured = self.measured(job, seconds, measured_s, cores_s);
         let now = self.world.now();
