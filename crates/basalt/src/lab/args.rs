@@ -90,6 +90,14 @@ What the other tool has and the lab has not is said line by line, on standard er
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Repeat a published study on modelled hardware, beside its figures
+    #[command(after_help = "Examples:
+  basalt lab study                        # which there are
+  basalt lab study cache-tier
+  basalt lab study namespaces --time 0.1  # a tenth of its virtual time: a first look
+
+Basalt's own data plane runs on modelled drives in virtual time; docs/lab-models.md says what is modelled. A study takes minutes.")]
+    Study(StudyArgs),
     /// List the profiles, or show one as a start for a workload of your own
     #[command(after_help = "Examples:\n  basalt lab profiles\n  basalt lab profiles easy-run > my-load.toml")]
     Profiles {
@@ -206,6 +214,27 @@ pub struct CompareArgs {
     pub rounds: u32,
     #[command(flatten)]
     pub common: CommonArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct StudyArgs {
+    /// Which; without it they are listed
+    pub study: Option<String>,
+    /// Virtual time of each case, in parts of the study's own
+    #[arg(long, default_value_t = 1.0, value_name = "PART")]
+    pub time: f64,
+    /// Scale of rates, instead of the study's own
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Scale of sizes, instead of the study's own
+    #[arg(long, value_name = "N")]
+    pub size: Option<f64>,
+    /// Seed of everything drawn at random
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Where the folder of the study is made
+    #[arg(long, default_value = RESULTS, env = "BASALT_LAB_RESULTS", value_name = "DIR")]
+    pub results: PathBuf,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 
 use super::daemon::Target;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::LabError;
 use lab::engine::Watch;
 use lab::measure::{Second, TargetSecond};
 use lab::results::Measured;
@@ -27,6 +28,7 @@ pub struct Follower {
     warm_up_s: f64,
     seconds: u64,
     folder: Option<Folder>,
+    noted: Vec<String>,
 }
 
 impl Follower {
@@ -44,7 +46,18 @@ impl Follower {
             }
         });
         let terminal = std::io::stderr().is_terminal();
-        Follower { target, stop, bar: None, terminal, quiet, case: String::new(), warm_up_s: 0.0, seconds: 0, folder: None }
+        Follower {
+            target,
+            stop,
+            bar: None,
+            terminal,
+            quiet,
+            case: String::new(),
+            warm_up_s: 0.0,
+            seconds: 0,
+            folder: None,
+            noted: Vec::new(),
+        }
     }
 
     /// The folder of the run, once it is made.
@@ -157,6 +170,26 @@ impl Follow for Follower {
     fn case_done(&mut self, _: usize, measured: &Measured) {
         self.end_bar();
         self.say(&format!("{}: {}", self.case, verdict::line(measured)));
-        measured.notes.iter().for_each(|note| self.say(&format!("  note: {note}")));
+        // The same notes case after case are said once.
+        for note in measured.notes.iter().filter(|note| !self.noted.contains(note)) {
+            self.say(&format!("  note: {note}"));
+        }
+        self.noted.clone_from(&measured.notes);
+    }
+}
+
+impl lab::study::Follow for Follower {
+    fn folder(&mut self, folder: &Folder) {
+        Follow::folder(self, folder);
+    }
+
+    fn begins(&mut self, what: &str) {
+        self.say(what);
+    }
+
+    fn case(&mut self, measured: &Measured) -> Result<(), LabError> {
+        self.case = super::name(&measured.workload.name, &measured.labels);
+        self.case_done(0, measured);
+        Ok(())
     }
 }

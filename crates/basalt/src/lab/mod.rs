@@ -9,7 +9,7 @@ mod follow;
 
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
-use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg};
+use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs};
 use daemon::Target;
 use follow::Follower;
 use lab::LabError;
@@ -19,6 +19,7 @@ use lab::model::cluster::Cluster;
 use lab::results::folder::{self, Folder};
 use lab::results::{Kind, Measured, State};
 use lab::run::{self, Config, Curve, verdict};
+use lab::study;
 use lab::workload::Spacing;
 use lab::workload::profiles::{self, Profile};
 use serde_json::json;
@@ -52,6 +53,7 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
         LabCommand::Show { folder } => show(&Folder::open(&folder)?, json),
         LabCommand::Report { folder, beside } => report(&folder, beside.as_deref(), json),
         LabCommand::Import { file, out } => import(&file, out.as_deref(), json),
+        LabCommand::Study(args) => repeat(&args, json),
         LabCommand::Profiles { profile: None } => list_profiles(json),
         LabCommand::Profiles { profile: Some(name) } => {
             let text = profiles::text(&name).map(str::to_owned);
@@ -167,7 +169,8 @@ impl Bench<'_> {
 
 /// A case as people call it.
 fn name(workload: &str, labels: &[(String, String)]) -> String {
-    let labels = labels.iter().map(|(k, v)| if k == "load" || k == "name" { v.clone() } else { format!("{k} {v}") });
+    let labels =
+        labels.iter().filter(|(_, v)| v != workload).map(|(k, v)| if k == "load" || k == "name" { v.clone() } else { format!("{k} {v}") });
     std::iter::once(workload.to_owned()).chain(labels).collect::<Vec<_>>().join(", ")
 }
 
@@ -219,6 +222,24 @@ fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
         (false, None) => print!("{text}"),
     }
     Ok(())
+}
+
+/// Repeats a published study, or lists those there are.
+fn repeat(args: &StudyArgs, json: bool) -> Done {
+    let Some(name) = &args.study else {
+        if json {
+            let all: Vec<_> = study::ALL.iter().map(|s| json!({"name": s.name, "title": s.title, "source": s.source})).collect();
+            println!("{}", pretty(&all));
+        } else {
+            let rows = study::ALL.iter().map(|s| vec![s.name.into(), s.title.into()]);
+            table::print(&[("study", Left), ("what it asks", Left)], rows.collect(), "there is none");
+        }
+        return Ok(());
+    };
+    let options = study::Options { rate: args.rate, size: args.size, time: args.time, seed: args.seed };
+    let mut follow = Follower::new(json, None);
+    let folder = study::start(study::find(name)?, &options, &args.results, std::env::args().collect(), &mut follow)?;
+    finish(&folder, Ok(()), follow, json)
 }
 
 fn show(folder: &Folder, json: bool) -> Done {

@@ -25,6 +25,7 @@ const BINS_MAX: usize = 100_000;
 /// See the module.
 pub struct Fio {
     options: NativeOptions,
+    claim: guard::Claim,
     disks: Vec<(PathBuf, u64)>,
 }
 
@@ -50,14 +51,15 @@ impl Fio {
         // Opened, created and marked as the native engine does; closed again, so that fio can have them.
         let native = super::native::Native::open(disks, options.clone())?;
         let sizes = native.disks();
-        Ok(Fio { options, disks: disks.iter().zip(sizes).map(|((path, _), (_, bytes))| (path.clone(), bytes)).collect() })
+        Ok(Fio {
+            claim: guard::Claim::new(options.destroy),
+            options,
+            disks: disks.iter().zip(sizes).map(|((path, _), (_, bytes))| (path.clone(), bytes)).collect(),
+        })
     }
 
     fn may_write(&self) -> Result<(), LabError> {
-        self.disks.iter().try_for_each(|(path, _)| match self.options.destroy {
-            true => Ok(()),
-            false => guard::check(&path.display().to_string(), guard::would_be_lost(path)?, false),
-        })
+        self.claim.take(self.disks.iter().map(|(path, _)| path.as_path()))
     }
 
     fn execute(&self, text: &str, watch: &mut dyn Watch) -> Result<Value, LabError> {

@@ -7,6 +7,7 @@
 
 use crate::error::LabError;
 use drive::{SIGNATURE_PROBE_BYTES, Scanner, signature};
+use std::cell::Cell;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -91,6 +92,34 @@ pub fn check(disk: &str, lost: Option<String>, destroy: bool) -> Result<(), LabE
             problem: format!("holds {what}. Writing to it destroys that: name another disk, or say --destroy"),
         }),
         _ => Ok(()),
+    }
+}
+
+/// The right to write to the disks of an engine. It is asked for before the first write and holds from then on: what the run itself has written
+/// is no reason to refuse its next case.
+pub struct Claim {
+    destroy: bool,
+    granted: Cell<bool>,
+}
+
+impl Claim {
+    /// `destroy`: the user said that what the disks hold may be lost.
+    pub fn new(destroy: bool) -> Claim {
+        Claim { destroy, granted: Cell::new(false) }
+    }
+    /// Refuses when something would be lost; marks files that held nothing as the lab's, so that a later run may write them, too.
+    pub fn take<'a>(&self, disks: impl Iterator<Item = &'a Path> + Clone) -> Result<(), LabError> {
+        if self.destroy || self.granted.get() {
+            return Ok(());
+        }
+        for path in disks.clone() {
+            check(&path.display().to_string(), would_be_lost(path)?, false)?;
+        }
+        for path in disks.filter(|p| p.is_file() && !is_marked(p)) {
+            mark(path)?;
+        }
+        self.granted.set(true);
+        Ok(())
     }
 }
 

@@ -44,6 +44,7 @@ impl Default for NativeOptions {
 /// See the module.
 pub struct Native {
     options: NativeOptions,
+    claim: guard::Claim,
     disks: Vec<Disk>,
 }
 
@@ -57,7 +58,7 @@ impl Native {
     /// Opens disks: block devices, files, or `PATH:SIZE` for a new file, with its size.
     pub fn open(disks: &[(PathBuf, Option<u64>)], options: NativeOptions) -> Result<Native, LabError> {
         let disks = disks.iter().map(|(path, create)| open(path, *create)).collect::<Result<_, _>>()?;
-        Ok(Native { options, disks })
+        Ok(Native { claim: guard::Claim::new(options.destroy), options, disks })
     }
 
     /// Whether everything the workload asks for can be done here, and may be.
@@ -81,11 +82,8 @@ impl Native {
     }
 
     fn may_write(&self) -> Result<(), LabError> {
-        self.disks.iter().try_for_each(|d| match self.options.destroy {
-            // Devices in use could not be opened in the first place.
-            true => Ok(()),
-            false => guard::check(&d.name, guard::would_be_lost(&d.path)?, false),
-        })
+        // Devices in use could not be opened in the first place.
+        self.claim.take(self.disks.iter().map(|d| d.path.as_path()))
     }
 
     fn launch(&self, posts: Vec<Post>) -> Result<rt::Cores, LabError> {
