@@ -11,9 +11,10 @@ use crate::input::{Choices, patch};
 use crate::volumes::{Volumes, view};
 use base::{Duration, Security};
 use format::nvme::fabrics::PropertyAccess;
+use format::nvme::feature::FID_KEEP_ALIVE;
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
-use format::nvme::{IoOpcode, Sgl, Sqe, Status};
+use format::nvme::{AdminOpcode, IoOpcode, Sgl, Sqe, Status};
 use format::nvme_tcp::Digests;
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList};
@@ -192,6 +193,9 @@ impl Rig {
     fn send(&mut self, at: usize, make: impl FnOnce(&Host) -> Vec<u8>) {
         self.wire(at, |w| {
             let bytes = make(&w.host);
+            // Set Features, Keep Alive Timer: what was promised with the Connect command holds no longer.
+            let (opcode, fid) = (bytes.get(8), bytes.get(8 + 40));
+            w.keeps_alive &= (opcode, fid) != (Some(&(AdminOpcode::SetFeatures as u8)), Some(&FID_KEEP_ALIVE));
             w.host.sends(&bytes);
             w.out.extend(bytes);
         });
