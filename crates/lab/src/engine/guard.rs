@@ -49,11 +49,16 @@ pub fn would_be_lost(path: &Path) -> Result<Option<String>, LabError> {
         return Err(refused(path, "neither a block device nor a file".into()));
     }
     // A file with no block of its own holds nothing but its size.
-    if meta.len() == 0 || meta.blocks() == 0 || is_marked(path) {
+    if meta.len() == 0 || meta.blocks() == 0 {
         return Ok(None);
     }
-    let what = head(path).ok().and_then(|h| signature(&h, meta.len())).map_or(String::new(), |s| format!(", which looks like {s}"));
-    Ok(Some(format!("a file with {} bytes{what}, not made by the lab", meta.len())))
+    let bytes = meta.len();
+    match head(path).ok().and_then(|h| signature(&h, bytes)) {
+        // Whoever made the file: somebody uses it for something since.
+        Some(what) => Ok(Some(format!("a file with {bytes} bytes, which looks like {what}"))),
+        None if is_marked(path) => Ok(None),
+        None => Ok(Some(format!("a file with {bytes} bytes, not made by the lab"))),
+    }
 }
 
 fn block_device(path: &Path) -> Result<Option<String>, LabError> {
@@ -107,17 +112,12 @@ impl Claim {
     pub fn new(destroy: bool) -> Claim {
         Claim { destroy, granted: Cell::new(false) }
     }
-    /// Refuses when something would be lost; marks files that held nothing as the lab's, so that a later run may write them, too.
-    pub fn take<'a>(&self, disks: impl Iterator<Item = &'a Path> + Clone) -> Result<(), LabError> {
+    /// Refuses when something would be lost.
+    pub fn take<'a>(&self, mut disks: impl Iterator<Item = &'a Path>) -> Result<(), LabError> {
         if self.destroy || self.granted.get() {
             return Ok(());
         }
-        for path in disks.clone() {
-            check(&path.display().to_string(), would_be_lost(path)?, false)?;
-        }
-        for path in disks.filter(|p| p.is_file() && !is_marked(p)) {
-            mark(path)?;
-        }
+        disks.try_for_each(|path| check(&path.display().to_string(), would_be_lost(path)?, false))?;
         self.granted.set(true);
         Ok(())
     }

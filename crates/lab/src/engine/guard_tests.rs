@@ -41,6 +41,9 @@ fn a_file_system_is_called_by_its_name() {
     fs::File::open(&path).unwrap().sync_all().unwrap();
     let lost = would_be_lost(&path).unwrap().unwrap();
     assert!(lost.contains("ext"), "{lost}");
+    // Also in a file that the lab has made: somebody uses it since.
+    mark(&path).unwrap();
+    assert_eq!(would_be_lost(&path).unwrap(), Some(lost));
 }
 
 #[test]
