@@ -7,13 +7,19 @@ use crate::error::Error;
 use crate::queue::{ClientQueue, Completed, QueueOptions, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tls::Engine;
 
 /// Bytes taken from the socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
+/// So much is taken without knowing where it belongs while large reads are under way: the headers, and little that must be copied.
+const HEADERS_BYTES: usize = 512;
+/// Writes of at least so many bytes are sent from where they lie.
+const LEND_BYTES: u32 = 8 << 10;
+/// Pieces of memory in one send.
+const SLICES_MAX: usize = 64;
 /// Receives in a row before sending gets its turn.
 const RECEIVES_MAX: usize = 8;
 
@@ -47,7 +53,9 @@ impl Connection {
         let stream = TcpStream::connect_timeout(&addr, timeout).map_err(|source| Error::Connect { addr, source })?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let queue = ClientQueue::new(options);
+        // TLS copies what it encrypts anyway.
+        let lend_bytes = if tls.is_some() { u32::MAX } else { LEND_BYTES };
+        let queue = ClientQueue::new(QueueOptions { lend_bytes, ..options });
         let plain = vec![0; if tls.is_some() { tls::RECORD_BYTES_MAX } else { 0 }].into();
         let (tls, buffer) = (tls.map(Box::new), vec![0; RECEIVE_BYTES].into());
         let mut connection = Self { stream, tls, plain, queue, buffer, passed_over: VecDeque::new() };
@@ -113,7 +121,11 @@ impl Connection {
             self.seal()?;
             let wrote = match &self.tls {
                 Some(tls) => self.stream.write(tls.out()),
-                None => self.stream.write(self.queue.outgoing()),
+                None => {
+                    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                    let n = self.queue.outgoing_slices(&mut slices);
+                    self.stream.write_vectored(&slices[..n])
+                }
             };
             match wrote {
                 Ok(0) => return Err(Error::Closed),
@@ -139,12 +151,22 @@ impl Connection {
     fn receive(&mut self) -> Result<bool, Error> {
         let mut moved = false;
         for _ in 0..RECEIVES_MAX {
-            match self.stream.read(&mut self.buffer) {
+            let plain = self.tls.is_none();
+            let room = if plain && self.queue.reads_large() { HEADERS_BYTES } else { self.buffer.len() };
+            let landing = if plain { self.queue.landing() } else { None };
+            let lands = landing.as_ref().map_or(0, |l| l.len());
+            let mut places = [IoSliceMut::new(landing.unwrap_or_default()), IoSliceMut::new(&mut self.buffer[..room])];
+            match self.stream.read_vectored(&mut places) {
                 Ok(0) => return Err(Error::Closed),
                 Ok(n) => {
-                    self.take(n)?;
+                    if lands > 0 {
+                        self.queue.landed(n.min(lands))?;
+                    }
+                    if n > lands {
+                        self.take(n - lands)?;
+                    }
                     moved = true;
-                    if n < self.buffer.len() {
+                    if n < lands + room {
                         break;
                     }
                 }

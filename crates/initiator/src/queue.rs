@@ -17,6 +17,7 @@ use format::nvme_tcp::{
     R2t, TermReq, check_header, digest, header,
 };
 use std::collections::VecDeque;
+use std::io::IoSlice;
 
 /// Most commands in flight on a queue.
 pub const DEPTH_MAX: u16 = 1024;
@@ -24,6 +25,11 @@ pub const DEPTH_MAX: u16 = 1024;
 pub const ADMIN_CAPSULE_BYTES: u32 = 8192;
 /// Most data bytes of one C2HData that we take.
 const C2H_BYTES_MAX: u32 = 16 << 20;
+
+/// A read of at least so many bytes makes [`ClientQueue::reads_large`] true.
+const LARGE_READ_BYTES: usize = 32 << 10;
+/// Fewer bytes are not worth a landing.
+const LANDING_BYTES_MIN: usize = 4 << 10;
 
 /// How to open a queue.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +44,13 @@ pub struct QueueOptions {
     pub maxr2t: u32,
     /// Writes of at most so many bytes go in the capsule; 0: all by R2T.
     pub in_capsule_bytes: u32,
+    /// Data of at least so many bytes is sent from where it lies instead of being copied behind its header.
+    pub lend_bytes: u32,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
-        Self { depth: 32, digests: Digests::default(), hpda: 0, maxr2t: 0, in_capsule_bytes: ADMIN_CAPSULE_BYTES }
+        Self { depth: 32, digests: Digests::default(), hpda: 0, maxr2t: 0, in_capsule_bytes: ADMIN_CAPSULE_BYTES, lend_bytes: u32::MAX }
     }
 }
 
@@ -59,6 +67,9 @@ pub enum Payload {
 }
 
 impl Payload {
+    fn is_large_read(&self) -> bool {
+        matches!(self, Payload::In(buffer) if buffer.len() >= LARGE_READ_BYTES)
+    }
     /// The bytes, whichever way they went.
     pub fn into_bytes(self) -> Vec<u8> {
         match self {
@@ -96,6 +107,21 @@ struct Flight {
     got: usize,
 }
 
+/// Data that is sent from where it lies.
+struct Lent {
+    /// So many bytes of `tx` go before it.
+    at: usize,
+    of: Owner,
+    from: usize,
+    to: usize,
+}
+
+enum Owner {
+    Command(u16),
+    /// The command ended before its data was sent.
+    Nobody(Vec<u8>),
+}
+
 /// What the next received bytes are.
 enum Rx {
     Head,
@@ -111,6 +137,8 @@ pub struct ClientQueue {
     free: Vec<u16>,
     tx: Vec<u8>,
     tx_sent: usize,
+    lent: VecDeque<Lent>,
+    large_reads: usize,
     head: Vec<u8>,
     common: Option<CommonHeader>,
     digest: Vec<u8>,
@@ -131,6 +159,8 @@ impl ClientQueue {
             free: (0..depth).rev().collect(),
             tx: greeting.to_bytes().to_vec(),
             tx_sent: 0,
+            lent: VecDeque::new(),
+            large_reads: 0,
             head: Vec::with_capacity(HEADER_BYTES_MAX),
             common: None,
             digest: Vec::with_capacity(DIGEST_BYTES),
@@ -163,18 +193,83 @@ impl ClientQueue {
     pub fn tags_in_flight(&self) -> impl Iterator<Item = u64> + '_ {
         self.slots.iter().flatten().map(|f| f.tag)
     }
-    /// Bytes to send.
+    /// The next bytes to send; there may be more behind them.
     pub fn outgoing(&self) -> &[u8] {
-        &self.tx[self.tx_sent..]
+        match self.lent.front() {
+            Some(lent) if self.tx_sent == lent.at => self.lent_bytes(lent),
+            Some(lent) => &self.tx[self.tx_sent..lent.at],
+            None => &self.tx[self.tx_sent..],
+        }
+    }
+    /// The bytes to send in pieces, as many as `out` has room for; how many there are.
+    pub fn outgoing_slices<'a>(&'a self, out: &mut [IoSlice<'a>]) -> usize {
+        let (mut n, mut at, mut lent) = (0, self.tx_sent, self.lent.iter());
+        while n < out.len() {
+            let next = lent.next();
+            let to = next.map_or(self.tx.len(), |l| l.at);
+            if at < to {
+                out[n] = IoSlice::new(&self.tx[at..to]);
+                (n, at) = (n + 1, to);
+            }
+            let Some(next) = next else { break };
+            if n < out.len() {
+                out[n] = IoSlice::new(self.lent_bytes(next));
+                n += 1;
+            }
+        }
+        n
+    }
+    fn lent_bytes<'a>(&'a self, lent: &'a Lent) -> &'a [u8] {
+        let data = match &lent.of {
+            Owner::Nobody(data) => data,
+            Owner::Command(cid) => match self.slots[usize::from(*cid)].as_ref().map(|f| &f.payload) {
+                Some(Payload::Out(data)) => data,
+                _ => unreachable!("what a command lends goes to nobody when it ends"),
+            },
+        };
+        &data[lent.from..lent.to]
     }
     /// `n` of the outgoing bytes were sent.
-    pub fn sent(&mut self, n: usize) {
+    pub fn sent(&mut self, mut n: usize) {
+        while let (Some(lent), true) = (self.lent.front_mut(), n > 0) {
+            let step = if self.tx_sent < lent.at { n.min(lent.at - self.tx_sent) } else { n.min(lent.to - lent.from) };
+            if self.tx_sent < lent.at {
+                self.tx_sent += step;
+            } else {
+                lent.from += step;
+            }
+            n -= step;
+            if lent.from == lent.to {
+                self.lent.pop_front();
+            }
+        }
         self.tx_sent += n;
         assert!(self.tx_sent <= self.tx.len(), "no more was sent than there was");
-        if self.tx_sent == self.tx.len() {
+        if self.tx_sent == self.tx.len() && self.lent.is_empty() {
             self.tx.clear();
             self.tx_sent = 0;
         }
+    }
+    /// Where the next received bytes belong, when they are many and of one command: they may be received there and told to [`Self::landed`].
+    pub fn landing(&mut self) -> Option<&mut [u8]> {
+        let Rx::Body { pdu, got, .. } = &self.rx else { return None };
+        let (from, to) = (pdu.offset as usize + got, pdu.offset as usize + pdu.bytes as usize);
+        if to - from < LANDING_BYTES_MIN {
+            return None;
+        }
+        match &mut self.slots.get_mut(usize::from(pdu.cccid))?.as_mut()?.payload {
+            Payload::In(buffer) => buffer.get_mut(from..to),
+            _ => None,
+        }
+    }
+    /// `n` bytes were received into [`Self::landing`].
+    pub fn landed(&mut self, n: usize) -> Result<(), QueueError> {
+        let Rx::Body { common, pdu, got } = self.rx else { return Ok(()) };
+        self.body_came(common, pdu, got + n)
+    }
+    /// Whether a command in flight reads so much that its data is better received where it belongs.
+    pub fn reads_large(&self) -> bool {
+        self.large_reads > 0
     }
     /// The next completion.
     pub fn pop(&mut self) -> Option<Completed> {
@@ -194,6 +289,7 @@ impl ClientQueue {
             Payload::Out(data) => (Sgl::transport(data.len() as u32), &[][..]),
         };
         sqe.sgl = sgl;
+        self.large_reads += usize::from(payload.is_large_read());
         let got = in_capsule.len();
         CapsuleCmd::append(sqe, in_capsule, ic.digests, ic.cpda, &mut self.tx);
         self.slots[usize::from(cid)] = Some(Flight { tag, payload, got });
@@ -298,14 +394,20 @@ impl ClientQueue {
         if let Payload::In(buffer) = &mut self.flight(PduType::C2hData, pdu.cccid)?.payload {
             buffer[at..at + now.len()].copy_from_slice(now);
         }
-        if now.len() < left {
-            self.rx = Rx::Body { common, pdu, got: got + now.len() };
+        self.body_came(common, pdu, got + now.len())?;
+        Ok(rest)
+    }
+
+    /// `got` bytes of a C2HData are where they belong.
+    fn body_came(&mut self, common: CommonHeader, pdu: DataPdu, got: usize) -> Result<(), QueueError> {
+        if got < pdu.bytes as usize {
+            self.rx = Rx::Body { common, pdu, got };
         } else if common.data_digest_bytes() > 0 {
             self.rx = Rx::DataDigest { common, pdu };
         } else {
             self.data_done(&pdu)?;
         }
-        Ok(rest)
+        Ok(())
     }
 
     fn take_digest<'a>(&mut self, bytes: &'a [u8], common: CommonHeader, pdu: DataPdu) -> Result<&'a [u8], QueueError> {
@@ -352,7 +454,16 @@ impl ClientQueue {
             let bytes = (end as usize - at).min(ic.maxh2cdata as usize);
             let last = at + bytes == end as usize;
             let pdu = DataPdu { cccid: cid, ttag: r2t.ttag, offset: at as u32, bytes: bytes as u32, last, success: false };
-            pdu.append(PduType::H2cData, &data[at..at + bytes], ic.digests, ic.cpda, &mut self.tx);
+            let piece = &data[at..at + bytes];
+            if bytes < self.options.lend_bytes as usize {
+                pdu.append(PduType::H2cData, piece, ic.digests, ic.cpda, &mut self.tx);
+            } else {
+                pdu.append_header(PduType::H2cData, ic.digests, ic.cpda, &mut self.tx);
+                self.lent.push_back(Lent { at: self.tx.len(), of: Owner::Command(cid), from: at, to: at + bytes });
+                if ic.digests.data {
+                    self.tx.extend_from_slice(&digest(piece));
+                }
+            }
             at += bytes;
         }
         flight.got = end as usize;
@@ -369,6 +480,12 @@ impl ClientQueue {
         {
             return Err(QueueError::ShortData { cid, got: flight.got, len: buffer.len() });
         }
+        self.large_reads -= usize::from(flight.payload.is_large_read());
+        if let Payload::Out(data) = &flight.payload {
+            // A controller that has seen enough; what was promised is sent all the same.
+            let owed = |l: &&mut Lent| matches!(l.of, Owner::Command(of) if of == cid);
+            self.lent.iter_mut().filter(owed).for_each(|l| l.of = Owner::Nobody(data.clone()));
+        }
         self.free.push(cid);
         self.done.push_back(Completed { tag: flight.tag, cqe, payload: flight.payload });
         Ok(())
@@ -377,3 +494,7 @@ impl ClientQueue {
 
 /// Flags of received headers that a test may want to name.
 pub use header::{FLAG_DDGST, FLAG_HDGST, FLAG_LAST, FLAG_SUCCESS};
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -136,6 +136,9 @@ pub struct CommonArgs {
     /// Threads of the client ask again and again instead of sleeping: lower latency, all of a processor each
     #[arg(long)]
     pub spin: bool,
+    /// Operations that the native engine hands to the kernel with one call, at most: more save processor time, one keeps the disk busier
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub batch: u32,
     /// Seed of everything drawn at random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

@@ -119,7 +119,14 @@ fn system(name: &str, disks: &[String], engine: EngineArg, common: &CommonArgs) 
         EngineArg::NvmeTcp => EngineKind::NvmeTcp,
         EngineArg::Fio => EngineKind::Fio,
     };
-    System { name: name.into(), engine, workers: common.workers.unwrap_or(system.workers), spin: common.spin, ..system }
+    System {
+        name: name.into(),
+        engine,
+        workers: common.workers.unwrap_or(system.workers),
+        spin: common.spin,
+        batch: common.batch,
+        ..system
+    }
 }
 
 /// What measuring commands share.

@@ -258,6 +258,10 @@ impl DataPdu {
     pub fn append(&self, kind: PduType, data: &[u8], digests: Digests, pda: u8, out: &mut Vec<u8>) {
         append(out, data, digests.data, |head| self.write(kind, digests, pda, head));
     }
+    /// Puts the header with its digest and padding at the end of `out`. The data and its digest are to follow.
+    pub fn append_header(&self, kind: PduType, digests: Digests, pda: u8, out: &mut Vec<u8>) {
+        append(out, &[], false, |head| self.write(kind, digests, pda, head));
+    }
 }
 
 /// Ready to Transfer.

@@ -21,6 +21,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory for buffers, in bytes: beyond that nobody measures.
 pub const BUFFERS_BYTES_MAX: u64 = 8 << 30;
+/// Operations handed to the kernel with one call unless something else was asked for. One at a time, the device works on the first while the next
+/// is made; many at once save calls, and a device that tells of a batch at its end (virtual ones do) idles in between.
+pub const BATCH: u32 = 1;
+/// What spinning without end is.
+const SPIN: std::time::Duration = std::time::Duration::from_secs(10);
 /// Completions of timers have this instead of a slot.
 const TIMER: u64 = u64::MAX;
 
@@ -31,13 +36,15 @@ pub struct NativeOptions {
     pub workers: usize,
     /// Said by the user: what the disks hold may be destroyed.
     pub destroy: bool,
-    /// Longest time that a thread looks for completions before it sleeps, in microseconds.
-    pub spin_us: u64,
+    /// Look for completions again and again instead of sleeping.
+    pub spin: bool,
+    /// Operations handed to the kernel with one call, at most.
+    pub batch: u32,
 }
 
 impl Default for NativeOptions {
     fn default() -> Self {
-        NativeOptions { workers: 1, destroy: false, spin_us: 50 }
+        NativeOptions { workers: 1, destroy: false, spin: false, batch: BATCH }
     }
 }
 
@@ -92,17 +99,18 @@ impl Native {
         let options = UringOptions {
             cores: posts.len(),
             ring_entries: (deepest + 2).next_power_of_two().clamp(8, 4096),
-            spin: std::time::Duration::from_micros(self.options.spin_us),
+            spin: if self.options.spin { SPIN } else { std::time::Duration::ZERO },
             thread_name: "lab".into(),
             ..UringOptions::default()
         };
         let devices: Vec<Device> = self.disks.iter().map(|d| d.device.clone()).collect();
+        let batch = self.options.batch.max(1);
         let posts: Arc<Mutex<Vec<Option<Post>>>> = Arc::new(Mutex::new(posts.into_iter().map(Some).collect()));
         rt::launch(options, move |rt| {
             let post = posts.lock().unwrap_or_else(PoisonError::into_inner)[rt.core()].take().expect("each core starts once");
             // Timers of an open loop are to be exact; a kernel that cannot do that only makes them coarser.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            Box::new(Worker::new(post, devices.clone(), &rt))
+            Box::new(Worker::new(post, devices.clone(), batch, &rt))
         })
         .map_err(failed)
     }
@@ -189,14 +197,15 @@ struct Worker {
     q: Queue,
     slots: Vec<Slot>,
     filler: Filler,
+    batch: u32,
     timer: Option<(u64, TimerId)>,
 }
 
 impl Worker {
-    fn new(post: Post, devices: Vec<Device>, rt: &Rt) -> Worker {
+    fn new(post: Post, devices: Vec<Device>, batch: u32, rt: &Rt) -> Worker {
         let slots = (0..post.slots()).map(|_| Slot::default()).collect();
         let filler = Filler::new(post.data, post.seed, post.number as u64);
-        Worker { q: rt.queue(), slots, filler, devices, timer: None, post }
+        Worker { q: rt.queue(), slots, filler, devices, batch, timer: None, post }
     }
 
     fn start(&mut self, rt: &Rt, issue: Issue) {
@@ -302,9 +311,14 @@ impl App for Worker {
         if over && self.post.in_flight() == 0 {
             return Progress::Stop;
         }
-        while let Some(issue) = self.post.next(now) {
+        for _ in 0..self.batch {
+            let Some(issue) = self.post.next(now) else { break };
             progress = Progress::Busy;
             self.start(rt, issue);
+        }
+        if progress == Progress::Busy {
+            // Another turn follows, with what is left to start; who will sleep sets the timer then.
+            return progress;
         }
         let wake = now + self.post.pause_ns(now);
         if self.timer.is_none_or(|(at, _)| wake < at) {

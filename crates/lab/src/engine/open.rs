@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::fio::Fio;
-use super::native::{Native, NativeOptions};
+use super::native::{BATCH, Native, NativeOptions};
 use super::nvme_address::SCHEME;
 use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
 use super::simulated::Simulated;
@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Disks of one system.
 pub const DISKS_MAX: usize = 256;
-/// What spinning without end is to the native engine, in microseconds.
-const SPIN_US: u64 = 10_000_000;
+/// Operations handed to the kernel at once.
+pub const BATCH_MAX: u32 = 1024;
 /// Threads of the client.
 pub const WORKERS_MAX: usize = 64;
 
@@ -41,6 +41,9 @@ pub struct System {
     /// The threads of the client ask again and again instead of sleeping.
     #[serde(default)]
     pub spin: bool,
+    /// Operations that the native engine hands to the kernel with one call, at most.
+    #[serde(default = "batch")]
+    pub batch: u32,
     /// Instead of disks: a modelled cluster, in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulate: Option<Cluster>,
@@ -65,6 +68,10 @@ fn a() -> String {
     "A".into()
 }
 
+fn batch() -> u32 {
+    BATCH
+}
+
 /// As many threads as this machine has processors, at most 4: a client that takes them all slows a target beside it.
 pub fn workers() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get()).min(4)
@@ -73,7 +80,7 @@ pub fn workers() -> usize {
 impl System {
     /// Through what suits the disks.
     pub fn of(disks: Vec<String>) -> System {
-        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false, simulate: None }
+        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false, batch: BATCH, simulate: None }
     }
 
     /// Whether it makes sense.
@@ -96,6 +103,9 @@ impl System {
         }
         if self.workers == 0 || self.workers > WORKERS_MAX {
             return wrong("workers", "1 to 64 threads");
+        }
+        if self.batch == 0 || self.batch > BATCH_MAX {
+            return wrong("batch", "1 to 1024 operations handed over with one call");
         }
         Ok(())
     }
@@ -131,8 +141,7 @@ impl System {
     }
 
     fn native_options(&self, destroy: bool) -> NativeOptions {
-        let spin_us = if self.spin { SPIN_US } else { NativeOptions::default().spin_us };
-        NativeOptions { workers: self.workers, destroy, spin_us }
+        NativeOptions { workers: self.workers, destroy, spin: self.spin, batch: self.batch }
     }
 }
 

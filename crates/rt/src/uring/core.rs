@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use base::{Duration, Instant};
 
 use super::launch::LaunchError;
-use super::net::Net;
+use super::net::{Ask, Net};
 use super::ring::Ring;
 use super::sys;
 use super::timers::Timers;
@@ -128,9 +128,20 @@ impl Core {
     pub(super) fn poll(&self, thorough: bool) -> usize {
         let now = self.now_ns.get();
         let mut pushed = self.deferred.deliver();
-        pushed += self.ring.borrow_mut().reap(now);
+        let watched = {
+            let mut ring = self.ring.borrow_mut();
+            pushed += ring.reap(now);
+            ring.watches_epoll()
+        };
         pushed += self.timers.borrow_mut().fire(now);
-        pushed + self.net.borrow_mut().poll(now, thorough)
+        let ask = if watched {
+            Ask::No
+        } else if thorough {
+            Ask::Yes
+        } else {
+            Ask::IfIdle
+        };
+        pushed + self.net.borrow_mut().poll(now, ask)
     }
 
     /// Sends and submits what the turn has queued; whether the loop has reason to go on.

@@ -90,6 +90,17 @@ enum Watch {
     InOut,
 }
 
+/// Whether epoll is asked in this turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// No: the ring watches its descriptor and has seen nothing.
+    No,
+    /// When there is little else to do, and now and then.
+    IfIdle,
+    /// Yes: a sleep follows.
+    Yes,
+}
+
 struct Conn {
     id: u64,
     fd: OwnedFd,
@@ -424,15 +435,16 @@ impl Net {
 
     // ---- the loop ----
 
-    /// Receives, accepts and finishes connects; returns how many completions that gave. `thorough` asks epoll in any case: before a sleep.
-    pub(super) fn poll(&mut self, now_ns: u64, thorough: bool) -> usize {
+    /// Receives, accepts and finishes connects; returns how many completions that gave.
+    pub(super) fn poll(&mut self, now_ns: u64, ask: Ask) -> usize {
         if self.paused > 0 {
             self.resume_listeners(now_ns);
         }
         let mut pushed = self.receive_ready();
         self.turns_without_epoll += 1;
         let asks_directly = !self.ready.is_empty();
-        if thorough || (pushed == 0 && !asks_directly) || self.turns_without_epoll >= EPOLL_EVERY_TURNS {
+        let due = (pushed == 0 && !asks_directly) || self.turns_without_epoll >= EPOLL_EVERY_TURNS;
+        if ask == Ask::Yes || due && ask == Ask::IfIdle {
             self.turns_without_epoll = 0;
             pushed += self.ask_epoll(now_ns);
         }

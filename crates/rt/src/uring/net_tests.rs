@@ -25,7 +25,7 @@ impl Rig {
             if let Some(done) = self.q.pop() {
                 return done.event;
             }
-            self.net.poll(0, true);
+            self.net.poll(0, Ask::Yes);
         }
         panic!("nothing came");
     }
@@ -56,7 +56,7 @@ fn who_says_nothing_costs_a_watch_and_then_nothing() {
     rig.net.recv(&rig.q.clone(), 1, conn, Buf::zeroed(4096));
     assert_eq!(rig.stats.syscalls.get() - before, 1, "the watch");
     for _ in 0..300 {
-        assert_eq!(rig.net.poll(0, false), 0);
+        assert_eq!(rig.net.poll(0, Ask::IfIdle), 0);
     }
     assert_eq!(rig.stats.syscalls.get() - before, 301, "nothing but a look at epoll a turn");
     assert_eq!(rig.stats.recv_calls.get(), 0);
@@ -88,9 +88,9 @@ fn data_goes_before_new_connections_which_come_a_few_at_a_time() {
     rig.net.recv(&rig.q.clone(), 1, conn, Buf::zeroed(4096));
     let _crowd: Vec<TcpStream> = (0..ACCEPTS_PER_TURN * 2).map(|_| TcpStream::connect(rig.addr).unwrap()).collect();
     peer.write_all(b"x").unwrap();
-    rig.net.poll(0, true);
+    rig.net.poll(0, Ask::Yes);
     assert!(matches!(rig.q.pop().unwrap().event, Event::Received { .. }));
     assert_eq!(rig.q.len(), ACCEPTS_PER_TURN);
-    rig.net.poll(0, true);
+    rig.net.poll(0, Ask::Yes);
     assert_eq!(rig.q.len(), ACCEPTS_PER_TURN * 2, "the others are not forgotten");
 }

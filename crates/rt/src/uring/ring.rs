@@ -81,6 +81,11 @@ impl Ring {
         Ok(Ring { uring, ops: Slab::with_capacity(entries), backlog: VecDeque::new(), entries, epoll_fd, poll_armed: false, stats })
     }
 
+    /// Whether the ring will tell when the epoll descriptor becomes readable: nobody needs to ask it until then.
+    pub(super) fn watches_epoll(&self) -> bool {
+        self.poll_armed
+    }
+
     /// Operations under way or waiting.
     pub(super) fn outstanding(&self) -> usize {
         self.ops.len() + self.backlog.len()
