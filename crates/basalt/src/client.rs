@@ -52,6 +52,8 @@ impl Failure {
                 lab::LabError::Workload { .. } => 2,
                 lab::LabError::Results { .. } => 4,
                 lab::LabError::Disk { .. } => 5,
+                lab::LabError::Exists { .. } => 5,
+                lab::LabError::WrongData { .. } => 6,
                 lab::LabError::Engine { .. } | lab::LabError::Stopped => 1,
             },
             Self::Unreachable { .. } => 3,

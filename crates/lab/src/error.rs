@@ -37,6 +37,20 @@ pub enum LabError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file that would be written is there already.
+    #[error("{}: is there already and is not written over; name another file, or remove it", path.display())]
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
+    /// What was read is not what was written; the run ended with it, and what was measured until then is kept.
+    #[error("{engine}: {problem}")]
+    WrongData {
+        /// Name of the engine.
+        engine: &'static str,
+        /// Where, what was expected, what was found.
+        problem: String,
+    },
     /// The user ended the run; what was measured until then is kept.
     #[error("stopped")]
     Stopped,

@@ -127,6 +127,9 @@ pub struct CommonArgs {
     /// Part of each disk that is used, in percent, instead of the workload's
     #[arg(long, value_name = "PERCENT")]
     pub working_set: Option<f64>,
+    /// Check every block that is read against what this run wrote there; wrong data ends the run with status 6
+    #[arg(long)]
+    pub verify: bool,
     /// What the disks hold may be destroyed
     #[arg(long)]
     pub destroy: bool,

@@ -1,12 +1,13 @@
-//! What is seen of a run while it runs: bars on a terminal, plain lines elsewhere; and Ctrl-C.
+//! What is seen of a run while it runs: the live view or bars on a terminal, plain lines elsewhere; and Ctrl-C.
 //!
 //! Invariant: what goes to standard output is the result only; all this goes to standard error.
 
 use super::daemon::Target;
+use super::live::{Screen, State};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::LabError;
 use lab::engine::Watch;
-use lab::measure::{Second, TargetSecond};
+use lab::measure::{Latency, Second, TargetSecond};
 use lab::results::Measured;
 use lab::results::folder::Folder;
 use lab::run::{Case, Config, Follow, verdict};
@@ -22,6 +23,7 @@ pub struct Follower {
     target: Option<Target>,
     stop: Arc<AtomicBool>,
     bar: Option<ProgressBar>,
+    live: Option<(Screen, State)>,
     terminal: bool,
     quiet: bool,
     case: String,
@@ -50,6 +52,7 @@ impl Follower {
             target,
             stop,
             bar: None,
+            live: None,
             terminal,
             quiet,
             case: String::new(),
@@ -60,12 +63,40 @@ impl Follower {
         }
     }
 
+    /// With the live view, where there is a terminal for it; `title` is the run's.
+    pub fn live(mut self, title: &str) -> Follower {
+        if !self.quiet {
+            self.live = Screen::open(&self.stop).map(|screen| (screen, State::new(title)));
+        }
+        self
+    }
+
+    /// Changes what the live view shows, and shows it; whether there is one.
+    fn show(&mut self, change: impl FnOnce(&mut State)) -> bool {
+        let Some((screen, state)) = &mut self.live else { return false };
+        change(state);
+        state.stopping = self.stop.load(Relaxed);
+        screen.draw(state);
+        true
+    }
+
+    /// Ends the live view; what was said in it is said again where it stays.
+    fn end_live(&mut self) {
+        if let Some((screen, mut state)) = self.live.take() {
+            drop(screen);
+            state.take_lines().iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
+
     /// The folder of the run, once it is made.
     pub fn folder(&self) -> Option<&Folder> {
         self.folder.as_ref()
     }
 
-    fn say(&self, line: &str) {
+    fn say(&mut self, line: &str) {
+        if self.show(|state| state.say(line.to_owned())) {
+            return;
+        }
         match &self.bar {
             _ if self.quiet => {}
             Some(bar) => bar.println(line),
@@ -75,7 +106,7 @@ impl Follower {
 
     fn bar(&mut self, length: u64, template: &str) {
         self.end_bar();
-        if self.terminal && !self.quiet {
+        if self.terminal && !self.quiet && self.live.is_none() {
             let bar = ProgressBar::new(length);
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style.progress_chars("=> "));
@@ -93,12 +124,22 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
+        self.end_live();
         self.end_bar();
     }
 }
 
 impl Watch for Follower {
+    fn latencies(&mut self, latency: &Latency) {
+        if let Some((_, state)) = &mut self.live {
+            state.latencies(latency);
+        }
+    }
+
     fn second(&mut self, second: &Second) {
+        if self.show(|state| state.second(second)) {
+            return;
+        }
         let number = verdict::number;
         let line = format!(
             "{} IOPS, {} MiB/s, p50 {}, p99 {}, longest {}{}",
@@ -124,6 +165,9 @@ impl Watch for Follower {
     }
 
     fn progress(&mut self, what: &str, done: u64, all: u64) {
+        if self.show(|state| state.preparing = Some((what.to_owned(), done, all))) {
+            return;
+        }
         if self.bar.as_ref().is_none_or(|b| b.length() != Some(all)) {
             if !self.terminal && done == 0 {
                 self.say(what);
@@ -161,6 +205,10 @@ impl Follow for Follower {
         let all = (config.warm_up_s + config.measure_s).ceil() as u64;
         self.bar(all.max(1), "{prefix} [{bar:20}] {pos}/{len} s  {msg}");
         let place = format!("case {} of {}: {}", number + 1, case.of.max(number + 1), self.case);
+        let times_s = (config.warm_up_s, config.measure_s);
+        if self.show(|state| state.case_begins(place.trim_start_matches("case ").to_owned(), times_s)) {
+            return;
+        }
         match &self.bar {
             Some(bar) => bar.set_prefix(place),
             None => self.say(&place),
@@ -171,9 +219,8 @@ impl Follow for Follower {
         self.end_bar();
         self.say(&format!("{}: {}", self.case, verdict::line(measured)));
         // The same notes case after case are said once.
-        for note in measured.notes.iter().filter(|note| !self.noted.contains(note)) {
-            self.say(&format!("  note: {note}"));
-        }
+        let new: Vec<String> = measured.notes.iter().filter(|note| !self.noted.contains(note)).cloned().collect();
+        new.iter().for_each(|note| self.say(&format!("  note: {note}")));
         self.noted.clone_from(&measured.notes);
     }
 }

@@ -1,11 +1,12 @@
 //! `basalt lab`: from the command line to the lab, and from results to what is printed.
 //!
-//! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`]), asking the daemon ([`daemon`]), tables.
+//! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`], [`live`]), asking the daemon ([`daemon`]), tables.
 //! Never: measures or decides anything; that is the crate `lab`'s.
 
 pub mod args;
 mod daemon;
 mod follow;
+mod live;
 
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
@@ -17,7 +18,7 @@ use lab::engine::Fill;
 use lab::engine::open::{EngineKind, System};
 use lab::model::cluster::Cluster;
 use lab::results::folder::{self, Folder};
-use lab::results::{Kind, Measured, State};
+use lab::results::{Kind, Measured, State, Verified};
 use lab::run::{self, Config, Curve, verdict};
 use lab::study;
 use lab::workload::Spacing;
@@ -45,7 +46,7 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
         LabCommand::Compare(args) => Bench { api, json }.compare(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
-            let mut follow = Follower::new(json, Target::of(api));
+            let mut follow = Follower::new(json, Target::of(api)).live(&folder.record()?.title);
             let ended = run::resume(&folder, destroy, &mut follow);
             finish(&folder, ended, follow, json)
         }
@@ -88,6 +89,7 @@ fn workloads(name: &str, common: &CommonArgs) -> Result<Profile, Failure> {
     for w in &mut profile.workloads {
         w.depth = common.depth.unwrap_or(w.depth);
         w.working_set = common.working_set.map_or(w.working_set, |percent| percent / 100.0);
+        w.verify |= common.verify;
     }
     profile.check(name)?;
     Ok(profile)
@@ -164,7 +166,7 @@ impl Bench<'_> {
     }
 
     fn measure(&self, config: &Config, common: &CommonArgs, target: Option<Target>) -> Done {
-        let mut follow = Follower::new(self.json, target);
+        let mut follow = Follower::new(self.json, target).live(&config.title);
         let command = std::env::args().collect();
         let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
         match follow.folder().cloned() {
@@ -184,6 +186,12 @@ fn name(workload: &str, labels: &[(String, String)]) -> String {
 /// After a run, whether it came to its end or not.
 fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: bool) -> Done {
     drop(follow);
+    if let Err(e @ LabError::WrongData { .. }) = ended {
+        // What was found is to be seen in the report, too.
+        lab::report::write_all(folder.path())?;
+        show(folder, json)?;
+        return Err(e.into());
+    }
     if let Err(e) = ended {
         if folder.cases().is_ok_and(|c| !c.is_empty()) {
             eprintln!("what was measured is kept; go on with: basalt lab resume {}", folder.path().display());
@@ -212,7 +220,10 @@ fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
     let text = imported.to_toml()?;
     if let Some(out) = out {
         // Never over a file that is there.
-        let failed = |e: std::io::Error| LabError::Results { path: out.into(), problem: format!("cannot be made: {e}") };
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => LabError::Exists { path: out.into() },
+            _ => LabError::Results { path: out.into(), problem: format!("cannot be made: {e}") },
+        };
         let mut new = std::fs::File::create_new(out).map_err(failed)?;
         std::io::Write::write_all(&mut new, text.as_bytes()).map_err(failed)?;
     }
@@ -273,8 +284,12 @@ fn show(folder: &Folder, json: bool) -> Done {
         ("longest", Right),
         ("errors", Right),
         ("client cores", Right),
+        ("blocks verified", Right),
     ];
-    table::print(&columns, cases.iter().map(row).collect(), "no case has been measured");
+    let verifies = usize::from(cases.iter().any(|m| m.verified.is_some()));
+    let columns = &columns[..columns.len() - 1 + verifies];
+    let rows = cases.iter().map(|m| row(m).into_iter().take(columns.len()).collect());
+    table::print(columns, rows.collect(), "no case has been measured");
     println!("\nresults  {}", folder.path().display());
     let report = folder.path().join("report.html");
     if report.exists() {
@@ -298,7 +313,20 @@ fn row(m: &Measured) -> Vec<String> {
         time(all.latency.max_ns() as f64),
         all.errors.to_string(),
         format!("{:.2}", m.client_cpu_s / m.measured_s.max(1e-9)),
+        m.verified.map_or_else(|| "no".into(), verified_words),
     ]
+}
+
+/// `1,234`, with what there is beside.
+fn verified_words(v: Verified) -> String {
+    let mut words = verdict::count(v.checked);
+    if v.wrong > 0 {
+        words += &format!(", {} WRONG", verdict::count(v.wrong));
+    }
+    if v.unknown > 0 {
+        words += &format!(", {} unknown", verdict::count(v.unknown));
+    }
+    words
 }
 
 /// A case without its histograms and seconds.

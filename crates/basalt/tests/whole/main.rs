@@ -16,6 +16,7 @@ mod flood;
 mod harness;
 mod io_commands;
 mod kill_restart;
+mod lab;
 mod pdu;
 mod reservations;
 mod resize;

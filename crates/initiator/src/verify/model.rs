@@ -40,6 +40,8 @@ pub enum Change {
     Data,
     /// Zeroes.
     Zero,
+    /// Nobody knows: what a device does not promise for a trimmed unit.
+    Any,
 }
 
 /// How a change ended.
@@ -121,6 +123,7 @@ pub struct Model {
     pub(super) open: BTreeMap<u64, Vec<Entry>>,
     readers: BTreeMap<u64, u64>,
     stale: VecDeque<(u64, u64)>,
+    torn: bool,
 }
 
 /// A version and a kind in 8 bytes.
@@ -155,7 +158,28 @@ impl Model {
             open: BTreeMap::new(),
             readers: BTreeMap::new(),
             stale: VecDeque::new(),
+            torn: false,
         }
+    }
+
+    /// Of storage that does not promise whole units: where changes overlap each other or a read, a unit may be a mix of sectors, each of them legal.
+    pub fn with_torn_units(self) -> Self {
+        Self { torn: true, ..self }
+    }
+
+    /// Makes it larger; what is added is not judged until written.
+    pub fn grow(&mut self, units: u64) {
+        let units = usize::try_from(units).expect("a working set fits in memory").max(self.settled.len());
+        self.settled.resize(units, Settled::new(0, Kind::Any));
+    }
+
+    /// How many units of `span` are not judged by a read begun at `token`: anything may be in them.
+    pub fn unjudged(&self, token: ReadToken, span: Span) -> u64 {
+        let any = |unit: &u64| match self.open.get(unit) {
+            None => self.settled[*unit as usize].entry().kind == Kind::Any,
+            Some(entries) => entries.iter().any(|e| e.kind == Kind::Any && e.legal(token.0)),
+        };
+        span.units().filter(any).count() as u64
     }
 
     /// How many units it has.
@@ -184,6 +208,7 @@ impl Model {
         let kind = match change {
             Change::Data => Kind::Data,
             Change::Zero => Kind::Zero,
+            Change::Any => Kind::Any,
         };
         for unit in span.units() {
             let settled = self.settled[unit as usize];
@@ -245,6 +270,14 @@ impl Model {
             return entry.kind == Kind::Any || entry.shows(found);
         };
         let matching: Vec<u64> = entries.iter().filter(|e| e.legal(since) && e.shows(found)).map(|e| e.version).collect();
+        if let (true, Found::Torn(versions)) = (self.torn, found) {
+            // Nothing follows from a mix but that each of its parts is legal.
+            let legal = |v: &u64| {
+                let sector = if *v == 0 { Found::Zero } else { Found::Version(*v) };
+                entries.iter().any(|e| e.legal(since) && (e.kind == Kind::Any || e.shows(&sector)))
+            };
+            return versions.iter().all(legal);
+        }
         if matching.is_empty() {
             return entries.iter().any(|e| e.legal(since) && e.kind == Kind::Any);
         }

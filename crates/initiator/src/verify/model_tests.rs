@@ -25,6 +25,7 @@ impl Perfect {
                     self.held[unit as usize] = match change {
                         Change::Data => Found::Version(*version),
                         Change::Zero => Found::Zero,
+                        Change::Any => Found::Foreign { sector: 0, start: [9; 8] },
                     };
                 }
                 *applied = true;
@@ -260,4 +261,49 @@ fn giving_up_leaves_maybes_only() {
     assert!(m.clone().open_units() == 1);
     assert!(read(&mut m.clone(), 3, Found::Version(old)));
     assert!(read(&mut m, 3, Found::Version(new)));
+}
+
+#[test]
+fn a_unit_left_to_the_device_is_not_judged_until_written() {
+    let mut m = model();
+    write(&mut m, 0);
+    let any = m.begin_change(one(0), Change::Any);
+    m.end_change(one(0), any, Outcome::Applied);
+    let t = m.begin_read();
+    assert_eq!((m.unjudged(t, one(0)), m.unjudged(t, one(1))), (1, 0));
+    m.abandon_read(t);
+    assert!(read(&mut m, 0, Found::Foreign { sector: 0, start: [1; 8] }));
+    write(&mut m, 0);
+    assert!(!read(&mut m, 0, Found::Zero));
+}
+
+#[test]
+fn a_larger_model_keeps_what_it_knows_and_does_not_judge_the_rest() {
+    let mut m = Model::new(1, Before::Zero);
+    let v = write(&mut m, 0);
+    m.grow(3);
+    m.grow(2);
+    assert_eq!(m.units(), 3);
+    assert!(read(&mut m, 0, Found::Version(v)) && !read(&mut m, 0, Found::Zero));
+    let t = m.begin_read();
+    assert_eq!(m.unjudged(t, Span { first: 0, count: 3 }), 2);
+}
+
+#[test]
+fn a_torn_unit_is_legal_only_where_it_may_be_and_changes_overlap() {
+    for (tolerant, legal) in [(false, false), (true, true)] {
+        let mut m = if tolerant { model().with_torn_units() } else { model() };
+        let old = write(&mut m, 0);
+        assert!(!read(&mut m, 0, Found::Torn(vec![old, 0])), "nothing overlaps: the write tore");
+        let (a, b) = (m.begin_change(one(0), Change::Data), m.begin_change(one(0), Change::Data));
+        for mix in [vec![old, a], vec![a, b]] {
+            assert_eq!(read(&mut m, 0, Found::Torn(mix)), legal);
+        }
+        m.end_change(one(0), a, Outcome::Applied);
+        m.end_change(one(0), b, Outcome::Applied);
+        assert_eq!(read(&mut m, 0, Found::Torn(vec![a, b])), legal, "they overlapped, so their mix may stay");
+        assert!(!read(&mut m, 0, Found::Torn(vec![old, b])), "the old one cannot be there any more");
+        let last = write(&mut m, 0);
+        assert!(!read(&mut m, 0, Found::Torn(vec![a, last])));
+    }
 }

@@ -12,6 +12,8 @@ use base::crc32c;
 pub const SECTOR_BYTES: usize = 512;
 const MAGIC: u32 = 0x7654_5342;
 const BODY_AT: usize = 40;
+/// Sectors of a torn unit that are told.
+const TORN_SECTORS_MAX: usize = 16;
 
 /// The pattern of one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,9 +108,9 @@ impl Pattern {
     /// What the unit at `offset` (bytes) holds.
     pub fn inspect(&self, offset: u64, unit: &[u8]) -> Found {
         let first = offset / SECTOR_BYTES as u64;
+        // Taken only for a torn unit: whole ones are the rule.
         let mut versions = Vec::new();
         let mut same: Option<u64> = None;
-        let mut torn = false;
         for (i, bytes) in unit.chunks_exact(SECTOR_BYTES).enumerate() {
             let sector = i as u32;
             let version = match self.sector(bytes) {
@@ -120,14 +122,17 @@ impl Pattern {
                 }
                 Sector::Ours { version, .. } => version,
             };
-            torn |= same.is_some_and(|s| s != version);
-            same = Some(version);
-            if versions.len() < 16 {
+            let until_now = *same.get_or_insert(version);
+            if until_now != version && versions.is_empty() {
+                versions = vec![until_now; i];
+            }
+            if !versions.is_empty() {
                 versions.push(version);
             }
         }
+        versions.truncate(TORN_SECTORS_MAX);
         match same {
-            _ if torn => Found::Torn(versions),
+            _ if !versions.is_empty() => Found::Torn(versions),
             None | Some(0) => Found::Zero,
             Some(version) => Found::Version(version),
         }

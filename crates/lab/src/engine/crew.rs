@@ -9,11 +9,12 @@
 //! Never: does I/O on a disk.
 
 use super::load::{Issue, LanePart, Load, deal};
+use super::verify::{Checker, Checking};
 use super::{Job, Watch};
 use crate::error::LabError;
 use crate::measure::recorder::{Merger, Recorder, SecondPart, Window};
 use crate::measure::{Figures, Second, cpu};
-use crate::results::Measured;
+use crate::results::{Measured, Verified};
 use crate::workload::generate::{Kind, Plan, working_set_bytes};
 use crate::workload::{Data, Workload};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,7 +38,7 @@ enum Told {
 struct Ended {
     recorder: Recorder,
     waiting: u64,
-    verified: Option<(u64, u64)>,
+    checked: Option<(Verified, Vec<String>)>,
     problem: Option<String>,
 }
 
@@ -52,8 +53,7 @@ pub struct Post {
     pub seed: u64,
     /// Zeroes are written instead of data.
     pub zeroes: bool,
-    /// Blocks checked, and wrong ones.
-    pub verified: Option<(u64, u64)>,
+    check: Option<Checker>,
     begin: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,
     tell: Sender<Told>,
@@ -78,13 +78,40 @@ impl Post {
     /// The next operation to start now.
     #[inline]
     pub fn next(&mut self, now_ns: u64) -> Option<Issue> {
-        self.load.next(now_ns)
+        let issue = self.load.next(now_ns)?;
+        if let Some(check) = &mut self.check {
+            check.begin(issue.slot, issue.disk, &issue.op);
+        }
+        Some(issue)
+    }
+    /// Whether [`Post::fill`] and [`Post::read`] are to be called: all data read is verified.
+    #[inline]
+    pub fn verifies(&self) -> bool {
+        self.check.is_some()
+    }
+    /// Fills a part of a write that is to be verified later; `offset` is where it goes, in bytes of the disk.
+    pub fn fill(&self, slot: usize, offset: u64, out: &mut [u8]) {
+        if let Some(check) = &self.check {
+            check.fill(slot, offset, out);
+        }
+    }
+    /// Looks at a part of what a read gave, before [`Post::done`]; `offset` is where it came from, in bytes of the disk.
+    pub fn read(&mut self, slot: usize, offset: u64, data: &[u8]) {
+        if let Some(check) = &mut self.check {
+            check.read(slot, offset, data);
+        }
     }
     /// An operation has ended; `why` says what went wrong with it.
     #[inline]
     pub fn done(&mut self, slot: usize, now_ns: u64, result: Result<(), impl FnOnce() -> String>) {
         self.roll(now_ns);
         self.load.done(slot, now_ns, result.is_ok());
+        if let Some(check) = &mut self.check
+            && !check.end(slot, result.is_ok())
+        {
+            // Wrong data is the end of it: nothing that is measured from now on would mean anything.
+            self.stop.store(true, Relaxed);
+        }
         match result {
             Ok(()) => self.failures = 0,
             Err(why) => {
@@ -137,7 +164,8 @@ impl Drop for Post {
         let window = Window { from_ns: 0, to_ns: 0 };
         let recorder = std::mem::replace(&mut self.load.recorder, Recorder::new(window, 0));
         let waiting = self.load.left_waiting();
-        let ended = Ended { recorder, waiting, verified: self.verified, problem: self.problem.take() };
+        let checked = self.check.take().map(|c| (c.tally, c.findings));
+        let ended = Ended { recorder, waiting, checked, problem: self.problem.take() };
         let _ = self.tell.send(Told::Ended(Box::new(ended)));
     }
 }
@@ -164,20 +192,22 @@ pub struct Desk {
 pub type Dealt = Vec<Vec<LanePart>>;
 
 impl Crew {
-    /// For a job on disks with these names and sizes, with at most `workers` workers.
-    pub fn new(engine: &'static str, job: &Job, disks: &[(String, u64)], workers: usize) -> Result<(Crew, Dealt), LabError> {
+    /// For a job on disks with these names and sizes, with at most `workers` workers. `check`: against what is read.
+    pub fn new(
+        engine: &'static str,
+        job: &Job,
+        disks: &[(String, u64)],
+        workers: usize,
+        check: Option<&Checking>,
+    ) -> Result<(Crew, Dealt), LabError> {
         let w = &job.workload;
         w.check(&w.name)?;
-        if w.verify {
-            let problem = format!("the {engine} engine does not check what it reads; `basalt-client load` does, over NVMe/TCP");
-            return Err(LabError::Workload { place: format!("{}: verify", w.name), problem });
-        }
         let plans = disks.iter().map(|(name, bytes)| Plan::new(w, name, *bytes)).collect::<Result<Vec<_>, _>>()?;
         let from_ns = job.warm_up.as_nanos() as u64;
         let window = Window { from_ns, to_ns: from_ns + job.measure.as_nanos() as u64 };
         let dealt = deal(disks.len(), w.depth, workers);
         let loads = dealt.iter().map(|lanes| Load::new(w, &plans, lanes, job.seed, window)).collect();
-        Ok((Self::assemble(engine, loads, window, w.data, job.seed, false), dealt))
+        Ok((Self::assemble(engine, loads, window, (w.data, job.seed, false), check), dealt))
     }
 
     /// To fill the working set of every disk once.
@@ -188,6 +218,7 @@ impl Crew {
         zeroes: bool,
         disks: &[(String, u64)],
         workers: usize,
+        check: Option<&Checking>,
     ) -> (Crew, Dealt) {
         let dealt = deal(disks.len(), 1, workers.min(disks.len()));
         let load = |lanes: &Vec<LanePart>| {
@@ -195,20 +226,26 @@ impl Crew {
             Load::fill(&mine)
         };
         let window = Window { from_ns: 0, to_ns: u64::MAX };
-        (Self::assemble(engine, dealt.iter().map(load).collect(), window, workload.data, seed, zeroes), dealt)
+        (Self::assemble(engine, dealt.iter().map(load).collect(), window, (workload.data, seed, zeroes), check), dealt)
     }
 
-    fn assemble(engine: &'static str, loads: Vec<Load>, window: Window, data: Data, seed: u64, zeroes: bool) -> Crew {
+    fn assemble(
+        engine: &'static str,
+        loads: Vec<Load>,
+        window: Window,
+        (data, seed, zeroes): (Data, u64, bool),
+        check: Option<&Checking>,
+    ) -> Crew {
         let (tell, told) = channel();
         let (begin, stop) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
         let workers = loads.len();
-        let post = |(number, load)| Post {
+        let post = |(number, load): (usize, Load)| Post {
+            check: check.map(|c| Checker::new(c, load.slots(), zeroes)),
             load,
             number,
             data,
             seed,
             zeroes,
-            verified: None,
             begin: Arc::clone(&begin),
             stop: Arc::clone(&stop),
             tell: tell.clone(),
@@ -225,7 +262,8 @@ struct Gathered {
     recorders: Vec<Recorder>,
     seconds: Vec<Second>,
     waiting: u64,
-    verified: Option<(u64, u64)>,
+    verified: Option<Verified>,
+    findings: Vec<String>,
     problem: Option<String>,
     client_cpu_s: f64,
     target_cpu_s: Option<f64>,
@@ -244,6 +282,7 @@ impl Desk {
             seconds: Vec::new(),
             waiting: 0,
             verified: None,
+            findings: Vec::new(),
             problem: None,
             client_cpu_s: 0.0,
             target_cpu_s: None,
@@ -265,6 +304,7 @@ impl Desk {
                 Ok(Told::Second(part)) => {
                     if let Some(mut second) = merger.take(part) {
                         second.target = watch.target();
+                        watch.latencies(&merger.latency);
                         each(&second, watch);
                         g.seconds.push(second);
                     }
@@ -273,9 +313,9 @@ impl Desk {
                     ended += 1;
                     g.ended_ns = self.now_ns();
                     g.waiting += e.waiting;
-                    if let Some((checked, wrong)) = e.verified {
-                        let all = g.verified.get_or_insert((0, 0));
-                        *all = (all.0 + checked, all.1 + wrong);
+                    if let Some((tally, findings)) = e.checked {
+                        g.verified = Some(g.verified.unwrap_or_default().merge(tally));
+                        g.findings.extend(findings);
                     }
                     g.problem = g.problem.take().or(e.problem);
                     g.recorders.push(e.recorder);
@@ -314,13 +354,15 @@ impl Desk {
         }
         let [reads, writes, trims] = kinds;
         let counted = reads.operations + writes.operations + trims.operations;
-        let cut_short = watch.stopped() || g.problem.is_some();
+        let wrong = g.verified.is_some_and(|v| v.wrong > 0);
+        let cut_short = watch.stopped() || g.problem.is_some() || wrong;
         match g.problem {
+            _ if wrong => {}
             Some(problem) if counted == 0 => return Err(LabError::Engine { engine: self.engine, problem }),
             None if cut_short && counted == 0 => return Err(LabError::Stopped),
             _ => {}
         }
-        let mut notes: Vec<String> = g.problem.into_iter().collect();
+        let mut notes: Vec<String> = g.findings.into_iter().chain(g.problem).collect();
         if g.waiting > 0 {
             notes.push(format!(
                 "{} operations that should have been started were still waiting when the time was up: the storage does not keep this rate. They are in no figure.",

@@ -133,3 +133,31 @@ fn filling_writes_every_byte_once() {
     let bytes = |disk| written.iter().filter(|((d, _), _)| *d == disk).map(|(_, b)| b).sum::<u64>();
     assert_eq!((bytes(0), bytes(3), load.recorder.kinds[1].bytes), (5 << 20, (40 << 20) + 4096, (45 << 20) + 4096));
 }
+
+#[test]
+fn an_open_loop_on_one_server_has_the_response_times_of_queueing_theory() {
+    // M/M/1: arrivals at random, exponential service of 100 µs in the mean, 60 % busy. Response times are exponential, mean 100 / (1 - 0.6) = 250 µs.
+    let rng = std::cell::RefCell::new(initiator::rng::Rng::new(5));
+    let service = |_| {
+        let unit = ((rng.borrow_mut().next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+        (-unit.ln() * 100_000.0) as u64
+    };
+    let load = run(&random_reads(1024, Arrivals::Open { iops: 6000.0, spacing: Spacing::Poisson }), 200, service);
+    let latency = &load.recorder.kinds[0].latency;
+    assert!((latency.count() as f64 / 1_200_000.0 - 1.0).abs() < 0.01, "{}", latency.count());
+    assert!((latency.mean_ns() / 250_000.0 - 1.0).abs() < 0.03, "{}", latency.mean_ns());
+    // Neighbours wait together, so the error is larger than of independent samples: most in the tail.
+    for (p, within) in [(50.0, 0.03), (90.0, 0.03), (99.0, 0.05), (99.9, 0.1), (99.99, 0.2)] {
+        let theory = -(1.0 - p / 100.0f64).ln() * 250_000.0;
+        let got = latency.percentile_ns(p) as f64;
+        assert!((got / theory - 1.0).abs() < within, "p{p}: {got}, theory says {theory}");
+    }
+}
+
+#[test]
+fn an_open_loop_with_one_slot_counts_the_wait_for_it() {
+    // M/D/1 with depth 1: what finds the slot taken waits in the schedule. Mean = S + rho S / (2 (1 - rho)) = 100 + 0.5 * 100 / (2 * 0.5) = 150 µs.
+    let load = run(&random_reads(1, Arrivals::Open { iops: 5000.0, spacing: Spacing::Poisson }), 200, |_| 100_000);
+    let mean = load.recorder.kinds[0].latency.mean_ns();
+    assert!((mean / 150_000.0 - 1.0).abs() < 0.02, "{mean}");
+}

@@ -13,9 +13,10 @@ pub mod nvme_address;
 pub mod nvme_tcp;
 pub mod open;
 pub mod simulated;
+pub mod verify;
 
 use crate::error::LabError;
-use crate::measure::{Second, TargetSecond};
+use crate::measure::{Latency, Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub struct Job {
 pub trait Watch {
     /// A second has passed.
     fn second(&mut self, second: &Second);
+    /// Latencies of the second that is told next, from engines that have them.
+    fn latencies(&mut self, _: &Latency) {}
     /// Preparing: so many of so many bytes are done.
     fn progress(&mut self, what: &str, done: u64, all: u64);
     /// Whether the user wants it to end.

@@ -6,6 +6,7 @@
 
 use super::crew::{Crew, Post};
 use super::load::Issue;
+use super::verify::{AfterTrim, Checking, Ledgers, Promise};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
@@ -53,6 +54,7 @@ pub struct Native {
     options: NativeOptions,
     claim: guard::Claim,
     disks: Vec<Disk>,
+    ledgers: Ledgers,
 }
 
 struct Disk {
@@ -65,7 +67,16 @@ impl Native {
     /// Opens disks: block devices, files, or `PATH:SIZE` for a new file, with its size.
     pub fn open(disks: &[(PathBuf, Option<u64>)], options: NativeOptions) -> Result<Native, LabError> {
         let disks = disks.iter().map(|(path, create)| open(path, *create)).collect::<Result<_, _>>()?;
-        Ok(Native { claim: guard::Claim::new(options.destroy), options, disks })
+        Ok(Native { claim: guard::Claim::new(options.destroy), options, disks, ledgers: Ledgers::default() })
+    }
+
+    /// What the disks hold is known from, and kept in, these ledgers.
+    pub fn with_ledgers(self, ledgers: Ledgers) -> Native {
+        Native { ledgers, ..self }
+    }
+
+    fn checking(&self, workload: &Workload, writes: bool) -> Result<Option<Checking>, LabError> {
+        self.ledgers.checking(workload, writes, self.disks.iter().map(|d| (d.name.clone(), d.device.bytes(), d.promise())))
     }
 
     /// Whether everything the workload asks for can be done here, and may be.
@@ -116,6 +127,16 @@ impl Native {
     }
 }
 
+impl Disk {
+    fn promise(&self) -> Promise {
+        let file = std::fs::metadata(&self.path).is_ok_and(|m| m.is_file());
+        Promise {
+            whole_blocks: !file && u64::from(self.device.info().block_bytes) >= GRAIN_BYTES,
+            after_trim: if file { AfterTrim::ZeroesOrOld } else { AfterTrim::Anything },
+        }
+    }
+}
+
 fn open(path: &Path, create: Option<u64>) -> Result<Disk, LabError> {
     let name = path.display().to_string();
     let wrong = |problem: String| LabError::Disk { disk: name.clone(), problem };
@@ -157,7 +178,8 @@ impl Engine for Native {
         self.may_write()?;
         let disks = self.disks();
         let all = disks.iter().map(|d| working_set_bytes(workload, d.1)).sum();
-        let (crew, _) = Crew::fill("native", workload, 1, fill == Fill::Zero, &disks, self.options.workers);
+        let check = self.checking(workload, true)?;
+        let (crew, _) = Crew::fill("native", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
         let cores = self.launch(crew.posts)?;
         let filled = crew.desk.filled(all, watch);
         cores.join().map_err(|e| LabError::Engine { engine: "native", problem: e.to_string() })?;
@@ -167,7 +189,8 @@ impl Engine for Native {
     fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
         self.fits(&job.workload)?;
         let disks = self.disks();
-        let (crew, _) = Crew::new("native", job, &disks, self.options.workers)?;
+        let check = self.checking(&job.workload, job.workload.changes_data())?;
+        let (crew, _) = Crew::new("native", job, &disks, self.options.workers, check.as_ref())?;
         let cores = self.launch(crew.posts)?;
         let measured = crew.desk.measure(job, disks, watch);
         cores.join().map_err(|e| LabError::Engine { engine: "native", problem: e.to_string() })?;
@@ -227,7 +250,11 @@ impl Worker {
             }
             Kind::Write => {
                 let mut bufs = std::mem::take(&mut slot.writes);
-                lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.post.zeroes);
+                let verifies = self.post.verifies();
+                lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.post.zeroes || verifies);
+                for (n, buf) in bufs.iter_mut().enumerate().filter(|_| verifies) {
+                    self.post.fill(issue.slot, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
+                }
                 rt.write(&self.q, cookie, dev, op.offset, bufs, Durability::Volatile);
             }
             Kind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
@@ -239,6 +266,12 @@ impl Worker {
         let slot = &mut self.slots[number];
         let result = match event {
             Event::Read { result, buf } => {
+                if self.post.verifies()
+                    && result.is_ok()
+                    && let Some(at) = self.post.operation(number).map(|op| op.offset)
+                {
+                    self.post.read(number, at + (part * BUF_BYTES_MAX) as u64, &buf);
+                }
                 slot.reads[part] = Some(buf);
                 result
             }

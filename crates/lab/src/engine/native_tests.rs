@@ -174,3 +174,71 @@ fn a_file_that_is_cut_off_in_mid_run_ends_it_with_what_there_is() {
     assert!(m.cut_short && m.measured_s < 30.0 && m.reads.operations > 0);
     assert!(m.notes[0].contains("failed one after the other"), "{:?}", m.notes);
 }
+
+/// One run after the other from end to end, by two threads.
+fn verified(reads: f64) -> Workload {
+    Workload { verify: true, ..Workload::simple("v", 8192, reads, Access::Sequential { shared: false }, 2) }
+}
+
+#[test]
+fn all_that_is_read_is_verified_whatever_is_written_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 2 << 20);
+    let mut w = Workload { verify: true, ..mixed(4096, 0.5, 16) };
+    let big = crate::workload::Size { bytes: 64 << 10, weight: 0.2 };
+    w.streams[0].sizes.push(big);
+    w.streams[0].align_bytes = 4096;
+    w.streams[0].trims = 0.05;
+    let m = engine.run(&job(w.clone(), 200), &mut Silent::default()).unwrap();
+    let v = m.verified.unwrap();
+    assert!(v.checked > 0 && v.wrong == 0 && v.unknown > 0 && !m.cut_short, "{v:?} {:?}", m.notes);
+    for fill in [Fill::Zero, Fill::Random] {
+        engine.prepare(&w, fill, &mut Silent::default()).unwrap();
+        let m = engine.run(&job(w.clone(), 200), &mut Silent::default()).unwrap();
+        let v = m.verified.unwrap();
+        assert!(v.checked >= m.reads.operations && v.wrong == 0 && v.unknown == 0, "{v:?} {:?}", m.notes);
+    }
+}
+
+#[test]
+fn large_operations_are_verified_in_all_their_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let w = Workload { verify: true, ..mixed(3 << 20, 0.5, 2) };
+    engine.prepare(&w, Fill::Random, &mut Silent::default()).unwrap();
+    let m = engine.run(&job(w, 200), &mut Silent::default()).unwrap();
+    let v = m.verified.unwrap();
+    assert!(v.checked >= m.reads.bytes / 4096 && v.wrong == 0 && v.unknown == 0, "{v:?} {:?}", m.notes);
+}
+
+/// What the engine says after `spoil` had its way with the prepared file: (before, after the last preparation) of it.
+fn spoiled(spoil: impl FnOnce(&[u8], &mut Vec<u8>)) -> Measured {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    let mut engine = file(&dir, 1 << 20);
+    engine.prepare(&verified(0.0), Fill::Random, &mut Silent::default()).unwrap();
+    let before = fs::read(&path).unwrap();
+    engine.prepare(&verified(0.0), Fill::Random, &mut Silent::default()).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    spoil(&before, &mut bytes);
+    let mut out = fs::File::options().write(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut out, &bytes).unwrap();
+    out.sync_all().unwrap();
+    engine.run(&job(verified(1.0), 60_000), &mut Silent::default()).unwrap()
+}
+
+#[test]
+fn wrong_data_under_the_engine_is_found_and_ends_the_run_with_what_it_has() {
+    let at = 40 * 4096;
+    let flipped = |_: &[u8], now: &mut Vec<u8>| now[at + 1000] ^= 1;
+    let stale = |before: &[u8], now: &mut Vec<u8>| now[at..at + 4096].copy_from_slice(&before[at..at + 4096]);
+    let misdirected = |_: &[u8], now: &mut Vec<u8>| now.copy_within(8192..12288, at);
+    let said =
+        [(spoiled(flipped), "corrupted"), (spoiled(stale), "stale"), (spoiled(misdirected), "byte 8192 of the same disk: misdirected")];
+    for (m, word) in said {
+        let v = m.verified.unwrap();
+        assert!(v.wrong > 0 && v.checked > 0 && v.unknown == 0, "{word}: {v:?}");
+        assert!(m.cut_short && m.measured_s < 30.0);
+        assert!(m.notes[0].contains("disk: wrong data in the 4 KiB block at byte 163840") && m.notes[0].contains(word), "{:?}", m.notes);
+    }
+}

@@ -7,12 +7,13 @@
 use super::crew::{Crew, Dealt, Post};
 use super::load::{FILL_BYTES, FILL_DEPTH, Issue, LanePart};
 use super::nvme_address::Address;
+use super::verify::{AfterTrim, Checking, Ledgers, Promise};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{Kind, Plan, working_set_bytes};
+use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
 use initiator::{Controller, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ use std::time::Duration;
 const SILENCE_NS: u64 = 30_000_000_000;
 /// Places that are looked at to see whether a namespace holds something, beside its first 128 KiB.
 const SAMPLES: u64 = 128;
+
+/// Number of a part in the tag of its command: an operation of 16 MiB goes out in parts of at least 4 KiB.
+const PARTS_MASK: u64 = (1 << 14) - 1;
 
 /// How it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,7 @@ pub struct NvmeTcp {
     disks: Vec<Disk>,
     /// The disks were looked at and may be written.
     may_write: bool,
+    ledgers: Ledgers,
 }
 
 struct Disk {
@@ -60,7 +65,16 @@ impl NvmeTcp {
     /// Connects to `nvme-tcp://HOST:PORT/NQN?nsid=N` each.
     pub fn connect(disks: &[String], options: NvmeTcpOptions) -> Result<NvmeTcp, LabError> {
         let disks = disks.iter().map(|d| connect(d)).collect::<Result<_, _>>()?;
-        Ok(NvmeTcp { options, disks, may_write: false })
+        Ok(NvmeTcp { options, disks, may_write: false, ledgers: Ledgers::default() })
+    }
+
+    /// What the disks hold is known from, and kept in, these ledgers.
+    pub fn with_ledgers(self, ledgers: Ledgers) -> NvmeTcp {
+        NvmeTcp { ledgers, ..self }
+    }
+
+    fn checking(&self, workload: &Workload, writes: bool) -> Result<Option<Checking>, LabError> {
+        self.ledgers.checking(workload, writes, self.disks.iter().map(|d| (d.name.clone(), d.namespace.bytes(), d.promise())))
     }
 
     fn fits(&mut self, workload: &Workload) -> Result<(), LabError> {
@@ -132,6 +146,12 @@ fn connect(text: &str) -> Result<Disk, LabError> {
 }
 
 impl Disk {
+    fn promise(&self) -> Promise {
+        Promise {
+            whole_blocks: u64::from(self.namespace.lba_bytes) >= GRAIN_BYTES,
+            after_trim: if self.namespace.zeroes_after_trim { AfterTrim::ZeroesOrOld } else { AfterTrim::Anything },
+        }
+    }
     fn would_be_lost(&self) -> Result<Option<String>, Error> {
         self.controller.set_queues(1)?;
         let mut queue = self.controller.open_queue(1, 2, self.namespace)?;
@@ -175,7 +195,8 @@ impl Engine for NvmeTcp {
         self.check_writable()?;
         let disks = self.disks();
         let all = disks.iter().map(|d| working_set_bytes(workload, d.1)).sum();
-        let (crew, dealt) = Crew::fill("nvme-tcp", workload, 1, fill == Fill::Zero, &disks, self.options.workers);
+        let check = self.checking(workload, true)?;
+        let (crew, dealt) = Crew::fill("nvme-tcp", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
         let queues = self.queues(&dealt, |_| FILL_DEPTH, FILL_BYTES)?;
         let Crew { posts, desk } = crew;
         self.work(posts, queues, || desk.filled(all, watch))
@@ -184,7 +205,8 @@ impl Engine for NvmeTcp {
     fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
         self.fits(&job.workload)?;
         let disks = self.disks();
-        let (crew, dealt) = Crew::new("nvme-tcp", job, &disks, self.options.workers)?;
+        let check = self.checking(&job.workload, job.workload.changes_data())?;
+        let (crew, dealt) = Crew::new("nvme-tcp", job, &disks, self.options.workers, check.as_ref())?;
         let largest = job.workload.streams.iter().flat_map(|s| &s.sizes).map(|z| z.bytes).max().unwrap_or(4096);
         let queues = self.queues(&dealt, |lane| lane.count, largest)?;
         let Crew { posts, desk } = crew;
@@ -268,7 +290,7 @@ impl Worker {
         let parts = if op.kind == Kind::Trim { 1 } else { op.bytes.div_ceil(limit) };
         self.slots[issue.slot] = Slot { parts_left: parts, failed: false };
         for part in 0..parts {
-            let tag = (issue.slot as u64) << 2 | op.kind as u64;
+            let tag = (issue.slot as u64) << 16 | u64::from(part) << 2 | op.kind as u64;
             let at = part * limit;
             let (offset, bytes) = (op.offset + u64::from(at), (op.bytes - at).min(limit) as usize);
             match op.kind {
@@ -278,7 +300,11 @@ impl Worker {
                     queue.submit_read_into(tag, offset, buffer)?;
                 }
                 Kind::Write => {
-                    let data = filled(self.writes.pop(), bytes, &mut self.filler, self.post.zeroes);
+                    let verifies = self.post.verifies();
+                    let mut data = filled(self.writes.pop(), bytes, &mut self.filler, self.post.zeroes || verifies);
+                    if verifies {
+                        self.post.fill(issue.slot, offset, &mut data);
+                    }
                     queue.submit(tag, Io::Write { offset, data, fua: false })?;
                 }
                 Kind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
@@ -287,8 +313,17 @@ impl Worker {
         Ok(())
     }
 
-    fn end(&mut self, _queue: usize, now: u64, done: initiator::IoDone) {
-        let number = (done.tag >> 2) as usize;
+    fn end(&mut self, queue: usize, now: u64, done: initiator::IoDone) {
+        let number = (done.tag >> 16) as usize;
+        if self.post.verifies()
+            && done.tag & 3 == Kind::Read as u64
+            && done.status.is_success()
+            && let Some(at) = self.post.operation(number).map(|op| op.offset)
+        {
+            let part = (done.tag >> 2) & PARTS_MASK;
+            let limit = u64::from(self.queues[queue].namespace().transfer_bytes_max);
+            self.post.read(number, at + part * limit, &done.data);
+        }
         match done.tag & 3 {
             k if k == Kind::Read as u64 => self.reads.push(done.data),
             k if k == Kind::Write as u64 => self.writes.push(done.data),

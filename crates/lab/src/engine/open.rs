@@ -9,6 +9,7 @@ use super::native::{BATCH, Native, NativeOptions};
 use super::nvme_address::SCHEME;
 use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
 use super::simulated::Simulated;
+use super::verify::Ledgers;
 use crate::error::LabError;
 use crate::model::cluster::Cluster;
 use base::ByteSize;
@@ -110,20 +111,20 @@ impl System {
         Ok(())
     }
 
-    /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for models.
-    pub fn open(&self, destroy: bool, seed: u64) -> Result<Box<dyn Engine>, LabError> {
+    /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for models. `ledgers`: what the disks of this run hold.
+    pub fn open(&self, destroy: bool, seed: u64, ledgers: &Ledgers) -> Result<Box<dyn Engine>, LabError> {
         self.check()?;
         if let Some(cluster) = &self.simulate {
             return Ok(Box::new(Simulated::new(cluster, seed)?));
         }
         let remote = self.disks.iter().filter(|d| d.starts_with(SCHEME)).count();
         match self.engine {
-            EngineKind::Auto if remote == 0 => self.native(destroy),
+            EngineKind::Auto if remote == 0 => self.native(destroy, ledgers),
             EngineKind::Auto | EngineKind::NvmeTcp if remote == self.disks.len() => {
                 let options = NvmeTcpOptions { workers: self.workers, destroy, spin: self.spin };
-                Ok(Box::new(NvmeTcp::connect(&self.disks, options)?))
+                Ok(Box::new(NvmeTcp::connect(&self.disks, options)?.with_ledgers(ledgers.clone())))
             }
-            EngineKind::Native if remote == 0 => self.native(destroy),
+            EngineKind::Native if remote == 0 => self.native(destroy, ledgers),
             EngineKind::Fio if remote == 0 => Ok(Box::new(Fio::open(&self.local(), self.native_options(destroy))?)),
             _ => Err(LabError::Workload {
                 place: format!("system {}: disks", self.name),
@@ -132,8 +133,8 @@ impl System {
         }
     }
 
-    fn native(&self, destroy: bool) -> Result<Box<dyn Engine>, LabError> {
-        Ok(Box::new(Native::open(&self.local(), self.native_options(destroy))?))
+    fn native(&self, destroy: bool, ledgers: &Ledgers) -> Result<Box<dyn Engine>, LabError> {
+        Ok(Box::new(Native::open(&self.local(), self.native_options(destroy))?.with_ledgers(ledgers.clone())))
     }
 
     fn local(&self) -> Vec<(PathBuf, Option<u64>)> {

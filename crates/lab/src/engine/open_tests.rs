@@ -9,8 +9,8 @@ fn a_size_behind_a_path_makes_a_file() {
 
 #[test]
 fn a_system_without_disks_is_refused() {
-    let e = System::of(Vec::new()).open(false, 1).err().unwrap().to_string();
+    let e = System::of(Vec::new()).open(false, 1, &Ledgers::default()).err().unwrap().to_string();
     assert!(e.contains("1 to 256 disks"), "{e}");
-    let e = System { workers: 0, ..System::of(vec!["x".into()]) }.open(false, 1).err().unwrap().to_string();
+    let e = System { workers: 0, ..System::of(vec!["x".into()]) }.open(false, 1, &Ledgers::default()).err().unwrap().to_string();
     assert!(e.contains("workers"), "{e}");
 }

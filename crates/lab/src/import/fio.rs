@@ -229,13 +229,14 @@ impl Importer<'_> {
         if job.options.get("zero_buffers").is_some_and(|g| g.value != "0") {
             data.compressible = 1.0;
         }
+        let asked = job.options.get("verify").cloned();
         let verify = job.options.get("verify").is_some_and(|g| !matches!(g.value.as_str(), "0" | "null" | "none"));
-        if verify && let Some(g) = job.options.get("verify") {
+        if verify && let Some(g) = &asked {
             self.out.remark(g.line, &g.text, "taken over as our own way of verifying all data read, not this one");
         }
         let working_set = self.working_set(job);
         let streams = self.streams(job, kind)?;
-        Ok(Workload {
+        let mut w = Workload {
             name: job.name.clone(),
             description: job.options.get("description").map_or_else(|| format!("fio [{}]", job.name), |g| g.value.clone()),
             streams,
@@ -244,7 +245,11 @@ impl Importer<'_> {
             working_set,
             data,
             verify,
-        })
+        };
+        if let Some(g) = &asked {
+            self.out.settle_verification(&mut w, g.line, &g.text);
+        }
+        Ok(w)
     }
 
     /// Remarks on what is not understood, and on what is not the same here.

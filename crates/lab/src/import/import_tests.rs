@@ -245,3 +245,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_cannot_be_verified_is_said_and_the_rest_is_taken_over() {
+    let fio = |more: &str| {
+        let i = import(&format!("[a]\nrw=randrw\niodepth=4\nverify=crc32c\n{more}\n"), "f", "f").unwrap();
+        let said = i.remark_lines().join("\n");
+        (i.profile.workloads[0].clone(), said)
+    };
+    let (w, _) = fio("bs=8k");
+    assert!(w.verify);
+    let (w, said) = fio("bs=8k\nbuffer_compress_percentage=50");
+    assert!(
+        w.verify && w.data == Data::default() && said.contains("line 4: `verify=crc32c`") && said.contains("shares are left out"),
+        "{said}"
+    );
+    let (w, said) = fio("bs=512");
+    assert!(!w.verify && said.contains("it is not verified"), "{said}");
+    let vdbench = "compratio=2\nvalidate=yes\nsd=sd1,lun=/dev/x\nwd=w,sd=sd1,xfersize=4k,rdpct=50\nrd=r,wd=w,iorate=max,elapsed=5\n";
+    let i = import(vdbench, "v", "v").unwrap();
+    let said = i.remark_lines().join("\n");
+    assert!(i.profile.workloads[0].verify && said.contains("`validate=yes`") && said.contains("shares are left out"), "{said}");
+}

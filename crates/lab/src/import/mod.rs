@@ -10,8 +10,9 @@ mod units;
 mod vdbench;
 
 use crate::error::LabError;
-use crate::workload::Workload;
+use crate::workload::generate::GRAIN_BYTES;
 use crate::workload::profiles::Profile;
+use crate::workload::{Data, Workload};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -143,6 +144,19 @@ impl Imported {
             self.remarks.push(remark);
         } else {
             self.remarks_more += 1;
+        }
+    }
+
+    /// What cannot stand beside verification: a load of other blocks is not verified, and verified data have no shares. `line`, `text`: what asks for it.
+    fn settle_verification(&mut self, w: &mut Workload, line: usize, text: &str) {
+        let grain = GRAIN_BYTES as u32;
+        let odd = w.streams.iter().flat_map(|s| s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes])).any(|b| b % grain != 0);
+        if w.verify && odd {
+            w.verify = false;
+            self.remark(line, text, "data are verified in blocks of 4096 bytes, and this load has others: it is not verified");
+        } else if w.verify && w.data != Data::default() {
+            w.data = Data::default();
+            self.remark(line, text, "verified data can be neither compressible nor equal: it is verified, and those shares are left out");
         }
     }
 

@@ -401,7 +401,7 @@ impl Importer<'_> {
                 "its wds use different sds; here every stream goes to all disks of the run",
             );
         }
-        let w = Workload {
+        let mut w = Workload {
             name: turn.name(&rd.name),
             description: format!("vdbench {}", wds.iter().map(|w| format!("wd={}", w.name)).collect::<Vec<_>>().join(", ")),
             streams,
@@ -411,6 +411,9 @@ impl Importer<'_> {
             data: self.data(parsed)?,
             verify: parsed.general.get("validate").is_some_and(|g| g.first().starts_with('y')),
         };
+        if let Some(g) = parsed.general.get("validate") {
+            self.out.settle_verification(&mut w, g.line, &g.text);
+        }
         Ok(w)
     }
 

@@ -144,3 +144,7 @@ pub struct TargetSecond {
     /// Processor time it used, in cores.
     pub cores: f64,
 }
+
+#[cfg(test)]
+#[path = "percentile_tests.rs"]
+mod percentile_tests;

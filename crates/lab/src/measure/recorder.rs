@@ -161,12 +161,14 @@ impl Recorder {
 pub struct Merger {
     threads: usize,
     open: BTreeMap<i64, (usize, SecondPart)>,
+    /// Latencies of the second that was given last.
+    pub latency: Latency,
 }
 
 impl Merger {
     /// Of so many threads.
     pub fn new(threads: usize) -> Merger {
-        Merger { threads, open: BTreeMap::new() }
+        Merger { threads, open: BTreeMap::new(), latency: Latency::default() }
     }
 
     /// Takes a part; gives the second when all threads have told theirs.
@@ -180,7 +182,10 @@ impl Merger {
             None => drop(self.open.insert(index, (1, part))),
         }
         if self.open.get(&index).is_some_and(|(n, _)| *n == self.threads) {
-            return self.open.remove(&index).map(|(_, all)| all.second());
+            let (_, all) = self.open.remove(&index)?;
+            let second = all.second();
+            self.latency = all.latency;
+            return Some(second);
         }
         None
     }

@@ -107,7 +107,7 @@ impl Analysis {
         let short = self.cases.iter().filter(|c| c.cut_short).count();
         // A case that was cut short is measured again when the run goes on.
         let here = self.cases.len() - usize::from(run.record.state != State::Complete && self.cases.last().is_some_and(|c| c.cut_short));
-        let wrong: u64 = self.cases.iter().filter_map(|c| c.verified).map(|v| v.1).sum();
+        let wrong: u64 = self.cases.iter().filter_map(|c| c.verified).map(|v| v.wrong).sum();
         if wrong > 0 {
             list.push(format!(
                 "{} blocks that were read did not hold what was written there. This storage lost or changed data.",

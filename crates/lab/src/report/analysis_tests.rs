@@ -44,7 +44,7 @@ fn a_verdict_that_was_written_stays_and_warnings_come_beside_it() {
     record.cases = 9;
     record.state = State::Interrupted;
     cases[1].reads.errors = 3;
-    cases[2].verified = Some((100, 2));
+    cases[2].verified = Some(crate::results::Verified { checked: 100, wrong: 2, unknown: 0 });
     cases[3].cut_short = true;
     let a = analysis((record, cases));
     assert_eq!(a.verdict, ["As fast as light."]);

@@ -54,3 +54,35 @@ fn one_round_has_no_interval_and_a_lone_system_no_comparison() {
     assert!(comparisons(&[case("A", "1"), case("A", "2")]).is_empty());
     assert!(comparisons(&[case("A", "1"), case("B", "2")]).is_empty());
 }
+
+/// How often, in percent, the interval of `rounds` pairs holds `truth`, the mean of what `log` draws.
+fn coverage(rounds: usize, truth: f64, mut log: impl FnMut() -> f64) -> f64 {
+    const TRIALS: usize = 4000;
+    let mut held = 0;
+    for _ in 0..TRIALS {
+        let pairs: Vec<(f64, f64)> = (0..rounds).map(|_| (1000.0, 1000.0 * log().exp())).collect();
+        let (low, high) = ratio("IOPS", &pairs).unwrap().interval.unwrap();
+        held += usize::from((low..=high).contains(&truth.exp()));
+    }
+    held as f64 * 100.0 / TRIALS as f64
+}
+
+#[test]
+fn two_systems_that_behave_alike_seldom_differ_however_skewed_they_are() {
+    let mut dice = Dice(9);
+    let exponential = |d: &mut Dice| -(1.0 - d.roll()).ln() * 0.1;
+    let stall = |d: &mut Dice| if d.roll() < 0.1 { -0.7 } else { 0.02 * d.roll() };
+    for rounds in [3, 5, 10] {
+        let held = coverage(rounds, 0.0, || exponential(&mut dice) - exponential(&mut dice));
+        assert!((94.0..99.0).contains(&held), "{rounds} rounds, exponential noise: {held} %");
+        let held = coverage(rounds, 0.0, || stall(&mut dice) - stall(&mut dice));
+        assert!((94.0..=100.0).contains(&held), "{rounds} rounds, rare stalls: {held} %");
+    }
+}
+
+#[test]
+fn noise_that_only_one_system_has_makes_intervals_too_narrow_by_what_is_said() {
+    let mut dice = Dice(10);
+    let held = coverage(5, 0.0, || -(1.0 - dice.roll()).ln() * 0.1 - 0.1);
+    assert!((86.0..91.0).contains(&held), "{held} %");
+}

@@ -37,7 +37,9 @@ pub fn cases(a: &Analysis) -> String {
         ["operations_kind", "measured_s", "requested_iops", "operations", "bytes", "errors", "iops", "mib_s", "mean_us"].map(String::from),
     );
     head.extend(PERCENTILES.iter().map(|p| format!("{}_us", p.1)));
-    head.extend(["max_us", "client_cores", "target_cores", "verified_blocks", "wrong_blocks", "cut_short"].map(String::from));
+    head.extend(
+        ["max_us", "client_cores", "target_cores", "verified_blocks", "wrong_blocks", "unchecked_blocks", "cut_short"].map(String::from),
+    );
     let mut out = String::new();
     row(&mut out, &head);
     for c in &a.cases {
@@ -50,7 +52,9 @@ pub fn cases(a: &Analysis) -> String {
             fields.extend([op.errors.to_string(), op.iops.to_string(), op.mib_s.to_string(), some(op.mean_us)]);
             fields.extend(op.percentiles_us.iter().map(|p| some(*p)));
             fields.extend([some(op.max_us), c.client_cores.to_string(), some(c.target_cores)]);
-            fields.extend([some(c.verified.map(|v| v.0)), some(c.verified.map(|v| v.1)), c.cut_short.to_string()]);
+            let blocks = c.verified.map(|v| [v.checked, v.wrong, v.unknown]);
+            fields.extend([0, 1, 2].map(|n| some(blocks.map(|b| b[n]))));
+            fields.push(c.cut_short.to_string());
             row(&mut out, &fields);
         }
     }

@@ -189,7 +189,7 @@ pub fn compare() -> (Record, Vec<Measured>) {
 /// Half an hour.
 pub fn soak() -> (Record, Vec<Measured>) {
     let mut m = case(&random("8 KiB random 50/50", 8192, 0.5), &[], 61_000.0, 410.0, 1800);
-    m.verified = Some((30_000_000, 0));
+    m.verified = Some(crate::results::Verified { checked: 30_000_000, wrong: 0, unknown: 0 });
     (record(Kind::Soak, "Half an hour of 8 KiB", 1), vec![m])
 }
 

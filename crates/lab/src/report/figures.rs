@@ -5,7 +5,7 @@
 //! Never: reads files.
 
 use crate::measure::Figures;
-use crate::results::Measured;
+use crate::results::{Measured, Verified};
 use crate::workload::Arrivals;
 use serde::Serialize;
 
@@ -89,8 +89,8 @@ pub struct Case {
     pub kinds: Vec<Op>,
     /// Streams, when there are several.
     pub streams: Vec<Op>,
-    /// Blocks checked, and how many were wrong.
-    pub verified: Option<(u64, u64)>,
+    /// Blocks checked, wrong, and not known.
+    pub verified: Option<Verified>,
     /// Cores that the client used.
     pub client_cores: f64,
     /// Cores that the target used, where it is known.

@@ -187,7 +187,11 @@ fn one_case(m: &Measured, c: &Case) -> Markup {
         p.soft {
             @if !m.workload.description.is_empty() { (m.workload.description.trim_end_matches('.')) ". " }
             (text::duration(m.measured_s)) " measured after " (text::duration(m.warm_up_s)) " of warm-up, " (text::date(m.began_unix_s)) ", engine " (m.engine)
-            @if let Some(v) = c.verified { ", " (text::whole(v.0)) " blocks verified, " (text::whole(v.1)) " wrong" }
+            @if let Some(v) = c.verified {
+                ", " (text::whole(v.checked)) " blocks verified, "
+                @if v.wrong > 0 { span.bad { (text::whole(v.wrong)) " wrong" } } @else { "none wrong" }
+                @if v.unknown > 0 { ", " (text::whole(v.unknown)) " not checked" }
+            }
             @if m.cut_short { ", " span.bad { "ended before its time" } }
             "."
         }

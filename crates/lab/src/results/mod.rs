@@ -49,9 +49,9 @@ pub struct Measured {
     /// Each stream by name, when there are several.
     #[serde(default)]
     pub streams: Vec<(String, Figures)>,
-    /// Blocks whose content was checked, and how many were wrong.
+    /// Blocks whose content was checked, where the load asks for that.
     #[serde(default)]
-    pub verified: Option<(u64, u64)>,
+    pub verified: Option<Verified>,
     /// Processor time of the client in the measured time, in seconds.
     pub client_cpu_s: f64,
     /// Processor time of the target, where it is known.
@@ -79,6 +79,24 @@ impl Measured {
     /// MiB a second, reads and writes.
     pub fn mib_s(&self) -> f64 {
         (self.reads.bytes + self.writes.bytes) as f64 / (1 << 20) as f64 / self.measured_s.max(1e-9)
+    }
+}
+
+/// Blocks of 4 KiB that were read and looked at, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// What they may hold was known.
+    pub checked: u64,
+    /// Of those: they held something else.
+    pub wrong: u64,
+    /// Not written in this run, or left to the device by a trim: nobody knows what is right.
+    pub unknown: u64,
+}
+
+impl Verified {
+    /// Both together.
+    pub fn merge(self, other: Verified) -> Verified {
+        Verified { checked: self.checked + other.checked, wrong: self.wrong + other.wrong, unknown: self.unknown + other.unknown }
     }
 }
 

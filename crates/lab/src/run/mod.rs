@@ -14,12 +14,13 @@ pub mod plan;
 pub mod verdict;
 
 use crate::engine::open::System;
+use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Fill, Job, Watch};
 use crate::error::LabError;
 use crate::results::folder::{CASES_MAX, Folder};
 use crate::results::{Kind, Machine, Measured, Record, State, VERSION};
 use crate::workload::profiles::Search;
-use crate::workload::{Spacing, Workload};
+use crate::workload::{Data, Spacing, Workload};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -207,7 +208,7 @@ impl Config {
 pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
     config.check()?;
     // What cannot be opened, or must not be written, is found out before a folder is made.
-    let mut open = Open { destroy, seed: config.seed, now: None };
+    let mut open = Open::new(destroy, config.seed);
     for system in &config.systems {
         let engine = open.get(system)?;
         config.workloads.iter().try_for_each(|w| engine.admit(w, config.prepare.is_some()))?;
@@ -242,22 +243,27 @@ pub fn resume(folder: &Folder, destroy: bool, follow: &mut dyn Follow) -> Result
     })?;
     config.check()?;
     follow.folder(folder);
-    go_on(&config, folder, record, Open { destroy, seed: config.seed, now: None }, follow)
+    go_on(&config, folder, record, Open::new(destroy, config.seed), follow)
 }
 
 /// The engine that is open, with the system it is for.
 struct Open {
     destroy: bool,
     seed: u64,
+    /// What the disks hold: it outlives an engine.
+    ledgers: Ledgers,
     now: Option<(System, Box<dyn Engine>)>,
 }
 
 impl Open {
+    fn new(destroy: bool, seed: u64) -> Open {
+        Open { destroy, seed, ledgers: Ledgers::default(), now: None }
+    }
     /// The engine of `system`: the one that is open, or a new one after that was closed.
     fn get(&mut self, system: &System) -> Result<&mut dyn Engine, LabError> {
         if self.now.as_ref().is_none_or(|(s, _)| s != system) {
             self.now = None;
-            self.now = Some((system.clone(), system.open(self.destroy, self.seed)?));
+            self.now = Some((system.clone(), system.open(self.destroy, self.seed, &self.ledgers)?));
         }
         let (_, engine) = self.now.as_mut().expect("just opened");
         Ok(engine.as_mut())
@@ -284,14 +290,17 @@ fn all_cases(
     open: &mut Open,
     follow: &mut dyn Follow,
 ) -> Result<(), LabError> {
-    if cases.is_empty()
-        && let Some(fill) = config.prepare
+    let verify = config.workloads.iter().any(|w| w.verify);
+    // What a process before this one wrote is not known any more: for it to be verified, it is written anew.
+    if let Some(fill) = config.prepare
+        && (cases.is_empty() || verify && plan::next(config, cases).is_some())
     {
         // The largest working set holds the others.
-        let largest = config.workloads.iter().max_by(|a, b| a.working_set.total_cmp(&b.working_set));
+        let largest = config.workloads.iter().max_by(|a, b| a.working_set.total_cmp(&b.working_set)).cloned();
+        let largest = largest.map(|w| Workload { verify, data: if verify { Data::default() } else { w.data }, ..w });
         for system in &config.systems {
             let engine = open.get(system)?;
-            largest.map_or(Ok(()), |w| engine.prepare(w, fill, follow))?;
+            largest.as_ref().map_or(Ok(()), |w| engine.prepare(w, fill, follow))?;
         }
     }
     while let Some(case) = plan::next(config, cases) {
@@ -314,6 +323,14 @@ fn all_cases(
         let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
         let mut measured = engine.run(&job, follow)?;
         measured.labels = case.labels;
+        let wrong = measured.verified.is_some_and(|v| v.wrong > 0).then(|| measured.notes.first().cloned().unwrap_or_default());
+        if let Some(problem) = wrong {
+            // That is an answer, and the one that matters: it stays, whatever comes after.
+            folder.write_case(number, &measured)?;
+            follow.case_done(number, &measured);
+            cases.push(measured);
+            return Err(LabError::WrongData { engine: engine.name(), problem });
+        }
         if measured.cut_short {
             // Half a case answers nothing: it is kept beside the run, to be looked at, and done again when the run goes on.
             folder.write_partial(number, &measured)?;

@@ -118,3 +118,65 @@ fn a_curve_on_a_file_finds_its_maximum_and_keeps_the_rates() {
     assert!(cases.len() >= 5);
     assert!(folder.record().unwrap().verdict.iter().any(|s| s.contains("maximum")), "{:?}", folder.record().unwrap().verdict);
 }
+
+/// Spoils a disk when the first case begins.
+struct Spoiler(std::path::PathBuf, Vec<String>);
+
+impl Watch for Spoiler {
+    fn second(&mut self, _: &Second) {}
+    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+impl Follow for Spoiler {
+    fn folder(&mut self, _: &Folder) {}
+    fn case_begins(&mut self, _: usize, _: &Case, _: &Config) {
+        let file = fs::File::options().write(true).open(&self.0).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 4096], 1 << 20).unwrap();
+        file.sync_all().unwrap();
+    }
+    fn case_done(&mut self, _: usize, m: &Measured) {
+        self.1.extend(m.notes.iter().cloned());
+    }
+}
+
+#[test]
+fn wrong_data_ends_the_run_is_kept_and_comes_first_in_the_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(2);
+    c.workloads.iter_mut().for_each(|w| (w.verify, w.streams[0].reads) = (true, 1.0));
+    c.measure_s = 30.0;
+    let mut spoiler = Spoiler(dir.path().join("disk"), Vec::new());
+    let results = dir.path().join("results");
+    let e = start(&c, &results, false, Vec::new(), &mut spoiler).unwrap_err();
+    assert!(matches!(&e, LabError::WrongData { problem, .. } if problem.contains("at byte 1048576")), "{e}");
+    let folder = Folder::open(&fs::read_dir(&results).unwrap().next().unwrap().unwrap().path()).unwrap();
+    let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
+    assert_eq!((record.state, cases.len()), (State::Interrupted, 1));
+    assert!(record.verdict[0].starts_with("WRONG DATA: ") && record.verdict[0].contains("1048576"), "{:?}", record.verdict);
+    assert_eq!(spoiler.1, cases[0].notes);
+}
+
+#[test]
+fn a_run_that_verifies_says_how_much_and_what_it_could_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(1);
+    c.workloads[0].verify = true;
+    let said = |c: &Config, n: usize| {
+        let folder = start(c, &dir.path().join(format!("results{n}")), true, Vec::new(), &mut Follower::default()).unwrap();
+        folder.record().unwrap().verdict.join("\n")
+    };
+    let text = said(&c, 0);
+    assert!(text.contains("blocks that were read were verified: each held"), "{text}");
+    c.prepare = None;
+    c.workloads[0].streams[0].reads = 1.0;
+    let text = said(&c, 1);
+    assert!(text.contains("Nothing was verified") && text.contains("--prepare random"), "{text}");
+    c.workloads[0].streams[0].reads = 0.0;
+    let text = said(&c, 2);
+    assert!(text.contains("nothing was read"), "{text}");
+}

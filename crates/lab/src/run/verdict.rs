@@ -7,7 +7,7 @@ use super::Config;
 use super::plan;
 use crate::report::analysis::Analysis;
 use crate::report::load::Loaded;
-use crate::results::{Kind, Measured, Record};
+use crate::results::{Kind, Measured, Record, Verified};
 
 /// The sentences, the most important first.
 pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
@@ -16,18 +16,38 @@ pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
     }
     let record = Record { verdict: Vec::new(), ..record.clone() };
     let said = Analysis::new(&Loaded { record, cases: cases.iter().cloned().enumerate().collect() }).verdict;
-    let mut own = searches(config, cases);
+    let verified = cases.iter().filter_map(|m| m.verified).reduce(Verified::merge);
+    let mut own = verified.and_then(|v| wrong_data(&v, cases)).into_iter().collect::<Vec<_>>();
+    own.extend(searches(config, cases));
     own.extend(said);
     own.extend(maxima(config, cases));
-    own.extend(
-        cases
-            .iter()
-            .flat_map(|m| m.verified)
-            .reduce(|a, b| (a.0 + b.0, a.1 + b.1))
-            .filter(|v| v.1 == 0)
-            .map(|(checked, _)| format!("All {} blocks that were read and checked held what was written there.", number(checked as f64))),
-    );
+    own.extend(verified.map(|v| checked(&v)));
     own
+}
+
+/// What comes before all else: data that is not what was written.
+fn wrong_data(all: &Verified, cases: &[Measured]) -> Option<String> {
+    let case = cases.iter().find(|m| m.verified.is_some_and(|v| v.wrong > 0))?;
+    Some(format!(
+        "WRONG DATA: {} of {} blocks that were checked did not hold what was written there. The first: {}. The run ended there; do not trust this storage with data before the cause is known.",
+        count(all.wrong),
+        count(all.checked),
+        case.notes.first().map_or("see the case", String::as_str)
+    ))
+}
+
+/// What was checked, and what was not.
+fn checked(all: &Verified) -> String {
+    let (checked, unknown) = (count(all.checked), count(all.unknown));
+    let why = "not written in this run before they were read; --prepare random writes all of them first";
+    match all {
+        Verified { checked: 0, unknown: 0, .. } => "Nothing was verified: nothing was read.".into(),
+        Verified { checked: 0, .. } => format!("Nothing was verified: all {unknown} blocks that were read were {why}."),
+        Verified { wrong, unknown: 0, .. } if *wrong > 0 => format!("{checked} blocks were verified."),
+        Verified { wrong, .. } if *wrong > 0 => format!("{checked} blocks were verified; {unknown} were {why}."),
+        Verified { unknown: 0, .. } => format!("All {checked} blocks that were read were verified: each held what was written there."),
+        _ => format!("{checked} of the blocks that were read were verified, and held what was written there; {unknown} were {why}."),
+    }
 }
 
 /// What searches for a largest load have found.
@@ -88,6 +108,11 @@ pub fn number(x: f64) -> String {
     } else {
         format!("{x:.2}")
     }
+}
+
+/// A number of things, as people read it.
+pub fn count(n: u64) -> String {
+    thousands(n.min(i64::MAX as u64) as i64)
 }
 
 fn thousands(n: i64) -> String {

@@ -41,7 +41,7 @@ pub struct Workload {
     /// What is written.
     #[serde(default)]
     pub data: Data,
-    /// Every block that is read is checked against what was written there.
+    /// Every block of 4 KiB that is read is checked against what this run wrote there.
     #[serde(default)]
     pub verify: bool,
 }
@@ -248,6 +248,12 @@ impl Workload {
         {
             return wrong("arrivals.iops".into(), "operations a second are above 0 and at most 1e9");
         }
+        if self.verify && self.data != Data::default() {
+            return wrong(
+                "verify".into(),
+                "data that are verified say in every sector what they are, so they can be neither compressible nor equal: leave `data` out, or `verify`",
+            );
+        }
         for (i, s) in self.streams.iter().enumerate() {
             let key = |field: &str| format!("streams[{i}].{field}");
             if !(s.share.is_finite() && s.share > 0.0) {
@@ -267,6 +273,10 @@ impl Workload {
             }
             if s.align_bytes % 512 != 0 {
                 return wrong(key("align_bytes"), "a multiple of 512, or 0 for the operation's own size");
+            }
+            let grain = generate::GRAIN_BYTES as u32;
+            if self.verify && s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes]).any(|bytes| bytes % grain != 0) {
+                return wrong(key("sizes"), "data are verified in blocks of 4096 bytes: sizes and align_bytes are multiples of that");
             }
             let hot = |h: &Hot| h.space > 0.0 && h.space < 1.0 && share(h.operations);
             let sound = match &s.access {

@@ -1,0 +1,222 @@
+//! `basalt lab` as its users meet it: runs against a daemon and on files, what is kept of them, and bad input.
+
+use crate::harness::{DESTAGE_AT_ONCE, Daemon, Setup, USUAL, ended, until};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A daemon with a volume of 32 MiB.
+fn with_volume() -> Daemon {
+    let daemon = Daemon::started(&Setup { more: DESTAGE_AT_ONCE, ..USUAL });
+    daemon.group_on_files(2, "512MiB", "1GiB");
+    daemon.ok("volume create v --size 32MiB");
+    daemon
+}
+
+/// A folder and no daemon.
+fn alone() -> Daemon {
+    Daemon::prepared(&USUAL)
+}
+
+/// The one folder of a run in `results`.
+fn the_run(daemon: &Daemon, results: &str) -> PathBuf {
+    let mut all = fs::read_dir(daemon.path(results)).unwrap();
+    let one = all.next().expect("a folder was made").unwrap().path();
+    assert!(all.next().is_none(), "one folder");
+    one
+}
+
+fn record(run: &Path) -> serde_json::Value {
+    serde_json::from_slice(&fs::read(run.join("run.json")).unwrap()).unwrap()
+}
+
+/// Short cases.
+const SHORT: &str = "--time 300ms --warm-up 100ms";
+
+#[test]
+fn a_profile_runs_against_the_volume_that_is_served_and_is_verified_kept_and_shown() {
+    let d = with_volume();
+    let results = d.at("results");
+    let run = format!("lab run easy-run {SHORT} --prepare random --verify --results {results}");
+    let shown = d.json(&run);
+    let cases = shown["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 4);
+    for c in cases {
+        assert_eq!((c["engine"].as_str(), c["errors"].as_u64()), (Some("nvme-tcp"), Some(0)), "{c}");
+        assert!(c["iops"].as_f64().unwrap() > 0.0 && c["target_cores"].is_number(), "{c}");
+        let v = &c["verified"];
+        let (read, checked) = (c["reads"].as_u64().unwrap(), v["checked"].as_u64().unwrap());
+        assert!(checked >= read && v["wrong"] == 0 && v["unknown"] == 0, "{c}");
+    }
+    let folder = the_run(&d, "results");
+    assert_eq!(record(&folder)["state"], "complete");
+    for file in ["report.html", "report.md", "report.json"] {
+        assert!(fs::metadata(folder.join(file)).unwrap().len() > 1000, "{file}");
+    }
+    let html = fs::read_to_string(folder.join("report.html")).unwrap();
+    assert!(html.contains("blocks verified, none wrong"));
+    let (list, at) = (d.ok(&format!("lab list --results {results}")), folder.display());
+    assert!(list.contains("easy-run") && list.contains("complete"), "{list}");
+    assert_eq!(d.json(&format!("lab list --results {results}"))[0]["run"]["title"], "easy-run");
+    let text = d.ok(&format!("lab show {at}"));
+    assert!(text.contains("4k-70-30") && text.contains("BLOCKS VERIFIED") && text.contains("each held what was written there"), "{text}");
+    fs::remove_file(folder.join("report.html")).unwrap();
+    assert!(d.ok(&format!("lab report {at}")).contains("report.html") && folder.join("report.html").exists());
+    assert_eq!(d.json(&format!("lab show {at}"))["cases"], shown["cases"]);
+    // What the run wrote is data now: the next run asks before it is destroyed.
+    let told = d.fails(&format!("lab run easy-run {SHORT} --results {}", d.at("second")), 5);
+    assert!(told.contains("--destroy") && told.contains("not zero") && !d.path("second").exists(), "{told}");
+    let only_reads = format!("lab run four-corners:4k-random-read {SHORT} --results {}", d.at("third"));
+    d.ok(&only_reads);
+}
+
+#[test]
+fn bad_input_is_told_with_its_exit_status_and_harms_nothing() {
+    let d = alone();
+    let (results, disk) = (d.at("results"), d.at("disk"));
+    let run = |what: &str| format!("lab run {what} --results {results}");
+    // No daemon, no disk.
+    d.fails(&run("easy-run"), 3);
+    // Nonsense.
+    for (what, words) in [
+        ("no-such-profile disk", "no-such-profile"),
+        ("easy-run:no-such-case disk", "4k-70-30"),
+        (&format!("easy-run {disk}:16MiB --time 0s"), "0.01"),
+        (&format!("easy-run {disk}:16MiB --time -5s"), "not below 0"),
+        (&format!("easy-run {disk}:16MiB --depth 0"), "1 to 1024"),
+        (&format!("easy-run {disk}:16MiB --working-set 200"), "working set"),
+        (&format!("easy-run {disk}:16MiB --workers 1000"), "1 to 64"),
+    ] {
+        let told = d.fails(&run(what), 2);
+        assert!(told.contains(words), "{what}: {told}");
+    }
+    // A workload that is larger than its disk; one that cannot be verified.
+    fs::write(d.path("big.toml"), workload("sizes = [{ bytes = 4194304 }]", "")).unwrap();
+    let told = d.fails(&run(&format!("{} {disk}:2MiB", d.at("big.toml"))), 5);
+    assert!(told.contains("does not fit") && told.contains("larger disk"), "{told}");
+    fs::write(d.path("odd.toml"), workload("sizes = [{ bytes = 4096 }]", "verify = true\ndata = { compressible = 0.5 }")).unwrap();
+    let told = d.fails(&run(&format!("{} {disk}:2MiB", d.at("odd.toml"))), 2);
+    assert!(told.contains("verify") && told.contains("compressible"), "{told}");
+    // What holds data, and what is not there.
+    fs::write(d.path("photos"), vec![7; 16 << 20]).unwrap();
+    let told = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("photos"))), 5);
+    assert!(told.contains("photos") && told.contains("--destroy"), "{told}");
+    assert!(fs::read(d.path("photos")).unwrap().iter().all(|&b| b == 7));
+    let told = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("none"))), 5);
+    assert!(told.contains("nothing at this path"), "{told}");
+    assert!(!d.path("results").exists(), "no folder was made");
+    // Folders that are not ours.
+    fs::create_dir(d.path("holiday")).unwrap();
+    fs::write(d.path("holiday/run.json"), "{}").unwrap();
+    for command in ["show", "report", "resume"] {
+        let told = d.fails(&format!("lab {command} {}", d.at("holiday")), 4);
+        assert!(told.contains("run.json") && told.contains("no file of the lab"), "{told}");
+        assert!(d.fails(&format!("lab {command} {}", d.at("nowhere")), 4).contains("no such folder"));
+    }
+    assert_eq!(fs::read_dir(d.path("holiday")).unwrap().count(), 1, "nothing is written there");
+    // An import never writes over a file.
+    fs::write(d.path("job.fio"), "[global]\nbs=4k\nrw=randread\n[a]\niodepth=4\nsize=100%\n").unwrap();
+    let import = format!("lab import {} --out {}", d.at("job.fio"), d.at("job.toml"));
+    d.ok(&import);
+    let (told, kept) = (d.fails(&import, 5), fs::read(d.path("job.toml")).unwrap());
+    assert!(told.contains("already"), "{told}");
+    d.ok(&run(&format!("{} {disk}.new:16MiB {SHORT}", d.at("job.toml"))));
+    assert_eq!(fs::read(d.path("job.toml")).unwrap(), kept);
+}
+
+/// The TOML of a workload.
+fn workload(sizes: &str, more: &str) -> String {
+    format!("name = \"w\"\n{more}\n[[streams]]\n{sizes}\nreads = 0.5\naccess = {{ pattern = \"random\" }}\n")
+}
+
+/// A run that goes on until something happens.
+struct Long(Child);
+
+impl Long {
+    fn start(d: &Daemon, line: &str) -> Long {
+        let mut command = Command::new(crate::harness::BASALT);
+        command.arg("--api").arg(d.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
+        Long(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the lab starts"))
+    }
+    /// Its exit status and what it told.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut stderr = self.0.stderr.take().expect("a pipe");
+        let status = ended(self.0);
+        let mut told = String::new();
+        stderr.read_to_string(&mut told).expect("text");
+        (status.code(), told)
+    }
+}
+
+/// Waits until the second case runs: the first is kept.
+fn second_case_runs(d: &Daemon) {
+    until("the first case is kept", || {
+        let run = fs::read_dir(d.path("results")).ok()?.next()?.ok()?.path();
+        run.join("case-000.json").exists().then_some(())
+    });
+}
+
+#[test]
+fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
+    let mut d = Daemon::kept(crate::harness::turn::Subject::Light, "");
+    d.group_on_files(2, "512MiB", "1GiB");
+    d.ok("volume create v --size 32MiB");
+    let results = d.at("results");
+    let long = Long::start(&d, &format!("lab run easy-run --time 3s --warm-up 0s --workers 1 --results {results}"));
+    second_case_runs(&d);
+    until("its queue is open beside the admin queue", || (d.metric("basalt_frontend_open_connections") >= 2).then_some(()));
+    d.kill();
+    let (code, told) = long.end();
+    // 5: it vanished while the case connected.
+    assert!(matches!(code, Some(1 | 5)), "{code:?}: {told}");
+    assert!(told.contains("go on with: basalt lab resume"), "{told}");
+    let run = the_run(&d, "results");
+    assert_eq!(record(&run)["state"], "interrupted");
+    let first = fs::read(run.join("case-000.json")).unwrap();
+    d.start();
+    let told = d.fails(&format!("lab resume {}", run.display()), 5);
+    assert!(told.contains("--destroy"), "{told}");
+    d.ok(&format!("lab resume {} --destroy", run.display()));
+    assert_eq!(record(&run)["state"], "complete");
+    assert_eq!(fs::read(run.join("case-000.json")).unwrap(), first, "what was measured stays");
+    assert!(run.join("case-003.json").exists() && run.join("report.html").exists());
+}
+
+#[test]
+fn ctrl_c_ends_a_run_in_order_and_wrong_data_ends_it_with_a_status_of_its_own() {
+    let d = alone();
+    let (results, disk) = (d.at("results"), d.at("disk"));
+    let long = Long::start(&d, &format!("lab run easy-run {disk}:16MiB --time 2s --warm-up 0s --results {results}"));
+    second_case_runs(&d);
+    let sent = Command::new("kill").args(["-INT", &long.0.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let (code, told) = long.end();
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("stopped") && told.contains("basalt lab resume"), "{told}");
+    let run = the_run(&d, "results");
+    assert_eq!(record(&run)["state"], "interrupted");
+    fs::remove_dir_all(d.path("results")).unwrap();
+    // Somebody else writes to the disk while it is measured.
+    let read = format!("lab run four-corners:4k-random-read {disk} --prepare random --verify --time 60s --warm-up 0s --results {results}");
+    let long = Long::start(&d, &read);
+    until("the case begins", || {
+        let run = fs::read_dir(d.path("results")).ok()?.next()?.ok()?.path();
+        // The disk is prepared when no block of it is zero.
+        let prepared = fs::read(d.path("disk")).ok()?.chunks(4096).all(|b| b.iter().any(|&x| x != 0));
+        (prepared && run.join("run.json").exists()).then_some(())
+    });
+    let file = fs::File::options().write(true).open(d.path("disk")).unwrap();
+    let (begun, all) = (std::time::Instant::now(), vec![0xA5; 8 << 20]);
+    let mut long = long;
+    while long.0.try_wait().unwrap().is_none() && begun.elapsed() < crate::harness::PATIENCE {
+        std::os::unix::fs::FileExt::write_all_at(&file, &all, 4 << 20).unwrap();
+        file.sync_all().unwrap();
+    }
+    let (code, told) = long.end();
+    assert_eq!(code, Some(6), "{told}");
+    assert!(told.contains("wrong data in the 4 KiB block at byte"), "{told}");
+    let run = the_run(&d, "results");
+    assert!(record(&run)["verdict"][0].as_str().unwrap().starts_with("WRONG DATA"));
+    assert!(fs::read_to_string(run.join("report.html")).unwrap().contains("WRONG DATA"));
+}
