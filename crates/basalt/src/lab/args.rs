@@ -226,15 +226,18 @@ pub struct CompareArgs {
 pub struct StudyArgs {
     /// Which; without it they are listed
     pub study: Option<String>,
-    /// Virtual time of each case, in parts of the study's own
+    /// Instead of modelled hardware: on files in this directory, in real time (namespaces)
+    #[arg(long, value_name = "DIR", conflicts_with = "rate")]
+    pub real: Option<PathBuf>,
+    /// Time of each case, in parts of the study's own
     #[arg(long, default_value_t = 1.0, value_name = "PART")]
     pub time: f64,
     /// Scale of rates, instead of the study's own
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Scale of sizes, instead of the study's own
-    #[arg(long, value_name = "N")]
-    pub size: Option<f64>,
+    /// Scale of sizes, instead of the study's own; with --real: all of a layout, such as 4GiB [2GiB]
+    #[arg(long, value_name = "N|BYTES")]
+    pub size: Option<String>,
     /// Seed of everything drawn at random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,

@@ -242,6 +242,27 @@ fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
     Ok(())
 }
 
+/// `--size` is a scale for a model and bytes on files.
+fn study_options(args: &StudyArgs) -> Result<study::Options, LabError> {
+    let wrong = |problem: String| LabError::Workload { place: "--size".into(), problem };
+    let size = args.size.as_deref();
+    let (real, scale) = match &args.real {
+        Some(dir) => {
+            let bytes = match size.map(|s| (s, s.parse::<base::ByteSize>())) {
+                Some((_, Ok(bytes))) => bytes.0,
+                Some((s, Err(e))) => return Err(wrong(format!("'{s}': {e}; with --real it is the bytes of a layout, such as 4GiB"))),
+                None => study::namespaces_real::BYTES,
+            };
+            (Some(study::real::Real { dir: dir.clone(), bytes }), None)
+        }
+        None => {
+            let scale = |s: &str| s.parse().map_err(|_| wrong(format!("'{s}': on modelled hardware it is a scale, a number from 1")));
+            (None, size.map(scale).transpose()?)
+        }
+    };
+    Ok(study::Options { real, rate: args.rate, size: scale, time: args.time, seed: args.seed })
+}
+
 /// Repeats a published study, or lists those there are.
 fn repeat(args: &StudyArgs, json: bool) -> Done {
     let Some(name) = &args.study else {
@@ -254,7 +275,7 @@ fn repeat(args: &StudyArgs, json: bool) -> Done {
         }
         return Ok(());
     };
-    let options = study::Options { rate: args.rate, size: args.size, time: args.time, seed: args.seed };
+    let options = study_options(args)?;
     let mut follow = Follower::new(json, None);
     let folder = study::start(study::find(name)?, &options, &args.results, std::env::args().collect(), &mut follow)?;
     finish(&folder, Ok(()), follow, json)

@@ -77,7 +77,7 @@ pub fn mean_and_half(values: &[f64]) -> (f64, Option<f64>) {
 }
 
 /// The ratio of pairs (a, b), by logarithms: twice as fast and half as fast are equally far from 1.
-fn ratio(figure: &'static str, pairs: &[(f64, f64)]) -> Option<Ratio> {
+pub fn ratio(figure: &'static str, pairs: &[(f64, f64)]) -> Option<Ratio> {
     let logs: Vec<f64> = pairs.iter().filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| (b / a).ln()).collect();
     if logs.is_empty() {
         return None;

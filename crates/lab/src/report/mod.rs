@@ -144,7 +144,7 @@ fn write_whole(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LabE
 }
 
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 #[cfg(test)]
 #[path = "report_tests.rs"]
 mod tests;

@@ -31,7 +31,7 @@ fn the_load_of_a_group_is_the_clusters_load_with_each_write_made_twice() {
 #[test]
 fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { rate: Some(16.0), size: Some(200.0), time: 0.1, seed: 1 };
+    let options = Options { real: None, rate: Some(16.0), size: Some(200.0), time: 0.1, seed: 1 };
     let study = super::super::find("cache-tier").unwrap();
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());

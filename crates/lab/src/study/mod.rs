@@ -8,7 +8,9 @@
 pub mod bed;
 pub mod cache_tier;
 pub mod namespaces;
+pub mod namespaces_real;
 pub mod one_drive;
+pub mod real;
 
 use crate::engine::Watch;
 use crate::error::LabError;
@@ -28,6 +30,19 @@ pub struct Study {
     run: fn(&Options, &mut dyn Follow) -> Result<Vec<Measured>, LabError>,
     verdict: fn(&[Measured]) -> Vec<String>,
     figures: fn() -> Vec<Published>,
+    /// On files of this machine, where that shows something.
+    real: Option<OnFiles>,
+}
+
+/// What came out, in words.
+type Sentences = Result<Vec<String>, LabError>;
+
+/// A study on files.
+struct OnFiles {
+    /// Whether it can be run there. Makes nothing.
+    admit: fn(&real::Real) -> Result<(), LabError>,
+    /// Gives its sentences.
+    run: fn(&real::Real, &Options, &mut dyn Follow) -> Sentences,
 }
 
 /// All of them.
@@ -39,6 +54,7 @@ pub const ALL: [Study; 3] = [
         run: cache_tier::run,
         verdict: cache_tier::verdict,
         figures: cache_tier::figures,
+        real: None,
     },
     Study {
         name: "namespaces",
@@ -47,6 +63,7 @@ pub const ALL: [Study; 3] = [
         run: namespaces::run,
         verdict: namespaces::verdict,
         figures: namespaces::figures,
+        real: Some(OnFiles { admit: namespaces_real::admit, run: namespaces_real::run }),
     },
     Study {
         name: "one-drive",
@@ -55,6 +72,7 @@ pub const ALL: [Study; 3] = [
         run: one_drive::run,
         verdict: one_drive::verdict,
         figures: one_drive::figures,
+        real: None,
     },
 ];
 
@@ -68,6 +86,7 @@ pub fn find(name: &str) -> Result<&'static Study, LabError> {
 /// Runs a study and keeps it in a folder below `results`. `command` repeats it.
 pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
     options.check()?;
+    let run = study.runner(options)?;
     let mut record = Record {
         version: VERSION,
         kind: Kind::Study,
@@ -84,12 +103,12 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
     };
     let folder = Folder::create(results, study.name, &record)?;
     follow.folder(&folder);
-    let mut keeper = Keeper { folder: &folder, follow, kept: 0 };
-    let ended = (study.run)(options, &mut keeper);
+    let mut keeper = Keeper { folder: &folder, follow, kept: 0, real: options.real.is_some() };
+    let ended = run(&mut keeper);
     record.cases = keeper.kept;
     match ended {
-        Ok(cases) => {
-            record.verdict = (study.verdict)(&cases);
+        Ok(verdict) => {
+            record.verdict = verdict;
             record.state = State::Complete;
             folder.write_record(&record)?;
             Ok(folder)
@@ -103,16 +122,48 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
     }
 }
 
+impl Study {
+    /// Runs it on what the options say, and gives its sentences.
+    fn runner<'a>(&'a self, options: &'a Options) -> Result<Runner<'a>, LabError> {
+        match (&options.real, &self.real) {
+            (None, _) => Ok(Box::new(|follow| Ok((self.verdict)(&(self.run)(options, follow)?)))),
+            (Some(real), Some(on_files)) => {
+                (on_files.admit)(real)?;
+                Ok(Box::new(|follow| (on_files.run)(real, options, follow)))
+            }
+            (Some(_), None) => {
+                let there = ALL.iter().filter(|s| s.real.is_some()).map(|s| s.name).collect::<Vec<_>>().join(", ");
+                let problem = format!(
+                    "this study compares drives that are modelled, so files of this machine show nothing of it: leave --real out (studies with it: {there})"
+                );
+                Err(LabError::Workload { place: self.name.into(), problem })
+            }
+        }
+    }
+}
+
+type Runner<'a> = Box<dyn FnOnce(&mut dyn Follow) -> Sentences + 'a>;
+
 /// Keeps each case as it comes.
 struct Keeper<'a> {
     folder: &'a Folder,
     follow: &'a mut dyn Follow,
     kept: usize,
+    /// Seconds are seconds: whoever follows may see them pass.
+    real: bool,
 }
 
 impl Watch for Keeper<'_> {
-    fn second(&mut self, _: &Second) {}
-    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn second(&mut self, second: &Second) {
+        if self.real {
+            self.follow.second(second);
+        }
+    }
+    fn progress(&mut self, what: &str, done: u64, all: u64) {
+        if self.real {
+            self.follow.progress(what, done, all);
+        }
+    }
     fn stopped(&self) -> bool {
         self.follow.stopped()
     }
@@ -134,6 +185,8 @@ impl Follow for Keeper<'_> {
 /// How a study is run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
+    /// On files of this machine instead of modelled hardware.
+    pub real: Option<real::Real>,
     /// Scale of rates: see `model::cluster::Scale`; `None`: the study's own.
     pub rate: Option<f64>,
     /// Scale of sizes.
@@ -146,7 +199,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { rate: None, size: None, time: 1.0, seed: 1 }
+        Options { real: None, rate: None, size: None, time: 1.0, seed: 1 }
     }
 }
 
@@ -163,6 +216,13 @@ impl Options {
         })
     }
     fn to_toml(&self, study: &str) -> String {
+        if let Some(real) = &self.real {
+            let dir = toml::Value::String(real.dir.display().to_string());
+            return format!(
+                "study = \"{study}\"\nseed = {}\ntime = {}\n[real]\ndir = {dir}\nbytes = {}\n",
+                self.seed, self.time, real.bytes
+            );
+        }
         let scale = |x: Option<f64>| x.map_or("\"the study's own\"".into(), |x| x.to_string());
         format!(
             "study = \"{study}\"\nseed = {}\ntime = {}\n[scale]\nrate = {}\nsize = {}\n",

@@ -13,15 +13,15 @@ use crate::results::{Measured, Published};
 use crate::workload::{Access, Skew, Workload};
 
 /// Capacity namespaces beside the one for the write buffer.
-const LAYOUTS: [(&str, usize, f64); 3] = [("1+1", 1, 6400.0), ("1+4", 4, 6320.0), ("1+7", 7, 6475.0)];
+pub(super) const LAYOUTS: [(&str, usize, f64); 3] = [("1+1", 1, 6400.0), ("1+4", 4, 6320.0), ("1+7", 7, 6475.0)];
 /// Disk groups on the drive.
-const GROUPS: [usize; 5] = [1, 2, 3, 4, 5];
+pub(super) const GROUPS: [usize; 5] = [1, 2, 3, 4, 5];
 /// "Within 5 %".
-const SAME: f64 = 0.05;
+pub(super) const SAME: f64 = 0.05;
 
 const WRITE: &str = "256 KiB sequential write";
-const READ: &str = "4 KiB random read";
-const MIXED: &str = "4 KiB random 70/30";
+pub(super) const READ: &str = "4 KiB random read";
+pub(super) const MIXED: &str = "4 KiB random 70/30";
 const HALF: &str = "8 KiB random 50/50";
 
 fn bed(groups: usize, capacity: usize, capacity_gib: f64) -> Bed {
@@ -38,7 +38,7 @@ fn bed(groups: usize, capacity: usize, capacity_gib: f64) -> Bed {
     }
 }
 
-fn loads() -> Vec<Workload> {
+pub(super) fn loads() -> Vec<Workload> {
     let random = || Access::Random { skew: Skew::Uniform };
     // 240 outstanding on a drive: enough that no layout is short of load (the published 64 a drive are not).
     vec![
