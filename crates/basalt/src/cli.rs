@@ -625,10 +625,10 @@ fn limit(text: &str) -> Result<u64, String> {
     if text == "none" { Ok(0) } else { text.parse().map_err(|_| format!("'{text}' is not a number; write a number, or none")) }
 }
 
-/// `memory:SIZE`, `PATH:SIZE` or `PATH`; a relative path is taken from where the command runs.
+/// `memory:SIZE`, `memory:SIZE:populated`, `PATH:SIZE` or `PATH`; a relative path is taken from where the command runs.
 fn device(text: &str) -> Result<control::api::types::NewDevice, String> {
     if let Some(memory) = text.strip_prefix("memory:") {
-        size(memory)?;
+        size(memory.strip_suffix(":populated").unwrap_or(memory))?;
         return Ok(control::api::types::NewDevice { path: text.into(), bytes: None });
     }
     let (path, bytes) = match text.rsplit_once(':') {
