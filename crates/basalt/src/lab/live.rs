@@ -107,7 +107,7 @@ impl State {
         let target = self.seconds.back().is_some_and(|s| s.target.is_some());
         let rows = [1, 1, 1, 6, 6, if target { 4 } else { 0 }].map(Constraint::Length);
         let areas = Layout::vertical(rows.into_iter().chain([Constraint::Min(1), Constraint::Length(1)])).split(area);
-        let head = vec![" Basalt lab ".bold().reversed(), format!("  {}   ", self.title).bold(), format!("case {}", self.case).into()];
+        let head = vec![" Basalt lab ".bold().reversed(), format!("  {}   ", self.title).bold(), self.place().into()];
         frame.render_widget(Line::from(head), areas[0]);
         self.draw_progress(frame, areas[1]);
         self.draw_rates(frame, areas[3]);
@@ -119,6 +119,10 @@ impl State {
         let lines: Vec<Line<'_>> = self.lines.iter().skip(self.lines.len().saturating_sub(room)).map(|l| Line::from(l.as_str())).collect();
         frame.render_widget(Paragraph::new(lines), areas[6]);
         frame.render_widget(self.keys(), areas[7]);
+    }
+
+    fn place(&self) -> String {
+        if self.case.is_empty() { "before the first case".into() } else { format!("case {}", self.case) }
     }
 
     fn keys(&self) -> Line<'_> {

@@ -1,6 +1,7 @@
 //! `basalt lab` as its users meet it: runs against a daemon and on files, what is kept of them, and bad input.
 
 use crate::harness::{DESTAGE_AT_ONCE, Daemon, Setup, USUAL, ended, until};
+use initiator::Controller;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -219,4 +220,26 @@ fn ctrl_c_ends_a_run_in_order_and_wrong_data_ends_it_with_a_status_of_its_own() 
     let run = the_run(&d, "results");
     assert!(record(&run)["verdict"][0].as_str().unwrap().starts_with("WRONG DATA"));
     assert!(fs::read_to_string(run.join("report.html")).unwrap().contains("WRONG DATA"));
+}
+
+#[test]
+fn wrong_data_on_a_volume_is_found_over_the_network() {
+    let d = with_volume();
+    let run = format!(
+        "lab run four-corners:4k-random-read --prepare random --destroy --verify --time 60s --warm-up 0s --results {}",
+        d.at("results")
+    );
+    // Another host writes where the run reads, as a storage would that mixes up addresses.
+    let controller = Controller::connect(d.options()).unwrap();
+    let mut queue = controller.open_queue(1, 8, controller.namespace(1).unwrap()).unwrap();
+    let mut long = Long::start(&d, &run);
+    until("wrong data ends the run", || {
+        queue.write(8 << 20, vec![0xA5; 128 << 10], false).unwrap();
+        long.0.try_wait().unwrap()
+    });
+    let (code, told) = long.end();
+    assert_eq!(code, Some(6), "{told}");
+    assert!(told.contains("nvme-tcp: nvme-tcp://127.0.0.1:") && told.contains("corrupted or foreign data"), "{told}");
+    let verdict = record(&the_run(&d, "results"))["verdict"][0].as_str().unwrap().to_owned();
+    assert!(verdict.starts_with("WRONG DATA: ") && verdict.contains("in the 4 KiB block at byte 8"), "{verdict}");
 }

@@ -8,6 +8,7 @@ pub mod axis;
 pub mod svg;
 
 use axis::{Axis, Measure, Scale};
+use plotters::chart::MeshStyle;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use svg::{FINE, Role, SERIES_MAX, Svg};
@@ -189,20 +190,10 @@ impl Chart {
         for (from, to) in &self.bands {
             chart.draw_series([Rectangle::new([(*from, y.lo), (*to, y.hi)], Role::Band.color().filled())])?;
         }
-        let grid = ShapeStyle { color: Role::Grid.color().into(), filled: false, stroke_width: f };
-        let axis = ShapeStyle { color: Role::Axis.color().into(), filled: false, stroke_width: f };
-        chart
-            .configure_mesh()
-            .bold_line_style(grid)
-            .light_line_style(TRANSPARENT)
-            .axis_style(axis)
-            .set_all_tick_mark_size(4 * f)
-            .x_labels(x.ticks.len())
+        let x_title = if last { &x.title } else { "" };
+        plain(&mut chart.configure_mesh(), text(layout.font), (x.ticks.len(), x_title))
             .y_labels(y.ticks.len())
-            .label_style(text(layout.font))
-            .axis_desc_style(text(layout.font))
             .y_desc(y.title.clone())
-            .x_desc(if last { x.title.clone() } else { String::new() })
             .draw()?;
         self.rules(&mut chart, panel, x, &y)?;
         for s in &panel.series {
@@ -230,6 +221,23 @@ impl Chart {
 }
 
 type Context<'c, 'a> = ChartContext<'c, Svg<'a>, Cartesian2d<Axis, Axis>>;
+
+/// How grid, axes and their words look in every chart; `x`: labels of the horizontal axis, and its title.
+fn plain<'m, 'a, 'b, 's>(
+    mesh: &'m mut MeshStyle<'a, 'b, Axis, Axis, Svg<'s>>,
+    text: TextStyle<'b>,
+    x: (usize, &str),
+) -> &'m mut MeshStyle<'a, 'b, Axis, Axis, Svg<'s>> {
+    let line = |role: Role| ShapeStyle { color: role.color().into(), filled: false, stroke_width: FINE as u32 };
+    mesh.bold_line_style(line(Role::Grid))
+        .light_line_style(TRANSPARENT)
+        .axis_style(line(Role::Axis))
+        .set_all_tick_mark_size(4 * FINE as u32)
+        .x_labels(x.0)
+        .label_style(text.clone())
+        .axis_desc_style(text)
+        .x_desc(x.1)
+}
 
 fn draw_series(chart: &mut Context<'_, '_>, s: &Series, x: &Axis, y: &Axis) -> Result<(), DrawingAreaErrorKind<std::convert::Infallible>> {
     let color = Role::Series(s.look).color();
@@ -333,21 +341,7 @@ impl Bars {
             .margin_left(RIGHT * f)
             .x_label_area_size((X_LABELS + X_TITLE) * f)
             .build_cartesian_2d(x.clone(), y)?;
-        let grid = ShapeStyle { color: Role::Grid.color().into(), filled: false, stroke_width: f };
-        let axis = ShapeStyle { color: Role::Axis.color().into(), filled: false, stroke_width: f };
-        chart
-            .configure_mesh()
-            .bold_line_style(grid)
-            .light_line_style(TRANSPARENT)
-            .axis_style(axis)
-            .disable_y_mesh()
-            .set_all_tick_mark_size(4 * f)
-            .x_labels(x.ticks.len())
-            .y_labels(0)
-            .label_style(text(VPos::Top))
-            .axis_desc_style(text(VPos::Top))
-            .x_desc(x.title.clone())
-            .draw()?;
+        plain(&mut chart.configure_mesh(), text(VPos::Top), (x.ticks.len(), &x.title)).disable_y_mesh().y_labels(0).draw()?;
         let plot = chart.plotting_area();
         let mut top = rows;
         for bar in &self.bars {
