@@ -15,7 +15,8 @@ const EXIT_STATUS: &str = "Exit status:
   2  wrong usage, or a value that makes no sense
   3  the daemon cannot be reached, or does not answer
   4  what was named is not there
-  5  refused: the name is taken, something uses it, or the policy or the space does not allow it";
+  5  refused: the name is taken, something uses it, or the policy or the space does not allow it
+  6  'basalt lab' read data that is not what was written";
 
 #[derive(Parser, Debug)]
 #[command(

@@ -80,7 +80,8 @@ fn open_raw_device(device: &DeviceRecord, create: bool) -> Result<Device, OpenEr
     match device {
         DeviceRecord::File { path, bytes } => open(path, OpenOptions { create_bytes: create.then_some(*bytes), ..OpenOptions::default() }),
         DeviceRecord::Block { path, .. } => open(path, OpenOptions::default()),
-        DeviceRecord::Memory { bytes } => Ok(Device::memory(*bytes)),
+        DeviceRecord::Memory { bytes, populated: false } => Ok(Device::memory(*bytes)),
+        DeviceRecord::Memory { bytes, populated: true } => Device::populated_memory(*bytes),
     }
 }
 

@@ -62,6 +62,9 @@ pub enum DeviceRecord {
     Memory {
         /// Its size, in bytes.
         bytes: u64,
+        /// All of it is taken at the start, not when it is first written.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        populated: bool,
     },
 }
 
@@ -69,7 +72,7 @@ impl DeviceRecord {
     /// Its size, in bytes.
     pub const fn bytes(&self) -> u64 {
         match self {
-            Self::File { bytes, .. } | Self::Block { bytes, .. } | Self::Memory { bytes } => *bytes,
+            Self::File { bytes, .. } | Self::Block { bytes, .. } | Self::Memory { bytes, .. } => *bytes,
         }
     }
     /// Its path; `None`: memory.

@@ -244,10 +244,24 @@ impl Device {
     /// # Panics
     /// When there is not that much address space.
     pub fn memory(bytes: u64) -> Device {
-        let id = NEXT_ID.fetch_add(1, Relaxed);
         let bytes = bytes & !4095;
-        let info = DeviceInfo { bytes, block_bytes: 4096, volatile_cache: false, rotational: false, discard: true, direct: true };
-        Self::assemble(id, format!("memory-{id}"), info, Inner::Memory(uring::MemoryDevice::new(bytes)))
+        Self::in_memory(bytes, true, uring::MemoryDevice::new(bytes))
+    }
+
+    /// As [`Device::memory`], with all its memory taken now: no access waits for a page, and none is given back before the end. Fails when the
+    /// machine has not so much.
+    pub fn populated_memory(bytes: u64) -> Result<Device, OpenError> {
+        let bytes = bytes & !4095;
+        let device = uring::MemoryDevice::populated(bytes);
+        let device =
+            device.map_err(|source| OpenError::Io { path: format!("memory:{bytes}").into(), what: "take so much memory", source })?;
+        Ok(Self::in_memory(bytes, false, device))
+    }
+
+    fn in_memory(bytes: u64, discard: bool, device: uring::MemoryDevice) -> Device {
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        let info = DeviceInfo { bytes, block_bytes: 4096, volatile_cache: false, rotational: false, discard, direct: true };
+        Self::assemble(id, format!("memory-{id}"), info, Inner::Memory(device))
     }
 
     pub(crate) fn assemble(id: u64, name: String, info: DeviceInfo, inner: Inner) -> Device {

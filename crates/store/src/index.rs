@@ -6,12 +6,13 @@
 //! Never: does I/O; counts what is live (the segments do).
 //!
 //! The map is cut into many small ones by hash, so that growing one (a rehash) stalls an operation by microseconds, not
-//! by the seconds that moving a hundred million entries at once would take.
+//! by the seconds that moving a hundred million entries at once would take. Within a map the 16 blocks of a chunk lie side by side, so that a
+//! read or a destage of neighbours misses the processor's caches once for four of them.
 
 use crate::ComponentNo;
 use base::BlockNo;
 use base::hooks::{self, Bug};
-use core::hash::BuildHasher;
+use core::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -81,9 +82,46 @@ pub(crate) struct Located {
     pub crc: u32,
 }
 
+/// Hashes a [`Key`] so that the blocks of a chunk follow each other in a table: its low bits are the chunk's place and, in the lowest four, the
+/// block; its top bits, which the table compares first, differ from block to block.
+#[derive(Clone, Copy, Default)]
+struct Neighbours;
+
+/// Of [`Neighbours`].
+#[derive(Default)]
+struct NeighbourHasher(u64);
+
+/// Odd, with its bits well spread (the golden ratio).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl BuildHasher for Neighbours {
+    type Hasher = NeighbourHasher;
+    #[inline]
+    fn build_hasher(&self) -> NeighbourHasher {
+        NeighbourHasher::default()
+    }
+}
+
+impl Hasher for NeighbourHasher {
+    #[inline]
+    fn write_u64(&mut self, key: u64) {
+        let product = u128::from((key >> 4) ^ 0x51_0E55) * u128::from(SPREAD);
+        let chunk = product as u64 ^ (product >> 64) as u64;
+        let block = key & 15;
+        self.0 = (chunk & !15 | block) ^ block << 57;
+    }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are single words");
+    }
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The index. See the module.
 pub(crate) struct LogIndex {
-    maps: Vec<HashMap<u64, Located, FixedState>>,
+    maps: Vec<HashMap<u64, Located, Neighbours>>,
     hasher: FixedState,
     mask: u64,
     len: u64,
@@ -94,7 +132,7 @@ impl LogIndex {
     pub fn new(slice_blocks: u64) -> Self {
         let maps = (slice_blocks / SUB_MAP_ENTRIES).next_power_of_two().clamp(SUB_MAPS_MIN, SUB_MAPS_MAX);
         let hasher = FixedState::with_seed(0xBA5A_1701);
-        Self { maps: (0..maps).map(|_| HashMap::with_hasher(FixedState::with_seed(0x51_0E55))).collect(), hasher, mask: maps - 1, len: 0 }
+        Self { maps: (0..maps).map(|_| HashMap::with_hasher(Neighbours)).collect(), hasher, mask: maps - 1, len: 0 }
     }
 
     fn map(&self, key: Key) -> usize {
@@ -225,6 +263,23 @@ mod tests {
         index.insert(key(1, 5), at(12));
         assert!(!index.get(key(1, 5)).unwrap().pos.destaged());
         assert!(!index.mark_destaged(key(1, 6), 10));
+    }
+
+    #[test]
+    fn the_blocks_of_a_chunk_lie_side_by_side_and_chunks_are_spread() {
+        let hash = |k: Key| Neighbours.hash_one(k.0);
+        let mut places = std::collections::BTreeSet::new();
+        for chunk in 0..4096u64 {
+            let first = hash(key(7, chunk * 16));
+            for block in 1..16 {
+                let h = hash(key(7, chunk * 16 + block));
+                assert_eq!(h & 0xFFFF_FFFF, (first & 0xFFFF_FFFF) + block);
+                assert_ne!(h >> 57, first >> 57);
+            }
+            places.insert(first & 0xFFFF);
+        }
+        // Of 4096 places 4096 chunks drawn at random hit 63 %.
+        assert!(places.len() > 2400, "{}", places.len());
     }
 
     #[test]

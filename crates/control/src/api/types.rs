@@ -91,7 +91,7 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewDevice {
-    /// A block device, a file, or `memory:SIZE`.
+    /// A block device, a file, `memory:SIZE`, or `memory:SIZE:populated`: all of it is taken at once.
     pub path: String,
     /// For a file that is not there: its size; it is made sparse.
     pub bytes: Option<u64>,

@@ -174,8 +174,9 @@ impl Control {
     fn check_device(&self, device: &api::NewDevice, force: bool) -> Result<DeviceRecord, Problem> {
         let text = device.path.as_str();
         if let Some(size) = text.strip_prefix("memory:") {
+            let (size, populated) = size.strip_suffix(":populated").map_or((size, false), |size| (size, true));
             let bytes = size.parse::<ByteSize>().map_err(|e| Problem::invalid(e.to_string(), "write memory:1GiB, for example"))?.0;
-            return large_enough(text, bytes).map(|bytes| DeviceRecord::Memory { bytes });
+            return large_enough(text, bytes).map(|bytes| DeviceRecord::Memory { bytes, populated });
         }
         let path = Path::new(text);
         if !path.is_absolute() {

@@ -1,6 +1,6 @@
 //! A device in RAM: for measuring everything but the drive, and for tests.
 //!
-//! Owns: one anonymous mapping, backed by pages only where something was written.
+//! Owns: one anonymous mapping, backed by pages only where something was written, or from the start (`populated`).
 //! Invariants: every access to the bytes of a stripe happens under that stripe's lock, so cores may use the device at once; a read
 //! sees each 64 KiB stripe either before or after a concurrent write, never torn. Callers check ranges; they are asserted here.
 //! Never: keeps anything once dropped, does I/O.
@@ -22,6 +22,7 @@ pub(crate) struct MemoryDevice {
     base: *mut u8,
     bytes: usize,
     mapped: usize,
+    populated: bool,
     locks: Box<[StripeLock]>,
 }
 
@@ -36,6 +37,21 @@ impl MemoryDevice {
     /// # Panics
     /// When there is not so much address space.
     pub(crate) fn new(bytes: u64) -> MemoryDevice {
+        Self::map(bytes).unwrap_or_else(|e| panic!("no room for a memory device of {bytes} bytes: {e}"))
+    }
+
+    /// A device of `bytes` zeroes whose memory is taken now, in large pages where the kernel has them, and kept: no access waits for a page.
+    pub(crate) fn populated(bytes: u64) -> io::Result<MemoryDevice> {
+        let mut device = Self::map(bytes)?;
+        device.populated = true;
+        // SAFETY: the range is our own mapping. Large pages are a wish; the call may fail.
+        unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_HUGEPAGE) };
+        // SAFETY: as above; the pages are made as a write would make them, and keep their zeroes.
+        let made = unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_POPULATE_WRITE) };
+        if made == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn map(bytes: u64) -> io::Result<MemoryDevice> {
         // An empty mapping is not allowed; an empty device is.
         let mapped = usize::try_from(bytes.max(1)).expect("a memory device beyond the address space");
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
@@ -49,9 +65,11 @@ impl MemoryDevice {
                 0,
             )
         };
-        assert!(base != libc::MAP_FAILED, "no room for a memory device of {bytes} bytes: {}", io::Error::last_os_error());
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
         let locks = (0..LOCKS).map(|_| StripeLock(Mutex::new(()))).collect();
-        MemoryDevice { base: base.cast(), bytes: bytes as usize, mapped, locks }
+        Ok(MemoryDevice { base: base.cast(), bytes: bytes as usize, mapped, populated: false, locks })
     }
 
     /// Copies from the device into `to`.
@@ -71,8 +89,11 @@ impl MemoryDevice {
         });
     }
 
-    /// Gives the memory of whole pages back; they read as zeroes afterwards.
+    /// Gives the memory of whole pages back; they read as zeroes afterwards. A populated device keeps its memory and what is in it.
     pub(crate) fn discard(&self, offset: u64, len: u64) {
+        if self.populated {
+            return;
+        }
         let mut left = len;
         let mut offset = offset;
         while left > 0 {
@@ -137,6 +158,21 @@ mod tests {
         d.read(0, &mut got);
         assert!(got[61_440..73_728].iter().all(|&b| b == 0));
         assert!(got[..61_440].iter().chain(&got[73_728..]).all(|&b| b == 7));
+    }
+
+    #[test]
+    fn a_populated_device_has_its_memory_from_the_start_and_keeps_it() {
+        let d = MemoryDevice::populated(4 << 20).unwrap();
+        let pages = d.mapped / 4096;
+        let mut there = vec![0u8; pages];
+        // SAFETY: the mapping is `mapped` bytes long, and the vector has a byte for each of its pages.
+        assert_eq!(unsafe { libc::mincore(d.base.cast(), d.mapped, there.as_mut_ptr()) }, 0);
+        assert!(there.iter().all(|&page| page & 1 == 1));
+        d.write(8192, &[7; 4096]);
+        d.discard(0, 1 << 20);
+        let mut got = [0u8; 4096];
+        d.read(8192, &mut got);
+        assert_eq!(got, [7; 4096]);
     }
 
     #[test]
