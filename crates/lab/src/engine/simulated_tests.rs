@@ -104,6 +104,7 @@ fn writes_fill_the_buffer_and_the_pace_holds_it() {
     assert!(last.destaged_bytes > 1e8 && last.device_written_bytes > last.destaged_bytes, "{last:?}");
     assert_eq!(measured.writes.errors, 0);
     assert!(measured.notes.iter().any(|n| n.contains("scaled by 16")), "{:?}", measured.notes);
+    assert!(measured.notes.iter().any(|n| n.contains("blocks of data in a batch")), "{:?}", measured.notes);
 }
 
 #[test]

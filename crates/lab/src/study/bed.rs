@@ -16,6 +16,10 @@ use std::time::Duration;
 const WARM_UP_S: f64 = 1.0;
 const MEASURE_S: f64 = 0.5;
 
+/// A measurement has at least this much for each time that rates are scaled by: the slowest operations take some milliseconds times that, and many of
+/// them should end in it.
+const MEASURE_MIN_S: f64 = 0.025;
+
 /// How the groups of a bed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
@@ -54,6 +58,8 @@ pub struct Bed {
     pub volumes: (usize, f64),
     /// Scales that suit it.
     pub scale: (f64, f64),
+    /// How much longer or shorter its loads are than [`WARM_UP_S`] and [`MEASURE_S`].
+    pub pace: f64,
 }
 
 impl Bed {
@@ -91,7 +97,7 @@ impl Bed {
         let cluster = self.cluster(design, options);
         follow.begins(&cluster.name);
         let rate = cluster.scale.rate;
-        let time = options.time * self.scale.1 / cluster.scale.size;
+        let time = self.pace * options.time * self.scale.1 / cluster.scale.size;
         let mut engine = Simulated::new(&cluster, options.seed)?;
         engine.prepare(&loads[0], Fill::Random, follow)?;
         engine.rest(30);
@@ -104,7 +110,7 @@ impl Bed {
             let job = Job {
                 workload: scaled,
                 warm_up: Duration::from_secs_f64(warm * time),
-                measure: Duration::from_secs_f64(MEASURE_S * time),
+                measure: Duration::from_secs_f64((MEASURE_S * time).max(MEASURE_MIN_S * rate)),
                 seed: options.seed,
             };
             let mut measured = engine.run(&job, follow)?;

@@ -43,6 +43,10 @@ const DELIVERED: f64 = 0.95;
 
 /// The write buffers that are compared.
 const TIERS: [(&str, &str, f64); 2] = [("NAND", "sas-nand-800", 600e9), ("Optane", "optane-p5800x-400-study", 399e9)];
+/// Steps of the sustainable load, in percent of it.
+const SUSTAINED_STEPS: [u32; 8] = [50, 60, 70, 80, 90, 95, 98, 100];
+/// A p99 is a jump when it is more than so many times that of the step before, as in every report.
+const JUMP: f64 = crate::report::analysis::KNEE_GROWTH;
 const RULES: [(&str, RulesName); 2] = [("published", RulesName::Stepped), ("smooth", RulesName::Smooth)];
 
 /// One of the published groups.
@@ -141,7 +145,7 @@ impl Series<'_> {
         let sustained = self.case("maximum, steady", None, SUSTAINED_S, follow)?;
         if self.labels[1].1 == "smooth" {
             // The steps of the sustainable load: from a full buffer, so that nothing is owed to an empty one.
-            for percent in [50, 60, 70, 80, 90, 95] {
+            for percent in SUSTAINED_STEPS {
                 self.case(&format!("{percent} % of steady"), Some(sustained * f64::from(percent) / 100.0), STEP_S, follow)?;
             }
         }
@@ -240,14 +244,17 @@ pub fn verdict(cases: &[Measured]) -> Vec<String> {
 
 fn smooth_sentence(cases: &[Measured], cache: &str) -> Option<String> {
     let steady = find(cases, cache, "smooth", "maximum, steady")?.iops();
-    let steps: Vec<&Measured> =
-        [50, 60, 70, 80, 90, 95].iter().filter_map(|p| find(cases, cache, "smooth", &format!("{p} % of steady"))).collect();
+    let steps: Vec<&Measured> = SUSTAINED_STEPS.iter().filter_map(|p| find(cases, cache, "smooth", &format!("{p} % of steady"))).collect();
     let least = steps.iter().filter_map(|m| Some(m.iops() / requested(m)?)).fold(f64::INFINITY, f64::min);
     let p99: Vec<f64> = steps.iter().map(|m| m.total().latency.percentile_ns(99.0) as f64 / 1e6).collect();
-    let jump = p99.windows(2).map(|w| w[1] / w[0].max(1e-6)).fold(0.0, f64::max);
+    let jump = p99.windows(2).position(|w| w[1] > w[0] * JUMP).map_or("no step is a jump".into(), |at| {
+        let before = SUSTAINED_STEPS[at];
+        format!("up to {before} % without a jump, then {:.1} times", p99[at + 1] / p99[at].max(1e-6))
+    });
+    let steps = SUSTAINED_STEPS.map(|p| p.to_string()).join(", ");
     let list = p99.iter().map(|ms| format!("{ms:.1}")).collect::<Vec<_>>().join(", ");
     Some(format!(
-        "{cache}, smooth rules: {:.0},000 IOPS for long; at 50 to 95 % of that at least {:.0} % of each rate is delivered, p99 is {list} ms (largest step: {jump:.1} times).",
+        "{cache}, smooth rules: {:.0},000 IOPS for long; at {steps} % of that at least {:.0} % of each rate is delivered, p99 is {list} ms ({jump}; a jump is more than {JUMP} times the step before).",
         steady / 1e3,
         least * 100.0
     ))

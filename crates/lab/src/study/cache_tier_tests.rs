@@ -35,7 +35,7 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let study = super::super::find("cache-tier").unwrap();
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, record.cases, cases.len()), (crate::results::State::Complete, 60, 60));
+    assert_eq!((record.state, record.cases, cases.len()), (crate::results::State::Complete, 64, 64));
     let max = |cache| find(&cases, cache, "published", "maximum, buffer empty").unwrap().iops();
     let (nand, optane) = (max("NAND"), max("Optane"));
     assert!((230e3..340e3).contains(&nand) && (370e3..480e3).contains(&optane), "{nand} and {optane}");

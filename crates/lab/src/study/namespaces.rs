@@ -35,6 +35,7 @@ fn bed(groups: usize, capacity: usize, capacity_gib: f64) -> Bed {
         // 24 machines of 8 disks of 14 GiB, twice, over 12 drives
         volumes: (60, 7.5),
         scale: (4.0, 100.0),
+        pace: 1.0,
     }
 }
 

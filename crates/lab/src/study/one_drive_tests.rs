@@ -1,5 +1,6 @@
 //! The study's beds fit on its drive, and its sentences name every cut.
 
+use super::super::cache_tier::tests::Quiet;
 use super::*;
 
 #[test]
@@ -17,4 +18,13 @@ fn without_cases_the_sentences_say_nothing_was_reached() {
     let says = verdict(&[]);
     assert_eq!(says.len(), 4);
     assert!(says[0].contains("Basalt 0, 0, 0, 0"), "{says:?}");
+}
+
+#[test]
+fn the_shortest_study_still_sees_its_slowest_operations_end() {
+    let options = Options { rate: Some(8.0), size: Some(400.0), time: 0.01, ..Options::default() };
+    let load = Workload::simple(LARGE, 128 << 10, 1.0, Access::Sequential { shared: false }, 1);
+    let pairs = [("devices", "2"), ("groups", "1")];
+    let cases = bed(1, 1).run(Design::OneThread, &[load], &pairs, &options, &mut Quiet).unwrap();
+    assert!(cases[0].reads.operations > 100 && cases[0].total().errors == 0, "{:?}", cases[0].reads.operations);
 }

@@ -38,6 +38,32 @@ pub struct Simulated {
     world: Modelled,
 }
 
+/// What came of a job.
+struct Played {
+    seconds: Vec<Second>,
+    /// Virtual seconds that were measured.
+    measured_s: f64,
+    /// Time of all cores in them.
+    cores_s: f64,
+    /// How the write buffers were written.
+    log: Option<String>,
+}
+
+/// How full batches of the write buffers were, and what they cost beside the data; `None`: nothing was written.
+fn log_note(first: &world::Figures, last: &world::Figures) -> Option<String> {
+    let blocks = last.logged_blocks - first.logged_blocks;
+    let batches = last.batches - first.batches;
+    let overhead = (last.log_overhead - first.log_overhead) as f64;
+    let data = blocks as f64 * base::unit::BLOCK_BYTES as f64;
+    (blocks > 0 && batches > 0).then(|| {
+        format!(
+            "Write buffers: {:.1} blocks of data in a batch; headers and summaries are {:.0} % of what was written to them.",
+            blocks as f64 / batches as f64,
+            overhead / (overhead + data) * 100.0
+        )
+    })
+}
+
 impl Simulated {
     /// Builds the cluster: drives, groups, volumes. Nothing is written yet.
     pub fn new(cluster: &Cluster, seed: u64) -> Result<Simulated, LabError> {
@@ -105,9 +131,9 @@ impl Simulated {
         Ok(())
     }
 
-    /// Plays warm-up and measurement; gives the seconds, the measured time and the cores' time in it. Asking the host for its figures takes time of the
+    /// Plays warm-up and measurement; gives what came of it. Asking the host for its figures takes time of the
     /// model, too, so boundaries are looked at first, and seconds have the length that they had.
-    fn play(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<(Vec<Second>, f64, f64), LabError> {
+    fn play(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Played, LabError> {
         let (warm, measure) = (job.warm_up.as_secs_f64(), job.measure.as_secs_f64());
         let began = self.world.now();
         let since = |now: u64| (now - began) as f64 / 1e9;
@@ -115,9 +141,11 @@ impl Simulated {
         let (mut seconds, mut cores_s, mut at) = (Vec::new(), 0.0, 0.0);
         let mut from: Option<f64> = None;
         let mut before = self.world.figures()?;
+        let mut first = before;
         loop {
             if from.is_none() && at >= warm - 1e-9 {
                 from = Some(at);
+                first = before;
                 self.world.with_play(|play| play.tally.measuring = true);
             }
             let mut until = at + step_s;
@@ -136,10 +164,11 @@ impl Simulated {
             self.scale_second(&mut second);
             watch.second(&second);
             seconds.push(second);
-            (before, at) = (figures, now);
             if ends {
-                return Ok((seconds, from.map_or(0.0, |from| now - from), cores_s));
+                let measured_s = from.map_or(0.0, |from| now - from);
+                return Ok(Played { seconds, measured_s, cores_s, log: log_note(&first, &figures) });
             }
+            (before, at) = (figures, now);
         }
     }
 
@@ -162,7 +191,8 @@ impl Simulated {
         }
     }
 
-    fn measured(&mut self, job: &Job, seconds: Vec<Second>, measured_s: f64, cores_s: f64) -> Measured {
+    fn measured(&mut self, job: &Job, played: Played) -> Measured {
+        let Played { seconds, measured_s, cores_s, log } = played;
         let n = self.cluster.scale.rate;
         let scaled = |f: &Figures| Figures {
             operations: (f.operations as f64 * n).round() as u64,
@@ -178,6 +208,7 @@ impl Simulated {
             name => name.to_owned(),
         };
         let mut notes = self.notes();
+        notes.extend(log);
         if let Some(wrong) = self.world.take_wrong() {
             notes.push(format!("The first operation that failed: {wrong}"));
         }
@@ -281,8 +312,8 @@ impl Engine for Simulated {
             return Err(LabError::Workload { place: job.workload.name.clone(), problem });
         }
         self.begin(&job.workload, job.seed)?;
-        let (seconds, measured_s, cores_s) = self.play(job, watch)?;
-        let measured = self.measured(job, seconds, measured_s, cores_s);
+        let played = self.play(job, watch)?;
+        let measured = self.measured(job, played);
         let now = self.world.now();
         self.world.with_play(|play| {
             play.ends = play.ends.min(now);

@@ -44,6 +44,12 @@ pub(super) struct Figures {
     pub device_written: u64,
     /// Nanoseconds that cores were busy.
     pub busy_ns: u64,
+    /// Blocks of data written to write buffers.
+    pub logged_blocks: u64,
+    /// Batches that they came in.
+    pub batches: u64,
+    /// Bytes of headers and summaries beside them.
+    pub log_overhead: u64,
 }
 
 fn failed(error: HostError) -> LabError {
@@ -204,6 +210,9 @@ impl Modelled {
             let fill = fills.entry(shard.group).or_default();
             *fill = (fill.0 + shard.stats.fill, fill.1 + 1.0);
             figures.destaged += shard.stats.destaged_bytes;
+            figures.logged_blocks += shard.stats.written_blocks;
+            figures.batches += shard.stats.batches;
+            figures.log_overhead += shard.stats.log_overhead_bytes;
         }
         figures.fill = fills.values().map(|(sum, n)| sum / n).fold(0.0, f64::max);
         figures.device_read = self.devices.iter().map(|d| d.counters().read_bytes.load(Relaxed)).sum();
