@@ -10,7 +10,6 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod authenticate;
-pub mod bench;
 pub mod connection;
 pub mod controller;
 pub mod discovery;

@@ -6,10 +6,14 @@
 
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, PATIENCE, Setup, USUAL, number, until};
-use initiator::bench::{self, BenchOp, BenchResult, BenchSpec};
 use initiator::raw::{RawClient, Received};
 use initiator::rng::Rng;
 use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
+use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions, Remote};
+use lab::engine::{Engine, Job, Watch};
+use lab::measure::Second;
+use lab::results::Measured;
+use lab::workload::{Access, Skew, Workload};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -60,21 +64,30 @@ fn raise_descriptors() {
 }
 
 /// A host that behaves: reads one block after the other and writes down how long each took.
-fn well_behaved(options: &ControllerOptions, seconds: f64) -> BenchResult {
-    let spec = BenchSpec {
-        target: ControllerOptions { host: HostIdentity::numbered(7), kato: Duration::from_secs(5), ..options.clone() },
-        nsid: 1,
-        op: BenchOp::Read,
-        sequential: false,
-        block_bytes: 4096,
-        depth: 1,
-        queues: 1,
-        time: Duration::from_secs_f64(seconds),
-        bytes: Some(32 << 20),
-        spin: false,
-        seed: 3,
-    };
-    bench::run(&spec).expect("the well-behaved host is served")
+fn well_behaved(options: &ControllerOptions, seconds: f64) -> Measured {
+    let options = ControllerOptions { host: HostIdentity::numbered(7), kato: Duration::from_secs(5), ..options.clone() };
+    load(options, 1.0, 1, 1, Duration::from_secs_f64(seconds))
+}
+
+/// Nobody looks on.
+struct Alone;
+
+impl Watch for Alone {
+    fn second(&mut self, _: &Second) {}
+    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Random blocks of half the volume: so many outstanding, over so many queues.
+fn load(options: ControllerOptions, reads: f64, depth: u32, workers: usize, measure: Duration) -> Measured {
+    let random = Access::Random { skew: Skew::Uniform };
+    let workload = Workload { working_set: 0.5, ..Workload::simple("blocks", 4096, reads, random, depth) };
+    let disk = Remote { name: "v".into(), controller: options, nsid: 1 };
+    let mut engine = NvmeTcp::connect_to(vec![disk], NvmeTcpOptions { workers, destroy: true, spin: false }).expect("it connects");
+    let job = Job { workload, warm_up: Duration::ZERO, measure, seed: 1 };
+    engine.run(&job, &mut Alone).expect("the load runs")
 }
 
 /// What a flood does until it is told to stop.
@@ -147,8 +160,12 @@ impl Flood {
     }
 }
 
-fn p99_us(r: &BenchResult) -> f64 {
-    r.latency.value_at_quantile(0.99) as f64 / 1000.0
+fn p99_us(m: &Measured) -> f64 {
+    m.total().latency.percentile_ns(99.0) as f64 / 1000.0
+}
+
+fn errors(m: &Measured) -> u64 {
+    m.total().errors
 }
 
 fn median(mut v: Vec<f64>) -> f64 {
@@ -174,7 +191,7 @@ fn floods_do_not_keep_a_well_behaved_host_out() {
             flood.wait_for(*going);
             let result = well_behaved(&options, seconds);
             let count = flood.end();
-            assert_eq!(result.errors, 0, "{name}");
+            assert_eq!(errors(&result), 0, "{name}");
             println!("{name}: {count} connections, p99 {:.0} us, {:.0} reads/s", p99_us(&result), result.iops());
             under.push(p99_us(&result));
         }
@@ -197,22 +214,9 @@ fn a_saturating_host_takes_nobody_the_keep_alive() {
     let kato = Duration::from_secs(full_seconds().map_or(2, |_| 5));
     let quiet = ControllerOptions { kato, host: HostIdentity::numbered(2), ..options.clone() };
     let quiet = Controller::connect(quiet).expect("a quiet host connects");
-    let spec = BenchSpec {
-        target: options.clone(),
-        nsid: 1,
-        op: BenchOp::Mixed,
-        sequential: false,
-        block_bytes: 4096,
-        depth: 128,
-        queues: 4,
-        time: Duration::from_secs(full_seconds().unwrap_or(3)),
-        bytes: Some(32 << 20),
-        spin: false,
-        seed: 1,
-    };
-    let result = bench::run(&spec).expect("the load runs");
-    println!("{:.0} operations/s for {:.0} s, p99 {:.0} us", result.iops(), result.elapsed.as_secs_f64(), p99_us(&result));
-    assert!(result.ops > 0 && result.errors == 0);
+    let result = load(options, 0.5, 512, 4, Duration::from_secs(full_seconds().unwrap_or(3)));
+    println!("{:.0} operations/s for {:.0} s, p99 {:.0} us", result.iops(), result.measured_s, p99_us(&result));
+    assert!(result.iops() > 0.0 && errors(&result) == 0);
     assert!(!quiet.failed(), "the quiet host is still connected");
     assert_eq!(daemon.metric("basalt_frontend_keep_alive_expired_total"), 0);
 }

@@ -1,4 +1,4 @@
-//! `basalt-client`: a user-space NVMe/TCP client for tests and measurements: discover, identify, verified load, benchmark, hold.
+//! `basalt-client`: a user-space NVMe/TCP client for tests and measurements: discover, identify, verified load, hold.
 //!
 //! Prints JSON on standard output and progress on standard error. Exit code 0: all went well; 1: a lost or wrong byte, a
 //! failed command or no connection; 2: wrong arguments.
@@ -14,7 +14,6 @@ use format::nvme::identify::NamespaceDescriptor;
 use format::nvme::text::trimmed;
 use format::nvme_tcp::Digests;
 use initiator::authenticate::secret_file;
-use initiator::bench::{self, BenchOp, BenchSpec};
 use initiator::discovery::discover;
 use initiator::verify::{self, Before, LoadSpec, Mix, file};
 use initiator::{Controller, ControllerOptions, HostIdentity, Io, TlsOptions};
@@ -48,8 +47,6 @@ enum Command {
     },
     /// Verified load: every read is checked, the end is a full read-back.
     Load(LoadArgs),
-    /// Plain load: operations a second and latency.
-    Bench(BenchArgs),
     /// One I/O command that hosts rarely send.
     Io {
         #[command(flatten)]
@@ -239,51 +236,11 @@ struct LoadArgs {
     no_read_back: bool,
 }
 
-#[derive(Args)]
-struct BenchArgs {
-    #[command(flatten)]
-    target: TargetArgs,
-    /// What to do.
-    #[arg(long, value_enum, default_value_t = OpArg::Read)]
-    op: OpArg,
-    /// One after the other instead of at random places.
-    #[arg(long)]
-    sequential: bool,
-    /// Bytes of an operation.
-    #[arg(long, default_value = "4KiB")]
-    bs: ByteSize,
-    /// Commands in flight on each queue.
-    #[arg(long, default_value_t = 32)]
-    depth: u16,
-    /// I/O queues.
-    #[arg(long, default_value_t = 1)]
-    queues: u16,
-    /// How long.
-    #[arg(long, default_value_t = 5)]
-    seconds: u64,
-    /// Part of the namespace.
-    #[arg(long)]
-    size: Option<ByteSize>,
-    /// Ask the socket again and again instead of waiting.
-    #[arg(long)]
-    spin: bool,
-    /// Seed.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 enum DerivationArg {
     Standard,
     Libnvme,
     LibnvmeContextOnly,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum OpArg {
-    Read,
-    Write,
-    Rw,
 }
 
 impl HostArgs {
@@ -359,7 +316,6 @@ fn main() -> ExitCode {
         Command::Discover { addr, host } => run_discover(&addr, &host),
         Command::Identify { target } => run_identify(&target),
         Command::Load(args) => run_load(&args),
-        Command::Bench(args) => run_bench(&args),
         Command::Io { target, command } => run_io(&target, &command),
         Command::Hold { target, hosts, queues, seconds } => run_hold(&target, hosts, queues, seconds),
     };
@@ -467,34 +423,6 @@ fn run_load(args: &LoadArgs) -> Done {
         "reports": summary.reports.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     Ok((value, summary.is_clean()))
-}
-
-fn run_bench(args: &BenchArgs) -> Done {
-    let spec = BenchSpec {
-        target: args.target.options()?,
-        nsid: args.target.nsid,
-        op: match args.op {
-            OpArg::Read => BenchOp::Read,
-            OpArg::Write => BenchOp::Write,
-            OpArg::Rw => BenchOp::Mixed,
-        },
-        sequential: args.sequential,
-        block_bytes: args.bs.0.try_into().context("--bs is too large")?,
-        depth: args.depth,
-        queues: args.queues,
-        time: Duration::from_secs(args.seconds),
-        bytes: args.size.map(|s| s.0),
-        spin: args.spin,
-        seed: args.seed,
-    };
-    let result = bench::run(&spec)?;
-    let us = |q: f64| result.latency.value_at_quantile(q) as f64 / 1000.0;
-    let value = json!({
-        "ops": result.ops, "errors": result.errors, "seconds": result.elapsed.as_secs_f64(), "iops": result.iops(),
-        "mib_s": result.iops() * f64::from(spec.block_bytes) / f64::from(1 << 20),
-        "latency_us": {"mean": result.latency.mean() / 1000.0, "p50": us(0.5), "p99": us(0.99), "p999": us(0.999), "max": us(1.0)},
-    });
-    Ok((value, result.errors == 0))
 }
 
 fn run_io(target: &TargetArgs, command: &IoCommand) -> Done {

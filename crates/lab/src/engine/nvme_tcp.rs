@@ -14,7 +14,7 @@ use crate::results::Measured;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
 use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
-use initiator::{Controller, Error, Io, IoQueue, Namespace};
+use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
 /// A target that answers nothing for so long is taken for dead.
@@ -34,6 +34,17 @@ pub struct NvmeTcpOptions {
     pub destroy: bool,
     /// Ask the sockets again and again instead of sleeping.
     pub spin: bool,
+}
+
+/// A namespace on the network.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// Its name in results.
+    pub name: String,
+    /// How to connect to a controller that has it.
+    pub controller: ControllerOptions,
+    /// Its ID.
+    pub nsid: u32,
 }
 
 /// See the module.
@@ -64,7 +75,16 @@ fn broken(name: &str, e: &Error) -> LabError {
 impl NvmeTcp {
     /// Connects to `nvme-tcp://HOST:PORT/NQN?nsid=N` each.
     pub fn connect(disks: &[String], options: NvmeTcpOptions) -> Result<NvmeTcp, LabError> {
-        let disks = disks.iter().map(|d| connect(d)).collect::<Result<_, _>>()?;
+        let remote = |text: &String| {
+            let address = Address::parse(text)?;
+            Ok(Remote { name: text.clone(), controller: address.options()?, nsid: address.nsid })
+        };
+        Self::connect_to(disks.iter().map(remote).collect::<Result<_, LabError>>()?, options)
+    }
+
+    /// Connects to namespaces whose controllers are described in full.
+    pub fn connect_to(disks: Vec<Remote>, options: NvmeTcpOptions) -> Result<NvmeTcp, LabError> {
+        let disks = disks.into_iter().map(connect).collect::<Result<_, _>>()?;
         Ok(NvmeTcp { options, disks, may_write: false, ledgers: Ledgers::default() })
     }
 
@@ -138,11 +158,11 @@ impl NvmeTcp {
     }
 }
 
-fn connect(text: &str) -> Result<Disk, LabError> {
-    let address: Address = Address::parse(text)?;
-    let controller = Controller::connect(address.options()?).map_err(|e| broken(text, &e))?;
-    let namespace = controller.namespace(address.nsid).map_err(|e| broken(text, &e))?;
-    Ok(Disk { name: text.into(), controller, namespace })
+fn connect(remote: Remote) -> Result<Disk, LabError> {
+    let Remote { name, controller, nsid } = remote;
+    let controller = Controller::connect(controller).map_err(|e| broken(&name, &e))?;
+    let namespace = controller.namespace(nsid).map_err(|e| broken(&name, &e))?;
+    Ok(Disk { name, controller, namespace })
 }
 
 impl Disk {
