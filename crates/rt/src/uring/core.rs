@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use base::{Duration, Instant};
+use base::Instant;
 
 use super::launch::LaunchError;
 use super::net::{Ask, Net};
@@ -158,8 +158,7 @@ impl Core {
     /// Sleeps until something happens or a timer is due.
     pub(super) fn sleep(&self) {
         let due = [self.timers.borrow_mut().next_ns(), self.net.borrow().deadline_ns()].into_iter().flatten().min();
-        let timeout = due.map(|at| Duration::from_nanos(at.saturating_sub(self.now_ns.get())));
-        self.ring.borrow_mut().sleep(timeout);
+        self.ring.borrow_mut().sleep(due);
     }
 
     /// Waits for operations that the kernel still has.

@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 
 use super::device_file::{DiscardBy, FileDevice};
 use super::launch::LaunchError;
+use super::sys;
 use crate::device::Inner;
 use crate::{Buf, BufVec, CoreStats, Device, DeviceError, Durability, Event, Queue};
 
@@ -35,8 +36,13 @@ pub(super) const RING_ENTRIES_MIN: u32 = 8;
 const IOVECS_MAX: usize = 1024;
 /// How long a core that ends waits for operations that the kernel still has. What a device has not finished by then is leaked, never freed.
 const DRAIN_SECONDS_MAX: u64 = 30;
+const DRAIN_STEP_NS: u64 = 100_000_000;
 /// `user_data` of the poll on the epoll descriptor; operations use their slab key.
 const POLL: u64 = u64::MAX;
+/// `user_data` of alarm `n` is this plus `n`.
+const ALARM: u64 = 1 << 62;
+/// Alarms that the kernel keeps for a core at once.
+const ALARMS: usize = 4;
 /// Cannot be told apart by errno from the crate: the poll's timeout.
 const ETIME: i32 = libc::ETIME;
 
@@ -56,6 +62,12 @@ enum Kind {
     Discard { offset: u64, len: u64, by: DiscardBy },
 }
 
+/// A time at which the kernel ends a sleep. It stays set over many sleeps: to set and clear a timer for each costs more than the rest of a short one.
+struct Alarm {
+    at_ns: u64,
+    time: types::Timespec,
+}
+
 /// The ring of a core.
 pub(super) struct Ring {
     uring: IoUring,
@@ -65,6 +77,8 @@ pub(super) struct Ring {
     entries: usize,
     epoll_fd: RawFd,
     poll_armed: bool,
+    /// On the heap: the kernel reads a time when its entry is submitted.
+    alarms: Box<[Option<Alarm>; ALARMS]>,
     stats: Arc<CoreStats>,
 }
 
@@ -76,9 +90,10 @@ impl Ring {
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
             return Err(LaunchError::RingTooOld);
         }
-        // One entry is kept for the poll.
-        let entries = entries as usize - 1;
-        Ok(Ring { uring, ops: Slab::with_capacity(entries), backlog: VecDeque::new(), entries, epoll_fd, poll_armed: false, stats })
+        // Entries are kept for the poll and an alarm.
+        let entries = entries as usize - 2;
+        let ops = Slab::with_capacity(entries);
+        Ok(Ring { uring, ops, backlog: VecDeque::new(), entries, epoll_fd, poll_armed: false, alarms: Box::default(), stats })
     }
 
     /// Whether the ring will tell when the epoll descriptor becomes readable: nobody needs to ask it until then.
@@ -173,13 +188,30 @@ impl Ring {
         }
     }
 
-    /// Sleeps until a completion comes, the epoll descriptor is readable, or the time is over.
-    pub(super) fn sleep(&mut self, timeout: Option<Duration>) {
+    /// Has the kernel end sleeps at `at_ns`, or before. False when too many alarms are set.
+    fn set_alarm(&mut self, at_ns: u64) -> bool {
+        if self.alarms.iter().flatten().any(|a| a.at_ns <= at_ns) {
+            return true;
+        }
+        let Some(n) = self.alarms.iter().position(Option::is_none) else { return false };
+        let time = types::Timespec::new().sec(at_ns / 1_000_000_000).nsec((at_ns % 1_000_000_000) as u32);
+        let alarm = self.alarms[n].insert(Alarm { at_ns, time });
+        let entry = opcode::Timeout::new(&alarm.time).flags(types::TimeoutFlags::ABS).build().user_data(ALARM + n as u64);
+        self.push_entry(&entry);
+        true
+    }
+
+    /// Sleeps until a completion comes, the epoll descriptor is readable, or it is `until_ns`; now and then for less.
+    pub(super) fn sleep(&mut self, until_ns: Option<u64>) {
         if !self.poll_armed {
             let poll = opcode::PollAdd::new(types::Fd(self.epoll_fd), libc::POLLIN as u32).build().user_data(POLL);
             self.push_entry(&poll);
             self.poll_armed = true;
         }
+        let timeout = match until_ns {
+            Some(at) if !self.set_alarm(at) => Some(Duration::from_nanos(at.saturating_sub(sys::now_ns()))),
+            _ => None,
+        };
         self.stats.syscalls.add(1);
         let slept = match timeout {
             Some(t) => {
@@ -197,7 +229,7 @@ impl Ring {
 
     /// Takes what completed; returns the number of operations that ended.
     pub(super) fn reap(&mut self, now_ns: u64) -> usize {
-        if self.ops.is_empty() && !self.poll_armed {
+        if self.ops.is_empty() && !self.poll_armed && self.alarms.iter().all(Option::is_none) {
             return 0;
         }
         let mut ended = 0;
@@ -207,6 +239,10 @@ impl Ring {
             };
             if key == POLL {
                 self.poll_armed = false;
+                continue;
+            }
+            if key >= ALARM {
+                self.alarms[(key - ALARM) as usize] = None;
                 continue;
             }
             let key = key as usize;
@@ -223,14 +259,14 @@ impl Ring {
 
     /// Waits for what the kernel still has, so that its buffers may be freed.
     pub(super) fn drain(&mut self) {
-        let turns_max = DRAIN_SECONDS_MAX * 10;
+        let turns_max = DRAIN_SECONDS_MAX * 1_000_000_000 / DRAIN_STEP_NS;
         for _ in 0..turns_max {
             self.submit();
             self.reap(0);
             if self.outstanding() == 0 {
                 return;
             }
-            self.sleep(Some(Duration::from_millis(100)));
+            self.sleep(Some(sys::now_ns() + DRAIN_STEP_NS));
         }
         tracing::error!(operations = self.ops.len(), "a device did not finish its operations; their memory is given up");
         std::mem::forget(std::mem::take(&mut self.ops));
@@ -420,3 +456,7 @@ impl AsRawFd for Ring {
         self.uring.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;
