@@ -46,6 +46,25 @@ pub struct VolumeDesired {
     pub object: ObjectLayout,
 }
 
+impl VolumeDesired {
+    /// A volume of 4096-byte blocks as most are: with checksums, without limits, free for everybody to write.
+    pub fn plain(id: VolumeId, name: String, bytes: u64, object: ObjectLayout) -> VolumeDesired {
+        VolumeDesired {
+            id,
+            name,
+            bytes,
+            lba_bytes: 4096,
+            write_protect: WriteProtect::None,
+            formatting: false,
+            reservation: None,
+            checksum: true,
+            iops_max: None,
+            bytes_per_s_max: None,
+            object,
+        }
+    }
+}
+
 /// Where an object lies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectLayout {

@@ -3,6 +3,7 @@
 use base::GroupId;
 use object::PlaneStats;
 use rt::{CoreStats, Device};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{GroupInfo, ShardStats};
 use target::{SessionInfo, TargetStats};
@@ -51,4 +52,21 @@ pub struct HostStats {
     pub cores: Vec<CoreSnapshot>,
     /// Each open disk group.
     pub groups: Vec<GroupSnapshot>,
+}
+
+impl HostStats {
+    /// All shards.
+    pub fn shards(&self) -> impl Iterator<Item = &ShardSnapshot> {
+        self.cores.iter().flat_map(|core| &core.shards)
+    }
+    /// How full the fullest write buffer is, the mean over its shards: 0 to 1.
+    pub fn fullest_buffer(&self) -> f64 {
+        let mut fills: BTreeMap<GroupId, (f64, u32)> = BTreeMap::new();
+        for shard in self.shards() {
+            let (sum, shards) = fills.entry(shard.group).or_default();
+            *sum += shard.stats.fill;
+            *shards += 1;
+        }
+        fills.values().map(|(sum, shards)| sum / f64::from(*shards)).fold(0.0, f64::max)
+    }
 }

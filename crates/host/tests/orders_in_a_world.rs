@@ -1,6 +1,6 @@
 //! The orders of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use host::*;
 use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;
@@ -81,19 +81,12 @@ fn component(n: u8) -> ComponentSpec {
 
 fn desired(group: GroupId, no: ComponentNo) -> Desired {
     let stripe = Stripe { components: vec![ComponentRef { id: ComponentId::from_bytes([9; 16]), group, no }] };
-    let volume = VolumeDesired {
-        id: VolumeId::from_bytes([7; 16]),
-        name: "v".into(),
-        bytes: 8 << 20,
-        lba_bytes: 4096,
-        write_protect: WriteProtect::None,
-        formatting: false,
-        reservation: None,
-        checksum: true,
-        iops_max: None,
-        bytes_per_s_max: None,
-        object: ObjectLayout { object: ObjectId::from_bytes([9; 16]), epoch: Epoch(1), stripes: vec![stripe] },
-    };
+    let volume = VolumeDesired::plain(
+        VolumeId::from_bytes([7; 16]),
+        "v".into(),
+        8 << 20,
+        ObjectLayout { object: ObjectId::from_bytes([9; 16]), epoch: Epoch(1), stripes: vec![stripe] },
+    );
     let subsystem = SubsystemDesired {
         nqn: "nqn.2026-11.io.basalt:test".into(),
         serial: "S1".into(),

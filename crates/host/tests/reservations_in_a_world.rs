@@ -1,7 +1,7 @@
 //! Reservations under I/O, on the real cores of a host in a simulated world: two hosts register, preempt each other and write, while the
 //! test stands in for the control plane. Nothing that a preempted host wrote takes effect after the preempt was answered.
 
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use cluster::reservation::{Refusal, State};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::BlockRange;
@@ -142,19 +142,12 @@ impl Lab {
         let (id, object) = (ComponentId::from_bytes([9; 16]), ObjectId::from_bytes([9; 16]));
         let component = ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![] };
         let no = self.order(|o| o.create_component(group, component));
-        let volume = VolumeDesired {
-            id: VolumeId::from_bytes([7; 16]),
-            name: "v".into(),
-            bytes: 8 << 20,
-            lba_bytes: BLOCK as u32,
-            write_protect: WriteProtect::None,
-            formatting: false,
-            reservation: None,
-            checksum: true,
-            iops_max: None,
-            bytes_per_s_max: None,
-            object: ObjectLayout { object, epoch: Epoch(1), stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }] },
-        };
+        let volume = VolumeDesired::plain(
+            VolumeId::from_bytes([7; 16]),
+            "v".into(),
+            8 << 20,
+            ObjectLayout { object, epoch: Epoch(1), stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }] },
+        );
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),
             serial: "S1".into(),

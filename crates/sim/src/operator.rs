@@ -11,7 +11,7 @@
 
 use crate::plan::Plan;
 use crate::workload::Game;
-use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use host::{
     ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
     ListenerSpec, NamespaceDesired, ObjectLayout, Orders, Refused, Settings, Stripe, SubsystemDesired, Ticket, VolumeDesired,
@@ -117,22 +117,17 @@ impl Operator {
                     components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no: *no }],
                 };
                 let used = (v.first_block + v.blocks) * u64::from(v.lba_bytes);
+                let object = ObjectLayout {
+                    object: ObjectId::from_bytes([at as u8 + 1; 16]),
+                    epoch: Epoch(1),
+                    stripes: numbers.iter().enumerate().map(stripe).collect(),
+                };
+                let id = VolumeId::from_bytes([at as u8 + 1; 16]);
                 VolumeDesired {
-                    id: VolumeId::from_bytes([at as u8 + 1; 16]),
-                    name: format!("v{at}"),
-                    bytes: used.next_multiple_of(4096),
                     lba_bytes: v.lba_bytes,
-                    write_protect: WriteProtect::None,
-                    formatting: false,
-                    reservation: None,
                     checksum: v.checksum,
                     iops_max: v.iops_max,
-                    bytes_per_s_max: None,
-                    object: ObjectLayout {
-                        object: ObjectId::from_bytes([at as u8 + 1; 16]),
-                        epoch: Epoch(1),
-                        stripes: numbers.iter().enumerate().map(stripe).collect(),
-                    },
+                    ..VolumeDesired::plain(id, format!("v{at}"), used.next_multiple_of(4096), object)
                 }
             })
             .collect();

@@ -16,7 +16,7 @@ use crate::error::LabError;
 use crate::measure::{Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
-use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use host::{
     ComponentRef, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, ListenerKind, ListenerSpec, NamespaceDesired,
     ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
@@ -239,19 +239,12 @@ impl Site {
             let no = self.host.create_component(group, spec).map_err(failed)?;
             stripes.push(Stripe { components: vec![ComponentRef { id: component, group, no }] });
         }
-        Ok(VolumeDesired {
-            id: VolumeId::from_bytes(id(4, bed, at, 0)),
-            name: format!("volume-{bed}-{at}"),
+        Ok(VolumeDesired::plain(
+            VolumeId::from_bytes(id(4, bed, at, 0)),
+            format!("volume-{bed}-{at}"),
             bytes,
-            lba_bytes: 4096,
-            write_protect: WriteProtect::None,
-            formatting: false,
-            reservation: None,
-            checksum: true,
-            iops_max: None,
-            bytes_per_s_max: None,
-            object: ObjectLayout { object, epoch: Epoch(1), stripes },
-        })
+            ObjectLayout { object, epoch: Epoch(1), stripes },
+        ))
     }
 
     fn connect(&self, bed: usize) -> Result<NvmeTcp, LabError> {
@@ -304,19 +297,13 @@ impl Site {
     /// Fill of the fullest buffer; bytes destaged, read from and written to files; nanoseconds that cores were busy.
     fn figures(&self) -> Result<(f64, [u64; 4]), LabError> {
         let stats = self.host.stats().map_err(failed)?;
-        let mut fills: BTreeMap<GroupId, (f64, f64)> = BTreeMap::new();
-        let mut sums = [0; 4];
-        for shard in stats.cores.iter().flat_map(|c| &c.shards) {
-            let fill = fills.entry(shard.group).or_default();
-            *fill = (fill.0 + shard.stats.fill, fill.1 + 1.0);
-            sums[0] += shard.stats.destaged_bytes;
-        }
+        let mut sums = [stats.shards().map(|s| s.stats.destaged_bytes).sum(), 0, 0, 0];
         for device in stats.groups.iter().flat_map(|g| &g.devices) {
             sums[1] += device.counters().read_bytes.load(Relaxed);
             sums[2] += device.counters().write_bytes.load(Relaxed);
         }
         sums[3] = stats.cores.iter().map(|c| c.reactor.busy_ns.get()).sum();
-        Ok((fills.values().map(|(sum, n)| sum / n).fold(0.0, f64::max), sums))
+        Ok((stats.fullest_buffer(), sums))
     }
 
     fn second(&mut self) -> Option<TargetSecond> {

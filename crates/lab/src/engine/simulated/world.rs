@@ -7,7 +7,7 @@ use super::front::{Clients, Play, Shared};
 use crate::error::LabError;
 use crate::model::cluster::{Cluster, Cost, GroupModel, Namespace};
 use crate::model::drives;
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, Instant, ObjectId, VolumeId, WriteProtect};
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, Instant, ObjectId, VolumeId};
 use host::{
     ComponentNo, ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, HostError, ObjectLayout, Orders, Stripe,
     TargetOptions, Ticket, VolumeDesired, core_seeds,
@@ -175,19 +175,12 @@ impl Modelled {
             let no: ComponentNo = self.order(|| orders.create_component(group_id(group), spec))?;
             stripes.push(Stripe { components: vec![ComponentRef { id, group: group_id(group), no }] });
         }
-        Ok(VolumeDesired {
-            id: VolumeId::from_bytes(volume_id(at)),
-            name: format!("volume-{}", at + 1),
+        Ok(VolumeDesired::plain(
+            VolumeId::from_bytes(volume_id(at)),
+            format!("volume-{}", at + 1),
             bytes,
-            lba_bytes: 4096,
-            write_protect: WriteProtect::None,
-            formatting: false,
-            reservation: None,
-            checksum: true,
-            iops_max: None,
-            bytes_per_s_max: None,
-            object: ObjectLayout { object, epoch: Epoch(1), stripes },
-        })
+            ObjectLayout { object, epoch: Epoch(1), stripes },
+        ))
     }
 
     fn order<T>(&mut self, give: impl FnOnce() -> Ticket<T>) -> Result<T, LabError> {
@@ -204,17 +197,13 @@ impl Modelled {
     pub fn figures(&mut self) -> Result<Figures, LabError> {
         let orders = self.orders.clone();
         let stats = self.order(|| orders.stats())?;
-        let mut fills: BTreeMap<GroupId, (f64, f64)> = BTreeMap::new();
-        let mut figures = Figures::default();
-        for shard in stats.cores.iter().flat_map(|c| &c.shards) {
-            let fill = fills.entry(shard.group).or_default();
-            *fill = (fill.0 + shard.stats.fill, fill.1 + 1.0);
+        let mut figures = Figures { fill: stats.fullest_buffer(), ..Figures::default() };
+        for shard in stats.shards() {
             figures.destaged += shard.stats.destaged_bytes;
             figures.logged_blocks += shard.stats.written_blocks;
             figures.batches += shard.stats.batches;
             figures.log_overhead += shard.stats.log_overhead_bytes;
         }
-        figures.fill = fills.values().map(|(sum, n)| sum / n).fold(0.0, f64::max);
         figures.device_read = self.devices.iter().map(|d| d.counters().read_bytes.load(Relaxed)).sum();
         figures.device_written = self.devices.iter().map(|d| d.counters().write_bytes.load(Relaxed)).sum();
         figures.busy_ns = self.world.busy_ns(self.host).iter().sum();
