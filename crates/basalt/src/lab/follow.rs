@@ -3,7 +3,7 @@
 //! Invariant: what goes to standard output is the result only; all this goes to standard error.
 
 use super::daemon::Target;
-use super::live::{Screen, State};
+use super::live::{self, Screen, State};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::LabError;
 use lab::engine::Watch;
@@ -14,6 +14,7 @@ use lab::run::{Case, Config, Follow, verdict};
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Seconds between lines where there is no terminal.
 const LINE_EVERY_S: u64 = 10;
@@ -33,15 +34,25 @@ pub struct Follower {
     noted: Vec<String>,
 }
 
+/// Waits for Ctrl-C or SIGTERM.
+async fn asked_to_end() -> std::io::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed,
+        _ = term.recv() => Ok(()),
+    }
+}
+
 impl Follower {
-    /// Says nothing when `quiet`. From now on the first Ctrl-C ends the run in order, the second at once.
+    /// Says nothing when `quiet`. From now on the first Ctrl-C or SIGTERM ends the run in order, the second at once.
     pub fn new(quiet: bool, target: Option<Target>) -> Follower {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         std::thread::spawn(move || {
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-            while runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            while runtime.block_on(asked_to_end()).is_ok() {
                 if seen.swap(true, Relaxed) {
+                    live::give_terminal_back();
                     std::process::exit(130);
                 }
                 eprintln!("\nstopping; once more to end at once");

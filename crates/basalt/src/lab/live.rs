@@ -14,7 +14,7 @@ use lab::measure::{Latency, Second};
 use lab::run::verdict::{self, number};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, is_raw_mode_enabled};
 use ratatui::crossterm::{cursor, execute};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
@@ -222,7 +222,14 @@ pub struct Screen {
 /// Gives the terminal back, once.
 fn give_back(open: &AtomicBool) {
     if open.swap(false, Relaxed) {
-        // Nothing can be done about a terminal that is gone.
+        give_terminal_back();
+    }
+}
+
+/// Gives the terminal back if a view is on it: before the process ends at once.
+pub fn give_terminal_back() {
+    // Nothing can be done about a terminal that is gone.
+    if is_raw_mode_enabled().unwrap_or(false) {
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, cursor::Show);
     }

@@ -185,19 +185,25 @@ fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
 }
 
 #[test]
-fn ctrl_c_ends_a_run_in_order_and_wrong_data_ends_it_with_a_status_of_its_own() {
+fn ctrl_c_and_sigterm_end_a_run_in_order() {
+    for signal in ["-INT", "-TERM"] {
+        let d = alone();
+        let long =
+            Long::start(&d, &format!("lab run easy-run {}:16MiB --time 2s --warm-up 0s --results {}", d.at("disk"), d.at("results")));
+        second_case_runs(&d);
+        let sent = Command::new("kill").args([signal, &long.0.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+        let (code, told) = long.end();
+        assert_eq!(code, Some(1), "{signal}: {told}");
+        assert!(told.contains("stopped") && told.contains("basalt lab resume"), "{signal}: {told}");
+        assert_eq!(record(&the_run(&d, "results"))["state"], "interrupted", "{signal}");
+    }
+}
+
+#[test]
+fn wrong_data_ends_a_run_with_a_status_of_its_own() {
     let d = alone();
-    let (results, disk) = (d.at("results"), d.at("disk"));
-    let long = Long::start(&d, &format!("lab run easy-run {disk}:16MiB --time 2s --warm-up 0s --results {results}"));
-    second_case_runs(&d);
-    let sent = Command::new("kill").args(["-INT", &long.0.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-    let (code, told) = long.end();
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("stopped") && told.contains("basalt lab resume"), "{told}");
-    let run = the_run(&d, "results");
-    assert_eq!(record(&run)["state"], "interrupted");
-    fs::remove_dir_all(d.path("results")).unwrap();
+    let (results, disk) = (d.at("results"), format!("{}:16MiB", d.at("disk")));
     // Somebody else writes to the disk while it is measured.
     let read = format!("lab run four-corners:4k-random-read {disk} --prepare random --verify --time 60s --warm-up 0s --results {results}");
     let long = Long::start(&d, &read);
