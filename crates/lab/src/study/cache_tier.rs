@@ -32,7 +32,12 @@ const DATA_GIB: f64 = 9.6e12 * COPIES / GROUPS / 1_073_741_824.0;
 const DISKS: usize = 8;
 /// Outstanding on each of the eight disks that a group has its part of (64 disks of 16 threads, over eight groups).
 const DEPTH: f64 = 16.0;
+/// The same for the sustainable load: what this publisher has outstanding on a disk where it says it. The cache drive is as busy with it as with 16; more
+/// would only wait in line, and its latency at the maximum would be that line's length.
+const STEADY_DEPTH: f64 = 4.0;
 const BYTES: u32 = 32 << 10;
+/// Scale of rates: one operation outstanding on a disk is [`STEADY_DEPTH`]. A larger scale would have more of them than it means.
+const RATE: f64 = STEADY_DEPTH;
 /// Virtual seconds at a scale of sizes of 100: as fast as it goes, and a step of the curve.
 const MAXIMUM_S: f64 = 2.5;
 const STEP_S: f64 = 18.0;
@@ -51,7 +56,7 @@ const RULES: [(&str, RulesName); 2] = [("published", RulesName::Stepped), ("smoo
 
 /// One of the published groups.
 fn cluster(tier: (&str, &str, f64), rules: RulesName, options: &Options) -> Cluster {
-    let scale = Scale { rate: options.rate.unwrap_or(16.0), size: options.size.unwrap_or(200.0) };
+    let scale = Scale { rate: options.rate.unwrap_or(RATE), size: options.size.unwrap_or(200.0) };
     let gib = |bytes: f64| bytes / 1_073_741_824.0;
     let capacity = 7;
     let mut drives = vec![DriveUse { name: "cache".into(), model: tier.1.into(), used: 1.0 }];
@@ -71,10 +76,10 @@ fn cluster(tier: (&str, &str, f64), rules: RulesName, options: &Options) -> Clus
     }
 }
 
-/// The load of the group when the cluster's clients ask for `iops` (`None`: as fast as it goes).
-fn workload(iops: Option<f64>, rate: f64) -> Workload {
+/// The load of the group when the cluster's clients ask for `iops` (`None`: as fast as it goes) with `depth` operations outstanding on a disk.
+fn workload(iops: Option<f64>, depth: f64, rate: f64) -> Workload {
     let (reads, writes) = (READS / GROUPS, (1.0 - READS) * COPIES / GROUPS);
-    let depth = (DEPTH / rate).round().max(1.0) as u32;
+    let depth = (depth / rate).round().max(1.0) as u32;
     let mut w = Workload::simple("70/30 32 KiB random", BYTES, reads / (reads + writes), Access::Random { skew: Skew::Uniform }, depth);
     if let Some(iops) = iops {
         w.arrivals = Arrivals::Limited { iops: iops * (reads + writes) };
@@ -83,7 +88,7 @@ fn workload(iops: Option<f64>, rate: f64) -> Workload {
 }
 
 /// What the clients of the cluster see of what the group did.
-fn of_cluster(mut m: Measured, iops: Option<f64>) -> Measured {
+fn of_cluster(mut m: Measured, iops: Option<f64>, depth: f64) -> Measured {
     let (reads, writes) = (GROUPS, GROUPS / COPIES);
     let times = |n: &mut u64, by: f64| *n = (*n as f64 * by).round() as u64;
     for (figures, by) in [(&mut m.reads, reads), (&mut m.writes, writes)] {
@@ -98,7 +103,7 @@ fn of_cluster(mut m: Measured, iops: Option<f64>) -> Measured {
         times(written_bytes, writes);
     }
     m.workload.streams[0].reads = READS;
-    m.workload.depth = DEPTH as u32;
+    m.workload.depth = depth as u32;
     m.workload.arrivals = iops.map_or(Arrivals::Closed, |iops| Arrivals::Limited { iops });
     m.notes.push(
         "One of eight disk groups is simulated; reads shown are eight times, writes (made on two groups) four times its own. Buffer fill and device rates are those of one group, with the scale of rates undone."
@@ -136,34 +141,34 @@ struct Series<'a> {
 impl Series<'_> {
     fn run(&mut self, follow: &mut dyn Follow) -> Result<(), LabError> {
         let rate = self.engine.cluster().scale.rate;
-        self.engine.prepare(&workload(None, rate), Fill::Zero, follow)?;
+        self.engine.prepare(&workload(None, DEPTH, rate), Fill::Zero, follow)?;
         self.engine.rest(60);
-        let maximum = self.case("maximum, buffer empty", None, MAXIMUM_S, follow)?;
+        let maximum = self.case("maximum, buffer empty", None, DEPTH, MAXIMUM_S, follow)?;
         for percent in (10..=100).step_by(10) {
-            self.case(&format!("{percent} %"), Some(maximum * f64::from(percent) / 100.0), STEP_S, follow)?;
+            self.case(&format!("{percent} %"), Some(maximum * f64::from(percent) / 100.0), DEPTH, STEP_S, follow)?;
         }
-        let sustained = self.case("maximum, steady", None, SUSTAINED_S, follow)?;
+        let sustained = self.case("maximum, steady", None, STEADY_DEPTH, SUSTAINED_S, follow)?;
         if self.labels[1].1 == "smooth" {
             // The steps of the sustainable load: from a full buffer, so that nothing is owed to an empty one.
             for percent in SUSTAINED_STEPS {
-                self.case(&format!("{percent} % of steady"), Some(sustained * f64::from(percent) / 100.0), STEP_S, follow)?;
+                self.case(&format!("{percent} % of steady"), Some(sustained * f64::from(percent) / 100.0), STEADY_DEPTH, STEP_S, follow)?;
             }
         }
         Ok(())
     }
 
     /// One step; gives the cluster's operations a second.
-    fn case(&mut self, load: &str, iops: Option<f64>, seconds: f64, follow: &mut dyn Follow) -> Result<f64, LabError> {
+    fn case(&mut self, load: &str, iops: Option<f64>, depth: f64, seconds: f64, follow: &mut dyn Follow) -> Result<f64, LabError> {
         let scale = self.engine.cluster().scale;
         let seconds = seconds * self.options.time * 100.0 / scale.size;
-        let workload = workload(iops, scale.rate);
+        let workload = workload(iops, depth, scale.rate);
         let job = Job {
             workload,
             warm_up: Duration::from_secs_f64(seconds / 6.0),
             measure: Duration::from_secs_f64(seconds * 5.0 / 6.0),
             seed: self.options.seed,
         };
-        let mut measured = of_cluster(self.engine.run(&job, follow)?, iops);
+        let mut measured = of_cluster(self.engine.run(&job, follow)?, iops, depth);
         measured.labels = labels(&self.labels);
         measured.labels.push(("load".into(), load.into()));
         if let Some(iops) = iops {

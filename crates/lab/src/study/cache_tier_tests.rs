@@ -22,7 +22,7 @@ impl Follow for Quiet {
 
 #[test]
 fn the_load_of_a_group_is_the_clusters_load_with_each_write_made_twice() {
-    let w = workload(Some(100_000.0), 1.0);
+    let w = workload(Some(100_000.0), DEPTH, 1.0);
     let Arrivals::Limited { iops } = w.arrivals else { panic!("a limit was asked for") };
     let (reads, writes) = (iops * w.streams[0].reads, iops * (1.0 - w.streams[0].reads));
     assert!((reads - 70_000.0 / 8.0).abs() < 1.0 && (writes - 30_000.0 / 4.0).abs() < 1.0, "{reads} {writes}");
@@ -36,6 +36,9 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
     assert_eq!((record.state, record.cases, cases.len()), (crate::results::State::Complete, 64, 64));
+    let depth = |load| find(&cases, "NAND", "smooth", load).unwrap().workload.depth;
+    assert_eq!([depth("maximum, buffer empty"), depth("maximum, steady"), depth("90 % of steady")], [16, 4, 4]);
+    assert_eq!(workload(None, STEADY_DEPTH, RATE).depth, 1, "the scale leaves something of the smaller depth");
     let max = |cache| find(&cases, cache, "published", "maximum, buffer empty").unwrap().iops();
     let (nand, optane) = (max("NAND"), max("Optane"));
     assert!((230e3..340e3).contains(&nand) && (370e3..480e3).contains(&optane), "{nand} and {optane}");

@@ -69,6 +69,8 @@ pub struct Disk {
     pub open: Option<(Schedule, Thread)>,
     /// Closed loop with a limit: nanoseconds between operations, and when the next may begin.
     pub limit: Option<(f64, f64)>,
+    /// When threads that a limit holds back are looked at again, if that is arranged: once for all of them.
+    pub called: Option<u64>,
     /// Threads without an operation.
     pub idle: Vec<usize>,
     /// Operations of the open loop that wait for a thread, by their intended starts.
@@ -203,7 +205,10 @@ impl Clients {
                 (None, Some((gap, next))) => {
                     if *next > now as f64 {
                         let at = next.ceil() as u64;
-                        return self.later(at, Due::Come(disk));
+                        if d.called.replace(at) != Some(at) {
+                            self.later(at, Due::Come(disk));
+                        }
+                        return;
                     }
                     // What was missed by a tick is made good, what was missed by a stall is not.
                     *next = next.max(now as f64 - *gap * 16.0) + *gap;
@@ -263,6 +268,7 @@ impl Clients {
         let Some(play) = &mut shared.play else { return };
         let (began, ends) = (play.began, play.ends);
         let d = &mut play.disks[disk];
+        d.called = d.called.filter(|at| *at > rt.now().0);
         if let Some((schedule, thread)) = &mut d.open {
             let intended = began + schedule.at_ns();
             if intended >= ends {
@@ -281,7 +287,14 @@ impl Clients {
         self.start_idle(rt, shared, backend, disk);
     }
 
-    fn arm(&mut self, rt: &Rt) {
+    fn arm(&mut self, rt: &Rt, disks: usize) {
+        // An answer for each flight; for each disk one look at what comes next, and one that is left of the play before.
+        debug_assert!(
+            self.due.len() <= self.flights.len() + 2 * disks,
+            "{} events, {} flights, {disks} disks",
+            self.due.len(),
+            self.flights.len()
+        );
         let Some(Reverse((at, ..))) = self.due.peek() else { return };
         if self.timer.is_some_and(|(_, armed)| armed <= *at) {
             return;
@@ -318,7 +331,8 @@ impl FrontEnd for Clients {
                 Due::Come(disk) => self.come(rt, &mut shared, backend, disk),
             }
         }
-        self.arm(rt);
+        let disks = shared.play.as_ref().map_or(0, |play| play.disks.len());
+        self.arm(rt, disks);
         busy
     }
 }

@@ -103,7 +103,7 @@ impl Simulated {
                 _ => None,
             };
             let threads = (0..depth).map(thread).collect();
-            Ok(Disk { threads, open, limit, idle: (0..depth).rev().collect(), waiting: Default::default() })
+            Ok(Disk { threads, open, limit, called: None, idle: (0..depth).rev().collect(), waiting: Default::default() })
         };
         sizes.iter().enumerate().map(each).collect()
     }
