@@ -1,7 +1,9 @@
 //! Building batches from what waits, writing them, and what follows when one is durable or has failed.
 
 use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment};
+use crate::ComponentNo;
 use crate::buffer::ring::RESERVE_SEGMENTS;
+use crate::index::Key;
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
@@ -253,6 +255,8 @@ impl State {
             return;
         }
         self.commit();
+        let written = self.log.batch.records.iter().filter(|r| r.kind == RecordKind::Write);
+        self.index.touch(written.map(|r| Key::new(ComponentNo(r.component), r.block)));
         // The buffers of the writes follow the header, in the order of the operations.
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);

@@ -23,6 +23,8 @@ use std::rc::Rc;
 const JOB_BLOCKS_MAX: usize = PIECE_BLOCKS as usize;
 /// Records looked at in one go.
 const SCAN_MAX: usize = 4096;
+/// Records whose index entries are fetched together.
+const TOUCHED: usize = 16;
 /// Records behind the first live one that may join its job.
 const JOIN_MAX: usize = 64;
 /// How often a block that is wrong or unreadable is read again before it is lost.
@@ -114,6 +116,10 @@ impl State {
                 self.destage.cursor = Cursor { seq: seq + 1, record: 0 };
                 continue;
             };
+            if record % TOUCHED == 0 {
+                let ahead = (record..record + TOUCHED).map_while(|i| segment.records.get(i));
+                self.index.touch(ahead.map(|found| found.key));
+            }
             self.destage.cursor.record += 1;
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
             let at = self.ring.first_block(seq) + u32::from(found.at);

@@ -51,12 +51,15 @@ impl Busy {
 }
 
 impl State {
-    /// Gives every chunk of a write a place, or none of them.
-    pub fn place(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) -> Result<(), StoreError> {
-        let mut placed = 0;
+    /// Gives every chunk of a write a place, or none of them. The place, when it is a single chunk.
+    pub fn place(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) -> Result<Option<Phys>, StoreError> {
+        let (mut placed, mut only) = (0, None);
         for part in chunk_parts(block, blocks) {
             match self.ensure(component, part.chunk) {
-                Ok(phys) => self.busy.begin(phys),
+                Ok(phys) => {
+                    self.busy.begin(phys);
+                    only = (part.blocks == blocks).then_some(phys);
+                }
                 Err(error) => {
                     hooks::mark(Mark::NoPlace);
                     if placed > 0 {
@@ -71,7 +74,7 @@ impl State {
             }
             placed += part.blocks;
         }
-        Ok(())
+        Ok(only)
     }
 
     /// The chunk's place; a new one if it has none.
@@ -80,6 +83,17 @@ impl State {
         match table.lookup(component, chunk) {
             Some(phys) => Ok(phys),
             None => table.allocate(component, chunk),
+        }
+    }
+
+    /// A write has put content into its chunks: they are no longer kept for it, but for what is in them.
+    pub fn settle(&mut self, key: u32) {
+        let op = &self.ops[key as usize];
+        let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
+        for part in chunk_parts(block, blocks) {
+            debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
+            let phys = place.or_else(|| self.lookup(component, part.chunk)).expect("a busy chunk is not freed");
+            self.busy.end(phys);
         }
     }
 

@@ -170,6 +170,7 @@ impl State {
             blocks,
             parent: NO_PARENT,
             crcs: Crcs::new(),
+            place: None,
             entered: rt.now(),
             stage: Stage::Waiting(Change::Flush),
         };
@@ -179,7 +180,13 @@ impl State {
             _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
             OpKind::Read { .. } => None,
             _ if self.failed => Some(StoreError::DeviceFailed),
-            OpKind::Write { .. } | OpKind::Uncorrectable => self.place(component, block, blocks).err(),
+            OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
+                Ok(place) => {
+                    new.place = place;
+                    None
+                }
+                Err(error) => Some(error),
+            },
             _ => None,
         };
         match kind {
@@ -229,10 +236,10 @@ impl State {
             let first = i as u32 * step;
             let n = step.min(blocks - first);
             let block = BlockNo(block.0 + u64::from(first));
-            self.place(component, block, n).expect("placed as a whole before");
+            let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
-            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, entered, stage }) as u32;
+            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
             self.waiting.push_back(key);
         }
         self.unplace(parent);

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::ComponentNo;
+use crate::capacity::Phys;
 use crate::index::LogPos;
 use base::{BlockNo, Instant};
 use rt::Buf;
@@ -116,6 +117,8 @@ pub(crate) struct Op {
     /// The key in the slab of the operation that this is a part of.
     pub parent: u32,
     pub crcs: Crcs,
+    /// Where the chunk of a write lies, when all its blocks are in one.
+    pub place: Option<Phys>,
     pub entered: Instant,
     pub stage: Stage,
 }

@@ -161,8 +161,10 @@ impl State {
                 let crc = self.ops[key as usize].crcs[i as usize];
                 self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
             }
+            self.settle(key);
+        } else {
+            self.unplace(key);
         }
-        self.unplace(key);
     }
 
     /// One block's newest version is now at `at` of the log.
