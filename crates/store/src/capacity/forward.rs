@@ -1,46 +1,189 @@
-//! From (component, chunk of the object) to the physical chunk: 64 hash maps, so that growing one is a short stall.
+//! From (component, chunk of the object) to the physical chunk: for each component a tree of three levels, the last of which has the 16 chunks of a
+//! piece on one cache line.
 //!
-//! Cost: 17 to 38 bytes an allocated chunk (a 16-byte pair and a control byte, at a load of 44 to 87 %).
+//! ```text
+//!   component ─► list of regions (512 pieces, 512 MiB each) ─► leaf of each piece ─► 16 chunk numbers
+//! ```
+//!
+//! Owns: the trees, and the leaves of all of them in one pool.
+//! Invariants: a component's chunks all lie on one device; a leaf, region or component without chunks is given back. Nothing that is allocated moves, so
+//! nothing stalls when it grows (but the lists of regions: 8 bytes for 512 MiB).
+//! Never: decides which chunk is free.
+//!
+//! Cost: 4 bytes a chunk where all 16 chunks of a piece are allocated and 64 where one is; 2 KiB for each 512 MiB of a component that has any.
+//!
+//! A hash table in its place took 17 to 38 bytes a chunk and two cache misses for each look-up.
 
 use super::table::Phys;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-const MAPS: usize = 64;
+/// Chunks of a leaf: a piece.
+const LEAF: usize = 16;
+/// Leaves of a region.
+const REGION: usize = 512;
+/// Leaves that the pool grows by.
+const GROW: usize = 1024;
+/// No chunk, no leaf.
+const NONE: u32 = u32::MAX;
+
+/// Chunk numbers of a piece, on one cache line.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Leaf([u32; LEAF]);
+
+struct Region {
+    leaves: [u32; REGION],
+    /// How many there are.
+    used: u16,
+}
+
+struct Component {
+    device: u8,
+    regions: Vec<Option<Box<Region>>>,
+    /// Regions that there are.
+    used: u32,
+}
 
 /// See the module.
+#[derive(Default)]
 pub(super) struct Forward {
-    maps: Vec<HashMap<u64, Phys, FixedState>>,
+    components: HashMap<u32, Component, FixedState>,
+    pool: Vec<Box<[Leaf]>>,
+    spare: Vec<u32>,
+    len: usize,
 }
 
-/// 26 bits of component, 34 bits of chunk.
-fn key(component: u32, chunk: u64) -> u64 {
-    debug_assert!(chunk < 1 << 34 && component < 1 << 26);
-    u64::from(component) << 34 | chunk
-}
-
-/// A piece (16 chunks) stays in one map.
-fn map_of(key: u64) -> usize {
-    ((key >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize
+/// Where a chunk is in its component: region, leaf of it, place in that.
+fn path(chunk: u64) -> (usize, usize, usize) {
+    let piece = chunk as usize / LEAF;
+    (piece / REGION, piece % REGION, chunk as usize % LEAF)
 }
 
 impl Forward {
     pub(super) fn new() -> Self {
-        Self { maps: (0..MAPS).map(|_| HashMap::with_hasher(FixedState::with_seed(0))).collect() }
+        Self::default()
     }
+
+    fn leaf(&mut self, no: u32) -> &mut [u32; LEAF] {
+        &mut self.pool[no as usize / GROW][no as usize % GROW].0
+    }
+
     pub(super) fn get(&self, component: u32, chunk: u64) -> Option<Phys> {
-        let key = key(component, chunk);
-        self.maps[map_of(key)].get(&key).copied()
+        let (region, leaf, place) = path(chunk);
+        let component = self.components.get(&component)?;
+        let no = component.regions.get(region)?.as_ref()?.leaves[leaf] as usize;
+        // `NONE` is far behind the end of the pool.
+        let chunk = self.pool.get(no / GROW)?[no % GROW].0[place];
+        (chunk != NONE).then_some(Phys { device: component.device, chunk })
     }
+
+    /// Gives back what was there.
     pub(super) fn insert(&mut self, component: u32, chunk: u64, phys: Phys) -> Option<Phys> {
-        let key = key(component, chunk);
-        self.maps[map_of(key)].insert(key, phys)
+        debug_assert!(phys.chunk != NONE);
+        let (region, leaf, place) = path(chunk);
+        let new = || Component { device: phys.device, regions: Vec::new(), used: 0 };
+        let tree = self.components.entry(component).or_insert_with(new);
+        assert_eq!(tree.device, phys.device, "the chunks of a component lie on one device");
+        if tree.regions.len() <= region {
+            tree.regions.resize_with(region + 1, || None);
+        }
+        let at = tree.regions[region].get_or_insert_with(|| {
+            tree.used += 1;
+            Box::new(Region { leaves: [NONE; REGION], used: 0 })
+        });
+        if at.leaves[leaf] == NONE {
+            let no = self.spare.pop().unwrap_or_else(|| {
+                let first = (self.pool.len() * GROW) as u32;
+                self.pool.push(vec![Leaf([NONE; LEAF]); GROW].into());
+                self.spare.extend((first + 1..first + GROW as u32).rev());
+                first
+            });
+            at.leaves[leaf] = no;
+            at.used += 1;
+        }
+        let no = at.leaves[leaf];
+        let old = core::mem::replace(&mut self.leaf(no)[place], phys.chunk);
+        if old == NONE {
+            self.len += 1;
+            return None;
+        }
+        Some(Phys { chunk: old, ..phys })
     }
+
+    /// Gives back what was there.
     pub(super) fn remove(&mut self, component: u32, chunk: u64) -> Option<Phys> {
-        let key = key(component, chunk);
-        self.maps[map_of(key)].remove(&key)
+        let (region, leaf, place) = path(chunk);
+        let old = self.get(component, chunk)?;
+        self.len -= 1;
+        let tree = self.components.get_mut(&component).expect("looked up above");
+        let at = tree.regions[region].as_mut().expect("looked up above");
+        let no = at.leaves[leaf];
+        let entries = &mut self.pool[no as usize / GROW][no as usize % GROW].0;
+        entries[place] = NONE;
+        if entries.iter().all(|e| *e == NONE) {
+            self.spare.push(no);
+            at.leaves[leaf] = NONE;
+            at.used -= 1;
+            if at.used == 0 {
+                tree.regions[region] = None;
+                tree.used -= 1;
+            }
+            if tree.used == 0 {
+                self.components.remove(&component);
+            }
+        }
+        Some(old)
     }
+
     pub(super) fn len(&self) -> usize {
-        self.maps.iter().map(HashMap::len).sum()
+        self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn it_agrees_with_a_plain_map_over_a_long_random_history_and_ends_empty() {
+        let (mut forward, mut model) = (Forward::new(), BTreeMap::new());
+        let mut state = 7u64;
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for step in 0..200_000u32 {
+            let component = random(3) as u32 + 1;
+            // near each other, far apart, and at the very end of what a component can have
+            let chunk = [random(64), random(64) * 100_003, (1 << 34) - 1 - random(40)][random(3) as usize];
+            let phys = Phys { device: component as u8, chunk: step };
+            if random(5) < 2 {
+                assert_eq!(forward.remove(component, chunk), model.remove(&(component, chunk)));
+            } else {
+                assert_eq!(forward.insert(component, chunk, phys), model.insert((component, chunk), phys));
+            }
+            assert_eq!(forward.get(component, chunk), model.get(&(component, chunk)).copied());
+            assert_eq!(forward.len(), model.len());
+        }
+        for ((component, chunk), phys) in core::mem::take(&mut model) {
+            assert_eq!(forward.get(component, chunk), Some(phys));
+            assert_eq!(forward.remove(component, chunk), Some(phys));
+            assert_eq!(forward.get(component, chunk), None);
+        }
+        assert_eq!((forward.len(), forward.components.len()), (0, 0));
+        assert_eq!(forward.spare.len(), forward.pool.len() * GROW, "every leaf was given back");
+    }
+
+    #[test]
+    fn a_component_may_come_back_on_another_device() {
+        let mut forward = Forward::new();
+        let on = |device| Phys { device, chunk: 9 };
+        assert_eq!(forward.insert(5, 3, on(1)), None);
+        assert_eq!(forward.remove(5, 3), Some(on(1)));
+        assert_eq!(forward.insert(5, 3, on(2)), None);
+        assert_eq!(forward.get(5, 3), Some(on(2)));
+        assert_eq!((forward.get(5, 4), forward.get(5, 1 << 20), forward.get(6, 3)), (None, None, None));
     }
 }
