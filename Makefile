@@ -29,8 +29,9 @@ soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in targ
 fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
 	@scripts/fuzz run $(TARGETS)
 
-bench: ## beside SPDK on this machine: make bench SPDK=a-built-SPDK-tree
-	@cargo build --release -p basalt && scripts/bench --spdk "$(SPDK)" $(ARGS)
+bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-built-SPDK-tree] [ARGS="--rounds 1 --only idle"]
+	@cargo build --release -p basalt -p initiator && cargo build --release -p store --example buffer_growth
+	@scripts/bench --spdk "$(SPDK)" $(ARGS)
 
 clean: ## remove what was built (not ./run/, which holds data)
 	cargo clean

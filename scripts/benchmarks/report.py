@@ -1,0 +1,104 @@
+"""What was measured: every sample kept, medians and ratios of it, as text, JSON and Markdown."""
+import json
+import statistics
+
+from .rows import KINDS
+
+# The two that are compared, ours first, by kind of row.
+PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "buffer": ("basalt", "fio"), "sustained": ("basalt", "fio"),
+         "capacity": ("basalt", "fio"), "cores": ("two cores", "one core"), "clients": ("basalt lab", "spdk_nvme_perf")}
+
+
+class Runs:
+    """All samples, in the order they were taken."""
+
+    def __init__(self, pairs=None):
+        self.pairs = pairs  # these two for every row, instead of what its kind says
+        self.samples = {}  # row -> who -> [sample]
+        self.values = {}  # row -> (value, note, details)
+
+    def add(self, round_no, row, who, sample):
+        self.samples.setdefault(row, {}).setdefault(who, []).append(sample)
+        more = f" {sample['p99_9_us']:9.0f} us p99.9" if "p99_9_us" in sample else ""
+        print(f"round {round_no + 1}  {who:14}  {row.work:46} {sample['iops']:12,.0f} IOPS {sample['us']:9.1f} us{more}"
+              f"{'  ERRORS' if sample['errors'] else ''}", flush=True)
+
+    def value(self, row, value, note, details):
+        """A row without a peer: one figure, and how it came about."""
+        self.values[row] = (value, note, details)
+        print(f"{row.work}: {value:.3g} {row.unit}; {note}", flush=True)
+
+    def errors_of_ours(self):
+        return any(s["errors"] for by in self.samples.values() for who, all in by.items() if who not in ("spdk", "fio", "spdk_nvme_perf")
+                   for s in all)
+
+    def rows(self):
+        rows = [self._ratio(row, by) for row, by in self.samples.items()]
+        for row, (value, note, details) in self.values.items():
+            rows.append({"kind": row.kind, "work": row.work, "reference": row.reference, "goal": row.goal_text(), "value": value,
+                         "unit": row.unit, "reached": row.reached(value), "note": note, "details": details})
+        return rows
+
+    def _ratio(self, row, by):
+        names = self.pairs or PAIRS[row.kind]
+        ours, theirs = ([s[row.figure] for s in by[who]] for who in names)
+        pairs = sorted(a / b for a, b in zip(ours, theirs))
+        ratio = statistics.median(pairs)
+        goal = None if self.pairs else row.reached(ratio)
+        return {"kind": row.kind, "work": row.work, "reference": row.reference, "goal": "-" if self.pairs else row.goal_text(),
+                "ours": statistics.median(ours), "theirs": statistics.median(theirs), "unit": row.unit, "names": names,
+                "ratio": ratio, "ratio_min": pairs[0], "ratio_max": pairs[-1], "rounds": len(pairs), "reached": goal, "samples": by}
+
+
+def verdict(row):
+    return {None: "-", True: "yes", False: "no"}[row["reached"]]
+
+
+def text(rows):
+    """Medians and ratios for people, as one string."""
+    lines = []
+    kind = None
+    for row in rows:
+        if row["kind"] != kind:
+            kind = row["kind"]
+            lines.append(f"\n{KINDS[kind]}")
+            if "ratio" in row:
+                lines.append(f"{'':48} {row['names'][0]:>14} {row['names'][1]:>14} {'ratio':>7} {'of rounds':>15} {'goal':>12} reached")
+        if "ratio" in row:
+            lines.append(f"{row['work']:48} {row['ours']:14,.0f} {row['theirs']:14,.0f} {row['ratio']:7.2f} {row['ratio_min']:7.2f} "
+                         f"{row['ratio_max']:7.2f} {row['goal']:>12} {verdict(row)}")
+        else:
+            lines.append(f"{row['work']:48} {row['value']:.3g} {row['unit']}, goal {row['goal']}, reached: {verdict(row)}; {row['note']}")
+    return "\n".join(lines)
+
+
+def markdown(head, rows, left_out):
+    lines = ["# Benchmark", ""]
+    lines += [f"- {key}: {value}" for key, value in head.items()]
+    lines += [f"- left out: {what}" for what in left_out]
+    kind = None
+    for row in rows:
+        if row["kind"] != kind:
+            kind = row["kind"]
+            lines += ["", f"## {KINDS[kind]}", ""]
+            if "ratio" in row:
+                lines += [f"| work | {row['names'][0]} | {row['names'][1]} | ratio | rounds | goal | reached |",
+                          "| --- | ---: | ---: | ---: | --- | ---: | --- |"]
+            else:
+                lines += ["| what | measured | goal | reached | how |", "| --- | ---: | ---: | --- | --- |"]
+        if "ratio" in row:
+            unit = "" if row["unit"] == "IOPS" else f" {row['unit']}"
+            lines.append(f"| {row['work']} | {row['ours']:,.0f}{unit} | {row['theirs']:,.0f}{unit} | {row['ratio']:.2f} | "
+                         f"{row['ratio_min']:.2f} to {row['ratio_max']:.2f} | {row['goal']} | {verdict(row)} |")
+        else:
+            lines.append(f"| {row['work']} | {row['value']:.3g} {row['unit']} | {row['goal']} | {verdict(row)} | {row['note']} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(out, head, rows, left_out):
+    """The JSON file and the Markdown page beside it; gives the page's name."""
+    with open(out, "w") as f:
+        json.dump({**head, "left_out": left_out, "rows": rows}, f, indent=1)
+    page = out.with_suffix(".md")
+    page.write_text(markdown(head, rows, left_out))
+    return page

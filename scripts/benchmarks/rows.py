@@ -1,0 +1,85 @@
+"""Every row of the table. A row says what is done, beside what, which goal it has, and which module measures it."""
+from dataclasses import dataclass
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+TOLERANCE = 0.03  # rows within 3 % of the goal count as reached
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a client does: in a closed loop, `depth` operations under way."""
+
+    depth: int
+    size: int
+    reads: float  # share of the operations; the rest are writes
+    random: bool = True
+    digests: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    work: str
+    kind: str  # which module measures it: see KINDS
+    reference: str
+    goal: float  # of the ratio ours / theirs; of the value for rows without a peer; 0: none is set
+    load: Load = None
+    figure: str = "iops"  # what is compared: "iops", "p99_9_us"
+    unit: str = "IOPS"
+    at_most: bool = False  # the goal is an upper bound
+
+    def reached(self, value):
+        """Whether a measured value is as good as the goal; None without a goal."""
+        if not self.goal:
+            return None
+        return value <= self.goal * (1 + TOLERANCE) if self.at_most else value >= self.goal * (1 - TOLERANCE)
+
+    def goal_text(self):
+        return "-" if not self.goal else f"{'at most ' if self.at_most else ''}{self.goal:g}{'' if self.load else ' ' + self.unit}"
+
+
+KINDS = {
+    "spdk": "Beside SPDK's target: malloc device without checksums; ours RAM-backed, through the write buffer, checksums computed and verified",
+    "digests": "Beside SPDK's target, header and data digests on both",
+    "buffer": "Beside fio on the disk: durable writes, buffer not full",
+    "sustained": "Beside fio on the disk: durable writes, sustained past the buffer, destaging all the time",
+    "capacity": "Beside fio on the disk: reads of a warm map, data on capacity",
+    "cores": "Two cores of the target beside one",
+    "idle": "Processor time at rest",
+    "memory": "Resident memory",
+    "growth": "The write buffer as it grows",
+}
+
+_WORK = [("4 KiB random read, depth 1", Load(1, 4 * KIB, 1.0), 0.95),
+         ("4 KiB random read, depth 32", Load(32, 4 * KIB, 1.0), 1.0),
+         ("4 KiB random read, depth 128", Load(128, 4 * KIB, 1.0), 1.0),
+         ("4 KiB random write, depth 1", Load(1, 4 * KIB, 0.0), 0.95),
+         ("4 KiB random write, depth 32", Load(32, 4 * KIB, 0.0), 1.0),
+         ("4 KiB random write, depth 128", Load(128, 4 * KIB, 0.0), 1.0),
+         ("4 KiB random 70/30, depth 32", Load(32, 4 * KIB, 0.7), 1.0),
+         ("128 KiB read, depth 8", Load(8, 128 * KIB, 1.0, random=False), 1.0),
+         ("256 KiB write, depth 8", Load(8, 256 * KIB, 0.0, random=False), 1.0)]
+_SPDK = "SPDK, malloc device"
+_WRITE = "fio, io_uring, O_DIRECT and O_DSYNC, a file on the same disk"
+_READ = "fio, io_uring, O_DIRECT, a file on the same file system"
+
+ROWS = [
+    *(Row(work, "spdk", _SPDK, goal, load) for work, load, goal in _WORK),
+    *(Row(f"{work}, digests", "digests", f"{_SPDK}, digests", 1.1, Load(load.depth, load.size, load.reads, load.random, True))
+      for work, load, _ in _WORK),
+    Row("4 KiB random write, durable, depth 1", "buffer", _WRITE, 0.8, Load(1, 4 * KIB, 0.0)),
+    Row("4 KiB random write, durable, depth 32", "buffer", _WRITE, 2.0, Load(32, 4 * KIB, 0.0)),
+    # At depth 1 the issue sets no goal for sustained writes: the row is told without one.
+    Row("4 KiB random write, sustained, depth 1", "sustained", _WRITE, 0, Load(1, 4 * KIB, 0.0)),
+    Row("4 KiB random write, sustained, depth 32", "sustained", _WRITE, 0.9, Load(32, 4 * KIB, 0.0)),
+    Row("4 KiB random write, sustained, depth 32, p99.9", "sustained", _WRITE, 1.0, Load(32, 4 * KIB, 0.0), "p99_9_us", "us", True),
+    Row("4 KiB random read, on capacity, depth 1", "capacity", _READ, 0.7, Load(1, 4 * KIB, 1.0)),
+    Row("4 KiB random read, on capacity, depth 32", "capacity", _READ, 0.9, Load(32, 4 * KIB, 1.0)),
+    Row("4 KiB random read, two cores over one, depth 4 x 32", "cores", "itself on one core", 1.5, Load(32, 4 * KIB, 1.0)),
+    Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
+    Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
+    Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),
+    Row("a read of the buffer, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("a read of the map, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("a write, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("recovery, processor time a GiB, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+]
