@@ -9,6 +9,9 @@ PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "buffer": ("
          "capacity": ("basalt", "fio"), "cores": ("two cores", "one core"), "clients": ("basalt lab", "spdk_nvme_perf")}
 
 
+TITLES = {**KINDS, "clients": "The lab's NVMe/TCP client beside spdk_nvme_perf, both against SPDK's target"}
+
+
 class Runs:
     """All samples, in the order they were taken."""
 
@@ -45,7 +48,7 @@ class Runs:
         pairs = sorted(a / b for a, b in zip(ours, theirs))
         ratio = statistics.median(pairs)
         goal = None if self.pairs else row.reached(ratio)
-        return {"kind": row.kind, "work": row.work, "reference": row.reference, "goal": "-" if self.pairs else row.goal_text(),
+        return {"kind": "clients" if self.pairs else row.kind, "work": row.work, "reference": row.reference, "goal": "-" if self.pairs else row.goal_text(),
                 "ours": statistics.median(ours), "theirs": statistics.median(theirs), "unit": row.unit, "names": names,
                 "ratio": ratio, "ratio_min": pairs[0], "ratio_max": pairs[-1], "rounds": len(pairs), "reached": goal, "samples": by}
 
@@ -61,7 +64,7 @@ def text(rows):
     for row in rows:
         if row["kind"] != kind:
             kind = row["kind"]
-            lines.append(f"\n{KINDS[kind]}")
+            lines.append(f"\n{TITLES[kind]}")
             if "ratio" in row:
                 lines.append(f"{'':48} {row['names'][0]:>14} {row['names'][1]:>14} {'ratio':>7} {'of rounds':>15} {'goal':>12} reached")
         if "ratio" in row:
@@ -69,7 +72,7 @@ def text(rows):
                          f"{row['ratio_max']:7.2f} {row['goal']:>12} {verdict(row)}")
         else:
             lines.append(f"{row['work']:48} {row['value']:.3g} {row['unit']}, goal {row['goal']}, reached: {verdict(row)}; {row['note']}")
-    return "\n".join(lines)
+    return "\n".join(lines or ["nothing was measured"])
 
 
 def markdown(head, rows, left_out):
@@ -80,7 +83,7 @@ def markdown(head, rows, left_out):
     for row in rows:
         if row["kind"] != kind:
             kind = row["kind"]
-            lines += ["", f"## {KINDS[kind]}", ""]
+            lines += ["", f"## {TITLES[kind]}", ""]
             if "ratio" in row:
                 lines += [f"| work | {row['names'][0]} | {row['names'][1]} | ratio | rounds | goal | reached |",
                           "| --- | ---: | ---: | ---: | --- | ---: | --- |"]
