@@ -1,19 +1,23 @@
 //! Buffers that devices and sockets read and write: [`Buf`], and the gather list of a send, [`SendList`].
 //!
 //! Owns: the free lists of each thread, one a size class.
-//! Invariants: a buffer starts on a 4096-byte boundary; its memory is always initialised; it has exactly one owner, and while
+//! Invariants: a buffer starts on a 4096-byte boundary; its memory is always initialised; each byte of it has exactly one owner, and while
 //! an operation is in flight that owner is the driver. Each free list holds at most [`FREE_BYTES_MAX`].
-//! Never: shares a buffer, shrinks one in place, takes a lock.
+//! Never: shares a byte (parts of a buffer that was cut do not overlap), shrinks one in place, takes a lock.
 
 use core::{
     cell::{Cell, UnsafeCell},
     fmt,
+    mem::ManuallyDrop,
     ops::{Deref, DerefMut, Range},
     ptr::NonNull,
     slice,
 };
 use smallvec::SmallVec;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error},
+    sync::Arc,
+};
 
 /// Where buffers start, in bytes; also the smallest capacity.
 pub const BUF_ALIGN: usize = 4096;
@@ -30,13 +34,16 @@ const _: () = assert!(BUF_ALIGN << (CLASSES - 1) == BUF_BYTES_MAX);
 pub type BufVec = SmallVec<[Buf; 4]>;
 
 /// A block of memory for I/O: 4096-aligned, 4 KiB to 1 MiB, a power of two. Goes back to the free list of the thread that drops it.
+/// Or a part of one ([`Buf::cut`]): then the memory goes back when the last part is dropped.
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
-    class: u8,
+    capacity: u32,
+    /// Of a part: what it was cut from, which keeps the memory. Nobody looks at its bytes as long as there are parts.
+    whole: Option<Arc<Buf>>,
 }
 
-// SAFETY: a Buf is the only owner of its memory, which is plain bytes from the global allocator.
+// SAFETY: a Buf is the only owner of its bytes, which are plain memory from the global allocator; parts of one buffer do not overlap.
 unsafe impl Send for Buf {}
 // SAFETY: through a shared reference it can only be read.
 unsafe impl Sync for Buf {}
@@ -128,12 +135,53 @@ impl Buf {
             let raw = unsafe { alloc_zeroed(layout(class)) };
             NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout(class)))
         });
-        (Buf { ptr, len: len as u32, class: class as u8 }, fresh)
+        (Buf { ptr, len: len as u32, capacity: (BUF_ALIGN << class) as u32, whole: None }, fresh)
     }
 
-    /// How long it can be made, in bytes: a power of two.
+    /// How long it can be made, in bytes: a power of two, or the length that a part was cut to.
     pub fn capacity(&self) -> usize {
-        BUF_ALIGN << self.class
+        self.capacity as usize
+    }
+
+    /// Cuts it into parts of these lengths, in order, that go their own ways: each may be with another operation. [`Buf::join`] makes it whole again.
+    ///
+    /// # Panics
+    /// When the lengths do not add up to its own, or one but the last is not a multiple of [`BUF_ALIGN`].
+    pub fn cut(self, lens: impl IntoIterator<Item = usize>) -> BufVec {
+        let (start, total) = (self.ptr, self.len());
+        let whole = Arc::new(self);
+        let mut at = 0;
+        let parts: BufVec = lens
+            .into_iter()
+            .map(|len| {
+                assert!(at % BUF_ALIGN == 0 && len <= total - at, "a part of {len} bytes at {at} of {total}");
+                // SAFETY: `at` is at most the length of the whole, so this is within its memory or one past the end.
+                let ptr = unsafe { start.add(at) };
+                at += len;
+                Buf { ptr, len: len as u32, capacity: len as u32, whole: Some(Arc::clone(&whole)) }
+            })
+            .collect();
+        assert!(at == total, "parts of {at} bytes cut from {total}");
+        parts
+    }
+
+    /// The buffer that these parts were cut from.
+    ///
+    /// # Panics
+    /// When they are not all its parts, in order.
+    pub fn join(parts: impl IntoIterator<Item = Buf>) -> Buf {
+        let mut parts = parts.into_iter();
+        // Not dropped: once it has handed over what keeps its memory, it is no owner of it.
+        let mut first = ManuallyDrop::new(parts.next().expect("parts of a buffer"));
+        let whole = first.whole.take().expect("a part of a buffer");
+        let mut at = first.capacity as usize;
+        assert!(first.ptr == whole.ptr, "the first part comes first");
+        for part in parts {
+            let same = part.whole.as_ref().is_some_and(|w| Arc::ptr_eq(w, &whole));
+            assert!(same && part.ptr.as_ptr() as usize == whole.ptr.as_ptr() as usize + at, "parts of one buffer, in order");
+            at += part.capacity as usize;
+        }
+        Arc::into_inner(whole).filter(|whole| at == whole.len()).expect("every part of the buffer")
     }
 
     /// Makes it `len` bytes long. Bytes that come to light are whatever they were.
@@ -153,7 +201,10 @@ impl Buf {
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        let (ptr, class) = (self.ptr, self.class as usize);
+        if self.whole.is_some() {
+            return;
+        }
+        let (ptr, class) = (self.ptr, class_of(self.capacity as usize));
         let kept = POOL.try_with(|p| {
             p.outstanding.set(p.outstanding.get() - 1);
             // SAFETY: as in `take`; pushing may allocate, which does not come back here.

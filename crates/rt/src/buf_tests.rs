@@ -110,3 +110,59 @@ proptest! {
         prop_assert!(list.is_empty());
     }
 }
+
+#[test]
+fn a_buffer_is_cut_and_joined_with_what_its_parts_have_become() {
+    let before = buffers_outstanding();
+    let mut buf = Buf::alloc(3 * BUF_ALIGN + 100);
+    buf.fill(9);
+    let at = buf.as_raw() as usize;
+    let mut parts = buf.cut([BUF_ALIGN, 2 * BUF_ALIGN, 100]);
+    assert_eq!(
+        parts.iter().map(|p| (p.as_raw() as usize - at, p.len(), p.capacity())).collect::<Vec<_>>(),
+        [(0, 4096, 4096), (4096, 8192, 8192), (12288, 100, 100)]
+    );
+    assert_eq!(buffers_outstanding(), before + 1, "the parts are not buffers of their own");
+    parts[1].fill(1);
+    parts[2][99] = 2;
+    parts[0].set_len(1);
+    let whole = Buf::join(parts);
+    assert_eq!((whole.as_raw() as usize, whole.len(), whole.capacity()), (at, 3 * BUF_ALIGN + 100, 16384));
+    assert!(
+        whole[..4096].iter().chain(&whole[12288..12387]).all(|b| *b == 9)
+            && whole[4096..12288].iter().all(|b| *b == 1)
+            && whole[12387] == 2
+    );
+    drop(whole);
+    assert_eq!(buffers_outstanding(), before);
+}
+
+#[test]
+fn the_memory_of_a_buffer_that_was_cut_goes_back_with_its_last_part() {
+    let buf = Buf::alloc(2 * BUF_ALIGN);
+    let (at, before) = (buf.as_raw(), buffers_outstanding());
+    let mut parts = buf.cut([BUF_ALIGN, BUF_ALIGN]);
+    let last = parts.remove(0);
+    drop(parts);
+    assert_ne!(Buf::alloc(2 * BUF_ALIGN).as_raw(), at);
+    drop(last);
+    assert_eq!(buffers_outstanding(), before - 1);
+    assert_eq!(Buf::alloc(2 * BUF_ALIGN).as_raw(), at);
+}
+
+#[test]
+fn parts_that_are_not_one_buffer_are_refused() {
+    let cut = || Buf::alloc(3 * BUF_ALIGN).cut([BUF_ALIGN; 3]);
+    let refused = |parts: BufVec| assert!(std::panic::catch_unwind(move || Buf::join(parts)).is_err());
+    let (mut missing, mut swapped, mut mixed) = (cut(), cut(), cut());
+    missing.pop();
+    refused(missing);
+    swapped.swap(1, 2);
+    refused(swapped);
+    mixed[1] = cut().remove(1);
+    refused(mixed);
+    refused(BufVec::from_iter([Buf::alloc(1)]));
+    for lens in [[BUF_ALIGN, BUF_ALIGN], [100, 2 * BUF_ALIGN - 100], [BUF_ALIGN, 2 * BUF_ALIGN]] {
+        assert!(std::panic::catch_unwind(|| Buf::alloc(2 * BUF_ALIGN + 1).cut(lens)).is_err());
+    }
+}

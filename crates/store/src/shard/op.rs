@@ -160,6 +160,8 @@ pub(crate) enum Logged {
 pub(crate) struct Reading {
     /// The caller's buffer, unless it is with the device.
     pub buf: Option<Buf>,
+    /// Its parts that are not with a device, by their runs, while it is cut.
+    pub parts: SmallVec<[Option<Buf>; 2]>,
     pub runs: Runs,
     /// Runs that have not come back.
     pub left: u32,

@@ -14,6 +14,7 @@ use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use rt::{Buf, DeviceError, Rt};
+use smallvec::SmallVec;
 
 /// Attempts at a read, the first included.
 const READ_TRIES: u8 = 2;
@@ -71,30 +72,36 @@ impl State {
         *slot = crcs;
         reading.bad = None;
         reading.left = 0;
-        let single = runs.len() == 1;
-        if single && runs[0].place != Place::Zeroes {
-            reading.left = 1;
-            let buf = reading.buf.take().expect("the buffer is here between attempts");
-            reading.runs = runs.clone();
-            self.read_run(rt, key, 0, runs[0], buf);
-            return;
-        }
-        let buf = reading.buf.as_mut().expect("the buffer is here between attempts");
-        for run in runs.iter() {
-            if run.place == Place::Zeroes && !hooks::planted(Bug::HoleNotZeroed) {
-                buf[usize::from(run.first) * BLOCK_BYTES..][..usize::from(run.blocks) * BLOCK_BYTES].fill(0);
-            } else if run.place != Place::Zeroes {
-                reading.left += 1;
+        let mut buf = reading.buf.take().expect("the buffer is here between attempts");
+        if let [run] = runs[..] {
+            if run.place == Place::Zeroes {
+                if !hooks::planted(Bug::HoleNotZeroed) {
+                    buf.fill(0);
+                }
+                return self.finish(key, Ok(()), Some(buf));
             }
+            reading.left = 1;
+            reading.runs = runs;
+            return self.read_run(rt, key, 0, run, buf);
         }
-        if reading.left == 0 {
-            let buf = reading.buf.take();
-            self.finish(key, Ok(()), buf);
-            return;
+        // Each run is read to its place in the caller's buffer.
+        let mut parts = buf.cut(runs.iter().map(|run| usize::from(run.blocks) * BLOCK_BYTES));
+        reading.parts.clear();
+        for (run, part) in runs.iter().zip(&mut parts) {
+            if run.place == Place::Zeroes && !hooks::planted(Bug::HoleNotZeroed) {
+                part.fill(0);
+            }
+            reading.left += u32::from(run.place != Place::Zeroes);
+            reading.parts.push(None);
         }
         reading.runs = runs.clone();
-        for (i, run) in runs.iter().enumerate().filter(|(_, run)| run.place != Place::Zeroes) {
-            self.read_run(rt, key, i, *run, Buf::alloc(usize::from(run.blocks) * BLOCK_BYTES));
+        for (i, (run, part)) in runs.iter().zip(parts).enumerate() {
+            if run.place == Place::Zeroes {
+                let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+                reading.parts[i] = Some(part);
+            } else {
+                self.read_run(rt, key, i, *run, part);
+            }
         }
     }
 
@@ -153,11 +160,14 @@ impl State {
             reading.bad = Some(reading.bad.map_or(at, |before| before.min(at)));
         }
         reading.left -= 1;
-        match &mut reading.buf {
+        match reading.parts.get_mut(index) {
             None => reading.buf = Some(buf),
-            Some(whole) => whole[first * BLOCK_BYTES..][..buf.len()].copy_from_slice(&buf),
+            Some(part) => *part = Some(buf),
         }
         if reading.left == 0 {
+            if !reading.parts.is_empty() {
+                reading.buf = Some(Buf::join(reading.parts.drain(..).map(|part| part.expect("all are back"))));
+            }
             self.read_ended(rt, key);
         }
     }
@@ -227,6 +237,6 @@ fn continues(run: &Run, place: Place) -> bool {
 impl Reading {
     /// A read that has not begun.
     pub fn new(buf: Buf) -> Self {
-        Self { buf: Some(buf), runs: Runs::new(), left: 0, bad: None, tries: 0 }
+        Self { buf: Some(buf), parts: SmallVec::new(), runs: Runs::new(), left: 0, bad: None, tries: 0 }
     }
 }
