@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm sim soak fuzz bench clean
+.PHONY: help run stop test lint vm sim soak fuzz bench micro clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -32,6 +32,9 @@ fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table 
 bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-built-SPDK-tree] [ARGS="--rounds 1 --only idle"]
 	@cargo build --release -p basalt -p initiator && cargo build --release -p store --example buffer_growth
 	@scripts/bench --spdk "$(SPDK)" $(ARGS)
+
+micro: ## instructions of the hot pieces beside the kept baseline: what got slower (ONLY=index)
+	@scripts/micro compare $(if $(ONLY),--only $(ONLY))
 
 clean: ## remove what was built (not ./run/, which holds data)
 	cargo clean

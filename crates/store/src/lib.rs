@@ -5,6 +5,8 @@
 //! Never: knows about other hosts, or what the bytes mean. See `docs/on-disk-format.md`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod buffer;
 pub mod capacity;
 pub mod components;

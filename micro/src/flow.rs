@@ -1,0 +1,204 @@
+//! Cases of whole flows: a command of a host through the session, the object layer and the store of one core, on devices in memory, in a
+//! simulated world; destaging is part of it. Only the core's own instructions are counted, not the simulator's.
+
+use crate::session::Line;
+use crate::{Case, Counted, Draw, measured};
+use base::unit::BLOCK_BYTES;
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, VolumeId};
+use format::nvme_tcp::Digests;
+use host::{
+    ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, FrontEnd, HostError, ObjectLayout, Orders, Settings, Stripe,
+    Ticket, VolumeDesired, core_seeds,
+};
+use object::Backend;
+use rt::Rt;
+use rt::sim::{HostId, World};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const VOLUME_BYTES: u64 = 16 << 20;
+/// Small, so that a short run goes round it several times and destaging has come to its pace.
+const LOG_BYTES: u64 = 32 << 20;
+/// Holds the whole volume with room to spare.
+const LARGE_LOG_BYTES: u64 = 64 << 20;
+const CAPACITY_BYTES: u64 = 64 << 20;
+/// Longest time that an order or a load may take, in virtual time.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+const PLAIN: Digests = Digests { header: false, data: false };
+
+/// What the host does.
+#[derive(Clone, Copy)]
+struct Load {
+    write: bool,
+    bytes: usize,
+    depth: usize,
+    /// The data read lies in the log, not on capacity.
+    in_log: bool,
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |name, what, times, run| Case { name, what, times, counted: Counted::Core, run };
+    vec![
+        case("read-4k", "random read of 4 KiB from capacity, depth 32", 2000, |n| flow(load(false, 4, 32, false), n)),
+        case("read-4k-depth-1", "random read of 4 KiB from capacity, depth 1", 1000, |n| flow(load(false, 4, 1, false), n)),
+        case("read-4k-log", "random read of 4 KiB from the log, depth 32", 2000, |n| flow(load(false, 4, 32, true), n)),
+        case("write-4k", "random write of 4 KiB with its destaging, depth 32", 8000, |n| flow(load(true, 4, 32, false), n)),
+        case("write-4k-depth-1", "random write of 4 KiB with its destaging, depth 1", 4000, |n| flow(load(true, 4, 1, false), n)),
+        case("read-128k", "read of 128 KiB from capacity, depth 8", 200, |n| flow(load(false, 128, 8, false), n)),
+        case("read-128k-log", "read of 128 KiB that 4 KiB writes at random left in the log, depth 8", 200, |n| {
+            flow(load(false, 128, 8, true), n)
+        }),
+    ]
+}
+
+fn load(write: bool, kib: usize, depth: usize, in_log: bool) -> Load {
+    Load { write, bytes: kib << 10, depth, in_log }
+}
+
+/// What the clients and whoever looks at them share.
+#[derive(Default)]
+struct Play {
+    line: Option<Line>,
+    /// The part of the volume that is worked on next, by blocks of the load's size.
+    order: Order,
+    depth: usize,
+    left: u64,
+    in_flight: usize,
+}
+
+enum Order {
+    Random(Draw, u64),
+    /// Each block once, at random.
+    Once(Vec<u64>),
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Order::Once(vec![])
+    }
+}
+
+/// The host's end of a connection, within the core.
+struct Front(Rc<RefCell<Play>>);
+
+impl FrontEnd for Front {
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+        let play = &mut *self.0.borrow_mut();
+        let Some(line) = &mut play.line else { return false };
+        let mut busy = false;
+        while let Some(done) = backend.pop() {
+            done.result.expect("healthy devices");
+            line.answer(done);
+            play.in_flight -= 1;
+            busy = true;
+        }
+        line.send();
+        while play.left > 0 && play.in_flight < play.depth {
+            let lba = match &mut play.order {
+                Order::Random(draw, places) => draw.below(*places) * line.blocks,
+                Order::Once(places) => places.pop().expect("as many as are left") * line.blocks,
+            };
+            line.command(lba);
+            play.left -= 1;
+            play.in_flight += 1;
+            busy = true;
+        }
+        for request in line.ios.drain(..) {
+            backend.submit(rt, request);
+        }
+        busy
+    }
+}
+
+/// A host of one core in a world of its own.
+struct Lab {
+    world: World,
+    host: HostId,
+    orders: Orders,
+    play: Rc<RefCell<Play>>,
+}
+
+impl Lab {
+    fn new(log_bytes: u64, settings: Settings) -> Lab {
+        let mut world = World::new(1);
+        let (orders, _events, made) = core_seeds(1, settings, host::TargetOptions::default());
+        let seeds: RefCell<Vec<CoreSeed>> = RefCell::new(made);
+        let play: Rc<RefCell<Play>> = Rc::default();
+        let shared = Rc::clone(&play);
+        let host = world.add_host(1, move |rt| {
+            let seed = seeds.borrow_mut().pop().expect("the core is started once");
+            seed.start_with(&rt, Box::new(Front(Rc::clone(&shared))))
+        });
+        let mut lab = Lab { world, host, orders, play };
+        lab.serve(log_bytes).expect("a volume is served");
+        lab
+    }
+
+    fn order<T>(&mut self, give: impl FnOnce(&Orders) -> Ticket<T>) -> Result<T, HostError> {
+        let ticket = give(&self.orders);
+        let mut answer = None;
+        self.world.run_until(WAIT_MAX, || {
+            answer = answer.take().or_else(|| ticket.try_take());
+            answer.is_some()
+        });
+        answer.unwrap_or(Err(HostError::Stopped))
+    }
+
+    /// Makes a group with one volume and serves it.
+    fn serve(&mut self, log_bytes: u64) -> Result<(), HostError> {
+        let (group, id, object) = (GroupId::from_bytes([2; 16]), ComponentId::from_bytes([3; 16]), ObjectId::from_bytes([3; 16]));
+        let devices = vec![Device::memory(log_bytes), Device::memory(CAPACITY_BYTES)];
+        let cluster = ClusterId::from_bytes([1; 16]);
+        let spec = FormatSpec { cluster, group, name: "micro".into(), shards: 1, created_unix_s: 0, force: true };
+        self.order(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
+        self.order(|o| o.open_group(Some(cluster), devices))?;
+        let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
+        let no = self.order(|o| o.create_component(group, spec))?;
+        let stripes = vec![Stripe { components: vec![ComponentRef { id, group, no }] }];
+        let layout = ObjectLayout { object, epoch: Epoch(1), stripes };
+        let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
+        self.order(|o| o.apply(Desired { generation: 1, volumes: vec![volume], subsystems: vec![], hosts: BTreeMap::new() }))
+    }
+
+    /// Has so many commands done.
+    fn run(&mut self, line: Line, order: Order, depth: usize, commands: u64) {
+        *self.play.borrow_mut() = Play { line: Some(line), order, depth, left: commands, in_flight: 0 };
+        self.world.rt(self.host, 0).wake(0);
+        let play = Rc::clone(&self.play);
+        let done = self.world.run_until(WAIT_MAX, || {
+            let play = play.borrow();
+            play.left == 0 && play.in_flight == 0
+        });
+        assert!(done, "the load ends");
+        let line = self.play.borrow_mut().line.take().expect("put there above");
+        line.check(commands);
+    }
+}
+
+fn flow(load: Load, times: u64) -> Duration {
+    let settings = if load.in_log {
+        // Nothing is moved out of the log.
+        Settings { fill_low: 0.95, fill_high: 0.97, idle_drain: WAIT_MAX, ..Settings::default() }
+    } else {
+        Settings::default()
+    };
+    let mut lab = Lab::new(if load.in_log { LARGE_LOG_BYTES } else { LOG_BYTES }, settings);
+    let line = |write, bytes| Line::new(write, bytes, VOLUME_BYTES, PLAIN);
+    let blocks = VOLUME_BYTES / BLOCK_BYTES as u64;
+    let (mut draw, mut order) = (Draw::new(), (0..blocks).collect::<Vec<_>>());
+    for i in (1..order.len()).rev() {
+        order.swap(i, draw.below(i as u64 + 1) as usize);
+    }
+    lab.run(line(true, BLOCK_BYTES), Order::Once(order), 32, blocks);
+    if load.write {
+        // Until destaging goes as fast as writing.
+        lab.run(line(true, BLOCK_BYTES), Order::Random(Draw::new(), blocks), load.depth, 2 * blocks);
+    } else if !load.in_log {
+        lab.world.run_for(Duration::from_secs(60));
+        let stats = lab.order(|o| o.stats()).expect("a host that runs");
+        assert!(stats.fullest_buffer() < 0.02, "all is on capacity");
+    }
+    let places = VOLUME_BYTES / load.bytes as u64;
+    measured(&mut || lab.run(line(load.write, load.bytes), Order::Random(Draw::new(), places), load.depth, times))
+}
