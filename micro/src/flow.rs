@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const VOLUME_BYTES: u64 = 16 << 20;
+const VOLUME_BLOCKS: u64 = VOLUME_BYTES / BLOCK_BYTES as u64;
 /// Small, so that a short run goes round it several times and destaging has come to its pace.
 const LOG_BYTES: u64 = 32 << 20;
 /// Holds the whole volume with room to spare.
@@ -117,6 +118,8 @@ struct Lab {
     host: HostId,
     orders: Orders,
     play: Rc<RefCell<Play>>,
+    /// The cache device, then that for capacity.
+    devices: [Device; 2],
 }
 
 impl Lab {
@@ -130,8 +133,9 @@ impl Lab {
             let seed = seeds.borrow_mut().pop().expect("the core is started once");
             seed.start_with(&rt, Box::new(Front(Rc::clone(&shared))))
         });
-        let mut lab = Lab { world, host, orders, play };
-        lab.serve(log_bytes).expect("a volume is served");
+        let devices = [Device::memory(log_bytes), Device::memory(CAPACITY_BYTES)];
+        let mut lab = Lab { world, host, orders, play, devices };
+        lab.serve().expect("a volume is served");
         lab
     }
 
@@ -146,9 +150,9 @@ impl Lab {
     }
 
     /// Makes a group with one volume and serves it.
-    fn serve(&mut self, log_bytes: u64) -> Result<(), HostError> {
+    fn serve(&mut self) -> Result<(), HostError> {
         let (group, id, object) = (GroupId::from_bytes([2; 16]), ComponentId::from_bytes([3; 16]), ObjectId::from_bytes([3; 16]));
-        let devices = vec![Device::memory(log_bytes), Device::memory(CAPACITY_BYTES)];
+        let devices = self.devices.to_vec();
         let cluster = ClusterId::from_bytes([1; 16]);
         let spec = FormatSpec { cluster, group, name: "micro".into(), shards: 1, created_unix_s: 0, force: true };
         self.order(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
@@ -176,29 +180,46 @@ impl Lab {
     }
 }
 
-fn flow(load: Load, times: u64) -> Duration {
-    let settings = if load.in_log {
+/// A host whose volume was written once, by random 4 KiB writes: what was written is in the log still, or all of it on capacity.
+fn filled(in_log: bool) -> Lab {
+    let settings = if in_log {
         // Nothing is moved out of the log.
         Settings { fill_low: 0.95, fill_high: 0.97, idle_drain: WAIT_MAX, ..Settings::default() }
     } else {
         Settings::default()
     };
-    let mut lab = Lab::new(if load.in_log { LARGE_LOG_BYTES } else { LOG_BYTES }, settings);
-    let line = |write, bytes| Line::new(write, bytes, VOLUME_BYTES, PLAIN);
-    let blocks = VOLUME_BYTES / BLOCK_BYTES as u64;
-    let (mut draw, mut order) = (Draw::new(), (0..blocks).collect::<Vec<_>>());
+    let mut lab = Lab::new(if in_log { LARGE_LOG_BYTES } else { LOG_BYTES }, settings);
+    let (mut draw, mut order) = (Draw::new(), (0..VOLUME_BLOCKS).collect::<Vec<_>>());
     for i in (1..order.len()).rev() {
         order.swap(i, draw.below(i as u64 + 1) as usize);
     }
-    lab.run(line(true, BLOCK_BYTES), Order::Once(order), 32, blocks);
+    lab.run(line(load(true, 4, 32, in_log)), Order::Once(order), 32, VOLUME_BLOCKS);
+    lab
+}
+
+/// Lets time pass until everything is on capacity.
+fn drain(lab: &mut Lab) {
+    lab.world.run_for(Duration::from_secs(60));
+    let stats = lab.order(|o| o.stats()).expect("a host that runs");
+    assert!(stats.fullest_buffer() < 0.02, "all is on capacity");
+}
+
+fn line(load: Load) -> Line {
+    Line::new(load.write, load.bytes, VOLUME_BYTES, PLAIN)
+}
+
+fn flow(load: Load, times: u64) -> Duration {
+    let mut lab = filled(load.in_log);
+    let random = || Order::Random(Draw::new(), VOLUME_BYTES / load.bytes as u64);
     if load.write {
         // Until destaging goes as fast as writing.
-        lab.run(line(true, BLOCK_BYTES), Order::Random(Draw::new(), blocks), load.depth, 2 * blocks);
+        lab.run(line(load), random(), load.depth, 2 * VOLUME_BLOCKS);
     } else if !load.in_log {
-        lab.world.run_for(Duration::from_secs(60));
-        let stats = lab.order(|o| o.stats()).expect("a host that runs");
-        assert!(stats.fullest_buffer() < 0.02, "all is on capacity");
+        drain(&mut lab);
     }
-    let places = VOLUME_BYTES / load.bytes as u64;
-    measured(&mut || lab.run(line(load.write, load.bytes), Order::Random(Draw::new(), places), load.depth, times))
+    measured(&mut || lab.run(line(load), random(), load.depth, times))
 }
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;
