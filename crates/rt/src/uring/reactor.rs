@@ -66,8 +66,10 @@ pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, spin: Duration) {
         stats.loops.add(1);
         let pushed = core.poll(announced);
         let progress = app.poll(rt);
+        // Answers go out before the background work of this turn, and what that asks of devices behind it.
+        let mut more = core.flush();
         let ran = rt.run_tasks();
-        let more = core.flush();
+        more |= core.flush();
         if progress == Progress::Stop {
             core.own_waker().awake();
             return;
