@@ -68,7 +68,7 @@ def one_round(o, kind, target, file, rows, runs, round_no):
             continue
         fill_level(o, target, kind, load)
         before = target.metric("basalt_store_destaged_bytes_total")
-        sample = clients.lab(o.basalt, [target.address()], load, o.seconds, target.dir)
+        sample = clients.lab(o.basalt, [target.address()], load, o.seconds, target.dir, spin=False)
         sample["fill_after"] = round(target.fill(), 3)
         sample["destaged_mib"] = round((target.metric("basalt_store_destaged_bytes_total") - before) / MIB)
         samples[who] = sample

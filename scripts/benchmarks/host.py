@@ -18,7 +18,7 @@ IDLE_SECONDS = 15
 CHUNK_BYTES = 64 * KIB
 PIECE_CHUNKS = 16  # of an object, 1 MiB: they get neighbouring places in the chunk table
 # Chunks in use at which memory is looked at: enough to tell chunks and pieces apart, few enough for minutes.
-MEMORY_CHUNKS = (20_000, 40_000, 80_000, 160_000, 320_000, 400_000)
+MEMORY_CHUNKS = (20_000, 60_000, 130_000, 250_000, 400_000, 600_000)
 MEMORY_VOLUME_GIB = 64  # on a device of 1 TiB
 MEMORY_BUFFER_GIB = 16  # sparse; all that is written stays below 30 % of it, so no destaging slows it down
 MEMORY_FREE = 8 * GIB

@@ -78,8 +78,8 @@ ROWS = [
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),
-    Row("a read of the buffer, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
-    Row("a read of the map, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
-    Row("a write, processor time, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("a read of the buffer, time in the store, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("a read of the map, time in the store, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
+    Row("a write, time in the store, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
     Row("recovery, processor time a GiB, largest buffer over smallest", "growth", "the smallest buffer", 1.2, unit="times", at_most=True),
 ]
