@@ -36,6 +36,8 @@ struct Load {
     depth: usize,
     /// The data read lies in the log, not on capacity.
     in_log: bool,
+    /// The group has a shard on each. The connection is on the first.
+    cores: usize,
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -46,6 +48,12 @@ pub(crate) fn cases() -> Vec<Case> {
         case("read-4k-log", "random read of 4 KiB from the log, depth 32", 2000, |n| flow(load(false, 4, 32, true), n)),
         case("write-4k", "random write of 4 KiB with its destaging, depth 32", 8000, |n| flow(load(true, 4, 32, false), n)),
         case("write-4k-depth-1", "random write of 4 KiB with its destaging, depth 1", 4000, |n| flow(load(true, 4, 1, false), n)),
+        case("read-4k-two-cores", "random read of 4 KiB from capacity, depth 32, half of them from another core", 2000, |n| {
+            flow(on_two_cores(false), n)
+        }),
+        case("write-4k-two-cores", "random write of 4 KiB with its destaging, depth 32, half of them on another core", 8000, |n| {
+            flow(on_two_cores(true), n)
+        }),
         case("read-128k", "read of 128 KiB from capacity, depth 8", 200, |n| flow(load(false, 128, 8, false), n)),
         case("read-128k-log", "read of 128 KiB that 4 KiB writes at random left in the log, depth 8", 200, |n| {
             flow(load(false, 128, 8, true), n)
@@ -54,7 +62,11 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn load(write: bool, kib: usize, depth: usize, in_log: bool) -> Load {
-    Load { write, bytes: kib << 10, depth, in_log }
+    Load { write, bytes: kib << 10, depth, in_log, cores: 1 }
+}
+
+fn on_two_cores(write: bool) -> Load {
+    Load { cores: 2, ..load(write, 4, 32, false) }
 }
 
 /// What the clients and whoever looks at them share.
@@ -112,8 +124,9 @@ impl FrontEnd for Front {
     }
 }
 
-/// A host of one core in a world of its own.
+/// A host in a world of its own.
 struct Lab {
+    cores: usize,
     world: World,
     host: HostId,
     orders: Orders,
@@ -123,18 +136,18 @@ struct Lab {
 }
 
 impl Lab {
-    fn new(log_bytes: u64, settings: Settings) -> Lab {
+    fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (orders, _events, made) = core_seeds(1, settings, host::TargetOptions::default());
-        let seeds: RefCell<Vec<CoreSeed>> = RefCell::new(made);
+        let (orders, _events, made) = core_seeds(cores, settings, host::TargetOptions::default());
+        let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);
-        let host = world.add_host(1, move |rt| {
-            let seed = seeds.borrow_mut().pop().expect("the core is started once");
-            seed.start_with(&rt, Box::new(Front(Rc::clone(&shared))))
+        let host = world.add_host(cores, move |rt| {
+            let seed = seeds.borrow_mut()[rt.core()].take().expect("each core is started once");
+            if rt.core() == 0 { seed.start_with(&rt, Box::new(Front(Rc::clone(&shared)))) } else { seed.start(&rt) }
         });
         let devices = [Device::memory(log_bytes), Device::memory(CAPACITY_BYTES)];
-        let mut lab = Lab { world, host, orders, play, devices };
+        let mut lab = Lab { cores, world, host, orders, play, devices };
         lab.serve().expect("a volume is served");
         lab
     }
@@ -154,7 +167,7 @@ impl Lab {
         let (group, id, object) = (GroupId::from_bytes([2; 16]), ComponentId::from_bytes([3; 16]), ObjectId::from_bytes([3; 16]));
         let devices = self.devices.to_vec();
         let cluster = ClusterId::from_bytes([1; 16]);
-        let spec = FormatSpec { cluster, group, name: "micro".into(), shards: 1, created_unix_s: 0, force: true };
+        let spec = FormatSpec { cluster, group, name: "micro".into(), shards: self.cores as u8, created_unix_s: 0, force: true };
         self.order(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
         self.order(|o| o.open_group(Some(cluster), devices))?;
         let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
@@ -181,14 +194,14 @@ impl Lab {
 }
 
 /// A host whose volume was written once, by random 4 KiB writes: what was written is in the log still, or all of it on capacity.
-fn filled(in_log: bool) -> Lab {
+fn filled(cores: usize, in_log: bool) -> Lab {
     let settings = if in_log {
         // Nothing is moved out of the log.
         Settings { fill_low: 0.95, fill_high: 0.97, idle_drain: WAIT_MAX, ..Settings::default() }
     } else {
         Settings::default()
     };
-    let mut lab = Lab::new(if in_log { LARGE_LOG_BYTES } else { LOG_BYTES }, settings);
+    let mut lab = Lab::new(cores, if in_log { LARGE_LOG_BYTES } else { LOG_BYTES }, settings);
     let (mut draw, mut order) = (Draw::new(), (0..VOLUME_BLOCKS).collect::<Vec<_>>());
     for i in (1..order.len()).rev() {
         order.swap(i, draw.below(i as u64 + 1) as usize);
@@ -209,7 +222,7 @@ fn line(load: Load) -> Line {
 }
 
 fn flow(load: Load, times: u64) -> Duration {
-    let mut lab = filled(load.in_log);
+    let mut lab = filled(load.cores, load.in_log);
     let random = || Order::Random(Draw::new(), VOLUME_BYTES / load.bytes as u64);
     if load.write {
         // Until destaging goes as fast as writing.

@@ -20,7 +20,7 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 #[test]
 fn a_read_from_capacity_is_one_device_operation_of_its_own_size() {
-    let mut lab = filled(false);
+    let mut lab = filled(1, false);
     drain(&mut lab);
     for depth in [1, 32] {
         let work = device_work(&mut lab, load(false, 4, depth, false), 100);
@@ -34,7 +34,7 @@ fn a_read_from_capacity_is_one_device_operation_of_its_own_size() {
 
 #[test]
 fn a_read_from_the_log_is_one_device_operation_for_each_run_of_blocks() {
-    let mut lab = filled(true);
+    let mut lab = filled(1, true);
     assert_eq!(device_work(&mut lab, load(false, 4, 32, true), 100), [[100, 100 * BLOCK, 0, 0], [0; 4]]);
     let [cache, capacity] = device_work(&mut lab, load(false, 128, 8, true), 100);
     assert_eq!((cache[1], capacity), (100 * 32 * BLOCK, [0; 4]));
@@ -43,7 +43,7 @@ fn a_read_from_the_log_is_one_device_operation_for_each_run_of_blocks() {
 
 #[test]
 fn writes_that_come_together_share_a_device_operation_and_bring_one_block_more() {
-    let mut lab = filled(true);
+    let mut lab = filled(1, true);
     // A summary of a segment may fall among them.
     let [cache, capacity] = device_work(&mut lab, load(true, 4, 1, true), 320);
     assert!((320..=322).contains(&cache[2]) && cache[0] == 0, "{cache:?}");
