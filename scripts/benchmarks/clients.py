@@ -52,7 +52,7 @@ def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=Tr
 def fio(file, load, seconds):
     """fio on processor 1, io_uring with O_DIRECT; writes are O_DSYNC as well: durable when they are answered."""
     pattern = "rand" * load.random + ("read" if load.reads == 1 else "write")
-    command = ["taskset", "-c", "1", "fio", "--name=bench", f"--filename={file}", f"--size={os.path.getsize(file)}", "--ioengine=io_uring",
+    command = ["taskset", "-c", "1", "fio", "--thread", "--name=bench", f"--filename={file}", f"--size={os.path.getsize(file)}", "--ioengine=io_uring",
                "--direct=1", *(["--sync=dsync"] if load.reads == 0 else []), f"--rw={pattern}", f"--bs={load.size}",
                f"--iodepth={load.depth}", f"--randseed={next(SEEDS)}", "--time_based", f"--ramp_time={round(WARM_UP_S * 1000)}ms", f"--runtime={round(seconds * 1000)}ms",
                "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=99.9", "--output-format=json"]
