@@ -72,6 +72,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         pacer: Pacer::new(&settings, unusable, now),
         settings,
         ops: Slab::new(),
+        reads: Vec::new(),
         waiting: VecDeque::new(),
         done: VecDeque::new(),
         admission_timer: None,

@@ -98,6 +98,8 @@ impl Shard {
 
     /// A component was deleted in the group (durably): forgets it and frees its chunks, in the background.
     pub fn drop_component(&mut self, rt: &Rt, component: ComponentNo) {
+        // What was asked for before finds what there was then, or hears at its end that the component is gone; never zeroes.
+        self.state.borrow_mut().start_reads(rt);
         if self.state.borrow_mut().components.remove(&component.0).is_none() {
             return;
         }
@@ -161,6 +163,7 @@ impl Drop for Shard {
 
 impl State {
     fn submit(&mut self, rt: &Rt, op: ShardOp) {
+        // What is asked for in a turn begins together, with the next poll.
         let ShardOp { cookie, component, block, blocks, kind } = op;
         debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
         let mut new = Op {
@@ -196,7 +199,7 @@ impl State {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
                 new.stage = Stage::Reading(Reading::new(buf));
                 let key = self.ops.insert(new) as u32;
-                return self.start_read(rt, key);
+                return self.reads.push(key);
             }
             OpKind::Write { buf, crcs, checksum } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
@@ -246,7 +249,7 @@ impl State {
     }
 
     fn poll(&mut self, rt: &Rt) -> bool {
-        let mut any = false;
+        let mut any = self.start_reads(rt);
         loop {
             while let Some(done) = self.queue.pop() {
                 any = true;

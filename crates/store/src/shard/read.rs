@@ -47,6 +47,20 @@ impl State {
         }
     }
 
+    /// Starts the reads that were asked for since the last time. Whether there were any.
+    pub fn start_reads(&mut self, rt: &Rt) -> bool {
+        let mut reads = core::mem::take(&mut self.reads);
+        if reads.len() > 1 {
+            self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key as usize].component, self.ops[*key as usize].block)));
+        }
+        let any = !reads.is_empty();
+        for key in reads.drain(..) {
+            self.start_read(rt, key);
+        }
+        self.reads = reads;
+        any
+    }
+
     /// Starts (or starts again) the read `key`, whose stage is `Reading` with the caller's buffer in it.
     pub fn start_read(&mut self, rt: &Rt, key: u32) {
         let op = &mut self.ops[key as usize];

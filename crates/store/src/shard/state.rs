@@ -48,6 +48,9 @@ pub(crate) struct State {
     pub pacer: Pacer,
     pub settings: Settings,
     pub ops: Slab<Op>,
+    /// Reads that were asked for and begin with the next poll.
+    pub reads: Vec<u32>,
+    /// Changes in line for the log.
     pub waiting: VecDeque<u32>,
     pub done: VecDeque<ShardDone>,
     pub admission_timer: Option<(TimerId, Instant)>,

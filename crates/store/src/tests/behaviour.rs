@@ -79,11 +79,15 @@ fn a_dropped_component_gives_its_space_back_and_leaves_others_alone() {
         let group = open_group(&rt, None, &devices).await.unwrap();
         group.delete_component(&rt, a).await.unwrap();
         let late = s.submit(&rt, a, 0, 4, write_op(a, 0, &[1, 2, 3, 4], true));
+        let asked = s.submit(&rt, a, 16, 1, read_op(1));
         s.shard.borrow_mut().as_mut().unwrap().drop_component(&rt, a);
         assert_eq!(s.write(&rt, a, 0, &[1]).await, Err(StoreError::NoComponent));
         assert_eq!(s.read(&rt, a, 0, 1).await, Err(StoreError::NoComponent));
         rt.sleep(Duration::from_millis(50)).await;
-        assert!(s.take_done().iter().any(|done| done.cookie == late));
+        let done = s.take_done();
+        assert!(done.iter().any(|done| done.cookie == late));
+        let read = done.iter().find(|done| done.cookie == asked).expect("a read ends");
+        assert_eq!(read.result, Err(StoreError::NoComponent), "and not with zeroes");
         assert_eq!(s.stats().chunks_allocated, 40);
         s.drained(&rt).await;
         s.check();
