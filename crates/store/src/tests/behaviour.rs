@@ -1,6 +1,6 @@
 //! Space, components, scattered reads, pace, shutdown, rest.
 
-use super::harness::{Lab, Running, Setup, component_spec, quick, write_op};
+use super::harness::{Lab, Running, Setup, component_spec, quick, read_op, write_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError, open_group};
 use base::Duration;
 use rt::Rt;
