@@ -119,13 +119,16 @@ class Basalt(Target):
     def address(self, n=1):
         return f"nvme-tcp://127.0.0.1:{self.port}/{self.nqn}?nsid={n}"
 
-    def metric(self, name):
-        """The sum of a metric over its labels."""
+    def metrics(self):
+        """All metrics, as the daemon prints them."""
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(self.api)
             s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            page = b"".join(iter(lambda: s.recv(1 << 16), b"")).decode()
-        values = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", page, re.M)
+            return b"".join(iter(lambda: s.recv(1 << 16), b"")).decode()
+
+    def metric(self, name):
+        """The sum of a metric over its labels."""
+        values = re.findall(rf"^{name}(?:\{{[^}}]*\}})? (\S+)$", self.metrics(), re.M)
         if not values:
             raise Failed(f"basalt has no metric {name}")
         return sum(map(float, values))
