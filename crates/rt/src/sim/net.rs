@@ -3,7 +3,7 @@
 //! Owns: listeners, both ends of each connection, what is on the wire, which links are cut.
 //! Invariants: the bytes of a connection arrive in order, once, cut into segments by chance; at most [`WINDOW_BYTES`] of a direction are
 //! under way or unread; what meets a cut link waits there and goes on when it heals, as with TCP's retransmission; acknowledgements
-//! travel the other way and wait likewise.
+//! travel the other way and wait likewise; data for an end that is gone is answered with a reset.
 //! Never: loses a byte of a connection that lives.
 
 use super::state::{Place, Shared, State, What};
@@ -84,7 +84,7 @@ struct End {
 /// What travels.
 pub(crate) enum NetEvent {
     Syn { from: Place, q: Queue, cookie: u64, addr: SocketAddr, generation: u64 },
-    Data { to: u64, bytes: Vec<u8> },
+    Data { from: u64, to: u64, bytes: Vec<u8> },
     Ack { to: u64, bytes: usize },
     Fin { to: u64 },
     Reset { to: u64 },
@@ -362,7 +362,7 @@ impl State {
             front.sent += n;
             end.outstanding += n;
             let to = end.peer;
-            self.emit(id, NetEvent::Data { to, bytes });
+            self.emit(id, NetEvent::Data { from: id, to, bytes });
         }
     }
 
@@ -373,7 +373,7 @@ impl State {
             return;
         }
         let mut recv = end.recv.take().expect("looked at above");
-        let failed = end.ended.and_then(Result::err);
+        let failed = end.ended.and_then(Result::err).filter(|_| end.unread.is_empty()); // as Linux: what came before a reset can be read
         let most = end.unread.len().min(recv.buf.len());
         let result = match failed {
             Some(e) => Err(e),
@@ -464,10 +464,13 @@ impl State {
                 }
                 self.syn(from, q, cookie, addr)
             }
-            NetEvent::Data { to, bytes } => {
+            NetEvent::Data { from, to, bytes } => {
                 self.note(21);
                 self.note(u64::from(base::crc32c(&bytes)) << 32 | bytes.len() as u64);
-                let end = self.net.ends.get_mut(&to)?;
+                let Some(end) = self.net.ends.get_mut(&to) else {
+                    self.refuse_data(from);
+                    return None;
+                };
                 if end.ended.is_none() {
                     end.unread.extend(&bytes);
                 }
@@ -492,11 +495,27 @@ impl State {
                 self.note(24);
                 let end = self.net.ends.get_mut(&to)?;
                 end.ended = Some(Err(NetError::Reset));
-                end.unread.clear();
                 self.fail_ops(to, NetError::Reset);
                 None
             }
         }
+    }
+
+    /// Data of the end `from` came to an end that is gone: the kernel of a host that is up answers with a reset. At a cut link the answer
+    /// waits, as the data would be sent again until then. (A host that is down answers when it is back: [`State::net_host_back`].)
+    fn refuse_data(&mut self, from: u64) {
+        let Some(sender) = self.net.ends.get(&from) else { return };
+        let (here, there) = (sender.peer_host, sender.place.host);
+        if !self.hosts[here].up {
+            return;
+        }
+        let reset = NetEvent::Reset { to: from };
+        if self.net.cut.contains(&(here, there)) {
+            self.net.linger.push((here, there, VecDeque::from([reset])));
+            return;
+        }
+        let at = self.now + self.latency(here, there);
+        self.schedule(at, Place::NOWHERE, What::Net(reset));
     }
 
     /// Connections that were dropped between two cores are closed.

@@ -192,6 +192,31 @@ fn closing_ends_what_waits_here_and_the_stream_there() {
 }
 
 #[test]
+fn who_sends_to_an_end_that_is_gone_is_reset_after_what_that_end_said() {
+    for cut in [false, true] {
+        let (mut w, hosts, [near, far]) = pair(2);
+        let sent = Rc::new(RefCell::new(None));
+        let s = Rc::clone(&sent);
+        // More than the window: it ends with the reset only.
+        w.spawn(hosts[0], 0, move |rt| async move { *s.borrow_mut() = Some(send(&rt, near, &pattern(WINDOW_BYTES * 3, 1)).await) });
+        w.block_on(hosts[1], async |rt| send(&rt, far, b"go away").await.unwrap());
+        if cut {
+            w.cut(hosts[1], hosts[0]);
+        }
+        w.rt(hosts[1], 0).close(far);
+        w.run_for(Duration::from_millis(500));
+        assert_eq!(*sent.borrow(), (!cut).then_some(Err(NetError::Reset)));
+        w.heal(hosts[1], hosts[0]);
+        w.run_for(Duration::from_millis(500));
+        assert_eq!(*sent.borrow(), Some(Err(NetError::Reset)));
+        let got = w.block_on(hosts[0], async |rt| (recv(&rt, near, 100).await, recv(&rt, near, 100).await));
+        assert!(got.0.is_ok_and(|b| b"go away".starts_with(&b)), "what came before the reset can be read");
+        w.rt(hosts[0], 0).close(near);
+        assert_eq!(w.open_connection_ends(), 0);
+    }
+}
+
+#[test]
 fn a_cut_one_way_holds_that_way_only_and_loses_nothing() {
     let (mut w, hosts, [near, far]) = pair(3);
     w.cut(hosts[0], hosts[1]);
