@@ -1,6 +1,6 @@
 """Rows beside fio on a real disk.
 
-Ours go through NVMe/TCP, under the lab's client on processor 1, to a target on processor 0 whose disk group lies in files of the disk; fio
+Ours go through NVMe/TCP, under the lab's client on processor 1 (which looks for answers all the time, as spdk_nvme_perf does), to a target on processor 0 whose disk group lies in files of the disk; fio
 works on a file of the same file system, on processor 1. All files have every block written before anything counts: what a file system does at the
 first write of a block is nobody's gain. The daemon stands still (SIGSTOP) while fio is measured, so that destaging takes nothing from the disk.
 Who begins changes with every round.
@@ -68,7 +68,7 @@ def one_round(o, kind, target, file, rows, runs, round_no):
             continue
         fill_level(o, target, kind, load)
         before = target.metric("basalt_store_destaged_bytes_total")
-        sample = clients.lab(o.basalt, [target.address()], load, o.seconds, target.dir, spin=False)
+        sample = clients.lab(o.basalt, [target.address()], load, o.seconds, target.dir)
         sample["fill_after"] = round(target.fill(), 3)
         sample["destaged_mib"] = round((target.metric("basalt_store_destaged_bytes_total") - before) / MIB)
         samples[who] = sample

@@ -110,6 +110,7 @@ impl Native {
         let options = UringOptions {
             cores: posts.len(),
             ring_entries: (deepest + 2).next_power_of_two().clamp(8, 4096),
+            submit_ops: self.options.batch,
             spin: if self.options.spin { SPIN } else { std::time::Duration::ZERO },
             thread_name: "lab".into(),
             ..UringOptions::default()

@@ -289,7 +289,9 @@ impl Worker {
                 heard = now;
                 continue;
             }
-            if !spin {
+            if spin {
+                std::thread::yield_now(); // to the kernel's own threads
+            } else {
                 IoQueue::wait_any(&self.queues, Duration::from_nanos(self.post.pause_ns(now)))?;
             }
             now = self.post.now_ns();

@@ -99,11 +99,16 @@ pub(crate) struct Core {
 
 impl Core {
     /// Must be made on the thread that runs the core.
-    pub(super) fn new(index: usize, wakers: Arc<[Waker]>, entries: u32, stats: Arc<CoreStats>) -> Result<Core, LaunchError> {
+    pub(super) fn new(
+        index: usize,
+        wakers: Arc<[Waker]>,
+        (entries, submit_ops): (u32, u32),
+        stats: Arc<CoreStats>,
+    ) -> Result<Core, LaunchError> {
         let deferred = Rc::new(Deferred::default());
         let wake_fd = wakers[index].0.eventfd.as_raw_fd();
         let net = Net::new(wake_fd, Rc::clone(&deferred), Arc::clone(&stats)).map_err(|e| LaunchError::from_errno("make an epoll", e))?;
-        let ring = Ring::new(entries, net.epoll_fd(), Arc::clone(&stats))?;
+        let ring = Ring::new(entries, submit_ops, net.epoll_fd(), Arc::clone(&stats))?;
         Ok(Core {
             index,
             wakers,

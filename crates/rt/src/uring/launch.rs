@@ -30,6 +30,8 @@ pub struct UringOptions {
     pub pin: Option<Vec<usize>>,
     /// Device operations a core may have in the kernel (8 to 4096, rounded up to a power of two); more wait in the core.
     pub ring_entries: u32,
+    /// Device operations that are handed to the kernel with one call, at most. Fewer calls cost less; the first of many waits for the last.
+    pub submit_ops: u32,
     /// How long a busy core polls at most before it sleeps. It learns when less will do; an idle core does not poll at all.
     pub spin: Duration,
     /// Threads are called this, a dash and the core's number (15 bytes at most are shown by the system).
@@ -38,7 +40,7 @@ pub struct UringOptions {
 
 impl Default for UringOptions {
     fn default() -> Self {
-        UringOptions { cores: 1, pin: None, ring_entries: 256, spin: Duration::from_micros(50), thread_name: "core".into() }
+        UringOptions { cores: 1, pin: None, ring_entries: 256, submit_ops: 4, spin: Duration::from_micros(250), thread_name: "core".into() }
     }
 }
 
@@ -121,6 +123,7 @@ struct Plan {
     processor: Option<usize>,
     wakers: Arc<[Waker]>,
     entries: u32,
+    submit_ops: u32,
     spin: Duration,
     stats: Arc<CoreStats>,
 }
@@ -141,6 +144,7 @@ pub fn launch(opts: UringOptions, start: impl Fn(Rt) -> Box<dyn App> + Send + Sy
             processor: opts.pin.as_ref().map(|p| p[index]),
             wakers: Arc::clone(&wakers),
             entries: opts.ring_entries,
+            submit_ops: opts.submit_ops,
             spin: opts.spin,
             stats: Arc::new(CoreStats::default()),
         };
@@ -209,7 +213,7 @@ fn prepare(plan: &Plan) -> Result<Core, LaunchError> {
     if let Some(processor) = plan.processor {
         sys::pin(processor).map_err(|source| LaunchError::Pin { core: plan.index, processor, source })?;
     }
-    Core::new(plan.index, Arc::clone(&plan.wakers), plan.entries, Arc::clone(&plan.stats))
+    Core::new(plan.index, Arc::clone(&plan.wakers), (plan.entries, plan.submit_ops), Arc::clone(&plan.stats))
 }
 
 fn message(panic: Box<dyn Any + Send>) -> String {

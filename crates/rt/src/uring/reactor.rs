@@ -15,18 +15,24 @@ use std::time::Duration;
 use super::core::Core;
 use crate::{App, Progress, Rt};
 
-/// The spin limit that the first short sleep brings.
+/// The spin limit that the first short sleep brings, at least.
 const SPIN_NS_START: u64 = 8_000;
-/// A turn that did nothing and yet took so long: somebody else had the processor.
+/// A sleep that lasts so many times the longest spinning says that there is nothing to do.
+const LONG_SLEEP: u64 = 10;
+/// A turn that did nothing and yet took so long: somebody else had the processor, or the hypervisor.
 const SHARED_GAP_NS: u64 = 300_000;
+/// Short idle turns between two long ones, at most, that say that it is somebody who wants the processor all the time: every turn yields it.
+const SHARED_TURNS: u32 = 64;
 /// How long it does not spin then.
 const SHARED_NS: u64 = 20_000_000;
 
-/// How long to spin before sleeping, learnt from the gaps between events (as KVM's halt polling does): it grows when a sleep turned out
-/// so short that spinning would have bridged it, and ends when sleeps are long, so an idle core does not spin at all.
+/// How long to spin before sleeping, learnt from the gaps between events (much as KVM's halt polling does): it grows when a sleep turned out
+/// so short that spinning would have bridged it, shrinks when it would not, and ends when sleeps are long, so an idle core does not spin at all.
 pub(super) struct Spin {
     max_ns: u64,
     limit_ns: u64,
+    /// Idle turns since the last long one.
+    short_turns: u32,
     /// Others want this processor: no spinning until then.
     shared_until_ns: u64,
 }
@@ -34,12 +40,14 @@ pub(super) struct Spin {
 impl Spin {
     pub(super) fn new(max: Duration) -> Spin {
         let max_ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
-        Spin { max_ns, limit_ns: max_ns, shared_until_ns: 0 }
+        Spin { max_ns, limit_ns: max_ns, short_turns: SHARED_TURNS, shared_until_ns: 0 }
     }
 
     /// Whether a core idle for `idle_ns` goes on spinning, after an idle turn of `turn_ns`.
     fn goes_on(&mut self, idle_ns: u64, turn_ns: u64, now_ns: u64) -> bool {
-        if turn_ns >= SHARED_GAP_NS {
+        if turn_ns < SHARED_GAP_NS {
+            self.short_turns = self.short_turns.saturating_add(1);
+        } else if std::mem::take(&mut self.short_turns) < SHARED_TURNS {
             self.shared_until_ns = now_ns + SHARED_NS;
         }
         idle_ns < self.limit_ns && now_ns >= self.shared_until_ns
@@ -48,9 +56,10 @@ impl Spin {
     /// After a core had nothing to do for `idle_ns`, asleep at the end.
     fn slept(&mut self, idle_ns: u64) {
         if idle_ns > self.max_ns {
-            self.limit_ns = 0;
+            let half = self.limit_ns / 2;
+            self.limit_ns = if half < SPIN_NS_START || idle_ns > self.max_ns.saturating_mul(LONG_SLEEP) { 0 } else { half };
         } else if idle_ns > self.limit_ns {
-            self.limit_ns = (self.limit_ns * 2).clamp(SPIN_NS_START, self.max_ns.max(SPIN_NS_START)).min(self.max_ns);
+            self.limit_ns = (idle_ns * 2).max(SPIN_NS_START).min(self.max_ns);
         }
     }
 }
@@ -94,7 +103,8 @@ pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, spin: Duration) {
             spin.slept(now - since);
             idle_since = None;
         } else if spin.goes_on(now - since, now - before, now) {
-            std::hint::spin_loop();
+            // The kernel's own threads may want this processor: a write to a file is flushed by one of them.
+            std::thread::yield_now();
         } else {
             core.own_waker().announce_sleep();
             announced = true;

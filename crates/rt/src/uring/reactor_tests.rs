@@ -8,13 +8,25 @@ fn long_sleeps_end_the_spinning_and_short_ones_bring_it_back() {
     assert!(s.goes_on(49_999, 300, 1));
     s.slept(200_000_000);
     assert!(!s.goes_on(0, 300, 1), "an idle core does not spin");
-    s.slept(20_000);
+    s.slept(1_000);
     assert_eq!(s.limit_ns, SPIN_NS_START);
-    for _ in 0..10 {
-        s.slept(45_000);
+    s.slept(20_000);
+    assert_eq!(s.limit_ns, 40_000, "gaps of 20 us are bridged");
+    s.slept(45_000);
+    assert_eq!(s.limit_ns, 50_000, "and never more than the most");
+}
+
+#[test]
+fn a_sleep_a_little_too_long_shrinks_the_limit_and_many_end_it() {
+    let mut s = Spin::new(MAX);
+    s.slept(60_000);
+    assert_eq!(s.limit_ns, 25_000);
+    s.slept(30_000);
+    assert_eq!(s.limit_ns, 50_000);
+    for _ in 0..3 {
+        s.slept(400_000);
     }
-    assert!(s.limit_ns > 45_000, "gaps of 45 us are bridged");
-    assert!(s.limit_ns <= 50_000);
+    assert_eq!(s.limit_ns, 0);
 }
 
 #[test]
@@ -28,9 +40,21 @@ fn a_sleep_within_the_limit_changes_nothing() {
 fn a_core_whose_processor_others_want_does_not_spin_for_a_while() {
     let mut s = Spin::new(MAX);
     assert!(s.goes_on(0, 299_999, 10_000_000));
-    assert!(!s.goes_on(0, 3_000_000, 12_000_000), "an idle turn of 3 ms means that another thread ran");
-    assert!(!s.goes_on(0, 300, 31_999_999));
-    assert!(s.goes_on(0, 300, 32_000_000));
+    assert!(s.goes_on(0, 3_000_000, 12_000_000), "an idle turn of 3 ms may have been the hypervisor");
+    assert!(!s.goes_on(0, 3_000_000, 15_000_000), "two of them mean that another thread wants to run");
+    assert!(!s.goes_on(0, 300, 34_999_999));
+    assert!(s.goes_on(0, 300, 35_000_000));
+}
+
+#[test]
+fn long_turns_far_apart_do_not_end_the_spinning() {
+    let mut s = Spin::new(MAX);
+    for n in 0..10 {
+        for _ in 0..SHARED_TURNS {
+            assert!(s.goes_on(0, 300, n * 1_000_000));
+        }
+        assert!(s.goes_on(0, 1_000_000, n * 1_000_000));
+    }
 }
 
 #[test]

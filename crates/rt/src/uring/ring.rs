@@ -75,6 +75,8 @@ pub(super) struct Ring {
     ops: Slab<Op>,
     backlog: VecDeque<Op>,
     entries: usize,
+    /// So many operations go to the kernel at once: a device is not to wait for the last of a turn before it begins with the first.
+    submit_ops: usize,
     epoll_fd: RawFd,
     poll_armed: bool,
     /// On the heap: the kernel reads a time when its entry is submitted.
@@ -84,7 +86,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// A ring of `entries` operations that can sleep until `epoll_fd` is readable. Must be made on the thread that uses it.
-    pub(super) fn new(entries: u32, epoll_fd: RawFd, stats: Arc<CoreStats>) -> Result<Ring, LaunchError> {
+    pub(super) fn new(entries: u32, submit_ops: u32, epoll_fd: RawFd, stats: Arc<CoreStats>) -> Result<Ring, LaunchError> {
         let entries = entries.clamp(RING_ENTRIES_MIN, RING_ENTRIES_MAX).next_power_of_two();
         let uring = build(entries)?;
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
@@ -93,7 +95,8 @@ impl Ring {
         // Entries are kept for the poll and an alarm.
         let entries = entries as usize - 2;
         let ops = Slab::with_capacity(entries);
-        Ok(Ring { uring, ops, backlog: VecDeque::new(), entries, epoll_fd, poll_armed: false, alarms: Box::default(), stats })
+        let submit_ops = submit_ops.max(1) as usize;
+        Ok(Ring { uring, ops, backlog: VecDeque::new(), entries, submit_ops, epoll_fd, poll_armed: false, alarms: Box::default(), stats })
     }
 
     /// Whether the ring will tell when the epoll descriptor becomes readable: nobody needs to ask it until then.
@@ -129,6 +132,9 @@ impl Ring {
         let op = Op { q: q.clone(), cookie, dev: dev.clone(), started_ns: now_ns, kind };
         if self.backlog.is_empty() && self.ops.len() < self.entries {
             self.enqueue(op);
+            if self.uring.submission().len() >= self.submit_ops {
+                self.enter();
+            }
         } else {
             self.backlog.push_back(op);
         }

@@ -5,7 +5,7 @@ const MS: u64 = 1_000_000;
 /// A ring, and the epoll descriptor that it watches.
 fn ring() -> (Ring, std::os::fd::OwnedFd) {
     let epoll = sys::epoll().unwrap();
-    (Ring::new(8, epoll.as_raw_fd(), Arc::default()).unwrap(), epoll)
+    (Ring::new(8, 4, epoll.as_raw_fd(), Arc::default()).unwrap(), epoll)
 }
 
 fn set(ring: &Ring) -> usize {
@@ -74,4 +74,27 @@ fn what_epoll_has_ends_a_sleep() {
         }
     });
     assert!(sys::now_ns() - began < 30_000 * MS);
+}
+
+#[test]
+fn operations_go_to_the_kernel_a_few_at_a_time_before_the_turn_ends() {
+    let (mut ring, _epoll) = ring();
+    let folder = tempfile::tempdir().unwrap();
+    let options = crate::OpenOptions { create_bytes: Some(1 << 20), ..crate::OpenOptions::default() };
+    let dev = Device::open(&folder.path().join("device"), &options).unwrap();
+    let q = Queue::new();
+    let mut waiting = Vec::new();
+    for n in 0..6 {
+        ring.read(&q, n, &dev, n * 4096, Buf::alloc(4096), 0);
+        waiting.push(ring.uring.submission().len());
+    }
+    assert_eq!(waiting, [1, 2, 3, 0, 1, 2]);
+    assert!(ring.submit());
+    while q.len() < 6 {
+        ring.sleep(Some(sys::now_ns() + MS));
+        ring.reap(0);
+    }
+    while let Some(done) = q.pop() {
+        assert!(matches!(done.event, crate::Event::Read { result: Ok(()), .. }), "{done:?}");
+    }
 }
