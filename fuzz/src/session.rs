@@ -101,12 +101,29 @@ impl Bench {
                 self.blocked = true; // A Connect command that waits for its answer, or a Disconnect.
                 return;
             }
-            self.session.receive(&mut cx!(self), part);
+            self.receive(part, piece % 2 == 1);
             self.turn_wheels();
             self.check();
             if self.is_over() {
                 return;
             }
+        }
+    }
+
+    /// Bytes from the network; with `lands`, data that can comes where it belongs.
+    fn receive(&mut self, mut bytes: &[u8], lands: bool) {
+        while lands
+            && !bytes.is_empty()
+            && let Some((mut buf, at)) = self.session.land()
+        {
+            let (now, later) = bytes.split_at(at.len().min(bytes.len()));
+            let at = at.start..at.start + now.len();
+            buf[at.clone()].copy_from_slice(now);
+            self.session.landed(&mut cx!(self), buf, at);
+            bytes = later;
+        }
+        if !bytes.is_empty() {
+            self.session.receive(&mut cx!(self), bytes);
         }
     }
 

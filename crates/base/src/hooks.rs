@@ -211,6 +211,8 @@ listed! {
         HeaderInFragments,
         /// A block of data comes in fragments.
         BlockInFragments,
+        /// Data is received where it belongs.
+        DataInPlace,
         /// A command waits for buffers.
         WaitsForBuffers,
         /// A connection is not read, because too much of it is under way.

@@ -19,6 +19,7 @@ use base::Instant;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::Range,
     sync::Arc,
 };
 
@@ -45,7 +46,7 @@ pub(crate) trait Drive {
     fn close_listener(&self, l: ListenerId);
     fn local_ip(&self, conn: ConnId) -> Option<IpAddr>;
     fn connect(&self, q: &Queue, cookie: u64, addr: SocketAddr);
-    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf);
+    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf);
     fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList);
     fn close(&self, conn: ConnId);
     fn detach(&self, conn: ConnId) -> OwnedConn;

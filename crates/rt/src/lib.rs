@@ -39,6 +39,7 @@ use driver::Drive;
 use std::{
     future::Future,
     net::{IpAddr, SocketAddr},
+    ops::Range,
     rc::Rc,
     sync::Arc,
 };
@@ -161,7 +162,12 @@ impl Rt {
     /// Receives up to `buf.len()` bytes, at least one: [`Event::Received`]. One receive a connection at a time.
     #[inline]
     pub fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
-        drive!(self, d => d.recv(q, cookie, conn, buf));
+        self.recv_at(q, cookie, conn, 0..buf.len(), buf);
+    }
+    /// [`Rt::recv`] into a part of the buffer, which has room for at least one byte.
+    #[inline]
+    pub fn recv_at(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
+        drive!(self, d => d.recv(q, cookie, conn, at, buf));
     }
     /// Sends the whole list: [`Event::Sent`]. Several sends of a connection keep their order.
     #[inline]

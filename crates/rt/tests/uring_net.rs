@@ -248,6 +248,24 @@ fn large_vectored_sends_arrive_whole_and_in_order_at_a_slow_reader() {
 }
 
 #[test]
+fn a_receive_into_a_part_of_a_buffer_leaves_the_rest_alone() {
+    on_core(|rt| async move {
+        let q = rt.queue();
+        let (conn, mut client) = pair(&rt, &q).await;
+        client.write_all(&[7; 300]).unwrap();
+        let (mut at, mut buf) = (1000, Buf::zeroed(4096));
+        while at < 1200 {
+            rt.recv_at(&q, 1, conn, at..1200, buf); // a part of what is there
+            let c = next(&rt, &q).await;
+            let Event::Received { result: Ok(n), buf: got, .. } = c.event else { panic!("{c:?}") };
+            (buf, at) = (got, at + n);
+        }
+        assert_eq!((at, &buf[1000..1200]), (1200, &[7; 200][..]));
+        assert!(buf[..1000].iter().chain(&buf[1200..]).all(|b| *b == 0));
+    });
+}
+
+#[test]
 fn close_ends_what_is_under_way_and_gives_the_memory_back() {
     on_core(|rt| async move {
         let q = rt.queue();

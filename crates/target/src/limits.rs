@@ -85,6 +85,10 @@ pub const RECV_FRESH_BYTES: usize = 4 << 10;
 pub const RECV_ADMIN_BYTES: usize = 16 << 10;
 /// Receive buffer of an I/O queue, in bytes.
 pub const RECV_IO_BYTES: usize = 128 << 10;
+/// The same while large data is asked for: of a PDU's data so much at most comes here and is copied, the rest lands where it belongs.
+pub const RECV_LANDING_BYTES: usize = 16 << 10;
+/// Data of a PDU that is still to come, in bytes, from which on it lands where it belongs.
+pub const LAND_BYTES_MIN: u32 = 16 << 10;
 /// From accept to a Connect command that succeeded.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(15);
 /// From the first byte of a PDU, or of a TLS record, to its last, while the target reads.

@@ -13,7 +13,7 @@ use crate::discovery;
 use crate::join::{self, Refusal, Wish};
 use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
-    RECV_IO_BYTES, SENDS_MAX, STRANGER_RECEIVES_A_TURN, TICK,
+    RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, STRANGER_RECEIVES_A_TURN, TICK,
 };
 use crate::secure::Layer;
 use crate::session::{Call, Cx, Kind, Phase, Session};
@@ -103,6 +103,8 @@ struct Conn {
     session: Session,
     layer: Layer,
     receiving: bool,
+    /// Where in a buffer of the session the receive that is under way puts its bytes.
+    landing: Option<usize>,
     buf: Option<Buf>,
     sends: u8,
     dirty: bool,
@@ -408,10 +410,18 @@ impl Target {
         if let Some(since) = conn.held_back.take() {
             conn.give_time(rt.now().since(since));
         }
+        if matches!(conn.layer, Layer::Plain)
+            && let Some((buf, at)) = conn.session.land()
+        {
+            conn.receiving = true;
+            conn.landing = Some(at.start);
+            return rt.recv_at(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, at, buf);
+        }
         let bytes = match conn.session.kind() {
             Kind::Fresh if conn.session.phase() == Phase::Ended => RECV_ADMIN_BYTES,
             Kind::Fresh => RECV_FRESH_BYTES,
             Kind::Admin(_) => RECV_ADMIN_BYTES,
+            Kind::Io(..) if conn.session.awaits_large() => RECV_LANDING_BYTES,
             Kind::Io(..) => RECV_IO_BYTES,
         };
         let mut buf = conn.buf.take().filter(|b| b.capacity() == bytes).unwrap_or_else(|| Buf::alloc(bytes));
@@ -475,6 +485,7 @@ impl Target {
             session: Session::new(token),
             layer: Layer::new(door.security == Security::Encrypted),
             receiving: false,
+            landing: None,
             buf: None,
             sends: 0,
             dirty: true,
@@ -522,6 +533,7 @@ impl Target {
         let place = place_of(token);
         let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) else { return };
         conn.receiving = false;
+        let landing = conn.landing.take();
         match result {
             Ok(n) if n > 0 && !conn.closed => {
                 conn.last_bytes = rt.now();
@@ -531,12 +543,18 @@ impl Target {
                         return self.close(rt, place, "termination request");
                     }
                 }
-                match conn.layer {
-                    Layer::Plain => conn.session.receive(&mut cx!(self, rt), &buf[..n]),
-                    _ => self.on_sealed(rt, place, &buf[..n]),
+                match (&conn.layer, landing) {
+                    (_, Some(at)) => conn.session.landed(&mut cx!(self, rt), buf, at..at + n),
+                    (Layer::Plain, None) => {
+                        conn.session.receive(&mut cx!(self, rt), &buf[..n]);
+                        conn.buf = Some(buf);
+                    }
+                    (_, None) => {
+                        self.on_sealed(rt, place, &buf[..n]);
+                        self.conns[place].buf = Some(buf);
+                    }
                 }
                 let conn = &mut self.conns[place];
-                conn.buf = Some(buf);
                 mark(&mut self.dirty, conn, place);
                 self.on_calls(rt, place);
             }

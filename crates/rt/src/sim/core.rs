@@ -12,6 +12,7 @@ use crate::{
 use base::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::Range,
     rc::Rc,
     sync::Arc,
 };
@@ -86,10 +87,10 @@ impl Drive for SimCore {
     fn connect(&self, q: &Queue, cookie: u64, addr: SocketAddr) {
         self.shared.connect(self.place, q, cookie, addr);
     }
-    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
+    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
         self.stats.recv_calls.add(1);
         self.net_cost();
-        self.shared.recv(self.place, q, cookie, conn, buf);
+        self.shared.recv(self.place, q, cookie, conn, at, buf);
     }
     fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList) {
         self.stats.send_calls.add(1);

@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io::Read,
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -49,6 +50,7 @@ struct Listener {
 struct PendingRecv {
     q: Queue,
     cookie: u64,
+    at: Range<usize>,
     buf: Buf,
 }
 
@@ -224,8 +226,8 @@ impl Shared {
         s.schedule(at, Place::NOWHERE, What::Net(syn));
     }
 
-    pub(crate) fn recv(&self, place: Place, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
-        assert!(!buf.is_empty(), "a receive needs room");
+    pub(crate) fn recv(&self, place: Place, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
+        assert!(!buf[at.clone()].is_empty(), "a receive needs room");
         let mut s = self.state.borrow_mut();
         let Some(end) = s.net.ends.get_mut(&conn.0).filter(|e| e.place == place && !e.detached) else {
             let event = Event::Received { conn, result: Err(NetError::Closed), buf };
@@ -233,7 +235,7 @@ impl Shared {
         };
         assert!(end.recv.is_none(), "two receives of one connection");
         end.ops += 1;
-        end.recv = Some(PendingRecv { q: q.clone(), cookie, buf });
+        end.recv = Some(PendingRecv { q: q.clone(), cookie, at, buf });
         s.try_receive(conn.0);
     }
 
@@ -374,7 +376,7 @@ impl State {
         }
         let mut recv = end.recv.take().expect("looked at above");
         let failed = end.ended.and_then(Result::err).filter(|_| end.unread.is_empty()); // as Linux: what came before a reset can be read
-        let most = end.unread.len().min(recv.buf.len());
+        let most = end.unread.len().min(recv.at.len());
         let result = match failed {
             Some(e) => Err(e),
             None if most == 0 => Ok(0),
@@ -383,7 +385,7 @@ impl State {
         let end = self.net.ends.get_mut(&id).expect("looked up above");
         let (place, peer) = (end.place, end.peer);
         if let Ok(n) = result {
-            end.unread.read_exact(&mut recv.buf[..n]).expect("no more than is there");
+            end.unread.read_exact(&mut recv.buf[recv.at.start..][..n]).expect("no more than is there");
             if n > 0 {
                 self.emit(id, NetEvent::Ack { to: peer, bytes: n });
             }

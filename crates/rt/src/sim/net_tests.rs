@@ -172,6 +172,25 @@ fn connects_fail_as_they_should() {
 }
 
 #[test]
+fn a_receive_into_a_part_of_a_buffer_leaves_the_rest_alone() {
+    let (mut w, hosts, [near, far]) = pair(8);
+    w.block_on(hosts[0], async |rt| send(&rt, near, &pattern(50, 1)).await.unwrap());
+    w.run_for(Duration::from_secs(1));
+    w.block_on(hosts[1], async |rt| {
+        let q = rt.queue();
+        let mut at = 1000;
+        let mut buf = Buf::zeroed(4096);
+        while at < 1050 {
+            rt.recv_at(&q, 0, far, at..1100, buf);
+            let Event::Received { result: Ok(n), buf: got, .. } = event(&rt, &q).await else { panic!("nothing came") };
+            (buf, at) = (got, at + n);
+        }
+        assert_eq!(buf[1000..1050], pattern(50, 1));
+        assert!(buf[..1000].iter().chain(&buf[1050..]).all(|b| *b == 0));
+    });
+}
+
+#[test]
 fn closing_ends_what_waits_here_and_the_stream_there() {
     let (mut w, hosts, [near, far]) = pair(2);
     w.spawn(hosts[0], 0, move |rt| async move {

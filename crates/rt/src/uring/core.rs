@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -309,8 +310,8 @@ impl Drive for Core {
     }
 
     #[inline]
-    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
-        self.net.borrow_mut().recv(q, cookie, conn, buf);
+    fn recv(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
+        self.net.borrow_mut().recv(q, cookie, conn, at, buf);
     }
 
     #[inline]

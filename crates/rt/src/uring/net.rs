@@ -19,6 +19,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -129,6 +130,7 @@ struct Conn {
 struct Rx {
     q: Queue,
     cookie: u64,
+    at: Range<usize>,
     buf: Buf,
 }
 
@@ -361,7 +363,7 @@ impl Net {
         1
     }
 
-    pub(super) fn recv(&mut self, q: &Queue, cookie: u64, conn: ConnId, buf: Buf) {
+    pub(super) fn recv(&mut self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
         let deferred = Rc::clone(&self.deferred);
         let refuse = |e, buf| deferred.push(q, cookie, Event::Received { conn, result: Err(e), buf });
         let Some(c) = self.conns.get_mut(slot(conn.0)).filter(|c| c.id == conn.0) else { return refuse(NetError::Closed, buf) };
@@ -373,8 +375,8 @@ impl Net {
             return refuse(e, buf);
         }
         assert!(c.rx.is_none(), "two receives at a time on a connection");
-        assert!(!buf.is_empty(), "a receive into an empty buffer");
-        c.rx = Some(Rx { q: q.clone(), cookie, buf });
+        assert!(!buf[at.clone()].is_empty(), "a receive without room");
+        c.rx = Some(Rx { q: q.clone(), cookie, at, buf });
         if c.readable && !c.in_ready {
             c.in_ready = true;
             self.ready.push(conn.0);
@@ -403,7 +405,7 @@ impl Net {
         if let Some((q, cookie)) = c.connecting.take() {
             self.deferred.push(&q, cookie, Event::Connected { result: Err(NetError::Closed) });
         }
-        if let Some(Rx { q, cookie, buf }) = c.rx.take() {
+        if let Some(Rx { q, cookie, buf, .. }) = c.rx.take() {
             self.deferred.push(&q, cookie, Event::Received { conn, result: Err(NetError::Closed), buf });
         }
         for Tx { q, cookie, list } in c.tx.drain(..) {
@@ -474,7 +476,7 @@ impl Net {
         let direct = room && c.receives >= DIRECT_AFTER_RECEIVES;
         let Some(mut rx) = c.rx.take() else { return 0 };
         self.stats.syscalls.add(1);
-        let result = match sys::recv(c.fd.as_raw_fd(), &mut rx.buf) {
+        let result = match sys::recv(c.fd.as_raw_fd(), &mut rx.buf[rx.at.clone()]) {
             Err(libc::EAGAIN | libc::EINTR) => {
                 c.tries += 1;
                 c.readable = c.hangup || (direct && c.tries < DIRECT_TRIES_MAX);
@@ -488,7 +490,7 @@ impl Net {
             Err(errno) => Err(NetError::from_errno(errno)),
             Ok(n) => {
                 // A full buffer, or a busy connection: more may be there. Otherwise epoll tells (it reports data that came since).
-                c.readable = n == rx.buf.len() || direct || c.hangup;
+                c.readable = n == rx.at.len() || direct || c.hangup;
                 c.tries = 0;
                 c.receives = c.receives.saturating_add(1);
                 self.stats.recv_calls.add(1);

@@ -53,7 +53,7 @@ fn who_says_nothing_costs_a_watch_and_then_nothing() {
     let mut rig = Rig::new();
     let (mut peer, conn) = rig.accepted();
     let before = rig.stats.syscalls.get();
-    rig.net.recv(&rig.q.clone(), 1, conn, Buf::zeroed(4096));
+    rig.net.recv(&rig.q.clone(), 1, conn, 0..4096, Buf::zeroed(4096));
     assert_eq!(rig.stats.syscalls.get() - before, 1, "the watch");
     for _ in 0..300 {
         assert_eq!(rig.net.poll(0, Ask::IfIdle), 0);
@@ -71,7 +71,7 @@ fn a_busy_connection_is_asked_directly_and_a_new_one_is_not() {
     let (mut peer, conn) = rig.accepted();
     let mut buf = Some(Buf::zeroed(4096));
     for n in 1..=DIRECT_AFTER_RECEIVES + 1 {
-        rig.net.recv(&rig.q.clone(), 1, conn, buf.take().unwrap());
+        rig.net.recv(&rig.q.clone(), 1, conn, 0..4096, buf.take().unwrap());
         peer.write_all(&[n as u8]).unwrap();
         match rig.next() {
             Event::Received { result: Ok(1), buf: got, .. } => buf = Some(got),
@@ -85,7 +85,7 @@ fn a_busy_connection_is_asked_directly_and_a_new_one_is_not() {
 fn data_goes_before_new_connections_which_come_a_few_at_a_time() {
     let mut rig = Rig::new();
     let (mut peer, conn) = rig.accepted();
-    rig.net.recv(&rig.q.clone(), 1, conn, Buf::zeroed(4096));
+    rig.net.recv(&rig.q.clone(), 1, conn, 0..4096, Buf::zeroed(4096));
     let _crowd: Vec<TcpStream> = (0..ACCEPTS_PER_TURN * 2).map(|_| TcpStream::connect(rig.addr).unwrap()).collect();
     peer.write_all(b"x").unwrap();
     rig.net.poll(0, Ask::Yes);

@@ -112,6 +112,7 @@ impl Session {
         }
         slot.take_buffers();
         slot.stage = Stage::Asked;
+        self.large += u32::from(slot.is_large());
         self.ask(cx, at);
     }
 

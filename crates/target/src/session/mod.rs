@@ -141,6 +141,8 @@ pub struct Session {
     fusing: Fusing,
     /// Commands that were aborted and answered while their data was under way.
     aborted: u16,
+    /// Commands whose data was asked for and is large.
+    large: u32,
     held: u32,
     capsule_held: u32,
     running: u32,
@@ -198,6 +200,7 @@ impl Session {
             waiting: VecDeque::new(),
             fusing: Fusing::No,
             aborted: 0,
+            large: 0,
             held: 0,
             capsule_held: 0,
             running: 0,

@@ -2,7 +2,7 @@
 
 use super::slot::Stage;
 use super::{Cx, Phase, Rx, RxData, Session};
-use crate::limits::H2C_DATA_MAX;
+use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
 use base::checksum::Crc32c;
 use base::hooks::{self, Bug, Mark};
 use format::nvme::{Field, Status, StatusCode};
@@ -10,6 +10,8 @@ use format::nvme_tcp::fault::{AT_DATA_CCCID, AT_DATA_LENGTH, AT_DATA_TTAG, AT_FL
 use format::nvme_tcp::{
     COMMON_BYTES, CapsuleCmd, CommonHeader, DIGEST_BYTES, DataPdu, Fault, Fes, IC_BYTES, IcReq, IcResp, PduType, check_header, digest,
 };
+use rt::Buf;
+use std::ops::Range;
 
 impl Session {
     /// Takes bytes as they came, in order. All of them are used, whatever the phase. After it look at [`Session::phase`]: when it
@@ -28,6 +30,41 @@ impl Session {
         }
     }
 
+    /// Where the next bytes go, when they are much data of one command: a buffer, and the part of it. Whoever takes it receives into it and gives
+    /// it to [`Session::landed`] before anything else.
+    pub fn land(&mut self) -> Option<(Buf, Range<usize>)> {
+        match &self.rx {
+            Rx::Data(d) if d.left >= LAND_BYTES_MIN && self.phase != Phase::Ended => self.slots[usize::from(d.slot)].land(d.left),
+            _ => None,
+        }
+    }
+
+    /// The buffer of [`Session::land`] is back, with the next `bytes` in its part, from the start of it. Look at [`Session::phase`] then.
+    pub fn landed(&mut self, cx: &mut Cx<'_>, buf: Buf, at: Range<usize>) {
+        cx.stats.bytes_in += at.len() as u64;
+        self.refresh(cx.view);
+        let Rx::Data(d) = &mut self.rx else { return };
+        if self.phase == Phase::Ended {
+            return;
+        }
+        hooks::mark(Mark::DataInPlace);
+        if let Some(sum) = &mut d.sum {
+            sum.update(&buf[at.clone()]);
+        }
+        let slot = usize::from(d.slot);
+        d.left -= at.len() as u32;
+        let done = d.left == 0;
+        self.slots[slot].landed(buf, at.len());
+        if done && let Err(fault) = self.data_came(cx) {
+            self.terminate(cx, fault);
+        }
+    }
+
+    /// Whether large data was asked for and has not all come: whoever receives little at a time can land the most of it.
+    pub fn awaits_large(&self) -> bool {
+        self.large > 0
+    }
+
     /// Uses some of the bytes; how many.
     fn step(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
         match &mut self.rx {
@@ -43,12 +80,7 @@ impl Session {
                 let slot = usize::from(d.slot);
                 self.slots[slot].fill(now);
                 if done {
-                    let Rx::Data(d) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("matched above") };
-                    if d.digest {
-                        self.rx = Rx::Digest(d, [0; 4], 0);
-                    } else {
-                        self.data_done(cx, d)?;
-                    }
+                    self.data_came(cx)?;
                 }
                 Ok(n)
             }
@@ -65,6 +97,16 @@ impl Session {
                 Ok(n)
             }
         }
+    }
+
+    /// All data of the PDU has come.
+    fn data_came(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
+        let Rx::Data(d) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("data came in") };
+        if d.digest {
+            self.rx = Rx::Digest(d, [0; 4], 0);
+            return Ok(());
+        }
+        self.data_done(cx, d)
     }
 
     fn take_head(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
@@ -214,6 +256,7 @@ impl Session {
         if d.capsule {
             self.capsule_done(cx, d.slot);
         } else if d.last || hooks::planted(Bug::FirstDataRuns) {
+            self.large -= u32::from(self.slots[usize::from(d.slot)].is_large());
             self.run(cx, d.slot);
         }
         Ok(())

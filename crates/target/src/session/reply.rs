@@ -242,6 +242,7 @@ impl Session {
         self.place = None;
         self.fusing = Fusing::No;
         self.aborted = 0;
+        self.large = 0;
         for slot in self.slots.drain() {
             self.held -= slot.held;
             self.capsule_held -= slot.capsule;

@@ -1,7 +1,7 @@
 //! A command under way.
 
 use super::copy::Copy;
-use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, VERIFY_HELD_MAX};
+use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
@@ -9,6 +9,8 @@ use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
 use format::nvme::{Sqe, Status};
 use object::{DataVec, VolumeRef};
+use rt::Buf;
+use std::ops::Range;
 
 /// How far a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +190,10 @@ impl Slot {
             since: now,
         }
     }
+    /// Whether its data is asked for and lands where it belongs, not in a receive buffer first.
+    pub(super) fn is_large(&self) -> bool {
+        self.len >= 2 * LAND_BYTES_MIN
+    }
     /// Bytes of buffers that it must have before it goes on.
     pub(super) fn needs(&self) -> u32 {
         let missing = if self.filled < self.len { self.len } else { 0 };
@@ -205,23 +211,46 @@ impl Slot {
         self.filled += bytes.len() as u32;
         while !bytes.is_empty() {
             let Some(data) = self.data.get_mut(self.at_extent) else { return };
-            let to_block = BLOCK_BYTES - self.at_byte % BLOCK_BYTES;
-            let n = to_block.min(data.buf.len() - self.at_byte).min(bytes.len());
+            let n = step(self.at_byte, data.buf.len()).min(bytes.len());
             let (now, later) = bytes.split_at(n);
             data.buf[self.at_byte..self.at_byte + n].copy_from_slice(now);
-            self.at_byte += n;
-            if self.sums[self.at_extent] && n == to_block {
-                if n < BLOCK_BYTES {
-                    hooks::mark(Mark::BlockInFragments);
-                }
-                let summed = if hooks::planted(Bug::SumOfLastFragment) { n } else { BLOCK_BYTES };
-                data.crcs.push(crc32c(&data.buf[self.at_byte - summed..self.at_byte]));
-            }
-            if self.at_byte == data.buf.len() {
-                self.at_extent += 1;
-                self.at_byte = 0;
-            }
+            self.came(n);
             bytes = later;
+        }
+    }
+    /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`Slot::landed`] takes it back. `None` when
+    /// nothing is filled (the data is thrown away).
+    pub(super) fn land(&mut self, most: u32) -> Option<(Buf, Range<usize>)> {
+        let data = self.data.get_mut(self.at_extent)?;
+        let end = data.buf.len().min(self.at_byte + most as usize);
+        Some((core::mem::replace(&mut data.buf, Buf::alloc(0)), self.at_byte..end))
+    }
+    /// The buffer is back, with the next `n` bytes of data in it.
+    pub(super) fn landed(&mut self, buf: Buf, n: usize) {
+        self.filled += n as u32;
+        let Some(data) = self.data.get_mut(self.at_extent) else { return };
+        data.buf = buf;
+        let (bytes, mut left) = (data.buf.len(), n);
+        while left > 0 {
+            let n = step(self.at_byte, bytes).min(left);
+            self.came(n);
+            left -= n;
+        }
+    }
+    /// The next `n` bytes are in their extent; they are all of one block.
+    fn came(&mut self, n: usize) {
+        let data = &mut self.data[self.at_extent];
+        self.at_byte += n;
+        if self.sums[self.at_extent] && self.at_byte.is_multiple_of(BLOCK_BYTES) {
+            if n < BLOCK_BYTES {
+                hooks::mark(Mark::BlockInFragments);
+            }
+            let summed = if hooks::planted(Bug::SumOfLastFragment) { n } else { BLOCK_BYTES };
+            data.crcs.push(crc32c(&data.buf[self.at_byte - summed..self.at_byte]));
+        }
+        if self.at_byte == data.buf.len() {
+            self.at_extent += 1;
+            self.at_byte = 0;
         }
     }
     /// The checksums of the blocks in `from..from + bytes` of the data, when the range is made of whole summed blocks.
@@ -253,6 +282,11 @@ impl Slot {
         let touches_second = from + bytes > first;
         bytes > 0 && whole(from) && whole(bytes) && (!touches_first || self.sums[0]) && (!touches_second || self.sums[1] && whole(first))
     }
+}
+
+/// Bytes from `at` to the end of the block, or of the extent of `bytes`.
+fn step(at: usize, bytes: usize) -> usize {
+    (BLOCK_BYTES - at % BLOCK_BYTES).min(bytes - at)
 }
 
 type Sums = smallvec::SmallVec<[u32; 8]>;

@@ -25,6 +25,10 @@ pub(super) struct Bench {
     pub(super) client: Client,
     /// Requests are kept here instead of answered.
     pub(super) hold: bool,
+    /// Bytes come in pieces of this length, and large data where it belongs.
+    pub(super) pieces: Option<usize>,
+    /// Bytes that came so.
+    pub(super) landed: usize,
 }
 
 macro_rules! cx {
@@ -44,6 +48,8 @@ impl Bench {
             stats: TargetStats::default(),
             client,
             hold: false,
+            pieces: None,
+            landed: 0,
         }
     }
     /// A connection that is an I/O queue of `entries` entries.
@@ -66,11 +72,30 @@ impl Bench {
         self.view = Arc::new(view);
     }
     pub(super) fn feed(&mut self, bytes: &[u8]) {
-        self.session.receive(&mut cx!(self), bytes);
+        match self.pieces {
+            None => self.session.receive(&mut cx!(self), bytes),
+            Some(piece) => self.feed_in_pieces(bytes, piece),
+        }
         for call in core::mem::take(&mut self.calls) {
             self.on_call(call);
         }
         self.settle();
+    }
+    /// As the target does it: what can land is received where it belongs.
+    fn feed_in_pieces(&mut self, mut bytes: &[u8], piece: usize) {
+        while !bytes.is_empty() {
+            let Some((mut buf, at)) = self.session.land() else {
+                let (now, later) = bytes.split_at(piece.min(bytes.len()));
+                self.session.receive(&mut cx!(self), now);
+                bytes = later;
+                continue;
+            };
+            let (now, later) = bytes.split_at(piece.min(at.len()).min(bytes.len()));
+            buf[at.start..at.start + now.len()].copy_from_slice(now);
+            self.session.landed(&mut cx!(self), buf, at.start..at.start + now.len());
+            self.landed += now.len();
+            bytes = later;
+        }
     }
     fn on_call(&mut self, call: Call) {
         match call {
@@ -172,8 +197,10 @@ pub(super) fn all_clients() -> impl Iterator<Item = Client> {
 
 #[test]
 fn what_is_written_is_read_back_with_every_digest_and_alignment() {
-    for client in all_clients() {
+    let pieces = [None, Some(777), Some(12_000), Some(1 << 20)];
+    for (client, pieces) in pieces.into_iter().flat_map(|p| all_clients().map(move |c| (c, p))) {
         let mut b = Bench::io_queue(client, 32);
+        b.pieces = pieces;
         // In the capsule, by R2T, across a piece, not aligned to 4 KiB, of 4096-byte blocks.
         for (nsid, slba, blocks, capsule) in [
             (1, 0u64, 8u32, true),
@@ -201,6 +228,38 @@ fn what_is_written_is_read_back_with_every_digest_and_alignment() {
             other[bytes - 1] ^= 1;
             assert_eq!(b.status(compare, &other), StatusCode::COMPARE_FAILURE);
         }
+        assert_eq!((b.session.held(), b.session.outstanding(), b.session.running()), (0, 0, 0));
+        assert_eq!(b.landed > 0, pieces.is_some_and(|p| p < 100_000), "all of a PDU at once leaves nothing to land");
+    }
+}
+
+#[test]
+fn data_that_lands_is_thrown_away_when_its_command_is_aborted_meanwhile_or_the_connection_ends() {
+    for ends in [false, true] {
+        let mut b = Bench::io_queue(Client::new(false, true, 0), 8);
+        let data = pattern(65536, 3);
+        let write = with_transport(rw(IoOpcode::Write, 1, 0, 128), 65536);
+        let capsule = b.client.capsule(write, &[]);
+        b.feed(&capsule);
+        let Some(Pdu::R2t(r2t)) = b.next() else { panic!("no R2T") };
+        assert!(b.session.awaits_large());
+        let bytes = b.client.h2c_data(&r2t, &data, 100_000);
+        b.feed(&bytes[..1000]);
+        let (buf, at) = b.session.land().expect("most of the data is to come");
+        assert_eq!((at.start, at.end), (1000 - 24, 65536));
+        if ends {
+            b.end();
+            b.session.landed(&mut cx!(b), buf, at);
+        } else {
+            assert_eq!(b.abort(write.cid), crate::session::Aborted::Yes);
+            assert!(matches!(b.next(), Some(Pdu::Response(c)) if c.status.code == StatusCode::ABORT_REQUESTED));
+            b.session.landed(&mut cx!(b), buf, at.start..at.start + 20_000);
+            assert!(b.session.land().is_none(), "there is no place for it any more");
+            b.feed(&bytes[21_000..]);
+            assert_eq!(b.status(write, &data), StatusCode::SUCCESS, "and the queue goes on");
+            assert_eq!(b.memory.requests, 1);
+        }
+        assert!(!b.session.awaits_large());
         assert_eq!((b.session.held(), b.session.outstanding(), b.session.running()), (0, 0, 0));
     }
 }
@@ -455,8 +514,9 @@ fn a_wrong_header_digest_ends_the_connection_and_names_it() {
 
 #[test]
 fn a_wrong_data_digest_fails_its_command_only() {
-    for bytes in [4096usize, 512, 65536] {
+    for (bytes, pieces) in [(4096usize, None), (512, None), (65536, None), (65536, Some(3000))] {
         let mut b = Bench::io_queue(Client::new(true, true, 0), 8);
+        b.pieces = pieces;
         let data = pattern(bytes, 9);
         let in_capsule = bytes <= 8192;
         let write = rw(IoOpcode::Write, 1, 0, bytes as u32 / 512);
@@ -469,8 +529,8 @@ fn a_wrong_data_digest_fails_its_command_only() {
             let capsule = b.client.capsule(with_transport(write, bytes as u32), &[]);
             b.feed(&capsule);
             let Some(Pdu::R2t(r2t)) = b.next() else { panic!("no R2T") };
-            let mut p = b.client.h2c_data(&r2t, &data, 16384);
-            p[30] ^= 1; // In the first of four: the rest is still taken.
+            let mut p = b.client.h2c_data(&r2t, &data, 32768);
+            p[10_000] ^= 1; // In the first of two: the rest is still taken.
             b.feed(&p);
         }
         let Some(Pdu::Response(cqe)) = b.next() else { panic!("no answer") };
