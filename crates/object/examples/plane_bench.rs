@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, Duration, GroupId, Instant, ObjectId, VolumeId, crc32c};
+use base::{ClusterId, ComponentId, GroupId, Instant, ObjectId, VolumeId, crc32c};
 use object::{
     Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LayoutView, Limits, Plane, PlaneMsg, VolumeLayout,
     VolumeRef,
@@ -259,7 +259,7 @@ fn run(place: &str, cores: usize, depth: usize, seconds: f64) -> [(f64, f64); PH
     });
     let ends = Mutex::new(rt::mesh(cores, MESH_DEPTH).into_iter().map(Some).collect::<Vec<_>>());
     let (given, place) = (Arc::clone(&shared), place.to_owned());
-    let options = UringOptions { cores, spin: Duration::from_micros(50), ..UringOptions::default() };
+    let options = UringOptions { cores, ..UringOptions::default() };
     let running = launch(options, move |rt| {
         if rt.core() == 0 {
             rt.spawn(make(rt.clone(), Arc::clone(&given), devices(&place)));

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a program of its own; the clock here is only for the report
 
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, ClusterId, ComponentId, Duration, GroupId, ObjectId, crc32c};
+use base::{BlockNo, ClusterId, ComponentId, GroupId, ObjectId, crc32c};
 use rt::{App, Buf, Device, Progress, Rt, UringOptions, launch};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -168,7 +168,7 @@ fn main() {
     let depth = args.first().copied().unwrap_or(32) as usize;
     let seconds = args.get(1).copied().unwrap_or(3) as f64;
     let log_mib = args.get(2).copied().unwrap_or(1024);
-    let options = UringOptions { cores: 1, spin: Duration::from_micros(50), ..UringOptions::default() };
+    let options = UringOptions { cores: 1, ..UringOptions::default() };
     let cores = launch(options, move |rt| {
         let devices = vec![Device::memory(log_mib << 20), Device::memory(1 << 30)];
         let ready = Rc::new(RefCell::new(None));

@@ -369,6 +369,9 @@ impl Desk {
                 g.waiting
             ));
         }
+        if g.verified.is_some_and(|v| v.checked + v.unknown == 0) {
+            notes.push("Nothing was read, so nothing was verified: what was written here is checked by a case that reads after it, in the same run.".into());
+        }
         let name = |i: usize| if w.streams[i].name.is_empty() { format!("stream {i}") } else { w.streams[i].name.clone() };
         Ok(Measured {
             engine: self.engine.into(),

@@ -107,11 +107,13 @@ impl Native {
     fn launch(&self, posts: Vec<Post>) -> Result<rt::Cores, LabError> {
         let failed = |e: rt::LaunchError| LabError::Engine { engine: "native", problem: e.to_string() };
         let deepest = posts.iter().map(Post::slots).max().unwrap_or(1) as u32;
+        let spin = if self.options.spin { SPIN } else { std::time::Duration::ZERO };
         let options = UringOptions {
             cores: posts.len(),
             ring_entries: (deepest + 2).next_power_of_two().clamp(8, 4096),
             submit_ops: self.options.batch,
-            spin: if self.options.spin { SPIN } else { std::time::Duration::ZERO },
+            spin_devices: spin,
+            spin,
             thread_name: "lab".into(),
             ..UringOptions::default()
         };

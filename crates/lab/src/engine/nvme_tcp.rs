@@ -62,8 +62,12 @@ struct Disk {
     namespace: Namespace,
 }
 
+/// What a controller refused, or that it is not there (any more).
 fn broken(name: &str, e: &Error) -> LabError {
     let problem = match e {
+        Error::Connect { .. } | Error::Socket(_) | Error::Closed | Error::Queue(_) | Error::Timeout(_) | Error::ControllerFatal => {
+            return LabError::Engine { engine: "nvme-tcp", problem: format!("{name}: {e}") };
+        }
         Error::Status { what: "Connect", status } if !status.is_success() => {
             format!("the target refuses to connect ({status:?}): check the NQN, and that this host may use the subsystem")
         }
@@ -377,3 +381,7 @@ fn filled(have: Option<Vec<u8>>, bytes: usize, filler: &mut Filler, zeroes: bool
     }
     buffer
 }
+
+#[cfg(test)]
+#[path = "nvme_tcp_tests.rs"]
+mod tests;

@@ -18,6 +18,7 @@ use base::Instant;
 
 use super::launch::LaunchError;
 use super::net::{Ask, Net};
+use super::reactor::WaitsFor;
 use super::ring::Ring;
 use super::sys;
 use super::timers::Timers;
@@ -155,6 +156,10 @@ impl Core {
         let sent = self.net.borrow_mut().flush();
         let submitted = self.ring.borrow_mut().submit();
         sent > 0 || submitted || !self.deferred.is_empty()
+    }
+
+    pub(super) fn waits_for(&self) -> WaitsFor {
+        if self.ring.borrow().outstanding() > 0 { WaitsFor::Devices } else { WaitsFor::Others }
     }
 
     pub(super) fn own_waker(&self) -> &Waker {

@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::core::{Core, Waker};
-use super::{reactor, sys};
+use super::reactor::{self, Spin};
+use super::sys;
 use crate::{App, CoreStats, Driver, Rt};
 
 /// Cores of one process.
@@ -32,7 +33,10 @@ pub struct UringOptions {
     pub ring_entries: u32,
     /// Device operations that are handed to the kernel with one call, at most. Fewer calls cost less; the first of many waits for the last.
     pub submit_ops: u32,
-    /// How long a busy core polls at most before it sleeps. It learns when less will do; an idle core does not poll at all.
+    /// How long a core polls at most before it sleeps, while devices have operations of it. It learns when less will do. Longer than a disk takes: to be
+    /// woken costs as much again.
+    pub spin_devices: Duration,
+    /// The same when it waits for anything else. An idle core does not poll at all.
     pub spin: Duration,
     /// Threads are called this, a dash and the core's number (15 bytes at most are shown by the system).
     pub thread_name: String,
@@ -40,7 +44,15 @@ pub struct UringOptions {
 
 impl Default for UringOptions {
     fn default() -> Self {
-        UringOptions { cores: 1, pin: None, ring_entries: 256, submit_ops: 4, spin: Duration::from_micros(250), thread_name: "core".into() }
+        UringOptions {
+            cores: 1,
+            pin: None,
+            ring_entries: 256,
+            submit_ops: 4,
+            spin_devices: Duration::from_micros(250),
+            spin: Duration::from_micros(50),
+            thread_name: "core".into(),
+        }
     }
 }
 
@@ -124,7 +136,7 @@ struct Plan {
     wakers: Arc<[Waker]>,
     entries: u32,
     submit_ops: u32,
-    spin: Duration,
+    spin: (Duration, Duration),
     stats: Arc<CoreStats>,
 }
 
@@ -145,7 +157,7 @@ pub fn launch(opts: UringOptions, start: impl Fn(Rt) -> Box<dyn App> + Send + Sy
             wakers: Arc::clone(&wakers),
             entries: opts.ring_entries,
             submit_ops: opts.submit_ops,
-            spin: opts.spin,
+            spin: (opts.spin_devices, opts.spin),
             stats: Arc::new(CoreStats::default()),
         };
         stats.push(Arc::clone(&plan.stats));
@@ -202,7 +214,7 @@ fn core_thread(
     }
     let rt = Rt::new(Driver::Uring(Rc::clone(&core)));
     let mut app = start(rt.clone());
-    reactor::run(&core, &rt, &mut *app, plan.spin);
+    reactor::run(&core, &rt, &mut *app, Spin::new(plan.spin.0, plan.spin.1));
     drop(app);
     rt.end();
     core.drain();

@@ -26,11 +26,44 @@ const SHARED_TURNS: u32 = 64;
 /// How long it does not spin then.
 const SHARED_NS: u64 = 20_000_000;
 
+/// What an idle core waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitsFor {
+    /// A device has operations of it.
+    Devices,
+    /// Anything else: hosts, other cores, timers.
+    Others,
+}
+
 /// How long to spin before sleeping, learnt from the gaps between events (much as KVM's halt polling does): it grows when a sleep turned out
 /// so short that spinning would have bridged it, shrinks when it would not, and ends when sleeps are long, so an idle core does not spin at all.
-pub(super) struct Spin {
+#[derive(Clone, Copy, Debug)]
+struct Limit {
     max_ns: u64,
-    limit_ns: u64,
+    ns: u64,
+}
+
+impl Limit {
+    fn new(max: Duration) -> Limit {
+        let max_ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
+        Limit { max_ns, ns: max_ns }
+    }
+
+    /// After a core had nothing to do for `idle_ns`, asleep at the end.
+    fn slept(&mut self, idle_ns: u64) {
+        if idle_ns > self.max_ns {
+            let half = self.ns / 2;
+            self.ns = if half < SPIN_NS_START || idle_ns > self.max_ns.saturating_mul(LONG_SLEEP) { 0 } else { half };
+        } else if idle_ns > self.ns {
+            self.ns = (idle_ns * 2).max(SPIN_NS_START).min(self.max_ns);
+        }
+    }
+}
+
+/// Whether to spin: a limit for each thing that is waited for, and whether the processor is ours.
+pub(super) struct Spin {
+    devices: Limit,
+    others: Limit,
     /// Idle turns since the last long one.
     short_turns: u32,
     /// Others want this processor: no spinning until then.
@@ -38,35 +71,36 @@ pub(super) struct Spin {
 }
 
 impl Spin {
-    pub(super) fn new(max: Duration) -> Spin {
-        let max_ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
-        Spin { max_ns, limit_ns: max_ns, short_turns: SHARED_TURNS, shared_until_ns: 0 }
+    /// With the most of each.
+    pub(super) fn new(devices: Duration, others: Duration) -> Spin {
+        Spin { devices: Limit::new(devices), others: Limit::new(others), short_turns: SHARED_TURNS, shared_until_ns: 0 }
+    }
+
+    fn limit(&mut self, waits_for: WaitsFor) -> &mut Limit {
+        match waits_for {
+            WaitsFor::Devices => &mut self.devices,
+            WaitsFor::Others => &mut self.others,
+        }
     }
 
     /// Whether a core idle for `idle_ns` goes on spinning, after an idle turn of `turn_ns`.
-    fn goes_on(&mut self, idle_ns: u64, turn_ns: u64, now_ns: u64) -> bool {
+    fn goes_on(&mut self, waits_for: WaitsFor, idle_ns: u64, turn_ns: u64, now_ns: u64) -> bool {
         if turn_ns < SHARED_GAP_NS {
             self.short_turns = self.short_turns.saturating_add(1);
         } else if std::mem::take(&mut self.short_turns) < SHARED_TURNS {
             self.shared_until_ns = now_ns + SHARED_NS;
         }
-        idle_ns < self.limit_ns && now_ns >= self.shared_until_ns
+        idle_ns < self.limit(waits_for).ns && now_ns >= self.shared_until_ns
     }
 
     /// After a core had nothing to do for `idle_ns`, asleep at the end.
-    fn slept(&mut self, idle_ns: u64) {
-        if idle_ns > self.max_ns {
-            let half = self.limit_ns / 2;
-            self.limit_ns = if half < SPIN_NS_START || idle_ns > self.max_ns.saturating_mul(LONG_SLEEP) { 0 } else { half };
-        } else if idle_ns > self.limit_ns {
-            self.limit_ns = (idle_ns * 2).max(SPIN_NS_START).min(self.max_ns);
-        }
+    fn slept(&mut self, waits_for: WaitsFor, idle_ns: u64) {
+        self.limit(waits_for).slept(idle_ns);
     }
 }
 
 /// Runs `app` on this core until it stops.
-pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, spin: Duration) {
-    let mut spin = Spin::new(spin);
+pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, mut spin: Spin) {
     let stats = rt.stats();
     let mut now = core.tick();
     let mut idle_since = None;
@@ -94,15 +128,16 @@ pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, spin: Duration) {
             continue;
         }
         let since = *idle_since.get_or_insert(before);
+        let waits_for = core.waits_for();
         if announced {
             core.sleep();
             core.own_waker().awake();
             announced = false;
             let before = std::mem::replace(&mut now, core.tick());
             stats.sleep_ns.add(now - before);
-            spin.slept(now - since);
+            spin.slept(waits_for, now - since);
             idle_since = None;
-        } else if spin.goes_on(now - since, now - before, now) {
+        } else if spin.goes_on(waits_for, now - since, now - before, now) {
             // The kernel's own threads may want this processor: a write to a file is flushed by one of them.
             std::thread::yield_now();
         } else {
