@@ -54,7 +54,7 @@ def fio(file, load, seconds):
     pattern = "rand" * load.random + ("read" if load.reads == 1 else "write")
     command = ["taskset", "-c", "1", "fio", "--thread", "--name=bench", f"--filename={file}", f"--size={os.path.getsize(file)}", "--ioengine=io_uring",
                "--direct=1", *(["--sync=dsync"] if load.reads == 0 else []), f"--rw={pattern}", f"--bs={load.size}",
-               f"--iodepth={load.depth}", f"--randseed={next(SEEDS)}", "--time_based", f"--ramp_time={round(WARM_UP_S * 1000)}ms", f"--runtime={round(seconds * 1000)}ms",
+               f"--iodepth={load.depth}", "--randrepeat=0", f"--randseed={next(SEEDS)}", "--time_based", f"--ramp_time={round(WARM_UP_S * 1000)}ms", f"--runtime={round(seconds * 1000)}ms",
                "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=99.9", "--output-format=json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
     if done.returncode:

@@ -11,9 +11,18 @@ fn job(profile: &str, case: usize) -> Job {
 fn a_job_file_says_what_the_workload_says() {
     let disks = [(PathBuf::from("/tmp/a:b"), 1 << 30), (PathBuf::from("/tmp/c"), 1 << 30)];
     let text = job_file(&job("easy-run", 0), &disks).unwrap();
-    for line in
-        ["rw=randrw", "rwmixread=70", "bs=4096", "iodepth=4", "runtime=2000ms", "ramp_time=500ms", "filename=/tmp/a\\:b", "size=1073741824"]
-    {
+    for line in [
+        "rw=randrw",
+        "rwmixread=70",
+        "bs=4096",
+        "iodepth=4",
+        "runtime=2000ms",
+        "ramp_time=500ms",
+        "randrepeat=0",
+        "randseed=1",
+        "filename=/tmp/a\\:b",
+        "size=1073741824",
+    ] {
         assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
     }
     let mut j = job("easy-run", 3);
