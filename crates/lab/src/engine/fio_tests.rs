@@ -19,7 +19,7 @@ fn a_job_file_says_what_the_workload_says() {
         "runtime=2000ms",
         "ramp_time=500ms",
         "randrepeat=0",
-        "randseed=1",
+        "randseed=7",
         "filename=/tmp/a\\:b",
         "size=1073741824",
     ] {
