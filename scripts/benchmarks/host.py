@@ -19,7 +19,7 @@ CHUNK_BYTES = 64 * KIB
 PIECE_CHUNKS = 16  # of an object, 1 MiB: they get neighbouring places in the chunk table
 # Chunks in use at which memory is looked at: enough to tell chunks and pieces apart, few enough for minutes.
 MEMORY_CHUNKS = (20_000, 60_000, 130_000, 250_000, 400_000, 600_000)
-MEMORY_SLOWLY = 130_000
+MEMORY_SLOWLY = 130_000  # up to here pieces are added, and one command at a time is written: many would pass the points by
 MEMORY_VOLUME_GIB = 64  # on a device of 1 TiB
 MEMORY_BUFFER_GIB = 16  # sparse; all that is written stays below 30 % of it, so no destaging slows it down
 MEMORY_FREE = 8 * GIB
@@ -87,7 +87,6 @@ def memory(o, rows, runs):
             chunks = lambda: target.metric("basalt_capacity_used_bytes") / CHUNK_BYTES
             for goal in MEMORY_CHUNKS:
                 while chunks() < goal:
-                    # One at a time as long as pieces are added: many at once would pass the first points by.
                     depth = 1 if goal <= MEMORY_SLOWLY else 256
                     clients.lab(o.basalt, [target.address()], Load(depth, 4 * KIB, 0.0), 0.2, target.dir)
                 points.append({"chunks": chunks(), "pieces": pieces(chunks(), MEMORY_VOLUME_GIB * GIB // CHUNK_BYTES),

@@ -134,11 +134,10 @@ pub fn job_file(job: &Job, disks: &[(PathBuf, u64)]) -> Result<String, LabError>
         (_, _, true) => "rw",
         (_, _, false) => "randrw",
     };
+    // With randrepeat fio goes the same way each time, whatever its seed, and a cache below serves it better than others.
     let mut t = String::from(
-        "; Written by the Basalt lab.\n[global]\nioengine=io_uring\ndirect=1\ntime_based=1\ngroup_reporting=1\nnorandommap=1\n",
+        "; Written by the Basalt lab.\n[global]\nioengine=io_uring\ndirect=1\ntime_based=1\ngroup_reporting=1\nrandrepeat=0\nnorandommap=1\n",
     );
-    // Otherwise fio goes the same way each time, whatever its seed, and a cache below serves it better than others.
-    t.push_str("randrepeat=0\n");
     // Latencies from submission to completion, as one histogram.
     t.push_str("lat_percentiles=1\nclat_percentiles=0\n");
     let mut set = |key: &str, value: String| {

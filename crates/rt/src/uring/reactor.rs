@@ -139,6 +139,7 @@ pub(super) fn run(core: &Core, rt: &Rt, app: &mut dyn App, mut spin: Spin) {
             idle_since = None;
         } else if spin.goes_on(waits_for, now - since, now - before, now) {
             // The kernel's own threads may want this processor: a write to a file is flushed by one of them.
+            stats.syscalls.add(1);
             std::thread::yield_now();
         } else {
             core.own_waker().announce_sleep();

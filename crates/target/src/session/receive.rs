@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    /// The buffer of [`Session::land`] is back, with the next bytes `at` the start of its part. Look at [`Session::phase`] then.
+    /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::phase`] then.
     pub fn landed(&mut self, cx: &mut Cx<'_>, buf: Buf, at: Range<usize>) {
         cx.stats.bytes_in += at.len() as u64;
         self.refresh(cx.view);
