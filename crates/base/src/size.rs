@@ -63,7 +63,10 @@ impl fmt::Display for ByteSize {
                 let text = if self.0.is_multiple_of(unit) {
                     format!("{} {name}", self.0 / unit)
                 } else {
-                    format!("{:.2} {name}", self.0 as f64 / unit as f64)
+                    // To the nearest hundredth that is still a size: the largest of all would round to 16384 PiB, which is none.
+                    let (unit, most) = (u128::from(unit), u128::from(u64::MAX));
+                    let hundredths = ((u128::from(self.0) * 100 + unit / 2) / unit).min(most * 100 / unit);
+                    format!("{}.{:02} {name}", hundredths / 100, hundredths % 100)
                 };
                 return f.pad(&text);
             }
@@ -104,5 +107,16 @@ mod tests {
         assert_eq!(ByteSize(1536 << 20).to_string(), "1.50 GiB");
         assert_eq!(ByteSize(0).to_string(), "0 B");
         assert_eq!("1.50 GiB".parse(), Ok(ByteSize(1536 << 20)));
+        assert_eq!(ByteSize((1 << 30) - 1).to_string(), "1024.00 MiB");
+    }
+
+    #[test]
+    fn the_largest_sizes_read_back_too() {
+        for bytes in [u64::MAX, u64::MAX - (1 << 43), u64::MAX - (1 << 44)] {
+            let text = ByteSize(bytes).to_string();
+            let again: ByteSize = text.parse().unwrap_or_else(|e| panic!("{e}"));
+            assert!(bytes.abs_diff(again.0) < 1 << 44, "{bytes}: {text}");
+        }
+        assert_eq!(ByteSize(u64::MAX).to_string(), "16383.99 PiB");
     }
 }
