@@ -73,6 +73,8 @@ listed! {
         BusyChunkFreed,
         /// A block that was overwritten while it was destaged counts as destaged.
         NewerTakenForDestaged,
+        /// A block is destaged while an older version of it is still on its way to capacity.
+        OlderBlockOvertaken,
         /// What is read from the log is not verified.
         LogReadUnverified,
         /// What is read from capacity is not verified.
@@ -137,8 +139,8 @@ listed! {
         NoPlace,
         /// The log of an idle shard is closed early, to be drained.
         IdleDrain,
-        /// Destaging leaves out a chunk that another job moves.
-        ChunkLeftBehind,
+        /// Destaging leaves out a block whose older version is still on its way to capacity.
+        BlockLeftBehind,
         /// A block is overwritten or trimmed while it is destaged.
         OverwrittenUnderDestage,
         /// Capacity does not take what is destaged.

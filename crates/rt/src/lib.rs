@@ -40,6 +40,7 @@ use std::{
     future::Future,
     net::{IpAddr, SocketAddr},
     ops::Range,
+    pin::Pin,
     rc::Rc,
     sync::Arc,
 };
@@ -218,23 +219,33 @@ impl Rt {
     pub async fn yield_now(&self) {
         exec::YieldNow(false).await;
     }
-    /// [`Rt::read`] for tasks.
-    pub async fn read_at(&self, dev: &Device, offset: u64, buf: Buf) -> (Result<(), DeviceError>, Buf) {
-        let op = self.0.ops.begin();
+    /// [`Rt::read`] for tasks. It is under way as soon as this returns.
+    pub fn read_at(&self, dev: &Device, offset: u64, buf: Buf) -> impl Future<Output = (Result<(), DeviceError>, Buf)> + Unpin + use<> {
+        let mut op = self.0.ops.begin();
         self.read(self.0.ops.queue(), op.cookie(), dev, offset, buf);
-        match op.await {
-            Event::Read { result, buf } => (result, buf),
-            other => unreachable!("a read ended as {other:?}"),
-        }
+        core::future::poll_fn(move |cx| {
+            Pin::new(&mut op).poll(cx).map(|event| match event {
+                Event::Read { result, buf } => (result, buf),
+                other => unreachable!("a read ended as {other:?}"),
+            })
+        })
     }
-    /// [`Rt::write`] for tasks.
-    pub async fn write_at(&self, dev: &Device, offset: u64, bufs: BufVec, d: Durability) -> (Result<(), DeviceError>, BufVec) {
-        let op = self.0.ops.begin();
+    /// [`Rt::write`] for tasks. It is under way as soon as this returns.
+    pub fn write_at(
+        &self,
+        dev: &Device,
+        offset: u64,
+        bufs: BufVec,
+        d: Durability,
+    ) -> impl Future<Output = (Result<(), DeviceError>, BufVec)> + Unpin + use<> {
+        let mut op = self.0.ops.begin();
         self.write(self.0.ops.queue(), op.cookie(), dev, offset, bufs, d);
-        match op.await {
-            Event::Write { result, bufs } => (result, bufs),
-            other => unreachable!("a write ended as {other:?}"),
-        }
+        core::future::poll_fn(move |cx| {
+            Pin::new(&mut op).poll(cx).map(|event| match event {
+                Event::Write { result, bufs } => (result, bufs),
+                other => unreachable!("a write ended as {other:?}"),
+            })
+        })
     }
     /// [`Rt::flush`] for tasks.
     pub async fn flush_dev(&self, dev: &Device) -> Result<(), DeviceError> {

@@ -388,9 +388,9 @@ fn given_twice(all: &[&Device]) -> Result<(), GroupError> {
 async fn write_group(rt: &Rt, info: &GroupInfo, cache: &Device, capacity: &[Device]) -> Result<(), GroupError> {
     let all = || core::iter::once(cache).chain(capacity);
     let clears = all().map(|d| async move { superblock::clear(rt, d).await.map_err(device_error(d)) });
-    join_all(clears).await.into_iter().collect::<Result<(), _>>()?;
+    join_all(clears.map(Box::pin)).await.into_iter().collect::<Result<(), _>>()?;
     let heads = capacity.iter().enumerate().map(|(i, d)| write_heads(rt, info, i as u8, d));
-    join_all(heads).await.into_iter().collect::<Result<(), _>>()?;
+    join_all(heads.map(Box::pin)).await.into_iter().collect::<Result<(), _>>()?;
     for (index, device) in capacity.iter().enumerate() {
         let superblock = superblock_of(info, info.capacity[index], device.bytes(), info.geometry.capacity[index].role(index as u8));
         superblock::write_new(rt, device, &superblock).await.map_err(device_error(device))?;
@@ -435,7 +435,7 @@ async fn write_heads(rt: &Rt, info: &GroupInfo, index: u8, device: &Device) -> R
         writes.push((geometry.chunk_page_offset(shard, 0, 0), head(address)));
     }
     let writes = writes.into_iter().map(|(offset, buf)| async move { write_page(rt, device, offset, buf).await });
-    join_all(writes).await.into_iter().collect::<Result<(), _>>().map_err(device_error(device))
+    join_all(writes.map(Box::pin)).await.into_iter().collect::<Result<(), _>>().map_err(device_error(device))
 }
 
 async fn write_page(rt: &Rt, device: &Device, offset: u64, page: Buf) -> Result<(), DeviceError> {
@@ -466,7 +466,7 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
         return Err(GroupError::DeviceCount { count: 0 });
     }
     given_twice(&devices.iter().collect::<Vec<_>>())?;
-    let probes = join_all(devices.iter().map(|d| async move { superblock::probe(rt, d).await.map_err(device_error(d)) })).await;
+    let probes = join_all(devices.iter().map(|d| Box::pin(async move { superblock::probe(rt, d).await.map_err(device_error(d)) }))).await;
     let mut members = Vec::with_capacity(devices.len());
     for (device, probe) in devices.iter().zip(probes) {
         members.push(Member { device, found: ours(device, probe?)? });

@@ -446,7 +446,7 @@ fn changes_from_two_tasks_take_turns() {
     let mut bed = Bed::formatted(1);
     let group = bed.open().unwrap();
     bed.world.block_on(bed.host, async |rt| {
-        let all = join_all((0..12).map(|i| group.create_component(&rt, component(i, i % 2)))).await;
+        let all = join_all((0..12).map(|i| Box::pin(group.create_component(&rt, component(i, i % 2))))).await;
         let mut numbers: Vec<u32> = all.into_iter().map(|no| no.unwrap().0).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (1..13).collect::<Vec<_>>());

@@ -66,7 +66,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         ring: Ring::new(count, segment_blocks, found.tail),
         log: LogWriter::new(1, 0, found.tail),
         table: Rc::new(RefCell::new(table)),
-        caps: devices,
+        caps: devices.into(),
         busy: Busy::new(),
         components: HashMap::with_hasher(FixedState::with_seed(5)),
         pacer: Pacer::new(&settings, unusable, now),
@@ -108,7 +108,7 @@ async fn flush_all(rt: &Rt, devices: impl Iterator<Item = &Device>) -> Result<()
         let result = rt.flush_dev(device).await;
         result.map_err(|error| GroupError::Device { device: device.name().into(), error })
     });
-    join_all(flushes).await.into_iter().collect()
+    join_all(flushes.map(Box::pin)).await.into_iter().collect()
 }
 
 /// Where the next batch stands in the chain.
@@ -126,7 +126,7 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     let mut marks = Marks::new();
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(SEGMENTS_AT_ONCE) {
-        let contents = join_all(group.iter().map(|&seq| reader.content(&found, seq))).await;
+        let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
         for (&seq, content) in group.iter().zip(contents) {
             replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
             rt.yield_now().await;

@@ -67,7 +67,7 @@ async fn write_phases(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], 
 
 async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], pages: &[PageRef]) -> Result<(), CheckpointError> {
     for group in pages.chunks(WRITES_MAX) {
-        let mut writes = Vec::with_capacity(group.len());
+        let (mut writes, mut to) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         for &p in group {
             let mut t = table.borrow_mut();
             if t.device_failed(p.device) {
@@ -75,13 +75,13 @@ async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], p
             }
             let mut buf = Buf::alloc(base::BLOCK_BYTES);
             let offset = t.encode(p, &mut buf);
-            writes.push(async move {
-                let bufs: BufVec = core::iter::once(buf).collect();
-                let (result, _) = rt.write_at(&devices[usize::from(p.device)], offset, bufs, Durability::Volatile).await;
-                result.map_err(|error| CheckpointError { device: p.device, error })
-            });
+            let bufs: BufVec = core::iter::once(buf).collect();
+            writes.push(rt.write_at(&devices[usize::from(p.device)], offset, bufs, Durability::Volatile));
+            to.push(p.device);
         }
-        join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
+        for ((result, _), device) in join_all(writes).await.into_iter().zip(to) {
+            result.map_err(|error| CheckpointError { device, error })?;
+        }
     }
     Ok(())
 }
@@ -92,5 +92,5 @@ async fn flush(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], wanted:
         let result = rt.flush_dev(&devices[usize::from(device)]).await;
         result.map_err(|error| CheckpointError { device, error })
     });
-    join_all(flushes).await.into_iter().collect()
+    join_all(flushes.map(Box::pin)).await.into_iter().collect()
 }

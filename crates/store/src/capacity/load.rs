@@ -82,7 +82,7 @@ impl Loader<'_> {
         let starts: Vec<u32> = (1..used).step_by(PAGES_PER_READ as usize).collect();
         for group in starts.chunks(READS_MAX) {
             let reads = group.iter().map(|&first| async move { (first, self.read(first, PAGES_PER_READ.min(used - first)).await) });
-            for (first, read) in join_all(reads).await {
+            for (first, read) in join_all(reads.map(Box::pin)).await {
                 self.take_pages(table, first, &mut read?).await?;
                 self.rt.yield_now().await;
             }

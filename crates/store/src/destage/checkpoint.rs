@@ -24,7 +24,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         let mut s = state.borrow_mut();
         s.destage.last_checkpoint = rt.now();
         let target = s.advance_clean();
-        (Rc::clone(&s.table), s.caps.clone(), target)
+        (Rc::clone(&s.table), Rc::clone(&s.caps), target)
     };
     // `write_checkpoint` takes the dirty pages before it first waits.
     let result = match hooks::planted(Bug::EarlyTail) {

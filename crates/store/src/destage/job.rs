@@ -1,32 +1,41 @@
-//! One job of destaging: the live blocks of a few chunks of one piece, from wherever in the log to their places on capacity.
+//! One job of destaging: live blocks of the log, from the oldest segment on, to their places on capacity.
 //!
-//! Invariants: what is written was verified; a chunk is moved by one job at a time; the index is told only after the write has
+//! A job takes the blocks of the records that the cursor comes to. Where such a block is one of [`RUN_MIN`] neighbours that are all in the log,
+//! in whatever segments, the whole run goes with it, as one write. Otherwise its neighbours wait for their own turn: until then
+//! they may be overwritten, and need not be moved at all.
+//! Invariants: what is written was verified; a block is moved by one job at a time; the index is told only after the write has
 //! ended, and only of blocks that are still the newest.
-//! Never: has more than [`JOB_BLOCKS_MAX`] blocks; reads or writes within a borrow.
+//! Never: reads or writes within a borrow.
 
 use super::Cursor;
 use crate::ComponentNo;
-use crate::buffer::ring::SegmentState;
+use crate::buffer::ring::{Record, SegmentState};
 use crate::capacity::Phys;
-use crate::index::{Key, LogPos};
+use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
 use crate::pace::Plan;
-use crate::shard::state::State;
-use base::hooks::{self, Mark};
-use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, PIECE_BLOCKS};
+use crate::shard::state::{State, chunk_parts};
+use base::hooks::{self, Bug, Mark};
+use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration, Instant, crc32c};
 use core::cell::RefCell;
-use rt::{Buf, BufVec, Device, DeviceError, Durability, Rt};
+use core::ops::Range;
+use rt::{BUF_BYTES_MAX, Buf, BufVec, Device, DeviceError, Durability, Rt};
+use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Blocks of one job: a piece.
-const JOB_BLOCKS_MAX: usize = PIECE_BLOCKS as usize;
+/// A job takes no record that could make it larger than this, in blocks, unless it is the first.
+const JOB_BLOCKS_MAX: usize = BUF_BYTES_MAX / BLOCK_BYTES;
+/// A job ends with the record that gives it so many places on capacity: each is a write.
+const JOB_PLACES: usize = 8;
+/// Neighbours in the log, in blocks, that are worth a write before their turn: 32 KiB.
+const RUN_MIN: u64 = 8;
+/// Blocks between two of a job that are read with them: cheaper than another read.
+const GAP_MAX: u32 = 4;
 /// Records looked at in one go.
 const SCAN_MAX: usize = 4096;
 /// Records whose index entries are fetched together.
 const TOUCHED: usize = 16;
-/// Records behind the first live one that may join its job.
-const JOIN_MAX: usize = 64;
 /// How often a block that is wrong or unreadable is read again before it is lost.
 const AGAIN_MAX: u32 = 4;
 /// The longest that a worker rests between two jobs.
@@ -47,13 +56,15 @@ struct Item {
 
 /// See the module.
 pub(crate) struct Job {
-    component: ComponentNo,
-    chunks: Vec<(u64, Phys)>,
-    /// By place on capacity.
+    /// The chunks it changes; one may be there twice.
+    chunks: Vec<(ComponentNo, u64, Phys)>,
+    /// By place in the log, once it runs.
     items: Vec<Item>,
+    /// Runs of blocks that are neighbours on capacity, in the order in which they were found.
+    places: usize,
     cache: Device,
     slice_at: u64,
-    capacity: Device,
+    capacity: Rc<[Device]>,
     plan: Plan,
 }
 
@@ -96,13 +107,17 @@ impl State {
         if worker >= plan.workers {
             return Next::Nothing;
         }
+        let mut job: Option<Box<Job>> = None;
         for _ in 0..SCAN_MAX {
             if !self.cursor_on_segment() {
                 let clean = self.advance_clean();
+                if job.is_some() {
+                    break;
+                }
                 if clean >= self.destage.cursor.seq || self.destage.jobs > 0 {
                     return Next::Nothing;
                 }
-                // Some were left (a failure, a chunk that was busy): another round.
+                // Some were left (a failure, a block that was on its way already): another round.
                 self.destage.cursor = Cursor { seq: clean, record: 0 };
                 if !self.cursor_on_segment() {
                     return Next::Nothing;
@@ -116,6 +131,11 @@ impl State {
                 self.destage.cursor = Cursor { seq: seq + 1, record: 0 };
                 continue;
             };
+            // What a record can bring: its blocks, and the rest of its first and last chunk.
+            let most = usize::from(found.blocks) + 2 * (CHUNK_BLOCKS as usize - 1);
+            if job.as_ref().is_some_and(|job| job.places >= JOB_PLACES || job.items.len() + most > JOB_BLOCKS_MAX) {
+                break;
+            }
             if record % TOUCHED == 0 {
                 let ahead = (record..record + TOUCHED).map_while(|i| segment.records.get(i));
                 self.index.touch(ahead.map(|found| found.key));
@@ -123,14 +143,15 @@ impl State {
             self.destage.cursor.record += 1;
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
             let at = self.ring.first_block(seq) + u32::from(found.at);
-            if !self.any_live(found.key, at, found.blocks) {
-                continue;
-            }
-            if let Some(job) = self.job_from(found.key, found.blocks, plan) {
-                return Next::Job(Box::new(job));
-            }
+            self.take_record(found, at, plan, &mut job);
         }
-        Next::Again
+        match job {
+            Some(job) => {
+                self.destage.jobs += 1;
+                Next::Job(job)
+            }
+            None => Next::Again,
+        }
     }
 
     /// Whether the cursor stands on a segment that can be destaged.
@@ -139,76 +160,92 @@ impl State {
         seq <= self.ring.head() && self.ring.get(seq).state == SegmentState::Sealed
     }
 
-    /// Whether a record still has the newest version of any of its blocks. Forgets those of a dropped component.
-    fn any_live(&mut self, key: Key, at: u32, blocks: u16) -> bool {
-        let known = self.has_component(key.component());
-        let mut live = false;
-        for i in 0..u32::from(blocks) {
-            let here = self.index.get(key.plus(i)).is_some_and(|found| found.pos.block() == at + i && !found.pos.destaged());
-            if here && !known {
-                self.index_remove(key.plus(i));
-            }
-            live |= here && known;
-        }
-        live
-    }
-
-    /// Gathers all live blocks of the chunks of this record, and of those that follow in the same piece.
-    fn job_from(&mut self, key: Key, blocks: u16, plan: Plan) -> Option<Job> {
-        let (component, piece) = (key.component(), key.block().0 / PIECE_BLOCKS);
-        let mut mask = chunk_mask(key.block(), blocks);
-        for _ in 0..JOIN_MAX {
-            let Cursor { seq, record } = self.destage.cursor;
-            let segment = self.ring.get(seq);
-            let Some(next) = segment.records.get(record) else { break };
-            if next.key.component() != component || next.key.block().0 / PIECE_BLOCKS != piece {
-                break;
-            }
-            let passed = u64::from(segment.used) / segment.records.len() as u64;
-            mask |= chunk_mask(next.key.block(), next.blocks);
-            self.destage.cursor.record += 1;
-            self.destage.passed_blocks += passed;
-        }
-        let mut chunks = Vec::new();
-        let mut items = Vec::new();
-        let mut device = 0;
-        for i in (0..16u64).filter(|i| mask >> i & 1 == 1) {
-            let chunk = piece * (PIECE_BLOCKS / CHUNK_BLOCKS) + i;
-            if self.destage.chunks.contains(&(component.0, chunk)) {
-                hooks::mark(Mark::ChunkLeftBehind);
-                self.destage.left_behind = true;
+    /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component.
+    fn take_record(&mut self, record: Record, at: u32, plan: Plan, job: &mut Option<Box<Job>>) {
+        let component = record.key.component();
+        let known = self.has_component(component);
+        for part in chunk_parts(record.key.block(), u32::from(record.blocks)) {
+            let first = part.chunk * CHUNK_BLOCKS;
+            let own = u64::from(part.first)..u64::from(part.first + part.blocks);
+            let here = |state: &Self, i: u64| {
+                let block = first + i;
+                let n = (block - record.key.block().0) as u32;
+                state.to_move(component, block).filter(|found| found.pos.block() == at + n)
+            };
+            if !known {
+                for i in own {
+                    if here(self, i).is_some() {
+                        self.index_remove(Key::new(component, BlockNo(first + i)));
+                    }
+                }
                 continue;
             }
-            let before = items.len();
-            self.gather_chunk(component, chunk, &mut items);
-            if let Some(item) = items.get(before) {
-                device = item.phys.device;
-                self.destage.chunks.insert((component.0, chunk));
-                self.busy.begin(item.phys);
-                chunks.push((chunk, item.phys));
+            let mut place = None;
+            let mut done = 0;
+            for i in own.clone() {
+                if i < done || here(self, i).is_none() {
+                    continue;
+                }
+                let run = self.run_around(component, first, i);
+                let whole = run.end - run.start >= RUN_MIN;
+                done = run.end;
+                for block in if whole { run } else { i..run.end.min(own.end) } {
+                    let found = if whole { self.to_move(component, first + block) } else { here(self, block) };
+                    let Some(found) = found else { continue };
+                    let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
+                    place = Some(phys);
+                    self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
+                }
             }
         }
-        if items.is_empty() {
-            return None;
-        }
-        debug_assert!(items.len() <= JOB_BLOCKS_MAX);
-        items.sort_unstable_by_key(|item| item.offset);
-        for item in &items {
-            self.ring.pin(item.pos.block());
-        }
-        self.destage.jobs += 1;
-        let capacity = self.caps[usize::from(device)].clone();
-        Some(Job { component, chunks, items, cache: self.cache.clone(), slice_at: self.slice_at, capacity, plan })
     }
 
-    fn gather_chunk(&self, component: ComponentNo, chunk: u64, items: &mut Vec<Item>) {
-        let Some(phys) = self.lookup(component, chunk) else { return };
-        let base = self.table.borrow().offset(phys);
-        for i in 0..CHUNK_BLOCKS {
-            let key = Key::new(component, BlockNo(chunk * CHUNK_BLOCKS + i));
-            if let Some(found) = self.index.get(key).filter(|found| !found.pos.destaged()) {
-                items.push(Item { key, pos: found.pos, crc: found.crc, phys, offset: base + i * BLOCK_BYTES as u64, lost: false });
+    /// What the index knows of a block that is in the log and not on capacity.
+    fn to_move(&self, component: ComponentNo, block: u64) -> Option<Located> {
+        self.index.get(Key::new(component, BlockNo(block))).filter(|found| !found.pos.destaged())
+    }
+
+    /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well.
+    fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Range<u64> {
+        let moves = |i: &u64| self.to_move(component, first + i).is_some();
+        let below = (0..i).rev().take_while(moves).count() as u64;
+        let above = (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
+        i - below..i + 1 + above
+    }
+
+    fn take_block(&mut self, key: Key, found: Located, phys: Phys, plan: Plan, job: &mut Option<Box<Job>>) {
+        match self.destage.moving.get(&key) {
+            Some(&block) if block == found.pos.block() => return, // by this job or another; should that fail, the cursor comes again
+            Some(_) if !hooks::planted(Bug::OlderBlockOvertaken) => {
+                hooks::mark(Mark::BlockLeftBehind);
+                self.destage.left_behind = true;
+                return;
             }
+            _ => {}
+        }
+        let job = job.get_or_insert_with(|| {
+            Box::new(Job {
+                chunks: Vec::with_capacity(JOB_PLACES),
+                items: Vec::with_capacity(JOB_PLACES),
+                places: 0,
+                cache: self.cache.clone(),
+                slice_at: self.slice_at,
+                capacity: Rc::clone(&self.caps),
+                plan,
+            })
+        });
+        let offset = self.table.borrow().offset(phys) + u64::from(key.block().in_chunk()) * BLOCK_BYTES as u64;
+        let item = Item { key, pos: found.pos, crc: found.crc, phys, offset, lost: false };
+        if job.items.last().is_none_or(|before| !before.neighbour(&item)) {
+            job.places += 1;
+        }
+        job.items.push(item);
+        self.destage.moving.insert(key, found.pos.block());
+        self.ring.pin(found.pos.block());
+        let chunk = (key.component(), key.block().chunk(), phys);
+        if job.chunks.last() != Some(&chunk) {
+            self.busy.begin(phys);
+            job.chunks.push(chunk);
         }
     }
 
@@ -216,10 +253,10 @@ impl State {
     fn job_ended(&mut self, rt: &Rt, job: Job, result: Result<(), JobError>) {
         let now = rt.now();
         self.destage.jobs -= 1;
-        let known = self.has_component(job.component);
         for item in &job.items {
             self.ring.unpin(item.pos.block());
-            if result.is_err() || !known {
+            self.destage.moving.remove(&item.key);
+            if result.is_err() || !self.has_component(item.key.component()) {
                 continue;
             }
             if !self.index.mark_destaged(item.key, item.pos.block()) {
@@ -234,13 +271,12 @@ impl State {
                 if item.lost {
                     hooks::mark(Mark::LostInLog);
                     self.counters.checksum_errors += 1;
-                    self.note_bad(job.component, item.key.block());
+                    self.note_bad(item.key.component(), item.key.block());
                 }
             }
         }
-        for (chunk, phys) in job.chunks {
-            self.destage.chunks.remove(&(job.component.0, chunk));
-            self.end_busy(job.component, chunk, phys);
+        for (component, chunk, phys) in job.chunks {
+            self.end_busy(component, chunk, phys);
         }
         match result {
             Ok(()) => {
@@ -271,13 +307,6 @@ impl State {
     }
 }
 
-/// Which chunks of its piece a record touches.
-fn chunk_mask(block: BlockNo, blocks: u16) -> u16 {
-    let first = block.0 % PIECE_BLOCKS / CHUNK_BLOCKS;
-    let last = (block.0 % PIECE_BLOCKS + u64::from(blocks) - 1) / CHUNK_BLOCKS;
-    (first..=last.min(15)).fold(0, |mask, i| mask | 1 << i)
-}
-
 /// Why a job failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobError {
@@ -285,54 +314,76 @@ pub(crate) enum JobError {
     Write(DeviceError),
 }
 
+impl Item {
+    /// Whether `next` lies right behind it on capacity.
+    fn neighbour(&self, next: &Item) -> bool {
+        next.phys.device == self.phys.device && next.offset == self.offset + BLOCK_BYTES as u64
+    }
+}
+
+/// Items that follow each other in the log and on capacity, and their data.
+struct Run {
+    items: Range<usize>,
+    buf: Buf,
+}
+
 impl Job {
     async fn run(&mut self, rt: &Rt) -> Result<(), JobError> {
-        // Runs that are contiguous at both ends: one read each, and its buffer goes straight on to capacity.
-        let mut runs: Vec<core::ops::Range<usize>> = Vec::new();
-        for i in 0..self.items.len() {
-            match runs.last_mut() {
-                Some(run) if self.follows(run.end, i) => run.end = i + 1,
-                _ => runs.push(i..i + 1),
-            }
+        self.items.sort_unstable_by_key(|item| item.pos.block());
+        let reads = self.reads();
+        let results = join_all(reads.iter().map(|read| {
+            let buf = Buf::alloc(self.in_read(read, read.end - 1) + BLOCK_BYTES);
+            rt.read_at(&self.cache, self.log_offset(read.start), buf)
+        }))
+        .await;
+        let mut runs = Vec::with_capacity(self.places);
+        for (read, (result, mut buf)) in reads.into_iter().zip(results) {
+            self.verify(rt, &read, result, &mut buf).await?;
+            self.cut(read, buf, &mut runs);
         }
-        let results = join_all(runs.iter().map(|run| self.read(rt, run.clone()))).await;
-        let mut read = Vec::with_capacity(runs.len());
-        for (run, result) in runs.into_iter().zip(results) {
-            let (buf, lost) = result?;
-            for i in &lost {
-                self.items[*i].lost = true;
-            }
-            read.push((run, buf, lost));
-        }
-        self.write(rt, read).await
+        self.write(rt, runs).await
     }
 
-    fn follows(&self, i: usize, next: usize) -> bool {
-        let (a, b) = (&self.items[i - 1], &self.items[next]);
-        b.offset == a.offset + BLOCK_BYTES as u64 && b.pos.block() == a.pos.block() + 1
+    /// Which items one read of the log brings: those that lie close to each other.
+    fn reads(&self) -> SmallVec<[Range<usize>; 4]> {
+        let mut reads: SmallVec<[Range<usize>; 4]> = SmallVec::new();
+        for i in 0..self.items.len() {
+            match reads.last_mut() {
+                Some(read)
+                    if self.items[i].pos.block() - self.items[i - 1].pos.block() <= 1 + GAP_MAX
+                        && self.in_read(read, i) < BUF_BYTES_MAX =>
+                {
+                    read.end = i + 1;
+                }
+                _ => reads.push(i..i + 1),
+            }
+        }
+        reads
+    }
+
+    /// Where item `i` lies in the buffer of its read.
+    fn in_read(&self, read: &Range<usize>, i: usize) -> usize {
+        (self.items[i].pos.block() - self.items[read.start].pos.block()) as usize * BLOCK_BYTES
     }
 
     fn log_offset(&self, i: usize) -> u64 {
         self.slice_at + u64::from(self.items[i].pos.block()) * BLOCK_BYTES as u64
     }
 
-    /// Reads a run from the log and verifies it; what is wrong or unreadable is read again, block by block. Gives the data
-    /// and the items that are lost.
-    async fn read(&self, rt: &Rt, run: core::ops::Range<usize>) -> Result<(Buf, Vec<usize>), JobError> {
-        let buf = Buf::alloc(run.len() * BLOCK_BYTES);
-        let (result, mut buf) = rt.read_at(&self.cache, self.log_offset(run.start), buf).await;
-        let mut lost = Vec::new();
-        for (n, i) in run.enumerate() {
-            let range = n * BLOCK_BYTES..(n + 1) * BLOCK_BYTES;
-            if result.is_ok() && self.sound(i, &buf[range.clone()]) {
+    /// Verifies what a read has brought; what is wrong or unreadable is read again, block by block. Says which items are lost.
+    async fn verify(&mut self, rt: &Rt, read: &Range<usize>, result: Result<(), DeviceError>, buf: &mut Buf) -> Result<(), JobError> {
+        for i in read.clone() {
+            let at = self.in_read(read, i);
+            let block = &mut buf[at..at + BLOCK_BYTES];
+            if result.is_ok() && self.sound(i, block) {
                 continue;
             }
             match self.read_again(rt, i).await? {
-                Some(block) => buf[range].copy_from_slice(&block),
-                None => lost.push(i),
+                Some(again) => block.copy_from_slice(&again),
+                None => self.items[i].lost = true,
             }
         }
-        Ok((buf, lost))
+        Ok(())
     }
 
     /// One block of the log, read until it is sound; `None` when it is lost, which is for good: so it is tried more than once.
@@ -353,34 +404,66 @@ impl Job {
         self.items[i].pos.unchecked() || crc32c(block) == self.items[i].crc
     }
 
-    /// Writes the runs to their places; those that follow on each other in one go.
-    async fn write(&self, rt: &Rt, read: Vec<(core::ops::Range<usize>, Buf, Vec<usize>)>) -> Result<(), JobError> {
-        let mut writes: Vec<(u64, u64, BufVec)> = Vec::new();
-        for (run, buf, lost) in read {
-            for (part, buf) in without(run, buf, &lost) {
-                let (offset, len) = (self.items[part.start].offset, buf.len() as u64);
-                match writes.last_mut() {
-                    Some((start, bytes, bufs)) if *start + *bytes == offset => {
-                        *bytes += len;
-                        bufs.push(buf);
+    /// Cuts the buffer of a read into runs, without what is lost and what lies between.
+    fn cut(&self, read: Range<usize>, buf: Buf, runs: &mut Vec<Run>) {
+        let mut lens: SmallVec<[usize; 32]> = SmallVec::new();
+        let mut of: SmallVec<[Option<Range<usize>>; 32]> = SmallVec::new();
+        let mut end = 0;
+        for i in read.clone().filter(|&i| !self.items[i].lost) {
+            let at = self.in_read(&read, i);
+            match of.last_mut() {
+                Some(Some(run)) if at == end && run.end == i && self.items[i - 1].neighbour(&self.items[i]) => {
+                    run.end = i + 1;
+                    *lens.last_mut().expect("as long as the other list") += BLOCK_BYTES;
+                }
+                _ => {
+                    if at > end {
+                        lens.push(at - end);
+                        of.push(None);
                     }
-                    _ => writes.push((offset, len, BufVec::from_iter([buf]))),
+                    lens.push(BLOCK_BYTES);
+                    of.push(Some(i..i + 1));
                 }
             }
+            end = at + BLOCK_BYTES;
         }
-        let writes = writes.into_iter().map(|(offset, _, bufs)| rt.write_at(&self.capacity, offset, bufs, Durability::Volatile));
+        if end < buf.len() {
+            lens.push(buf.len() - end);
+            of.push(None);
+        }
+        if let [Some(items)] = &of[..] {
+            return runs.push(Run { items: items.clone(), buf });
+        }
+        let parts = buf.cut(lens).into_iter().zip(of);
+        runs.extend(parts.filter_map(|(buf, items)| Some(Run { items: items?, buf })));
+    }
+
+    /// Writes the runs to their places; those that follow on each other in one go.
+    async fn write(&self, rt: &Rt, mut runs: Vec<Run>) -> Result<(), JobError> {
+        let place = |run: &Run| (self.items[run.items.start].phys.device, self.items[run.items.start].offset);
+        runs.sort_unstable_by_key(place);
+        let mut writes: Vec<(&Item, u64, BufVec)> = Vec::with_capacity(runs.len());
+        for run in runs {
+            let first = &self.items[run.items.start];
+            let bytes = run.buf.len() as u64;
+            match writes.last_mut() {
+                Some((start, len, bufs))
+                    if start.phys.device == first.phys.device
+                        && start.offset + *len == first.offset
+                        && *len + bytes <= BUF_BYTES_MAX as u64 =>
+                {
+                    *len += bytes;
+                    bufs.push(run.buf);
+                }
+                _ => writes.push((first, bytes, BufVec::from_iter([run.buf]))),
+            }
+        }
+        let writes = writes
+            .into_iter()
+            .map(|(first, _, bufs)| rt.write_at(&self.capacity[usize::from(first.phys.device)], first.offset, bufs, Durability::Volatile));
         for (result, _) in join_all(writes).await {
             result.map_err(JobError::Write)?;
         }
         Ok(())
     }
-}
-
-/// A run without its lost blocks: the parts between them.
-fn without(run: core::ops::Range<usize>, buf: Buf, lost: &[usize]) -> Vec<(core::ops::Range<usize>, Buf)> {
-    if lost.is_empty() {
-        return vec![(run, buf)];
-    }
-    let good = run.clone().filter(|i| !lost.contains(i));
-    good.map(|i| (i..i + 1, Buf::copy_of(&buf[(i - run.start) * BLOCK_BYTES..][..BLOCK_BYTES]))).collect()
 }

@@ -11,6 +11,7 @@ pub(crate) mod drop;
 pub(crate) mod job;
 
 use crate::buffer::ring::{RESERVE_SEGMENTS, SegmentState};
+use crate::index::Key;
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
 use crate::shard::state::State;
@@ -20,7 +21,7 @@ use core::cell::RefCell;
 use core::future::Future;
 use core::task::Poll;
 use foldhash::fast::FixedState;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 use rt::sync::Notify;
 use rt::{Rt, TaskId};
 use std::rc::Rc;
@@ -52,8 +53,8 @@ pub(crate) struct Destage {
     pub clean: u64,
     /// Jobs in flight.
     pub jobs: u32,
-    /// Chunks that a job in flight moves.
-    pub chunks: HashSet<(u32, u64), FixedState>,
+    /// Blocks that a job in flight moves, and from which block of the slice.
+    pub moving: HashMap<Key, u32, FixedState>,
     /// Blocks of the log that the cursor has passed since the pacer was last told.
     pub passed_blocks: u64,
     /// The cursor has passed something that was not moved: once more from the first segment that is not clean.
@@ -77,7 +78,7 @@ impl Destage {
             cursor: Cursor { seq: tail, record: 0 },
             clean: tail,
             jobs: 0,
-            chunks: HashSet::with_hasher(FixedState::with_seed(0xDE57)),
+            moving: HashMap::with_hasher(FixedState::with_seed(0xDE57)),
             passed_blocks: 0,
             left_behind: false,
             failing: 0,

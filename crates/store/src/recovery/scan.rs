@@ -192,7 +192,7 @@ impl LogReader<'_> {
         let (mut headers, mut unreadable) = (BTreeMap::new(), Vec::new());
         let places: Vec<u64> = (0..u64::from(self.count)).collect();
         for group in places.chunks(HEADERS_AT_ONCE) {
-            let reads = join_all(group.iter().map(|&place| self.read_header(place))).await;
+            let reads = join_all(group.iter().map(|&place| Box::pin(self.read_header(place)))).await;
             for (&place, read) in group.iter().zip(reads) {
                 match read? {
                     Some(block) => headers.extend(self.header_at(place, &block).map(|h| (h.segment_seq, h))),
@@ -284,7 +284,7 @@ impl LogReader<'_> {
         let reads = firsts.iter().map(|&first| self.read(seq, first, READ_BLOCKS_MAX.min(self.segment_blocks - first)));
         let mut bytes = Vec::with_capacity(self.segment_blocks as usize * BLOCK_BYTES);
         let mut unreadable = Vec::new();
-        for (read, &first) in join_all(reads).await.into_iter().zip(&firsts) {
+        for (read, &first) in join_all(reads.map(Box::pin)).await.into_iter().zip(&firsts) {
             match read? {
                 Some(buf) => bytes.extend_from_slice(&buf),
                 None => self.read_singly(seq, first, &mut bytes, &mut unreadable).await?,

@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub ring: Ring,
     pub log: LogWriter,
     pub table: Rc<RefCell<ChunkTable>>,
-    pub caps: Vec<Device>,
+    pub caps: Rc<[Device]>,
     pub busy: Busy,
     pub components: HashMap<u32, (), FixedState>,
     pub pacer: Pacer,
