@@ -17,7 +17,7 @@
 use base::{Duration, Instant};
 
 /// Chunk jobs in flight at full effort.
-pub(crate) const DESTAGE_WORKERS: usize = 8;
+pub(crate) const DESTAGE_WORKERS: usize = 4;
 /// Effort of the drain of an idle shard, in workers.
 const IDLE_EFFORT: f64 = 0.5;
 /// Intake over drain at `high`; its inverse at the ceiling.

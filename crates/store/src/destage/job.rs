@@ -28,6 +28,8 @@ use std::rc::Rc;
 const JOB_BLOCKS_MAX: usize = BUF_BYTES_MAX / BLOCK_BYTES;
 /// A job ends with the record that gives it so many places on capacity: each is a write.
 const JOB_PLACES: usize = 8;
+/// Or so many blocks, unless what follows lies right behind them on capacity. Larger jobs are bursts that the log's writes wait behind.
+const JOB_BLOCKS: usize = CHUNK_BLOCKS as usize;
 /// Neighbours in the log, in blocks, that are worth a write before their turn: 32 KiB.
 const RUN_MIN: u64 = 8;
 /// Blocks between two of a job that are read with them: cheaper than another read.
@@ -133,7 +135,11 @@ impl State {
             };
             // What a record can bring: its blocks, and the rest of its first and last chunk.
             let most = usize::from(found.blocks) + 2 * (CHUNK_BLOCKS as usize - 1);
-            if job.as_ref().is_some_and(|job| job.places >= JOB_PLACES || job.items.len() + most > JOB_BLOCKS_MAX) {
+            let enough = |job: &Job| {
+                let follows = job.items.last().is_some_and(|last| last.key.plus(1) == found.key);
+                job.places >= JOB_PLACES || job.items.len() >= JOB_BLOCKS && !follows || job.items.len() + most > JOB_BLOCKS_MAX
+            };
+            if job.as_deref().is_some_and(enough) {
                 break;
             }
             if record % TOUCHED == 0 {

@@ -3,9 +3,11 @@
 use super::harness::{Lab, Running, Setup, component_spec, quick, read_op, write_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError, open_group};
 use base::Duration;
+use base::unit::BLOCK_BYTES;
 use rt::Rt;
 use rt::sim::{Rng, SimDeviceOptions};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 #[test]
 fn space_is_exact_and_comes_back_by_trim_and_over_restarts() {
@@ -238,6 +240,55 @@ fn a_sustained_overload_settles_at_the_speed_of_capacity_without_a_cliff() {
     assert!(rate(4.0, 6.0) / rate(6.0, 8.0) < 1.5 && rate(4.0, 6.0) / rate(6.0, 8.0) > 0.66, "steady");
     assert!(worst < median * 25, "median {median:?} worst {worst:?}");
     assert!(rate(0.0, 0.2) > rate(4.0, 8.0), "a burst goes at the speed of the cache");
+}
+
+#[test]
+fn neighbours_go_to_capacity_as_one_write_in_whatever_order_they_came() {
+    let mut lab = Lab::new(12, &Setup::default());
+    let (c, capacity) = (lab.components[0], lab.devices[1].clone());
+    let (chunks, blocks) = (12, 16);
+    // The blocks of each chunk in an order of their own, those of other chunks between them.
+    let block = |i: u64| i % chunks * 16 + i / chunks * 7 % blocks;
+    lab.with(quick(), async |rt, s| {
+        let before = capacity.counters().writes.load(Relaxed);
+        for i in 0..chunks * blocks {
+            s.write(&rt, c, block(i), &[1000 + i]).await.unwrap();
+        }
+        s.drained(&rt).await;
+        assert_eq!(s.stats().destaged_bytes, chunks * blocks * BLOCK_BYTES as u64);
+        let writes = capacity.counters().writes.load(Relaxed) - before;
+        assert!(writes < 3 * chunks, "{writes} writes for {chunks} chunks and the pages of their table");
+        s.check();
+        for i in 0..chunks * blocks {
+            assert_eq!(s.read(&rt, c, block(i), 1).await.unwrap(), [1000 + i]);
+        }
+    });
+}
+
+#[test]
+fn what_is_newer_waits_for_its_own_turn_and_what_is_old_is_read_together() {
+    let mut lab = Lab::new(13, &Setup { cache_mib: 33, capacity_mib: vec![200], ..Setup::default() });
+    let (c, cache) = (lab.components[0], lab.devices[0].clone());
+    let each = 1000;
+    // First the first block of each chunk, then one in the middle: both are in the log when the first is due.
+    let block = |i: u64| i % each * 16 + i / each * 7;
+    lab.with(Settings::default(), async |rt, s| {
+        let before = cache.counters().reads.load(Relaxed);
+        for i in 0..2 * each {
+            s.write(&rt, c, block(i), &[1000 + i]).await.unwrap();
+        }
+        rt.sleep(Duration::from_secs(4)).await; // not yet idle
+        let stats = s.stats();
+        assert!(stats.fill < 0.32, "destaging has come to rest: {stats:?}");
+        let moved = stats.destaged_bytes / BLOCK_BYTES as u64;
+        assert!(moved > each / 2 && moved <= each, "{moved} of {each} old blocks were moved, and none of the new ones");
+        let reads = cache.counters().reads.load(Relaxed) - before;
+        assert!(reads * 4 < moved, "{moved} blocks were moved by {reads} reads");
+        s.check();
+        for i in 0..2 * each {
+            assert_eq!(s.read(&rt, c, block(i), 1).await.unwrap(), [1000 + i]);
+        }
+    });
 }
 
 fn uncorrectable(block: u64) -> StoreError {
