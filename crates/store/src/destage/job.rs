@@ -54,6 +54,8 @@ struct Item {
     offset: u64,
     /// What lies in the log is not what was written there: the block is lost, and reads must say so.
     lost: bool,
+    /// It has arrived, or is lost: the log need not keep it.
+    settled: bool,
 }
 
 /// See the module.
@@ -241,7 +243,7 @@ impl State {
             })
         });
         let offset = self.table.borrow().offset(phys) + u64::from(key.block().in_chunk()) * BLOCK_BYTES as u64;
-        let item = Item { key, pos: found.pos, crc: found.crc, phys, offset, lost: false };
+        let item = Item { key, pos: found.pos, crc: found.crc, phys, offset, lost: false, settled: false };
         if job.items.last().is_none_or(|before| !before.neighbour(&item)) {
             job.places += 1;
         }
@@ -262,7 +264,7 @@ impl State {
         for item in &job.items {
             self.ring.unpin(item.pos.block());
             self.destage.moving.remove(&item.key);
-            if result.is_err() || !self.has_component(item.key.component()) {
+            if !item.settled || !self.has_component(item.key.component()) {
                 continue;
             }
             if !self.index.mark_destaged(item.key, item.pos.block()) {
@@ -386,7 +388,7 @@ impl Job {
             }
             match self.read_again(rt, i).await? {
                 Some(again) => block.copy_from_slice(&again),
-                None => self.items[i].lost = true,
+                None => (self.items[i].lost, self.items[i].settled) = (true, true),
             }
         }
         Ok(())
@@ -445,31 +447,40 @@ impl Job {
     }
 
     /// Writes the runs to their places; those that follow on each other in one go.
-    async fn write(&self, rt: &Rt, mut runs: Vec<Run>) -> Result<(), JobError> {
+    async fn write(&mut self, rt: &Rt, mut runs: Vec<Run>) -> Result<(), JobError> {
         let place = |run: &Run| (self.items[run.items.start].phys.device, self.items[run.items.start].offset);
         runs.sort_unstable_by_key(place);
-        let mut writes: Vec<(&Item, u64, BufVec)> = Vec::with_capacity(runs.len());
-        for run in runs {
-            let first = &self.items[run.items.start];
-            let bytes = run.buf.len() as u64;
-            match writes.last_mut() {
-                Some((start, len, bufs))
-                    if start.phys.device == first.phys.device
-                        && start.offset + *len == first.offset
-                        && *len + bytes <= BUF_BYTES_MAX as u64 =>
-                {
-                    *len += bytes;
-                    bufs.push(run.buf);
-                }
-                _ => writes.push((first, bytes, BufVec::from_iter([run.buf]))),
+        let mut writes: Vec<(SmallVec<[Range<usize>; 1]>, u64, BufVec)> = Vec::with_capacity(runs.len());
+        for Run { items, buf } in runs {
+            let first = &self.items[items.start];
+            let bytes = buf.len() as u64;
+            if let Some((before, len, bufs)) = writes.last_mut()
+                && let start = &self.items[before[0].start]
+                && start.phys.device == first.phys.device
+                && start.offset + *len == first.offset
+                && *len + bytes <= BUF_BYTES_MAX as u64
+            {
+                *len += bytes;
+                before.push(items);
+                bufs.push(buf);
+            } else {
+                writes.push((SmallVec::from_iter([items]), bytes, BufVec::from_iter([buf])));
             }
         }
-        let writes = writes
-            .into_iter()
-            .map(|(first, _, bufs)| rt.write_at(&self.capacity[usize::from(first.phys.device)], first.offset, bufs, Durability::Volatile));
-        for (result, _) in join_all(writes).await {
-            result.map_err(JobError::Write)?;
+        let results = join_all(writes.iter_mut().map(|(items, _, bufs)| {
+            let first = &self.items[items[0].start];
+            let device = &self.capacity[usize::from(first.phys.device)];
+            rt.write_at(device, first.offset, core::mem::take(bufs), Durability::Volatile)
+        }))
+        .await;
+        // One device that takes nothing does not keep the others from what is theirs.
+        let mut failed = None;
+        for ((items, ..), (result, _)) in writes.into_iter().zip(results) {
+            match result {
+                Ok(()) => items.into_iter().flatten().for_each(|i| self.items[i].settled = true),
+                Err(error) => failed = Some(JobError::Write(error)),
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }

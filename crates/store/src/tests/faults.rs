@@ -1,6 +1,6 @@
 //! Broken devices: what fails is exactly what cannot be served, it is counted, and nothing is lost or taken for something else.
 
-use super::harness::{Lab, Setup, quick, read_op};
+use super::harness::{Lab, Setup, component_spec, quick, read_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Duration};
@@ -161,6 +161,32 @@ fn capacity_that_fails_for_a_while_costs_nothing() {
             assert_eq!(s.read(&rt, c, i * 4, 2).await.unwrap(), [1000 + i, 0]);
         }
         s.check();
+    });
+}
+
+#[test]
+fn what_goes_to_a_sound_device_arrives_though_another_takes_nothing() {
+    let components = vec![component_spec(1, 0, 0), component_spec(2, 1, 0)];
+    let mut lab = Lab::new(15, &Setup { cache_mib: 17, capacity_mib: vec![16, 16], components, ..Setup::default() });
+    let (a, b) = (lab.components[0], lab.components[1]);
+    let disk = lab.world.disk(&lab.devices[2]);
+    lab.with(quick(), async |rt, s| {
+        // Eight blocks: one job moves them all.
+        disk.fail_writes(ALL, None, DeviceError::Media);
+        for i in 0..4 {
+            s.write(&rt, a, i * 3, &[1000 + i]).await.unwrap();
+            s.write(&rt, b, i * 3, &[2000 + i]).await.unwrap();
+        }
+        rt.sleep(Duration::from_secs(2)).await;
+        assert_eq!(s.stats().destaged_bytes, 4 * BLOCK_BYTES as u64, "all of one component, nothing of the other");
+        disk.heal();
+        s.drained(&rt).await;
+        assert_eq!(s.stats().destaged_bytes, 8 * BLOCK_BYTES as u64);
+        s.check();
+        for i in 0..4 {
+            assert_eq!(s.read(&rt, a, i * 3, 1).await.unwrap(), [1000 + i]);
+            assert_eq!(s.read(&rt, b, i * 3, 1).await.unwrap(), [2000 + i]);
+        }
     });
 }
 
