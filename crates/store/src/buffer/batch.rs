@@ -239,9 +239,14 @@ impl State {
         if let Err(error) = result {
             self.counters.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
+            let given_up = self.log.open.as_ref().map(|open| (open.seq, open.at == 0));
             if !self.log.batch.retried && self.roll(rt, 0) {
                 hooks::mark(Mark::BatchWrittenElsewhere);
                 self.log.batch.retried = true;
+                // A segment of which nothing may be there is never named as the oldest: recovery could not tell it from one that is lost.
+                if given_up == Some((self.log.tail_next, true)) {
+                    self.log.tail_next += 1;
+                }
                 let shift = self.log.batch.position + self.log.batch.header_blocks;
                 for record in
                     self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write && !hooks::planted(Bug::RetryKeepsPlaces))
