@@ -335,6 +335,13 @@ struct Run {
     buf: Buf,
 }
 
+/// Runs that follow each other on capacity: one write.
+struct Write {
+    runs: SmallVec<[Range<usize>; 1]>,
+    bytes: u64,
+    bufs: BufVec,
+}
+
 impl Job {
     async fn run(&mut self, rt: &Rt) -> Result<(), JobError> {
         self.items.sort_unstable_by_key(|item| item.pos.block());
@@ -450,34 +457,34 @@ impl Job {
     async fn write(&mut self, rt: &Rt, mut runs: Vec<Run>) -> Result<(), JobError> {
         let place = |run: &Run| (self.items[run.items.start].phys.device, self.items[run.items.start].offset);
         runs.sort_unstable_by_key(place);
-        let mut writes: Vec<(SmallVec<[Range<usize>; 1]>, u64, BufVec)> = Vec::with_capacity(runs.len());
+        let mut writes: Vec<Write> = Vec::with_capacity(runs.len());
         for Run { items, buf } in runs {
             let first = &self.items[items.start];
             let bytes = buf.len() as u64;
-            if let Some((before, len, bufs)) = writes.last_mut()
-                && let start = &self.items[before[0].start]
+            if let Some(write) = writes.last_mut()
+                && let start = &self.items[write.runs[0].start]
                 && start.phys.device == first.phys.device
-                && start.offset + *len == first.offset
-                && *len + bytes <= BUF_BYTES_MAX as u64
+                && start.offset + write.bytes == first.offset
+                && write.bytes + bytes <= BUF_BYTES_MAX as u64
             {
-                *len += bytes;
-                before.push(items);
-                bufs.push(buf);
+                write.bytes += bytes;
+                write.runs.push(items);
+                write.bufs.push(buf);
             } else {
-                writes.push((SmallVec::from_iter([items]), bytes, BufVec::from_iter([buf])));
+                writes.push(Write { runs: SmallVec::from_iter([items]), bytes, bufs: BufVec::from_iter([buf]) });
             }
         }
-        let results = join_all(writes.iter_mut().map(|(items, _, bufs)| {
-            let first = &self.items[items[0].start];
+        let results = join_all(writes.iter_mut().map(|write| {
+            let first = &self.items[write.runs[0].start];
             let device = &self.capacity[usize::from(first.phys.device)];
-            rt.write_at(device, first.offset, core::mem::take(bufs), Durability::Volatile)
+            rt.write_at(device, first.offset, core::mem::take(&mut write.bufs), Durability::Volatile)
         }))
         .await;
         // One device that takes nothing does not keep the others from what is theirs.
         let mut failed = None;
-        for ((items, ..), (result, _)) in writes.into_iter().zip(results) {
+        for (write, (result, _)) in writes.into_iter().zip(results) {
             match result {
-                Ok(()) => items.into_iter().flatten().for_each(|i| self.items[i].settled = true),
+                Ok(()) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
                 Err(error) => failed = Some(JobError::Write(error)),
             }
         }
