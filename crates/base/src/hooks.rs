@@ -115,6 +115,10 @@ listed! {
         KeepAliveTooShort,
         /// The new size of a volume reaches the first core only.
         GrowthOnOneCore,
+        /// A command is not judged again when its data has come, though a reservation was made meanwhile.
+        JudgedOnce,
+        /// A connection keeps what its host saw, and might do, when it came.
+        RightsKept,
     }
 }
 
@@ -239,6 +243,14 @@ listed! {
         KeepAliveExpired,
         /// A shutdown waits for what is under way.
         DrainWaits,
+        /// A command that takes rights away waits for what others have under way.
+        FenceWaits,
+        /// It waits for a command of a connection that is gone.
+        FenceWaitsForLeft,
+        /// A reservation was made while the data of a command was on its way.
+        ConflictAfterData,
+        /// A command of a host that is preempted is aborted.
+        PreemptAborts,
     }
 }
 

@@ -87,6 +87,7 @@ enum Step {
 
 struct Lab {
     world: World,
+    cache: Device,
     orders: Orders,
     events: mpsc::Receiver<HostEvent>,
     peer: Peer,
@@ -128,7 +129,9 @@ impl Lab {
         let peer = Peer { queue: rt.queue(), rt, links: Rc::default() };
         *slot.borrow_mut() = Some(peer.clone());
         let addr = SocketAddr::new(world.addr(server), 4420);
-        let mut lab = Lab { world, orders, events, peer, addr, desired: Desired::default(), state: State::default(), step: None, tag: 0 };
+        let cache = devices[0].clone();
+        let mut lab =
+            Lab { world, cache, orders, events, peer, addr, desired: Desired::default(), state: State::default(), step: None, tag: 0 };
         lab.provision(server, devices);
         lab
     }
@@ -299,6 +302,43 @@ impl Lab {
     fn in_flight(&self, link: usize) -> usize {
         self.peer.links.borrow()[link].queue.in_flight()
     }
+}
+
+/// Host 1 holds the volume and writes to a device that has stopped; host 2 preempts it.
+fn preempt_under_a_write(connection_goes: bool) {
+    let mut lab = Lab::new(1);
+    let [first, second] = [lab.connect(1), lab.connect(2)];
+    lab.must(first[0], Reservation::Register { key: 1, cptpl: 0 });
+    lab.must(first[0], Reservation::Acquire { key: 1, rtype: WRITE_EXCLUSIVE });
+    lab.must(second[0], Reservation::Register { key: 2, cptpl: 0 });
+    lab.world.disk(&lab.cache).stall(Duration::from_millis(50));
+    lab.write(first[1], 3, 77);
+    lab.world.run_for(Duration::from_millis(5));
+    if connection_goes {
+        let conn = lab.peer.links.borrow()[first[1]].conn.expect("it is connected");
+        lab.peer.rt.close(conn);
+        lab.world.run_for(Duration::from_millis(5));
+    }
+    let (sqe, payload) = Reservation::Preempt { key: 2, other: 1, rtype: WRITE_EXCLUSIVE, abort: false }.request(1);
+    lab.submit(second[0], sqe, payload);
+    for _ in 0..2000 {
+        lab.control();
+        lab.world.run_for(Duration::from_micros(10));
+    }
+    assert!(lab.peer.links.borrow_mut()[second[0]].queue.pop().is_none(), "answered while the write is under way");
+    let done = lab.next(second[0]);
+    assert!(done.cqe.status.is_success(), "{:?}", done.cqe);
+    assert_eq!(lab.stamps(second[0])[3], 77, "the write had begun, and has ended");
+}
+
+#[test]
+fn a_preempt_is_answered_when_what_the_old_holder_has_under_way_has_ended() {
+    preempt_under_a_write(false);
+}
+
+#[test]
+fn a_preempt_waits_also_for_what_a_connection_that_is_gone_has_left_behind() {
+    preempt_under_a_write(true);
 }
 
 /// What a run has met, so that the test is known to test something.

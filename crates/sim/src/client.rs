@@ -8,13 +8,15 @@
 //! Never: decides what is right (the game does).
 
 use crate::plan::ClientPlan;
+use crate::rights::host_id;
 use crate::workload::{Game, op_of};
 use base::{Duration, Instant};
-use format::nvme::admin::{Identify, SetFeatures, plain_sqe};
+use format::nvme::admin::{GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::identify::{self, IdentifyNamespace};
 use format::nvme::property::{self, Config};
-use format::nvme::{AdminOpcode, Sqe, feature};
+use format::nvme::reservation::Notification;
+use format::nvme::{AdminOpcode, Sqe, feature, log};
 use format::nvme_tcp::Digests;
 use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
 use rt::{App, Buf, ConnId, Event, Progress, Queue, Rt, SendList, TimerId};
@@ -44,6 +46,7 @@ const EVENT: u64 = OWN | 5;
 const ABORT: u64 = OWN | 6;
 const CONFIGURE: u64 = OWN | 7;
 const CHANGED: u64 = OWN | 8;
+const NOTIFIED: u64 = OWN | 9;
 const IDENTIFY: u64 = OWN | 1 << 16;
 const USED_SHIFT: u32 = 20;
 
@@ -255,7 +258,7 @@ impl Client {
         let depth = if at == 0 { 16 } else { self.plan.depth.max(2) };
         let connect = Connect { recfmt: 0, qid: at as u16, sqsize: depth, cattr: 0, kato_ms: if at == 0 { self.plan.kato_ms } else { 0 } };
         let host = format!("nqn.2014-08.org.nvmexpress:uuid:client-{}", self.id);
-        let data = ConnectData::new([self.id as u8 + 1; 16], self.cntlid, &self.nqn, &host).to_bytes().to_vec();
+        let data = ConnectData::new(*host_id(self.id).as_bytes(), self.cntlid, &self.nqn, &host).to_bytes().to_vec();
         self.own(at, connect.sqe(0), Payload::Out(data), CONNECT);
     }
 
@@ -310,18 +313,14 @@ impl Client {
                 self.identify(0);
             }
             EVENT => {
-                let page = format::nvme::admin::GetLogPage {
-                    lid: 4,
-                    lsp: 0,
-                    rae: false,
-                    lsi: 0,
-                    numd: 1023,
-                    offset: 0,
-                    index: false,
-                    csi: 0,
-                    nsid: u32::MAX,
+                // The log that the event names: of the namespaces that changed, or of what happened to reservations.
+                let (lid, bytes, tag) = match (result >> 16) as u8 {
+                    log::LID_RESERVATION => (log::LID_RESERVATION, Notification::LEN, NOTIFIED),
+                    _ => (log::LID_CHANGED_NAMESPACES, log::CHANGED_NAMESPACES_BYTES, CHANGED),
                 };
-                self.own(0, page.sqe(0), Payload::In(vec![0; 4096]), CHANGED);
+                let numd = bytes as u32 / 4 - 1;
+                let page = GetLogPage { lid, lsp: 0, rae: false, lsi: 0, numd, offset: 0, index: false, csi: 0, nsid: u32::MAX };
+                self.own(0, page.sqe(0), Payload::In(vec![0; bytes]), tag);
                 self.own(0, plain_sqe(AdminOpcode::AsyncEventRequest, 0), Payload::None, EVENT);
             }
             CHANGED => self.identify(0),

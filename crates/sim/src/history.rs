@@ -250,6 +250,7 @@ impl Run {
     /// No fault comes any more: all is read, scrubbed, emptied, and shut down.
     fn last(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
+        self.lab.clear_reservations();
         self.game(|g| {
             g.calm = true;
             g.ops_left = 0;

@@ -109,7 +109,8 @@ impl Lab {
             let client = slot.borrow_mut().take().expect("its core was started");
             lab.clients.push(ClientHost { host, client });
         }
-        lab.operator.host_started();
+        let now = lab.now();
+        lab.operator.host_started(&lab.game, now);
         Ok(lab)
     }
 
@@ -192,9 +193,10 @@ impl Lab {
 
     /// Lets time pass until something is to be done: the limit, or `stop` holds. Whether it held.
     pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
-        let Lab { world, operator, game, events, .. } = self;
+        let Lab { world, operator, game, events, clients, .. } = self;
+        let clock = world.rt(clients[0].host, 0);
         world.run_until(limit, || {
-            operator.turn(game);
+            operator.turn(game, clock.now().0);
             *events += 1;
             if *events > EVENTS_MAX {
                 game.borrow_mut().fail("the host is busy without end".into(), None);
@@ -233,12 +235,17 @@ impl Lab {
     /// Starts it again; clients notice that it was gone.
     pub fn start(&mut self) {
         self.world.start(self.server);
-        self.operator.host_started();
+        let now = self.now();
+        self.operator.host_started(&self.game, now);
         for client in &self.clients {
             client.client.borrow_mut().drop_links();
         }
-        let now = self.now();
         self.game.borrow_mut().note(now, "the host starts");
+    }
+    /// The operator takes all reservations away. Only while nothing is served yet.
+    pub fn clear_reservations(&mut self) {
+        let now = self.now();
+        self.operator.clear_reservations(&self.game, now);
     }
     /// Whether its programs have ended.
     pub fn has_stopped(&self) -> bool {

@@ -19,5 +19,6 @@ pub mod minimise;
 pub mod model;
 pub mod operator;
 pub mod plan;
+pub mod rights;
 pub mod trace;
 pub mod workload;

@@ -41,7 +41,7 @@ pub fn minimise(seed: u64, mut told: impl FnMut(&Cuts)) -> Option<(Cuts, Failure
         cuts.without_faults.push(fault);
         try_cut(cuts, &mut best);
     }
-    for (kind, _) in Kind::ALL {
+    for kind in Kind::all() {
         let mut cuts = best.clone();
         cuts.without.push(kind.name());
         try_cut(cuts, &mut best);

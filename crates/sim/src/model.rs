@@ -71,7 +71,7 @@ impl Cell {
     /// A change was answered with success: it has taken effect between its sending and now.
     pub fn done(&mut self, change: u64, now: u64) {
         let Some(at) = self.0.iter().position(|c| c.change == change) else { return };
-        self.0[at].settled = now;
+        self.0[at].settled = self.0[at].settled.min(now);
         let sent = self.0[at].sent;
         for c in self.0.iter_mut().filter(|c| c.change != change && c.settled < sent) {
             c.gone = c.gone.min(now);
@@ -92,6 +92,20 @@ impl Cell {
         for c in &mut self.0 {
             c.settled = c.settled.min(until);
         }
+    }
+    /// Changes that could still take effect cannot from `now` on, for the time being: these, as they were.
+    pub fn withhold(&mut self, which: impl Fn(u64) -> bool, now: u64) -> Vec<Candidate> {
+        let mut withheld = Vec::new();
+        for c in self.0.iter_mut().filter(|c| c.settled > now && which(c.change)) {
+            withheld.push(*c);
+            c.settled = now;
+        }
+        withheld
+    }
+    /// A change that was withheld may take effect again, whatever was seen in between.
+    pub fn release(&mut self, withheld: Candidate) {
+        self.refused(withheld.change);
+        self.0.push(withheld);
     }
     /// A read that was sent at `since` returned this value.
     pub fn seen(&mut self, value: Option<u64>, since: u64, now: u64) -> Result<(), Wrong> {
@@ -180,6 +194,19 @@ mod tests {
         c.unsure(1, 20);
         assert!(c.seen(Some(0), 30, 31).is_ok());
         assert!(c.seen(Some(11), 40, 41).is_err(), "it could not come any more");
+    }
+
+    #[test]
+    fn a_change_that_is_withheld_may_appear_only_before_and_after() {
+        let mut c = Cell::default();
+        c.sent(1, 11, 10);
+        let withheld = c.withhold(|change| change == 1, 20);
+        assert!(c.seen(Some(0), 30, 31).is_ok(), "it had not come");
+        assert!(c.clone().seen(Some(11), 40, 41).is_err(), "so it may not now");
+        assert!(c.withhold(|_| true, 45).is_empty(), "what is withheld is so already");
+        c.release(withheld[0]);
+        assert!(c.seen(Some(0), 50, 51).is_ok() && c.seen(Some(11), 60, 61).is_ok(), "afterwards it may come");
+        assert!(c.seen(Some(0), 70, 71).is_err());
     }
 
     #[test]

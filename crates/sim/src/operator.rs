@@ -1,7 +1,8 @@
-//! What stands in for the control plane: brings the host into service after each start, grows volumes, shuts it down.
+//! What stands in for the control plane: brings the host into service after each start, grows volumes, carries out reservation commands, shuts
+//! it down.
 //!
 //! ```text
-//! Down ──started──► Opening ──► Applying ──► Listening ──► Serving ──► Growing ──► Serving
+//! Down ──started──► Opening ──► Applying ──► Listening ──► Serving ──► Growing, Reserving ──► Serving
 //!                      └────────────┴── an error ──► Refused            └──────► ShuttingDown ──► Stopped
 //! ```
 //!
@@ -11,15 +12,19 @@
 
 use crate::plan::Plan;
 use crate::workload::Game;
-use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ClusterId, ComponentId, Epoch, GroupId, HostId, ObjectId, Security, Visibility, VolumeId};
+use cluster::reservation::{Refusal, State};
+use host::ask::What;
 use host::{
-    ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
-    ListenerSpec, NamespaceDesired, ObjectLayout, Orders, Refused, Settings, Stripe, SubsystemDesired, Ticket, VolumeDesired,
+    Ask, AskId, ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent,
+    ListenerKind, ListenerSpec, NamespaceDesired, ObjectLayout, Orders, Refused, Reply, Settings, Stripe, SubsystemDesired, Ticket,
+    VolumeDesired,
 };
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 /// The subsystem that is served.
@@ -34,6 +39,7 @@ enum Step {
     Listening(Ticket<SocketAddr>),
     Serving,
     Growing(Ticket<()>, usize, u64),
+    Reserving(Ticket<()>, usize, AskId, Reply),
     ShuttingDown(Ticket<()>),
     Stopped,
     Refused(HostError),
@@ -50,6 +56,8 @@ pub struct Operator {
     desired: Desired,
     /// Components by volume and stripe, in order.
     components: Vec<(usize, ComponentNo)>,
+    /// What hosts have asked for and what was not begun.
+    asked: VecDeque<Ask>,
     step: Step,
 }
 
@@ -101,7 +109,8 @@ pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
 impl Operator {
     /// An operator of a host whose group was made.
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
-        let mut operator = Operator { door, devices, addr, desired: Desired::default(), components, step: Step::Down };
+        let (desired, asked) = (Desired::default(), VecDeque::new());
+        let mut operator = Operator { door, devices, addr, desired, components, asked, step: Step::Down };
         operator.desired = operator.first(plan);
         operator
     }
@@ -150,9 +159,13 @@ impl Operator {
         self.door.borrow().as_ref().map(|(orders, _)| orders.clone())
     }
 
-    /// The host was started: it is brought into service.
-    pub fn host_started(&mut self) {
+    /// The host was started, which is a loss of power for what does not outlast one: it is brought into service.
+    pub fn host_started(&mut self, game: &RefCell<Game>, now: u64) {
         self.step = Step::Down;
+        self.asked.clear();
+        self.change_reservations(game, now, |state| {
+            state.power_lost();
+        });
         if let Some(orders) = self.orders() {
             self.step = Step::Opening(orders.open_group(Some(cluster()), self.devices.clone()));
         }
@@ -160,6 +173,22 @@ impl Operator {
     /// The host is gone.
     pub fn host_died(&mut self) {
         self.step = Step::Down;
+    }
+    /// Nobody is registered any more.
+    pub fn clear_reservations(&mut self, game: &RefCell<Game>, now: u64) {
+        self.change_reservations(game, now, State::clear_all);
+    }
+    fn change_reservations(&mut self, game: &RefCell<Game>, now: u64, change: impl Fn(&mut State)) {
+        let mut game = game.borrow_mut();
+        self.desired.generation += 1;
+        for (at, volume) in self.desired.volumes.iter_mut().enumerate() {
+            let mut state = volume.reservation.as_deref().cloned().unwrap_or_default();
+            if volume.reservation.is_some() {
+                change(&mut state);
+                volume.reservation = Some(Arc::new(state.clone()));
+            }
+            game.volumes[at].rights.restarted(state, now);
+        }
     }
     /// Whether all is served.
     pub fn is_serving(&self) -> bool {
@@ -203,8 +232,8 @@ impl Operator {
     }
 
     /// Looks whether an answer has come, and goes on.
-    pub fn turn(&mut self, game: &RefCell<Game>) {
-        self.answer_asks();
+    pub fn turn(&mut self, game: &RefCell<Game>, now: u64) {
+        self.take_asks();
         let Some(orders) = self.orders() else { return };
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
@@ -237,22 +266,63 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
+            Step::Reserving(ticket, volume, ask, reply) => match ticket.try_take() {
+                None => Step::Reserving(ticket, volume, ask, reply),
+                Some(Ok(())) => {
+                    game.borrow_mut().volumes[volume].rights.in_force(now);
+                    drop(orders.answer(ask, Ok(reply)));
+                    Step::Serving
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
             Step::ShuttingDown(ticket) => match ticket.try_take() {
                 None => Step::ShuttingDown(ticket),
                 Some(Ok(())) => Step::Stopped,
                 Some(Err(error)) => Step::Refused(error),
             },
+            Step::Serving => self.asked.pop_front().map_or(Step::Serving, |ask| self.decide(&orders, &ask, game, now)),
             other => other,
         };
     }
 
-    /// Nothing of what hosts may ask for is granted here.
-    fn answer_asks(&self) {
+    fn take_asks(&mut self) {
         let door = self.door.borrow();
-        let Some((orders, events)) = door.as_ref() else { return };
+        let Some((_, events)) = door.as_ref() else { return };
         while let Ok(event) = events.try_recv() {
             if let HostEvent::Asked(ask) = event {
-                drop(orders.answer(ask.id, Err(Refused::Invalid)));
+                self.asked.push_back(ask);
+            }
+        }
+    }
+
+    /// Reservation commands are carried out, as `control` does it; nothing else of what hosts may ask for is granted here.
+    fn decide(&mut self, orders: &Orders, ask: &Ask, game: &RefCell<Game>, now: u64) -> Step {
+        let What::Reservation { volume, command } = &ask.what else {
+            drop(orders.answer(ask.id, Err(Refused::Invalid)));
+            return Step::Serving;
+        };
+        let at = self.desired.volumes.iter().position(|v| v.id == *volume).expect("volumes stay");
+        let by = HostId::from_bytes(ask.by.host_id);
+        let mut state = self.desired.volumes[at].reservation.as_deref().cloned().unwrap_or_default();
+        match state.execute(by, command) {
+            Err(refusal) => {
+                game.borrow_mut().reservation_refused(at, by, refusal, now);
+                let refused = match refusal {
+                    Refusal::Conflict => Refused::ReservationConflict,
+                    Refusal::InvalidField => Refused::Invalid,
+                    Refusal::TooManyRegistrants => Refused::Failed,
+                };
+                drop(orders.answer(ask.id, Err(refused)));
+                Step::Serving
+            }
+            Ok(outcome) => {
+                self.desired.volumes[at].reservation = Some(Arc::new(state.clone()));
+                self.desired.generation += 1;
+                game.borrow_mut().reserved(at, by, state, command, &outcome, now);
+                let abort = if outcome.abort { outcome.preempted } else { BTreeSet::new() };
+                let volume = *volume;
+                let reply = if outcome.narrowed || outcome.abort { Reply::Fenced { volume, abort } } else { Reply::Done };
+                Step::Reserving(orders.apply(self.desired.clone()), at, ask.id, reply)
             }
         }
     }

@@ -39,11 +39,15 @@ pub enum Kind {
     Copy,
     /// Abort of a command in flight.
     Abort,
+    /// Reservation Register, Acquire or Release.
+    Reserve,
+    /// Reservation Report.
+    Report,
 }
 
 impl Kind {
-    /// All of them, with how often each comes when none is preferred.
-    pub const ALL: [(Kind, u64); 12] = [
+    /// What any host does, with how often each comes when none is preferred.
+    pub const COMMON: [(Kind, u64); 12] = [
         (Kind::Read, 30),
         (Kind::Write, 45),
         (Kind::WriteFua, 5),
@@ -57,6 +61,12 @@ impl Kind {
         (Kind::Copy, 2),
         (Kind::Abort, 1),
     ];
+    /// What hosts do besides that take each other's rights away.
+    pub const DISPUTE: [(Kind, u64); 2] = [(Kind::Reserve, 3), (Kind::Report, 1)];
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Kind> {
+        Kind::COMMON.into_iter().chain(Kind::DISPUTE).map(|(kind, _)| kind)
+    }
     /// Its name on the command line.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()
@@ -221,6 +231,7 @@ impl Plan {
         };
         plan.lives = (0..1 + rng.below(5)).map(|_| life(rng, &plan)).collect();
         strain(rng, &mut plan);
+        dispute(&mut Rng::new(seed ^ 0xD15B_07E5), &mut plan);
         plan
     }
 
@@ -290,7 +301,7 @@ fn client(rng: &mut Rng) -> ClientPlan {
 
 /// Each kind is left out, kept, or preferred.
 fn mix(rng: &mut Rng) -> Vec<(Kind, u64)> {
-    let mut mix: Vec<(Kind, u64)> = Kind::ALL
+    let mut mix: Vec<(Kind, u64)> = Kind::COMMON
         .iter()
         .filter_map(|(kind, share)| match rng.below(10) {
             0..2 if !matches!(kind, Kind::Read | Kind::Write) => None,
@@ -378,6 +389,49 @@ fn strain(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
+/// In a third of the plans with several clients these dispute the volumes. It has a stream of its own, so that the rest of a plan is what it is without.
+fn dispute(rng: &mut Rng, plan: &mut Plan) {
+    if plan.clients.len() < 2 || !rng.one_in(3) {
+        return;
+    }
+    let often = 1 + rng.below(4);
+    plan.mix.extend(Kind::DISPUTE.map(|(kind, share)| (kind, share * often)));
+    let clients = plan.clients.len() as u64;
+    match rng.below(3) {
+        // A host that was cut off comes back with the data of its writes, when it may not write any more.
+        0 => {
+            plan.hot = 1;
+            plan.clients.iter_mut().for_each(|c| (c.in_capsule_bytes, c.depth) = (0, c.depth.max(16)));
+            plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Swap | Kind::Reserve | Kind::Report));
+            plan.op_blocks_max = 4;
+            for life in &mut plan.lives {
+                (life.ops, life.limit_ns) = (life.ops * 10, life.limit_ns.max(40_000_000));
+                for _ in 0..6 {
+                    let client = rng.below(clients) as usize;
+                    let cut = Fault::Cut { client, to_host: true, to_client: false, for_ns: 200_000 + rng.below(3_000_000) };
+                    life.faults.push(Timed { at_ns: 2_000_000 + rng.below(20_000_000), fault: cut });
+                }
+            }
+        }
+        // Long commands of a host are in the middle when it is fenced, or gone.
+        1 => {
+            plan.cores = plan.cores.max(2);
+            (plan.op_blocks_max, plan.cache.1.bytes_per_s) = (256, plan.cache.1.bytes_per_s / 10);
+            plan.volumes.iter_mut().for_each(|v| (v.blocks, v.lba_bytes) = (v.blocks.max(900), 4096));
+            plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Reserve | Kind::Report));
+            plan.mix.extend([(Kind::Copy, 40), (Kind::Trim, 20)]);
+            for life in &mut plan.lives {
+                life.limit_ns = life.limit_ns.max(100_000_000);
+                for _ in 0..3 {
+                    let reset = Fault::Reset { client: rng.below(clients) as usize };
+                    life.faults.push(Timed { at_ns: 2_000_000 + rng.below(50_000_000), fault: reset });
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |d: &(u64, SimDeviceOptions)| {
@@ -442,7 +496,7 @@ impl FromStr for Cuts {
                 "depth" => cuts.depth = Some(number()? as u16),
                 "no" => {
                     cuts.without = value.split('+').map(str::to_owned).collect();
-                    if let Some(unknown) = cuts.without.iter().find(|w| !Kind::ALL.iter().any(|(k, _)| k.name() == **w)) {
+                    if let Some(unknown) = cuts.without.iter().find(|w| !Kind::all().any(|k| k.name() == **w)) {
                         return Err(format!("there is no operation '{unknown}'"));
                     }
                 }

@@ -6,20 +6,27 @@
 
 use crate::content::{LOST, fill, value_of};
 use crate::faults::Class;
-use crate::model::{Cell, Wrong};
+use crate::model::{Candidate, Cell, Wrong};
 use crate::plan::{Kind, Plan};
+use crate::rights::{Need, Rights, host_id};
 use crate::trace::{Event, Place, Trace};
+use base::HostId;
+use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
+use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, Report, parse_extended_report};
 use format::nvme::{Fuse, Sqe, Status, StatusCode};
 use initiator::io::{Io, Namespace};
-use initiator::queue::{Completed, Request};
+use initiator::queue::{Completed, Payload, Request};
+use initiator::reservation::Reservation;
 use rt::sim::Rng;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// How long a command whose connection is gone may still take effect, in nanoseconds of the world.
 const LIMBO_NS: u64 = 20_000_000_000;
 /// Replaced versions of a block that are kept for messages.
 const HISTORY: usize = 6;
+/// Bytes that a Reservation Report asks for: room for 15 registrants.
+const REPORT_BYTES: u32 = 1024;
 /// A command without faults is answered within this, in nanoseconds.
 pub const LATENCY_MAX_NS: u64 = 10_000_000_000;
 
@@ -35,6 +42,10 @@ pub struct Volume {
     pins: BTreeMap<u64, u32>,
     /// Whether its blocks have checksums everywhere.
     pub checksum: bool,
+    /// What reservations allow.
+    pub rights: Rights,
+    /// Changes of clients that may not write for the time being, and that have not come to the end: client, block, as they were.
+    withheld: Vec<(usize, u64, Candidate)>,
 }
 
 struct Flight {
@@ -53,6 +64,17 @@ struct Flight {
     statuses: [Option<Status>; 2],
     /// An abort was sent for it.
     aborted: bool,
+}
+
+impl Flight {
+    /// What a reservation may deny it; `None` for what has rules of its own.
+    fn need(&self) -> Option<Need> {
+        match self.kind {
+            Kind::Read | Kind::Compare | Kind::Verify => Some(Need::Read),
+            Kind::Reserve | Kind::Report | Kind::Abort => None,
+            _ => Some(Need::Write),
+        }
+    }
 }
 
 /// What a run did.
@@ -82,12 +104,16 @@ pub struct Game {
     /// The volumes.
     pub volumes: Vec<Volume>,
     flights: BTreeMap<u64, Flight>,
+    /// Changes that were given up and may still take effect: whose, and until when.
+    limbo: BTreeMap<u64, (usize, u64)>,
     next_op: u64,
     next_value: u64,
     /// Operations that may still begin.
     pub ops_left: u64,
     to_verify: VecDeque<Place>,
     to_trim: VecDeque<Place>,
+    /// What a client looks at that has taken rights away: blocks that others were about to change.
+    to_probe: VecDeque<(usize, Place)>,
     /// The host is going down or coming up: retryable errors are normal.
     pub unsteady: bool,
     /// A device fault of this life may make commands fail.
@@ -125,6 +151,8 @@ impl Game {
             cells: vec![Cell::default(); v.blocks as usize],
             pins: BTreeMap::new(),
             checksum: v.checksum,
+            rights: Rights::default(),
+            withheld: Vec::new(),
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
         Game {
@@ -133,11 +161,13 @@ impl Game {
             plan,
             volumes,
             flights: BTreeMap::new(),
+            limbo: BTreeMap::new(),
             next_op: 1,
             next_value: 1,
             ops_left: 0,
             to_verify: VecDeque::new(),
             to_trim: VecDeque::new(),
+            to_probe: VecDeque::new(),
             unsteady: true,
             errors_allowed: false,
             calm: false,
@@ -192,6 +222,9 @@ impl Game {
         for cell in self.volumes.iter_mut().flat_map(|v| &mut v.cells) {
             cell.cut_off(now);
         }
+        self.limbo.clear();
+        self.to_probe.clear();
+        self.volumes.iter_mut().for_each(|v| v.withheld.clear());
     }
     /// Something was wrong. The first time counts.
     pub fn fail(&mut self, what: String, about: Option<(usize, u64)>) {
@@ -223,9 +256,16 @@ impl Game {
             return Vec::new();
         }
         self.ops_left -= 1;
+        if let Some(at) = self.to_probe.iter().position(|(c, _)| *c == client) {
+            let place = self.to_probe.remove(at).expect("it was found").1;
+            return self.begin(client, Kind::Read, place, now).unwrap_or_default();
+        }
         let kind = self.draw_kind();
         if kind == Kind::Swap && room < 2 || kind == Kind::Abort {
             return Vec::new();
+        }
+        if matches!(kind, Kind::Reserve | Kind::Report) {
+            return self.begin_reservation(client, kind, now).into_iter().collect();
         }
         let place = self.draw_place(kind);
         self.begin(client, kind, place, now).unwrap_or_default()
@@ -321,6 +361,9 @@ impl Game {
     fn certain(&self, place: Place, now: u64) -> Option<Vec<u64>> {
         let v = &self.volumes[place.volume];
         let cells = &v.cells[place.block as usize..][..place.blocks as usize];
+        if v.withheld.iter().any(|(_, block, _)| place.touches(place.volume, *block)) {
+            return None;
+        }
         cells.iter().map(|cell| cell.certain(now).filter(|v| *v != LOST)).collect()
     }
 
@@ -382,7 +425,7 @@ impl Game {
                 let from_offset = (self.volumes[place.volume].first_block + from.block) * lba;
                 (Io::Copy { to: offset, ranges: vec![(from_offset, len)] }, values)
             }
-            Kind::Abort => return None,
+            Kind::Abort | Kind::Reserve | Kind::Report => return None,
         };
         let op = self.next_op;
         self.next_op += 1;
@@ -441,7 +484,16 @@ impl Game {
         }
         self.unpin(&flight);
         let ok = flight.statuses.iter().flatten().all(|s| s.is_success());
+        self.volumes[flight.place.volume].withheld.retain(|(_, _, c)| c.change != op);
+        let need = flight.need();
+        if ok && need.is_some_and(|need| !self.volumes[flight.place.volume].rights.may_pass(flight.client, need, flight.sent, now)) {
+            let text =
+                format!("#{op} {:?} of client {} was done, though a reservation stood against it all the time", flight.kind, flight.client);
+            return self.fail(text, Some((flight.place.volume, flight.place.block)));
+        }
         match flight.kind {
+            Kind::Reserve => self.reserve_done(op, &flight, status, now),
+            Kind::Report => self.report_done(op, &flight, status, &done.payload.into_bytes(), now),
             Kind::Read if ok => self.read_done(op, &flight, &done.payload.into_bytes(), now),
             Kind::Swap => self.swap_done(op, &flight, now),
             _ if ok => self.succeeded(op, &flight, now),
@@ -459,6 +511,10 @@ impl Game {
             self.unpin(&flight);
             // A half of a pair may have been answered: what it said is not needed.
             self.each_change(op, &flight, |cell| cell.unsure(op, now + LIMBO_NS));
+            self.limbo.insert(op, (flight.client, now + LIMBO_NS));
+            for (_, _, c) in self.volumes[flight.place.volume].withheld.iter_mut().filter(|(_, _, c)| c.change == op) {
+                c.settled = c.settled.min(now + LIMBO_NS);
+            }
             if flight.kind == Kind::Read && self.ops_left == 0 {
                 self.to_verify.push_back(flight.place);
             }
@@ -556,7 +612,10 @@ impl Game {
             self.check_difference(op, flight, &flight.expected.clone());
             self.each_change(op, flight, |cell| cell.refused(op));
         } else {
-            let status = if compare.is_success() { write } else { compare };
+            // Which half says why both were not done.
+            let telling = |s: &Status| matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT);
+            let why = if compare.is_success() { write } else { compare };
+            let status = [compare, write].into_iter().find(telling).unwrap_or(why);
             self.failed(op, flight, status, now);
         }
     }
@@ -583,7 +642,13 @@ impl Game {
         let lost = touched.any(|b| v.cells[b as usize].may_be_lost(flight.sent));
         let piece = (1 << 20) / u64::from(v.namespace.lba_bytes);
         let (at, last) = (v.first_block + place.block, v.first_block + place.block + place.blocks - 1);
+        let (rights, need) = (&v.rights, flight.need());
         let legal = match status.code {
+            StatusCode::RESERVATION_CONFLICT if need.is_some_and(|need| rights.may_conflict(flight.client, need, flight.sent, now)) => {
+                self.each_change(op, flight, |cell| cell.refused(op));
+                return;
+            }
+            StatusCode::ABORTED_PREEMPT => rights.may_be_aborted(flight.client, flight.sent, LIMBO_NS),
             StatusCode::COMPARE_FAILURE if flight.kind == Kind::Compare => {
                 self.check_difference(op, flight, &flight.values);
                 return;
@@ -622,6 +687,149 @@ impl Game {
             && !self.errors_allowed
         {
             self.saw(op, flight, place.block, Some(LOST), now);
+        }
+    }
+}
+
+/// Reservations.
+impl Game {
+    /// A Register, Acquire or Release that makes some sense, or a Report.
+    fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
+        // One at a time of each client, so that it can be told which one was decided.
+        if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
+            return None;
+        }
+        let volume = self.rng.below(self.volumes.len() as u64) as usize;
+        // Who was fenced with changes on the way stays so for a while: they have to come to nothing.
+        if kind == Kind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
+            return None;
+        }
+        let nsid = self.volumes[volume].namespace.nsid;
+        let (sqe, payload) = match kind {
+            Kind::Reserve => self.draw_reservation(client, volume).request(nsid),
+            _ => (Report { numd: REPORT_BYTES / 4 - 1, eds: true }.sqe(0, nsid), Payload::In(vec![0; REPORT_BYTES as usize])),
+        };
+        let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
+        self.next_op += 1;
+        self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
+        let none = Vec::new;
+        let flight = Flight {
+            client,
+            kind,
+            place,
+            sent: now,
+            values: none(),
+            more: vec![],
+            expected: none(),
+            open: 1,
+            statuses: [None; 2],
+            aborted: false,
+        };
+        self.flights.insert(op, flight);
+        *self.counts.ops.entry(kind).or_default() += 1;
+        Some(Request { sqe, payload, tag: op << 1 })
+    }
+
+    fn draw_reservation(&mut self, client: usize, volume: usize) -> Reservation {
+        let (rng, state) = (&mut self.rng, self.volumes[volume].rights.newest());
+        let rtype = ReservationType::ALL[rng.below(6) as usize].byte();
+        // A key of its own for each client, or now and then one that is not its own.
+        let key = if rng.one_in(12) { 99 } else { state.registrants().get(&host_id(client)).copied().unwrap_or(client as u64 + 1) };
+        if !state.registrants().contains_key(&host_id(client)) && !rng.one_in(12) {
+            let cptpl = [PTPL_KEEP, PTPL_CLEAR, PTPL_SET][rng.below(3) as usize];
+            return Reservation::Register { key, cptpl };
+        }
+        let others: Vec<u64> = state.registrants().iter().filter(|(h, _)| **h != host_id(client)).map(|(_, key)| *key).collect();
+        let held = state.rtype().map_or(rtype, ReservationType::byte);
+        match rng.below(16) {
+            0..4 => Reservation::Acquire { key, rtype },
+            4..7 if !others.is_empty() => {
+                Reservation::Preempt { key, other: others[rng.below(others.len() as u64) as usize], rtype, abort: rng.one_in(2) }
+            }
+            4..11 => Reservation::Release { key, rtype: if rng.one_in(12) { rtype } else { held } },
+            11 | 12 => Reservation::Clear { key },
+            13 | 14 => Reservation::Unregister { key: (!rng.one_in(3)).then_some(key) },
+            _ => Reservation::Replace { old: (!rng.one_in(3)).then_some(key), new: 10 + rng.below(80) },
+        }
+    }
+
+    /// The operator has carried out a reservation command; every core will serve it soon.
+    pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
+        let Some(client) = self.client_of(by) else { return };
+        self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
+        let v = &mut self.volumes[volume];
+        v.rights.decided(state, client, outcome, now);
+        // Who may write again: what was withheld may come.
+        let (flights, limbo) = (&self.flights, &self.limbo);
+        for (client, block, c) in core::mem::take(&mut v.withheld) {
+            if !v.rights.may_pass(client, Need::Write, now, now) {
+                v.withheld.push((client, block, c));
+            } else if flights.contains_key(&c.change) || limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+                v.cells[block as usize].release(c);
+            }
+        }
+    }
+    /// The operator has refused a reservation command.
+    pub fn reservation_refused(&mut self, volume: usize, by: HostId, why: Refusal, now: u64) {
+        if let Some(client) = self.client_of(by) {
+            self.volumes[volume].rights.refused(client, why, now);
+        }
+    }
+    fn client_of(&self, host: HostId) -> Option<usize> {
+        (0..self.plan.clients.len()).find(|c| host_id(*c) == host)
+    }
+
+    fn reserve_done(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let v = &mut self.volumes[flight.place.volume];
+        let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
+        let legal = match status.code {
+            _ if status.is_success() => v.rights.was_decided(flight.client, flight.sent),
+            StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
+            StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
+            StatusCode::ABORT_REQUESTED => flight.aborted,
+            _ => self.unsteady && !status.dnr,
+        };
+        if !legal {
+            return self.fail(format!("#{op} of client {} was answered with {status:?}, which nobody decided", flight.client), None);
+        }
+        if !status.is_success() {
+            return;
+        }
+        // What the fenced hosts have under way has ended; what of theirs comes now is refused.
+        let fenced = v.rights.fenced(flight.client, flight.sent, self.plan.clients.len());
+        for client in fenced {
+            let flights = self.flights.iter().filter(|(_, f)| f.client == client).map(|(op, _)| *op);
+            let limbo = self.limbo.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
+            let ops: BTreeSet<u64> = flights.chain(limbo).collect();
+            for (block, cell) in v.cells.iter_mut().enumerate() {
+                let withheld = cell.withhold(|change| ops.contains(&change), now);
+                if !withheld.is_empty() {
+                    self.to_probe.push_back((flight.client, Place { volume: flight.place.volume, block: block as u64, blocks: 1 }));
+                }
+                v.withheld.extend(withheld.into_iter().map(|c| (client, block as u64, c)));
+            }
+        }
+    }
+
+    fn report_done(&mut self, op: u64, flight: &Flight, status: Status, bytes: &[u8], now: u64) {
+        if !status.is_success() {
+            let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted || self.unsteady && !status.dnr;
+            if !legal {
+                self.fail(format!("#{op} Report failed with {status:?}"), None);
+            }
+            return;
+        }
+        let told = parse_extended_report(bytes);
+        let same = |state: &State| {
+            let Some((head, entries)) = &told else { return false };
+            let registrants = state.registrants().iter().map(|(host, key)| (*host, *key, state.is_holder(*host)));
+            head.generation == state.generation()
+                && head.rtype == state.rtype().map_or(0, ReservationType::byte)
+                && (head.ptpls == 1) == state.ptpl()
+                && registrants.eq(entries.iter().map(|e| (HostId::from_bytes(e.hostid), e.rkey, e.rcsts & 1 == 1)))
+        };
+        if !self.volumes[flight.place.volume].rights.may_be_reported(flight.sent, now, same) {
+            self.fail(format!("#{op} reported {told:?}, which was the case at no time since it was sent"), None);
         }
     }
 }

@@ -7,6 +7,7 @@ use super::slot::{NO_MATE, Plan, Slot, Stage};
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
+use base::hooks::{self, Bug, Mark};
 use cluster::reservation::Access;
 use format::nvme::{IoOpcode, Status, StatusCode};
 use object::VolumeRef;
@@ -35,7 +36,8 @@ impl Session {
         }
         // Halves of a fused operation run together, so either needs the rights of both.
         let conflicts = |op| paired && !ns.access.write || reservation::conflicts(op, ns.access);
-        if ns.access != Access::FULL && IoOpcode::parse(opcode).is_some_and(conflicts) {
+        if ns.access != Access::FULL && IoOpcode::parse(opcode).is_some_and(conflicts) && !hooks::planted(Bug::JudgedOnce) {
+            hooks::mark(Mark::ConflictAfterData);
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
         Ok(())
@@ -63,6 +65,7 @@ impl Session {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
             let more_to_do = slot.stage != Stage::Running || matches!(slot.plan, Plan::Trim { .. } | Plan::Copy(_));
             if more_to_do && slot.status.is_success() {
+                hooks::mark(Mark::PreemptAborts);
                 slot.status = status;
             }
         }

@@ -65,10 +65,12 @@ impl Target {
                 under_way.extend(conn.session.under_way_on(order.volume));
             }
         }
-        under_way.extend(self.fences.left.iter().filter(|l| l.volume == order.volume).map(|l| l.token));
+        let left = self.fences.left.iter().filter(|l| l.volume == order.volume).map(|l| l.token);
+        under_way.extend(left.inspect(|_| hooks::mark(Mark::FenceWaitsForLeft)));
         if under_way.is_empty() {
             return self.post(rt, order.home, Msg::Fenced { id: order.id });
         }
+        hooks::mark(Mark::FenceWaits);
         self.fences.standing.push((order.id, order.home, under_way));
     }
 
