@@ -389,7 +389,7 @@ fn strain(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In a third of the plans with several clients these dispute the volumes. It has a stream of its own, so that the rest of a plan is what it is without.
+/// In a third of the plans with several clients these dispute the volumes. Drawn from a stream of its own: plans without disputes are what they were before there were any.
 fn dispute(rng: &mut Rng, plan: &mut Plan) {
     if plan.clients.len() < 2 || !rng.one_in(3) {
         return;
