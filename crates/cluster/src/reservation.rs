@@ -210,6 +210,13 @@ pub struct Outcome {
     pub abort: bool,
 }
 
+impl Outcome {
+    /// Whether the command may be answered only when what other hosts have under way has ended.
+    pub fn fences(&self) -> bool {
+        self.narrowed || self.abort
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Held {
     rtype: ReservationType,

@@ -2,7 +2,7 @@
 //! test stands in for the control plane. Nothing that a preempted host wrote takes effect after the preempt was answered.
 
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
-use cluster::reservation::{Refusal, State};
+use cluster::reservation::State;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
@@ -197,14 +197,8 @@ impl Lab {
         while let Ok(event) = self.events.try_recv() {
             let HostEvent::Asked(ask) = event else { continue };
             let What::Reservation { volume, command } = &ask.what else { panic!("{ask:?}") };
-            let result = self.state.execute(base::HostId::from_bytes(ask.by.host_id), command).map_err(|r| match r {
-                Refusal::Conflict => Refused::ReservationConflict,
-                _ => Refused::Invalid,
-            });
-            let reply = result.map(|o| {
-                let abort = if o.abort { o.preempted } else { Default::default() };
-                if o.narrowed || o.abort { Reply::Fenced { volume: *volume, abort } } else { Reply::Done }
-            });
+            let result = self.state.execute(base::HostId::from_bytes(ask.by.host_id), command);
+            let reply = result.map(|o| Reply::reserved(*volume, o)).map_err(Refused::from);
             self.desired.generation += 1;
             self.desired.volumes[0].reservation = Some(Arc::new(self.state.clone()));
             self.step = Some(Step::Applying(self.orders.apply(self.desired.clone()), ask.id, reply));

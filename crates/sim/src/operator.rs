@@ -13,7 +13,7 @@
 use crate::plan::Plan;
 use crate::workload::Game;
 use base::{ClusterId, ComponentId, Epoch, GroupId, HostId, ObjectId, Security, Visibility, VolumeId};
-use cluster::reservation::{Refusal, State};
+use cluster::reservation::State;
 use host::ask::What;
 use host::{
     Ask, AskId, ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent,
@@ -21,7 +21,7 @@ use host::{
     VolumeDesired,
 };
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -307,22 +307,14 @@ impl Operator {
         match state.execute(by, command) {
             Err(refusal) => {
                 game.borrow_mut().reservation_refused(at, by, refusal, now);
-                let refused = match refusal {
-                    Refusal::Conflict => Refused::ReservationConflict,
-                    Refusal::InvalidField => Refused::Invalid,
-                    Refusal::TooManyRegistrants => Refused::Failed,
-                };
-                drop(orders.answer(ask.id, Err(refused)));
+                drop(orders.answer(ask.id, Err(refusal.into())));
                 Step::Serving
             }
             Ok(outcome) => {
                 self.desired.volumes[at].reservation = Some(Arc::new(state.clone()));
                 self.desired.generation += 1;
                 game.borrow_mut().reserved(at, by, state, command, &outcome, now);
-                let abort = if outcome.abort { outcome.preempted } else { BTreeSet::new() };
-                let volume = *volume;
-                let reply = if outcome.narrowed || outcome.abort { Reply::Fenced { volume, abort } } else { Reply::Done };
-                Step::Reserving(orders.apply(self.desired.clone()), at, ask.id, reply)
+                Step::Reserving(orders.apply(self.desired.clone()), at, ask.id, Reply::reserved(*volume, outcome))
             }
         }
     }

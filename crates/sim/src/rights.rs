@@ -62,8 +62,7 @@ impl Rights {
     /// A command of a client was carried out.
     pub fn decided(&mut self, state: State, by: usize, outcome: &Outcome, now: u64) {
         let aborts = if outcome.abort { outcome.preempted.clone() } else { BTreeSet::new() };
-        let fences = outcome.narrowed || outcome.abort;
-        self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences, aborts });
+        self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences: outcome.fences(), aborts });
     }
     /// A command of a client was refused.
     pub fn refused(&mut self, by: usize, why: Refusal, now: u64) {

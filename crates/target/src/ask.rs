@@ -124,6 +124,15 @@ pub enum Reply {
     },
 }
 
+impl Reply {
+    /// The answer to a reservation command that was carried out.
+    pub fn reserved(volume: VolumeId, outcome: reservation::Outcome) -> Reply {
+        let fences = outcome.fences();
+        let abort = if outcome.abort { outcome.preempted } else { BTreeSet::new() };
+        if fences { Reply::Fenced { volume, abort } } else { Reply::Done }
+    }
+}
+
 /// Why it was not done. Nothing has changed, but for [`Refused::Unserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -169,6 +178,16 @@ pub enum Refused {
     /// It failed, and trying again will not help before an administrator has looked.
     #[error("failed")]
     Failed,
+}
+
+impl From<reservation::Refusal> for Refused {
+    fn from(refusal: reservation::Refusal) -> Refused {
+        match refusal {
+            reservation::Refusal::Conflict => Refused::ReservationConflict,
+            reservation::Refusal::InvalidField => Refused::Invalid,
+            reservation::Refusal::TooManyRegistrants => Refused::Failed,
+        }
+    }
 }
 
 impl Refused {

@@ -8,9 +8,8 @@ use super::asks::busy;
 use super::*;
 use crate::api::types as api;
 use base::{HostId, VolumeId};
-use cluster::reservation::{Command, Refusal, ReservationType, State};
+use cluster::reservation::{Command, ReservationType, State};
 use host::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
-use std::collections::BTreeSet;
 
 impl Control {
     /// The daemon starts: as hosts see it, power was lost. What does not persist goes.
@@ -36,11 +35,7 @@ impl Control {
         let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
         let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
         let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
-        let outcome = state.execute(HostId::from_bytes(by.host_id), command).map_err(|refusal| match refusal {
-            Refusal::Conflict => Refused::ReservationConflict,
-            Refusal::InvalidField => Refused::Invalid,
-            Refusal::TooManyRegistrants => Refused::Failed,
-        })?;
+        let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
         match old {
             Some(old) if old.state == state => {}
             Some(mut old) => {
@@ -49,9 +44,7 @@ impl Control {
             }
             None => self.change(Transaction::new().create(&ReservationRecord { volume, state }))?,
         }
-        let abort = if outcome.abort { outcome.preempted } else { BTreeSet::new() };
-        let reply = if outcome.narrowed || outcome.abort { Reply::Fenced { volume, abort } } else { Reply::Done };
-        Ok((reply, format!("volume {name}: {}", target::reservation::describe(command))))
+        Ok((Reply::reserved(volume, outcome), format!("volume {name}: {}", target::reservation::describe(command))))
     }
 
     /// Whether reservations of these volumes persist through power loss, from now on.

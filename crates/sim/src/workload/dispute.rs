@@ -1,0 +1,147 @@
+//! Reservations: what clients ask for, what the operator has decided, and what an answer to a reservation command proves.
+//!
+//! Invariant: what a fenced host has sent is withheld from the answer that fenced it until that host has its rights again.
+//! Never: decides a command; the operator does.
+
+use super::*;
+use crate::rights::host_id;
+use base::HostId;
+use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
+use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, Report, parse_extended_report};
+use initiator::queue::Payload;
+use initiator::reservation::Reservation;
+use std::collections::BTreeSet;
+
+/// Bytes that a Reservation Report asks for: room for 15 registrants.
+const REPORT_BYTES: u32 = 1024;
+
+impl Game {
+    /// A Register, Acquire or Release that makes some sense, or a Report.
+    pub(super) fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
+        // One at a time of each client, so that it can be told which one was decided.
+        if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
+            return None;
+        }
+        let volume = self.rng.below(self.volumes.len() as u64) as usize;
+        // Who was fenced with changes on the way stays so for a while: they have to come to nothing.
+        if kind == Kind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
+            return None;
+        }
+        let nsid = self.volumes[volume].namespace.nsid;
+        let (sqe, payload) = match kind {
+            Kind::Reserve => self.draw_reservation(client, volume).request(nsid),
+            _ => (Report { numd: REPORT_BYTES / 4 - 1, eds: true }.sqe(0, nsid), Payload::In(vec![0; REPORT_BYTES as usize])),
+        };
+        let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
+        self.next_op += 1;
+        self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
+        let (values, more, expected) = (Vec::new(), Vec::new(), Vec::new());
+        let flight = Flight { client, kind, place, sent: now, values, more, expected, open: 1, statuses: [None; 2], aborted: false };
+        self.flights.insert(op, flight);
+        *self.counts.ops.entry(kind).or_default() += 1;
+        Some(Request { sqe, payload, tag: op << 1 })
+    }
+
+    fn draw_reservation(&mut self, client: usize, volume: usize) -> Reservation {
+        let (rng, state) = (&mut self.rng, self.volumes[volume].rights.newest());
+        let rtype = ReservationType::ALL[rng.below(6) as usize].byte();
+        // A key of its own for each client, or now and then one that is not its own.
+        let key = if rng.one_in(12) { 99 } else { state.registrants().get(&host_id(client)).copied().unwrap_or(client as u64 + 1) };
+        if !state.registrants().contains_key(&host_id(client)) && !rng.one_in(12) {
+            let cptpl = [PTPL_KEEP, PTPL_CLEAR, PTPL_SET][rng.below(3) as usize];
+            return Reservation::Register { key, cptpl };
+        }
+        let others: Vec<u64> = state.registrants().iter().filter(|(h, _)| **h != host_id(client)).map(|(_, key)| *key).collect();
+        let held = state.rtype().map_or(rtype, ReservationType::byte);
+        match rng.below(16) {
+            0..4 => Reservation::Acquire { key, rtype },
+            4..7 if !others.is_empty() => {
+                Reservation::Preempt { key, other: others[rng.below(others.len() as u64) as usize], rtype, abort: rng.one_in(2) }
+            }
+            4..11 => Reservation::Release { key, rtype: if rng.one_in(12) { rtype } else { held } },
+            11 | 12 => Reservation::Clear { key },
+            13 | 14 => Reservation::Unregister { key: (!rng.one_in(3)).then_some(key) },
+            _ => Reservation::Replace { old: (!rng.one_in(3)).then_some(key), new: 10 + rng.below(80) },
+        }
+    }
+
+    /// The operator has carried out a reservation command; every core will serve it soon.
+    pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
+        let Some(client) = self.client_of(by) else { return };
+        self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
+        let v = &mut self.volumes[volume];
+        v.rights.decided(state, client, outcome, now);
+        // Who may write again: what was withheld may come.
+        let (flights, limbo) = (&self.flights, &self.limbo);
+        for (client, block, c) in core::mem::take(&mut v.withheld) {
+            if !v.rights.may_pass(client, Need::Write, now, now) {
+                v.withheld.push((client, block, c));
+            } else if flights.contains_key(&c.change) || limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+                v.cells[block as usize].release(c);
+            }
+        }
+    }
+    /// The operator has refused a reservation command.
+    pub fn reservation_refused(&mut self, volume: usize, by: HostId, why: Refusal, now: u64) {
+        if let Some(client) = self.client_of(by) {
+            self.volumes[volume].rights.refused(client, why, now);
+        }
+    }
+    fn client_of(&self, host: HostId) -> Option<usize> {
+        (0..self.plan.clients.len()).find(|c| host_id(*c) == host)
+    }
+
+    pub(super) fn reserve_done(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let v = &mut self.volumes[flight.place.volume];
+        let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
+        let legal = match status.code {
+            _ if status.is_success() => v.rights.was_decided(flight.client, flight.sent),
+            StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
+            StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
+            StatusCode::ABORT_REQUESTED => flight.aborted,
+            _ => self.unsteady && !status.dnr,
+        };
+        if !legal {
+            return self.fail(format!("#{op} of client {} was answered with {status:?}, which nobody decided", flight.client), None);
+        }
+        if !status.is_success() {
+            return;
+        }
+        // What the fenced hosts have under way has ended; what of theirs comes now is refused.
+        let fenced = v.rights.fenced(flight.client, flight.sent, self.plan.clients.len());
+        for client in fenced {
+            let flights = self.flights.iter().filter(|(_, f)| f.client == client).map(|(op, _)| *op);
+            let limbo = self.limbo.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
+            let ops: BTreeSet<u64> = flights.chain(limbo).collect();
+            for (block, cell) in v.cells.iter_mut().enumerate() {
+                let withheld = cell.withhold(|change| ops.contains(&change), now);
+                if !withheld.is_empty() {
+                    self.to_probe.push_back((flight.client, Place { volume: flight.place.volume, block: block as u64, blocks: 1 }));
+                }
+                v.withheld.extend(withheld.into_iter().map(|c| (client, block as u64, c)));
+            }
+        }
+    }
+
+    pub(super) fn report_done(&mut self, op: u64, flight: &Flight, status: Status, bytes: &[u8], now: u64) {
+        if !status.is_success() {
+            let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted || self.unsteady && !status.dnr;
+            if !legal {
+                self.fail(format!("#{op} Report failed with {status:?}"), None);
+            }
+            return;
+        }
+        let told = parse_extended_report(bytes);
+        let same = |state: &State| {
+            let Some((head, entries)) = &told else { return false };
+            let registrants = state.registrants().iter().map(|(host, key)| (*host, *key, state.is_holder(*host)));
+            head.generation == state.generation()
+                && head.rtype == state.rtype().map_or(0, ReservationType::byte)
+                && (head.ptpls == 1) == state.ptpl()
+                && registrants.eq(entries.iter().map(|e| (HostId::from_bytes(e.hostid), e.rkey, e.rcsts & 1 == 1)))
+        };
+        if !self.volumes[flight.place.volume].rights.may_be_reported(flight.sent, now, same) {
+            self.fail(format!("#{op} reported {told:?}, which was the case at no time since it was sent"), None);
+        }
+    }
+}
