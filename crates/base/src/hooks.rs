@@ -117,6 +117,12 @@ listed! {
         GrowthOnOneCore,
         /// A command is not judged again when its data has come, though a reservation was made meanwhile.
         JudgedOnce,
+        /// A read of what was overwritten and destaged meanwhile counts as a failed attempt.
+        MovedReadCounts,
+        /// A block that was written again at the same place while it was read is taken for unchanged.
+        SamePlaceTakenForSame,
+        /// A segment of which nothing is durable gets a summary, and recovery believes it.
+        SummaryOfNothing,
         /// A connection keeps what its host saw, and might do, when it came.
         RightsKept,
     }
@@ -131,8 +137,10 @@ listed! {
         LongBatchHeader,
         /// A batch that could not be written is written into another segment.
         BatchWrittenElsewhere,
-        /// The log cannot be written: the shard takes no more writes.
+        /// The log cannot be written: writes fail until it can.
         LogGivenUp,
+        /// The log can be written again.
+        LogTakenUp,
         /// The summary of a segment cannot be written.
         SummaryLost,
         /// A write is larger than a segment takes.
