@@ -4,6 +4,7 @@ use super::harness::{Lab, Setup, component_spec, quick, read_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Duration};
+use format::disk::log::SummaryHeader;
 use rt::{Device, DeviceError, Rt};
 
 const ALL: core::ops::Range<u64> = 0..u64::MAX;
@@ -95,6 +96,25 @@ fn what_a_later_life_writes_into_a_segment_that_was_given_up_survives() {
             });
         }
     }
+}
+
+#[test]
+fn an_empty_summary_that_an_earlier_version_left_is_not_believed() {
+    let mut lab = Lab::new(18, &Setup::default());
+    let c = lab.components[0];
+    let devices = lab.devices.clone();
+    let info = lab.world.block_on(lab.host, async |rt: Rt| crate::open_group(&rt, None, &devices).await.expect("opens").info().clone());
+    lab.with(lazy(), async |rt, s| s.write(&rt, c, 3, &[53, 54]).await.unwrap());
+    // The segment's first life gave it up, and sealed it with nothing in it.
+    let header =
+        SummaryHeader { tag: info.tag, shard: 0, segment_seq: 1, first_lsn: 1, last_lsn: 0, tail_seq: 1, used_blocks: 1, last_crc: 0 };
+    let mut summary = vec![0; BLOCK_BYTES];
+    header.build(&mut summary, &[], &[]);
+    let log = info.geometry.log;
+    let end = log.segment_offset(0, 1 % log.segments_per_shard) + u64::from(log.segment_bytes);
+    lab.world.disk(&lab.devices[0]).poke(end - BLOCK_BYTES as u64, &summary);
+    lab.power_cycle();
+    lab.with(lazy(), async |rt, s| assert_eq!(s.read(&rt, c, 3, 2).await.unwrap(), [53, 54]));
 }
 
 #[test]
