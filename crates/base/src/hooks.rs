@@ -119,6 +119,8 @@ listed! {
         JudgedOnce,
         /// A connection keeps what its host saw, and might do, when it came.
         RightsKept,
+        /// A request that a limit has held back is not judged again when it begins.
+        HeldNotJudged,
     }
 }
 
@@ -209,6 +211,8 @@ listed! {
         SweepWaits,
         /// A request is held back by the limit of its volume.
         LimitDelays,
+        /// A request that was held back may not begin any more.
+        HeldRefused,
         /// A command brings its data in its capsule.
         DataInCapsule,
         /// The data of a command is asked for.
