@@ -412,6 +412,12 @@ impl Conductor {
                 core.plane.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
                 Ok(())
             }
+            Call::Settle { volume, end } => {
+                while self.core.borrow().plane.reaches_behind(volume, end) {
+                    self.rt.sleep(QUIET_POLL).await;
+                }
+                Ok(())
+            }
             Call::Answer { id, result } => {
                 self.core.borrow_mut().target.on_answer(&self.rt, id, result);
                 Ok(())

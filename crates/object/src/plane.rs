@@ -189,6 +189,10 @@ impl<S: Blocks> Plane<S> {
     pub fn stats(&self) -> PlaneStats {
         PlaneStats { lanes: self.lanes.stats(), ..self.stats.clone() }
     }
+    /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
+    pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {
+        self.requests.iter().any(|(_, request)| request.volume == volume && request.layout.bytes > end)
+    }
     /// Frees what lies in a range of blocks that no view shows any more: behind the new end of a volume that was made smaller, say. `layout` says
     /// where it lay. Answered through [`Plane::pop_own`].
     pub fn free_range(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, range: std::ops::Range<u64>) {
