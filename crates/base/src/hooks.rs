@@ -125,6 +125,8 @@ listed! {
         SummaryOfNothing,
         /// A connection keeps what its host saw, and might do, when it came.
         RightsKept,
+        /// A request that a limit has held back is not judged again when it begins.
+        HeldNotJudged,
     }
 }
 
@@ -217,6 +219,8 @@ listed! {
         SweepWaits,
         /// A request is held back by the limit of its volume.
         LimitDelays,
+        /// A request that was held back may not begin any more.
+        HeldRefused,
         /// A command brings its data in its capsule.
         DataInCapsule,
         /// The data of a command is asked for.
