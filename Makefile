@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm sim soak fuzz bench micro fresh clean
+.PHONY: help run stop test lint vm blktests sim soak fuzz bench micro fresh clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -19,6 +19,10 @@ lint: ## formatting, lints and house rules only
 
 vm: ## the tests with stock Linux kernels only
 	@scripts/test vm
+
+blktests: ## the nvme group of blktests in a VM: make blktests TREE=a-checkout [TESTS="nvme/010"] (docs/blktests.md)
+	@scripts/setup test && cargo build --quiet -p basalt
+	@tests/vm/blktests $(foreach k,$(KERNELS),--kernel $(k)) "$(TREE)" $(TESTS)
 
 sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each planted bug found?
 	@scripts/sim run $(SEEDS) && scripts/sim known
