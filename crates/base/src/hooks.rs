@@ -1,7 +1,8 @@
 //! Hooks for the simulator: deliberate bugs that it must find, and marks on rare branches that it must reach.
 //!
-//! Owns: the two lists, and, with the feature `hooks`, which bug is planted and which marks were passed on this thread.
-//! Invariant: without the feature (production) nothing is ever planted, and both calls compile to nothing.
+//! Owns: the two lists, and, with the feature `hooks`, which bug is planted, which marks were passed on this thread, and whether limits are small there
+//! ([`tiny`]: so that a small world meets what only a large one would).
+//! Invariant: without the feature (production) nothing is ever planted and every limit is the usual one; all calls compile to nothing.
 //! Never: changes what the code does when no bug is planted.
 
 macro_rules! listed {
@@ -274,6 +275,7 @@ mod on {
     thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
         static PASSED: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
+        static TINY: Cell<bool> = const { Cell::new(false) };
     }
     const _: () = assert!(Mark::ALL.len() <= 128);
 
@@ -293,6 +295,15 @@ mod on {
         passed[mark as usize / 64] |= 1 << (mark as usize % 64);
         PASSED.set(passed);
     }
+    /// Makes the limits of [`tiny`] small on this thread, or as they are. Never while anything lives that was made with the others.
+    pub fn set_tiny(small: bool) {
+        TINY.set(small);
+    }
+    /// A limit: `usual`, or `small` where limits are to be met.
+    #[inline]
+    pub fn tiny<T>(usual: T, small: T) -> T {
+        if TINY.get() { small } else { usual }
+    }
     /// The marks that were passed on this thread since the last call.
     pub fn take_marks() -> Vec<Mark> {
         let passed = PASSED.replace([0; 2]);
@@ -300,7 +311,7 @@ mod on {
     }
 }
 #[cfg(feature = "hooks")]
-pub use on::{mark, plant, planted, take_marks};
+pub use on::{mark, plant, planted, set_tiny, take_marks, tiny};
 
 /// Never: nothing can be planted in this build.
 #[cfg(not(feature = "hooks"))]
@@ -312,3 +323,9 @@ pub const fn planted(_: Bug) -> bool {
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]
 pub const fn mark(_: Mark) {}
+/// The usual limit: no other is in this build.
+#[cfg(not(feature = "hooks"))]
+#[inline(always)]
+pub const fn tiny<T: Copy>(usual: T, _: T) -> T {
+    usual
+}

@@ -382,8 +382,8 @@ impl<S: Blocks> Plane<S> {
             let request = &mut self.requests[id];
             let Some(sweep) = &mut request.sweep else { break };
             let (parts_max, stop) = match sweep.what {
-                SweepOp::Verify => (VERIFY_PARTS_MAX, sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
-                _ => (PARTS_MAX, sweep.end),
+                SweepOp::Verify => (hooks::tiny(VERIFY_PARTS_MAX, 1), sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
+                _ => (hooks::tiny(PARTS_MAX, 2), sweep.end),
             };
             if request.parts as usize >= parts_max && sweep.next < sweep.end {
                 hooks::mark(Mark::SweepWaits);

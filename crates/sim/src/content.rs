@@ -31,6 +31,15 @@ pub fn value_of(block: &[u8]) -> Option<u64> {
     whole.then_some(value)
 }
 
+/// How many bits a block differs from the content of a value.
+pub fn bits_apart(block: &[u8], value: u64) -> u32 {
+    let mut whole = vec![0; block.len()];
+    if value != LOST {
+        fill(&mut whole, value);
+    }
+    block.iter().zip(&whole).map(|(a, b)| (a ^ b).count_ones()).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +57,8 @@ mod tests {
             mixed = a.clone();
             mixed[len - 1] ^= 1;
             assert_eq!(value_of(&mixed), None);
+            assert_eq!((bits_apart(&mixed, 7), bits_apart(&a, 7)), (1, 0));
+            assert!(bits_apart(&mixed, 8) > 100 && bits_apart(&mixed, 0) > 100);
         }
     }
 }

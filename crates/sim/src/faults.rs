@@ -4,6 +4,9 @@
 //! Invariant: a plan draws only faults whose consequences its class allows.
 //! Never: decides whether a consequence was right.
 
+pub mod aimed;
+
+use aimed::{Death, Target};
 use rt::sim::Rng;
 
 /// What must hold under the faults of a plan, from the least to the worst.
@@ -52,6 +55,10 @@ pub enum Fault {
     LieAboutDurability { device: usize },
     /// At the next death a device comes back as it is now.
     ComeBackOld { device: usize },
+    /// A write of a certain kind is hit, the `nth` from now on: so many writes fail from it on (`full`: for want of room), and the host may die.
+    Aim { device: usize, target: Target, nth: u32, fails: u32, full: bool, death: Option<Death> },
+    /// The first copy of the superblock of a device is damaged.
+    HurtSuperblock { device: usize },
 }
 
 /// A fault and when it comes, in nanoseconds from the start of the life.
@@ -124,9 +131,23 @@ impl Fault {
         }
     }
 
+    /// A fault that waits for a write of a certain kind. Without `failing` the write passes, and only death follows.
+    pub fn aim(rng: &mut Rng, around: &Surroundings, failing: bool) -> Fault {
+        let device = if rng.one_in(3) { 1 + rng.below(around.device_bytes.len() as u64 - 1) as usize } else { 0 };
+        let target = Target::draw(rng, device);
+        let nth = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as u32 };
+        let fails = if failing { [0, 1, 1, 1, 2, 3, u32::MAX][rng.below(7) as usize] } else { 0 };
+        let most = [20_000, 120_000, 500_000][rng.below(3) as usize];
+        let after_ns = rng.below(most);
+        let death = (fails == 0 || !rng.one_in(4)).then(|| Death { after_ns, power: !rng.one_in(3) });
+        Fault::Aim { device, target, nth, fails, full: rng.one_in(4), death }
+    }
+
     /// Whether commands may fail because of it.
     pub fn may_fail_commands(&self) -> bool {
-        !matches!(self, Fault::Slow { .. } | Fault::Stall { .. } | Fault::Reset { .. } | Fault::Cut { .. })
+        // What is aimed may only from its hit on: see `Lab::run`.
+        let harmless = matches!(self, Fault::Slow { .. } | Fault::Stall { .. } | Fault::Reset { .. } | Fault::Cut { .. });
+        !harmless && !matches!(self, Fault::Aim { .. } | Fault::HurtSuperblock { .. })
     }
     /// Whether acknowledged data may be lost without an error. Two places cannot tell damage from what a loss of power leaves: the end of the
     /// log, and the newer of a table page's two versions (see `Lab::zone`).

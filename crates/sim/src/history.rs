@@ -74,6 +74,8 @@ pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
     #[cfg(feature = "hooks")]
     drop(base::hooks::take_marks());
     let plan = Rc::new(Plan::draw(seed).cut(&options.cuts));
+    #[cfg(feature = "hooks")]
+    base::hooks::set_tiny(plan.tiny);
     let result = catch_unwind(AssertUnwindSafe(|| play(&plan, options)));
     let mut report = match result {
         Ok(done) => done?,
@@ -138,7 +140,7 @@ impl Run {
             if self.is_wrong() {
                 return Ok(());
             }
-            self.end(life.end)?;
+            self.end(self.lab.doom().map_or(life.end, |_| End::Power))?;
             if self.is_wrong() {
                 return Ok(());
             }
@@ -165,6 +167,8 @@ impl Run {
         let mut scrub = life.scrub_ns.map(|ns| start + Duration::from_nanos(ns));
         self.lab.wake_clients();
         loop {
+            let doom = self.lab.doom().map(|(at, _)| at);
+            let end = doom.map_or(end, |at| at.min(end));
             let mut next: Instant = end;
             next = next
                 .min(faults.peek().map_or(end, |f| f.0))
@@ -175,8 +179,11 @@ impl Run {
             if next > now {
                 let idle =
                     self.lab.run(next.since(now), |operator, game| operator.is_serving() && game.nothing_left() && game.in_flight() == 0);
-                if self.is_wrong() || idle {
+                if self.is_wrong() || idle && self.lab.doom().is_none() {
                     return Ok(());
+                }
+                if idle && doom.is_none() {
+                    continue;
                 }
             }
             if let Some(error) = self.lab.operator.refused() {
@@ -213,8 +220,7 @@ impl Run {
         let now = self.lab.now();
         self.game(|g| {
             g.note(now, format!("fault: {fault:?}"));
-            g.errors_allowed |= fault.may_fail_commands();
-            g.stale_allowed |= fault.may_lose_acknowledged();
+            g.strike(fault);
         });
         self.lab.strike(fault);
     }
@@ -228,6 +234,11 @@ impl Run {
             if self.is_wrong() {
                 return Ok(());
             }
+            if let Some((at, _)) = self.lab.doom() {
+                let now = self.lab.world.now();
+                self.lab.run(at.since(now), |_, _| false);
+                return self.end(End::Power);
+            }
             if let (Some(error), false) = (self.lab.operator.refused(), self.damaged() || self.game(|g| g.errors_allowed)) {
                 return Err(format!("the host could not be shut down: {error}"));
             }
@@ -237,11 +248,12 @@ impl Run {
             self.report.shutdowns += u64::from(end == End::Shutdown);
         }
         self.report.crashes += u64::from(end != End::Shutdown);
-        let power = match end {
-            End::Power | End::PowerInShutdown => true,
-            End::Kill => false,
+        let power = match (end, self.lab.doom()) {
+            (_, Some((_, power))) => power,
+            (End::Power | End::PowerInShutdown, _) => true,
+            (End::Kill, _) => false,
             // What was shut down in order needs neither process nor power any more.
-            End::Shutdown => self.game(|g| g.below(2) == 0),
+            (End::Shutdown, _) => self.game(|g| g.below(2) == 0),
         };
         self.lab.kill(power);
         Ok(())

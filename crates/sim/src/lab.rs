@@ -4,11 +4,14 @@
 //! Never: draws anything; a plan says it all.
 
 use crate::client::{Client, ClientApp};
+use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
 use crate::plan::Plan;
 use crate::workload::Game;
 use base::{Duration, Instant};
+use format::disk::FormatTag;
+use format::disk::superblock::SUPERBLOCK_OFFSETS;
 use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
 use rt::DeviceError;
 use rt::sim::{HostId, SimDisk, SimImage, World};
@@ -47,6 +50,11 @@ pub struct Lab {
     chunks_from: Vec<u64>,
     class: Class,
     events: u64,
+    /// The format of the group.
+    tag: FormatTag,
+    hits: Hits,
+    /// A fault was aimed well: the host dies then, of its power or not.
+    doom: Option<(Instant, bool)>,
 }
 
 fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
@@ -96,6 +104,9 @@ impl Lab {
             chunks_from,
             class: plan.class,
             events: 0,
+            tag: info.tag,
+            hits: Hits::default(),
+            doom: None,
         };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
@@ -141,7 +152,17 @@ impl Lab {
             Fault::Misdirect { device, times, by } => self.disk(device).misdirect_writes(times, by, self.zone(device)),
             Fault::LieAboutDurability { device } => self.disk(device).set_lying(true),
             Fault::ComeBackOld { device } => self.remember_image(device),
+            Fault::Aim { device, target, nth, fails, full, death } => {
+                let error = if full { DeviceError::NoSpace } else { DeviceError::Media };
+                let mut aim = Aim { tag: self.tag, target, nth, fails, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
+                self.disk(device).watch(move |write| aim.look(write));
+            }
+            Fault::HurtSuperblock { device } => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[0]),
         }
+    }
+    /// When the host is to die because a fault was aimed well, and whether of its power.
+    pub fn doom(&self) -> Option<(Instant, bool)> {
+        self.doom
     }
     /// A device: 0 is the cache.
     fn disk(&self, device: usize) -> SimDisk {
@@ -191,9 +212,9 @@ impl Lab {
         }
     }
 
-    /// Lets time pass until something is to be done: the limit, or `stop` holds. Whether it held.
+    /// Lets time pass until something is to be done: the limit, `stop` holds, or a fault that brings death has hit. Whether it was not the limit.
     pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
-        let Lab { world, operator, game, events, clients, .. } = self;
+        let Lab { world, operator, game, events, clients, hits, doom, .. } = self;
         let clock = world.rt(clients[0].host, 0);
         world.run_until(limit, || {
             operator.turn(game, clock.now().0);
@@ -201,8 +222,13 @@ impl Lab {
             if *events > EVENTS_MAX {
                 game.borrow_mut().fail("the host is busy without end".into(), None);
             }
+            let hit = hits.take();
+            if let Some(hit) = hit {
+                game.borrow_mut().hit(&hit, clock.now().0);
+                *doom = doom.or(hit.death.map(|Death { after_ns, power }| (clock.now() + Duration::from_nanos(after_ns), power)));
+            }
             let game = game.borrow();
-            game.wrong.is_some() || stop(operator, &game)
+            game.wrong.is_some() || hit.is_some_and(|hit| hit.death.is_some()) || stop(operator, &game)
         })
     }
     /// Gives an order and waits for its answer; `None` when there is no host to give it to.
@@ -219,6 +245,7 @@ impl Lab {
             self.world.kill_process(self.server);
         }
         let now = self.now();
+        (self.doom, _) = (None, self.hits.take());
         self.operator.host_died();
         let mut game = self.game.borrow_mut();
         game.unsteady = true;

@@ -7,6 +7,8 @@
 //! Invariant: a plan is a function of seed and cuts; a cut changes nothing else of the plan.
 //! Never: knows the code under test.
 
+mod world;
+
 use crate::faults::{Class, Fault, Surroundings, Timed};
 use rt::sim::{NetOptions, Rng, SimDeviceOptions};
 use std::fmt;
@@ -172,6 +174,8 @@ pub struct Plan {
     pub net: NetOptions,
     /// The lives but the last, in which no fault comes and everything must be right.
     pub lives: Vec<Life>,
+    /// With the feature `hooks`: limits are small (`base::hooks::tiny`).
+    pub tiny: bool,
 }
 
 /// What is left out of a plan, to find what a failure needs: `lives=2,ops=40,no=trim+copy,nofaults,clients=1`.
@@ -208,7 +212,7 @@ impl Plan {
         let cache = (shards * (8 + rng.below(4)), device(rng, 1));
         let capacity: Vec<_> = (0..capacity_devices).map(|_| (shards * (6 + rng.below(12)), device(rng, slow))).collect();
         let mut volumes: Vec<_> = (0..1 + rng.below(3)).map(|_| volume(rng, capacity_devices)).collect();
-        // Without checksums damage on capacity, or on the way from it, cannot be told.
+        // Without checksums damage on capacity, or on the way from it, cannot be told: `world::unchecked` has some all the same.
         volumes.iter_mut().for_each(|v| v.checksum |= class >= Class::Errors);
         let clients = (0..1 + rng.below(3)).map(|_| client(rng)).collect();
         let low = rng.below(40) as f64 / 100.0;
@@ -228,10 +232,15 @@ impl Plan {
             idle_drain_ms: 1 + rng.below(30),
             net: network(rng),
             lives: Vec::new(),
+            tiny: false,
         };
         plan.lives = (0..1 + rng.below(5)).map(|_| life(rng, &plan)).collect();
         strain(rng, &mut plan);
         dispute(&mut Rng::new(seed ^ 0xD15B_07E5), &mut plan);
+        world::aim(&mut Rng::new(seed ^ 0xA13E_D0FF), &mut plan);
+        world::spread(&mut Rng::new(seed ^ 0x51_0E4D), &mut plan);
+        world::unchecked(&mut Rng::new(seed ^ 0xC_0FF), &mut plan);
+        world::sizes(&mut Rng::new(seed ^ 0x517E_5), &mut plan);
         plan
     }
 
@@ -436,9 +445,11 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |d: &(u64, SimDeviceOptions)| {
             let cache = if d.1.volatile_cache { "volatile" } else { "durable" };
-            format!("{} MiB {cache} {} MB/s", d.0, d.1.bytes_per_s / 1_000_000)
+            let spread = if d.1.spread { " spread" } else { "" };
+            format!("{} MiB {cache} {} MB/s{spread}", d.0, d.1.bytes_per_s / 1_000_000)
         };
-        writeln!(f, "seed {}: class {:?}, {} cores, {} shards", self.seed, self.class, self.cores, self.shards)?;
+        let limits = if self.tiny { ", small limits" } else { "" };
+        writeln!(f, "seed {}: class {:?}, {} cores, {} shards{limits}", self.seed, self.class, self.cores, self.shards)?;
         writeln!(f, "  cache {}; capacity {}", mib(&self.cache), self.capacity.iter().map(mib).collect::<Vec<_>>().join(", "))?;
         for (at, v) in self.volumes.iter().enumerate() {
             writeln!(

@@ -6,8 +6,9 @@
 
 mod dispute;
 
-use crate::content::{LOST, fill, value_of};
-use crate::faults::Class;
+use crate::content::{LOST, bits_apart, fill, value_of};
+use crate::faults::aimed::Hit;
+use crate::faults::{Class, Fault};
 use crate::model::{Candidate, Cell, Wrong};
 use crate::plan::{Kind, Plan};
 use crate::rights::{Need, Rights};
@@ -86,10 +87,27 @@ pub struct Counts {
     pub given_up: u64,
     /// Old values that came back in a run of the class `Lies`.
     pub stale: u64,
+    /// Blocks without checksum of which nothing could be said, because data was damaged before.
+    pub damaged: u64,
     /// The longest time to an answer, in nanoseconds.
     pub latency_max_ns: u64,
     /// Connections made.
     pub connects: u64,
+}
+
+/// What faults have done so far that only a checksum can tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Damage {
+    /// Bits that were flipped, on the media or on the way.
+    pub bits: u32,
+    /// Writes were lost, or landed elsewhere, or a device came back older: any content may be anywhere.
+    pub places: bool,
+}
+
+impl Damage {
+    fn any(self) -> bool {
+        self.bits > 0 || self.places
+    }
 }
 
 /// The game.
@@ -114,6 +132,8 @@ pub struct Game {
     pub unsteady: bool,
     /// A device fault of this life may make commands fail.
     pub errors_allowed: bool,
+    /// What may have happened to blocks that are kept without checksum.
+    pub damage: Damage,
     /// No fault comes any more, and nothing of the earlier ones is left: connections stay, and commands are answered.
     pub calm: bool,
     /// Acknowledged data may be lost, but old values only.
@@ -166,6 +186,7 @@ impl Game {
             to_probe: VecDeque::new(),
             unsteady: true,
             errors_allowed: false,
+            damage: Damage::default(),
             calm: false,
             trace: Trace::default(),
             counts: Counts::default(),
@@ -190,6 +211,24 @@ impl Game {
     /// An event that concerns the whole host.
     pub fn note(&mut self, now: u64, text: impl Into<String>) {
         self.trace.push(now, Event::Note(text.into()));
+    }
+    /// What a fault does to blocks without checksum, and to those that copy them.
+    pub fn strike(&mut self, fault: &Fault) {
+        match *fault {
+            Fault::FlipReads { times, .. } => self.damage.bits += times,
+            Fault::Flip { sectors, .. } => self.damage.bits += sectors,
+            Fault::LoseWrites { .. } | Fault::Misdirect { .. } | Fault::ComeBackOld { .. } | Fault::LieAboutDurability { .. } => {
+                self.damage.places = true;
+            }
+            _ => {}
+        }
+        self.errors_allowed |= fault.may_fail_commands();
+        self.stale_allowed |= fault.may_lose_acknowledged();
+    }
+    /// A fault that was aimed has hit: from now on commands may fail, if the write did.
+    pub fn hit(&mut self, hit: &Hit, now: u64) {
+        self.errors_allowed |= hit.failed;
+        self.note(now, format!("hit: {hit:?}"));
     }
     /// Everything is to be read.
     pub fn verify_all(&mut self) {
@@ -572,8 +611,30 @@ impl Game {
             return self.fail(format!("#{op} read {} bytes", data.len()), None);
         }
         for (at, block) in data.chunks_exact(lba).enumerate() {
-            self.saw(op, flight, flight.place.block + at as u64, value_of(block), now);
+            let number = flight.place.block + at as u64;
+            let value = self.undamaged(flight, number, block);
+            match value {
+                Some(value) => self.saw(op, flight, number, value, now),
+                None => self.counts.damaged += 1,
+            }
         }
+    }
+
+    /// The value that a block was read as; where it has no checksum, what it was before bits of it flipped. `None` when nothing can be said.
+    fn undamaged(&self, flight: &Flight, number: u64, block: &[u8]) -> Option<Option<u64>> {
+        let value = value_of(block);
+        let v = &self.volumes[flight.place.volume];
+        let mut legal = v.cells[number as usize].legal(flight.sent);
+        if v.checksum || !self.damage.any() || value.is_some_and(|value| legal.any(|l| l == value)) {
+            return Some(value);
+        }
+        let near = v.cells[number as usize].legal(flight.sent).find(|l| bits_apart(block, *l) <= self.damage.bits);
+        if near.is_none() && self.damage.places { None } else { Some(near.or(value)) }
+    }
+
+    /// Whether what is compared may differ from what was written, because nothing tells that it was damaged.
+    fn may_be_damaged(&self, volume: usize) -> bool {
+        !self.volumes[volume].checksum && self.damage.any()
     }
 
     fn saw(&mut self, op: u64, flight: &Flight, block: u64, value: Option<u64>, now: u64) {
@@ -621,6 +682,9 @@ impl Game {
     fn check_difference(&mut self, op: u64, flight: &Flight, values: &[u64]) {
         let place = flight.place;
         let cells = &self.volumes[place.volume].cells[place.block as usize..];
+        if self.may_be_damaged(place.volume) {
+            return;
+        }
         if !cells.iter().zip(values).any(|(cell, value)| cell.differed(*value, flight.sent)) && !self.stale_allowed {
             self.fail(format!("#{op} found a difference where there is none"), Some((place.volume, place.block)));
         }

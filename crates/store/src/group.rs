@@ -10,7 +10,7 @@ use crate::geometry::{CapacityGeometry, Geometry, LogGeometry};
 use crate::join::join_all;
 use crate::slots;
 use crate::superblock::{self, Found, Probe};
-use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId};
+use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId, hooks};
 use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
 use format::disk::superblock::{CAPACITY_DEVICES_MAX, NAME_BYTES_MAX, Role, SHARDS_MAX, Superblock, VERSION_MAJOR, VERSION_MINOR};
 use format::disk::{DESCRIPTOR_BYTES_MAX, DiskError, FormatTag, PageAddress, PageHeader, PageKind};
@@ -592,7 +592,7 @@ async fn load_components(rt: &Rt, info: &GroupInfo, capacity: &[Device]) -> Resu
             return Err(damaged(0, DiskError::Value { field: "pages used" }));
         }
         table.set_head(index as u8, newest_head);
-        let per_read = (rt::BUF_BYTES_MAX as u64 / PAGE_SLOTS_BYTES) as u32;
+        let per_read = hooks::tiny((rt::BUF_BYTES_MAX as u64 / PAGE_SLOTS_BYTES) as u32, 1);
         let mut first = 1;
         while first < used as u32 {
             let count = per_read.min(used as u32 - first);

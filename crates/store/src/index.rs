@@ -130,7 +130,7 @@ pub(crate) struct LogIndex {
 impl LogIndex {
     /// An empty index for a slice of `slice_blocks` blocks.
     pub fn new(slice_blocks: u64) -> Self {
-        let maps = (slice_blocks / SUB_MAP_ENTRIES).next_power_of_two().clamp(SUB_MAPS_MIN, SUB_MAPS_MAX);
+        let maps = (slice_blocks / hooks::tiny(SUB_MAP_ENTRIES, 64)).next_power_of_two().clamp(SUB_MAPS_MIN, SUB_MAPS_MAX);
         let hasher = FixedState::with_seed(0xBA5A_1701);
         Self { maps: (0..maps).map(|_| HashMap::with_hasher(Neighbours)).collect(), hasher, mask: maps - 1, len: 0 }
     }

@@ -124,7 +124,7 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     let mut chain: Option<Chain> = None;
     let mut marks = Marks::new();
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
-    for group in seqs.chunks(SEGMENTS_AT_ONCE) {
+    for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
         for (&seq, content) in group.iter().zip(contents) {
             replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
@@ -228,7 +228,7 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), Gro
                 return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
             }
         }
-        if map % MAPS_AT_ONCE == 0 {
+        if map % hooks::tiny(MAPS_AT_ONCE, 2) == 0 {
             rt.yield_now().await;
         }
     }

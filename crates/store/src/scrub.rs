@@ -60,7 +60,7 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
 }
 
 fn walk(table: &RefCell<ChunkTable>, after: Option<Phys>) -> Walk {
-    table.borrow().walk(after, WALK_BUDGET)
+    table.borrow().walk(after, hooks::tiny(WALK_BUDGET, 3))
 }
 
 /// Keeps to the rate.

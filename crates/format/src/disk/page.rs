@@ -85,8 +85,8 @@ impl PageHeader {
         put_u32(b, CRC, crc);
     }
 
-    /// Checks one slot and returns the generation it holds.
-    pub fn open(page: &[u8], tag: FormatTag, address: PageAddress) -> Result<u64, DiskError> {
+    /// Reads the header of one slot, wherever it belongs.
+    pub fn parse(page: &[u8], tag: FormatTag) -> Result<Self, DiskError> {
         use header::*;
         let b = page.get(..PAGE_BYTES).ok_or(DiskError::TooShort)?;
         if &b[MAGIC..MAGIC + 8] != MAGIC_VALUE {
@@ -107,12 +107,18 @@ impl PageHeader {
             4 => PageKind::Chunk,
             _ => return Err(DiskError::Value { field: "page kind" }),
         };
-        if (PageAddress { kind, device: b[DEVICE], shard: b[SHARD], index: u64_at(b, INDEX) }) != address {
+        let address = PageAddress { kind, device: b[DEVICE], shard: b[SHARD], index: u64_at(b, INDEX) };
+        Ok(Self { tag, address, generation: u64_at(b, GENERATION) })
+    }
+
+    /// Checks one slot and returns the generation it holds.
+    pub fn open(page: &[u8], tag: FormatTag, address: PageAddress) -> Result<u64, DiskError> {
+        let found = Self::parse(page, tag)?;
+        if found.address != address {
             return Err(DiskError::OtherPlace);
         }
-        let generation = u64_at(b, GENERATION);
-        check(generation != 0, "page generation")?;
-        Ok(generation)
+        check(found.generation != 0, "page generation")?;
+        Ok(found.generation)
     }
 }
 

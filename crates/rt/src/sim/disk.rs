@@ -8,6 +8,7 @@
 use super::contents::{Block, Contents, Image};
 use super::rng::Rng;
 use super::speed::Drive;
+use super::spread::Spread;
 use super::state::{Place, Shared, State, What};
 use crate::{Buf, BufVec, Device, DeviceError, DeviceInfo, Durability, Event, Queue, device::Inner};
 use base::{BLOCK_BYTES, unit::SECTOR_BYTES};
@@ -43,6 +44,12 @@ pub struct SimDeviceOptions {
     pub drive_offset: u64,
     /// Equal blocks are kept in memory once: for large disks with few contents. Contents do not enter the trace then.
     pub compact: bool,
+    /// Operations are not over in one instant: each sector of a read is sampled, and each of a write arrives, at an instant of its own.
+    pub spread: bool,
+    /// One in so many reads takes up to so many nanoseconds longer, without holding up later operations; 0 for none.
+    pub late_reads: (u64, u64),
+    /// The same for everything else.
+    pub late_writes: (u64, u64),
 }
 
 /// A modelled drive of a world: see [`super::World::drive`].
@@ -64,6 +71,9 @@ impl Default for SimDeviceOptions {
             drive: None,
             drive_offset: 0,
             compact: false,
+            spread: false,
+            late_reads: (0, 0),
+            late_writes: (0, 0),
         }
     }
 }
@@ -97,6 +107,19 @@ struct Fault {
     error: DeviceError,
 }
 
+/// A write that is about to begin, for who watches a disk: where, and the first and the last of its buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct SimWrite<'a> {
+    /// Byte of the disk.
+    pub offset: u64,
+    /// Its first buffer.
+    pub first: &'a [u8],
+    /// Its last buffer, which may be the first.
+    pub last: &'a [u8],
+}
+
+type Watcher = Box<dyn FnMut(&SimWrite<'_>) -> Result<(), DeviceError>>;
+
 pub(crate) struct Disk {
     opts: SimDeviceOptions,
     bytes: u64,
@@ -118,6 +141,10 @@ pub(crate) struct Disk {
     misdirect: (u32, u64, Range<u64>),
     flip_reads: u32,
     lying: bool,
+    /// Sees each write before it begins, and may fail it.
+    watcher: Option<Watcher>,
+    /// Operations that are not over in one instant.
+    spread: Spread,
 }
 
 /// What happens to a write that reports success.
@@ -141,10 +168,12 @@ pub(crate) struct DiskOp {
     submitted: u64,
     error: Option<DeviceError>,
     kind: Kind,
+    /// Its number where operations are not over in one instant, else 0.
+    spread: u64,
 }
 
 impl Disk {
-    pub(crate) fn new(bytes: u64, opts: SimDeviceOptions) -> Disk {
+    pub(crate) fn new(bytes: u64, opts: SimDeviceOptions, seed: u64) -> Disk {
         Disk {
             blocks: Contents::new(opts.compact),
             opts,
@@ -162,6 +191,8 @@ impl Disk {
             misdirect: (0, 0, 0..0),
             flip_reads: 0,
             lying: false,
+            watcher: None,
+            spread: Spread::new(seed),
         }
     }
 
@@ -199,6 +230,19 @@ impl Disk {
 
     fn read(&self, offset: u64, out: &mut [u8]) {
         self.blocks.read(offset / BLOCK, out);
+    }
+
+    /// An operation that is not over in one instant begins. Gives back its number, 0 for none.
+    fn begins(&mut self, time: (u64, u64), kind: &Kind) -> u64 {
+        match kind {
+            Kind::Read { offset, buf } => self.spread.read_begins(time, offset / BLOCK..(offset + buf.len() as u64).div_ceil(BLOCK)),
+            Kind::Write { offset, bufs, fate: Fate::Done, .. } => {
+                let data: Vec<Block> = bufs.iter().flat_map(|b| b.chunks_exact(BLOCK_BYTES)).map(|b| self.blocks.make(b)).collect();
+                let first = offset / BLOCK;
+                self.spread.write_begins(time, first..first + data.len() as u64, data)
+            }
+            _ => 0,
+        }
     }
 
     /// A block of a completed write (`None`: of a completed discard).
@@ -304,7 +348,7 @@ impl Shared {
         let disk = self.disk_of(dev);
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
-        let mut op = DiskOp { dev: dev.clone(), q: q.clone(), cookie, submitted: s.now, error: None, kind };
+        let mut op = DiskOp { dev: dev.clone(), q: q.clone(), cookie, submitted: s.now, error: None, kind, spread: 0 };
         op.error = dev.check_range(range.start, range.end - range.start).err();
         let Some(disk) = disk else {
             let at = s.now + s.rng.between((1_000, 20_000));
@@ -320,8 +364,11 @@ impl Shared {
         };
         op.error = op.error.or_else(|| disk.fault(fault, range.clone()));
         let len = range.end - range.start;
-        if let Kind::Write { offset, fate, .. } = &mut op.kind {
+        if let Kind::Write { offset, bufs, fate, .. } = &mut op.kind {
             let new = |d: &Disk| (range.start / BLOCK..range.end / BLOCK).any(|b| d.blocks.get(b).is_none());
+            if let (Some(watcher), None, Some(first), Some(last)) = (&mut disk.watcher, op.error, bufs.first(), bufs.last()) {
+                op.error = watcher(&SimWrite { offset: *offset, first, last }).err();
+            }
             if disk.full && op.error.is_none() && new(disk) {
                 op.error = Some(DeviceError::NoSpace);
             }
@@ -336,7 +383,11 @@ impl Shared {
             None => plain_end(disk, &mut s.rng, s.now, &op.kind, len),
             Some(drive) => modelled_end(disk, &mut s.drives[drive.0], &mut s.rng, s.now, &op.kind, range.start, len),
         };
-        let at = ends.max(disk.stalled_until);
+        let late = if fault == FaultKind::Read { disk.opts.late_reads } else { disk.opts.late_writes };
+        let at = ends.max(disk.stalled_until) + disk.spread.late_by(late);
+        if disk.opts.spread && op.error.is_none() {
+            op.spread = disk.begins((s.now, at), &op.kind);
+        }
         s.schedule(at, place, What::Disk(Box::new(op)));
     }
 
@@ -427,6 +478,7 @@ impl State {
             if op.error.is_none() {
                 self.disk_apply(index, &mut op);
             }
+            self.disks[index].spread.over(op.spread);
         } else if let (Inner::Memory(m), None) = (&op.dev.0.inner, op.error) {
             match &mut op.kind {
                 Kind::Read { offset, buf } => m.read(*offset, buf),
@@ -441,7 +493,7 @@ impl State {
                 Kind::Flush { .. } => {}
             }
         }
-        let DiskOp { dev, q, cookie, submitted, error, kind } = op;
+        let DiskOp { dev, q, cookie, submitted, error, kind, .. } = op;
         let (ns, ok) = (self.now - submitted, error.is_none());
         let result = error.map_or(Ok(()), Err);
         let event = match kind {
@@ -473,22 +525,36 @@ impl State {
 
     fn disk_apply(&mut self, index: usize, op: &mut DiskOp) {
         let disk = &mut self.disks[index];
+        let (now, spread) = (self.now, op.spread);
         match &mut op.kind {
             Kind::Read { offset, buf } => {
                 disk.read(*offset, buf);
+                disk.spread.sampled(spread, buf);
                 if disk.flip_reads > 0 && !buf.is_empty() {
                     disk.flip_reads -= 1;
                     let bit = self.rng.below(buf.len() as u64 * 8);
                     buf[(bit / 8) as usize] ^= 1 << (bit % 8);
                 }
             }
-            Kind::Write { offset, bufs, durable, fate } => match fate {
-                Fate::Done => disk.write(*offset, bufs, *durable),
-                Fate::Lost => {}
-                Fate::Misdirected(to) => disk.write(*to, bufs, *durable),
-            },
+            Kind::Write { offset, bufs, durable, fate } => {
+                let to = match fate {
+                    Fate::Done => *offset,
+                    Fate::Lost => return,
+                    Fate::Misdirected(to) => *to,
+                };
+                if disk.opts.spread {
+                    let end = to + bufs.iter().map(|b| b.len() as u64).sum::<u64>();
+                    disk.spread.changes(spread, now, to / BLOCK..end / BLOCK, &disk.blocks);
+                }
+                disk.write(to, bufs, *durable);
+            }
             Kind::Flush { mark } => disk.flushed(*mark),
-            Kind::Discard { offset, len } => disk.discarded(*offset, *len, &mut self.rng),
+            Kind::Discard { offset, len } => {
+                if disk.opts.spread {
+                    disk.spread.changes(0, now, *offset / BLOCK..(*offset + *len) / BLOCK, &disk.blocks);
+                }
+                disk.discarded(*offset, *len, &mut self.rng);
+            }
         }
     }
 
@@ -496,6 +562,7 @@ impl State {
     pub(crate) fn disk_cut_short(&mut self, op: DiskOp) {
         let (Inner::Sim(r), None) = (&op.dev.0.inner, op.error) else { return };
         let disk = &mut self.disks[r.index];
+        disk.spread.over(op.spread);
         match &op.kind {
             Kind::Write { offset, bufs, fate: Fate::Done, .. } => {
                 let cache = core::mem::replace(&mut disk.opts.volatile_cache, true);
@@ -513,6 +580,9 @@ impl State {
 
     /// As [`State::disk_cut_short`], for a process that dies while the drive keeps its power: the write happened, sector by sector or not.
     pub(crate) fn disk_torn(&mut self, op: DiskOp) {
+        if let Inner::Sim(r) = &op.dev.0.inner {
+            self.disks[r.index].spread.over(op.spread);
+        }
         let (Inner::Sim(r), None, Kind::Write { offset, bufs, fate: Fate::Done, durable: _ }) = (&op.dev.0.inner, op.error, &op.kind)
         else {
             return;
@@ -566,12 +636,18 @@ impl SimDisk {
     pub fn fail_flushes(&self, times: Option<u32>) {
         self.fail(FaultKind::Flush, 0..0, times, DeviceError::Media);
     }
+    /// Lets `watcher` see each write before it begins; with an error nothing of the write reaches the disk. Until [`SimDisk::heal`]. It must not
+    /// touch the world.
+    pub fn watch(&self, watcher: impl FnMut(&SimWrite<'_>) -> Result<(), DeviceError> + 'static) {
+        self.with(|d| d.watcher = Some(Box::new(watcher)));
+    }
     /// Ends all faults that were ordered.
     pub fn heal(&self) {
         self.with(|d| {
             d.faults.clear();
             (d.slow, d.stalled_until, d.gone, d.full) = (1, 0, false, false);
             (d.flip_reads, d.lying, d.lose.0, d.misdirect.0) = (0, false, 0, 0);
+            d.watcher = None;
         });
     }
     /// Flips a bit of the sector that holds `offset`, on the media and in the cache.

@@ -336,3 +336,87 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_watches_a_disk_sees_each_write_and_may_fail_it() {
+    block_on(3, async |rt| {
+        let dev = device(&rt, 1 << 20, SimDeviceOptions::default());
+        let sim = disk(&rt, &dev);
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let list = Rc::clone(&seen);
+        sim.watch(move |write| {
+            list.borrow_mut().push((write.offset, write.first[0], write.last[0]));
+            if write.first[0] == 7 { Err(DeviceError::Media) } else { Ok(()) }
+        });
+        for (at, first, last) in [(0, 1, 2), (8192, 7, 8)] {
+            let bufs: BufVec = [block(first), block(last)].into_iter().flatten().collect();
+            let result = rt.write_at(&dev, at, bufs, Durability::Durable).await.0;
+            assert_eq!(result.is_err(), first == 7);
+        }
+        assert_eq!(*seen.borrow(), [(0, 1, 2), (8192, 7, 8)]);
+        assert_eq!(sim.peek(8192, 8192), [0; 8192], "nothing of it reached the disk");
+        sim.heal();
+        rt.write_at(&dev, 0, block(7), Durability::Durable).await.0.unwrap();
+        assert_eq!(seen.borrow().len(), 2, "healed: nobody watches");
+    });
+}
+
+/// What reads of a block return while it is written again and again, and whether it ends as the last write left it.
+fn sectors_seen(seed: u64, spread: bool) -> Vec<Vec<u8>> {
+    block_on(seed, async move |rt| {
+        let options = SimDeviceOptions { spread, read_ns: (200_000, 400_000), ..SimDeviceOptions::default() };
+        let dev = device(&rt, 1 << 20, options);
+        let write = |byte: u8| {
+            rt.write_at(&dev, 0, block(byte), Durability::Volatile)
+        };
+        let mut seen = Vec::new();
+        for round in 0..40u8 {
+            let read = rt.read_at(&dev, 0, Buf::alloc(4096));
+            let mut read = Box::pin(read);
+            for n in 0..4 {
+                begin(&mut read);
+                write(1 + round * 4 + n).await.0.unwrap();
+            }
+            let (result, buf) = read.await;
+            result.unwrap();
+            let found = sectors(&buf);
+            assert!(found.iter().all(|s| *s >= round * 4 && *s <= round * 4 + 4), "what lay there during the read: {found:?}");
+            let (result, buf) = rt.read_at(&dev, 0, Buf::alloc(4096)).await;
+            result.unwrap();
+            assert!(buf.iter().all(|b| *b == 4 + round * 4), "nothing is under way: the last write is whole");
+            seen.push(found);
+        }
+        seen
+    })
+}
+
+/// Lets a future begin what it does, without waiting for it.
+fn begin<T>(future: &mut core::pin::Pin<Box<impl Future<Output = T>>>) {
+    let mut cx = core::task::Context::from_waker(core::task::Waker::noop());
+    assert!(future.as_mut().poll(&mut cx).is_pending());
+}
+
+#[test]
+fn a_read_that_is_not_over_in_one_instant_is_a_mixture_of_what_lay_there_meanwhile() {
+    let mixed = |seen: &[Vec<u8>]| seen.iter().filter(|s| s.iter().any(|b| *b != s[0])).count();
+    assert_eq!(mixed(&sectors_seen(5, false)), 0, "a plain device reads in one instant");
+    let seen = sectors_seen(5, true);
+    assert!(mixed(&seen) > 3, "{seen:?}");
+    assert_eq!(seen, sectors_seen(5, true), "a function of the seed");
+}
+
+#[test]
+fn single_operations_end_long_after_later_ones() {
+    block_on(9, async |rt| {
+        let options = SimDeviceOptions { late_reads: (8, 50_000_000), ..SimDeviceOptions::default() };
+        let dev = device(&rt, 1 << 20, options);
+        let mut times = Vec::new();
+        for _ in 0..200 {
+            let began = rt.now();
+            rt.read_at(&dev, 0, Buf::alloc(4096)).await.0.unwrap();
+            times.push(rt.now().since(began).as_nanos() as u64);
+        }
+        let late = times.iter().filter(|ns| **ns > 5_000_000).count();
+        assert!((5..60).contains(&late), "{late} of 200");
+    });
+}

@@ -24,12 +24,13 @@ mod disk;
 mod net;
 mod rng;
 mod speed;
+mod spread;
 mod state;
 mod world;
 
 pub(crate) use self::core::SimCore;
 pub(crate) use disk::SimDeviceRef;
-pub use disk::{SimDeviceOptions, SimDisk, SimDrive, SimImage};
+pub use disk::{SimDeviceOptions, SimDisk, SimDrive, SimImage, SimWrite};
 pub(crate) use net::SimSocket;
 pub use net::{NetOptions, WINDOW_BYTES};
 pub use rng::Rng;

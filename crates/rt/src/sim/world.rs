@@ -384,7 +384,7 @@ impl Shared {
         let mut s = self.state.borrow_mut();
         let index = s.disks.len();
         let name = if opts.name.is_empty() { format!("sim-{index}") } else { opts.name.clone() };
-        let disk = Disk::new(bytes & !4095, opts);
+        let disk = Disk::new(bytes & !4095, opts, index as u64);
         let info = disk.info();
         s.disks.push(disk);
         Device::assemble(index as u64 + 1, name, info, Inner::Sim(SimDeviceRef { world: self.id, index }))

@@ -85,7 +85,7 @@ impl State {
             };
             let batch = &self.log.batch;
             let (records, total) = (batch.records.len(), batch.blocks + blocks);
-            if records > 0 && (records >= BATCH_OPS_MAX || total > BATCH_BLOCKS_MAX) {
+            if records > 0 && (records >= hooks::tiny(BATCH_OPS_MAX, 4) || total > hooks::tiny(BATCH_BLOCKS_MAX, 12)) {
                 break;
             }
             if !self.log.fits(records + 1, total, self.ring.segment_blocks())

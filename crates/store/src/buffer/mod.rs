@@ -9,7 +9,7 @@
 pub(crate) mod batch;
 pub(crate) mod ring;
 
-use base::Duration;
+use base::{Duration, hooks};
 use format::disk::log::{self, Record};
 use rt::TimerId;
 
@@ -17,6 +17,8 @@ use rt::TimerId;
 pub(crate) const BATCH_BLOCKS_MAX: u32 = 256;
 /// The most operations in a batch.
 pub(crate) const BATCH_OPS_MAX: usize = 256;
+/// Where limits are small, a segment with so many blocks takes no more: many segments come of few writes.
+const FULL_SMALL: u32 = 24;
 const _: () = assert!(log::batch_header_blocks(BATCH_OPS_MAX, BATCH_BLOCKS_MAX as usize) <= log::BATCH_HEADER_BLOCKS_MAX as usize);
 
 /// The writing end of the log.
@@ -95,6 +97,9 @@ impl LogWriter {
     /// Whether a batch of `records` and `blocks` more fits into the open segment, with its summary, of `segment_blocks`.
     pub fn fits(&self, records: usize, blocks: u32, segment_blocks: u32) -> bool {
         let Some(open) = &self.open else { return false };
+        if open.at >= hooks::tiny(u32::MAX, FULL_SMALL) {
+            return false;
+        }
         let header = log::batch_header_blocks(records, blocks as usize) as u32;
         let summary = log::summary_blocks(open.records.len() + records, open.crcs.len() + blocks as usize) as u32;
         summary <= log::SUMMARY_BLOCKS_MAX && open.at.max(log::SEGMENT_HEADER_BLOCKS) + header + blocks + summary <= segment_blocks

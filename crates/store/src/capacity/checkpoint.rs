@@ -66,7 +66,7 @@ async fn write_phases(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], 
 }
 
 async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], pages: &[PageRef]) -> Result<(), CheckpointError> {
-    for group in pages.chunks(WRITES_MAX) {
+    for group in pages.chunks(hooks::tiny(WRITES_MAX, 2)) {
         let (mut writes, mut to) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         for &p in group {
             let mut t = table.borrow_mut();

@@ -97,21 +97,41 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_plain_list(chunks in 1u32..600, ops in prop::collection::vec((any::<bool>(), 0u32..600), 0..800)) {
-            let mut map = FreeMap::new(chunks);
-            let mut model = vec![true; chunks as usize];
-            for (take, i) in ops {
-                let i = i % chunks;
-                match (take, model[i as usize]) {
-                    (true, true) => map.take(i),
-                    (false, false) => map.give(i),
-                    _ => continue,
-                }
-                model[i as usize] = !take;
-                prop_assert_eq!(map.free() as usize, model.iter().filter(|f| **f).count());
-                prop_assert_eq!(map.first(), model.iter().position(|f| *f).map(|i| i as u32));
-                let extent = model.chunks_exact(16).position(|e| e.iter().all(|f| *f)).map(|e| e as u32 * 16);
-                prop_assert_eq!(map.first_extent(), extent);
-            }
+            agrees(chunks, 0, ops)?;
         }
+
+        // More than a word of each summary (4096 chunks), nearly all taken.
+        #[test]
+        fn it_agrees_with_a_plain_list_where_the_summaries_are_long(
+            chunks in 4000u32..14_000,
+            free in 0u32..700,
+            ops in prop::collection::vec((any::<bool>(), 0u32..14_000), 0..100),
+        ) {
+            agrees(chunks, chunks.saturating_sub(free), ops)?;
+        }
+    }
+
+    /// The first `taken` chunks are taken, then each operation is done to both.
+    fn agrees(chunks: u32, taken: u32, ops: Vec<(bool, u32)>) -> Result<(), TestCaseError> {
+        let mut map = FreeMap::new(chunks);
+        let mut model = vec![true; chunks as usize];
+        for i in 0..taken {
+            map.take(i);
+            model[i as usize] = false;
+        }
+        for (take, i) in ops {
+            let i = i % chunks;
+            match (take, model[i as usize]) {
+                (true, true) => map.take(i),
+                (false, false) => map.give(i),
+                _ => continue,
+            }
+            model[i as usize] = !take;
+            prop_assert_eq!(map.free() as usize, model.iter().filter(|f| **f).count());
+            prop_assert_eq!(map.first(), model.iter().position(|f| *f).map(|i| i as u32));
+            let extent = model.chunks_exact(16).position(|e| e.iter().all(|f| *f)).map(|e| e as u32 * 16);
+            prop_assert_eq!(map.first_extent(), extent);
+        }
+        Ok(())
     }
 }

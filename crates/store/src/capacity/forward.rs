@@ -15,6 +15,7 @@
 //! A hash table in its place took 17 to 38 bytes a chunk and two cache misses for each look-up.
 
 use super::table::Phys;
+use base::hooks;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -24,6 +25,12 @@ const LEAF: usize = 16;
 const REGION: usize = 512;
 /// Leaves that the pool grows by.
 const GROW: usize = 1024;
+
+/// As it is in this run.
+#[inline]
+fn grow() -> usize {
+    hooks::tiny(GROW, 2)
+}
 /// No chunk, no leaf.
 const NONE: u32 = u32::MAX;
 
@@ -66,7 +73,7 @@ impl Forward {
     }
 
     fn leaf(&mut self, no: u32) -> &mut [u32; LEAF] {
-        &mut self.pool[no as usize / GROW][no as usize % GROW].0
+        &mut self.pool[no as usize / grow()][no as usize % grow()].0
     }
 
     pub(super) fn get(&self, component: u32, chunk: u64) -> Option<Phys> {
@@ -74,7 +81,7 @@ impl Forward {
         let component = self.components.get(&component)?;
         let no = component.regions.get(region)?.as_ref()?.leaves[leaf] as usize;
         // `NONE` is far behind the end of the pool.
-        let chunk = self.pool.get(no / GROW)?[no % GROW].0[place];
+        let chunk = self.pool.get(no / grow())?[no % grow()].0[place];
         (chunk != NONE).then_some(Phys { device: component.device, chunk })
     }
 
@@ -94,9 +101,9 @@ impl Forward {
         });
         if at.leaves[leaf] == NONE {
             let no = self.spare.pop().unwrap_or_else(|| {
-                let first = (self.pool.len() * GROW) as u32;
-                self.pool.push(vec![Leaf([NONE; LEAF]); GROW].into());
-                self.spare.extend((first + 1..first + GROW as u32).rev());
+                let first = (self.pool.len() * grow()) as u32;
+                self.pool.push(vec![Leaf([NONE; LEAF]); grow()].into());
+                self.spare.extend((first + 1..first + grow() as u32).rev());
                 first
             });
             at.leaves[leaf] = no;
@@ -119,7 +126,7 @@ impl Forward {
         let tree = self.components.get_mut(&component).expect("looked up above");
         let at = tree.regions[region].as_mut().expect("looked up above");
         let no = at.leaves[leaf];
-        let entries = &mut self.pool[no as usize / GROW][no as usize % GROW].0;
+        let entries = &mut self.pool[no as usize / grow()][no as usize % grow()].0;
         entries[place] = NONE;
         if entries.iter().all(|e| *e == NONE) {
             self.spare.push(no);

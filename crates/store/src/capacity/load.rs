@@ -9,6 +9,7 @@ use crate::geometry::CapacityGeometry;
 use crate::group::GroupError;
 use crate::join::join_all;
 use crate::slots;
+use base::hooks;
 use base::lane::Lane;
 use base::unit::CHUNK_BLOCKS;
 use base::{BLOCK_BYTES, BlockNo};
@@ -79,9 +80,10 @@ impl Loader<'_> {
         let used = used as u32;
         table.set_loaded_pages(self.index, used);
         table.set_loaded_page(PageRef { device: self.index, page: 0 }, newest.slot, newest.generation);
-        let starts: Vec<u32> = (1..used).step_by(PAGES_PER_READ as usize).collect();
-        for group in starts.chunks(READS_MAX) {
-            let reads = group.iter().map(|&first| async move { (first, self.read(first, PAGES_PER_READ.min(used - first)).await) });
+        let per_read = hooks::tiny(PAGES_PER_READ, 2);
+        let starts: Vec<u32> = (1..used).step_by(per_read as usize).collect();
+        for group in starts.chunks(hooks::tiny(READS_MAX, 2)) {
+            let reads = group.iter().map(|&first| async move { (first, self.read(first, per_read.min(used - first)).await) });
             for (first, read) in join_all(reads.map(Box::pin)).await {
                 self.take_pages(table, first, &mut read?).await?;
                 self.rt.yield_now().await;

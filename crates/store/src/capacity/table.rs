@@ -568,7 +568,7 @@ impl ChunkTable {
         }
         let used = d.meta.len() as u32;
         if page >= used {
-            let grown = (page + 1).next_multiple_of(GROW_PAGES).min(d.geometry.chunk_pages_per_shard);
+            let grown = (page + 1).next_multiple_of(hooks::tiny(GROW_PAGES, 2)).min(d.geometry.chunk_pages_per_shard);
             d.meta.resize(grown as usize, Meta::NEW);
             // every page below the mark must be readable from then on, so all are written; the head last
             for page in core::iter::once(0).chain(used..grown) {

@@ -34,6 +34,8 @@ const JOB_BLOCKS: usize = CHUNK_BLOCKS as usize;
 const RUN_MIN: u64 = 8;
 /// Blocks between two of a job that are read with them: cheaper than another read.
 const GAP_MAX: u32 = 4;
+/// Bytes of one read or write where limits are small.
+const SMALL_BYTES: usize = 4 * BLOCK_BYTES;
 /// Records looked at in one go.
 const SCAN_MAX: usize = 4096;
 /// Records whose index entries are fetched together.
@@ -112,7 +114,7 @@ impl State {
             return Next::Nothing;
         }
         let mut job: Option<Box<Job>> = None;
-        for _ in 0..SCAN_MAX {
+        for _ in 0..hooks::tiny(SCAN_MAX, 8) {
             if !self.cursor_on_segment() {
                 let clean = self.advance_clean();
                 if job.is_some() {
@@ -139,7 +141,9 @@ impl State {
             let most = usize::from(found.blocks) + 2 * (CHUNK_BLOCKS as usize - 1);
             let enough = |job: &Job| {
                 let follows = job.items.last().is_some_and(|last| last.key.plus(1) == found.key);
-                job.places >= JOB_PLACES || job.items.len() >= JOB_BLOCKS && !follows || job.items.len() + most > JOB_BLOCKS_MAX
+                job.places >= hooks::tiny(JOB_PLACES, 2)
+                    || job.items.len() >= JOB_BLOCKS && !follows
+                    || job.items.len() + most > hooks::tiny(JOB_BLOCKS_MAX, 48)
             };
             if job.as_deref().is_some_and(enough) {
                 break;
@@ -366,7 +370,7 @@ impl Job {
             match reads.last_mut() {
                 Some(read)
                     if self.items[i].pos.block() - self.items[i - 1].pos.block() <= 1 + GAP_MAX
-                        && self.in_read(read, i) < BUF_BYTES_MAX =>
+                        && self.in_read(read, i) < hooks::tiny(BUF_BYTES_MAX, SMALL_BYTES) =>
                 {
                     read.end = i + 1;
                 }
@@ -465,7 +469,7 @@ impl Job {
                 && let start = &self.items[write.runs[0].start]
                 && start.phys.device == first.phys.device
                 && start.offset + write.bytes == first.offset
-                && write.bytes + bytes <= BUF_BYTES_MAX as u64
+                && write.bytes + bytes <= hooks::tiny(BUF_BYTES_MAX, SMALL_BYTES) as u64
             {
                 write.bytes += bytes;
                 write.runs.push(items);

@@ -138,7 +138,7 @@ impl State {
         lag >= unit
             || self.closing
             || self.ring.free() <= RESERVE_SEGMENTS + unit
-            || now.since(self.destage.last_checkpoint) >= CHECKPOINT_INTERVAL
+            || now.since(self.destage.last_checkpoint) >= hooks::tiny(CHECKPOINT_INTERVAL, Duration::from_millis(40))
             || clean > self.ring.head()
     }
 
@@ -161,7 +161,7 @@ impl State {
 
     /// Capacity has failed for long and the log is full: waiting any longer helps nobody.
     fn fail_when_stuck(&mut self) {
-        if self.destage.failing >= FAILING_MAX
+        if self.destage.failing >= hooks::tiny(FAILING_MAX, 3)
             && !self.waiting.is_empty()
             && !self.ring.can_open(RESERVE_SEGMENTS)
             && !self.log.batch.in_flight

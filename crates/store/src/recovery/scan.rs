@@ -191,7 +191,7 @@ impl LogReader<'_> {
     async fn headers(&self) -> Result<(BTreeMap<u64, SegmentHeader>, Vec<u64>), GroupError> {
         let (mut headers, mut unreadable) = (BTreeMap::new(), Vec::new());
         let places: Vec<u64> = (0..u64::from(self.count)).collect();
-        for group in places.chunks(HEADERS_AT_ONCE) {
+        for group in places.chunks(hooks::tiny(HEADERS_AT_ONCE, 4)) {
             let reads = join_all(group.iter().map(|&place| Box::pin(self.read_header(place)))).await;
             for (&place, read) in group.iter().zip(reads) {
                 match read? {
@@ -226,7 +226,7 @@ impl LogReader<'_> {
     }
 
     async fn summary(&self, seq: u64) -> Result<Option<Content>, GroupError> {
-        let mut blocks = SUMMARY_GUESS_BLOCKS;
+        let mut blocks = hooks::tiny(SUMMARY_GUESS_BLOCKS, 1);
         let Some(mut tail) = self.read(seq, self.segment_blocks - blocks, blocks).await? else { return Ok(None) };
         let Ok(peek) = SummaryPeek::parse(&tail, self.tag) else { return Ok(None) };
         if peek.segment_seq != seq || peek.summary_blocks >= self.segment_blocks {
@@ -287,8 +287,9 @@ impl LogReader<'_> {
     }
 
     async fn scan_once(&self, seq: u64, header: &SegmentHeader, next_lsn: Option<u64>) -> Result<Content, GroupError> {
-        let firsts: Vec<u32> = (0..self.segment_blocks).step_by(READ_BLOCKS_MAX as usize).collect();
-        let reads = firsts.iter().map(|&first| self.read(seq, first, READ_BLOCKS_MAX.min(self.segment_blocks - first)));
+        let most = hooks::tiny(READ_BLOCKS_MAX, 64);
+        let firsts: Vec<u32> = (0..self.segment_blocks).step_by(most as usize).collect();
+        let reads = firsts.iter().map(|&first| self.read(seq, first, most.min(self.segment_blocks - first)));
         let mut bytes = Vec::with_capacity(self.segment_blocks as usize * BLOCK_BYTES);
         let mut unreadable = Vec::new();
         for (read, &first) in join_all(reads.map(Box::pin)).await.into_iter().zip(&firsts) {
@@ -303,7 +304,7 @@ impl LogReader<'_> {
 
     /// A large read failed: block by block, what cannot be read is zeroes, and said.
     async fn read_singly(&self, seq: u64, first: u32, bytes: &mut Vec<u8>, unreadable: &mut Vec<u32>) -> Result<(), GroupError> {
-        for block in first..(first + READ_BLOCKS_MAX).min(self.segment_blocks) {
+        for block in first..(first + hooks::tiny(READ_BLOCKS_MAX, 64)).min(self.segment_blocks) {
             match self.read(seq, block, 1).await? {
                 Some(buf) => bytes.extend_from_slice(&buf),
                 None => {

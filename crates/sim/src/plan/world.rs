@@ -1,0 +1,127 @@
+//! What of a plan makes the world rougher: faults that are aimed at certain writes, operations that are not over in one instant, volumes without
+//! checksums where data is damaged. Each is drawn from a stream of its own, so that it changes nothing else of
+//! what a seed means.
+//!
+//! Invariant: what is drawn is what the class of the plan allows.
+
+use super::{End, Kind, Life, Plan, life};
+use crate::faults::{Class, Fault, Timed};
+use rt::sim::Rng;
+
+/// Lives that a plan with aimed faults has at least: one that is hit, one that goes on where it was, and one that reads what that one wrote.
+const AIMED_LIVES_MIN: usize = 3;
+
+/// In a quarter of the plans faults are aimed: at the first write of a segment, a page of a checkpoint, the batch that carries a tail ..., and then death.
+pub(super) fn aim(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.one_in(4) {
+        return;
+    }
+    while plan.lives.len() < AIMED_LIVES_MIN {
+        plan.lives.push(life(rng, plan));
+    }
+    let around = plan.surroundings();
+    let failing = plan.class >= Class::Errors;
+    let first = rng.below(2) as usize;
+    for at in 0..plan.lives.len() {
+        if at % 2 != first {
+            // What the next life writes into the place where the fault hit must not be overwritten before its end.
+            if rng.one_in(2) {
+                plan.lives[at].ops = 5 + rng.below(60);
+                plan.lives[at].end = if rng.one_in(2) { End::Power } else { End::Kill };
+            }
+            continue;
+        }
+        let Life { limit_ns, faults, .. } = &mut plan.lives[at];
+        let at_ns = if rng.one_in(2) { 0 } else { rng.below(*limit_ns / 2) };
+        faults.push(Timed { at_ns, fault: Fault::aim(rng, &around, failing) });
+    }
+    if failing && rng.one_in(6) {
+        let device = rng.below(around.device_bytes.len() as u64) as usize;
+        superblocks(rng, plan, device);
+    }
+}
+
+/// A copy of a superblock is damaged; the next life writes it anew, and is hit while it does.
+fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
+    use crate::faults::aimed::{Death, Target};
+    for at in 0..plan.lives.len() {
+        let hurt = Fault::HurtSuperblock { device };
+        let at_ns = rng.below(plan.lives[at].limit_ns);
+        plan.lives[at].faults.push(Timed { at_ns, fault: hurt });
+        let fails = rng.below(2) as u32;
+        let death = Some(Death { after_ns: rng.below(300_000), power: !rng.one_in(3) });
+        if at > 0 && rng.one_in(2) {
+            let aim = Fault::Aim { device, target: Target::Superblock, nth: 1, fails, full: false, death };
+            plan.lives[at].faults.push(Timed { at_ns: 0, fault: aim });
+        }
+    }
+}
+
+/// In a quarter of the plans operations of devices are not over in one instant, and single ones end long after later ones.
+pub(super) fn spread(rng: &mut Rng, plan: &mut Plan) {
+    if !rng.one_in(4) {
+        return;
+    }
+    let (often, late_ns) = ([8, 64, 500][rng.below(3) as usize], [200_000, 5_000_000, 60_000_000][rng.below(3) as usize]);
+    for (_, options) in core::iter::once(&mut plan.cache).chain(&mut plan.capacity) {
+        options.spread = true;
+        options.late_reads = (often, late_ns);
+        options.late_writes = (often * 4, late_ns / 4);
+    }
+    if rng.one_in(3) {
+        lap(rng, plan);
+    }
+}
+
+/// The log goes round while a read is under way: a few hot blocks, a read that waits for each second one, a log that is emptied at once.
+fn lap(rng: &mut Rng, plan: &mut Plan) {
+    plan.hot = 1;
+    plan.op_blocks_max = 4;
+    plan.idle_drain_ms = 1;
+    plan.watermarks = (0.0, 0.05);
+    for (_, options) in &mut plan.capacity {
+        options.late_reads = (2, 20_000_000 + rng.below(60_000_000));
+        options.bytes_per_s = 3_000_000_000;
+    }
+    plan.cache.1.late_reads = (50, 5_000_000);
+    plan.clients.iter_mut().for_each(|c| c.depth = c.depth.min(3));
+    plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Trim | Kind::Zero));
+    for life in &mut plan.lives {
+        (life.ops, life.limit_ns) = (life.ops.max(200) * 2, life.limit_ns.max(1_500_000_000));
+    }
+}
+
+/// In a third of the plans whose faults a checksum would tell, some volumes have none: these may show what was damaged, the others never.
+pub(super) fn unchecked(rng: &mut Rng, plan: &mut Plan) {
+    if plan.class >= Class::Errors && rng.one_in(3) {
+        plan.volumes.iter_mut().for_each(|v| v.checksum &= rng.one_in(2));
+    }
+}
+
+/// In half of the plans limits are small, and in one of eight devices are large and sparse: many segments, far pieces, a table of many pages.
+pub(super) fn sizes(rng: &mut Rng, plan: &mut Plan) {
+    plan.tiny = rng.one_in(2);
+    if !rng.one_in(8) {
+        return;
+    }
+    plan.shards = plan.shards.min(1 << rng.below(2));
+    plan.cache.0 = u64::from(plan.shards) * [40, 100, 140, 600][rng.below(4) as usize];
+    for (mib, _) in &mut plan.capacity {
+        *mib = (*mib).max([0, 1 << 10, 20 << 10, 70 << 10][rng.below(4) as usize]);
+    }
+    for v in &mut plan.volumes {
+        // Across the end of a region of the chunk maps (512 pieces of a stripe), far out, or where it was.
+        let piece = (1 << 20) / u64::from(v.lba_bytes);
+        let pieces = [0, 512 * v.stripes.len() as u64 - 1, 200 << 10, 512 * 300 - 1][rng.below(4) as usize];
+        v.first_block += pieces * piece;
+        v.blocks = v.blocks.max(900);
+    }
+    if rng.one_in(2) {
+        plan.op_blocks_max = 256;
+        plan.clients.iter_mut().for_each(|c| c.depth = c.depth.max(24));
+    }
+    // The log fills before it is emptied.
+    if rng.one_in(2) {
+        plan.watermarks = (0.6, 0.8);
+    }
+}
