@@ -391,7 +391,7 @@ impl<S: Blocks> Plane<S> {
                     self.send_part(rt, id, i as u8, extent, PartOp::Read);
                 }
             }
-            IoOp::Write { offset, data, .. } => {
+            IoOp::Write { offset, data } => {
                 let len = data.iter().map(|d| d.buf.len()).sum::<usize>() as u32;
                 let id = self.requests.insert(made);
                 for (i, (extent, data)) in extents(offset, len).into_iter().zip(data).enumerate() {
@@ -404,7 +404,7 @@ impl<S: Blocks> Plane<S> {
                 let extent = Extent { offset, len: both.data.buf.len() as u32 };
                 self.send_part(rt, id, 0, extent, PartOp::CompareWrite(Some(both)));
             }
-            IoOp::Zero { offset, len, .. } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
+            IoOp::Zero { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
             IoOp::Trim { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Trim),
             IoOp::Uncorrectable { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Uncorrectable),
             IoOp::Verify { offset, len } => {

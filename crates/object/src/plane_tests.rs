@@ -240,11 +240,11 @@ fn submit_random(
         }
         3..=5 => {
             change(value);
-            IoOp::Write { offset, data: data(offset, len, |_| value), fua: token.is_multiple_of(2) }
+            IoOp::Write { offset, data: data(offset, len, |_| value) }
         }
         6 => {
             change(0);
-            IoOp::Zero { offset, len: u64::from(len), deallocate: true }
+            IoOp::Zero { offset, len: u64::from(len) }
         }
         7 => {
             change(0);
@@ -280,14 +280,14 @@ fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, do
 fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut locked = plane(&rt, 1, Limits::default(), true);
-        let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1), fua: false };
+        let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1) };
         assert_eq!(answer(&rt, &mut locked, write).await.result, Err(IoError::ReadOnly));
         let mut open = plane(&rt, 1, Limits::default(), false);
         for (offset, len) in [(VOLUME_BYTES, 512), (VOLUME_BYTES - 512, 1024), (u64::MAX - 511, 1024)] {
             assert_eq!(answer(&rt, &mut open, IoOp::Read { offset, len }).await.result, Err(IoError::OutOfRange));
         }
         assert_eq!(
-            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX, deallocate: false }).await.result,
+            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX }).await.result,
             Err(IoError::OutOfRange)
         );
     });
@@ -312,13 +312,13 @@ fn a_bad_block_fails_only_its_request() {
 fn a_trim_and_a_zero_clear_their_edges_too() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut plane = plane(&rt, 1, Limits::default(), false);
-        let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9), fua: false };
+        let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9) };
         answer(&rt, &mut plane, write(0)).await.result.unwrap();
         answer(&rt, &mut plane, IoOp::Trim { offset: 512, len: 8192 }).await.result.unwrap();
         let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
         answer(&rt, &mut plane, write(0)).await.result.unwrap();
-        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192, deallocate: true }).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192 }).await.result.unwrap();
         let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
     });
@@ -381,7 +381,7 @@ async fn hold_back(rt: &Rt, plane: &mut Plane<LateBlocks>, requests: impl Iterat
 #[test]
 fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
     let at = VOLUME_BYTES - 4096;
-    let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9), fua: false };
+    let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9) };
     let read = move |_| IoOp::Read { offset: at, len: 4096 };
     // What becomes of the volume, the requests, and what those that were held back are told.
     type Change = fn(VolumeLayout) -> Option<VolumeLayout>;
@@ -425,7 +425,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
 fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_served_changes() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
-        let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9), fua: false };
+        let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9) };
         let begun = hold_back(&rt, &mut plane, (0..30).map(write)).await;
         // Nothing that is served has changed, but the front end says no to one when its time has come.
         let no = begun as u64;
@@ -587,9 +587,9 @@ fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
             assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Media { offset: at }));
         }
         // A write of a part of it cannot know the rest.
-        let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1), fua: false };
+        let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1) };
         assert_eq!(answer(&rt, &mut plane, part).await.result, Err(IoError::Media { offset: at }));
-        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1), fua: false }).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1) }).await.result.unwrap();
         assert_eq!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset: PIECE_BYTES }));
         answer(&rt, &mut plane, IoOp::Trim { offset: PIECE_BYTES, len: 4096 }).await.result.unwrap();
         assert_eq!(answer(&rt, &mut plane, verify()).await.result, Ok(()));
@@ -620,7 +620,7 @@ fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
             let window = WINDOW_PIECES * PIECE_BYTES;
             let places = [512, 4096, 5 * PIECE_BYTES, 6 * PIECE_BYTES, window - 4096, window, 17 * window + 8192, 600 * GIB - 4096];
             for at in places {
-                let op = IoOp::Write { offset: at, data: data(at, 4096.min(600 * GIB - at) as u32, |_| 9), fua: false };
+                let op = IoOp::Write { offset: at, data: data(at, 4096.min(600 * GIB - at) as u32, |_| 9) };
                 answer(&rt, &mut plane, op).await.result.unwrap();
             }
             let trim = IoOp::Trim { offset: 512, len: 600 * GIB - 1024 };
@@ -635,7 +635,7 @@ fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
             let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 600 * GIB - 512, len: 512 }).await);
             assert!(got.iter().all(|b| *b == 9), "what is behind the range stays");
             let before = trims(&plane);
-            answer(&rt, &mut plane, IoOp::Zero { offset: PIECE_BYTES, len: 500 * GIB, deallocate: true }).await.result.unwrap();
+            answer(&rt, &mut plane, IoOp::Zero { offset: PIECE_BYTES, len: 500 * GIB }).await.result.unwrap();
             assert_eq!(trims(&plane), before, "nothing is there any more");
             assert!(plane.is_idle());
         });
@@ -715,7 +715,7 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
                         let piece = cores.chance.random(PIECES);
                         changes.push((piece..piece + 1, round * 8 + n, answered));
                         let offset = piece as u64 * PIECE_BYTES;
-                        IoOp::Write { offset, data: data(offset, 4096, |_| round * 8 + n), fua: false }
+                        IoOp::Write { offset, data: data(offset, 4096, |_| round * 8 + n) }
                     };
                     let core = cores.chance.random(2);
                     cores.planes[core].submit(&rt, IoRequest { token: u64::from(n), volume: VolumeRef(0), op });
