@@ -98,6 +98,9 @@ do_daemon_cpu() { # processor time of the daemon and the time, both in ms
   local f; read -r -a f < <(sed 's/.*) //' "/proc/$DAEMON/stat")
   echo "$(((f[11] + f[12]) * 1000 / $(getconf CLK_TCK))) $(($(date +%s%N) / 1000000))"
 }
+do_metric() { # NAME: the sum of a metric of the daemon over all its labels
+  curl -sS --unix-socket "$DIR/data/api.sock" http://localhost/metrics | awk -v name="$1" '{ sub(/\{.*\}/, "") } $1 == name { sum += $2; n++ } END { printf "%.0f\n", sum; exit !n }'
+}
 do_daemon_log() { tail -n "${1:-20}" "$VM_OUT/daemon.log"; }
 
 create_group() { # sparse files; fewer shards than usual, since the files are small

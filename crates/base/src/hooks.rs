@@ -128,6 +128,10 @@ listed! {
         RightsKept,
         /// A request that a limit has held back is not judged again when it begins.
         HeldNotJudged,
+        /// A trim looks only at capacity for what there may be to trim, not at the log.
+        LogNotLookedAt,
+        /// The last piece of those that a trim or zeroes ask about counts as empty.
+        LastPieceNotAskedFor,
     }
 }
 
@@ -166,6 +170,10 @@ listed! {
         LostInLog,
         /// A checkpoint fails.
         CheckpointFailed,
+        /// There is nothing where a trim, or zeroes, would take it away.
+        NothingTrimmed,
+        /// A trim, or zeroes, pass over pieces in which nothing is.
+        PiecesPassedOver,
         /// A chunk is trimmed while a checkpoint is written.
         TrimUnderCheckpoint,
         /// A chunk that is empty is kept, because a change of it is under way.

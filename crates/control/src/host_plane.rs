@@ -318,6 +318,7 @@ fn store_counters(sum: &dyn Fn(fn(&ShardStats) -> u64) -> u64) -> Vec<(&'static 
         ("writes", sum(|s| s.writes)),
         ("written_blocks", sum(|s| s.written_blocks)),
         ("trims", sum(|s| s.trims)),
+        ("empty_trims", sum(|s| s.empty_trims)),
         ("batches", sum(|s| s.batches)),
         ("buffer_overhead_bytes", sum(|s| s.log_overhead_bytes)),
         ("destaged_bytes", sum(|s| s.destaged_bytes)),

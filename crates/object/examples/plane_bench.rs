@@ -163,7 +163,7 @@ impl Bench {
             // The same content each time: making data is not what is measured. Its checksum is that of the buffer.
             let mut buf = self.bufs.pop().unwrap_or_else(|| Buf::alloc(BLOCK_BYTES));
             buf.fill(7);
-            IoOp::Write { offset, data: DataVec::from_iter([Data { buf, crcs: [self.crc].into_iter().collect() }]), fua: false }
+            IoOp::Write { offset, data: DataVec::from_iter([Data { buf, crcs: [self.crc].into_iter().collect() }]) }
         };
         self.submitted += 1;
         self.in_flight += 1;

@@ -91,8 +91,6 @@ pub enum IoOp {
         offset: u64,
         /// The bytes and their checksums.
         data: DataVec,
-        /// Force unit access, as the host asked.
-        fua: bool,
     },
     /// Compare, and only if all bytes are equal, write: nothing else happens to the range in between. At most [`ATOMIC_BYTES_MAX`] within one
     /// piece. Fails with [`IoError::Miscompare`] when they are not equal.
@@ -116,14 +114,12 @@ pub enum IoOp {
         /// Bytes, a multiple of [`BLOCK_BYTES`].
         len: u64,
     },
-    /// Make the range read as zeroes. `len` may be as large as the volume.
+    /// Make the range read as zeroes, and free its whole blocks. `len` may be as large as the volume.
     Zero {
         /// First byte.
         offset: u64,
         /// Bytes.
         len: u64,
-        /// Whether the space may be freed; it always is.
-        deallocate: bool,
     },
     /// Free the whole blocks of the range, and zero edges that are not whole blocks: all of it reads as zeroes.
     Trim {
@@ -141,11 +137,11 @@ impl IoOp {
     pub(crate) fn range(&self) -> (u64, u64) {
         match self {
             IoOp::Read { offset, len } => (*offset, u64::from(*len)),
-            IoOp::Write { offset, data, .. } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum()),
+            IoOp::Write { offset, data } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum()),
             IoOp::CompareWrite { offset, both } => (*offset, both.data.buf.len() as u64),
             IoOp::Verify { offset, len }
             | IoOp::Uncorrectable { offset, len }
-            | IoOp::Zero { offset, len, .. }
+            | IoOp::Zero { offset, len }
             | IoOp::Trim { offset, len } => (*offset, *len),
             IoOp::Flush => (0, 0),
         }

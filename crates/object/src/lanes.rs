@@ -13,10 +13,11 @@
 //! Never: looks at requests, knows where a part came from.
 
 use crate::{
-    io::{CompareWrite, Data, IoError},
-    layout::GroupSlot,
+    io::{CompareWrite, Data, IoError, VolumeRef},
+    layout::{GroupSlot, SHARDS_MAX, VolumeLayout},
     order::Order,
     part::{Part, PartDone, PartOp, range_bytes},
+    pieces::Pieces,
 };
 use base::crc32c;
 use base::hooks::{self, Bug, Mark};
@@ -25,7 +26,8 @@ use rt::{Buf, Rt};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
-use store::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
+use std::ops::Range;
+use store::{ComponentNo, Crcs, OpKind, ShardDone, ShardOp, StoreError};
 
 /// The shard of a store, as the lanes see it: [`store::Shard`], or a stand-in of a test.
 pub trait Blocks {
@@ -35,6 +37,8 @@ pub trait Blocks {
     fn poll(&mut self, rt: &Rt) -> bool;
     /// The next answer.
     fn pop_done(&mut self) -> Option<ShardDone>;
+    /// Names those of the pieces `first`, `first + step` and so on before `end` in which a component may have something; false when it cannot say.
+    fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool;
 }
 
 impl Blocks for store::Shard {
@@ -46,6 +50,9 @@ impl Blocks for store::Shard {
     }
     fn pop_done(&mut self) -> Option<ShardDone> {
         store::Shard::pop_done(self)
+    }
+    fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
+        store::Shard::pieces(self, component, first, step, end, found)
     }
 }
 
@@ -124,6 +131,25 @@ impl<S: Blocks> Lanes<S> {
     /// A shard of this core.
     pub fn shard_mut(&mut self, group: GroupSlot, no: u8) -> Option<&mut S> {
         self.slots.iter_mut().find(|s| s.group == group && s.no == no).map(|s| &mut s.shard)
+    }
+    /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`mine` says which of a group those are), and
+    /// changes that wait for others or for the blocks around them.
+    pub(crate) fn survey(&self, volume: VolumeRef, layout: &VolumeLayout, window: &Range<u64>, mine: impl Fn(GroupSlot, u8) -> bool) -> Pieces {
+        let mut found = Pieces::none(window.start);
+        self.order.pieces(volume, window, |piece| found.insert(piece));
+        let step = layout.stripes.len() as u64;
+        for (i, at) in layout.stripes.iter().enumerate() {
+            // The first piece of the window that lies on this stripe.
+            let first = window.start + (i as u64 + step - window.start % step) % step;
+            for no in (0..SHARDS_MAX).filter(|no| mine(at.group, *no)) {
+                let shard = self.slots.iter().find(|s| s.group == at.group && s.no == no);
+                let said = shard.is_some_and(|s| s.shard.pieces(at.no, first, step, window.end, |piece| found.insert(piece)));
+                if !said {
+                    return Pieces::all(window);
+                }
+            }
+        }
+        found
     }
     /// All shards of this core.
     pub fn shards_mut(&mut self) -> impl Iterator<Item = (GroupSlot, u8, &mut S)> {

@@ -12,10 +12,12 @@ pub mod layout;
 pub mod limit;
 mod order;
 mod part;
+mod pieces;
 pub mod plane;
 
 pub use io::{ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 pub use layout::{ComponentAt, GroupRoute, GroupSlot, LayoutView, VolumeLayout};
 pub use limit::Limits;
 pub use part::PlaneMsg;
+pub use pieces::{Survey, Surveyed};
 pub use plane::{Plane, PlaneStats};

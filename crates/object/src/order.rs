@@ -111,6 +111,18 @@ impl Order {
         }
     }
 
+    /// Names the pieces of a window in which a change of the volume runs or waits, in any order.
+    pub fn pieces(&self, volume: VolumeRef, window: &std::ops::Range<u64>, mut found: impl FnMut(u64)) {
+        for piece in self.pieces.values() {
+            // Something runs in every piece that is here.
+            let Some(Entry { range, .. }) = piece.running.first() else { continue };
+            let at = range.block / PIECE_BLOCKS;
+            if range.volume == volume && window.contains(&at) {
+                found(at);
+            }
+        }
+    }
+
     /// How many operations had to wait since the start.
     pub fn waited(&self) -> u64 {
         self.waited
@@ -173,6 +185,25 @@ mod tests {
         let mut order = Order::default();
         assert!(order.begin(range(0, 1), 1, true));
         assert!(order.begin(Range { volume: VolumeRef(2), block: 0, blocks: 1 }, 2, true));
+    }
+
+    #[test]
+    fn the_pieces_with_changes_are_named() {
+        let mut order = Order::default();
+        assert!(order.begin(range(0, 4), 1, true));
+        assert!(order.begin(range(5 * PIECE_BLOCKS, 4), 2, true));
+        assert!(order.begin(Range { volume: VolumeRef(2), block: PIECE_BLOCKS, blocks: 1 }, 3, true));
+        assert!(order.begin(range(7 * PIECE_BLOCKS, 1), 4, false));
+        let named = |order: &Order, window| {
+            let mut out = vec![];
+            order.pieces(VolumeRef(1), &window, |p| out.push(p));
+            out.sort_unstable();
+            out
+        };
+        assert_eq!(named(&order, 0..10), [0, 5]);
+        assert_eq!(named(&order, 1..5), []);
+        end(&mut order, range(5 * PIECE_BLOCKS, 4), 2);
+        assert_eq!(named(&order, 0..10), [0]);
     }
 
     proptest! {

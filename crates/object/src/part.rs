@@ -4,6 +4,7 @@ use crate::{
     io::{CompareWrite, Data, Extent, IoError, VolumeRef},
     layout::ComponentAt,
     order::Range,
+    pieces::{Survey, Surveyed},
 };
 use base::unit::{BLOCK_BYTES, BLOCK_SHIFT, BlockNo};
 
@@ -77,4 +78,8 @@ pub enum PlaneMsg {
     Part(Part),
     /// Back to the core of the request.
     Done(PartDone),
+    /// To each core that may have something.
+    Survey(Survey),
+    /// Back to the core of the request.
+    Surveyed(Surveyed),
 }

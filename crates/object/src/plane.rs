@@ -1,7 +1,8 @@
 //! The requests of one core: splits them into parts, sends each to the core of its lane, collects the answers, keeps the limits.
 //!
 //! Invariants: a request is answered exactly once, after all its parts; a part crosses to the core of its lane once and its answer crosses
-//! back once; a request to a range of any length keeps at most [`PARTS_MAX`] parts under way.
+//! back once; a request to a range of any length keeps at most [`PARTS_MAX`] parts under way. A long trim, or zeroes, ask first which
+//! pieces may hold something, and send parts for those only.
 //! Never: waits for another plane; looks at the bytes.
 
 use crate::{
@@ -9,12 +10,13 @@ use crate::{
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupRoute, GroupSlot, LayoutView, VolumeLayout},
     part::{Part, PartDone, PartOp, PlaneMsg},
+    pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
 };
 use arrayvec::ArrayVec;
 use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
 use base::{Histogram, Instant, Lane};
-use rt::{Buf, Queue, Rt, TimerId};
+use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +30,8 @@ pub const VERIFY_PARTS_MAX: usize = 4;
 /// See [`VERIFY_PARTS_MAX`].
 pub const VERIFY_PART_BYTES: u64 = 256 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
+/// Windows of pieces that a sweep asks about in one turn of its core.
+const WINDOWS_A_TURN: u32 = 8;
 /// Disk groups of one host in the life of a daemon.
 pub const GROUPS_MAX: usize = 1024;
 
@@ -37,6 +41,37 @@ struct Sweep {
     next: u64,
     end: u64,
     what: SweepOp,
+    /// Of what comes before this byte, the pieces that are not in `found` hold nothing.
+    known_to: u64,
+    found: Pieces,
+    /// Cores that have been asked and have not answered.
+    asked: u32,
+}
+
+impl Sweep {
+    fn new(range: std::ops::Range<u64>, what: SweepOp) -> Self {
+        Self { next: range.start, end: range.end, what, known_to: range.start, found: Pieces::default(), asked: 0 }
+    }
+    /// Goes on behind pieces in which there is nothing to take away. True when it did.
+    fn pass_over(&mut self) -> bool {
+        if self.next >= self.known_to {
+            return false;
+        }
+        let piece = self.next / PIECE_BYTES;
+        let next = self.found.next(piece).map_or(self.known_to, |found| found * PIECE_BYTES);
+        let passed = next > self.next;
+        if passed {
+            hooks::mark(Mark::PiecesPassedOver);
+            self.next = next.min(self.end);
+        }
+        passed
+    }
+    /// The next pieces to ask about, if it is worth it.
+    fn window(&self) -> Option<std::ops::Range<u64>> {
+        let frees = matches!(self.what, SweepOp::Trim | SweepOp::Zero);
+        let (first, end) = (self.next / PIECE_BYTES, self.end.div_ceil(PIECE_BYTES));
+        (frees && self.next >= self.known_to && end > first + 1).then_some(first..end.min(first + WINDOW_PIECES))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +158,8 @@ pub struct Plane<S = store::Shard> {
     out: VecDeque<(usize, PlaneMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
+    /// Sweeps that go on with the next turn.
+    later: Vec<usize>,
     /// By when they may begin, then in their order.
     held: BTreeMap<(Instant, u64), HeldBack>,
     held_count: u64,
@@ -145,6 +182,7 @@ impl<S: Blocks> Plane<S> {
             out: VecDeque::new(),
             done: VecDeque::new(),
             own_done: VecDeque::new(),
+            later: vec![],
             held: BTreeMap::new(),
             held_count: 0,
             timer: None,
@@ -199,7 +237,7 @@ impl<S: Blocks> Plane<S> {
         assert!(!layout.stripes.is_empty(), "an offline volume has no place where something could lie");
         let block = BLOCK_BYTES as u64;
         let first = range.start.next_multiple_of(block);
-        let sweep = Some(Sweep { next: first, end: (range.end.next_multiple_of(block)).max(first), what: SweepOp::Trim });
+        let sweep = Some(Sweep::new(first..range.end.next_multiple_of(block).max(first), SweepOp::Trim));
         let (since, kind) = (rt.now(), Kind::Discard);
         let bytes = range.end.saturating_sub(range.start);
         let data = ArrayVec::new();
@@ -235,6 +273,11 @@ impl<S: Blocks> Plane<S> {
         match msg {
             PlaneMsg::Part(part) => self.lanes.accept(rt, part),
             PlaneMsg::Done(done) => self.on_done(rt, done),
+            PlaneMsg::Survey(Survey { origin, request, volume, layout, window }) => {
+                let found = self.look(volume, &layout, &window);
+                self.out.push_back((usize::from(origin), PlaneMsg::Surveyed(Surveyed { request, found })));
+            }
+            PlaneMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
         }
     }
 
@@ -248,6 +291,11 @@ impl<S: Blocks> Plane<S> {
             self.timer = None;
         }
         moved |= self.release_held(rt, may_begin);
+        for id in std::mem::take(&mut self.later) {
+            moved = true;
+            self.requests[id].parts -= 1;
+            self.sweep(rt, id);
+        }
         moved |= self.lanes.poll(rt);
         while let Some(done) = self.lanes.pop() {
             moved = true;
@@ -343,7 +391,7 @@ impl<S: Blocks> Plane<S> {
                     self.send_part(rt, id, i as u8, extent, PartOp::Read);
                 }
             }
-            IoOp::Write { offset, data, .. } => {
+            IoOp::Write { offset, data } => {
                 let len = data.iter().map(|d| d.buf.len()).sum::<usize>() as u32;
                 let id = self.requests.insert(made);
                 for (i, (extent, data)) in extents(offset, len).into_iter().zip(data).enumerate() {
@@ -356,7 +404,7 @@ impl<S: Blocks> Plane<S> {
                 let extent = Extent { offset, len: both.data.buf.len() as u32 };
                 self.send_part(rt, id, 0, extent, PartOp::CompareWrite(Some(both)));
             }
-            IoOp::Zero { offset, len, .. } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
+            IoOp::Zero { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
             IoOp::Trim { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Trim),
             IoOp::Uncorrectable { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Uncorrectable),
             IoOp::Verify { offset, len } => {
@@ -371,16 +419,20 @@ impl<S: Blocks> Plane<S> {
     fn begin_sweep(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: SweepOp) {
         let end =
             if hooks::planted(Bug::SweepEndsEarly) { range.end.min((range.start / PIECE_BYTES + 1) * PIECE_BYTES) } else { range.end };
-        let sweep = Some(Sweep { next: range.start, end, what });
+        let sweep = Some(Sweep::new(range.start..end, what));
         let id = self.requests.insert(Request { sweep, ..made });
         self.sweep(rt, id);
     }
 
     /// Sends the next parts of a long request, and answers it when nothing is left.
     fn sweep(&mut self, rt: &Rt, id: usize) {
+        let mut windows = 0;
         loop {
             let request = &mut self.requests[id];
             let Some(sweep) = &mut request.sweep else { break };
+            if sweep.asked > 0 {
+                break;
+            }
             let (parts_max, stop) = match sweep.what {
                 SweepOp::Verify => (hooks::tiny(VERIFY_PARTS_MAX, 1), sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
                 _ => (hooks::tiny(PARTS_MAX, 2), sweep.end),
@@ -390,6 +442,19 @@ impl<S: Blocks> Plane<S> {
             }
             if request.parts as usize >= parts_max || sweep.next >= sweep.end {
                 break;
+            }
+            if let Some(window) = sweep.window() {
+                windows += 1;
+                if windows > WINDOWS_A_TURN {
+                    // Others have their turn first; until then it does not end.
+                    request.parts += 1;
+                    return self.later.push(id);
+                }
+                self.survey(id, window);
+                continue;
+            }
+            if sweep.pass_over() {
+                continue;
             }
             let extent = next_extent(sweep.next, stop);
             sweep.next += u64::from(extent.len);
@@ -407,6 +472,56 @@ impl<S: Blocks> Plane<S> {
         if self.requests[id].parts == 0 {
             self.finish(rt, id);
         }
+    }
+
+    /// Asks all cores that may know which pieces of a window hold something; this one at once.
+    fn survey(&mut self, id: usize, window: std::ops::Range<u64>) {
+        let Request { volume, ref layout, .. } = self.requests[id];
+        let layout = Arc::clone(layout);
+        let mut cores = [false; MESH_CORES_MAX];
+        let mut found = Pieces::none(window.start);
+        for at in &layout.stripes {
+            match self.routes.get(usize::from(at.group.0)).copied().flatten() {
+                Some(route) => (0..route.shards).for_each(|shard| cores[route.core(usize::from(shard), self.cores)] = true),
+                // Its parts fail.
+                None => found = Pieces::all(&window),
+            }
+        }
+        let mut asked = 0;
+        for core in (0..self.cores).filter(|core| cores[*core]) {
+            if core == self.core {
+                found.merge(&self.look(volume, &layout, &window));
+                continue;
+            }
+            asked += 1;
+            self.stats.crossed += 1;
+            let (origin, request, layout, window) = (self.core as u8, id as u32, Arc::clone(&layout), window.clone());
+            self.out.push_back((core, PlaneMsg::Survey(Survey { origin, request, volume, layout, window })));
+        }
+        let request = &mut self.requests[id];
+        // As long as they are asked it does not end.
+        request.parts += asked;
+        let sweep = request.sweep.as_mut().expect("a sweep asks");
+        (sweep.known_to, sweep.found, sweep.asked) = (window.end * PIECE_BYTES, found, asked);
+    }
+
+    /// What this core knows of a window.
+    fn look(&self, volume: VolumeRef, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
+        let mine = |group: GroupSlot, shard: u8| {
+            let route = self.routes.get(usize::from(group.0)).copied().flatten();
+            route.is_some_and(|route| shard < route.shards && route.core(usize::from(shard), self.cores) == self.core)
+        };
+        let end = window.end - u64::from(hooks::planted(Bug::LastPieceNotAskedFor));
+        self.lanes.survey(volume, layout, &(window.start..end), mine)
+    }
+
+    fn on_surveyed(&mut self, rt: &Rt, id: usize, found: &Pieces) {
+        let request = &mut self.requests[id];
+        request.parts -= 1;
+        let sweep = request.sweep.as_mut().expect("a sweep has asked");
+        sweep.asked -= 1;
+        sweep.found.merge(found);
+        self.sweep(rt, id);
     }
 
     fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {

@@ -6,7 +6,8 @@ use crate::layout::ComponentAt;
 use crate::limit::Limits;
 use base::VolumeId;
 use base::crc32c;
-use base::unit::SECTOR_BYTES;
+use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
+use std::ops::Range;
 use store::{ComponentNo, OpKind, ShardDone, ShardOp, StoreError};
 
 const VOLUME_BYTES: u64 = 3 << 20;
@@ -21,11 +22,13 @@ struct LateBlocks {
     chance: u64,
     fail_at: Option<u64>,
     writes: u64,
+    trims: u64,
+    can_say: bool,
 }
 
 impl LateBlocks {
     fn new(seed: u64) -> Self {
-        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None, writes: 0 }
+        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None, writes: 0, trims: 0, can_say: true }
     }
     fn random(&mut self, below: usize) -> usize {
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -66,7 +69,10 @@ impl LateBlocks {
                     self.blocks.insert(block, part.into());
                 }
             }
-            OpKind::Zero | OpKind::Trim => blocks.for_each(|b| drop(self.blocks.remove(&b))),
+            OpKind::Zero | OpKind::Trim => {
+                self.trims += 1;
+                blocks.for_each(|b| drop(self.blocks.remove(&b)));
+            }
             OpKind::Uncorrectable => self.lost.extend(blocks),
             OpKind::Flush => {}
         }
@@ -95,6 +101,13 @@ impl Blocks for LateBlocks {
     }
     fn pop_done(&mut self) -> Option<ShardDone> {
         self.done.pop_front()
+    }
+    fn pieces(&self, _: ComponentNo, first: u64, step: u64, end: u64, mut found: impl FnMut(u64)) -> bool {
+        let asked = (first..end).step_by(step as usize);
+        let blocks = |piece: u64| piece * PIECE_BLOCKS..(piece + 1) * PIECE_BLOCKS;
+        let under_way = |piece: u64| self.pending.iter().any(|op| blocks(piece).contains(&op.block.0));
+        asked.filter(|p| self.blocks.range(blocks(*p)).next().is_some() || under_way(*p)).for_each(&mut found);
+        self.can_say
     }
 }
 
@@ -227,11 +240,11 @@ fn submit_random(
         }
         3..=5 => {
             change(value);
-            IoOp::Write { offset, data: data(offset, len, |_| value), fua: token.is_multiple_of(2) }
+            IoOp::Write { offset, data: data(offset, len, |_| value) }
         }
         6 => {
             change(0);
-            IoOp::Zero { offset, len: u64::from(len), deallocate: true }
+            IoOp::Zero { offset, len: u64::from(len) }
         }
         7 => {
             change(0);
@@ -267,14 +280,14 @@ fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, do
 fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut locked = plane(&rt, 1, Limits::default(), true);
-        let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1), fua: false };
+        let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1) };
         assert_eq!(answer(&rt, &mut locked, write).await.result, Err(IoError::ReadOnly));
         let mut open = plane(&rt, 1, Limits::default(), false);
         for (offset, len) in [(VOLUME_BYTES, 512), (VOLUME_BYTES - 512, 1024), (u64::MAX - 511, 1024)] {
             assert_eq!(answer(&rt, &mut open, IoOp::Read { offset, len }).await.result, Err(IoError::OutOfRange));
         }
         assert_eq!(
-            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX, deallocate: false }).await.result,
+            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX }).await.result,
             Err(IoError::OutOfRange)
         );
     });
@@ -299,13 +312,13 @@ fn a_bad_block_fails_only_its_request() {
 fn a_trim_and_a_zero_clear_their_edges_too() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut plane = plane(&rt, 1, Limits::default(), false);
-        let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9), fua: false };
+        let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9) };
         answer(&rt, &mut plane, write(0)).await.result.unwrap();
         answer(&rt, &mut plane, IoOp::Trim { offset: 512, len: 8192 }).await.result.unwrap();
         let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
         answer(&rt, &mut plane, write(0)).await.result.unwrap();
-        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192, deallocate: true }).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192 }).await.result.unwrap();
         let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
     });
@@ -368,7 +381,7 @@ async fn hold_back(rt: &Rt, plane: &mut Plane<LateBlocks>, requests: impl Iterat
 #[test]
 fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
     let at = VOLUME_BYTES - 4096;
-    let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9), fua: false };
+    let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9) };
     let read = move |_| IoOp::Read { offset: at, len: 4096 };
     // What becomes of the volume, the requests, and what those that were held back are told.
     type Change = fn(VolumeLayout) -> Option<VolumeLayout>;
@@ -412,7 +425,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
 fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_served_changes() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
-        let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9), fua: false };
+        let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9) };
         let begun = hold_back(&rt, &mut plane, (0..30).map(write)).await;
         // Nothing that is served has changed, but the front end says no to one when its time has come.
         let no = begun as u64;
@@ -574,12 +587,169 @@ fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
             assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Media { offset: at }));
         }
         // A write of a part of it cannot know the rest.
-        let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1), fua: false };
+        let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1) };
         assert_eq!(answer(&rt, &mut plane, part).await.result, Err(IoError::Media { offset: at }));
-        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1), fua: false }).await.result.unwrap();
+        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1) }).await.result.unwrap();
         assert_eq!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset: PIECE_BYTES }));
         answer(&rt, &mut plane, IoOp::Trim { offset: PIECE_BYTES, len: 4096 }).await.result.unwrap();
         assert_eq!(answer(&rt, &mut plane, verify()).await.result, Ok(()));
         assert!(plane.is_idle());
     });
+}
+
+const GIB: u64 = 1 << 30;
+
+/// The volume has this size and these stripes from now on.
+fn reshape(rt: &Rt, plane: &mut Plane<LateBlocks>, bytes: u64, stripes: u32) {
+    let stripes = (0..stripes).map(|i| ComponentAt { group: GroupSlot(0), no: ComponentNo(i + 1) }).collect();
+    let volume = VolumeLayout { bytes, stripes, ..served(plane) };
+    serve(rt, plane, Some(volume));
+}
+
+fn trims(plane: &Plane<LateBlocks>) -> u64 {
+    plane.lanes().shards().map(|(_, _, shard)| shard.trims).sum()
+}
+
+#[test]
+fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
+    for stripes in [1, 3, 65] {
+        rt::sim::block_on(1, async move |rt: Rt| {
+            let mut plane = plane(&rt, 1, Limits::default(), false);
+            reshape(&rt, &mut plane, 600 * GIB, stripes);
+            // At both edges, at borders of windows, alone and side by side.
+            let window = WINDOW_PIECES * PIECE_BYTES;
+            let places = [512, 4096, 5 * PIECE_BYTES, 6 * PIECE_BYTES, window - 4096, window, 17 * window + 8192, 600 * GIB - 4096];
+            for at in places {
+                let op = IoOp::Write { offset: at, data: data(at, 4096.min(600 * GIB - at) as u32, |_| 9) };
+                answer(&rt, &mut plane, op).await.result.unwrap();
+            }
+            let trim = IoOp::Trim { offset: 512, len: 600 * GIB - 1024 };
+            answer(&rt, &mut plane, trim).await.result.unwrap();
+            // Two of the writes share a piece, and of the first and the last what is not whole blocks is written, not trimmed.
+            assert_eq!(trims(&plane), 7, "of {} pieces", 600 * GIB / PIECE_BYTES);
+            for at in places {
+                let len = (600 * GIB - 512 - at).min(4096) as u32;
+                let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: at, len }).await);
+                assert!(got.iter().all(|b| *b == 0), "{stripes} stripes: {at} is not clear");
+            }
+            let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 600 * GIB - 512, len: 512 }).await);
+            assert!(got.iter().all(|b| *b == 9), "what is behind the range stays");
+            let before = trims(&plane);
+            answer(&rt, &mut plane, IoOp::Zero { offset: PIECE_BYTES, len: 500 * GIB }).await.result.unwrap();
+            assert_eq!(trims(&plane), before, "nothing is there any more");
+            assert!(plane.is_idle());
+        });
+    }
+}
+
+#[test]
+fn a_long_trim_sends_all_its_parts_where_nobody_can_say_what_is_there() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        plane.lanes_mut().shard_mut(GroupSlot(0), 1).unwrap().can_say = false;
+        answer(&rt, &mut plane, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result.unwrap();
+        assert_eq!(trims(&plane), 3);
+        // A group that is closed: its volumes fail, though nothing of them is found.
+        plane.set_route(GroupSlot(0), None);
+        assert_eq!(answer(&rt, &mut plane, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result, Err(IoError::Failed));
+        assert!(plane.is_idle());
+    });
+}
+
+/// Two cores with a shard each; what crosses between them arrives in its order, late.
+struct TwoCores {
+    planes: [Plane<LateBlocks>; 2],
+    ways: [VecDeque<PlaneMsg>; 2],
+    chance: LateBlocks,
+}
+
+impl TwoCores {
+    fn new(rt: &Rt, seed: u64, bytes: u64, stripes: u32) -> Self {
+        let planes = [0, 1].map(|core| {
+            let mut plane = plane(rt, seed, Limits::default(), false);
+            (plane.core, plane.cores) = (core, 2);
+            for shard in plane.lanes_mut().remove_group(GroupSlot(0)) {
+                drop(shard);
+            }
+            plane.lanes_mut().add_shard(GroupSlot(0), core as u8, LateBlocks::new(seed ^ core as u64));
+            reshape(rt, &mut plane, bytes, stripes);
+            plane
+        });
+        Self { planes, ways: Default::default(), chance: LateBlocks::new(seed * 3 + 1) }
+    }
+    fn step(&mut self, rt: &Rt, done: &mut Vec<IoDone>) {
+        for core in 0..2 {
+            self.planes[core].poll(rt, |_| true);
+            while let Some((to, msg)) = self.planes[core].pop_msg() {
+                if to == core { self.planes[core].on_msg(rt, msg) } else { self.ways[to].push_back(msg) }
+            }
+            for _ in 0..self.chance.random(3) {
+                let Some(msg) = self.ways[core].pop_front() else { break };
+                self.planes[core].on_msg(rt, msg);
+            }
+            done.extend(std::iter::from_fn(|| self.planes[core].pop()));
+        }
+    }
+}
+
+#[test]
+fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_was_there_before_is_trimmed() {
+    const PIECES: usize = 24;
+    for seed in 0..40u64 {
+        rt::sim::block_on(seed, async move |rt: Rt| {
+            let mut cores = TwoCores::new(&rt, seed, PIECES as u64 * PIECE_BYTES, 1 + seed as u32 % 3);
+            // What block 0 of each piece holds.
+            let mut holds = [0u8; PIECES];
+            for round in 1..30u8 {
+                let (first, pieces) = (cores.chance.random(PIECES), 1 + cores.chance.random(PIECES));
+                let (trimmed, trim_at) = (first..(first + pieces).min(PIECES), cores.chance.random(6));
+                // Of each change: the pieces, the value, and what was answered when it was submitted.
+                let mut changes: Vec<(Range<usize>, u8, Vec<u64>)> = vec![];
+                let mut done = vec![];
+                for n in 0..6u8 {
+                    let answered = done.iter().map(|d: &IoDone| d.token).collect();
+                    let op = if usize::from(n) == trim_at {
+                        changes.push((trimmed.clone(), 0, answered));
+                        IoOp::Trim { offset: first as u64 * PIECE_BYTES, len: trimmed.len() as u64 * PIECE_BYTES }
+                    } else {
+                        let piece = cores.chance.random(PIECES);
+                        changes.push((piece..piece + 1, round * 8 + n, answered));
+                        let offset = piece as u64 * PIECE_BYTES;
+                        IoOp::Write { offset, data: data(offset, 4096, |_| round * 8 + n) }
+                    };
+                    let core = cores.chance.random(2);
+                    cores.planes[core].submit(&rt, IoRequest { token: u64::from(n), volume: VolumeRef(0), op });
+                    for _ in 0..cores.chance.random(8) {
+                        cores.step(&rt, &mut done);
+                    }
+                }
+                for _ in 0..100_000 {
+                    cores.step(&rt, &mut done);
+                    if done.len() == changes.len() {
+                        break;
+                    }
+                }
+                assert!(done.iter().all(|d| d.result.is_ok()) && done.len() == changes.len(), "seed {seed}: all are answered");
+                for (piece, holds) in holds.iter_mut().enumerate() {
+                    let here: Vec<_> = changes.iter().enumerate().filter(|(_, c)| c.0.contains(&piece)).collect();
+                    let over = |n: usize| here.iter().any(|(_, later)| later.2.contains(&(n as u64)));
+                    let mut may: Vec<u8> = here.iter().filter(|(n, _)| !over(*n)).map(|(_, c)| c.1).collect();
+                    if here.is_empty() {
+                        may.push(*holds);
+                    }
+                    let reader = cores.chance.random(2);
+                    let op = IoOp::Read { offset: piece as u64 * PIECE_BYTES, len: 4096 };
+                    cores.planes[reader].submit(&rt, IoRequest { token: 99, volume: VolumeRef(0), op });
+                    let mut done = vec![];
+                    while done.is_empty() {
+                        cores.step(&rt, &mut done);
+                    }
+                    *holds = bytes_of(&done[0])[0];
+                    assert!(may.contains(holds), "seed {seed}, round {round}: piece {piece} holds {holds}, and may hold {may:?}");
+                }
+            }
+            let asked = cores.planes.iter().map(|p| p.stats().crossed).sum::<u64>();
+            assert!(asked > 100 && cores.planes.iter().all(Plane::is_idle));
+        });
+    }
 }

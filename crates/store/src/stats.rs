@@ -46,6 +46,8 @@ pub struct ShardStats {
     pub written_blocks: u64,
     /// Trims and zeroes done.
     pub trims: u64,
+    /// Of those, answered without a record in the log: there was nothing.
+    pub empty_trims: u64,
     /// Batches written to the log.
     pub batches: u64,
     /// How large they were; see [`BATCH_CLASSES`].

@@ -143,6 +143,29 @@ impl Forward {
         Some(old)
     }
 
+    /// Names the pieces of `first`, `first + step` and so on before `end` that have a chunk. Costs a look at each region between them, and
+    /// at each leaf of those that there are.
+    pub(super) fn pieces(&self, component: u32, first: u64, step: u64, end: u64, mut found: impl FnMut(u64)) {
+        let Some(tree) = self.components.get(&component) else { return };
+        let mut piece = first;
+        while piece < end {
+            let (region, leaf) = (piece as usize / REGION, piece as usize % REGION);
+            match tree.regions.get(region) {
+                None => return,
+                Some(None) => {
+                    let next = (region as u64 + 1) * REGION as u64;
+                    piece += (next - piece).next_multiple_of(step);
+                }
+                Some(Some(region)) => {
+                    if region.leaves[leaf] != NONE {
+                        found(piece);
+                    }
+                    piece += step;
+                }
+            }
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -181,6 +204,27 @@ mod tests {
         }
         assert_eq!((forward.len(), forward.components.len()), (0, 0));
         assert_eq!(forward.spare.len(), forward.pool.len() * GROW, "every leaf was given back");
+    }
+
+    #[test]
+    fn the_pieces_that_have_a_chunk_are_named_whatever_lies_between() {
+        let mut forward = Forward::new();
+        let have = [0u64, 1, 2, 510, 511, 512, 513, 1700, 100_000, 100_001, 16 << 20];
+        for (i, piece) in have.iter().enumerate() {
+            forward.insert(7, piece * LEAF as u64 + i as u64 % 16, Phys { device: 0, chunk: i as u32 });
+        }
+        let named = |component, first: u64, step: u64, end: u64| {
+            let mut out = vec![];
+            forward.pieces(component, first, step, end, |piece| out.push(piece));
+            out
+        };
+        for (first, end) in [(0, 1 << 30), (1, 513), (511, 512), (514, 1700), (514, 1701), (2000, 100_001), (1 << 25, 1 << 30), (5, 5)] {
+            for step in [1, 2, 3, 65, 512, 513, 1000] {
+                let all = have.iter().copied().filter(|p| (first..end).contains(p) && (p - first) % step == 0).collect::<Vec<_>>();
+                assert_eq!(named(7, first, step, end), all, "{first}..{end} by {step}");
+            }
+        }
+        assert_eq!(named(8, 0, 1, 1 << 30), []);
     }
 
     #[test]

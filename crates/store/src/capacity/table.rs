@@ -333,6 +333,10 @@ impl ChunkTable {
     pub fn lookup(&self, no: ComponentNo, chunk: u64) -> Option<Phys> {
         self.forward.get(no.0, chunk)
     }
+    /// Names the pieces of `first`, `first + step` and so on before `end` in which a component has a chunk.
+    pub fn pieces(&self, no: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) {
+        self.forward.pieces(no.0, first, step, end, found);
+    }
     fn body(&self, at: Phys) -> Option<&Chunk> {
         let body = self.devices[usize::from(at.device)].bodies.get(at.chunk as usize / CHUNKS_PER_PAGE)?.as_deref()?;
         Some(&body.entries[at.chunk as usize % CHUNKS_PER_PAGE])

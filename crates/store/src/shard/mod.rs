@@ -19,7 +19,7 @@ use base::hooks::{self, Mark};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
-use op::{Change, Crcs, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
+use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
 use state::State;
 use std::rc::Rc;
@@ -87,6 +87,18 @@ impl Shard {
     /// Handles what the devices have done and starts the next batch. Whether there was anything to do.
     pub fn poll(&mut self, rt: &Rt) -> bool {
         self.state.borrow_mut().poll(rt)
+    }
+
+    /// Names those of the pieces `first`, `first + step` and so on before `end` in which a component may have anything: content, or a change on
+    /// its way through this shard. To trim or zero any other changes nothing. False when that cannot be said: the operation itself then
+    /// says what is wrong.
+    pub fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
+        let state = self.state.borrow();
+        let known = !state.closing && state.log.stopped.is_none() && state.has_component(component);
+        if known {
+            state.table.borrow().pieces(component, first, step, end, found);
+        }
+        known
     }
 
     /// The next operation that has ended.
@@ -207,6 +219,13 @@ impl State {
                     return self.split(new, buf, !checksum);
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
+            }
+            OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
+                hooks::mark(Mark::NothingTrimmed);
+                self.counters.empty_trims += 1;
+                new.stage = Stage::Logging(Logged::Trim);
+                let key = self.ops.insert(new) as u32;
+                return self.finish(key, Ok(()), None);
             }
             OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
             OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),

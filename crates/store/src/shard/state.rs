@@ -184,8 +184,25 @@ impl State {
         let op = &self.ops[key as usize];
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         if self.has_component(component) {
-            self.trim(component, block, blocks, self.log.next_lsn - 1);
+            // What has no chunk has nothing in the index either.
+            for part in chunk_parts(block, blocks) {
+                if self.lookup(component, part.chunk).is_some() {
+                    self.trim_part(component, part, self.log.next_lsn - 1);
+                }
+            }
         }
+    }
+
+    /// Whether the blocks, of which no change is under way, have no content at all. Then to trim them changes nothing, and needs no record: what
+    /// replay would bring back is what is in memory now, and what is under way elsewhere (`docs/on-disk-format.md`, I6).
+    pub fn holds_nothing(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> bool {
+        chunk_parts(block, blocks).all(|part| {
+            self.lookup(component, part.chunk).is_none_or(|phys| {
+                let log = !hooks::planted(Bug::LogNotLookedAt);
+                let content = if log { self.content(component, part.chunk) } else { self.written(phys) };
+                content & part.mask() == 0
+            })
+        })
     }
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
@@ -213,17 +230,21 @@ impl State {
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
     pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, seq: u64) {
         for part in chunk_parts(block, blocks) {
-            if !hooks::planted(Bug::TrimKeepsLog) {
-                self.index_remove_part(component, part);
+            self.trim_part(component, part, seq);
+        }
+    }
+
+    fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, seq: u64) {
+        if !hooks::planted(Bug::TrimKeepsLog) {
+            self.index_remove_part(component, part);
+        }
+        let found = self.lookup(component, part.chunk);
+        if let Some(phys) = found {
+            if !hooks::planted(Bug::TrimKeepsCapacity) {
+                self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
             }
-            let found = self.lookup(component, part.chunk);
-            if let Some(phys) = found {
-                if !hooks::planted(Bug::TrimKeepsCapacity) {
-                    self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
-                }
-                if !hooks::planted(Bug::ChunkLeaked) {
-                    self.free_if_empty(component, part.chunk);
-                }
+            if !hooks::planted(Bug::ChunkLeaked) {
+                self.free_if_empty(component, part.chunk);
             }
         }
     }
@@ -263,9 +284,10 @@ impl State {
         for (key, at) in self.index.iter() {
             if !at.pos.destaged() {
                 live[(at.pos.block() / self.ring.segment_blocks()) as usize] += 1;
-                if self.has_component(key.component()) {
-                    assert!(self.lookup(key.component(), key.block().chunk()).is_some(), "a live block without a chunk: {key:?}");
-                }
+            }
+            // So where no chunk is, nothing lies at all.
+            if self.has_component(key.component()) {
+                assert!(self.lookup(key.component(), key.block().chunk()).is_some(), "a block in the log without a chunk: {key:?}");
             }
         }
         for seq in self.ring.tail()..=self.ring.head() {

@@ -365,3 +365,94 @@ fn declaring_a_block_uncorrectable_takes_space_like_a_write() {
         s.check();
     });
 }
+
+/// What the log has taken: batches, and bytes that are not data.
+fn logged(s: &Running) -> (u64, u64) {
+    (s.stats().batches, s.stats().log_overhead_bytes)
+}
+
+#[test]
+fn a_trim_of_nothing_takes_no_record_and_one_of_anything_does() {
+    let mut lab = Lab::new(11, &Setup::default());
+    let c = lab.components[0];
+    let settings = Settings { idle_drain: Duration::from_secs(100_000), ..Settings::default() };
+    lab.with(settings, async |rt, s| {
+        let before = logged(&s);
+        for piece in [0, 1, 77, 1 << 18] {
+            s.trim(&rt, c, piece * 256, 256).await.unwrap();
+            assert_eq!(s.call(&rt, c, piece * 256 + 3, 9, OpKind::Zero).await.result, Ok(()));
+        }
+        assert_eq!((logged(&s), s.stats().trims, s.stats().empty_trims), (before, 8, 8));
+        s.write(&rt, c, 5, &[50, 51]).await.unwrap();
+        // Beside it, in its chunk and in another: nothing. Then what is there, in the log only.
+        let before = logged(&s);
+        s.trim(&rt, c, 0, 5).await.unwrap();
+        s.trim(&rt, c, 7, 249).await.unwrap();
+        assert_eq!(logged(&s), before);
+        s.trim(&rt, c, 6, 250).await.unwrap();
+        assert_eq!(s.stats().batches, before.0 + 1);
+        assert_eq!(s.read(&rt, c, 5, 2).await.unwrap(), [50, 0]);
+        // A block that may not be read is content too.
+        assert_eq!(s.call(&rt, c, 300, 1, OpKind::Uncorrectable).await.result, Ok(()));
+        let before = logged(&s);
+        s.trim(&rt, c, 299, 3).await.unwrap();
+        assert_eq!(s.stats().batches, before.0 + 1);
+        assert_eq!(s.read(&rt, c, 300, 1).await.unwrap(), [0]);
+        s.check();
+    });
+    // What was trimmed with a record stays so when a trim of the same came without one.
+    lab.with(settings, async |rt, s| {
+        let before = logged(&s);
+        s.trim(&rt, c, 6, 1).await.unwrap();
+        assert_eq!(logged(&s), before);
+    });
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(s.read(&rt, c, 5, 2).await.unwrap(), [50, 0]);
+        s.drained(&rt).await;
+        // On capacity only: a record again, and none for what is beside it.
+        let before = logged(&s);
+        s.trim(&rt, c, 6, 250).await.unwrap();
+        assert_eq!(logged(&s), before);
+        s.trim(&rt, c, 5, 1).await.unwrap();
+        assert!(logged(&s) > before);
+    });
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 2).await.unwrap(), [0, 0]));
+}
+
+#[test]
+fn the_pieces_with_anything_in_them_are_named_from_the_submission_of_a_write_to_the_end_of_a_trim() {
+    let mut lab = Lab::new(12, &Setup::default());
+    let c = lab.components[0];
+    let pieces = |s: &Running, first: u64, step: u64, end: u64| {
+        let mut found = vec![];
+        let said = s.shard.borrow().as_ref().expect("open").pieces(c, first, step, end, |piece| found.push(piece));
+        said.then_some(found)
+    };
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), Some(vec![]));
+        let cookie = s.submit(&rt, c, 3 * 256 + 9, 1, write_op(c, 3 * 256 + 9, &[5], true));
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), Some(vec![3]), "it is on its way");
+        while !s.take_done().iter().any(|d| d.cookie == cookie) {
+            s.some_ended().await;
+        }
+        s.write(&rt, c, 1000 * 256, &[6]).await.unwrap();
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), Some(vec![3, 1000]));
+        assert_eq!(pieces(&s, 1, 2, 1 << 24), Some(vec![3]));
+        s.drained(&rt).await;
+        assert_eq!(pieces(&s, 0, 1, 1000), Some(vec![3]));
+        s.trim(&rt, c, 3 * 256, 256).await.unwrap();
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), Some(vec![1000]));
+    });
+    lab.power_cycle();
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(quick(), async |rt, s| {
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), Some(vec![1000]));
+        // A write that failed may be found by the next opening after all: nobody can say what is there until then.
+        disk.fail_writes(0..u64::MAX, None, rt::DeviceError::Media);
+        assert_eq!(s.write(&rt, c, 5, &[1]).await, Err(StoreError::DeviceFailed));
+        assert_eq!(pieces(&s, 0, 1, 1 << 24), None);
+        assert_eq!(s.trim(&rt, c, 77 * 256, 1).await, Err(StoreError::DeviceFailed));
+    });
+}

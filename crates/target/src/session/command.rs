@@ -265,7 +265,8 @@ impl Session {
         }
         let (offset, bytes) = (range.slba << ns.shift, blocks << ns.shift);
         match op {
-            Op::WriteZeroes => return Ok((Plan::Zero { volume, offset, len: bytes, deallocate: range.deac }, 0)),
+            // With or without DEAC: what reads as zeroes takes no space, and what is promised to a volume stays promised.
+            Op::WriteZeroes => return Ok((Plan::Zero { volume, offset, len: bytes }, 0)),
             Op::Verify => return Ok((Plan::Verify { volume, offset, len: bytes }, 0)),
             // The store keeps this mark for blocks of 4 KiB; of a smaller block it would lose the neighbours.
             Op::WriteUncorrectable if !(offset | bytes).is_multiple_of(BLOCK_BYTES as u64) => return Err(StatusCode::INVALID_FIELD.into()),
@@ -284,7 +285,7 @@ impl Session {
         let plan = match op {
             _ if sqe.fuse != Fuse::Normal => fused::plan(op, volume, offset, bytes)?,
             Op::Read => Plan::Read { volume, offset, len: bytes },
-            Op::Write => Plan::Write { volume, offset, len: bytes, fua: range.fua },
+            Op::Write => Plan::Write { volume, offset, len: bytes },
             _ => Plan::Compare { volume, offset, len: bytes },
         };
         Ok((plan, bytes))
@@ -312,11 +313,11 @@ impl Session {
         slot.stage = Stage::Running;
         let (volume, op) = match slot.plan {
             Plan::Read { volume, offset, len } | Plan::Compare { volume, offset, len } => (volume, IoOp::Read { offset, len }),
-            Plan::Write { volume, offset, fua, .. } => (volume, IoOp::Write { offset, data: core::mem::take(&mut slot.data), fua }),
+            Plan::Write { volume, offset, .. } => (volume, IoOp::Write { offset, data: core::mem::take(&mut slot.data) }),
             Plan::FusedCompare { .. } | Plan::FusedWrite { .. } => return self.half_there(cx, at),
             Plan::Verify { volume, offset, len } => (volume, IoOp::Verify { offset, len }),
             Plan::Uncorrectable { volume, offset, len } => (volume, IoOp::Uncorrectable { offset, len }),
-            Plan::Zero { volume, offset, len, deallocate } => (volume, IoOp::Zero { offset, len, deallocate }),
+            Plan::Zero { volume, offset, len } => (volume, IoOp::Zero { offset, len }),
             Plan::Copy(_) => {
                 self.running += 1;
                 return self.begin_copy(cx, at);

@@ -174,7 +174,7 @@ impl Session {
         slot.parts = 1;
         let (offset, aligned) = (copy.to, Extent { offset: copy.to, len: copy.step as u32 }.is_aligned());
         let data: DataVec = done.data.into_iter().map(|d| summed(d, aligned)).collect();
-        cx.ios.push(IoRequest { token, volume: copy.volume, op: IoOp::Write { offset, data, fua: false } });
+        cx.ios.push(IoRequest { token, volume: copy.volume, op: IoOp::Write { offset, data } });
     }
 }
 

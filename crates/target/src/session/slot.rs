@@ -57,7 +57,6 @@ pub(super) enum Plan {
         volume: VolumeRef,
         offset: u64,
         len: u32,
-        fua: bool,
     },
     Compare {
         volume: VolumeRef,
@@ -90,7 +89,6 @@ pub(super) enum Plan {
         volume: VolumeRef,
         offset: u64,
         len: u64,
-        deallocate: bool,
     },
     Copy(Box<Copy>),
     Trim {

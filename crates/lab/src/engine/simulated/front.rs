@@ -235,7 +235,7 @@ impl Clients {
         let (offset, len) = (op.offset, u64::from(op.bytes));
         let op = match op.kind {
             Kind::Read => IoOp::Read { offset, len: op.bytes },
-            Kind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes), fua: false },
+            Kind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
             Kind::Trim => IoOp::Trim { offset, len },
         };
         backend.submit(rt, IoRequest { token: at as u64, volume: VolumeRef(disk as u32), op });
