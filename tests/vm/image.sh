@@ -13,7 +13,7 @@ PACKAGES=(busybox-static bash kmod nvme-cli fio e2fsprogs xfsprogs util-linux mo
 declare -A LAYERS=(
   [storage]="lvm2 dmsetup thin-provisioning-tools cryptsetup-bin btrfs-progs mdadm"
   [multipath]="multipath-tools dmsetup udev"
-  [blktests]="coreutils gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
+  [blktests]="coreutils gzip gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
   [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
 )
 # Where the loader finds libraries of the sysroot.
