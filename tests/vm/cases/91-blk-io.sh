@@ -17,7 +17,6 @@ verified "012: in a file system" --directory=/mnt --rw=randwrite --bs=4k --iodep
 umount /mnt; check "012: xfs_repair" quiet xfs_repair -n "$D"
 dd if=/dev/urandom of="$D" bs=1M count=4 status=none
 check "014: flush" nvme flush "$D"
-check "014: of all namespaces" nvme flush "$D" -n 0xffffffff
 BLOCKS=$(($(blockdev --getsize64 "$D") / 4096))
 head -c 8192 /dev/urandom >/tmp/data
 check "018: the last block is read" eval "nvme read $D --start-block=$((BLOCKS - 1)) --block-count=0 --data-size=4096 >/dev/null"
@@ -29,12 +28,13 @@ done
 step "discards by command, and reads and writes of a program"
 tr '\0' 'x' </dev/zero | dd of="$D" bs=1M count=8 iflag=fullblock oflag=direct status=none
 check "019: ten ranges" quiet nvme dsm "$D" --ad --slbs=100,200,300,400,500,600,700,800,900,1000 --blocks=10,10,10,10,10,10,10,10,10,10
-for at in 100 109 1000 1009; do check "019: block $at is zeroes" cmp -s -n 4096 -i $((at * 4096)):0 "$D" /dev/zero; done
-for at in 99 110 999 1010; do check_fails "019: block $at is not" cmp -s -n 4096 -i $((at * 4096)):0 "$D" /dev/zero; done
+is_zero() { dd if="$D" bs=4096 skip="$1" count=1 iflag=direct status=none | cmp -s -n 4096 - /dev/zero; }
+for at in 100 109 1000 1009; do check "019: block $at is zeroes" is_zero $at; done
+for at in 99 110 999 1010; do check "019: block $at is not" eval "! is_zero $at"; done
 # of the transfers that go over 1 MiB (MDTS) the kernel is the one to say no
 for at in "1 255" "1 256" "511 254" "511 64"; do
   read -r start count <<<"$at"; size=$((count * 4096)); dd if=/dev/urandom of=/tmp/in bs=$size count=1 iflag=fullblock status=none
-  check "029: $count blocks from $start" eval "nvme write $D --start-block=$start --block-count=$((count - 1)) --data-size=$size --data=/tmp/in >/dev/null 2>&1 &&
+  rm -f /tmp/back; check "029: $count blocks from $start" eval "nvme write $D --start-block=$start --block-count=$((count - 1)) --data-size=$size --data=/tmp/in >/dev/null 2>&1 &&
     nvme read $D --start-block=$start --block-count=$((count - 1)) --data-size=$size --data=/tmp/back >/dev/null 2>&1 && cmp /tmp/in /tmp/back"
 done
 
