@@ -69,6 +69,8 @@ pin = false
 [store]
 destage_low_percent = 1
 destage_high_percent = 50
+[target]
+host_connections_max = 1032
 TOML
   { listener "$PORT" io 0; listener "$DISCOVERY_PORT" discovery 0; } >>"$DIR/basalt.toml"
   if ((${VM_NICS:-1} > 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
@@ -126,6 +128,15 @@ do_new_secret() { # HOST: the secret is in new.key of the shared folder, as on a
   basalt host set "$1" --dhchap-secret-file "$VM_CTL/new.key"
 }
 do_new_controller_secret() { basalt host set "$1" --dhchap-controller-secret-file "$VM_CTL/new.key"; }
+do_subsystems_create() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem create "many$n" --allow-any-host >/dev/null || return 1; done; } # COUNT: many1, many2, ...
+do_subsystems_delete() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem delete "many$n" || return 1; done; }
+do_volumes_create() { local n; for ((n = 1; n <= $1; n++)); do do_volume_create "v$n" "$2" >/dev/null || return 1; done; } # COUNT BYTES: v1, v2, ...
+do_volumes_delete() { local n; for ((n = 1; n <= $1; n++)); do do_volume_delete "v$n" >/dev/null || return 1; done; }
+do_remap() { # 0|1: namespaces 1 to 3 of the default subsystem are v1 to v3 (0) or v4 to v6 (1), and there are no others
+  local n; for n in 1 2 3 4 5 6; do basalt subsystem detach default v$n >/dev/null 2>&1; done
+  for n in 1 2 3; do basalt subsystem attach default v$((n + 3 * $1)) --nsid $n >/dev/null || return 1; done
+}
+do_connections_max() { sed -i "s/^host_connections_max.*/host_connections_max = $1/" "$DIR/basalt.toml"; } # of a host, from the daemon's next start
 do_keep() { cp "$VM_CTL/$1" "$VM_OUT/"; } # a file of the shared folder goes to the logs
 do_portal_add() { listener "$PORTAL" io 0 >>"$DIR/basalt.toml"; } # one more, from the daemon's next start
 do_portal() { echo "$PORTAL"; }

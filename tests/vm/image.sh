@@ -13,7 +13,7 @@ PACKAGES=(busybox-static bash kmod nvme-cli fio e2fsprogs xfsprogs util-linux mo
 declare -A LAYERS=(
   [storage]="lvm2 dmsetup thin-provisioning-tools cryptsetup-bin btrfs-progs mdadm"
   [multipath]="multipath-tools dmsetup udev"
-  [blktests]="coreutils gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
+  [blktests]="coreutils gzip gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
   [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
 )
 # Where the loader finds libraries of the sysroot.
@@ -207,7 +207,7 @@ build_layer() { # build_layer NAME -> LAYER: an archive of what the layer's pack
   [[ ! -e $LAYER ]] || return 0
   build_sysroot
   say "building the layer $name: ${LAYERS[$name]}"
-  root=$(mktemp -d "$CACHE/root.XXXXXX"); merged_usr "$root"; mkdir -p "$root/usr/lib/x86_64-linux-gnu"
+  root=$(mktemp -d "$CACHE/root.XXXXXX"); chmod 755 "$root"; merged_usr "$root"; mkdir -p "$root/usr/lib/x86_64-linux-gnu"
   for p in ${LAYERS[$name]}; do cp -a --remove-destination "$CACHE/packages/$p/." "$root/"; done
   while IFS= read -r f; do copy_libraries "$root" "${f#"$root"}"; done < <(
     find "$root/usr" -type f -size +1k \( -perm -u+x -o -name '*.so*' \) -exec sh -c 'for f; do [ "$(head -c 4 "$f" | tail -c 3)" = ELF ] && echo "$f"; done' sh {} +)
@@ -223,7 +223,7 @@ build_base() { # -> BASE: the initramfs without a test; not compressed, since th
   [[ ! -e $BASE ]] || return 0
   build_sysroot; build_tls_sysroot
   say "building the guest image for kernel $KVER"
-  local root p; root=$(mktemp -d "$CACHE/root.XXXXXX")
+  local root p; root=$(mktemp -d "$CACHE/root.XXXXXX"); chmod 755 "$root"
   merged_usr "$root"
   mkdir -p "$root"/{dev,proc,sys,tmp,run,mnt,root,etc/nvme,vm} "$root/usr/lib/x86_64-linux-gnu" "$root/usr/local/bin"
   for p in "${PROGRAMS[@]}"; do [[ -e $CACHE/sysroot$p ]] || die "no program $p in the packages"; copy_program "$root" "$p"; done

@@ -15,7 +15,7 @@ D=$(device m) || die "no block device"
 S=$(dirname "$(grep -lx "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)")
 live() { [ "$(cat "$S"/nvme*/state | grep -cx live)" = "$1" ]; }
 check "two live paths" wait_until 10 live 2
-equal "to one disk" "$(ls -d /sys/block/nvme*n* | wc -l)" 1
+equal "to one disk" "$(ls -d /sys/block/nvme*n* | grep -vc 'c[0-9]*n')" 1
 equal "both optimized" "$(cat "$S"/nvme*/nvme*c*n*/ana_state | sort -u)" optimized
 equal "they are different controllers" "$(cat "$S"/nvme*/cntlid | sort -u | wc -l)" 2
 

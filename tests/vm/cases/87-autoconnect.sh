@@ -20,7 +20,7 @@ live_discovery() { [ "$(cat "$(dirname "$(discovery)")/state")" = live ]; }
 step "what appears later"
 SECOND=$(on_host subsystem_create second "$(cat /etc/nvme/hostnqn)") || die "subsystem create"
 check "a new subsystem is connected by event" wait_until 20 is_live "$SECOND"
-check "by nvmf-connect@" eval "systemctl list-units --all --plain 'nvmf-connect@*' | grep -q trsvcid"
+check "by nvmf-connect@, which udev started" wait_until 10 eval "journalctl --no-pager -o cat | grep -q 'nvmf-connect@.*trsvcid'"
 on_host volume_create later $((64 * MIB)) 4096 "$SECOND" || die "volume create"
 L=$(device later) || die "a new volume does not appear"
 verified "and takes I/O" --filename="$L" --rw=randwrite "$MIXED" --iodepth=8 --size=4m

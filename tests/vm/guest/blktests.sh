@@ -10,6 +10,8 @@ UUID=$(on_host volume_uuid blktests) || die "no volume"
 printf 'SUBSYSTEM=%s\nUUID=%s\n' $SUBSYSTEM "$UUID" >/run/blktests
 printf 'user:x:1000:1000:user:/tmp:/bin/sh\n' >>/etc/passwd; printf 'user:x:1000:\n' >>/etc/group
 printf '#!/bin/sh\nexec "$@"\n' >/usr/local/bin/sudo; chmod 755 /usr/local/bin/sudo
+printf '#!/bin/sh\n' >/usr/local/bin/tput; chmod 755 /usr/local/bin/tput # colours
+modprobe -a loop nvmet-tcp # what a test finds loaded it does not unload again
 cd /blktests || die "no blktests"
 tests=("$@"); [ $# -gt 0 ] || tests=(nvme)
 configuration() { printf 'NVME_TARGET_CONTROL=/usr/local/bin/target-control\nNVME_IMG_SIZE=352m\nTIMEOUT=10\nNORMAL_USER=user\n%s\n' "$1" >config; }
