@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm sim soak fuzz bench micro clean
+.PHONY: help run stop test lint vm blktests sim soak fuzz bench micro fresh clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -20,6 +20,10 @@ lint: ## formatting, lints and house rules only
 vm: ## the tests with stock Linux kernels only
 	@scripts/test vm
 
+blktests: ## the nvme group of blktests in a VM: make blktests TREE=a-checkout [TESTS="nvme/010"] (docs/blktests.md)
+	@scripts/setup test && cargo build --quiet -p basalt
+	@tests/vm/blktests $(foreach k,$(KERNELS),--kernel $(k)) "$(TREE)" $(TESTS)
+
 sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each planted bug found?
 	@scripts/sim run $(SEEDS) && scripts/sim known
 
@@ -35,6 +39,9 @@ bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-b
 
 micro: ## instructions of the hot pieces beside the kept baseline: what got slower (ONLY=index)
 	@scripts/micro compare $(if $(ONLY),--only $(ONLY))
+
+fresh: ## both commands on a bare Debian 12, made for it and removed again; root only (ONLY=run, lint or test: one of them)
+	@scripts/fresh $(ONLY)
 
 clean: ## remove what was built (not ./run/, which holds data)
 	cargo clean

@@ -53,9 +53,12 @@ fi
 
 basalt() { "$BASALT" --socket "$DIR/data/api.sock" "$@"; }
 
+listener() { # listener PORT KIND NIC: one portal; guests reach 127.0.0.1 as 10.0.(2+NIC).2
+  printf '[[listeners]]\naddr = "127.0.0.1:%s"\nkind = "%s"\nadvertise = "10.0.%s.2:%s"\n' "$1" "$2" $((2 + $3)) "$1"
+}
 write_config() {
-  PORT=$(free_port) DISCOVERY_PORT=$(free_port)
-  # Guests reach 127.0.0.1 as 10.0.2.2.  Destaging begins at once, so that the cases see capacity devices at work.
+  PORT=$(free_port) PORT2=$(free_port) PORTAL=$(free_port) DISCOVERY_PORT=$(free_port)
+  # Destaging begins at once, so that the cases see capacity devices at work.
   cat >"$DIR/basalt.toml" <<TOML
 data_dir = "$DIR/data"
 [host]
@@ -63,18 +66,12 @@ name = "vm"
 [cores]
 count = 2
 pin = false
-[[listeners]]
-addr = "127.0.0.1:$PORT"
-kind = "io"
-advertise = "10.0.2.2:$PORT"
-[[listeners]]
-addr = "127.0.0.1:$DISCOVERY_PORT"
-kind = "discovery"
-advertise = "10.0.2.2:$DISCOVERY_PORT"
 [store]
 destage_low_percent = 1
 destage_high_percent = 50
 TOML
+  { listener "$PORT" io 0; listener "$DISCOVERY_PORT" discovery 0; } >>"$DIR/basalt.toml"
+  if ((${VM_NICS:-1} > 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
 }
 
 do_daemon_start() { # waits until it serves
@@ -125,6 +122,11 @@ do_subsystem_create() { # NAME [HOSTNQN...]: prints its NQN
 do_new_secret() { # HOST: the secret is in new.key of the shared folder, as on a command line others could see it
   basalt host set "$1" --dhchap-secret-file "$VM_CTL/new.key"
 }
+do_new_controller_secret() { basalt host set "$1" --dhchap-controller-secret-file "$VM_CTL/new.key"; }
+do_keep() { cp "$VM_CTL/$1" "$VM_OUT/"; } # a file of the shared folder goes to the logs
+do_portal_add() { listener "$PORTAL" io 0 >>"$DIR/basalt.toml"; } # one more, from the daemon's next start
+do_portal() { echo "$PORTAL"; }
+do_link() { echo "set_link net$1 $2" >"$VM_CTL/mon.in"; } # NIC on|off: off, packets vanish without a word
 do_basalt() { basalt "$@"; }
 
 # -------------------------------------------------------------------------------------- run
@@ -133,7 +135,7 @@ do_basalt() { basalt "$@"; }
 write_config
 if do_daemon_start && create_group; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
-  leave_env ADDR=10.0.2.2 "PORT=$PORT" "DISCOVERY_PORT=$DISCOVERY_PORT" "NQN=$NQN" "KILLS=${KILLS:-}"
+  leave_env ADDR=10.0.2.2 "PORT=$PORT" ADDR2=10.0.3.2 "PORT2=$PORT2" "DISCOVERY_PORT=$DISCOVERY_PORT" "NQN=$NQN" "KILLS=${KILLS:-}"
 else
   tail -n 20 "$VM_OUT/daemon.log"; leave_env START_FAILED=1
 fi

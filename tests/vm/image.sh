@@ -9,6 +9,15 @@ KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # Packages whose programs go into the guest (apt works out their dependencies).
 PACKAGES=(busybox-static bash kmod nvme-cli fio e2fsprogs xfsprogs util-linux mount)
+# More for the cases that ask for it ("#: layers storage"): all that these packages hold, as an archive of its own behind the base.
+declare -A LAYERS=(
+  [storage]="lvm2 dmsetup thin-provisioning-tools cryptsetup-bin btrfs-progs mdadm"
+  [multipath]="multipath-tools dmsetup udev"
+  [blktests]="coreutils gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
+  [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
+)
+# Where the loader finds libraries of the sysroot.
+LIBPATH=$CACHE/sysroot/usr/lib/x86_64-linux-gnu:$CACHE/sysroot/usr/lib:$CACHE/sysroot/usr/lib/x86_64-linux-gnu/ceph:$CACHE/sysroot/usr/lib/x86_64-linux-gnu/systemd
 # The host's side of TLS comes from Debian 13, since Debian 12 has no ktls-utils: unpacked beside, run with its own loader and libraries.
 TLS_SUITE=trixie
 TLS_PACKAGES=(ktls-utils nvme-cli keyutils)
@@ -25,6 +34,8 @@ MODULES=(
   nvme nvme-core nvme-fabrics nvme-tcp nvmet nvmet-tcp nvme-auth nvme-keyring tls
   gcm ctr seqiv aes_generic aesni-intel ghash-generic ghash-clmulni-intel hmac
   crc32c_generic crc32c-intel crc32c-cryptoapi libcrc32c sha256_generic sha512_generic
+  btrfs blake2b_generic xxhash_generic raid1 dm-thin-pool dm-snapshot dm-crypt xts cbc af_alg algif_skcipher algif_hash
+  dm-multipath dm-round-robin dm-queue-length dm-service-time
 )
 
 apt_setup() { # apt_setup [SUITE] -> APT: options that make apt work below $CACHE, and fresh package lists
@@ -49,23 +60,32 @@ apt_setup() { # apt_setup [SUITE] -> APT: options that make apt work below $CACH
 
 unpack_deb() { # unpack_deb DEB DIR
   dpkg-deb --fsys-tarfile "$1" | tar -x --keep-directory-symlink --no-same-owner \
-    --exclude=./usr/share/{doc,man,locale,perl,icons}'*' --exclude='./usr/lib/python*' -C "$2"
+    --exclude=./usr/share/{doc,man,locale,perl,icons}'*' --exclude='./usr/lib/python*' \
+    --exclude='./lib/udev/hwdb.d*' --exclude='./usr/share/bash-completion*' -C "$2"
 }
 
 merged_usr() { # Debian is merged-/usr: the links come first, so that both spellings of a path land in one place
   local d; for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -s "usr/$d" "$1/$d"; done
 }
 
-build_sysroot() { # -> $CACHE/sysroot: the packages, unpacked, never installed
-  local stamp; stamp=$(printf '%s\n' "${PACKAGES[@]}" | sha256sum | cut -c1-16)
+build_sysroot() { # -> $CACHE/sysroot: the packages, unpacked, never installed; $CACHE/packages: those of the layers, each by itself
+  local all stamp deb p
+  # shellcheck disable=SC2206
+  all=("${PACKAGES[@]}" ${LAYERS[*]})
+  stamp=$(printf '%s\n' "${all[@]}" | sort -u | sha256sum | cut -c1-16)
   [[ ! -e $CACHE/sysroot.$stamp ]] || return 0
   apt_setup
-  say "downloading and unpacking ${PACKAGES[*]}"
+  say "downloading and unpacking ${all[*]}"
   rm -f "$CACHE"/apt/debs/*.deb
-  apt-get "${APT[@]}" --download-only install "${PACKAGES[@]}" >"$CACHE/apt/log" 2>&1 || { tail -5 "$CACHE/apt/log" >&2; die "apt-get could not download the guest's packages"; }
+  apt-get "${APT[@]}" --download-only install "${all[@]}" >"$CACHE/apt/log" 2>&1 || { tail -5 "$CACHE/apt/log" >&2; die "apt-get could not download the guest's packages"; }
   rm -rf "$CACHE/sysroot.new" "$CACHE"/sysroot "$CACHE"/sysroot.*; mkdir -p "$CACHE/sysroot.new"
   merged_usr "$CACHE/sysroot.new"
-  local deb; for deb in "$CACHE"/apt/debs/*.deb; do unpack_deb "$deb" "$CACHE/sysroot.new"; done
+  for deb in "$CACHE"/apt/debs/*.deb; do unpack_deb "$deb" "$CACHE/sysroot.new"; done
+  rm -rf "$CACHE/packages"
+  for p in ${LAYERS[*]}; do
+    [[ ! -e $CACHE/packages/$p ]] || continue
+    mkdir -p "$CACHE/packages/$p"; merged_usr "$CACHE/packages/$p"; unpack_deb "$(echo "$CACHE/apt/debs/${p}"_*.deb)" "$CACHE/packages/$p"
+  done
   rm -f "$CACHE"/apt/debs/*.deb
   mv "$CACHE/sysroot.new" "$CACHE/sysroot"; touch "$CACHE/sysroot.$stamp"
 }
@@ -143,8 +163,12 @@ in_sysroot() { # in_sysroot ARGV0 PROGRAM ARGS: run a sysroot program with the s
 }
 
 copy_program() { # copy_program ROOT FILE: an ELF program of the sysroot, and the libraries that its loader finds
+  mkdir -p "$1$(dirname "$2")"; cp -L "$CACHE/sysroot$2" "$1$2"; chmod 755 "$1$2"
+  copy_libraries "$1" "$2"
+}
+
+copy_libraries() { # copy_libraries ROOT FILE: what an ELF file of the sysroot needs
   local root=$1 file=$2 sys=$CACHE/sysroot name arrow lib libs
-  mkdir -p "$root$(dirname "$file")"; cp -L "$sys$file" "$root$file"; chmod 755 "$root$file"
   libs=$("$sys/lib64/ld-linux-x86-64.so.2" --library-path "$LIBPATH" --list "$sys$file" 2>/dev/null) || return 0 # static
   while read -r name arrow lib _; do # "libc.so.6 => /path/libc.so.6 (0x...)"; all go into one folder
     [[ $arrow = '=>' && $lib = /* ]] || continue
@@ -176,13 +200,28 @@ copy_modules() { # copy_modules ROOT: MODULES and what they depend on, unpacked
   in_sysroot depmod /bin/kmod -b "$root" "$KVER"
 }
 
+build_layer() { # build_layer NAME -> LAYER: an archive of what the layer's packages hold, with the libraries that they need
+  local name=$1 key root p f
+  [[ -n ${LAYERS[$name]:-} ]] || die "no layer $name (image.sh)"
+  key=$(sha256sum <"$HERE/image.sh" | cut -c1-16); LAYER=$CACHE/layer-$name-$key.cpio
+  [[ ! -e $LAYER ]] || return 0
+  build_sysroot
+  say "building the layer $name: ${LAYERS[$name]}"
+  root=$(mktemp -d "$CACHE/root.XXXXXX"); merged_usr "$root"; mkdir -p "$root/usr/lib/x86_64-linux-gnu"
+  for p in ${LAYERS[$name]}; do cp -a --remove-destination "$CACHE/packages/$p/." "$root/"; done
+  while IFS= read -r f; do copy_libraries "$root" "${f#"$root"}"; done < <(
+    find "$root/usr" -type f -size +1k \( -perm -u+x -o -name '*.so*' \) -exec sh -c 'for f; do [ "$(head -c 4 "$f" | tail -c 3)" = ELF ] && echo "$f"; done' sh {} +)
+  (cd "$root" && find . -print0 | cpio --null -o -H newc --quiet -R 0:0) >"$LAYER.new"
+  rm -rf "$root" "$CACHE/layer-$name-"*.cpio; mv "$LAYER.new" "$LAYER"
+  say "built $LAYER ($(du -h "$LAYER" | cut -f1))"
+}
+
 build_base() { # -> BASE: the initramfs without a test; not compressed, since the emulator unpacks slowly
   fetch_kernel
   local key; key=$({ echo "$KDIR $KVER"; cat "$HERE/image.sh" "$HERE/guest/init"; } | sha256sum | cut -c1-16)
   BASE=$CACHE/base-$KVER-$key.cpio
   [[ ! -e $BASE ]] || return 0
   build_sysroot; build_tls_sysroot
-  LIBPATH=$CACHE/sysroot/usr/lib/x86_64-linux-gnu:$CACHE/sysroot/usr/lib:$CACHE/sysroot/usr/lib/x86_64-linux-gnu/ceph
   say "building the guest image for kernel $KVER"
   local root p; root=$(mktemp -d "$CACHE/root.XXXXXX")
   merged_usr "$root"

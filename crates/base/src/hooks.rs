@@ -174,8 +174,16 @@ listed! {
         GrowthOnOneCore,
         /// A command is not judged again when its data has come, though a reservation was made meanwhile.
         JudgedOnce,
+        /// A read of what was overwritten and destaged meanwhile counts as a failed attempt.
+        MovedReadCounts,
+        /// A block that was written again at the same place while it was read is taken for unchanged.
+        SamePlaceTakenForSame,
+        /// A segment of which nothing is durable gets a summary, and recovery believes it.
+        SummaryOfNothing,
         /// A connection keeps what its host saw, and might do, when it came.
         RightsKept,
+        /// A request that a limit has held back is not judged again when it begins.
+        HeldNotJudged,
     }
 }
 
@@ -188,8 +196,10 @@ listed! {
         LongBatchHeader,
         /// A batch that could not be written is written into another segment.
         BatchWrittenElsewhere,
-        /// The log cannot be written: the shard takes no more writes.
+        /// The log cannot be written: writes fail until it can.
         LogGivenUp,
+        /// The log can be written again.
+        LogTakenUp,
         /// The summary of a segment cannot be written.
         SummaryLost,
         /// A write is larger than a segment takes.
@@ -266,6 +276,8 @@ listed! {
         SweepWaits,
         /// A request is held back by the limit of its volume.
         LimitDelays,
+        /// A request that was held back may not begin any more.
+        HeldRefused,
         /// A command brings its data in its capsule.
         DataInCapsule,
         /// The data of a command is asked for.

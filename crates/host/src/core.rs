@@ -96,6 +96,11 @@ pub trait FrontEnd {
 /// Marks the tokens of a [`FrontEnd`]: those of the target are far smaller.
 const FRONT: u64 = 1 << 63;
 
+/// Whether a request that a limit has held back may begin: the front end that it is from judges it again.
+fn may_begin(rt: &Rt, target: &mut Target, request: &IoRequest) -> bool {
+    request.token & FRONT != 0 || target.may_begin(rt, request.token)
+}
+
 /// One door for two front ends: each gets its own answers.
 struct Door<'a> {
     plane: &'a mut Plane<Shard>,
@@ -194,7 +199,8 @@ impl App for CoreApp {
         busy |= self.take_messages(rt);
         let core = &mut *self.core.borrow_mut();
         busy |= core.poll_fronts(rt);
-        if core.plane.poll(rt) {
+        let target = &mut core.target;
+        if core.plane.poll(rt, |request| may_begin(rt, target, request)) {
             busy = true;
             core.poll_fronts(rt);
         }
@@ -397,12 +403,19 @@ impl Conductor {
                 Ok(())
             }
             Call::Apply { layout, view } => {
-                let mut core = self.core.borrow_mut();
+                let core = &mut *self.core.borrow_mut();
                 if hooks::planted(Bug::GrowthOnOneCore) && self.rt.core() > 0 && core.plane.layout(VolumeRef(0)).is_some() {
                     return Answer::Done(Ok(()));
                 }
-                core.plane.apply(layout);
                 core.target.apply(&self.rt, view);
+                let target = &mut core.target;
+                core.plane.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
+                Ok(())
+            }
+            Call::Settle { volume, end } => {
+                while self.core.borrow().plane.reaches_behind(volume, end) {
+                    self.rt.sleep(QUIET_POLL).await;
+                }
                 Ok(())
             }
             Call::Answer { id, result } => {

@@ -201,10 +201,16 @@ impl Conductor {
     }
 
     async fn free_behind(&self, volume: base::VolumeId, end: u64) -> Result<(), HostError> {
+        let here = |core: &crate::core::Core| {
+            let at = core.ledger.volumes.get(&volume).copied()?;
+            Some((at, core.plane.layout(at).cloned().filter(|l| !l.stripes.is_empty())?))
+        };
+        let Some((at, layout)) = here(&self.core.borrow()) else { return Ok(()) };
+        // What began before the volume was made smaller may still be on its way behind the end; nothing follows it.
+        self.call_all(Call::Settle { volume: at, end: layout.bytes }).await?;
         let receiver = {
             let core = &mut *self.core.borrow_mut();
-            let Some(at) = core.ledger.volumes.get(&volume).copied() else { return Ok(()) };
-            let Some(layout) = core.plane.layout(at).cloned().filter(|l| !l.stripes.is_empty()) else { return Ok(()) };
+            let Some((at, layout)) = here(core) else { return Ok(()) };
             let (sender, receiver) = rt::sync::oneshot();
             let token = core.freeing.insert(sender) as u64;
             let range = layout.bytes..end.max(layout.bytes);

@@ -2,7 +2,7 @@
 
 use crate::{error::HostError, stats::CoreSnapshot};
 use auth::WorkDone;
-use object::{GroupRoute, GroupSlot, LayoutView, PlaneMsg};
+use object::{GroupRoute, GroupSlot, LayoutView, PlaneMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 use target::{AskId, Refused, Reply, TargetMsg, View, WorkId};
@@ -53,6 +53,11 @@ pub(crate) enum Call {
     Apply {
         layout: Arc<LayoutView>,
         view: Arc<View>,
+    },
+    /// Waits until nothing is under way that began when the volume reached beyond `end`.
+    Settle {
+        volume: VolumeRef,
+        end: u64,
     },
     /// To a command that waits for it.
     Answer {

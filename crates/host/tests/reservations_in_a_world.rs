@@ -178,6 +178,14 @@ impl Lab {
         answer.expect("an order is answered").expect("and done")
     }
 
+    /// The volume has this limit of requests a second from now on.
+    fn limit(&mut self, iops_max: Option<u64>) {
+        self.desired.generation += 1;
+        self.desired.volumes[0].iops_max = iops_max;
+        let desired = self.desired.clone();
+        self.order(|o| o.apply(desired));
+    }
+
     /// The control plane: one question at a time; decided, served by all cores, answered.
     fn control(&mut self) {
         self.step = match self.step.take() {
@@ -333,6 +341,103 @@ fn a_preempt_is_answered_when_what_the_old_holder_has_under_way_has_ended() {
 #[test]
 fn a_preempt_waits_also_for_what_a_connection_that_is_gone_has_left_behind() {
     preempt_under_a_write(true);
+}
+
+/// Host 1 holds the volume and has writes under way, most of which the limit of the volume holds back for seconds; host 2 preempts it.
+fn preempt_of_what_is_held_back(connection_goes: bool) {
+    let mut lab = Lab::new(1);
+    let [first, second] = [lab.connect(1), lab.connect(2)];
+    lab.must(first[0], Reservation::Register { key: 1, cptpl: 0 });
+    lab.must(first[0], Reservation::Acquire { key: 1, rtype: WRITE_EXCLUSIVE });
+    lab.must(second[0], Reservation::Register { key: 2, cptpl: 0 });
+    lab.limit(Some(10));
+    for n in 0..20 {
+        lab.write(first[1], n % BLOCKS, 77);
+    }
+    lab.world.run_for(Duration::from_millis(5));
+    let waiting = lab.in_flight(first[1]);
+    let begun = std::iter::from_fn(|| lab.peer.links.borrow_mut()[first[1]].queue.pop()).count();
+    assert!(begun >= 1 && waiting + begun >= 19, "{begun} were in the burst, {waiting} wait");
+    if connection_goes {
+        let conn = lab.peer.links.borrow()[first[1]].conn.expect("it is connected");
+        lab.peer.rt.close(conn);
+        lab.world.run_for(Duration::from_millis(5));
+    }
+    let asked = lab.peer.rt.now();
+    lab.must(second[0], Reservation::Preempt { key: 2, other: 1, rtype: WRITE_EXCLUSIVE, abort: false });
+    let took = lab.peer.rt.now().since(asked);
+    assert!(took < Duration::from_millis(50), "it waited for what has not begun: {took:?}");
+    if !connection_goes {
+        let refused: Vec<Status> = lab.drain(first[1]).iter().map(|d| d.cqe.status).collect();
+        assert!(refused.len() >= 17 && refused.iter().all(|s| *s == StatusCode::RESERVATION_CONFLICT.into()), "{refused:?}");
+    }
+    // What host 2 writes now stays, though the time of what was held back comes.
+    lab.limit(None);
+    for block in 0..BLOCKS {
+        lab.write(second[1], block, 5);
+    }
+    assert!(lab.drain(second[1]).iter().all(|d| d.cqe.status.is_success()));
+    lab.world.run_for(Duration::from_secs(3));
+    assert_eq!(lab.stamps(second[0]), [5; BLOCKS as usize]);
+}
+
+#[test]
+fn a_preempt_refuses_what_a_limit_holds_back_of_the_old_holder_and_does_not_wait_for_it() {
+    preempt_of_what_is_held_back(false);
+}
+
+#[test]
+fn what_a_limit_holds_back_of_a_connection_that_is_gone_never_begins() {
+    preempt_of_what_is_held_back(true);
+}
+
+#[test]
+fn what_a_limit_holds_back_of_a_namespace_that_its_host_may_not_see_any_more_is_refused() {
+    let mut lab = Lab::new(1);
+    let first = lab.connect(1);
+    lab.limit(Some(10));
+    for n in 0..20 {
+        lab.write(first[1], n % BLOCKS, 77);
+    }
+    lab.world.run_for(Duration::from_millis(5));
+    let begun = std::iter::from_fn(|| lab.peer.links.borrow_mut()[first[1]].queue.pop()).count();
+    lab.desired.generation += 1;
+    lab.desired.subsystems[0].namespaces.get_mut(&1).expect("served").hosts = Visibility::Only(Default::default());
+    let desired = lab.desired.clone();
+    lab.order(|o| o.apply(desired));
+    let refused: Vec<Status> = lab.drain(first[1]).iter().map(|d| d.cqe.status).collect();
+    assert_eq!(refused.len() + begun, 20);
+    assert!(refused.len() >= 17 && refused.iter().all(|s| *s == StatusCode::INVALID_FIELD.into()), "{refused:?}");
+}
+
+#[test]
+fn nothing_that_began_before_a_volume_was_made_smaller_lies_behind_its_end_afterwards() {
+    let mut lab = Lab::new(1);
+    let first = lab.connect(1);
+    let id = lab.desired.volumes[0].id;
+    let (large, small) = (48 << 20, 4 << 20);
+    let resize = |lab: &mut Lab, bytes: u64| {
+        lab.desired.generation += 1;
+        lab.desired.volumes[0].bytes = bytes;
+        let desired = lab.desired.clone();
+        lab.order(|o| o.apply(desired));
+    };
+    resize(&mut lab, large);
+    // More pieces than are under way at once, on a device that has stopped: the last ones follow when the volume is small already.
+    lab.world.disk(&lab.cache).stall(Duration::from_millis(20));
+    let blocks = large / BLOCK as u64;
+    lab.submit(first[0], BlockRange::new(0, (blocks - 1) as u16).sqe(IoOpcode::WriteUncorrectable, 0, 1), Payload::None);
+    lab.world.run_for(Duration::from_millis(5));
+    resize(&mut lab, small);
+    lab.order(|o| o.free_behind(id, large));
+    lab.drain(first[0]);
+    resize(&mut lab, large);
+    for block in (small / BLOCK as u64..blocks).step_by(64) {
+        let read = BlockRange::new(block, 63).sqe(IoOpcode::Read, 0, 1);
+        let done = lab.call(first[0], read, Payload::In(vec![1; 64 * BLOCK]), &mut vec![]);
+        assert!(done.cqe.status.is_success(), "block {block}: {:?}", done.cqe);
+        assert!(done.payload.into_bytes().iter().all(|b| *b == 0), "block {block}");
+    }
 }
 
 /// What a run has met, so that the test is known to test something.

@@ -80,13 +80,13 @@ impl App for Bench {
         }
         if self.phase == PHASES.len() {
             // Others may still need this core's shards.
-            self.plane.borrow_mut().poll(rt);
+            self.plane.borrow_mut().poll(rt, |_| true);
             self.send(rt);
             let all = self.shared.arrived[PHASES.len()].load(SeqCst) == self.shared.cores;
             return if all { Progress::Stop } else { Progress::Busy };
         }
         if self.shared.arrived[self.phase].load(SeqCst) < self.shared.cores {
-            self.plane.borrow_mut().poll(rt);
+            self.plane.borrow_mut().poll(rt, |_| true);
             self.send(rt);
             return Progress::Busy;
         }
@@ -107,7 +107,7 @@ impl Bench {
                 plane.borrow_mut().lanes_mut().add_shard(GroupSlot(0), no, shard);
             }
             plane.borrow_mut().set_route(GroupSlot(0), Some(ROUTE));
-            plane.borrow_mut().apply(layout);
+            plane.borrow_mut().apply(&rt, layout, |_| true);
             shared.arrived[0].fetch_add(1, SeqCst);
             rt.wake(rt.core());
         });
@@ -117,7 +117,7 @@ impl Bench {
     fn work(&mut self, rt: &Rt) -> bool {
         let plane = Rc::clone(&self.plane);
         let plane = &mut *plane.borrow_mut();
-        let mut busy = plane.poll(rt);
+        let mut busy = plane.poll(rt, |_| true);
         while let Some(done) = plane.pop() {
             done.result.expect("healthy devices");
             self.bufs.extend(done.data.into_iter().map(|d| d.buf));

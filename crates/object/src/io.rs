@@ -85,7 +85,7 @@ pub enum IoOp {
         /// Bytes.
         len: u32,
     },
-    /// Write; durable when it is answered, with or without `fua`.
+    /// Write; durable when it is answered.
     Write {
         /// First byte.
         offset: u64,
@@ -134,6 +134,30 @@ pub enum IoOp {
     },
     /// Answered when all that was answered before is durable (it always is).
     Flush,
+}
+
+impl IoOp {
+    /// First byte and bytes of what it reads or changes.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        match self {
+            IoOp::Read { offset, len } => (*offset, u64::from(*len)),
+            IoOp::Write { offset, data, .. } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum()),
+            IoOp::CompareWrite { offset, both } => (*offset, both.data.buf.len() as u64),
+            IoOp::Verify { offset, len }
+            | IoOp::Uncorrectable { offset, len }
+            | IoOp::Zero { offset, len, .. }
+            | IoOp::Trim { offset, len } => (*offset, *len),
+            IoOp::Flush => (0, 0),
+        }
+    }
+    /// Whether it changes what is there.
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(self, IoOp::Read { .. } | IoOp::Verify { .. } | IoOp::Flush)
+    }
+    /// Whether it moves data, and so counts against the limits of its volume.
+    pub(crate) fn transfers(&self) -> bool {
+        matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. })
+    }
 }
 
 /// Data of [`IoOp::CompareWrite`], as for the one extent of a write.
@@ -187,6 +211,9 @@ pub enum IoError {
     /// The device that holds the data has failed.
     #[error("the disk group has failed")]
     Failed,
+    /// A limit held the request back, and the front end that submitted it did not let it begin when its time came. The front end knows why.
+    #[error("withdrawn before it began")]
+    Withdrawn,
     /// The host is shutting down. Retry on another path or later.
     #[error("the service is shutting down")]
     Closing,

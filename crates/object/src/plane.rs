@@ -53,6 +53,8 @@ struct Request {
     volume: VolumeRef,
     layout: Arc<VolumeLayout>,
     kind: Kind,
+    /// Of the range that it reads or changes.
+    bytes: u64,
     since: Instant,
     parts: u32,
     result: Result<(), IoError>,
@@ -60,6 +62,13 @@ struct Request {
     sweep: Option<Sweep>,
     /// Asked by the host itself, not by a front end: answered through [`Plane::pop_own`].
     own: bool,
+}
+
+/// A request that a limit holds back.
+#[derive(Debug)]
+struct HeldBack {
+    request: IoRequest,
+    since: Instant,
 }
 
 /// The kinds of requests that are counted apart.
@@ -114,7 +123,8 @@ pub struct Plane<S = store::Shard> {
     out: VecDeque<(usize, PlaneMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
-    held: BTreeMap<(Instant, u64), IoRequest>,
+    /// By when they may begin, then in their order.
+    held: BTreeMap<(Instant, u64), HeldBack>,
     held_count: u64,
     timer: Option<(TimerId, Instant)>,
     queue: Queue,
@@ -143,9 +153,16 @@ impl<S: Blocks> Plane<S> {
             stats: PlaneStats::default(),
         }
     }
-    /// Takes the new picture of the volumes. Requests under way go on with the old one.
-    pub fn apply(&mut self, view: Arc<LayoutView>) {
-        self.view = view;
+    /// Takes the new picture of the volumes. Requests under way go on with the old one. What a limit holds back has not begun: it is judged by the
+    /// new one, here and again when it begins, and waits by the new limits. `may_begin` is as in [`Plane::poll`].
+    pub fn apply(&mut self, rt: &Rt, view: Arc<LayoutView>, mut may_begin: impl FnMut(&IoRequest) -> bool) {
+        let before = std::mem::replace(&mut self.view, view);
+        for ((at, order), held) in std::mem::take(&mut self.held) {
+            let Some(layout) = self.judge_held(&held.request, &mut may_begin) else { continue };
+            let same = before.get(held.request.volume).is_some_and(|old| Arc::ptr_eq(&old.limits, &layout.limits));
+            let at = if same { at } else { layout.limits.begin_at(rt.now(), held.request.op.range().1) };
+            self.held.insert((at, order), held);
+        }
     }
     /// Where a volume lies, in the newest picture.
     pub fn layout(&self, volume: VolumeRef) -> Option<&Arc<VolumeLayout>> {
@@ -172,6 +189,10 @@ impl<S: Blocks> Plane<S> {
     pub fn stats(&self) -> PlaneStats {
         PlaneStats { lanes: self.lanes.stats(), ..self.stats.clone() }
     }
+    /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
+    pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {
+        self.requests.iter().any(|(_, request)| request.volume == volume && request.layout.bytes > end)
+    }
     /// Frees what lies in a range of blocks that no view shows any more: behind the new end of a volume that was made smaller, say. `layout` says
     /// where it lay. Answered through [`Plane::pop_own`].
     pub fn free_range(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, range: std::ops::Range<u64>) {
@@ -180,7 +201,9 @@ impl<S: Blocks> Plane<S> {
         let first = range.start.next_multiple_of(block);
         let sweep = Some(Sweep { next: first, end: (range.end.next_multiple_of(block)).max(first), what: SweepOp::Trim });
         let (since, kind) = (rt.now(), Kind::Discard);
-        let request = Request { token, volume, layout, kind, since, parts: 0, result: Ok(()), data: ArrayVec::new(), sweep, own: true };
+        let bytes = range.end.saturating_sub(range.start);
+        let data = ArrayVec::new();
+        let request = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, sweep, own: true };
         let id = self.requests.insert(request);
         self.sweep(rt, id);
     }
@@ -191,8 +214,8 @@ impl<S: Blocks> Plane<S> {
     /// From now on new requests are answered with [`IoError::Closing`].
     pub fn begin_shutdown(&mut self) {
         self.closing = true;
-        for (_, request) in std::mem::take(&mut self.held) {
-            self.done.push_back(IoDone { token: request.token, result: Err(IoError::Closing), data: DataVec::new() });
+        for (_, held) in std::mem::take(&mut self.held) {
+            self.refuse(held.request.token, IoError::Closing);
         }
     }
     /// Whether nothing is under way on this core.
@@ -215,14 +238,16 @@ impl<S: Blocks> Plane<S> {
         }
     }
 
-    /// Moves everything of this core on. `true` when something moved.
-    pub fn poll(&mut self, rt: &Rt) -> bool {
+    /// Moves everything of this core on. `true` when something moved. `may_begin`: asks the front end once more about a request that a limit
+    /// has held back, when its time has come: what was allowed when it was submitted may not be any more. One that may not is answered
+    /// with [`IoError::Withdrawn`].
+    pub fn poll(&mut self, rt: &Rt, may_begin: impl FnMut(&IoRequest) -> bool) -> bool {
         let mut moved = false;
         while self.queue.pop().is_some() {
             moved = true;
             self.timer = None;
         }
-        moved |= self.release_held(rt);
+        moved |= self.release_held(rt, may_begin);
         moved |= self.lanes.poll(rt);
         while let Some(done) = self.lanes.pop() {
             moved = true;
@@ -235,7 +260,7 @@ impl<S: Blocks> Plane<S> {
         moved
     }
 
-    fn release_held(&mut self, rt: &Rt) -> bool {
+    fn release_held(&mut self, rt: &Rt, mut may_begin: impl FnMut(&IoRequest) -> bool) -> bool {
         let mut moved = false;
         while let Some(entry) = self.held.first_entry() {
             let (at, _) = *entry.key();
@@ -248,30 +273,67 @@ impl<S: Blocks> Plane<S> {
                 }
                 break;
             }
-            let request = entry.remove();
+            let HeldBack { request, since } = entry.remove();
             moved = true;
-            self.start(rt, request, at);
+            if let Some(layout) = self.judge_held(&request, &mut may_begin) {
+                self.start(rt, request, layout, since);
+            }
         }
         moved
+    }
+
+    /// Whether a request that is held back may (still) begin: `None` when it was answered instead.
+    fn judge_held(&mut self, request: &IoRequest, may_begin: &mut impl FnMut(&IoRequest) -> bool) -> Option<Arc<VolumeLayout>> {
+        let found = match self.view.get(request.volume) {
+            Some(layout) if hooks::planted(Bug::HeldNotJudged) => Ok(Arc::clone(layout)),
+            _ if !may_begin(request) => Err(IoError::Withdrawn),
+            _ => self.judge(request),
+        };
+        found
+            .inspect_err(|error| {
+                hooks::mark(Mark::HeldRefused);
+                self.done.push_back(IoDone { token: request.token, result: Err(*error), data: DataVec::new() });
+            })
+            .ok()
+    }
+
+    /// Whether a request may begin now, and where its volume lies.
+    fn judge(&self, request: &IoRequest) -> Result<Arc<VolumeLayout>, IoError> {
+        if self.closing {
+            return Err(IoError::Closing);
+        }
+        if !is_sane(&request.op) {
+            return Err(IoError::Unaligned);
+        }
+        let layout = self.view.get(request.volume).ok_or(IoError::NoVolume)?;
+        let (offset, len) = request.op.range();
+        if offset.checked_add(len).is_none_or(|end| end > layout.bytes) {
+            return Err(IoError::OutOfRange);
+        }
+        if layout.stripes.is_empty() {
+            return Err(IoError::Failed);
+        }
+        if layout.read_only && request.op.changes() {
+            return Err(IoError::ReadOnly);
+        }
+        Ok(Arc::clone(layout))
     }
 
     fn refuse(&mut self, token: u64, error: IoError) {
         self.done.push_back(IoDone { token, result: Err(error), data: DataVec::new() });
     }
 
-    fn start(&mut self, rt: &Rt, request: IoRequest, since: Instant) {
-        let Some(layout) = self.view.get(request.volume).cloned() else {
-            return self.refuse(request.token, IoError::NoVolume);
-        };
-        let (token, volume) = (request.token, request.volume);
+    /// Begins a request that was judged just now.
+    fn start(&mut self, rt: &Rt, request: IoRequest, layout: Arc<VolumeLayout>, since: Instant) {
+        let (token, volume, bytes) = (request.token, request.volume, request.op.range().1);
         let kind = match &request.op {
             IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
             IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
             IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
             IoOp::Flush => return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }),
         };
-        let mut made =
-            Request { token, volume, layout, kind, since, parts: 0, result: Ok(()), data: ArrayVec::new(), sweep: None, own: false };
+        let data = ArrayVec::new();
+        let mut made = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, sweep: None, own: false };
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -414,7 +476,10 @@ impl<S: Blocks> Plane<S> {
             Kind::Discard => &mut self.stats.discard,
         };
         stats.requests += 1;
-        stats.errors += u64::from(request.result.is_err());
+        match request.result {
+            Ok(()) => stats.bytes += request.bytes,
+            Err(_) => stats.errors += 1,
+        }
         stats.latency.record(rt.now().since(request.since).as_nanos() as u64);
         let data: DataVec = match request.result {
             Ok(()) => request.data.into_iter().flatten().collect(),
@@ -452,50 +517,22 @@ fn is_sane(op: &IoOp) -> bool {
 
 impl<S: Blocks> Backend for Plane<S> {
     fn submit(&mut self, rt: &Rt, request: IoRequest) {
-        if self.closing {
-            return self.refuse(request.token, IoError::Closing);
-        }
-        let (offset, len, changes) = match &request.op {
-            IoOp::Read { offset, len } => (*offset, u64::from(*len), false),
-            IoOp::Write { offset, data, .. } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum(), true),
-            IoOp::CompareWrite { offset, both } => (*offset, both.data.buf.len() as u64, true),
-            IoOp::Zero { offset, len, .. } | IoOp::Trim { offset, len } | IoOp::Uncorrectable { offset, len } => (*offset, *len, true),
-            IoOp::Verify { offset, len } => (*offset, *len, false),
-            IoOp::Flush => (0, 0, false),
+        let layout = match self.judge(&request) {
+            Ok(layout) => layout,
+            Err(error) => return self.refuse(request.token, error),
         };
-        if !is_sane(&request.op) {
-            return self.refuse(request.token, IoError::Unaligned);
-        }
-        let Some(layout) = self.view.get(request.volume) else {
-            return self.refuse(request.token, IoError::NoVolume);
-        };
-        if offset.checked_add(len).is_none_or(|end| end > layout.bytes) {
-            return self.refuse(request.token, IoError::OutOfRange);
-        }
-        if layout.stripes.is_empty() {
-            return self.refuse(request.token, IoError::Failed);
-        }
-        if changes && layout.read_only {
-            return self.refuse(request.token, IoError::ReadOnly);
-        }
-        let transfers = !matches!(request.op, IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } | IoOp::Flush);
-        match &request.op {
-            IoOp::Read { .. } | IoOp::Verify { .. } => self.stats.read.bytes += len,
-            IoOp::Write { .. } | IoOp::CompareWrite { .. } => self.stats.write.bytes += len,
-            _ => self.stats.discard.bytes += len,
-        }
         let now = rt.now();
-        if transfers && !layout.limits.is_none() {
-            let at = layout.limits.begin_at(now, len);
+        if request.op.transfers() && !layout.limits.is_none() {
+            let at = layout.limits.begin_at(now, request.op.range().1);
             if at > now {
                 hooks::mark(Mark::LimitDelays);
                 self.stats.throttled += 1;
                 self.held_count += 1;
-                self.held.insert((at, self.held_count), request);
+                self.held.insert((at, self.held_count), HeldBack { request, since: now });
                 return;
             }
         }
-        self.start(rt, request, now);
+        self.start(rt, request, layout, now);
     }
 
     fn pop(&mut self) -> Option<IoDone> {

@@ -20,11 +20,12 @@ struct LateBlocks {
     done: VecDeque<ShardDone>,
     chance: u64,
     fail_at: Option<u64>,
+    writes: u64,
 }
 
 impl LateBlocks {
     fn new(seed: u64) -> Self {
-        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None }
+        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None, writes: 0 }
     }
     fn random(&mut self, below: usize) -> usize {
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -59,6 +60,7 @@ impl LateBlocks {
             }
             OpKind::Write { buf: data, crcs, .. } => {
                 assert_eq!(crcs.len(), op.blocks as usize, "a checksum for each block");
+                self.writes += 1;
                 for ((part, crc), block) in data.chunks_exact(BLOCK_BYTES).zip(crcs).zip(blocks) {
                     assert_eq!(crc32c(part), crc);
                     self.blocks.insert(block, part.into());
@@ -104,12 +106,17 @@ fn plane(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> Plane<LateBlock
     let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
     let id = VolumeId::from_bytes([7; 16]);
     let volume = VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), stripes };
-    plane.apply(Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }));
+    serve(rt, &mut plane, Some(volume));
     plane
 }
 
+/// The only volume is this one from now on.
+fn serve(rt: &Rt, plane: &mut Plane<LateBlocks>, volume: Option<VolumeLayout>) {
+    plane.apply(rt, Arc::new(LayoutView { volumes: vec![volume.map(Arc::new)] }), |_| true);
+}
+
 fn drive(rt: &Rt, plane: &mut Plane<LateBlocks>) -> Option<IoDone> {
-    plane.poll(rt);
+    plane.poll(rt, |_| true);
     while let Some((to, msg)) = plane.pop_msg() {
         assert_eq!(to, 0);
         plane.on_msg(rt, msg);
@@ -330,6 +337,148 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
         }
         assert_eq!(answered + closing + late, 300);
         assert!(closing >= 90 && plane.is_idle());
+    });
+}
+
+/// The volume as it is served, to be served otherwise.
+fn served(plane: &Plane<LateBlocks>) -> VolumeLayout {
+    let old = plane.layout(VolumeRef(0)).expect("served");
+    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ref stripes } = **old;
+    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), stripes: stripes.clone() }
+}
+
+/// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.
+async fn hold_back(rt: &Rt, plane: &mut Plane<LateBlocks>, requests: impl Iterator<Item = IoOp>) -> usize {
+    let mut submitted = 0;
+    for op in requests {
+        plane.submit(rt, IoRequest { token: submitted, volume: VolumeRef(0), op });
+        submitted += 1;
+    }
+    let mut begun = 0;
+    for _ in 0..1000 {
+        if let Some(done) = drive(rt, plane) {
+            assert_eq!(done.result, Ok(()));
+            begun += 1;
+        }
+    }
+    assert_eq!(plane.stats().throttled, submitted - begun as u64);
+    begun
+}
+
+#[test]
+fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
+    let at = VOLUME_BYTES - 4096;
+    let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9), fua: false };
+    let read = move |_| IoOp::Read { offset: at, len: 4096 };
+    // What becomes of the volume, the requests, and what those that were held back are told.
+    type Change = fn(VolumeLayout) -> Option<VolumeLayout>;
+    let cases: [(&str, Change, bool, Result<(), IoError>); 6] = [
+        ("shrunk", |v| Some(VolumeLayout { bytes: VOLUME_BYTES / 2, ..v }), true, Err(IoError::OutOfRange)),
+        ("formatted", |v| Some(VolumeLayout { bytes: 0, ..v }), true, Err(IoError::OutOfRange)),
+        ("read-only", |v| Some(VolumeLayout { read_only: true, ..v }), true, Err(IoError::ReadOnly)),
+        ("read-only, reads", |v| Some(VolumeLayout { read_only: true, ..v }), false, Ok(())),
+        ("offline", |v| Some(VolumeLayout { stripes: vec![], ..v }), true, Err(IoError::Failed)),
+        ("deleted", |_| None, false, Err(IoError::NoVolume)),
+    ];
+    for (name, change, writes, expected) in cases {
+        rt::sim::block_on(1, async move |rt: Rt| {
+            let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
+            let begun = if writes {
+                hold_back(&rt, &mut plane, (0..30).map(write)).await
+            } else {
+                hold_back(&rt, &mut plane, (0..30).map(read)).await
+            };
+            assert!((1..20).contains(&begun), "{name}: {begun} of the burst");
+            let before: Vec<_> = plane.lanes().shards().map(|(_, _, s)| s.writes).collect();
+            let changed = change(served(&plane));
+            serve(&rt, &mut plane, changed);
+            let mut answered = 0;
+            for _ in 0..30_000 {
+                rt.sleep(base::Duration::from_micros(100)).await;
+                while let Some(done) = drive(&rt, &mut plane) {
+                    assert_eq!(done.result, expected, "{name}");
+                    answered += 1;
+                }
+            }
+            assert_eq!(begun + answered, 30, "{name}");
+            let after: Vec<_> = plane.lanes().shards().map(|(_, _, s)| s.writes).collect();
+            assert_eq!(before, after, "{name}: no held write took effect");
+            assert!(plane.is_idle());
+        });
+    }
+}
+
+#[test]
+fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_served_changes() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
+        let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9), fua: false };
+        let begun = hold_back(&rt, &mut plane, (0..30).map(write)).await;
+        // Nothing that is served has changed, but the front end says no to one when its time has come.
+        let no = begun as u64;
+        let mut results = BTreeMap::new();
+        while results.len() < 2 {
+            rt.sleep(base::Duration::from_micros(100)).await;
+            plane.poll(&rt, |request| request.token != no);
+            while let Some(done) = plane.pop() {
+                results.insert(done.token, done.result);
+            }
+        }
+        assert_eq!(results, BTreeMap::from([(no, Err(IoError::Withdrawn)), (no + 1, Ok(()))]));
+        // What it forbids by a new picture is answered at once, not in its time.
+        let same = LayoutView { volumes: vec![Some(Arc::new(served(&plane)))] };
+        plane.apply(&rt, Arc::new(same), |request| !request.token.is_multiple_of(2));
+        let refused: Vec<_> = std::iter::from_fn(|| plane.pop()).collect();
+        assert!(!refused.is_empty() && refused.iter().all(|d| d.token.is_multiple_of(2) && d.result == Err(IoError::Withdrawn)));
+        assert_eq!(refused.len() + plane.held.len(), 30 - begun - 2);
+    });
+}
+
+#[test]
+fn what_is_held_back_waits_by_the_limit_that_is_served() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::new(Some(1), None), false);
+        let begun = hold_back(&rt, &mut plane, (0..300).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
+        assert!(begun <= 2);
+        // The same limit again changes nothing: 298 s are to wait for.
+        let same = served(&plane);
+        serve(&rt, &mut plane, Some(same));
+        assert!(drive(&rt, &mut plane).is_none());
+        let faster = VolumeLayout { limits: Arc::new(Limits::new(Some(1000), None)), ..served(&plane) };
+        serve(&rt, &mut plane, Some(faster));
+        let (started, mut answered) = (rt.now(), 0);
+        while answered + begun < 300 {
+            rt.sleep(base::Duration::from_micros(100)).await;
+            answered += std::iter::from_fn(|| drive(&rt, &mut plane)).count();
+        }
+        let took = rt.now().since(started).as_secs_f64();
+        assert!((0.19..0.21).contains(&took), "a burst of 100 ms, the others at 1000 a second: {took} s");
+        assert!(plane.is_idle());
+    });
+}
+
+#[test]
+fn bytes_count_when_they_have_moved_and_time_from_the_submission() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::new(Some(10), None), false);
+        let read = |offset| IoOp::Read { offset, len: 8192 };
+        assert_eq!(answer(&rt, &mut plane, read(0)).await.result, Ok(()));
+        assert_eq!(plane.stats().read.bytes, 8192);
+        for no in 0..2 {
+            plane.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
+        }
+        assert!(matches!(answer(&rt, &mut plane, read(8192)).await.result, Err(IoError::Media { .. })));
+        let stats = plane.stats();
+        assert_eq!((stats.read.requests, stats.read.errors, stats.read.bytes), (2, 1, 8192), "what failed moved nothing");
+        plane.submit(&rt, IoRequest { token: 9, volume: VolumeRef(0), op: read(0) });
+        assert_eq!(plane.stats().throttled, 1);
+        assert_eq!(plane.stats().read.bytes, 8192, "held back, not moved");
+        while drive(&rt, &mut plane).is_none() {
+            rt.sleep(base::Duration::from_millis(1)).await;
+        }
+        let stats = plane.stats();
+        assert_eq!(stats.read.bytes, 16384);
+        assert!(stats.read.latency.sum_ns() >= 50_000_000, "the wait is part of it: {} ns", stats.read.latency.sum_ns());
     });
 }
 

@@ -63,6 +63,8 @@ pub struct Sums {
     pub shutdowns: u64,
     /// Faults by kind.
     pub faults: BTreeMap<String, u64>,
+    /// What the operator did to volumes, by kind.
+    pub acts: BTreeMap<String, u64>,
     /// Virtual time, in nanoseconds.
     pub virtual_ns: u64,
     /// Time that the threads spent, in nanoseconds.
@@ -89,6 +91,9 @@ impl Sums {
         }
         for (fault, n) in &report.faults {
             *self.faults.entry(fault.clone()).or_default() += n;
+        }
+        for (act, n) in &report.counts.acts {
+            *self.acts.entry(act.clone()).or_default() += n;
         }
         for mark in &report.marks {
             *self.marks.entry(mark).or_default() += 1;
@@ -119,7 +124,7 @@ impl Sums {
         json!({
             "seeds": self.seeds, "classes": self.classes, "operations": self.operations(), "operations_by_kind": ops, "statuses": self.statuses,
             "blocks_checked": self.blocks_read, "commands_given_up": self.given_up, "connections": self.connects,
-            "crashes": self.crashes, "shutdowns": self.shutdowns, "faults": self.faults, "virtual_seconds": self.virtual_ns as f64 / 1e9,
+            "crashes": self.crashes, "shutdowns": self.shutdowns, "faults": self.faults, "acts": self.acts, "virtual_seconds": self.virtual_ns as f64 / 1e9,
             "busy_seconds": self.busy_ns as f64 / 1e9, "times_real_time": self.times_real(), "unavailable": self.unavailable,
             "stale_values": self.stale, "stale_runs": self.stale_runs, "latency_max_ms": self.latency_max_ns as f64 / 1e6,
             "repeated": self.repeated, "marks": self.marks,

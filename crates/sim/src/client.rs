@@ -48,7 +48,7 @@ const CONFIGURE: u64 = OWN | 7;
 const CHANGED: u64 = OWN | 8;
 const NOTIFIED: u64 = OWN | 9;
 const IDENTIFY: u64 = OWN | 1 << 16;
-const USED_SHIFT: u32 = 20;
+const ASKED_SHIFT: u32 = 20;
 
 const COOKIE_TICK: u64 = 0xFF;
 
@@ -87,6 +87,8 @@ pub struct Client {
     cids: Vec<(usize, u16, u64)>,
     /// The command that an Abort under way names: another one may have its CID by the time the host looks.
     aborting: Option<(usize, u16)>,
+    /// Namespaces that were asked for on these connections: which, and when.
+    asked: Vec<(u32, u64)>,
 }
 
 /// The program of a client host.
@@ -118,6 +120,7 @@ impl Client {
             timer: None,
             cids: Vec::new(),
             aborting: None,
+            asked: Vec::new(),
         };
         client.tick();
         client
@@ -159,6 +162,7 @@ impl Client {
         }
         self.cids.clear();
         self.aborting = None;
+        self.asked.clear();
         self.attempt += 1;
         let until = now + 100_000 + game.below(4_000_000);
         drop(game);
@@ -327,18 +331,14 @@ impl Client {
             _ if tag & IDENTIFY == IDENTIFY => {
                 let volume = (tag & 0xFFFF) as usize;
                 let bytes = done.payload.into_bytes();
-                let mut game = self.game.borrow_mut();
+                let (nsid, since) = self.asked[((tag & !OWN) >> ASKED_SHIFT) as usize];
+                let (mut game, now) = (self.game.borrow_mut(), self.now());
                 match IdentifyNamespace::parse(&bytes) {
-                    Some(id) => game.identified(volume, id.nsze, id.lba_bytes(), (tag & !OWN) >> USED_SHIFT),
+                    Some(id) => game.identified(volume, nsid, id.nsze, id.lba_bytes(), since, now),
                     None => game.fail("an Identify Namespace that cannot be read".into(), None),
                 }
-                let more = volume + 1 < game.volumes.len();
                 drop(game);
-                if more {
-                    self.identify(volume + 1);
-                } else if self.links.len() == 1 {
-                    self.open_link();
-                }
+                self.identify(volume + 1);
             }
             CONNECT => {
                 self.links[at].queue.set_in_capsule_bytes(self.plan.in_capsule_bytes);
@@ -354,11 +354,21 @@ impl Client {
         true
     }
 
+    /// Asks for the next volume that is attached, from this one on; when there is none, goes on to connect.
     fn identify(&mut self, volume: usize) {
-        let sqe = Identify { cns: identify::CNS_NAMESPACE, cntid: 0, nsid: volume as u32 + 1, csi: 0, cnssid: 0 }.sqe(0);
-        // What the volume has now it must have in the answer; it may grow in between.
-        let used = self.game.borrow().used_blocks(volume);
-        self.own(0, sqe, Payload::In(vec![0; 4096]), IDENTIFY | used << USED_SHIFT | volume as u64);
+        let game = self.game.borrow();
+        let next = (volume..game.volumes.len()).find_map(|at| Some((at, game.nsid_of(at)?)));
+        drop(game);
+        let Some((volume, nsid)) = next else {
+            if self.links.len() == 1 {
+                self.open_link();
+            }
+            return;
+        };
+        let sqe = Identify { cns: identify::CNS_NAMESPACE, cntid: 0, nsid, csi: 0, cnssid: 0 }.sqe(0);
+        let number = self.asked.len() as u64;
+        self.asked.push((nsid, self.now()));
+        self.own(0, sqe, Payload::In(vec![0; 4096]), IDENTIFY | number << ASKED_SHIFT | volume as u64);
     }
 
     /// Fills the queues.

@@ -168,6 +168,7 @@ impl Run {
         let mut faults = faults.into_iter().map(|t| (start + Duration::from_nanos(t.at_ns), t.fault)).peekable();
         let mut grow = life.grow_ns.map(|ns| start + Duration::from_nanos(ns));
         let mut scrub = life.scrub_ns.map(|ns| start + Duration::from_nanos(ns));
+        let mut acts = life.acts.iter().map(|(ns, act)| (start + Duration::from_nanos(*ns), *act)).peekable();
         self.lab.wake_clients();
         loop {
             let doom = self.lab.doom().map(|(at, _)| at);
@@ -175,17 +176,18 @@ impl Run {
             let mut next: Instant = end;
             next = next
                 .min(faults.peek().map_or(end, |f| f.0))
+                .min(acts.peek().map_or(end, |a| a.0))
                 .min(grow.unwrap_or(end))
                 .min(scrub.unwrap_or(end))
                 .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
                 let idle =
-                    self.lab.run(next.since(now), |operator, game| operator.is_serving() && game.nothing_left() && game.in_flight() == 0);
-                if self.is_wrong() || idle && self.lab.doom().is_none() {
+                    self.lab.run(next.since(now), |operator, game| operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
+                if self.is_wrong() || idle && self.lab.doom().is_none() && acts.peek().is_none() {
                     return Ok(());
                 }
-                if idle && doom.is_none() {
+                if idle && doom.is_none() && self.lab.doom().is_some() {
                     continue;
                 }
             }
@@ -206,7 +208,10 @@ impl Run {
             if grow.is_some_and(|at| at <= now) {
                 grow = None;
                 let volume = self.game(|g| g.below(g.volumes.len() as u64)) as usize;
-                self.lab.operator.grow(volume, 64);
+                self.lab.grow(volume, 64);
+            }
+            while let Some((_, act)) = acts.next_if(|a| a.0 <= now) {
+                self.lab.operator.act(act);
             }
             if scrub.is_some_and(|at| at <= now) {
                 scrub = None;
@@ -266,6 +271,9 @@ impl Run {
     fn last(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
         self.lab.clear_reservations();
+        if self.plan.has_acts() {
+            self.lab.settle();
+        }
         self.game(|g| {
             g.calm = true;
             g.ops_left = 0;

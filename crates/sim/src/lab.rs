@@ -275,6 +275,16 @@ impl Lab {
         let now = self.now();
         self.operator.clear_reservations(&self.game, now);
     }
+    /// Every volume is served in full again. Only while nothing is served yet.
+    pub fn settle(&mut self) {
+        let now = self.now();
+        self.operator.settle(&self.game, now);
+    }
+    /// A volume grows by so many logical blocks, if the operator can be asked now.
+    pub fn grow(&mut self, volume: usize, blocks: u64) {
+        let now = self.now();
+        self.operator.grow(&self.game, volume, blocks, now);
+    }
     /// Whether its programs have ended.
     pub fn has_stopped(&self) -> bool {
         self.world.has_stopped(self.server)

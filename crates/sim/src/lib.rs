@@ -9,6 +9,7 @@
 // A campaign has threads and clocks of its own; no run uses them.
 #![allow(clippy::disallowed_methods)]
 
+pub mod acts;
 pub mod campaign;
 pub mod client;
 pub mod content;
@@ -20,5 +21,6 @@ pub mod model;
 pub mod operator;
 pub mod plan;
 pub mod rights;
+pub mod served;
 pub mod trace;
 pub mod workload;

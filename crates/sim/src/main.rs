@@ -289,6 +289,7 @@ fn finish(sums: &Sums, common: &Common) -> Result<bool> {
         sums.crashes, sums.shutdowns, sums.connects, sums.given_up
     );
     println!("faults       {}", list(&mut sums.faults.clone().into_iter()));
+    println!("acts         {}", list(&mut sums.acts.clone().into_iter()));
     println!(
         "beyond       {} hosts out of service for good, {} runs with old data of {} whose devices lied",
         sums.unavailable,

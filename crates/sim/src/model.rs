@@ -71,8 +71,8 @@ impl Cell {
     /// A change was answered with success: it has taken effect between its sending and now.
     pub fn done(&mut self, change: u64, now: u64) {
         let Some(at) = self.0.iter().position(|c| c.change == change) else { return };
-        self.0[at].settled = self.0[at].settled.min(now);
         let sent = self.0[at].sent;
+        self.0.iter_mut().filter(|c| c.change == change).for_each(|c| c.settled = c.settled.min(now));
         for c in self.0.iter_mut().filter(|c| c.change != change && c.settled < sent) {
             c.gone = c.gone.min(now);
         }
@@ -92,6 +92,13 @@ impl Cell {
         for c in &mut self.0 {
             c.settled = c.settled.min(until);
         }
+    }
+    /// It was out of reach, and what it held is gone: it is zeroes, but for what may still come.
+    pub fn erased(&mut self, change: u64, now: u64) {
+        for c in self.0.iter_mut().filter(|c| c.settled <= now) {
+            c.gone = c.gone.min(now);
+        }
+        self.0.push(Candidate { value: 0, change, sent: now, settled: now, gone: u64::MAX });
     }
     /// Changes that could still take effect cannot from `now` on, for the time being: these, as they were.
     pub fn withhold(&mut self, which: impl Fn(u64) -> bool, now: u64) -> Vec<Candidate> {
@@ -194,6 +201,18 @@ mod tests {
         c.unsure(1, 20);
         assert!(c.seen(Some(0), 30, 31).is_ok());
         assert!(c.seen(Some(11), 40, 41).is_err(), "it could not come any more");
+    }
+
+    #[test]
+    fn what_was_erased_is_gone_but_for_what_was_not_answered() {
+        let mut c = Cell::default();
+        c.sent(1, 11, 10);
+        c.sent(2, 22, 12);
+        c.done(1, 20);
+        c.erased(3, 30);
+        assert_eq!(c.legal(31).collect::<Vec<_>>(), [22, 0], "the second is still on its way");
+        c.done(2, 40);
+        assert!(c.clone().seen(Some(11), 50, 51).is_err() && c.clone().seen(Some(22), 50, 51).is_ok() && c.seen(Some(0), 50, 51).is_ok());
     }
 
     #[test]

@@ -1,24 +1,27 @@
-//! What stands in for the control plane: brings the host into service after each start, grows volumes, carries out reservation commands, shuts
-//! it down.
+//! What stands in for the control plane: brings the host into service after each start, grows volumes, carries out reservation commands and
+//! acts on volumes, shuts it down.
 //!
 //! ```text
-//! Down ──started──► Opening ──► Applying ──► Listening ──► Serving ──► Growing, Reserving ──► Serving
-//!                      └────────────┴── an error ──► Refused            └──────► ShuttingDown ──► Stopped
+//! Down ──started──► Opening ──► Applying ──► [Moving] ──► Listening ──► Serving ──► Growing, Reserving, Moving ──► Serving
+//!                      └────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
 //! ```
 //!
-//! Owns: what is desired; it survives every death of the host, as a directory does.
-//! Invariant: one order at a time; what is desired is changed before the host is told.
+//! Owns: what is desired, and the task that was begun; both survive every death of the host, as a directory does.
+//! Invariant: one order at a time; what is desired is changed before the host is told; a task that a death has cut is finished before
+//! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
+mod task;
+
+use crate::acts::Act;
 use crate::plan::Plan;
 use crate::workload::Game;
-use base::{ClusterId, ComponentId, Epoch, GroupId, HostId, ObjectId, Security, Visibility, VolumeId};
+use base::{ClusterId, ComponentId, GroupId, HostId, Security, Visibility};
 use cluster::reservation::State;
 use host::ask::What;
 use host::{
-    Ask, AskId, ComponentInfo, ComponentNo, ComponentRef, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent,
-    ListenerKind, ListenerSpec, NamespaceDesired, ObjectLayout, Orders, Refused, Reply, Settings, Stripe, SubsystemDesired, Ticket,
-    VolumeDesired,
+    Ask, AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
+    ListenerSpec, NamespaceDesired, Orders, Refused, Reply, Settings, SubsystemDesired, Ticket,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +29,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use task::{Change, Move, Record, Task};
 
 /// The subsystem that is served.
 pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
@@ -40,9 +44,17 @@ enum Step {
     Serving,
     Growing(Ticket<()>, usize, u64),
     Reserving(Ticket<()>, usize, AskId, Reply),
+    /// A step of the task.
+    Moving(Moving),
     ShuttingDown(Ticket<()>),
     Stopped,
     Refused(HostError),
+}
+
+/// A step of the task that the host was told of.
+enum Moving {
+    Told(Ticket<()>),
+    Making(Ticket<ComponentNo>),
 }
 
 /// The door to the host's newest life: orders in, events out.
@@ -53,11 +65,20 @@ pub struct Operator {
     door: Door,
     devices: Vec<Device>,
     addr: SocketAddr,
-    desired: Desired,
-    /// Components by volume and stripe, in order.
-    components: Vec<(usize, ComponentNo)>,
+    generation: u64,
+    /// The volumes; deleted ones keep their place.
+    records: Vec<Record>,
+    /// The highest namespace that was ever given.
+    nsid_last: u32,
     /// What hosts have asked for and what was not begun.
     asked: VecDeque<Ask>,
+    /// Acts that were not begun.
+    acts: VecDeque<Act>,
+    /// The act under way, and the making of another volume in the place of one that it deletes.
+    task: Option<Task>,
+    replace: Option<usize>,
+    /// Nothing is served yet: then the task is finished first.
+    starting: bool,
     step: Step,
 }
 
@@ -82,66 +103,49 @@ pub fn settings(plan: &Plan) -> Settings {
     }
 }
 
+fn cluster_group() -> GroupId {
+    group()
+}
 fn component_id(volume: usize, stripe: usize) -> ComponentId {
     ComponentId::from_bytes([volume as u8 * 8 + stripe as u8 + 1; 16])
 }
 
 /// The components of all volumes.
 pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
-    let mut all = Vec::new();
-    for (at, v) in plan.volumes.iter().enumerate() {
-        for (stripe, device) in v.stripes.iter().enumerate() {
-            let object = ObjectId::from_bytes([at as u8 + 1; 16]);
-            let spec = ComponentSpec {
-                id: component_id(at, stripe),
-                object,
-                capacity_index: *device,
-                bytes: 1 << 30,
-                reserve_chunks: v.reserve_chunks,
-                descriptor: vec![at as u8],
-            };
-            all.push((at, spec));
-        }
-    }
-    all
+    let of = |(at, v): (usize, &crate::plan::VolumePlan)| {
+        let record = Record::new(at, v, &[]);
+        (0..v.stripes.len()).map(|stripe| (at, record.component(at, stripe))).collect::<Vec<_>>()
+    };
+    plan.volumes.iter().enumerate().flat_map(of).collect()
 }
 
 impl Operator {
-    /// An operator of a host whose group was made.
+    /// An operator of a host whose group was made; the components stand by volume and stripe, in order.
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
-        let (desired, asked) = (Desired::default(), VecDeque::new());
-        let mut operator = Operator { door, devices, addr, desired, components, asked, step: Step::Down };
-        operator.desired = operator.first(plan);
-        operator
+        let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
+        let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
+        Operator {
+            door,
+            devices,
+            addr,
+            generation: 1,
+            nsid_last: records.len() as u32,
+            records,
+            asked: VecDeque::new(),
+            acts: VecDeque::new(),
+            task: None,
+            replace: None,
+            starting: true,
+            step: Step::Down,
+        }
     }
 
-    fn first(&self, plan: &Plan) -> Desired {
-        let volumes: Vec<VolumeDesired> = plan
-            .volumes
+    fn desired(&self) -> Desired {
+        let namespaces: BTreeMap<u32, NamespaceDesired> = self
+            .records
             .iter()
-            .enumerate()
-            .map(|(at, v)| {
-                let numbers: Vec<ComponentNo> = self.components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect();
-                let stripe = |(stripe, no): (usize, &ComponentNo)| Stripe {
-                    components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no: *no }],
-                };
-                let used = (v.first_block + v.blocks) * u64::from(v.lba_bytes);
-                let object = ObjectLayout {
-                    object: ObjectId::from_bytes([at as u8 + 1; 16]),
-                    epoch: Epoch(1),
-                    stripes: numbers.iter().enumerate().map(stripe).collect(),
-                };
-                let id = VolumeId::from_bytes([at as u8 + 1; 16]);
-                VolumeDesired {
-                    lba_bytes: v.lba_bytes,
-                    checksum: v.checksum,
-                    iops_max: v.iops_max,
-                    ..VolumeDesired::plain(id, format!("v{at}"), used.next_multiple_of(4096), object)
-                }
-            })
+            .filter_map(|r| Some((r.state().nsid?, NamespaceDesired { volume: r.desired.id, hosts: Visibility::All })))
             .collect();
-        let namespaces: BTreeMap<u32, NamespaceDesired> =
-            volumes.iter().enumerate().map(|(at, v)| (at as u32 + 1, NamespaceDesired { volume: v.id, hosts: Visibility::All })).collect();
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),
             serial: "S1".into(),
@@ -152,7 +156,8 @@ impl Operator {
             security: Security::Plain,
             manage_namespaces: false,
         };
-        Desired { generation: 1, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
+        let volumes = self.records.iter().filter_map(Record::served).collect();
+        Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
     }
 
     fn orders(&self) -> Option<Orders> {
@@ -162,7 +167,11 @@ impl Operator {
     /// The host was started, which is a loss of power for what does not outlast one: it is brought into service.
     pub fn host_started(&mut self, game: &RefCell<Game>, now: u64) {
         self.step = Step::Down;
+        self.starting = true;
         self.asked.clear();
+        self.acts.clear();
+        let states = self.records.iter().map(Record::state);
+        game.borrow_mut().host_started(states, now);
         self.change_reservations(game, now, |state| {
             state.power_lost();
         });
@@ -180,19 +189,47 @@ impl Operator {
     }
     fn change_reservations(&mut self, game: &RefCell<Game>, now: u64, change: impl Fn(&mut State)) {
         let mut game = game.borrow_mut();
-        self.desired.generation += 1;
-        for (at, volume) in self.desired.volumes.iter_mut().enumerate() {
+        self.generation += 1;
+        for (at, record) in self.records.iter_mut().enumerate() {
+            let volume = &mut record.desired;
             let mut state = volume.reservation.as_deref().cloned().unwrap_or_default();
             if volume.reservation.is_some() {
                 change(&mut state);
                 volume.reservation = Some(Arc::new(state.clone()));
             }
-            game.volumes[at].rights.restarted(state, now);
+            // One that is being made is not in the game yet.
+            if let Some(volume) = game.volumes.get_mut(at) {
+                volume.rights.restarted(state, now);
+            }
         }
+    }
+    /// Every volume is served in full again once the host has started: as large as it ever was, writable, attached, without limits. Only
+    /// while nothing is served yet.
+    pub fn settle(&mut self, game: &RefCell<Game>, now: u64) {
+        self.acts.clear();
+        for (at, record) in self.records.iter_mut().filter(|r| !r.gone).enumerate() {
+            record.set(Change::ReadOnly(false));
+            record.set(Change::Offline(false));
+            record.set(Change::Namespace(Some(record.last_nsid)));
+            record.set(Change::Limits(record.plan.iops_max.filter(|n| *n >= 20_000), None));
+            if record.desired.bytes < record.most_bytes {
+                self.acts.push_back(Act::Regrow { volume: at as u64 });
+            }
+        }
+        let states = self.records.iter().map(Record::state);
+        game.borrow_mut().host_started(states, now);
     }
     /// Whether all is served.
     pub fn is_serving(&self) -> bool {
         matches!(self.step, Step::Serving)
+    }
+    /// Whether it has nothing more to do.
+    pub fn is_idle(&self) -> bool {
+        self.is_serving() && self.acts.is_empty() && self.asked.is_empty()
+    }
+    /// Something is to be done to a volume as soon as all is served.
+    pub fn act(&mut self, act: Act) {
+        self.acts.push_back(act);
     }
     /// Whether the host said that it has shut down.
     pub fn has_stopped(&self) -> bool {
@@ -206,12 +243,17 @@ impl Operator {
         }
     }
     /// A volume grows by so many logical blocks; the game may use them when every core serves them. Whether it could be asked now.
-    pub fn grow(&mut self, volume: usize, blocks: u64) -> bool {
+    pub fn grow(&mut self, game: &RefCell<Game>, volume: usize, blocks: u64, now: u64) -> bool {
         let (Step::Serving, Some(orders)) = (&self.step, self.orders()) else { return false };
-        let v = &mut self.desired.volumes[volume];
-        v.bytes += blocks * u64::from(v.lba_bytes);
-        self.desired.generation += 1;
-        self.step = Step::Growing(orders.apply(self.desired.clone()), volume, blocks);
+        let r = &mut self.records[volume];
+        if r.gone || r.desired.bytes < r.most_bytes {
+            return false;
+        }
+        r.desired.bytes += blocks * u64::from(r.desired.lba_bytes);
+        r.most_bytes = r.desired.bytes;
+        self.generation += 1;
+        game.borrow_mut().decided(volume, self.records[volume].state(), now);
+        self.step = Step::Growing(orders.apply(self.desired()), volume, blocks);
         true
     }
     /// Begins a scrub, if all is served now.
@@ -239,14 +281,30 @@ impl Operator {
         self.step = match step {
             Step::Opening(ticket) => match ticket.try_take() {
                 None => Step::Opening(ticket),
-                Some(Ok(_)) => Step::Applying(orders.apply(self.desired.clone())),
+                Some(Ok(_)) => Step::Applying(orders.apply(self.desired())),
                 Some(Err(error)) => Step::Refused(error),
             },
             Step::Applying(ticket) => match ticket.try_take() {
                 None => Step::Applying(ticket),
+                Some(Ok(())) => self.go_on(&orders, game, now),
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::Moving(Moving::Told(ticket)) => match ticket.try_take() {
+                None => Step::Moving(Moving::Told(ticket)),
                 Some(Ok(())) => {
-                    let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-                    Step::Listening(orders.listen(spec))
+                    self.moved(game, now);
+                    self.go_on(&orders, game, now)
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::Moving(Moving::Making(ticket)) => match ticket.try_take() {
+                None => Step::Moving(Moving::Making(ticket)),
+                Some(Ok(no)) => {
+                    let task = self.task.as_ref().expect("it was begun");
+                    let Some(Move::Create(stripe)) = task.moves.front().copied() else { unreachable!("a component is being made") };
+                    self.records[task.volume].made(task.volume, stripe, no);
+                    self.moved(game, now);
+                    self.go_on(&orders, game, now)
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
@@ -254,6 +312,7 @@ impl Operator {
                 None => Step::Listening(ticket),
                 Some(Ok(_)) => {
                     game.borrow_mut().unsteady = false;
+                    self.starting = false;
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
@@ -261,7 +320,9 @@ impl Operator {
             Step::Growing(ticket, volume, blocks) => match ticket.try_take() {
                 None => Step::Growing(ticket, volume, blocks),
                 Some(Ok(())) => {
-                    game.borrow_mut().grown(volume, blocks);
+                    let mut game = game.borrow_mut();
+                    game.grown(volume, blocks);
+                    game.in_force(now);
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
@@ -280,9 +341,87 @@ impl Operator {
                 Some(Ok(())) => Step::Stopped,
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Serving => self.asked.pop_front().map_or(Step::Serving, |ask| self.decide(&orders, &ask, game, now)),
+            Step::Serving => match self.asked.pop_front() {
+                Some(ask) => self.decide(&orders, &ask, game, now),
+                None => self.begin(&orders, game, now),
+            },
             other => other,
         };
+    }
+
+    /// Begins the next act.
+    fn begin(&mut self, orders: &Orders, game: &RefCell<Game>, now: u64) -> Step {
+        while let Some(act) = self.acts.pop_front() {
+            let Some(task) = task::task(act, &self.records, &mut self.nsid_last) else { continue };
+            game.borrow_mut().acting(now, task.volume, act);
+            self.replace = matches!(act, Act::Replace { .. }).then_some(task.volume);
+            self.task = Some(task);
+            return self.go_on(orders, game, now);
+        }
+        Step::Serving
+    }
+
+    /// The step under way is done.
+    fn moved(&mut self, game: &RefCell<Game>, now: u64) {
+        let task = self.task.as_mut().expect("it was begun");
+        let (done, volume) = (task.moves.pop_front().expect("a step was under way"), task.volume);
+        match done {
+            Move::Apply => game.borrow_mut().in_force(now),
+            Move::Free => game.borrow_mut().freed(volume, now),
+            _ => {}
+        }
+    }
+
+    /// Takes the next step of the task. When there is none: serves, or begins what is left to do before that.
+    fn go_on(&mut self, orders: &Orders, game: &RefCell<Game>, now: u64) -> Step {
+        loop {
+            let Some(task) = &mut self.task else {
+                if !self.starting {
+                    return Step::Serving;
+                }
+                return match self.begin(orders, game, now) {
+                    Step::Serving => {
+                        let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+                        Step::Listening(orders.listen(spec))
+                    }
+                    begun => begun,
+                };
+            };
+            let at = task.volume;
+            let Some(next) = task.moves.front().copied() else {
+                self.task = self.replace.take().map(|of| task::successor(of, &mut self.records, &mut self.nsid_last));
+                continue;
+            };
+            let record = &mut self.records[at];
+            return Step::Moving(match next {
+                Move::Set(change) => {
+                    task.moves.pop_front();
+                    record.set(change);
+                    self.generation += 1;
+                    let mut game = game.borrow_mut();
+                    match change {
+                        Change::Made(_) => game.made(&record.plan, record.state(), now),
+                        _ => game.decided(at, record.state(), now),
+                    }
+                    if change == Change::Gone {
+                        game.deleted(at);
+                    }
+                    continue;
+                }
+                Move::Apply => Moving::Told(orders.apply(self.desired())),
+                Move::Free => {
+                    game.borrow_mut().freeing(at, now);
+                    Moving::Told(orders.free_behind(record.desired.id, record.reached()))
+                }
+                Move::Update(stripe) => {
+                    let spec = record.component(at, stripe);
+                    let no = record.number(stripe);
+                    Moving::Told(orders.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
+                }
+                Move::Delete(stripe) => Moving::Told(orders.delete_component(group(), record.number(stripe))),
+                Move::Create(stripe) => Moving::Making(orders.create_component(group(), record.component(at, stripe))),
+            });
+        }
     }
 
     fn take_asks(&mut self) {
@@ -301,9 +440,13 @@ impl Operator {
             drop(orders.answer(ask.id, Err(Refused::Invalid)));
             return Step::Serving;
         };
-        let at = self.desired.volumes.iter().position(|v| v.id == *volume).expect("volumes stay");
+        let at = self.records.iter().position(|r| r.desired.id == *volume).expect("records stay");
+        if self.records[at].gone {
+            drop(orders.answer(ask.id, Err(Refused::NoNamespace)));
+            return Step::Serving;
+        }
         let by = HostId::from_bytes(ask.by.host_id);
-        let mut state = self.desired.volumes[at].reservation.as_deref().cloned().unwrap_or_default();
+        let mut state = self.records[at].desired.reservation.as_deref().cloned().unwrap_or_default();
         match state.execute(by, command) {
             Err(refusal) => {
                 game.borrow_mut().reservation_refused(at, by, refusal, now);
@@ -311,10 +454,10 @@ impl Operator {
                 Step::Serving
             }
             Ok(outcome) => {
-                self.desired.volumes[at].reservation = Some(Arc::new(state.clone()));
-                self.desired.generation += 1;
+                self.records[at].desired.reservation = Some(Arc::new(state.clone()));
+                self.generation += 1;
                 game.borrow_mut().reserved(at, by, state, command, &outcome, now);
-                Step::Reserving(orders.apply(self.desired.clone()), at, ask.id, Reply::reserved(*volume, outcome))
+                Step::Reserving(orders.apply(self.desired()), at, ask.id, Reply::reserved(*volume, outcome))
             }
         }
     }

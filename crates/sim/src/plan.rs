@@ -9,6 +9,7 @@
 
 mod world;
 
+use crate::acts::{self, Act};
 use crate::faults::{Class, Fault, Surroundings, Timed};
 use rt::sim::{NetOptions, Rng, SimDeviceOptions};
 use std::fmt;
@@ -143,6 +144,8 @@ pub struct Life {
     pub verify_first: bool,
     /// Before its end the shards are checked, if the host serves.
     pub check: bool,
+    /// What the operator does to volumes meanwhile: when, in nanoseconds from the start of the life, and what.
+    pub acts: Vec<(u64, Act)>,
 }
 
 /// A whole run.
@@ -197,6 +200,8 @@ pub struct Cuts {
     pub without: Vec<String>,
     /// Faults that do not come, by their number in the order of the plan.
     pub without_faults: Vec<usize>,
+    /// So many of the operator's acts in each life only.
+    pub acts: Option<usize>,
 }
 
 impl Plan {
@@ -244,8 +249,9 @@ impl Plan {
         world::aim(&mut Rng::new(seed ^ 0xA13E_D0FF), &mut plan);
         world::spread(&mut Rng::new(seed ^ 0x51_0E4D), &mut plan);
         world::unchecked(&mut Rng::new(seed ^ 0xC_0FF), &mut plan);
-        world::sizes(&mut Rng::new(seed ^ 0x517E_5), &mut plan);
+        world::sizes(&mut Rng::new(seed ^ 0x0005_17E5), &mut plan);
         world::judges(&mut Rng::new(seed ^ 0x1D6E), &mut plan);
+        acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         plan
     }
 
@@ -260,6 +266,7 @@ impl Plan {
         let mut number = 0;
         for life in &mut self.lives {
             life.ops = life.ops.min(cuts.ops.unwrap_or(u64::MAX));
+            life.acts.truncate(cuts.acts.unwrap_or(usize::MAX));
             life.faults.retain(|_| {
                 number += 1;
                 !cuts.without_faults.contains(&(number - 1))
@@ -268,6 +275,10 @@ impl Plan {
         self
     }
 
+    /// Whether the operator acts on volumes in it.
+    pub fn has_acts(&self) -> bool {
+        self.lives.iter().any(|l| !l.acts.is_empty())
+    }
     /// All faults of all lives.
     pub fn faults(&self) -> usize {
         self.lives.iter().map(|l| l.faults.len()).sum()
@@ -358,6 +369,7 @@ fn life(rng: &mut Rng, plan: &Plan) -> Life {
         scrub_ns: rng.one_in(6).then(|| rng.below(limit_ns)),
         verify_first: rng.one_in(2),
         check: false,
+        acts: Vec::new(),
     }
 }
 
@@ -487,6 +499,9 @@ impl fmt::Display for Plan {
                 writeln!(f, "    fault {number} at {} us: {:?}", t.at_ns / 1000, t.fault)?;
                 number += 1;
             }
+            for (at_ns, act) in &l.acts {
+                writeln!(f, "    at {} us: {act:?}", at_ns / 1000)?;
+            }
         }
         Ok(())
     }
@@ -500,6 +515,7 @@ impl fmt::Display for Cuts {
         parts.extend(self.clients.map(|n| format!("clients={n}")));
         parts.extend(self.depth.map(|n| format!("depth={n}")));
         parts.extend((!self.without.is_empty()).then(|| format!("no={}", self.without.join("+"))));
+        parts.extend(self.acts.map(|n| format!("acts={n}")));
         let faults: Vec<String> = self.without_faults.iter().map(usize::to_string).collect();
         parts.extend((!faults.is_empty()).then(|| format!("nofaults={}", faults.join("+"))));
         f.write_str(&parts.join(","))
@@ -516,6 +532,7 @@ impl FromStr for Cuts {
             match name {
                 "lives" => cuts.lives = Some(number()? as usize),
                 "ops" => cuts.ops = Some(number()?),
+                "acts" => cuts.acts = Some(number()? as usize),
                 "clients" => cuts.clients = Some(number()? as usize),
                 "depth" => cuts.depth = Some(number()? as u16),
                 "no" => {
@@ -529,7 +546,7 @@ impl FromStr for Cuts {
                         value.split('+').map(|n| n.parse().map_err(|_| format!("'{n}' is not the number of a fault"))).collect();
                     cuts.without_faults = all?;
                 }
-                _ => return Err(format!("there is no cut '{name}': lives, ops, clients, depth, no, nofaults")),
+                _ => return Err(format!("there is no cut '{name}': lives, ops, acts, clients, depth, no, nofaults")),
             }
         }
         Ok(cuts)

@@ -5,6 +5,7 @@
 //! Never: touches the world; clients carry the commands.
 
 mod dispute;
+mod operated;
 
 use crate::content::{LOST, bits_apart, fill, value_of};
 use crate::faults::aimed::Hit;
@@ -12,6 +13,7 @@ use crate::faults::{Class, Fault};
 use crate::model::{Candidate, Cell, Wrong};
 use crate::plan::{Kind, Plan};
 use crate::rights::{Need, Rights};
+use crate::served::{Served, State};
 use crate::trace::{Event, Place, Trace};
 use format::nvme::{Fuse, Sqe, Status, StatusCode};
 use initiator::io::{Io, Namespace};
@@ -33,8 +35,10 @@ pub struct Volume {
     pub namespace: Namespace,
     /// Its first block that is used.
     pub first_block: u64,
-    /// The blocks that are used, from there.
+    /// The blocks that were ever used, from there.
     pub cells: Vec<Cell>,
+    /// Those that are used now: the first ones.
+    end: u64,
     /// Blocks that must not change now: sources of copies.
     pins: BTreeMap<u64, u32>,
     /// Whether its blocks have checksums everywhere.
@@ -43,10 +47,15 @@ pub struct Volume {
     pub rights: Rights,
     /// Changes of clients that may not write for the time being, and that have not come to the end: client, block, as they were.
     withheld: Vec<(usize, u64, Candidate)>,
+    /// How it is served.
+    served: Served,
+    operated: operated::Operated,
 }
 
 struct Flight {
     client: usize,
+    /// The namespace that it names.
+    nsid: u32,
     kind: Kind,
     place: Place,
     sent: u64,
@@ -93,6 +102,8 @@ pub struct Counts {
     pub latency_max_ns: u64,
     /// Connections made.
     pub connects: u64,
+    /// What the operator did, by kind.
+    pub acts: BTreeMap<String, u64>,
 }
 
 /// What faults have done so far that only a checksum can tell.
@@ -115,6 +126,8 @@ pub struct Game {
     /// What is played.
     pub plan: Rc<Plan>,
     rng: Rng,
+    /// The operator acts on volumes.
+    operated: bool,
     /// The volumes.
     pub volumes: Vec<Volume>,
     flights: BTreeMap<u64, Flight>,
@@ -154,26 +167,16 @@ pub const fn op_of(tag: u64) -> u64 {
 impl Game {
     /// A game at its beginning: all volumes are zeroes.
     pub fn new(plan: Rc<Plan>) -> Game {
-        let volume = |(at, v): (usize, &crate::plan::VolumePlan)| Volume {
-            namespace: Namespace {
-                nsid: at as u32 + 1,
-                lba_bytes: v.lba_bytes,
-                blocks: 0,
-                transfer_bytes_max: 1 << 20,
-                zeroes_after_trim: true,
-                zeroes_may_deallocate: true,
-            },
-            first_block: v.first_block,
-            cells: vec![Cell::default(); v.blocks as usize],
-            pins: BTreeMap::new(),
-            checksum: v.checksum,
-            rights: Rights::default(),
-            withheld: Vec::new(),
+        let volume = |(at, v): (usize, &crate::plan::VolumePlan)| {
+            let bytes = ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096);
+            let (nsid, blocks) = (Some(at as u32 + 1), bytes / u64::from(v.lba_bytes));
+            Volume::new(v, State { nsid, blocks, read_only: false, formatting: false, offline: false })
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
         Game {
             rng: Rng::new(plan.seed ^ 0x0057_0BE5),
             stale_allowed: plan.class == Class::Lies,
+            operated: plan.has_acts(),
             plan,
             volumes,
             flights: BTreeMap::new(),
@@ -232,8 +235,8 @@ impl Game {
     }
     /// Everything is to be read.
     pub fn verify_all(&mut self) {
-        for volume in 0..self.volumes.len() {
-            let blocks = self.volumes[volume].cells.len() as u64;
+        for volume in self.all_live() {
+            let blocks = self.volumes[volume].end;
             let step = (64 << 10) / u64::from(self.volumes[volume].namespace.lba_bytes);
             for block in (0..blocks).step_by(step as usize) {
                 self.to_verify.push_back(Place { volume, block, blocks: step.min(blocks - block) });
@@ -242,8 +245,8 @@ impl Game {
     }
     /// Everything is to be deallocated.
     pub fn trim_all(&mut self) {
-        for volume in 0..self.volumes.len() {
-            let blocks = self.volumes[volume].cells.len() as u64;
+        for volume in self.all_live() {
+            let blocks = self.volumes[volume].end;
             self.to_trim.push_back(Place { volume, block: 0, blocks });
         }
     }
@@ -336,9 +339,11 @@ impl Game {
     }
 
     fn draw_place(&mut self, kind: Kind) -> Place {
-        let volume = self.rng.below(self.volumes.len() as u64) as usize;
+        let volume = self.draw_volume();
+        // Where volumes get smaller, some commands go behind the end all the same.
+        let beyond = self.operated && (self.rng.one_in(8) || self.volumes[volume].end == 0);
         let v = &self.volumes[volume];
-        let (cells, lba) = (v.cells.len() as u64, u64::from(v.namespace.lba_bytes));
+        let (cells, lba) = (if beyond { v.cells.len() as u64 } else { v.end }, u64::from(v.namespace.lba_bytes));
         let most = (self.plan.op_blocks_max * 4096 / lba).min(cells);
         let blocks = match self.rng.below(4) {
             0 => 1 + self.rng.below(most),
@@ -396,7 +401,7 @@ impl Game {
     fn certain(&self, place: Place, now: u64) -> Option<Vec<u64>> {
         let v = &self.volumes[place.volume];
         let cells = &v.cells[place.block as usize..][..place.blocks as usize];
-        if v.withheld.iter().any(|(_, block, _)| place.touches(place.volume, *block)) {
+        if v.withheld.iter().any(|(_, block, _)| place.touches(place.volume, *block)) || v.is_undecided(place) {
             return None;
         }
         cells.iter().map(|cell| cell.certain(now).filter(|v| *v != LOST)).collect()
@@ -425,7 +430,7 @@ impl Game {
                 let other = Place { blocks: 1, ..self.draw_place(Kind::Trim) };
                 let free = !self.volumes[place.volume].pins.contains_key(&other.block);
                 let mut ranges = vec![(offset, len)];
-                if place.blocks == self.volumes[place.volume].cells.len() as u64 {
+                if place.blocks == self.volumes[place.volume].end {
                     // All of it: to the ends of its first and last block of 4 KiB, so that no space is needed any more.
                     let (first, end) = (offset & !4095, (offset + len).next_multiple_of(4096));
                     ranges[0] = (first, end - first);
@@ -488,7 +493,8 @@ impl Game {
             requests.insert(0, Request { sqe: Sqe { fuse: Fuse::First, ..compare.sqe }, ..compare });
         }
         let open = requests.len() as u8;
-        let flight = Flight { client, kind, place, sent: now, values, more, expected, open, statuses: [None; 2], aborted: false };
+        let (nsid, statuses) = (ns.nsid, [None; 2]);
+        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(requests)
@@ -520,6 +526,11 @@ impl Game {
         self.unpin(&flight);
         let ok = flight.statuses.iter().flatten().all(|s| s.is_success());
         self.volumes[flight.place.volume].withheld.retain(|(_, _, c)| c.change != op);
+        self.answered_while_frozen(op, &flight);
+        if ok && !self.may_be_served(&flight, now) {
+            let text = format!("#{op} {:?} was done, though its volume was at no time served so", flight.kind);
+            return self.fail(text, Some((flight.place.volume, flight.place.block)));
+        }
         let need = flight.need();
         if ok && need.is_some_and(|need| !self.volumes[flight.place.volume].rights.may_pass(flight.client, need, flight.sent, now)) {
             let text =
@@ -549,6 +560,7 @@ impl Game {
             if flight.need() == Some(Need::Write) {
                 self.limbo.insert(op, (flight.client, now + LIMBO_NS));
             }
+            self.frozen_given_up(op, &flight, now + LIMBO_NS);
             for (_, _, c) in self.volumes[flight.place.volume].withheld.iter_mut().filter(|(_, _, c)| c.change == op) {
                 c.settled = c.settled.min(now + LIMBO_NS);
             }
@@ -692,6 +704,9 @@ impl Game {
 
     /// A command failed: may it, and what is known of its blocks now?
     fn failed(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        if self.may_be_unserved(flight, status, now) {
+            return self.unserved(op, flight, status, now);
+        }
         let place = flight.place;
         let per = 4096 / u64::from(self.volumes[place.volume].namespace.lba_bytes);
         let changes = !matches!(flight.kind, Kind::Read | Kind::Compare | Kind::Verify | Kind::Flush);
@@ -758,16 +773,13 @@ impl Game {
     pub fn oldest_of(&self, client: usize) -> Option<u64> {
         self.flights.values().filter(|f| f.client == client).map(|f| f.sent).min()
     }
-    /// Logical blocks that a volume must have.
-    pub fn used_blocks(&self, volume: usize) -> u64 {
+    /// A client that asked at `since` was told the size of a namespace, in logical blocks; 0 when there is none.
+    pub fn identified(&mut self, volume: usize, nsid: u32, blocks: u64, lba_bytes: Option<u32>, since: u64, now: u64) {
         let v = &self.volumes[volume];
-        v.first_block + v.cells.len() as u64
-    }
-    /// A client was told the size of a volume, in logical blocks; when it asked, so many were used.
-    pub fn identified(&mut self, volume: usize, blocks: u64, lba_bytes: Option<u32>, used: u64) {
-        let v = &self.volumes[volume];
-        if lba_bytes != Some(v.namespace.lba_bytes) || blocks != 0 && blocks < used {
-            self.fail(format!("volume {volume} is told to have {blocks} blocks of {lba_bytes:?}; {used} are used"), None);
+        let sane = blocks == 0 || lba_bytes == Some(v.namespace.lba_bytes);
+        if !sane || !v.served.may_be_identified(nsid, blocks, since, now) {
+            let newest = v.served.newest();
+            self.fail(format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"), None);
         }
     }
 }

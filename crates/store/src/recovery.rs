@@ -84,7 +84,6 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         scrub: Scrub::default(),
         counters: ShardStats::default(),
         zero_crc: crc32c(&[0; BLOCK_BYTES]),
-        failed: false,
         closing: false,
         quiet: false,
     };

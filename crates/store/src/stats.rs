@@ -86,7 +86,7 @@ pub struct ShardStats {
     pub capacity_write_errors: u64,
     /// Rounds of destaging or checkpoints that failed one after the other, now; above 0 a capacity device needs attention.
     pub capacity_failing: u32,
-    /// The log does not take writes any more; every write fails with `DeviceFailed`.
+    /// The log cannot be written; every write fails with `DeviceFailed` until it can.
     pub failed: bool,
     /// Chunk-table pages of which no copy was readable at opening.
     pub damaged_pages: u64,

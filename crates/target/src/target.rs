@@ -361,6 +361,13 @@ impl Target {
         busy || !self.msgs.is_empty()
     }
 
+    /// Whether a request with this token, which a limit has held back, may begin: by what is served now, and while its connection is there.
+    pub fn may_begin(&mut self, rt: &Rt, request: u64) -> bool {
+        let token = request >> SLOT_BITS << SLOT_BITS;
+        let Some(conn) = self.conns.get_mut(place_of(token)).filter(|c| c.token == token) else { return false };
+        conn.session.may_begin(&cx!(self, rt), request)
+    }
+
     /// Sends and receives on the connections where something happened.
     fn flush(&mut self, rt: &Rt) -> bool {
         let any = !self.dirty.is_empty();

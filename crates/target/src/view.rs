@@ -227,6 +227,10 @@ impl Namespace {
         let plain = |n: &Namespace| Namespace { ana: Ana { state: AnaState::Optimized, ..n.ana }, ..*n };
         plain(self) == plain(other)
     }
+    /// Why no command reaches its data now; `None`: commands do.
+    pub fn closed(&self) -> Option<Status> {
+        self.ana.state.refusal().or(self.formatting.then_some(Status::retry(StatusCode::FORMAT_IN_PROGRESS)))
+    }
     /// NGUID: the bytes of the volume's UUID.
     pub fn nguid(&self) -> [u8; 16] {
         *self.id.as_bytes()

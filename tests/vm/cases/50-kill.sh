@@ -4,8 +4,7 @@
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576 KILLS=${KILLS:-3}
-# the kernel says that it reconnects; what it must never say is that an I/O failed
-LOG_BAD='I/O error|critical .* error|EXT4-fs (error|warning)|nvme.*(Removing controller|corrupt|bogus|identifiers changed|digest error)'
+LOG_BAD=$LOG_BAD_KILLED
 on_host volume_create raw $((256 * MIB)) 4096 || die "volume create"
 on_host volume_create fs $((256 * MIB)) 4096 || die "volume create"
 connect "$NQN" --nr-io-queues=2 --reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=10 --data-digest || die "connect"

@@ -51,6 +51,9 @@ cancelled_keep_alives() {
 kernel_log_bad() {
   grep -av nvmet_ | cancelled_keep_alives | grep -aE "$LOG_BAD" | { if [ -n "$LOG_ALLOWED" ]; then grep -avE "$LOG_ALLOWED"; else cat; fi; }
 }
+# What it must never say where the daemon is killed: it may say that it reconnects, but no I/O may fail.
+LOG_BAD_KILLED='I/O error|critical .* error|EXT4-fs (error|warning)|XFS.*(error|corrupt|Corruption|shutdown)|nvme.*(Removing controller|corrupt|bogus|identifiers changed|digest error)'
+
 # kernel_log_clean NAME: a check of the kernel's log
 kernel_log_clean() {
   local bad; bad=$(dmesg | kernel_log_bad)
@@ -124,16 +127,28 @@ has_size() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 
 # ------------------------------------------------------------------------------------- I/O
 
-# verified NAME OPTION...: fio that writes and then reads back and verifies all it wrote
-verified() {
-  local name=$1 rc=0; shift
-  fio --name=v --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 \
-    --group_reporting "$@" >/tmp/fio.out 2>&1 || rc=$?
-  if [ $rc = 0 ] && grep -q 'err= 0' /tmp/fio.out; then
-    echo "ok   $name ($(grep -oE '(READ|WRITE|TRIM): bw=[^ ,]*' /tmp/fio.out | tr '\n' ' '))"
+# verify OPTION...: fio that writes and then reads back and verifies all it wrote; what it says is in $FIO_OUT
+FIO_OUT=/tmp/fio.out
+verify() {
+  fio --name=v --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --group_reporting "$@" >$FIO_OUT 2>&1
+}
+fio_went() { # fio_went NAME STATUS
+  if [ "$2" = 0 ] && grep -q 'err= 0' $FIO_OUT; then
+    echo "ok   $1 ($(grep -oE '(READ|WRITE|TRIM): bw=[^ ,]*' $FIO_OUT | tr '\n' ' '))"
   else
-    echo "FAIL $name (status $rc)"; tail -n 25 /tmp/fio.out; FAILURES=$((FAILURES + 1)); return 1
+    echo "FAIL $1 (status $2)"; tail -n 25 $FIO_OUT; FAILURES=$((FAILURES + 1)); return 1
   fi
+}
+# verified NAME OPTION...: a check that verify goes well
+verified() { local name=$1 rc=0; shift; verify "$@" || rc=$?; fio_went "$name" $rc; }
+# survived NAME OPTION...: the same while the daemon is killed with -9 and started again; the options have to make it last some seconds
+survived() {
+  local name=$1 fio rc=0; shift
+  verify "$@" & fio=$!
+  sleep 2; kill -0 $fio 2>/dev/null || { echo "FAIL $name: fio ended before the kill"; FAILURES=$((FAILURES + 1)); }
+  on_host daemon_kill || die "kill"
+  on_host daemon_start || die "the daemon does not start again"
+  wait $fio || rc=$?; fio_went "$name" $rc
 }
 # The mixture of block sizes that most cases use.
 MIXED='--bssplit=4k/40:8k/20:16k/15:64k/15:128k/10'

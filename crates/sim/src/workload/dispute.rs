@@ -22,7 +22,7 @@ impl Game {
         if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
             return None;
         }
-        let volume = self.rng.below(self.volumes.len() as u64) as usize;
+        let volume = self.draw_volume();
         // Who was fenced with changes on the way stays so for a while: they have to come to nothing.
         if kind == Kind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
             return None;
@@ -36,7 +36,8 @@ impl Game {
         self.next_op += 1;
         self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
         let (values, more, expected) = (Vec::new(), Vec::new(), Vec::new());
-        let flight = Flight { client, kind, place, sent: now, values, more, expected, open: 1, statuses: [None; 2], aborted: false };
+        let statuses = [None; 2];
+        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(Request { sqe, payload, tag: op << 1 })
@@ -92,6 +93,9 @@ impl Game {
     }
 
     pub(super) fn reserve_done(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        if self.may_be_unserved(flight, status, now) {
+            return;
+        }
         let v = &mut self.volumes[flight.place.volume];
         let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
         let legal = match status.code {
@@ -125,7 +129,9 @@ impl Game {
 
     pub(super) fn report_done(&mut self, op: u64, flight: &Flight, status: Status, bytes: &[u8], now: u64) {
         if !status.is_success() {
-            let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted || self.unsteady && !status.dnr;
+            let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted
+                || self.unsteady && !status.dnr
+                || self.may_be_unserved(flight, status, now);
             if !legal {
                 self.fail(format!("#{op} Report failed with {status:?}"), None);
             }

@@ -1,6 +1,6 @@
 //! Building batches from what waits, writing them, and what follows when one is durable or has failed.
 
-use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment};
+use super::{BATCH_BLOCKS_MAX, BATCH_OPS_MAX, OpenSegment, PROBE_PAUSE_MAX, PROBE_PAUSE_MIN, Stopped};
 use crate::ComponentNo;
 use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::index::Key;
@@ -19,7 +19,7 @@ const TRIM_COST_BYTES: u64 = 512;
 impl State {
     /// Starts the next batch, if none is in flight and something waits. Whether anything was done.
     pub fn start_batch(&mut self, rt: &Rt) -> bool {
-        if self.log.batch.in_flight || self.failed || self.waiting.is_empty() && !self.tail_due() {
+        if self.log.batch.in_flight || self.log.stopped.is_some() || self.waiting.is_empty() && !self.tail_due() {
             return false;
         }
         let mut bufs = BufVec::new();
@@ -207,9 +207,14 @@ impl State {
     }
 
     /// Seals the open segment: writes its summary behind everything else. Recovery does without when that never arrives.
+    ///
+    /// A segment of which nothing is durable gets none: a later life gives its number again, and must not find a summary of this one.
     pub fn seal_open(&mut self, rt: &Rt) -> Option<OpenSegment> {
         let open = self.log.open.take()?;
         self.ring.seal(open.seq);
+        if open.at == 0 && !hooks::planted(Bug::SummaryOfNothing) {
+            return Some(open);
+        }
         let blocks = log::summary_blocks(open.records.len(), open.crcs.len());
         let header = SummaryHeader {
             tag: self.tag,
@@ -258,10 +263,15 @@ impl State {
                 self.write_batch(rt, bufs);
                 return;
             }
-            self.fail_log(bufs);
+            self.fail_log(rt, bufs);
             return;
         }
         self.commit();
+        if self.log.stopped.take().is_some() {
+            hooks::mark(Mark::LogTakenUp);
+            tracing::warn!(shard = self.shard, device = self.cache.name(), "the log can be written again");
+            self.destage.wake.notify_one();
+        }
         let written = self.log.batch.records.iter().filter(|r| r.kind == RecordKind::Write);
         self.index.touch(written.map(|r| Key::new(ComponentNo(r.component), r.block)));
         // The buffers of the writes follow the header, in the order of the operations.
@@ -318,11 +328,14 @@ impl State {
         self.counters.log_overhead_bytes += u64::from(batch.header_blocks) * BLOCK_BYTES as u64;
     }
 
-    /// The log cannot be written: this batch and all that waits fail, and so does every change from now on. Reads go on.
-    fn fail_log(&mut self, mut bufs: BufVec) {
+    /// The log cannot be written: this batch and all that waits fail, and so does every change until a probe succeeds. Reads go on.
+    fn fail_log(&mut self, rt: &Rt, mut bufs: BufVec) {
         hooks::mark(Mark::LogGivenUp);
-        tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: the shard takes no more writes");
-        self.failed = true;
+        let failures = self.log.stopped.as_ref().map_or(0, |stopped| stopped.failures);
+        if failures == 0 {
+            tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: writes fail until it can");
+        }
+        self.log_stopped(rt, failures);
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
@@ -337,6 +350,39 @@ impl State {
         self.fail_waiting(StoreError::DeviceFailed);
         self.tail_wanted = false;
         self.tail_written.notify_all();
+    }
+
+    /// Tries whether the log can be written again, with an empty batch. It goes where the last attempt went: what may be there of that
+    /// one has the same number, and was never answered as written.
+    pub fn probe_log(&mut self, rt: &Rt) {
+        let Some(Stopped { failures, .. }) = self.log.stopped else { return };
+        if self.closing {
+            return;
+        }
+        if !self.room_for_tail(rt) {
+            return self.log_stopped(rt, failures);
+        }
+        let batch = &mut self.log.batch;
+        batch.ops.clear();
+        batch.records.clear();
+        batch.crcs.clear();
+        batch.blocks = 0;
+        batch.retried = true; // a probe that fails uses up no segment
+        self.write_batch(rt, BufVec::from_iter([Buf::alloc(BLOCK_BYTES)]));
+    }
+
+    /// The log stays stopped after `failures` attempts: sets the time of the next one.
+    fn log_stopped(&mut self, rt: &Rt, failures: u32) {
+        let pause = PROBE_PAUSE_MIN.saturating_mul(1 << failures.min(10)).min(PROBE_PAUSE_MAX);
+        let timer = (!self.closing).then(|| rt.timer(&self.queue, cookie::PROBE, rt.now() + pause));
+        self.log.stopped = Some(Stopped { failures: failures.saturating_add(1), timer });
+    }
+
+    /// No more probes: the shard is closed.
+    pub fn stop_probing(&mut self, rt: &Rt) {
+        if let Some(timer) = self.log.stopped.as_mut().and_then(|stopped| stopped.timer.take()) {
+            rt.cancel_timer(timer);
+        }
     }
 
     /// Everything in line fails.

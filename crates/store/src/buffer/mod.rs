@@ -9,8 +9,10 @@
 pub(crate) mod batch;
 pub(crate) mod ring;
 
+use base::Duration;
 use base::hooks::{self, Bug};
 use format::disk::log::{self, Record};
+use rt::TimerId;
 
 /// The most blocks of data in a batch (a single operation may be as large).
 pub(crate) const BATCH_BLOCKS_MAX: u32 = 256;
@@ -35,7 +37,22 @@ pub(crate) struct LogWriter {
     pub tail_durable: u64,
     /// The batch being written.
     pub batch: Batch,
+    /// Set while the device takes no batch.
+    pub stopped: Option<Stopped>,
 }
+
+/// The device took a batch nowhere, not even in a fresh segment: nothing enters the log until a probe, an empty batch, is durable.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    /// Failed attempts in a row.
+    pub failures: u32,
+    /// When the next probe is due; none while one is under way.
+    pub timer: Option<TimerId>,
+}
+
+/// Pauses before the first probe of a log that stopped, and the longest one.
+pub(crate) const PROBE_PAUSE_MIN: Duration = Duration::from_millis(50);
+pub(crate) const PROBE_PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The segment that batches go to.
 #[derive(Debug, Default)]
@@ -75,7 +92,7 @@ pub(crate) struct Batch {
 
 impl LogWriter {
     pub fn new(next_lsn: u64, last_crc: u32, tail: u64) -> Self {
-        Self { next_lsn, last_crc, open: None, tail_next: tail, tail_durable: tail, batch: Batch::default() }
+        Self { next_lsn, last_crc, open: None, tail_next: tail, tail_durable: tail, batch: Batch::default(), stopped: None }
     }
 
     /// Whether a batch of `records` and `blocks` more fits into the open segment, with its summary, of `segment_blocks`.

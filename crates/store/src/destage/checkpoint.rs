@@ -63,7 +63,7 @@ async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
             if s.log.tail_durable >= target || hooks::planted(Bug::ReleasedBeforeTail) {
                 return true;
             }
-            if s.failed {
+            if s.log.stopped.is_some() {
                 return false;
             }
         }

@@ -130,7 +130,7 @@ impl State {
     fn checkpoint_due(&mut self, now: Instant) -> bool {
         let clean = self.advance_clean();
         let lag = clean - self.ring.tail();
-        if lag == 0 || self.failed || now < self.destage.resume_at {
+        if lag == 0 || self.log.stopped.is_some() || now < self.destage.resume_at {
             return false;
         }
         let count = self.ring.count();
@@ -150,6 +150,7 @@ impl State {
             && !open.records.is_empty()
             && !self.log.batch.in_flight
             && self.waiting.is_empty()
+            && self.log.stopped.is_none() // a probe goes there
             && self.plan(rt.now()).workers > 0
         {
             hooks::mark(Mark::IdleDrain);
@@ -234,7 +235,7 @@ fn closing_step(rt: &Rt, s: &mut State, now: Instant) -> Step {
     if busy {
         return Step::Wait(Some(TICK));
     }
-    if s.log.open.as_ref().is_some_and(|open| !open.records.is_empty()) && !s.failed {
+    if s.log.open.as_ref().is_some_and(|open| !open.records.is_empty()) && s.log.stopped.is_none() {
         s.seal_open(rt); // with its summary, the next opening is quick
     }
     if s.destage.failing == 0 && s.checkpoint_due(now) { Step::Checkpoint } else { Step::Quiet }

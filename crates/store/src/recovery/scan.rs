@@ -125,8 +125,8 @@ impl LogReader<'_> {
         };
         let header = *header;
         let content = match self.summary(newest).await? {
-            Some(content) => content,
-            None => self.scan(newest, &header, None).await?,
+            Some(content) if content.first_lsn == header.first_lsn || hooks::planted(Bug::SummaryOfNothing) => content,
+            _ => self.scan(newest, &header, None).await?,
         };
         let tail = if hooks::planted(Bug::TailOfHeaderOnly) { header.tail_seq } else { content.tail.max(header.tail_seq) };
         let content = Content { previous_crc: Some(header.previous_crc), ..content };
@@ -213,7 +213,10 @@ impl LogReader<'_> {
     /// `next_lsn`: the first batch of a later segment; anything from there on was written again there.
     async fn content_up_to(&self, found: &Found, seq: u64, next_lsn: Option<u64>) -> Result<Option<Content>, GroupError> {
         let header = found.headers.get(&seq);
-        if let Some(content) = self.summary(seq).await? {
+        // One that does not lead to the batch where a later segment goes on is not of the life that wrote that segment.
+        let leads_on =
+            |c: &Content| next_lsn.is_none_or(|next| c.last_lsn + 1 == next) && header.is_none_or(|h| h.first_lsn == c.first_lsn);
+        if let Some(content) = self.summary(seq).await?.filter(leads_on) {
             return Ok(Some(Content { previous_crc: header.map(|h| h.previous_crc), ..content }));
         }
         hooks::mark(Mark::SegmentWithoutSummary);
@@ -240,6 +243,10 @@ impl LogReader<'_> {
         let Ok(view) = SummaryHeader::parse(&tail, self.tag) else { return Ok(None) };
         let h = view.header;
         if h.shard != self.shard || h.segment_seq != seq || h.used_blocks > self.segment_blocks - blocks.min(view.summary_blocks) {
+            return Ok(None);
+        }
+        // Earlier versions wrote a summary for a segment that was given up at its first write, and a later life gave its number again.
+        if h.last_lsn < h.first_lsn && !hooks::planted(Bug::SummaryOfNothing) {
             return Ok(None);
         }
         let mut content = Content {

@@ -31,6 +31,7 @@ pub(crate) mod cookie {
     pub const ADMISSION: u64 = 2 << KIND_SHIFT;
     const SUMMARY: u64 = 3 << KIND_SHIFT;
     const READ: u64 = 4 << KIND_SHIFT;
+    pub const PROBE: u64 = 5 << KIND_SHIFT;
 
     /// The summary of the segment whose first block this is.
     pub fn summary(first_block: u32) -> u64 {
@@ -45,6 +46,7 @@ pub(crate) mod cookie {
     pub enum Kind {
         Batch,
         Admission,
+        Probe,
         Summary { first_block: u32 },
         Read { key: u32, index: usize },
     }
@@ -53,6 +55,7 @@ pub(crate) mod cookie {
         match cookie >> KIND_SHIFT << KIND_SHIFT {
             BATCH => Kind::Batch,
             ADMISSION => Kind::Admission,
+            PROBE => Kind::Probe,
             SUMMARY => Kind::Summary { first_block: cookie as u32 },
             READ => Kind::Read { key: cookie as u32, index: (cookie >> 32 & 0xFFFF) as usize },
             _ => unreachable!("not a cookie of a shard: {cookie:#x}"),
@@ -120,9 +123,10 @@ impl Shard {
     }
 
     /// Refuses new operations, ends those in flight, checkpoints. Poll until [`Shard::is_quiet`], then drop it.
-    pub fn begin_shutdown(&mut self, _rt: &Rt) {
+    pub fn begin_shutdown(&mut self, rt: &Rt) {
         let mut state = self.state.borrow_mut();
         state.closing = true;
+        state.stop_probing(rt);
         state.destage.wake.notify_one();
     }
 
@@ -136,14 +140,6 @@ impl Shard {
     pub fn start_scrub(&mut self, rt: &Rt) {
         if !self.state.borrow().scrub.running {
             self.scrub = Some(scrub::spawn(rt, &self.state));
-        }
-    }
-
-    /// Ends the pass of scrubbing that runs, if one does.
-    pub fn stop_scrub(&mut self) {
-        if let Some(task) = self.scrub.take() {
-            self.rt.cancel(task);
-            self.state.borrow_mut().scrub.running = false;
         }
     }
 
@@ -182,7 +178,7 @@ impl State {
             _ if self.closing => Some(StoreError::Closing),
             _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
             OpKind::Read { .. } => None,
-            _ if self.failed => Some(StoreError::DeviceFailed),
+            _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {
                     new.place = place;
@@ -281,6 +277,7 @@ impl State {
                     self.admission_timer = None;
                 }
             }
+            (cookie::Kind::Probe, Event::Timer(_)) => self.probe_log(rt),
             (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
         }
     }
@@ -308,7 +305,7 @@ impl State {
                 list.sort_unstable();
                 list
             },
-            failed: self.failed,
+            failed: self.log.stopped.is_some(),
             scrubbing: self.scrub.running,
             scrub_progress: self.scrub.progress,
             index_memory_bytes: self.index.memory_bytes() + self.ring.memory_bytes(),

@@ -165,10 +165,14 @@ pub(crate) struct Reading {
     pub runs: Runs,
     /// Runs that have not come back.
     pub left: u32,
-    /// A run failed: its device error or a wrong checksum at this block (offset within the operation).
-    pub bad: Option<u32>,
-    /// Attempts that came before this one.
+    /// Versions of the chunks that blocks are read from on capacity, when the attempt began; by chunk, from that of the first block on.
+    pub versions: SmallVec<[u32; 2]>,
+    /// Blocks (offsets within the operation) of runs that the device could not read, and those with a wrong checksum.
+    pub bad: SmallVec<[u16; 4]>,
+    /// Attempts before this one that failed, one after the other, at places that had not changed.
     pub tries: u8,
+    /// Attempts before this one that ended after a place they read had changed.
+    pub moves: u16,
 }
 
 /// Blocks of a read that lie side by side on one device.

@@ -1,8 +1,9 @@
 //! Reads: find where each block lies, read it from there, verify it, and try once more before giving up.
 //!
 //! Invariants: a read never waits for destaging; what it reads of the log is pinned until it has come back; nothing unverified is
-//! handed out (unless the volume asked for no checksums).
-//! Never: reads the same block from the same place more than [`READ_TRIES`] times.
+//! handed out (unless the volume asked for no checksums); a block counts as bad only when [`READ_TRIES`] attempts in a row failed at the same
+//! place while nothing changed there: what is overwritten and destaged under a slow read is no damage.
+//! Never: goes on for ever: after [`READ_MOVES_MAX`] attempts that met a change every failed one counts.
 
 use super::op::{Op, Place, Reading, Run, Runs, Stage, StoreError};
 use super::state::State;
@@ -18,12 +19,15 @@ use smallvec::SmallVec;
 
 /// Attempts at a read, the first included.
 const READ_TRIES: u8 = 2;
+/// Attempts that do not count because a place had changed. Each takes a block that was overwritten *and* destaged within one device read.
+const READ_MOVES_MAX: u16 = 1000;
 
 impl State {
-    /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
-    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32) {
+    /// Where the newest version of a block lies, its checksum, and the version of the chunk it lies in (0 elsewhere). `chunk` remembers
+    /// the last chunk looked up.
+    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32, u32) {
         if let Some(at) = self.index.get(Key::new(component, block)) {
-            return (Place::Log(at.pos), at.crc);
+            return (Place::Log(at.pos), at.crc, 0);
         }
         let table = self.table.borrow();
         let phys = match *chunk {
@@ -34,16 +38,17 @@ impl State {
                 phys
             }
         };
-        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc) };
+        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc, 0) };
         let place = |unchecked| {
             let offset = table.offset(phys) + u64::from(block.in_chunk()) * BLOCK_BYTES as u64;
             Place::Capacity { device: phys.device, offset, unchecked }
         };
-        match table.get(phys).block(block.in_chunk()) {
-            BlockContent::Checked(crc) => (place(false), crc),
-            BlockContent::Unchecked => (place(true), 0),
-            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc),
-            BlockContent::Uncorrectable => (Place::Uncorrectable, 0),
+        let found = table.get(phys);
+        match found.block(block.in_chunk()) {
+            BlockContent::Checked(crc) => (place(false), crc, found.ver),
+            BlockContent::Unchecked => (place(true), 0, found.ver),
+            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc, 0),
+            BlockContent::Uncorrectable => (Place::Uncorrectable, 0, 0),
         }
     }
 
@@ -68,9 +73,15 @@ impl State {
         let mut crcs = core::mem::take(&mut op.crcs);
         crcs.clear();
         let mut runs = Runs::new();
+        let mut versions = SmallVec::new();
         let mut chunk = None;
         for i in 0..blocks {
-            let (place, crc) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
+            let (place, crc, version) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
+            if version != 0 {
+                let chunks_before = (block.plus(u64::from(i)).chunk() - block.chunk()) as usize;
+                versions.resize(chunks_before + 1, 0);
+                versions[chunks_before] = version;
+            }
             if place == Place::Uncorrectable {
                 return self.uncorrectable(key, block.plus(u64::from(i)));
             }
@@ -84,7 +95,8 @@ impl State {
         self.counters.read_log_blocks += u64::from(log);
         let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
         *slot = crcs;
-        reading.bad = None;
+        reading.versions = versions;
+        reading.bad.clear();
         reading.left = 0;
         let mut buf = reading.buf.take().expect("the buffer is here between attempts");
         if let [run] = runs[..] {
@@ -153,25 +165,20 @@ impl State {
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         };
         let first = usize::from(run.first);
-        let bad = match result {
+        match result {
             Err(_) => {
                 self.counters.read_errors += 1;
-                Some(u32::from(run.first))
+                reading.bad.extend(run.first..run.first + run.blocks);
             }
             Ok(()) if unchecked => {
                 for (block, crc) in buf.chunks_exact(BLOCK_BYTES).zip(&mut op.crcs[first..]) {
                     *crc = crc32c(block);
                 }
-                None
             }
-            Ok(()) => buf
-                .chunks_exact(BLOCK_BYTES)
-                .zip(&op.crcs[first..])
-                .position(|(block, crc)| crc32c(block) != *crc)
-                .map(|i| u32::from(run.first) + i as u32),
-        };
-        if let Some(at) = bad {
-            reading.bad = Some(reading.bad.map_or(at, |before| before.min(at)));
+            Ok(()) => {
+                let blocks = buf.chunks_exact(BLOCK_BYTES).zip(&op.crcs[first..]).zip(run.first..);
+                reading.bad.extend(blocks.filter(|((block, crc), _)| crc32c(block) != **crc).map(|(_, at)| at));
+            }
         }
         reading.left -= 1;
         match reading.parts.get_mut(index) {
@@ -186,18 +193,31 @@ impl State {
         }
     }
 
-    /// Whether a block that was read from capacity without a checksum lies elsewhere by now.
-    fn has_moved(&self, key: u32) -> bool {
-        let op = &self.ops[key as usize];
-        let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
+    /// Whether the newest version of block `at` of the read is elsewhere now, or its place has changed since the attempt began. The same place
+    /// may have been written again meanwhile: then the version of its chunk is another.
+    fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut Option<(u64, Option<Phys>)>) -> bool {
+        let run = reading.runs.iter().rfind(|run| run.first <= at).expect("each block is in a run");
+        let block = op.block.plus(u64::from(at));
+        let (place, _, version) = self.locate(op.component, block, chunk);
+        let before = reading.versions.get((block.chunk() - op.block.chunk()) as usize).copied().unwrap_or(0);
+        !run.holds(at, place) || version != 0 && version != before && !hooks::planted(Bug::SamePlaceTakenForSame)
+    }
+
+    /// What became of the attempt that has ended.
+    fn verdict(&self, op: &Op, reading: &Reading) -> Verdict {
         let mut chunk = None;
-        reading.runs.iter().any(|run| {
-            let Place::Capacity { device, offset, unchecked: true } = run.place else { return false };
-            (0..u64::from(run.blocks)).any(|i| {
-                let now = self.locate(op.component, op.block.plus(u64::from(run.first) + i), &mut chunk).0;
-                now != Place::Capacity { device, offset: offset + i * BLOCK_BYTES as u64, unchecked: true }
-            })
-        })
+        let settled = reading.moves >= READ_MOVES_MAX || hooks::planted(Bug::MovedReadCounts);
+        // A read without checksums is wrong without a sign: it may be half old and half new where destaging came by.
+        let mut unchecked = reading.runs.iter().filter(|run| matches!(run.place, Place::Capacity { unchecked: true, .. }));
+        match reading.bad.iter().copied().filter(|at| settled || !self.has_moved(op, reading, *at, &mut chunk)).min() {
+            Some(_) if reading.tries + 1 < READ_TRIES => Verdict::Again,
+            Some(at) => Verdict::Bad { at },
+            None if !reading.bad.is_empty() => Verdict::Moved,
+            None if unchecked.any(|run| (run.first..run.first + run.blocks).any(|at| self.has_moved(op, reading, at, &mut chunk))) => {
+                Verdict::Moved
+            }
+            None => Verdict::Good,
+        }
     }
 
     /// All runs are back: done, or once more.
@@ -205,23 +225,22 @@ impl State {
         let op = &self.ops[key as usize];
         let (component, block) = (op.component, op.block);
         let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
-        let (bad, tries) = (reading.bad, reading.tries + 1);
-        let result = match bad {
+        let verdict = self.verdict(op, reading);
+        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let result = match verdict {
             _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
-            // What is kept without checksum may be half old and half new where destaging came by. From now on it is read from the log.
-            None if self.has_moved(key) => {
+            Verdict::Good => Ok(()),
+            Verdict::Moved => {
                 hooks::mark(Mark::ReadMoved);
+                (reading.tries, reading.moves) = (0, reading.moves.saturating_add(1));
                 return self.start_read(rt, key);
             }
-            None => Ok(()),
-            Some(_) if tries < READ_TRIES => {
-                let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+            Verdict::Again => {
                 hooks::mark(Mark::ReadAgain);
-                reading.tries = tries;
-                self.start_read(rt, key);
-                return;
+                reading.tries += 1;
+                return self.start_read(rt, key);
             }
-            Some(at) => {
+            Verdict::Bad { at } => {
                 hooks::mark(Mark::ReadLost);
                 let block = block.plus(u64::from(at));
                 self.counters.checksum_errors += 1;
@@ -233,6 +252,19 @@ impl State {
         let buf = reading.buf.take();
         self.finish(key, result, buf);
     }
+}
+
+/// What became of an attempt at a read.
+enum Verdict {
+    Good,
+    /// It met a change: what it read, right or wrong, says nothing.
+    Moved,
+    /// It failed at places that had not changed, and is tried once more.
+    Again,
+    /// It failed there for the last time.
+    Bad {
+        at: u16,
+    },
 }
 
 /// Whether `place` lies right behind `run` on the same device, to be treated alike.
@@ -248,9 +280,25 @@ fn continues(run: &Run, place: Place) -> bool {
     }
 }
 
+impl Run {
+    /// Whether `place` is where the run has block `at` of the operation.
+    fn holds(&self, at: u16, place: Place) -> bool {
+        continues(&Run { blocks: at - self.first, ..*self }, place)
+    }
+}
+
 impl Reading {
     /// A read that has not begun.
     pub fn new(buf: Buf) -> Self {
-        Self { buf: Some(buf), parts: SmallVec::new(), runs: Runs::new(), left: 0, bad: None, tries: 0 }
+        Self {
+            buf: Some(buf),
+            parts: SmallVec::new(),
+            runs: Runs::new(),
+            left: 0,
+            versions: SmallVec::new(),
+            bad: SmallVec::new(),
+            tries: 0,
+            moves: 0,
+        }
     }
 }

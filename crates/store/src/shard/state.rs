@@ -61,8 +61,6 @@ pub(crate) struct State {
     pub scrub: Scrub,
     pub counters: ShardStats,
     pub zero_crc: u32,
-    /// The log does not take writes any more.
-    pub failed: bool,
     /// Shutting down.
     pub closing: bool,
     /// The background work has ended.

@@ -4,6 +4,7 @@ use super::harness::{Lab, Setup, component_spec, quick, read_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Duration};
+use format::disk::log::SummaryHeader;
 use rt::{Device, DeviceError, Rt};
 
 const ALL: core::ops::Range<u64> = 0..u64::MAX;
@@ -62,6 +63,58 @@ fn a_first_segment_whose_first_write_failed_is_not_named_as_the_oldest() {
         s.drained(&rt).await;
         s.check();
     });
+}
+
+#[test]
+fn what_a_later_life_writes_into_a_segment_that_was_given_up_survives() {
+    // The first write of a segment fails, and the node dies before the second attempt, in the next segment, is durable: the next life
+    // gives the number of the segment again.
+    for attempts in [1, 2] {
+        for delay_us in (0..120).step_by(2) {
+            let mut lab = Lab::new(1000 * attempts + delay_us, &Setup::default());
+            let c = lab.components[0];
+            let disk = lab.world.disk(&lab.devices[0]);
+            lab.with(lazy(), async |rt, s| {
+                disk.fail_writes(ALL, Some(attempts as u32), DeviceError::Media);
+                s.submit(&rt, c, 3, 1, super::harness::write_op(c, 3, &[53], true));
+                while s.stats().log_write_errors < attempts {
+                    rt.sleep(Duration::from_micros(1)).await;
+                }
+                rt.sleep(Duration::from_micros(delay_us)).await;
+            });
+            lab.power_cycle();
+            lab.with(lazy(), async |rt, s| {
+                for n in 0..4 {
+                    s.write(&rt, c, 10 + n, &[60 + n]).await.unwrap();
+                }
+            });
+            lab.power_cycle();
+            lab.with(lazy(), async |rt, s| {
+                let got = s.read(&rt, c, 10, 4).await.unwrap();
+                assert_eq!(got, [60, 61, 62, 63], "{attempts} attempts failed, {delay_us} us");
+                s.check();
+            });
+        }
+    }
+}
+
+#[test]
+fn an_empty_summary_that_an_earlier_version_left_is_not_believed() {
+    let mut lab = Lab::new(18, &Setup::default());
+    let c = lab.components[0];
+    let devices = lab.devices.clone();
+    let info = lab.world.block_on(lab.host, async |rt: Rt| crate::open_group(&rt, None, &devices).await.expect("opens").info().clone());
+    lab.with(lazy(), async |rt, s| s.write(&rt, c, 3, &[53, 54]).await.unwrap());
+    // The segment's first life gave it up, and sealed it with nothing in it.
+    let header =
+        SummaryHeader { tag: info.tag, shard: 0, segment_seq: 1, first_lsn: 1, last_lsn: 0, tail_seq: 1, used_blocks: 1, last_crc: 0 };
+    let mut summary = vec![0; BLOCK_BYTES];
+    header.build(&mut summary, &[], &[]);
+    let log = info.geometry.log;
+    let end = log.segment_offset(0, 1 % log.segments_per_shard) + u64::from(log.segment_bytes);
+    lab.world.disk(&lab.devices[0]).poke(end - BLOCK_BYTES as u64, &summary);
+    lab.power_cycle();
+    lab.with(lazy(), async |rt, s| assert_eq!(s.read(&rt, c, 3, 2).await.unwrap(), [53, 54]));
 }
 
 #[test]
@@ -278,6 +331,144 @@ fn a_damaged_batch_in_the_middle_of_the_newest_segment_is_not_passed_over() {
     let (running, devices): (_, Vec<Device>) = (lab.running(), lab.devices.clone());
     let result = lab.world.block_on(lab.host, async |rt: Rt| running.open(&rt, &devices, quick()).await.map(|_| ()));
     assert!(matches!(result, Err(crate::GroupError::LogDamaged { .. })), "{result:?}");
+}
+
+#[test]
+fn a_log_that_can_be_written_again_takes_writes_without_a_restart() {
+    for seed in 0..8 {
+        let mut lab = Lab::new(300 + seed, &Setup::default());
+        let c = lab.components[0];
+        let disk = lab.world.disk(&lab.devices[0]);
+        lab.with(quick(), async |rt, s| {
+            s.write(&rt, c, 5, &[50]).await.unwrap();
+            disk.set_full(true);
+            assert_eq!(s.write(&rt, c, 6, &[60]).await, Err(StoreError::DeviceFailed));
+            rt.sleep(Duration::from_millis(100 << seed)).await; // some probes fail
+            assert!(s.stats().failed);
+            assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]);
+            disk.set_full(false);
+            rt.sleep(crate::buffer::PROBE_PAUSE_MAX + Duration::from_millis(100)).await;
+            assert!(!s.stats().failed);
+            s.write(&rt, c, 7, &[70, 71]).await.unwrap();
+            s.trim(&rt, c, 5, 1).await.unwrap();
+            s.check();
+            if seed % 2 == 0 {
+                s.drained(&rt).await;
+                s.write(&rt, c, 9, &[90]).await.unwrap();
+            }
+        });
+        lab.power_cycle();
+        lab.with(quick(), async |rt, s| {
+            let kept = if seed % 2 == 0 { 90 } else { 0 };
+            assert_eq!(s.read(&rt, c, 5, 5).await.unwrap(), [0, 0, 70, 71, kept], "seed {seed}");
+            s.check();
+        });
+    }
+}
+
+#[test]
+fn a_shard_whose_log_stays_unwritable_shuts_down() {
+    let mut lab = Lab::new(310, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 5, &[50]).await.unwrap();
+        disk.fail_writes(ALL, None, DeviceError::NoSpace);
+        assert_eq!(s.write(&rt, c, 6, &[60]).await, Err(StoreError::DeviceFailed));
+        rt.sleep(Duration::from_secs(20)).await;
+        assert!(s.stats().failed && s.stats().log_write_errors > 5, "it was tried again and again: {:?}", s.stats());
+        s.shut_down(&rt).await;
+    });
+    lab.power_cycle();
+    disk.heal();
+    lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 2).await.unwrap(), [50, 0]));
+}
+
+/// Overwrites block 5 and puts it on capacity while a read of it is held up there, so often, each time before the read ends.
+fn overwritten_under_a_slow_read(checksum: bool, times: u64) -> (crate::ShardDone, crate::ShardStats) {
+    let mut lab = Lab::new(400 + times, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    let hold = Duration::from_secs(2);
+    lab.with(quick(), async |rt, s| {
+        s.call(&rt, c, 5, 1, super::harness::write_op(c, 5, &[50], checksum)).await.result.unwrap();
+        s.drained(&rt).await;
+        disk.stall(hold);
+        let read = s.submit(&rt, c, 5, 1, read_op(1));
+        rt.sleep(Duration::from_millis(1)).await;
+        for n in 1..=times {
+            disk.stall(Duration::ZERO);
+            let ends = rt.now() + hold;
+            s.call(&rt, c, 5, 1, super::harness::write_op(c, 5, &[50 + n], checksum)).await.result.unwrap();
+            s.drained(&rt).await;
+            assert!(rt.now() < ends, "the read has ended already");
+            // The next attempt is held up as well.
+            rt.sleep(ends.since(rt.now()).saturating_sub(Duration::from_millis(100))).await;
+            disk.stall(hold);
+            rt.sleep(Duration::from_millis(101)).await;
+        }
+        disk.stall(Duration::ZERO);
+        let done = loop {
+            if let Some(done) = s.take_done().into_iter().find(|done| done.cookie == read) {
+                break done;
+            }
+            s.some_ended().await;
+        };
+        (done, s.stats())
+    })
+}
+
+#[test]
+fn a_block_that_moves_under_a_slow_read_again_and_again_is_not_bad() {
+    for times in 1..6 {
+        let (done, stats) = overwritten_under_a_slow_read(true, times);
+        assert_eq!(done.result, Ok(()), "overwritten {times} times");
+        super::harness::check_crcs(&done);
+        let got = super::harness::values_of(ComponentNo(1), 5, done.buf.as_ref().unwrap());
+        assert!((50..=50 + times).contains(&got[0]), "what it held while it was read: {got:?}");
+        assert_eq!((stats.checksum_errors, stats.read_errors, stats.bad_blocks.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_read_without_checksum_is_not_a_mixture_when_its_place_was_written_again() {
+    let mut lab = Lab::new(420, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    let hold = Duration::from_secs(2);
+    let write = |value| super::harness::write_op(c, 5, &[value], false);
+    lab.with(quick(), async |rt, s| {
+        s.call(&rt, c, 5, 1, write(50)).await.result.unwrap();
+        s.drained(&rt).await;
+    });
+    let at = find(&lab, 1, 50);
+    lab.with(quick(), async |rt, s| {
+        disk.stall(hold);
+        let ends = rt.now() + hold;
+        let read = s.submit(&rt, c, 5, 1, read_op(1));
+        rt.sleep(Duration::from_millis(1)).await;
+        disk.stall(Duration::ZERO);
+        s.call(&rt, c, 5, 1, write(51)).await.result.unwrap();
+        s.drained(&rt).await;
+        // What the device read at the one end before the block was written again, and at the other after it.
+        let new = disk.peek(at, BLOCK_BYTES);
+        let mut mixture = new.clone();
+        mixture[BLOCK_BYTES / 2..].fill(0xAB);
+        disk.poke(at, &mixture);
+        rt.sleep(ends.since(rt.now()).saturating_sub(Duration::from_micros(10))).await;
+        disk.stall(Duration::from_millis(10));
+        rt.sleep(Duration::from_millis(2)).await; // the first attempt has ended, the next one finds the block whole
+        disk.poke(at, &new);
+        let done = loop {
+            if let Some(done) = s.take_done().into_iter().find(|done| done.cookie == read) {
+                break done;
+            }
+            s.some_ended().await;
+        };
+        assert_eq!(done.result, Ok(()));
+        super::harness::check_crcs(&done);
+        assert_eq!(super::harness::values_of(c, 5, done.buf.as_ref().unwrap()), [51]);
+    });
 }
 
 #[test]

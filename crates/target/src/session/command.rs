@@ -233,11 +233,8 @@ impl Session {
         }
         let ns = self.namespace(sqe.nsid)?;
         let volume = ns.volume;
-        if let Some(status) = ns.ana.state.refusal() {
+        if let Some(status) = ns.closed() {
             return Err(status);
-        }
-        if ns.formatting {
-            return Err(Status::retry(StatusCode::FORMAT_IN_PROGRESS));
         }
         if let Some(wants) = reserves {
             return Ok((Plan::Admin, wants));
@@ -511,6 +508,8 @@ pub(super) fn status_of(e: IoError, class: Class) -> Status {
         IoError::NoVolume => Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
         IoError::ReadOnly => Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
         IoError::Failed => Status::retry(StatusCode::NAMESPACE_NOT_READY),
+        // Only of a command that has its status already.
+        IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
         IoError::Closing => Status::retry(StatusCode::NAMESPACE_NOT_READY),
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: every request that was handed out and not answered is counted, also after its session has ended.
 //! Never: waits; the target does.
 
+use super::command::Touch;
 use super::slot::{NO_MATE, Plan, Slot, Stage};
 use super::{Cx, Session};
 use crate::reservation;
@@ -24,7 +25,8 @@ pub struct Left {
 }
 
 impl Session {
-    /// Whether a command may still be carried out, now that its data is there: what was allowed when it came may not be any more.
+    /// Whether a command may still be carried out, now that its data is there or a limit lets it begin: what was allowed when it came may not be
+    /// any more.
     pub(super) fn judge_again(&mut self, cx: &Cx<'_>, at: u16) -> Result<(), Status> {
         let slot = &self.slots[usize::from(at)];
         let Some(volume) = slot.plan.volume() else { return Ok(()) };
@@ -34,13 +36,35 @@ impl Session {
         if ns.volume != volume {
             return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
         }
+        let Some(op) = IoOpcode::parse(opcode) else { return Ok(()) };
+        if let Some(status) = ns.closed() {
+            return Err(status);
+        }
         // Halves of a fused operation run together, so either needs the rights of both.
-        let conflicts = |op| paired && !ns.access.write || reservation::conflicts(op, ns.access);
-        if ns.access != Access::FULL && IoOpcode::parse(opcode).is_some_and(conflicts) && !hooks::planted(Bug::JudgedOnce) {
+        let conflicts = paired && !ns.access.write || reservation::conflicts(op, ns.access);
+        if ns.access != Access::FULL && conflicts && !hooks::planted(Bug::JudgedOnce) {
             hooks::mark(Mark::ConflictAfterData);
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
+        if ns.write_protect.is_on() && Touch::of(op) == Touch::Write {
+            return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
+        }
         Ok(())
+    }
+
+    /// Whether a command whose request a limit has held back may still begin: it has not been aborted since, nor is it forbidden by now.
+    pub fn may_begin(&mut self, cx: &Cx<'_>, token: u64) -> bool {
+        let at = token as u16;
+        if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
+            return false;
+        }
+        match self.judge_again(cx, at) {
+            Ok(()) => true,
+            Err(status) => {
+                self.slots[usize::from(at)].status = status;
+                false
+            }
+        }
     }
 
     /// The namespace that a command names, as of this view.

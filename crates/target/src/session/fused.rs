@@ -142,6 +142,7 @@ impl Session {
         let (a, b) = match result {
             Ok(()) => (Status::SUCCESS, Status::SUCCESS),
             Err(e @ IoError::NoSpace) => (Status::SUCCESS, status_of(e, Class::Write)),
+            Err(IoError::Withdrawn) => (self.slots[usize::from(first)].status, FAILED),
             Err(e) => (status_of(e, Class::Compare), FAILED),
         };
         self.running -= 2;

@@ -1,0 +1,239 @@
+//! What the operator keeps of a volume, and the steps of each act on it, in the order in which `control` takes them.
+//!
+//! Owns: [`Record`], [`Task`].
+//! Invariant: a step that was cut short is taken again; each is idempotent.
+
+use super::{cluster_group, component_id};
+use crate::acts::Act;
+use crate::plan::VolumePlan;
+use crate::served::State;
+use base::{Epoch, ObjectId, VolumeId, WriteProtect};
+use host::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
+use std::collections::VecDeque;
+
+/// Bytes up to which a component reaches.
+const COMPONENT_BYTES: u64 = 1 << 30;
+/// Volumes that there are in a run, deleted ones included: their identifiers are single bytes.
+pub const VOLUMES_MAX: usize = 24;
+
+/// A volume, as the directory has it.
+pub struct Record {
+    /// How it was planned.
+    pub plan: VolumePlan,
+    /// As it is to be served.
+    pub desired: VolumeDesired,
+    /// The namespace that it is; `None`: it is detached.
+    pub nsid: Option<u32>,
+    /// The namespace that it was at last.
+    pub last_nsid: u32,
+    /// Its group cannot be reached.
+    pub offline: bool,
+    /// It was deleted, or is not made yet.
+    pub gone: bool,
+    /// The largest size that it ever had.
+    pub most_bytes: u64,
+}
+
+impl Record {
+    /// A volume with its components.
+    pub fn new(at: usize, plan: &VolumePlan, numbers: &[ComponentNo]) -> Record {
+        let stripe = |(stripe, no): (usize, &ComponentNo)| Stripe {
+            components: vec![ComponentRef { id: component_id(at, stripe), group: cluster_group(), no: *no }],
+        };
+        let bytes = ((plan.first_block + plan.blocks) * u64::from(plan.lba_bytes)).next_multiple_of(4096);
+        let object = ObjectLayout {
+            object: ObjectId::from_bytes([at as u8 + 1; 16]),
+            epoch: Epoch(1),
+            stripes: numbers.iter().enumerate().map(stripe).collect(),
+        };
+        let id = VolumeId::from_bytes([at as u8 + 1; 16]);
+        let desired = VolumeDesired {
+            lba_bytes: plan.lba_bytes,
+            checksum: plan.checksum,
+            iops_max: plan.iops_max,
+            ..VolumeDesired::plain(id, format!("v{at}"), bytes, object)
+        };
+        let nsid = at as u32 + 1;
+        Record { plan: plan.clone(), desired, nsid: Some(nsid), last_nsid: nsid, offline: false, gone: false, most_bytes: bytes }
+    }
+
+    /// What the host is to serve of it.
+    pub fn served(&self) -> Option<VolumeDesired> {
+        let mut volume = (!self.gone).then(|| self.desired.clone())?;
+        if self.offline {
+            volume.object.stripes.clear();
+        }
+        Some(volume)
+    }
+    /// The same, as clients can tell.
+    pub fn state(&self) -> State {
+        State {
+            nsid: self.nsid.filter(|_| !self.gone),
+            blocks: self.desired.bytes / u64::from(self.desired.lba_bytes),
+            read_only: self.desired.write_protect.is_on(),
+            formatting: self.desired.formatting,
+            offline: self.offline,
+        }
+    }
+    /// The component of a stripe.
+    pub fn component(&self, at: usize, stripe: usize) -> ComponentSpec {
+        ComponentSpec {
+            id: component_id(at, stripe),
+            object: ObjectId::from_bytes([at as u8 + 1; 16]),
+            capacity_index: self.plan.stripes[stripe],
+            bytes: COMPONENT_BYTES,
+            reserve_chunks: self.plan.reserve_chunks,
+            descriptor: vec![at as u8],
+        }
+    }
+    /// Up to where its content may reach.
+    pub fn reached(&self) -> u64 {
+        self.most_bytes.next_multiple_of(1 << 20)
+    }
+    /// The size that a part of its used blocks leaves, in whole blocks of 4 KiB.
+    fn shrunk(&self, percent: u64) -> u64 {
+        let lba = u64::from(self.desired.lba_bytes);
+        let used = (self.desired.bytes / lba).saturating_sub(self.plan.first_block);
+        let blocks = self.plan.first_block + used * (100 - percent.min(100)) / 100;
+        (blocks * lba).next_multiple_of(4096).max(4096)
+    }
+}
+
+/// A step of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// What is desired becomes so; the host is not told yet.
+    Set(Change),
+    /// Every core is told.
+    Apply,
+    /// What lies behind the end is freed.
+    Free,
+    /// The component of a stripe is brought in line, durably.
+    Update(usize),
+    /// The component of a stripe is deleted.
+    Delete(usize),
+    /// The component of a stripe is made.
+    Create(usize),
+}
+
+/// A change of what is desired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The size.
+    Bytes(u64),
+    /// Whether it is being formatted.
+    Formatting(bool),
+    /// Whether it is write protected.
+    ReadOnly(bool),
+    /// Requests and bytes a second.
+    Limits(Option<u64>, Option<u64>),
+    /// Whether it can be reached.
+    Offline(bool),
+    /// The namespace that it is.
+    Namespace(Option<u32>),
+    /// It is deleted.
+    Gone,
+    /// It is complete, and becomes this namespace.
+    Made(u32),
+}
+
+/// An act under way.
+pub struct Task {
+    /// The volume.
+    pub volume: usize,
+    /// What is left to do; the first may be under way.
+    pub moves: VecDeque<Move>,
+}
+
+/// The volume of an act, and its steps; `None` when it cannot be carried out now. `control` refuses it then.
+pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
+    let live: Vec<usize> = (0..records.len()).filter(|at| !records[*at].gone).collect();
+    let (Act::Shrink { volume, .. }
+    | Act::Regrow { volume }
+    | Act::Format { volume }
+    | Act::Protect { volume, .. }
+    | Act::Limit { volume, .. }
+    | Act::Offline { volume, .. }
+    | Act::Detach { volume }
+    | Act::Attach { volume, .. }
+    | Act::Replace { volume }) = act;
+    let at = live[volume as usize % live.len()];
+    let r = &records[at];
+    let stripes = 0..r.plan.stripes.len();
+    let updates = stripes.clone().map(Move::Update);
+    let set = |change| Some(vec![Move::Set(change), Move::Apply]);
+    let moves: Vec<Move> = match act {
+        Act::Shrink { percent, .. } => {
+            let bytes = Some(r.shrunk(percent)).filter(|bytes| *bytes < r.desired.bytes && !r.offline)?;
+            [Move::Set(Change::Bytes(bytes)), Move::Apply, Move::Free].into_iter().chain(updates).collect()
+        }
+        Act::Regrow { .. } => {
+            (r.desired.bytes < r.most_bytes).then_some(())?;
+            updates.chain([Move::Set(Change::Bytes(r.most_bytes)), Move::Apply]).collect()
+        }
+        Act::Format { .. } => {
+            (!r.offline && !r.desired.write_protect.is_on()).then_some(())?;
+            let begin = [Move::Set(Change::Formatting(true)), Move::Apply, Move::Free];
+            begin.into_iter().chain(updates).chain([Move::Set(Change::Formatting(false)), Move::Apply]).collect()
+        }
+        Act::Protect { on, .. } => set(Change::ReadOnly(on)).filter(|_| on != r.desired.write_protect.is_on())?,
+        Act::Limit { iops_max, bytes_per_s_max, .. } => set(Change::Limits(iops_max, bytes_per_s_max))?,
+        Act::Offline { on, .. } => set(Change::Offline(on)).filter(|_| on != r.offline)?,
+        Act::Detach { .. } => set(Change::Namespace(None)).filter(|_| r.nsid.is_some())?,
+        Act::Attach { elsewhere, .. } => {
+            r.nsid.is_none().then_some(())?;
+            *nsid_next += u32::from(elsewhere);
+            set(Change::Namespace(Some(if elsewhere { *nsid_next } else { r.last_nsid })))?
+        }
+        Act::Replace { .. } => {
+            (!r.offline && records.len() < VOLUMES_MAX).then_some(())?;
+            let deletes = [Move::Set(Change::Gone), Move::Apply].into_iter().chain(stripes.map(Move::Delete));
+            return Some(Task { volume: at, moves: deletes.collect() });
+        }
+    };
+    Some(Task { volume: at, moves: moves.into() })
+}
+
+/// The steps that make another volume like a deleted one.
+pub fn successor(of: usize, records: &mut Vec<Record>, nsid_next: &mut u32) -> Task {
+    let plan = VolumePlan { reserve_chunks: 0, ..records[of].plan.clone() };
+    let volume = records.len();
+    let stripes = 0..plan.stripes.len();
+    let record = Record::new(volume, &plan, &[]);
+    records.push(Record { nsid: None, gone: true, ..record });
+    *nsid_next += 1;
+    let made = [Move::Set(Change::Made(*nsid_next)), Move::Apply];
+    Task { volume, moves: stripes.map(Move::Create).chain(made).collect() }
+}
+
+impl Record {
+    /// Makes a change.
+    pub fn set(&mut self, change: Change) {
+        match change {
+            Change::Bytes(bytes) => self.desired.bytes = bytes,
+            Change::Formatting(on) => self.desired.formatting = on,
+            Change::ReadOnly(on) => self.desired.write_protect = if on { WriteProtect::Protected } else { WriteProtect::None },
+            Change::Limits(iops, bytes) => (self.desired.iops_max, self.desired.bytes_per_s_max) = (iops, bytes),
+            Change::Offline(on) => self.offline = on,
+            Change::Namespace(nsid) => {
+                self.nsid = nsid;
+                self.last_nsid = nsid.unwrap_or(self.last_nsid);
+            }
+            Change::Gone => self.gone = true,
+            Change::Made(nsid) => {
+                (self.gone, self.nsid, self.last_nsid) = (false, Some(nsid), nsid);
+            }
+        }
+    }
+    /// A component was made.
+    pub fn made(&mut self, at: usize, stripe: usize, no: ComponentNo) {
+        let made = Stripe { components: vec![ComponentRef { id: component_id(at, stripe), group: cluster_group(), no }] };
+        let stripes = &mut self.desired.object.stripes;
+        stripes.truncate(stripe);
+        stripes.push(made);
+    }
+    /// The number of a stripe's component.
+    pub fn number(&self, stripe: usize) -> ComponentNo {
+        self.desired.object.stripes[stripe].components[0].no
+    }
+}

@@ -1,0 +1,247 @@
+//! What the operator does to volumes while they are used, as the game knows it.
+//!
+//! Invariants: what was wiped out by a shrink or a format may come back only by a command that was not answered when the place could be
+//! reached again; while a volume is read-only on every core nothing of it changes.
+//! Never: decides anything; the operator does.
+
+use super::*;
+use crate::acts::Act;
+use crate::plan::VolumePlan;
+use crate::served::{Served, State, Wants};
+
+/// What the operator has done to a volume.
+#[derive(Default)]
+pub(super) struct Operated {
+    /// It was deleted.
+    gone: bool,
+    /// No command may change it, on any core.
+    frozen: bool,
+    /// Changes that had not come to the end when it became read-only: block, as they were.
+    withheld: Vec<(u64, Candidate)>,
+    /// What is being freed, and by which change.
+    freeing: Option<(core::ops::Range<u64>, u64)>,
+}
+
+impl Volume {
+    /// A volume of zeroes.
+    pub(super) fn new(plan: &VolumePlan, state: State) -> Volume {
+        Volume {
+            namespace: Namespace {
+                nsid: state.nsid.unwrap_or(0),
+                lba_bytes: plan.lba_bytes,
+                blocks: 0,
+                transfer_bytes_max: 1 << 20,
+                zeroes_after_trim: true,
+                zeroes_may_deallocate: true,
+            },
+            first_block: plan.first_block,
+            cells: vec![Cell::default(); plan.blocks as usize],
+            end: plan.blocks,
+            pins: BTreeMap::new(),
+            checksum: plan.checksum,
+            rights: Rights::default(),
+            withheld: Vec::new(),
+            served: Served::new(state),
+            operated: Operated::default(),
+        }
+    }
+    /// The used blocks that a size in logical blocks leaves.
+    fn used_of(&self, blocks: u64) -> u64 {
+        blocks.saturating_sub(self.first_block).min(self.cells.len() as u64)
+    }
+    /// Whether something about a block is not decided while it is read-only.
+    pub(super) fn is_undecided(&self, place: Place) -> bool {
+        self.operated.withheld.iter().any(|(block, _)| place.touches(place.volume, *block))
+    }
+}
+
+impl Game {
+    /// What a command needs of its volume.
+    fn wants(&self, flight: &Flight) -> Wants {
+        let v = &self.volumes[flight.place.volume];
+        let ends = core::iter::once(&flight.place).chain(&flight.more).map(|p| p.block + p.blocks);
+        let ranged = !matches!(flight.kind, Kind::Flush | Kind::Reserve | Kind::Report);
+        let end = if ranged { v.first_block + ends.max().unwrap_or(0) } else { 0 };
+        Wants { nsid: flight.nsid, end, changes: flight.need() == Some(Need::Write) && flight.kind != Kind::Flush }
+    }
+    /// Whether a command may have been carried out, as the volume was served since it was sent.
+    pub(super) fn may_be_served(&self, flight: &Flight, now: u64) -> bool {
+        let decided_elsewhere = matches!(flight.kind, Kind::Reserve | Kind::Report);
+        decided_elsewhere || self.volumes[flight.place.volume].served.may_pass(self.wants(flight), flight.sent, now)
+    }
+    /// Whether a command may have been refused for how the volume was served.
+    pub(super) fn may_be_unserved(&self, flight: &Flight, status: Status, now: u64) -> bool {
+        self.volumes[flight.place.volume].served.may_refuse(self.wants(flight), status, flight.sent, now)
+    }
+    /// What was refused for how the volume is served has not taken effect; parts of a command with several may have.
+    pub(super) fn unserved(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let whole = !matches!(flight.kind, Kind::Trim | Kind::Copy) && status.code != StatusCode::NAMESPACE_NOT_READY;
+        let changes = flight.need() == Some(Need::Write);
+        self.each_change(op, flight, |cell| match (changes, whole) {
+            (false, _) => {}
+            (true, true) => cell.refused(op),
+            (true, false) => cell.unsure(op, now),
+        });
+    }
+
+    /// The operator begins something.
+    pub fn acting(&mut self, now: u64, volume: usize, act: Act) {
+        self.note(now, format!("volume {volume}: {act:?}"));
+        *self.counts.acts.entry(act.name()).or_default() += 1;
+    }
+    /// The host starts, and serves the volumes so.
+    pub fn host_started(&mut self, states: impl Iterator<Item = State>, now: u64) {
+        for (at, state) in (0..self.volumes.len()).zip(states) {
+            if state != self.volumes[at].served.newest() {
+                self.change_served(at, state, now);
+            }
+            self.volumes[at].served.restarted(state, now);
+        }
+        self.in_force(now);
+    }
+    /// The operator has decided how a volume is to be served; every core will do so soon.
+    pub fn decided(&mut self, volume: usize, state: State, now: u64) {
+        self.change_served(volume, state, now);
+        self.volumes[volume].served.decided(state, now);
+    }
+
+    fn change_served(&mut self, volume: usize, state: State, now: u64) {
+        let before = self.volumes[volume].served.newest();
+        let op = self.next_op;
+        self.next_op += 1;
+        let v = &mut self.volumes[volume];
+        if before.nsid.is_some() && state.nsid.is_none() || before.nsid != state.nsid {
+            v.namespace.nsid = state.nsid.unwrap_or(v.namespace.nsid);
+        }
+        // What could not be reached can be again, and is zeroes: all of it, or what lies behind the old end.
+        let (old, new) = (v.used_of(before.blocks), v.used_of(state.blocks));
+        let range = if before.formatting && !state.formatting { 0..new } else { old.min(new)..new };
+        if !range.is_empty() {
+            v.cells[range.start as usize..range.end as usize].iter_mut().for_each(|cell| cell.erased(op, now));
+            self.copies_may_bring_zeroes(volume, now);
+            self.verify_later(volume, range);
+        }
+        let v = &mut self.volumes[volume];
+        if new < old {
+            v.end = new;
+        }
+        if before.read_only && !state.read_only {
+            v.operated.frozen = false;
+            for (block, c) in core::mem::take(&mut v.operated.withheld) {
+                let flying = self.flights.contains_key(&c.change);
+                if flying || self.limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+                    v.cells[block as usize].release(c);
+                }
+            }
+        }
+    }
+
+    /// Every core serves what was decided last.
+    pub fn in_force(&mut self, now: u64) {
+        for at in 0..self.volumes.len() {
+            let v = &mut self.volumes[at];
+            v.served.in_force(now);
+            let state = v.served.newest();
+            v.end = v.used_of(state.blocks);
+            if state.read_only && !v.operated.frozen {
+                v.operated.frozen = true;
+                for (block, cell) in v.cells.iter_mut().enumerate() {
+                    let withheld = cell.withhold(|_| true, now);
+                    v.operated.withheld.extend(withheld.into_iter().map(|c| (block as u64, c)));
+                }
+                self.look_at_changes_of(at);
+            }
+        }
+    }
+    /// What was on its way when a volume became read-only has come by now, or does not while it is: its places are read now, and when
+    /// they are answered.
+    fn look_at_changes_of(&mut self, volume: usize) {
+        let places = self.flights.values().filter(|f| f.place.volume == volume && f.need() == Some(Need::Write)).map(|f| f.place);
+        let places: Vec<Place> = places.filter(|p| p.blocks > 0).collect();
+        self.to_verify.extend(places);
+    }
+    /// A command was answered: if it was on its way when its volume became read-only, what it did is looked at.
+    pub(super) fn answered_while_frozen(&mut self, op: u64, flight: &Flight) {
+        let withheld = &mut self.volumes[flight.place.volume].operated.withheld;
+        let before = withheld.len();
+        withheld.retain(|(_, c)| c.change != op);
+        if withheld.len() < before {
+            self.to_verify.push_back(flight.place);
+        }
+    }
+    /// A connection is gone: its commands are over some time.
+    pub(super) fn frozen_given_up(&mut self, op: u64, flight: &Flight, until: u64) {
+        let v = &mut self.volumes[flight.place.volume];
+        for (_, c) in v.operated.withheld.iter_mut().filter(|(_, c)| c.change == op) {
+            c.settled = c.settled.min(until);
+        }
+        if flight.kind == Kind::Copy && self.operated {
+            // Its source may be wiped out before it comes to it.
+            self.each_change(op, flight, |cell| {
+                cell.sent(op, 0, flight.sent);
+                cell.unsure(op, until);
+            });
+        }
+    }
+
+    /// The operator frees what lies behind the end of a volume, or all of one that is being formatted.
+    pub fn freeing(&mut self, volume: usize, now: u64) {
+        let op = self.next_op;
+        self.next_op += 1;
+        let v = &mut self.volumes[volume];
+        let state = v.served.newest();
+        let from = if state.formatting { 0 } else { v.used_of(state.blocks) };
+        let range = from..v.cells.len() as u64;
+        v.cells[from as usize..].iter_mut().for_each(|cell| cell.sent(op, 0, now));
+        v.operated.freeing = Some((range, op));
+        self.copies_may_bring_zeroes(volume, now);
+    }
+    /// It is done.
+    pub fn freed(&mut self, volume: usize, now: u64) {
+        let v = &mut self.volumes[volume];
+        let Some((range, op)) = v.operated.freeing.take() else { return };
+        v.cells[range.start as usize..range.end as usize].iter_mut().for_each(|cell| cell.done(op, now));
+    }
+    /// A Copy under way may read zeroes now.
+    fn copies_may_bring_zeroes(&mut self, volume: usize, now: u64) {
+        let copies = self.flights.iter().filter(|(_, f)| f.kind == Kind::Copy && f.place.volume == volume);
+        for (op, place, sent) in copies.map(|(op, f)| (*op, f.place, f.sent.min(now))).collect::<Vec<_>>() {
+            let cells = &mut self.volumes[volume].cells[place.block as usize..][..place.blocks as usize];
+            cells.iter_mut().for_each(|cell| cell.sent(op, 0, sent));
+        }
+    }
+    /// What can be reached again is read.
+    fn verify_later(&mut self, volume: usize, range: core::ops::Range<u64>) {
+        let step = (64 << 10) / u64::from(self.volumes[volume].namespace.lba_bytes);
+        for block in range.clone().step_by(step as usize) {
+            self.to_verify.push_back(Place { volume, block, blocks: step.min(range.end - block) });
+        }
+    }
+
+    /// Another volume is there.
+    pub fn made(&mut self, plan: &VolumePlan, state: State, now: u64) {
+        let away = State { nsid: None, ..state };
+        let mut volume = Volume::new(plan, away);
+        volume.namespace.nsid = state.nsid.unwrap_or(0);
+        volume.served.decided(state, now);
+        self.volumes.push(volume);
+    }
+    /// Any volume that there is now.
+    pub(super) fn draw_volume(&mut self) -> usize {
+        let drawn = self.rng.below(self.volumes.len() as u64) as usize;
+        let is_there = |at: &usize| !self.volumes[*at].operated.gone;
+        (drawn..self.volumes.len()).chain(0..drawn).find(is_there).unwrap_or(drawn)
+    }
+    /// The volumes that there are now.
+    pub(super) fn all_live(&self) -> Vec<usize> {
+        (0..self.volumes.len()).filter(|at| !self.volumes[*at].operated.gone).collect()
+    }
+    /// A volume was deleted.
+    pub fn deleted(&mut self, volume: usize) {
+        self.volumes[volume].operated.gone = true;
+    }
+    /// The namespace of a volume, if it is attached.
+    pub fn nsid_of(&self, volume: usize) -> Option<u32> {
+        self.volumes[volume].served.newest().nsid
+    }
+}

@@ -1,0 +1,29 @@
+#!/bin/bash
+# Runs blktests (a checkout is in /blktests) in the guest; arguments are the tests, by default all of the nvme group.
+. "$VM_LIB"
+SUBSYSTEM=nqn.2026-11.io.basalt:blktests SELF=$(cat /etc/nvme/hostnqn)
+on_host basalt volume create blktests --size 352MiB --detached || die "volume create"
+on_host basalt host add me "$SELF" || die "host add"
+on_host basalt subsystem create blktests --nqn $SUBSYSTEM --host me || die "subsystem create"
+on_host basalt subsystem attach blktests blktests || die "attach"
+UUID=$(on_host volume_uuid blktests) || die "no volume"
+printf 'SUBSYSTEM=%s\nUUID=%s\n' $SUBSYSTEM "$UUID" >/run/blktests
+printf 'user:x:1000:1000:user:/tmp:/bin/sh\n' >>/etc/passwd; printf 'user:x:1000:\n' >>/etc/group
+printf '#!/bin/sh\nexec "$@"\n' >/usr/local/bin/sudo; chmod 755 /usr/local/bin/sudo
+cd /blktests || die "no blktests"
+tests=("$@"); [ $# -gt 0 ] || tests=(nvme)
+configuration() { printf 'NVME_TARGET_CONTROL=/usr/local/bin/target-control\nNVME_IMG_SIZE=352m\nTIMEOUT=10\nNORMAL_USER=user\n%s\n' "$1" >config; }
+
+step "tests that set up a target"
+on_host daemon_stop
+configuration ''
+./check "${tests[@]}"; rc=$?
+step "tests of a device that there is"
+on_host daemon_start || die "daemon start"
+nvme connect -t tcp -a "$ADDR" -s "$PORT" -n $SUBSYSTEM --nr-io-queues=2 || die "connect"
+D=$(device blktests) || die "no device"
+configuration "TEST_DEVS=($D)"
+./check --device-only "${tests[@]}"; rc=$((rc + $?))
+nvme disconnect-all
+tar -cf "$VM_CTL/results.tar" results && on_host keep results.tar
+exit $((rc > 0))
