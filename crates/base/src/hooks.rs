@@ -62,6 +62,62 @@ listed! {
         PagesUnflushed,
         /// A checkpoint does not flush the head of a table that grew.
         HeadUnflushed,
+        /// Pages by which a table grows a second time are not written.
+        SecondGrowthUnwritten,
+        /// The head of a table counts pages that came into use since the checkpoint began.
+        HeadAheadOfPages,
+        /// A page of a checkpoint that fails is noticed among the first that are written together only.
+        LaterPagesUnchecked,
+        /// The pages of a checkpoint that failed are not dirty any more.
+        FailedPagesForgotten,
+        /// The head of a table that grew is written before its pages are durable.
+        HeadWithPages,
+        /// A failed flush of a checkpoint is taken for a good one.
+        FailedFlushIgnored,
+        /// The second pool of leaves begins with the last leaf of the first.
+        PoolsOverlap,
+        /// A region of a chunk map is given back while it has a leaf.
+        RegionFreedEarly,
+        /// The last pages of a table are not read when it takes more than one read.
+        LastPagesUnread,
+        /// The first segment after those that are replayed together is left out.
+        ReplayWindowSkips,
+        /// Recovery looks at the headers of the first segments only.
+        FirstHeadersOnly,
+        /// Recovery takes the tail from the header of the newest segment, not from its batches.
+        TailOfHeaderOnly,
+        /// Recovery does not flush before it reads.
+        RecoveryUnflushed,
+        /// Promises of space are not known any more after a replay.
+        PromisesForgotten,
+        /// Segments are released while the batch that says so is on its way.
+        ReleasedBeforeTail,
+        /// Releasing a segment forgets blocks that were written again elsewhere.
+        ReleaseForgetsNewer,
+        /// A block whose write to capacity failed counts as destaged.
+        FailedDestageCounts,
+        /// A block whose write to capacity failed stays marked as under way.
+        FailedBlockStaysMoving,
+        /// Runs of two devices are written as one where their places follow on each other.
+        RunsOverDevices,
+        /// A segment with one live block is taken for empty.
+        LastLiveSkipped,
+        /// The room for the summary is not kept free.
+        SummaryRoomForgotten,
+        /// A segment is used again while a summary is on its way to it.
+        SummaryUnpinned,
+        /// A trim while a checkpoint is written does not make its page dirty.
+        TrimUnderCheckpointClean,
+        /// A block without checksum stays uncorrectable when it was written again.
+        MarkOutlivesUnchecked,
+        /// A damaged copy of a superblock is not written anew.
+        DamagedCopyKept,
+        /// Of the parts of a request the last one decides.
+        LastPartDecides,
+        /// An error while scrubbing the log leaves the segment pinned.
+        ScrubKeepsPin,
+        /// A segment is used again while it is read.
+        PinsIgnored,
         /// A page of a table is written over its committed version.
         SlotNotSwitched,
         /// A trim does not forget what lies in the log.

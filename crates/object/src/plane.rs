@@ -564,6 +564,9 @@ impl<S: Blocks> Plane<S> {
         let id = done.request as usize;
         let request = &mut self.requests[id];
         request.parts -= 1;
+        if hooks::planted(Bug::LastPartDecides) {
+            request.result = done.result;
+        }
         if let Err(error) = done.result {
             request.result = request.result.and(Err(error));
             if let Some(sweep) = &mut request.sweep {

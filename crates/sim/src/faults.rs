@@ -57,8 +57,8 @@ pub enum Fault {
     ComeBackOld { device: usize },
     /// A write of a certain kind is hit, the `nth` from now on: so many writes fail from it on (`full`: for want of room), and the host may die.
     Aim { device: usize, target: Target, nth: u32, fails: u32, full: bool, death: Option<Death> },
-    /// The first copy of the superblock of a device is damaged.
-    HurtSuperblock { device: usize },
+    /// A copy of the superblock of a device is damaged, while the host serves: so the other one is well.
+    HurtSuperblock { device: usize, copy: usize },
 }
 
 /// A fault and when it comes, in nanoseconds from the start of the life.

@@ -140,6 +140,9 @@ impl Run {
             if self.is_wrong() {
                 return Ok(());
             }
+            if life.check && self.lab.doom().is_none() && self.lab.operator.is_serving() {
+                self.lab.order(|o| o.check());
+            }
             self.end(self.lab.doom().map_or(life.end, |_| End::Power))?;
             if self.is_wrong() {
                 return Ok(());

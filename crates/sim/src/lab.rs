@@ -157,7 +157,8 @@ impl Lab {
                 let mut aim = Aim { tag: self.tag, target, nth, fails, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
                 self.disk(device).watch(move |write| aim.look(write));
             }
-            Fault::HurtSuperblock { device } => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[0]),
+            Fault::HurtSuperblock { device, copy } if self.operator.is_serving() => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[copy]),
+            Fault::HurtSuperblock { .. } => {}
         }
     }
     /// When the host is to die because a fault was aimed well, and whether of its power.

@@ -93,6 +93,8 @@ pub struct VolumePlan {
     pub reserve_chunks: u64,
     /// Requests a second.
     pub iops_max: Option<u64>,
+    /// All that it may need is reserved: no write to it is ever refused for want of space.
+    pub promised: bool,
 }
 
 /// A client host.
@@ -140,6 +142,8 @@ pub struct Life {
     pub scrub_ns: Option<u64>,
     /// Everything is read before anything else.
     pub verify_first: bool,
+    /// Before its end the shards are checked, if the host serves.
+    pub check: bool,
     /// What the operator does to volumes meanwhile: when, in nanoseconds from the start of the life, and what.
     pub acts: Vec<(u64, Act)>,
 }
@@ -246,6 +250,7 @@ impl Plan {
         world::spread(&mut Rng::new(seed ^ 0x51_0E4D), &mut plan);
         world::unchecked(&mut Rng::new(seed ^ 0xC_0FF), &mut plan);
         world::sizes(&mut Rng::new(seed ^ 0x0005_17E5), &mut plan);
+        world::judges(&mut Rng::new(seed ^ 0x1D6E), &mut plan);
         acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         plan
     }
@@ -306,6 +311,7 @@ fn volume(rng: &mut Rng, devices: u64) -> VolumePlan {
         first_block: if rng.one_in(3) { 0 } else { piece - 1 - rng.below(40) },
         reserve_chunks: if rng.one_in(4) { rng.below(8) } else { 0 },
         iops_max: rng.one_in(12).then_some(20_000),
+        promised: false,
     }
 }
 
@@ -362,6 +368,7 @@ fn life(rng: &mut Rng, plan: &Plan) -> Life {
         grow_ns: rng.one_in(4).then(|| rng.below(limit_ns)),
         scrub_ns: rng.one_in(6).then(|| rng.below(limit_ns)),
         verify_first: rng.one_in(2),
+        check: false,
         acts: Vec::new(),
     }
 }
@@ -466,8 +473,14 @@ impl fmt::Display for Plan {
         for (at, v) in self.volumes.iter().enumerate() {
             writeln!(
                 f,
-                "  volume {at}: {} blocks of {} from {}, checksum {}, stripes on {:?}",
-                v.blocks, v.lba_bytes, v.first_block, v.checksum, v.stripes
+                "  volume {at}: {} blocks of {} from {}, checksum {}, stripes on {:?}, {} chunks reserved{}",
+                v.blocks,
+                v.lba_bytes,
+                v.first_block,
+                v.checksum,
+                v.stripes,
+                v.reserve_chunks,
+                if v.promised { ": all it needs" } else { "" }
             )?;
         }
         for (at, c) in self.clients.iter().enumerate() {

@@ -45,7 +45,9 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let devices = group.capacity().to_vec();
     let cache = group.cache().clone();
     // What an earlier process wrote and never flushed is there now and must still be there after the next loss of power.
-    flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
+    if !hooks::planted(Bug::RecoveryUnflushed) {
+        flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
+    }
     let components = group.components();
     let table = group.load_chunks(rt, shard).await?;
     let geometry = info.geometry.log;
@@ -94,7 +96,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let marks = replay_all(rt, &mut state, &reader, found).await?;
     place_all(rt, &mut state, &cache).await?;
     place_marks(&mut state, &cache, &marks)?;
-    for c in &components {
+    for c in components.iter().filter(|_| !hooks::planted(Bug::PromisesForgotten)) {
         state.add_component(c.no, c);
     }
     state.counters.recovered_blocks = state.index.len();
@@ -126,7 +128,8 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
-        for (&seq, content) in group.iter().zip(contents) {
+        let skip = usize::from(group[0] != found.tail && group.len() > 1 && hooks::planted(Bug::ReplayWindowSkips));
+        for (&seq, content) in group.iter().zip(contents).skip(skip) {
             replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
             rt.yield_now().await;
         }

@@ -8,7 +8,7 @@
 use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
 use crate::index::{Key, LogPos};
 use crate::shard::state::State;
-use base::hooks::{self, Mark};
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
 use base::{BlockNo, Duration, crc32c};
 use core::cell::RefCell;
@@ -144,7 +144,9 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
     }
     {
         let mut s = state.borrow_mut();
-        s.ring.unpin(pos.block());
+        if good || !hooks::planted(Bug::ScrubKeepsPin) {
+            s.ring.unpin(pos.block());
+        }
         s.counters.scrubbed_blocks += 1;
         if !good {
             s.counters.checksum_errors += 1;

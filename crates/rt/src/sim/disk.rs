@@ -107,15 +107,20 @@ struct Fault {
     error: DeviceError,
 }
 
-/// A write that is about to begin, for who watches a disk: where, and the first and the last of its buffers.
+/// What is about to begin, for who watches a disk.
 #[derive(Clone, Copy, Debug)]
-pub struct SimWrite<'a> {
-    /// Byte of the disk.
-    pub offset: u64,
-    /// Its first buffer.
-    pub first: &'a [u8],
-    /// Its last buffer, which may be the first.
-    pub last: &'a [u8],
+pub enum SimWrite<'a> {
+    /// A write.
+    Write {
+        /// Byte of the disk.
+        offset: u64,
+        /// Its first buffer.
+        first: &'a [u8],
+        /// Its last buffer, which may be the first.
+        last: &'a [u8],
+    },
+    /// A flush.
+    Flush,
 }
 
 type Watcher = Box<dyn FnMut(&SimWrite<'_>) -> Result<(), DeviceError>>;
@@ -141,7 +146,7 @@ pub(crate) struct Disk {
     misdirect: (u32, u64, Range<u64>),
     flip_reads: u32,
     lying: bool,
-    /// Sees each write before it begins, and may fail it.
+    /// Sees each write and flush before it begins, and may fail it.
     watcher: Option<Watcher>,
     /// Operations that are not over in one instant.
     spread: Spread,
@@ -367,7 +372,7 @@ impl Shared {
         if let Kind::Write { offset, bufs, fate, .. } = &mut op.kind {
             let new = |d: &Disk| (range.start / BLOCK..range.end / BLOCK).any(|b| d.blocks.get(b).is_none());
             if let (Some(watcher), None, Some(first), Some(last)) = (&mut disk.watcher, op.error, bufs.first(), bufs.last()) {
-                op.error = watcher(&SimWrite { offset: *offset, first, last }).err();
+                op.error = watcher(&SimWrite::Write { offset: *offset, first, last }).err();
             }
             if disk.full && op.error.is_none() && new(disk) {
                 op.error = Some(DeviceError::NoSpace);
@@ -378,6 +383,9 @@ impl Shared {
         }
         if let Kind::Flush { mark } = &mut op.kind {
             *mark = disk.writes;
+            if let (Some(watcher), None) = (&mut disk.watcher, op.error) {
+                op.error = watcher(&SimWrite::Flush).err();
+            }
         }
         let ends = match disk.opts.drive {
             None => plain_end(disk, &mut s.rng, s.now, &op.kind, len),
@@ -636,7 +644,7 @@ impl SimDisk {
     pub fn fail_flushes(&self, times: Option<u32>) {
         self.fail(FaultKind::Flush, 0..0, times, DeviceError::Media);
     }
-    /// Lets `watcher` see each write before it begins; with an error nothing of the write reaches the disk. Until [`SimDisk::heal`]. It must not
+    /// Lets `watcher` see each write and flush before it begins; with an error nothing of it reaches the disk. Until [`SimDisk::heal`]. It must not
     /// touch the world.
     pub fn watch(&self, watcher: impl FnMut(&SimWrite<'_>) -> Result<(), DeviceError> + 'static) {
         self.with(|d| d.watcher = Some(Box::new(watcher)));

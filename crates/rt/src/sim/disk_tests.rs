@@ -345,9 +345,11 @@ fn who_watches_a_disk_sees_each_write_and_may_fail_it() {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let list = Rc::clone(&seen);
         sim.watch(move |write| {
-            list.borrow_mut().push((write.offset, write.first[0], write.last[0]));
-            if write.first[0] == 7 { Err(DeviceError::Media) } else { Ok(()) }
+            let SimWrite::Write { offset, first, last } = *write else { return Err(DeviceError::NoSpace) };
+            list.borrow_mut().push((offset, first[0], last[0]));
+            if first[0] == 7 { Err(DeviceError::Media) } else { Ok(()) }
         });
+        assert_eq!(rt.flush_dev(&dev).await, Err(DeviceError::NoSpace));
         for (at, first, last) in [(0, 1, 2), (8192, 7, 8)] {
             let bufs: BufVec = [block(first), block(last)].into_iter().flatten().collect();
             let result = rt.write_at(&dev, at, bufs, Durability::Durable).await.0;

@@ -33,6 +33,8 @@ pub enum Target {
     Data,
     /// A superblock.
     Superblock,
+    /// A flush.
+    Flush,
 }
 
 impl Target {
@@ -41,7 +43,7 @@ impl Target {
         if device == 0 {
             [Target::SegmentStart, Target::SegmentStart, Target::Batch, Target::Tail, Target::Tail, Target::Summary][rng.below(6) as usize]
         } else {
-            [Target::Page, Target::Page, Target::Head, Target::Data][rng.below(4) as usize]
+            [Target::Page, Target::Page, Target::Head, Target::Data, Target::Flush][rng.below(5) as usize]
         }
     }
 }
@@ -105,8 +107,9 @@ impl Aim {
     }
 
     fn is_target(&mut self, write: &SimWrite<'_>) -> bool {
-        let fresh = SegmentHeader::parse(write.first, self.tag).is_ok();
-        let batch = write.first.get(if fresh { SEGMENT_HEADER_BLOCKS as usize * base::BLOCK_BYTES } else { 0 }..).unwrap_or_default();
+        let SimWrite::Write { first, last, .. } = *write else { return self.target == Target::Flush };
+        let fresh = SegmentHeader::parse(first, self.tag).is_ok();
+        let batch = first.get(if fresh { SEGMENT_HEADER_BLOCKS as usize * base::BLOCK_BYTES } else { 0 }..).unwrap_or_default();
         match self.target {
             Target::SegmentStart => fresh,
             Target::Batch => !fresh && BatchHeader::parse(batch, self.tag).is_ok(),
@@ -115,15 +118,16 @@ impl Aim {
                 let before = core::mem::replace(named, view.header.tail_seq);
                 before != 0 && before < view.header.tail_seq
             }),
-            Target::Summary => SummaryPeek::parse(write.last, self.tag).is_ok(),
-            Target::Page => self.page(write).is_some_and(|kind| matches!(kind, PageKind::Chunk | PageKind::Component)),
-            Target::Head => self.page(write).is_some_and(|kind| matches!(kind, PageKind::ChunkHead | PageKind::ComponentHead)),
-            Target::Data => self.page(write).is_none() && !looks_like_superblock(write.first),
-            Target::Superblock => looks_like_superblock(write.first),
+            Target::Summary => SummaryPeek::parse(last, self.tag).is_ok(),
+            Target::Page => self.page(first).is_some_and(|kind| matches!(kind, PageKind::Chunk | PageKind::Component)),
+            Target::Head => self.page(first).is_some_and(|kind| matches!(kind, PageKind::ChunkHead | PageKind::ComponentHead)),
+            Target::Data => self.page(first).is_none() && !looks_like_superblock(first),
+            Target::Superblock => looks_like_superblock(first),
+            Target::Flush => false,
         }
     }
 
-    fn page(&self, write: &SimWrite<'_>) -> Option<PageKind> {
-        PageHeader::parse(write.first, self.tag).ok().map(|header| header.address.kind)
+    fn page(&self, first: &[u8]) -> Option<PageKind> {
+        PageHeader::parse(first, self.tag).ok().map(|header| header.address.kind)
     }
 }

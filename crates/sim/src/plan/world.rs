@@ -16,6 +16,13 @@ pub(super) fn aim(rng: &mut Rng, plan: &mut Plan) {
     if !rng.one_in(4) {
         return;
     }
+    if plan.class == Class::Crash && rng.one_in(2) {
+        // Its own faults stay harmless; what is aimed may fail writes.
+        plan.class = Class::Errors;
+    }
+    if rng.one_in(2) {
+        return series(rng, plan);
+    }
     while plan.lives.len() < AIMED_LIVES_MIN {
         plan.lives.push(life(rng, plan));
     }
@@ -41,12 +48,38 @@ pub(super) fn aim(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
+/// Many short lives: each second one is hit in the same way, and the ones between go on where it was, and die before they have overwritten it.
+fn series(rng: &mut Rng, plan: &mut Plan) {
+    let around = plan.surroundings();
+    let failing = plan.class >= Class::Errors;
+    let Fault::Aim { device, target, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
+    plan.shards = plan.shards.min(2);
+    plan.op_blocks_max = plan.op_blocks_max.min(32);
+    plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.min(200));
+    let lives = 6 + rng.below(7);
+    plan.lives = (0..lives)
+        .map(|at| {
+            let Fault::Aim { nth, fails, full, death, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
+            let fault = Fault::Aim { device, target, nth: nth.min(2), fails, full, death };
+            Life {
+                ops: 5 + rng.below(60),
+                limit_ns: 4_000_000 + rng.below(12_000_000),
+                end: if rng.one_in(2) { End::Power } else { End::Kill },
+                faults: if at % 2 == 0 { vec![Timed { at_ns: 0, fault }] } else { Vec::new() },
+                verify_first: rng.one_in(4),
+                ..life(rng, plan)
+            }
+        })
+        .collect();
+}
+
 /// A copy of a superblock is damaged; the next life writes it anew, and is hit while it does.
 fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
     use crate::faults::aimed::{Death, Target};
     for at in 0..plan.lives.len() {
-        let hurt = Fault::HurtSuperblock { device };
-        let at_ns = rng.below(plan.lives[at].limit_ns);
+        // Once in a life: the next one has written it anew before it serves.
+        let hurt = Fault::HurtSuperblock { device, copy: rng.below(2) as usize };
+        let at_ns = 1_500_000 + rng.below(plan.lives[at].limit_ns);
         plan.lives[at].faults.push(Timed { at_ns, fault: hurt });
         let fails = rng.below(2) as u32;
         let death = Some(Death { after_ns: rng.below(300_000), power: !rng.one_in(3) });
@@ -123,5 +156,27 @@ pub(super) fn sizes(rng: &mut Rng, plan: &mut Plan) {
     // The log fills before it is emptied.
     if rng.one_in(2) {
         plan.watermarks = (0.6, 0.8);
+    }
+}
+
+/// In one of eight plans a volume is promised all the space that it needs, whatever the others take; and at the end of some lives the shards are checked.
+pub(super) fn judges(rng: &mut Rng, plan: &mut Plan) {
+    let last = plan.volumes.len() - 1;
+    if rng.one_in(8) && last > 0 {
+        // What a shard is asked for at most: all chunks that the volume has, with what it grows by and where it begins and ends within one.
+        let v = &mut plan.volumes[last];
+        v.blocks = v.blocks.min(200);
+        let chunks = (v.blocks + 5 * 64) * u64::from(v.lba_bytes) / (64 << 10) + 2;
+        (v.reserve_chunks, v.promised) = (chunks * u64::from(plan.shards), true);
+        plan.volumes[..last].iter_mut().for_each(|v| v.reserve_chunks = 0);
+        if rng.one_in(2) {
+            // The others want more than there is.
+            plan.op_blocks_max = 256;
+            let room = plan.capacity.iter().map(|(mib, _)| mib * 256).max().unwrap_or(0).min(16_000);
+            plan.volumes[..last].iter_mut().for_each(|v| v.blocks = v.blocks.max(room));
+        }
+    }
+    for life in &mut plan.lives {
+        life.check = rng.one_in(3);
     }
 }

@@ -229,7 +229,9 @@ impl State {
         let mut buf = Buf::alloc(blocks * BLOCK_BYTES);
         header.build(&mut buf, &open.records, &open.crcs);
         let first = self.ring.first_block(open.seq);
-        self.ring.pin(first);
+        if !hooks::planted(Bug::SummaryUnpinned) {
+            self.ring.pin(first);
+        }
         self.counters.log_overhead_bytes += buf.len() as u64;
         let at = u64::from(first + self.ring.segment_blocks()) - blocks as u64;
         let bufs = BufVec::from_iter([buf]);

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::index::Key;
-use base::hooks;
+use base::hooks::{self, Bug};
 
 /// Segments that writes may not take: one for the batch that carries a new tail, one for the retry of a failed batch.
 pub(crate) const RESERVE_SEGMENTS: u64 = 2;
@@ -147,7 +147,7 @@ impl Ring {
 
     /// May the next segment be opened, leaving `keep` free?
     pub fn can_open(&self, keep: u64) -> bool {
-        self.free() > keep && self.segments[((self.head + 1) % self.count()) as usize].pins == 0
+        self.free() > keep && (self.segments[((self.head + 1) % self.count()) as usize].pins == 0 || hooks::planted(Bug::PinsIgnored))
     }
 
     /// Opens the next segment. Only when [`Ring::can_open`] said so.
@@ -209,6 +209,10 @@ impl Ring {
         let segment = self.of_block(block);
         assert!(segment.pins > 0);
         segment.pins -= 1;
+    }
+    /// The pins of each segment.
+    pub fn pins(&self) -> impl Iterator<Item = u32> + '_ {
+        self.segments.iter().map(|s| s.pins)
     }
     /// Memory of the records, in bytes.
     pub fn memory_bytes(&self) -> u64 {

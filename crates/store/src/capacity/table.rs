@@ -474,7 +474,9 @@ impl ChunkTable {
         let bit = 1u16 << block;
         e.written |= bit;
         e.unchecked = if unchecked { e.unchecked | bit } else { e.unchecked & !bit };
-        e.crcs[block as usize] = crc;
+        if !unchecked || crc != 0 || !hooks::planted(Bug::MarkOutlivesUnchecked) {
+            e.crcs[block as usize] = crc;
+        }
         e.seq = e.seq.max(seq);
         e.ver = ver;
         self.mark_dirty(at);
@@ -501,7 +503,7 @@ impl ChunkTable {
         if changed && self.checkpoint_open {
             hooks::mark(Mark::TrimUnderCheckpoint);
         }
-        if changed {
+        if changed && !(self.checkpoint_open && hooks::planted(Bug::TrimUnderCheckpointClean)) {
             self.mark_dirty(at);
         }
         left
@@ -575,7 +577,8 @@ impl ChunkTable {
             let grown = (page + 1).next_multiple_of(hooks::tiny(GROW_PAGES, 2)).min(d.geometry.chunk_pages_per_shard);
             d.meta.resize(grown as usize, Meta::NEW);
             // every page below the mark must be readable from then on, so all are written; the head last
-            for page in core::iter::once(0).chain(used..grown) {
+            let unwritten = used > 1 && hooks::planted(Bug::SecondGrowthUnwritten);
+            for page in core::iter::once(0).chain(used..grown).filter(|page| *page == 0 || !unwritten) {
                 queue(&mut self.dirty, &mut d.meta, PageRef { device: at.device, page });
             }
         }
@@ -606,7 +609,8 @@ impl ChunkTable {
         let kind = if p.page == 0 { PageKind::ChunkHead } else { PageKind::Chunk };
         if p.page == 0 {
             // as of the start: pages that came into use since are not part of this checkpoint
-            TableHead { pages_used: d.pages_committing }.build(out);
+            let now = d.meta.len() as u64;
+            TableHead { pages_used: if hooks::planted(Bug::HeadAheadOfPages) { now } else { d.pages_committing } }.build(out);
         } else {
             let body = d.bodies.get(p.page as usize - 1).and_then(Option::as_deref);
             for i in 0..CHUNKS_PER_PAGE {
@@ -643,7 +647,7 @@ impl ChunkTable {
         for p in c.pages.into_iter().chain(c.heads) {
             let d = &mut self.devices[usize::from(p.device)];
             d.meta[p.page as usize].writing = false;
-            if !d.failed {
+            if !d.failed && !hooks::planted(Bug::FailedPagesForgotten) {
                 queue(&mut self.dirty, &mut d.meta, p);
             }
         }

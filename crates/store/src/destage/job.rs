@@ -131,7 +131,7 @@ impl State {
             }
             let Cursor { seq, record } = self.destage.cursor;
             let segment = self.ring.get(seq);
-            let Some(found) = segment.records.get(record).filter(|_| segment.live > 0) else {
+            let Some(found) = segment.records.get(record).filter(|_| segment.live > u32::from(hooks::planted(Bug::LastLiveSkipped))) else {
                 let passed = u64::from(segment.used) * (segment.records.len() - record) as u64 / segment.records.len().max(1) as u64;
                 self.destage.passed_blocks += passed;
                 self.destage.cursor = Cursor { seq: seq + 1, record: 0 };
@@ -267,7 +267,9 @@ impl State {
         self.destage.jobs -= 1;
         for item in &job.items {
             self.ring.unpin(item.pos.block());
-            self.destage.moving.remove(&item.key);
+            if item.settled || !hooks::planted(Bug::FailedBlockStaysMoving) {
+                self.destage.moving.remove(&item.key);
+            }
             if !item.settled || !self.has_component(item.key.component()) {
                 continue;
             }
@@ -467,7 +469,7 @@ impl Job {
             let bytes = buf.len() as u64;
             if let Some(write) = writes.last_mut()
                 && let start = &self.items[write.runs[0].start]
-                && start.phys.device == first.phys.device
+                && (start.phys.device == first.phys.device || hooks::planted(Bug::RunsOverDevices))
                 && start.offset + write.bytes == first.offset
                 && write.bytes + bytes <= hooks::tiny(BUF_BYTES_MAX, SMALL_BYTES) as u64
             {
@@ -489,6 +491,7 @@ impl Job {
         for (write, (result, _)) in writes.into_iter().zip(results) {
             match result {
                 Ok(()) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
+                Err(_) if hooks::planted(Bug::FailedDestageCounts) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
                 Err(error) => failed = Some(JobError::Write(error)),
             }
         }

@@ -287,7 +287,9 @@ impl State {
                     hooks::mark(Mark::SummaryLost);
                     self.counters.log_write_errors += 1;
                 }
-                self.ring.unpin(first_block);
+                if !hooks::planted(hooks::Bug::SummaryUnpinned) {
+                    self.ring.unpin(first_block);
+                }
             }
             (cookie::Kind::Admission, Event::Timer(id)) => {
                 if self.admission_timer.is_some_and(|(set, _)| set == id) {

@@ -308,6 +308,13 @@ impl State {
             }
         }
         assert_eq!(self.ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
+        if self.destage.jobs == 0 {
+            assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
+            if self.ops.is_empty() && !self.scrub.running {
+                // The write of its summary is all that may be under way.
+                assert!(self.ring.pins().all(|pins| pins <= 1), "a segment is pinned by nobody");
+            }
+        }
     }
 
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
