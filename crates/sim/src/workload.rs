@@ -715,7 +715,10 @@ impl Game {
         let sane = blocks == 0 || lba_bytes == Some(v.namespace.lba_bytes);
         if !sane || !v.served.may_be_identified(nsid, blocks, since, now) {
             let newest = v.served.newest();
-            self.fail(format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"), None);
+            self.fail(
+                format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"),
+                None,
+            );
         }
     }
 }
