@@ -4,6 +4,7 @@
 //! Invariants: each command is in flight once and ends once, by its answer or with its connection; values are never used twice.
 //! Never: touches the world; clients carry the commands.
 
+mod atomic;
 mod dispute;
 mod operated;
 
@@ -115,6 +116,8 @@ pub struct Game {
     flights: BTreeMap<u64, Flight>,
     /// Changes that were given up and may still take effect: whose, and until when.
     limbo: BTreeMap<u64, (usize, u64)>,
+    /// Writes that are whole or absent, and of which that is not known: where.
+    tied: BTreeMap<u64, Place>,
     next_op: u64,
     next_value: u64,
     /// Operations that may still begin.
@@ -161,6 +164,7 @@ impl Game {
             volumes,
             flights: BTreeMap::new(),
             limbo: BTreeMap::new(),
+            tied: BTreeMap::new(),
             next_op: 1,
             next_value: 1,
             ops_left: 0,
@@ -442,6 +446,8 @@ impl Game {
                 cells[place.block as usize + at].sent(op, *value, now);
             }
         }
+        self.tie(op, kind, place);
+        let cells = &mut self.volumes[place.volume].cells;
         if kind == Kind::Trim {
             more.iter().for_each(|p| cells[p.block as usize].sent(op, 0, now));
         }
@@ -568,7 +574,10 @@ impl Game {
         match flight.kind {
             Kind::Compare => self.all_seen(op, flight, &flight.values, now),
             Kind::Flush | Kind::Verify => {}
-            _ => self.each_change(op, flight, |cell| cell.done(op, now)),
+            _ => {
+                self.each_change(op, flight, |cell| cell.done(op, now));
+                self.untie(op);
+            }
         }
     }
 
@@ -583,8 +592,10 @@ impl Game {
         if data.len() as u64 != flight.place.blocks * lba as u64 {
             return self.fail(format!("#{op} read {} bytes", data.len()), None);
         }
-        for (at, block) in data.chunks_exact(lba).enumerate() {
-            self.saw(op, flight, flight.place.block + at as u64, value_of(block), now);
+        let values: Vec<Option<u64>> = data.chunks_exact(lba).map(value_of).collect();
+        self.check_whole(op, flight, &values);
+        for (at, value) in values.into_iter().enumerate() {
+            self.saw(op, flight, flight.place.block + at as u64, value, now);
         }
     }
 
@@ -592,7 +603,7 @@ impl Game {
         self.counts.blocks_read += 1;
         let result = self.volumes[flight.place.volume].cells[block as usize].seen(value, flight.sent, now);
         match result {
-            Ok(()) => {}
+            Ok(()) => self.tell_the_tied(flight.place.volume, block, value.unwrap_or(0), flight.sent, now),
             Err(Wrong { stale: true, .. }) if self.stale_allowed => {
                 self.counts.stale += 1;
             }
@@ -618,12 +629,16 @@ impl Game {
         if write.is_success() {
             self.all_seen(op, flight, &flight.expected.clone(), now);
             self.each_change(op, flight, |cell| cell.done(op, now));
+            self.untie(op);
         } else if compare.code == StatusCode::COMPARE_FAILURE {
             self.check_difference(op, flight, &flight.expected.clone());
             self.each_change(op, flight, |cell| cell.refused(op));
+            self.untie(op);
         } else {
             // Which half says why both were not done.
-            let telling = |s: &Status| matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT);
+            let telling = |s: &Status| {
+                matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT) || self.may_be_unserved(flight, *s, now)
+            };
             let why = if compare.is_success() { write } else { compare };
             let status = [compare, write].into_iter().find(telling).unwrap_or(why);
             self.failed(op, flight, status, now);
