@@ -202,5 +202,8 @@ fn written(error: impl Into<redb::Error>) -> DirectoryError {
 }
 
 #[cfg(test)]
+#[path = "durability_tests.rs"]
+mod durability_tests;
+#[cfg(test)]
 #[path = "embedded_tests.rs"]
 mod tests;

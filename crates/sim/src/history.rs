@@ -182,12 +182,14 @@ impl Run {
                 .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
-                let idle =
-                    self.lab.run(next.since(now), |operator, game| operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
-                if self.is_wrong() || idle && self.lab.doom().is_none() && acts.peek().is_none() {
+                let over = acts.peek().is_none();
+                let idle = self
+                    .lab
+                    .run(next.since(now), |operator, game| over && operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
+                if self.is_wrong() || idle && self.lab.doom().is_none() {
                     return Ok(());
                 }
-                if idle && doom.is_none() && self.lab.doom().is_some() {
+                if idle && doom.is_none() {
                     continue;
                 }
             }

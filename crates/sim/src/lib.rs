@@ -21,6 +21,7 @@ pub mod model;
 pub mod operator;
 pub mod plan;
 pub mod rights;
+pub mod rules;
 pub mod served;
 pub mod trace;
 pub mod workload;

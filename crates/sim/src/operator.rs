@@ -17,7 +17,6 @@ use crate::acts::Act;
 use crate::plan::Plan;
 use crate::workload::Game;
 use base::{ClusterId, ComponentId, GroupId, HostId, Security, Visibility};
-use cluster::reservation::State;
 use host::ask::What;
 use host::{
     Ask, AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
@@ -172,9 +171,7 @@ impl Operator {
         self.acts.clear();
         let states = self.records.iter().map(Record::state);
         game.borrow_mut().host_started(states, now);
-        self.change_reservations(game, now, |state| {
-            state.power_lost();
-        });
+        self.change_reservations(game, now, false);
         if let Some(orders) = self.orders() {
             self.step = Step::Opening(orders.open_group(Some(cluster()), self.devices.clone()));
         }
@@ -185,22 +182,31 @@ impl Operator {
     }
     /// Nobody is registered any more.
     pub fn clear_reservations(&mut self, game: &RefCell<Game>, now: u64) {
-        self.change_reservations(game, now, State::clear_all);
+        self.change_reservations(game, now, true);
     }
-    fn change_reservations(&mut self, game: &RefCell<Game>, now: u64, change: impl Fn(&mut State)) {
+    /// All reservations are taken away, or the power was lost.
+    fn change_reservations(&mut self, game: &RefCell<Game>, now: u64, clear: bool) {
         let mut game = game.borrow_mut();
         self.generation += 1;
         for (at, record) in self.records.iter_mut().enumerate() {
             let volume = &mut record.desired;
             let mut state = volume.reservation.as_deref().cloned().unwrap_or_default();
-            if volume.reservation.is_some() {
-                change(&mut state);
+            let known = volume.reservation.is_some();
+            if known {
+                if clear {
+                    state.clear_all();
+                } else {
+                    state.power_lost();
+                }
                 volume.reservation = Some(Arc::new(state.clone()));
             }
             // One that is being made is not in the game yet.
-            if let Some(volume) = game.volumes.get_mut(at) {
-                volume.rights.restarted(state, now);
+            let Some(volume) = game.volumes.get_mut(at) else { continue };
+            if known && !volume.rights.is_left(&state, clear) {
+                game.fail(format!("volume {at}: {state:?} is left, which is not what the standard says"), None);
+                return;
             }
+            volume.rights.restarted(state, now);
         }
     }
     /// Every volume is served in full again once the host has started: as large as it ever was, writable, attached, without limits. Only
@@ -449,7 +455,7 @@ impl Operator {
         let mut state = self.records[at].desired.reservation.as_deref().cloned().unwrap_or_default();
         match state.execute(by, command) {
             Err(refusal) => {
-                game.borrow_mut().reservation_refused(at, by, refusal, now);
+                game.borrow_mut().reservation_refused(at, by, command, refusal, now);
                 drop(orders.answer(ask.id, Err(refusal.into())));
                 Step::Serving
             }

@@ -4,10 +4,11 @@
 //!
 //! Owns: the states of a volume's reservation, who brought them about, and what was refused.
 //! Invariant: what may have been the case is never called wrong.
-//! Never: decides anything; the rules are `cluster::reservation`'s. Times are nanoseconds of the world.
+//! Never: decides anything; what a state allows is read from the specification's table ([`crate::rules`]). Times are nanoseconds of the world.
 
+use crate::rules::{Role, Rules, may};
 use base::HostId;
-use cluster::reservation::{Outcome, Refusal, State};
+use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
 use std::collections::BTreeSet;
 
 /// The identifier of a client's host.
@@ -45,12 +46,14 @@ pub struct Rights {
     periods: Vec<Period>,
     /// Refusals: whom, when.
     refusals: Vec<(usize, u64, Refusal)>,
+    /// What the specification makes of the same commands.
+    rules: Rules,
 }
 
 impl Default for Rights {
     fn default() -> Self {
         let first = Period { state: State::default(), from: 0, until: u64::MAX, by: None, fences: false, aborts: BTreeSet::new() };
-        Rights { periods: vec![first], refusals: Vec::new() }
+        Rights { periods: vec![first], refusals: Vec::new(), rules: Rules::default() }
     }
 }
 
@@ -63,6 +66,23 @@ impl Rights {
     pub fn decided(&mut self, state: State, by: usize, outcome: &Outcome, now: u64) {
         let aborts = if outcome.abort { outcome.preempted.clone() } else { BTreeSet::new() };
         self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences: outcome.fences(), aborts });
+    }
+    /// A host's command was decided: whether the specification says the same.
+    pub fn is_right(&mut self, by: HostId, command: &Command, decided: Result<&State, Refusal>) -> bool {
+        match (self.rules.execute(by, command), decided) {
+            (Ok(()), Ok(state)) => self.rules.agrees(state),
+            (Err(mine), Err(theirs)) => mine == theirs,
+            _ => false,
+        }
+    }
+    /// Power was lost, or an administrator took all away: whether the specification says the same of what is left.
+    pub fn is_left(&mut self, state: &State, cleared: bool) -> bool {
+        if cleared {
+            self.rules.clear_all();
+        } else {
+            self.rules.power_lost();
+        }
+        self.rules.agrees(state)
     }
     /// A command of a client was refused.
     pub fn refused(&mut self, by: usize, why: Refusal, now: u64) {
@@ -122,17 +142,22 @@ impl Rights {
 }
 
 fn allows(state: &State, client: usize, need: Need) -> bool {
-    let access = state.access(host_id(client));
+    let host = host_id(client);
+    let role = match (state.is_holder(host), state.registrants().contains_key(&host)) {
+        (true, _) => Role::Holder,
+        (false, true) => Role::Registrant,
+        (false, false) => Role::Other,
+    };
+    let (read, write) = may(state.rtype().map_or(0, ReservationType::byte), role);
     match need {
-        Need::Read => access.read,
-        Need::Write => access.read && access.write,
+        Need::Read => read,
+        Need::Write => read && write,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::reservation::{Command, ReservationType};
 
     /// Client 0 reserves at 10, on all cores from 20; it releases at 50, on all cores from 60.
     fn example() -> Rights {

@@ -4,6 +4,7 @@
 //! Invariants: each command is in flight once and ends once, by its answer or with its connection; values are never used twice.
 //! Never: touches the world; clients carry the commands.
 
+mod atomic;
 mod dispute;
 mod operated;
 
@@ -133,6 +134,8 @@ pub struct Game {
     flights: BTreeMap<u64, Flight>,
     /// Changes that were given up and may still take effect: whose, and until when.
     limbo: BTreeMap<u64, (usize, u64)>,
+    /// Writes that are whole or absent, and of which that is not known: where.
+    tied: BTreeMap<u64, Place>,
     next_op: u64,
     next_value: u64,
     /// Operations that may still begin.
@@ -181,6 +184,7 @@ impl Game {
             volumes,
             flights: BTreeMap::new(),
             limbo: BTreeMap::new(),
+            tied: BTreeMap::new(),
             next_op: 1,
             next_value: 1,
             ops_left: 0,
@@ -481,6 +485,8 @@ impl Game {
                 cells[place.block as usize + at].sent(op, *value, now);
             }
         }
+        self.tie(op, kind, place);
+        let cells = &mut self.volumes[place.volume].cells;
         if kind == Kind::Trim {
             more.iter().for_each(|p| cells[p.block as usize].sent(op, 0, now));
         }
@@ -607,7 +613,10 @@ impl Game {
         match flight.kind {
             Kind::Compare => self.all_seen(op, flight, &flight.values, now),
             Kind::Flush | Kind::Verify => {}
-            _ => self.each_change(op, flight, |cell| cell.done(op, now)),
+            _ => {
+                self.each_change(op, flight, |cell| cell.done(op, now));
+                self.untie(op);
+            }
         }
     }
 
@@ -622,9 +631,13 @@ impl Game {
         if data.len() as u64 != flight.place.blocks * lba as u64 {
             return self.fail(format!("#{op} read {} bytes", data.len()), None);
         }
-        for (at, block) in data.chunks_exact(lba).enumerate() {
-            let number = flight.place.block + at as u64;
-            let value = self.undamaged(flight, number, block);
+        let first = flight.place.block;
+        let values = data.chunks_exact(lba).zip(first..).map(|(block, number)| self.undamaged(flight, number, block));
+        let values: Vec<Option<Option<u64>>> = values.collect();
+        if let Some(all) = values.iter().copied().collect::<Option<Vec<_>>>() {
+            self.check_whole(op, flight, &all);
+        }
+        for (value, number) in values.into_iter().zip(first..) {
             match value {
                 Some(value) => self.saw(op, flight, number, value, now),
                 None => self.counts.damaged += 1,
@@ -653,7 +666,7 @@ impl Game {
         self.counts.blocks_read += 1;
         let result = self.volumes[flight.place.volume].cells[block as usize].seen(value, flight.sent, now);
         match result {
-            Ok(()) => {}
+            Ok(()) => self.tell_the_tied(flight.place.volume, block, value.unwrap_or(0), flight.sent, now),
             Err(Wrong { stale: true, .. }) if self.stale_allowed => {
                 self.counts.stale += 1;
             }
@@ -679,12 +692,16 @@ impl Game {
         if write.is_success() {
             self.all_seen(op, flight, &flight.expected.clone(), now);
             self.each_change(op, flight, |cell| cell.done(op, now));
+            self.untie(op);
         } else if compare.code == StatusCode::COMPARE_FAILURE {
             self.check_difference(op, flight, &flight.expected.clone());
             self.each_change(op, flight, |cell| cell.refused(op));
+            self.untie(op);
         } else {
             // Which half says why both were not done.
-            let telling = |s: &Status| matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT);
+            let telling = |s: &Status| {
+                matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT) || self.may_be_unserved(flight, *s, now)
+            };
             let why = if compare.is_success() { write } else { compare };
             let status = [compare, write].into_iter().find(telling).unwrap_or(why);
             self.failed(op, flight, status, now);
@@ -779,7 +796,10 @@ impl Game {
         let sane = blocks == 0 || lba_bytes == Some(v.namespace.lba_bytes);
         if !sane || !v.served.may_be_identified(nsid, blocks, since, now) {
             let newest = v.served.newest();
-            self.fail(format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"), None);
+            self.fail(
+                format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"),
+                None,
+            );
         }
     }
 }

@@ -69,6 +69,12 @@ impl Game {
     /// The operator has carried out a reservation command; every core will serve it soon.
     pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
         let Some(client) = self.client_of(by) else { return };
+        if !self.volumes[volume].rights.is_right(by, command, Ok(&state)) {
+            return self.fail(
+                format!("client {client}: {command:?} on volume {volume} came to {state:?}, which is not what the standard says"),
+                None,
+            );
+        }
         self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
         let v = &mut self.volumes[volume];
         v.rights.decided(state, client, outcome, now);
@@ -83,7 +89,11 @@ impl Game {
         }
     }
     /// The operator has refused a reservation command.
-    pub fn reservation_refused(&mut self, volume: usize, by: HostId, why: Refusal, now: u64) {
+    pub fn reservation_refused(&mut self, volume: usize, by: HostId, command: &Command, why: Refusal, now: u64) {
+        if !self.volumes[volume].rights.is_right(by, command, Err(why)) {
+            return self
+                .fail(format!("{command:?} on volume {volume} was refused with {why:?}, which is not what the standard says"), None);
+        }
         if let Some(client) = self.client_of(by) {
             self.volumes[volume].rights.refused(client, why, now);
         }
