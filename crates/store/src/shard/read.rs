@@ -211,6 +211,9 @@ impl State {
             // What is kept without checksum may be half old and half new where destaging came by. From now on it is read from the log.
             None if self.has_moved(key) => {
                 hooks::mark(Mark::ReadMoved);
+                if hooks::planted(Bug::MovedListedAsBad) {
+                    self.note_bad(component, block);
+                }
                 return self.start_read(rt, key);
             }
             None => Ok(()),
