@@ -29,7 +29,7 @@ const ORDERS_MAX: usize = 16;
 /// Messages taken in one turn of the loop.
 const MESSAGES_MAX: usize = 1024;
 /// How often a drain looks whether all is quiet.
-const QUIET_POLL: Duration = Duration::from_millis(1);
+pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
 /// How long a shutdown waits for requests under way.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for the checkpoints.

@@ -211,6 +211,9 @@ impl Conductor {
         let Some((at, layout)) = here(&self.core.borrow()) else { return Ok(()) };
         // What began before the volume was made smaller may still be on its way behind the end; nothing follows it.
         self.call_all(Call::Settle { volume: at, end: layout.bytes }).await?;
+        while self.core.borrow().freeing.len() >= object::plane::OWN_REQUESTS_MAX {
+            self.rt.sleep(crate::core::QUIET_POLL).await;
+        }
         let receiver = {
             let core = &mut *self.core.borrow_mut();
             let Some((at, layout)) = here(core) else { return Ok(()) };

@@ -29,6 +29,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use store::{ComponentNo, Crcs, OpKind, ShardDone, ShardOp, StoreError};
 
+/// Parts of one core that wait or run, of requests of all cores; those bound what they send. [`Order`] and the answers follow from them.
+pub const PARTS_MAX: usize = store::OPERATIONS_MAX;
+const _: () = assert!(PARTS_MAX <= u32::MAX as usize, "a part has a number of 32 bits");
+
 /// The shard of a store, as the lanes see it: [`store::Shard`], or a stand-in of a test.
 pub trait Blocks {
     /// Takes an operation on whole blocks.
@@ -176,6 +180,7 @@ impl<S: Blocks> Lanes<S> {
 
     /// Takes a part. It is answered through [`Lanes::pop`].
     pub fn accept(&mut self, rt: &Rt, part: Part) {
+        assert!(self.parts.len() < PARTS_MAX, "the cores bound what they send");
         let (range, changes) = (part.range(), part.changes());
         let id = self.parts.insert(Held { part, stage: Stage::Waiting }) as u32;
         if self.order.begin(range, id, changes) {

@@ -23,8 +23,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::Crcs;
 
+/// Requests of the front ends of one core that are under way, or held back by a limit: all queues here follow from them. The front ends keep within it
+/// (`target::limits`).
+pub const REQUESTS_MAX: usize = 1 << 26;
+/// Requests of a core that the host makes itself ([`Plane::free_range`]), beside those; it keeps within it.
+pub const OWN_REQUESTS_MAX: usize = 64;
+const _: () = assert!(REQUESTS_MAX + OWN_REQUESTS_MAX <= u32::MAX as usize, "a part names its request in 32 bits");
 /// Parts of one long request (zero, trim) that are under way at once.
 pub const PARTS_MAX: usize = 32;
+/// Parts of all long requests of a core that are under way at once. Beyond, each has one.
+pub const SWEEP_PARTS_MAX: usize = 8192;
+const _: () = assert!(PARTS_MAX < SWEEP_PARTS_MAX);
 /// Parts of one verify that are under way at once, and bytes of each: what it holds in memory at most is their product.
 pub const VERIFY_PARTS_MAX: usize = 4;
 /// See [`VERIFY_PARTS_MAX`].
@@ -166,6 +175,8 @@ pub struct Plane<S = store::Shard> {
     timer: Option<(TimerId, Instant)>,
     queue: Queue,
     closing: bool,
+    /// Parts of sweeps under way.
+    sweep_parts: usize,
     stats: PlaneStats,
 }
 
@@ -188,6 +199,7 @@ impl<S: Blocks> Plane<S> {
             timer: None,
             queue: rt.queue(),
             closing: false,
+            sweep_parts: 0,
             stats: PlaneStats::default(),
         }
     }
@@ -439,6 +451,7 @@ impl<S: Blocks> Plane<S> {
                 }
                 _ => (hooks::tiny(PARTS_MAX, 2), sweep.end),
             };
+            let parts_max = if self.sweep_parts < SWEEP_PARTS_MAX { parts_max } else { 1 };
             if request.parts as usize >= parts_max && sweep.next < sweep.end {
                 hooks::mark(Mark::SweepWaits);
             }
@@ -529,6 +542,7 @@ impl<S: Blocks> Plane<S> {
     fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {
         let request = &mut self.requests[id];
         request.parts += 1;
+        self.sweep_parts += usize::from(request.sweep.is_some());
         let before = if hooks::planted(Bug::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
         let at = request.layout.component(extent.offset - before);
         if index > 0 {
@@ -569,6 +583,7 @@ impl<S: Blocks> Plane<S> {
         if hooks::planted(Bug::LastPartDecides) {
             request.result = done.result;
         }
+        self.sweep_parts -= usize::from(request.sweep.is_some());
         if let Err(error) = done.result {
             request.result = request.result.and(Err(error));
             if let Some(sweep) = &mut request.sweep {
@@ -638,6 +653,7 @@ impl<S: Blocks> Backend for Plane<S> {
             Ok(layout) => layout,
             Err(error) => return self.refuse(request.token, error),
         };
+        assert!(self.requests.len() + self.held.len() < REQUESTS_MAX + OWN_REQUESTS_MAX, "front ends bound what they ask for");
         let now = rt.now();
         if request.op.transfers() && !layout.limits.is_none() {
             let at = layout.limits.begin_at(now, request.op.range().1);

@@ -760,3 +760,24 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
         });
     }
 }
+
+#[test]
+fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut plane = plane(&rt, 1, Limits::default(), false);
+        reshape(&rt, &mut plane, 64 * PIECE_BYTES, 1);
+        let requests = 600;
+        for token in 0..requests {
+            let op = IoOp::Uncorrectable { offset: 0, len: 64 * PIECE_BYTES };
+            plane.submit(&rt, IoRequest { token, volume: VolumeRef(0), op });
+        }
+        let most = |plane: &Plane<LateBlocks>| plane.stats().lanes.running as usize <= SWEEP_PARTS_MAX + requests as usize;
+        assert!(plane.sweep_parts >= SWEEP_PARTS_MAX && most(&plane));
+        let mut answered = 0;
+        while answered < requests {
+            answered += std::iter::from_fn(|| drive(&rt, &mut plane)).count() as u64;
+            assert!(most(&plane));
+        }
+        assert!(plane.is_idle() && plane.sweep_parts == 0);
+    });
+}

@@ -131,6 +131,10 @@ pub const STATIC_CONTROLLERS: u16 = 256;
 pub const ADMIN_DATA_MAX: u32 = TRANSFER_MAX;
 
 const _: () = assert!(4096 << MDTS == TRANSFER_MAX);
+const _: () = {
+    let requests = CONNECTIONS_MAX * QUEUE_ENTRIES_MAX as usize * RANGES_UNDER_WAY_MAX as usize;
+    assert!(requests <= object::plane::REQUESTS_MAX, "what all queues of a core may ask for at once");
+};
 const _: () = assert!(TRANSFER_MAX <= DATA_HELD_MAX, "one command always fits the quota");
 const _: () = assert!(HANDSHAKES_MAX + DISCOVERY_CONTROLLERS_MAX < CONNECTIONS_MAX / 2, "strangers leave room for hosts");
 const _: () = assert!(QUEUE_WAIT_MAX.as_nanos() < HANDSHAKE_MAX.as_nanos());

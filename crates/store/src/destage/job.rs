@@ -13,7 +13,7 @@ use crate::buffer::ring::{Record, SegmentState};
 use crate::capacity::Phys;
 use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
-use crate::pace::Plan;
+use crate::pace::{DESTAGE_WORKERS, Plan};
 use crate::shard::state::{State, chunk_parts};
 use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
@@ -26,6 +26,8 @@ use std::rc::Rc;
 
 /// A job takes no record that could make it larger than this, in blocks, unless it is the first.
 const JOB_BLOCKS_MAX: usize = BUF_BYTES_MAX / BLOCK_BYTES;
+/// Blocks that all jobs in flight move.
+const MOVING_MAX: usize = DESTAGE_WORKERS * JOB_BLOCKS_MAX;
 /// A job ends with the record that gives it so many places on capacity: each is a write.
 const JOB_PLACES: usize = 8;
 /// Or so many blocks, unless what follows lies right behind them on capacity. Larger jobs are bursts that the log's writes wait behind.
@@ -253,6 +255,7 @@ impl State {
         }
         job.items.push(item);
         self.destage.moving.insert(key, found.pos.block());
+        debug_assert!(self.destage.moving.len() <= MOVING_MAX);
         self.ring.pin(found.pos.block());
         let chunk = (key.component(), key.block().chunk(), phys);
         if job.chunks.last() != Some(&chunk) {

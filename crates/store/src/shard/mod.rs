@@ -24,6 +24,12 @@ use rt::{Buf, Event, Rt, TaskId};
 use state::State;
 use std::rc::Rc;
 
+/// Operations that a shard has taken and not answered; its caller keeps within it. What waits for the log, for reads or to be fetched is among them.
+pub const OPERATIONS_MAX: usize = 1 << 28;
+/// The most that an operation counts for within the shard: itself, and the parts that it is cut into where segments are small.
+const OPERATION_SLOTS_MAX: usize = 1 + PIECE_BLOCKS as usize / buffer::ATOMIC_BLOCKS as usize;
+const _: () = assert!(OPERATIONS_MAX * OPERATION_SLOTS_MAX < NO_PARENT as usize, "an operation has a key of 32 bits");
+
 /// Cookies of the shard's device operations: what it is in the top byte.
 pub(crate) mod cookie {
     const KIND_SHIFT: u32 = 56;
@@ -172,6 +178,7 @@ impl Drop for Shard {
 impl State {
     fn submit(&mut self, rt: &Rt, op: ShardOp) {
         // What is asked for in a turn begins together, with the next poll.
+        assert!(self.ops.len() < OPERATIONS_MAX * OPERATION_SLOTS_MAX, "the caller bounds what it asks for");
         let ShardOp { cookie, component, block, blocks, kind } = op;
         debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
         let mut new = Op {
