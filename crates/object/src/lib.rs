@@ -19,3 +19,4 @@ pub use layout::{ComponentAt, GroupRoute, GroupSlot, LayoutView, VolumeLayout};
 pub use limit::Limits;
 pub use part::PlaneMsg;
 pub use plane::{Plane, PlaneStats};
+pub use store::ChunksUsed;
