@@ -120,6 +120,7 @@ pub(crate) fn view() -> View {
             write_protect,
             formatting: false,
             reservation: None,
+            thin: None,
         })
     };
     let namespace = |nsid| (nsid, NamespaceView { volume: VolumeRef(nsid - 1), hosts: Visibility::All, ana: Ana::default() });

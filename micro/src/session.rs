@@ -156,6 +156,7 @@ fn view(bytes: u64) -> View {
         write_protect: WriteProtect::None,
         formatting: false,
         reservation: None,
+        thin: None,
     };
     let subsystem = SubsystemView {
         nqn: NQN.into(),

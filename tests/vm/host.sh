@@ -124,6 +124,9 @@ do_subsystem_create() { # NAME [HOSTNQN...]: prints its NQN
   ((${#hosts[@]})) || hosts=(--allow-any-host)
   basalt subsystem create "$name" "${hosts[@]}" --json | jq -r .nqn
 }
+do_remap() { # NSID VOLUME NEW: another volume under the NSID, faster than a host looks
+  basalt subsystem detach default "$2" && basalt subsystem attach default "$3" --nsid "$1"
+}
 do_new_secret() { # HOST: the secret is in new.key of the shared folder, as on a command line others could see it
   basalt host set "$1" --dhchap-secret-file "$VM_CTL/new.key"
 }

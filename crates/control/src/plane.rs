@@ -26,6 +26,9 @@ pub enum PlaneError {
     /// An address cannot be listened on.
     #[error("{0}")]
     Listen(String),
+    /// Not done, for there is too much else to do.
+    #[error("{0}")]
+    Busy(String),
     /// Anything else.
     #[error("{0}")]
     Failed(String),

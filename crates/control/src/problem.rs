@@ -128,6 +128,7 @@ impl From<PlaneError> for Problem {
             PlaneError::Group(_) => Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group"),
             PlaneError::NoSpace(_) => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
             PlaneError::Listen(_) => Self::new(Code::Unavailable, message, "free the address, or configure another"),
+            PlaneError::Busy(_) => Self::new(Code::Unavailable, message, "try again in a moment"),
             PlaneError::Failed(_) => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
         }
     }

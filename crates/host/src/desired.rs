@@ -36,6 +36,8 @@ pub struct VolumeDesired {
     pub formatting: bool,
     /// Who is registered and who holds a reservation; `None`: nobody ever was.
     pub reservation: Option<Arc<cluster::reservation::State>>,
+    /// It takes space as it is written; otherwise all of its space is set aside for it.
+    pub thin: bool,
     /// Whether blocks keep a checksum on capacity.
     pub checksum: bool,
     /// Requests a second, in units of 32 KiB.
@@ -57,6 +59,7 @@ impl VolumeDesired {
             write_protect: WriteProtect::None,
             formatting: false,
             reservation: None,
+            thin: true,
             checksum: true,
             iops_max: None,
             bytes_per_s_max: None,

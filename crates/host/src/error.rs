@@ -67,6 +67,9 @@ pub enum HostError {
     /// More disk groups than a daemon can hold in its life.
     #[error("too many disk groups were opened since the start; restart the service")]
     TooManyGroups,
+    /// Core 0 takes no orders: its inbox is full. Nothing was done; trying again may help.
+    #[error("the data plane is busy with other orders; try again")]
+    Busy,
     /// The data plane has ended.
     #[error("the data plane has stopped")]
     Stopped,

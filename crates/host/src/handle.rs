@@ -6,6 +6,7 @@
 use crate::{
     core::{Conductor, OpenGroup, core_seeds, done},
     desired::{Desired, SubsystemDesired, VolumeDesired},
+    door,
     error::HostError,
     event::HostEvent,
     helper::Helper,
@@ -16,11 +17,12 @@ use base::hooks::{self, Bug};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{ClusterId, GroupId};
 use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, Limits, VolumeLayout, VolumeRef};
-use rt::{Device, Inlet};
+use rt::{Device, Inlet, InletError};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
 use target::Options as TargetOptions;
 use target::{AskId, ListenerSpec, NamespaceView, Refused, Reply, SubsystemView, View, VolumeView};
@@ -46,13 +48,17 @@ impl<T> Ticket<T> {
     }
 }
 
-/// The door for orders to one host.
+/// The door for orders to one host. When core 0's inbox is full an order is answered [`HostError::Busy`]: at once, or for a [`Host`] after it
+/// has waited for room.
 #[derive(Clone)]
-pub struct Orders(Inlet<Order>);
+pub struct Orders {
+    inlet: Inlet<Order>,
+    patience: Duration,
+}
 
 impl Orders {
     pub(crate) fn new(inlet: Inlet<Order>) -> Self {
-        Self(inlet)
+        Self { inlet, patience: Duration::ZERO }
     }
 
     fn give<T, F>(&self, make: impl FnOnce(Conductor) -> F + Send + 'static) -> Ticket<T>
@@ -61,15 +67,18 @@ impl Orders {
         F: Future<Output = Result<T, HostError>> + 'static,
     {
         let (sender, receiver) = mpsc::channel();
+        let answer = sender.clone();
         let order: Order = Box::new(move |conductor| {
             let rt = conductor.rt.clone();
             rt.spawn(async move {
                 // Nobody listens any more: the order was done all the same.
-                let _ = sender.send(make(conductor).await);
+                let _ = answer.send(make(conductor).await);
             });
         });
-        // A full or closed inbox drops the sender, which the ticket reports as "stopped".
-        let _ = self.0.send(order);
+        // A closed inbox drops the order, which the ticket reports as "stopped", as it does when the cores end before the order is done.
+        if let Err(InletError::Full(_)) = door::send(&self.inlet, order, self.patience) {
+            let _ = sender.send(Err(HostError::Busy));
+        }
         Ticket(receiver)
     }
 
@@ -318,7 +327,7 @@ impl Conductor {
         for (id, (_, layout)) in layouts {
             volumes[ledger.volumes[&id].0 as usize] = Some(layout);
         }
-        let view = make_view(desired, &ledger.volumes);
+        let view = make_view(desired, &ledger.volumes, &ledger.groups);
         Ok((Arc::new(LayoutView { volumes }), Arc::new(view)))
     }
 }
@@ -346,7 +355,9 @@ fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>)
     volume.object.stripes.iter().map(place).collect()
 }
 
-fn volume_view(v: &VolumeDesired) -> VolumeView {
+fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> VolumeView {
+    let components = v.object.stripes.iter().flat_map(|s| &s.components);
+    let used = || components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect();
     VolumeView {
         id: v.id,
         name: v.name.clone(),
@@ -355,15 +366,16 @@ fn volume_view(v: &VolumeDesired) -> VolumeView {
         write_protect: v.write_protect,
         formatting: v.formatting,
         reservation: v.reservation.clone(),
+        thin: v.thin.then(used),
     }
 }
 
-fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>) -> View {
+fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> View {
     let mut by_ref: Vec<Option<&VolumeDesired>> = vec![None; refs.len()];
     for volume in &desired.volumes {
         by_ref[refs[&volume.id].0 as usize] = Some(volume);
     }
-    let volumes = by_ref.into_iter().map(|v| v.map(volume_view)).collect();
+    let volumes = by_ref.into_iter().map(|v| v.map(|v| volume_view(v, groups))).collect();
     let subsystem = |s: &SubsystemDesired| SubsystemView {
         nqn: s.nqn.clone(),
         serial: s.serial.clone(),
@@ -410,7 +422,8 @@ impl Host {
     /// Starts the cores. Nothing is open or served yet.
     pub fn start(config: HostConfig) -> Result<Host, HostError> {
         let (orders, events, seeds) = core_seeds(config.cores, config.settings, config.target);
-        let helper = Helper::start(orders.0.clone()).map_err(HostError::Helper)?;
+        let orders = Orders { patience: door::PATIENCE, ..orders };
+        let helper = Helper::start(orders.inlet.clone()).map_err(HostError::Helper)?;
         let seeds = seeds.into_iter().map(|seed| seed.with_helper(&helper));
         let seeds = Mutex::new(seeds.map(Some).collect::<Vec<_>>());
         let options =
@@ -492,14 +505,17 @@ impl Host {
     pub fn stats(&self) -> Result<HostStats, HostError> {
         self.orders.stats().wait()
     }
-    /// Answers what is under way, makes checkpoints, ends the cores and waits for them. The second call does nothing.
+    /// Answers what is under way, makes checkpoints, ends the cores and waits for them. Does nothing once they have ended; after an error the
+    /// cores run on, and it may be called again.
     pub fn shutdown(&self) -> Result<(), HostError> {
-        let Some(cores) = self.cores.lock().unwrap_or_else(PoisonError::into_inner).take() else { return Ok(()) };
-        let drained = self.orders.shutdown().wait();
-        match drained {
+        let mut cores = self.cores.lock().unwrap_or_else(PoisonError::into_inner);
+        if cores.is_none() {
+            return Ok(());
+        }
+        match self.orders.shutdown().wait() {
             Ok(()) | Err(HostError::Stopped) => {}
             Err(error) => return Err(error),
         }
-        Ok(cores.join()?)
+        cores.take().map_or(Ok(()), |cores| Ok(cores.join()?))
     }
 }

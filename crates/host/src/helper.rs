@@ -6,16 +6,14 @@
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
 #![allow(clippy::disallowed_methods)] // A thread and a clock of its own, outside of the cores.
 
-use crate::{handle::Order, message::HostMsg};
+use crate::{door, handle::Order, message::HostMsg};
 use auth::Work;
-use rt::{Inlet, InletError};
+use rt::Inlet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use target::WorkId;
 
-/// How long to wait when core 0's inbox is full.
-const FULL_PAUSE: Duration = Duration::from_millis(2);
 /// Longest rest after a piece of work.
 const REST_MAX: Duration = Duration::from_millis(50);
 
@@ -41,7 +39,7 @@ fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Order>) {
         let started = Instant::now();
         let done = Box::new(work.run());
         let took = started.elapsed();
-        let mut order: Order = Box::new(move |conductor| {
+        let order: Order = Box::new(move |conductor| {
             let rt = conductor.rt.clone();
             let core = &mut *conductor.core.borrow_mut();
             if id.core == rt.core() {
@@ -51,15 +49,9 @@ fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Order>) {
                 rt.wake(rt.core());
             }
         });
-        loop {
-            match inlet.send(order) {
-                Ok(()) => break,
-                Err(InletError::Closed(_)) => return,
-                Err(InletError::Full(back)) => {
-                    order = back;
-                    thread::sleep(FULL_PAUSE);
-                }
-            }
+        // What is lost would be missed by its core, which counts what is away: so it waits for as long as there is a core.
+        if door::send(inlet, order, Duration::MAX).is_err() {
+            return;
         }
         thread::sleep(took.min(REST_MAX));
     }

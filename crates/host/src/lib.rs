@@ -8,6 +8,7 @@
 
 mod core;
 mod desired;
+mod door;
 mod error;
 mod event;
 mod handle;

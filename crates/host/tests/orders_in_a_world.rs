@@ -130,6 +130,23 @@ fn a_group_is_formatted_opened_served_closed_and_found_again_after_a_power_cut()
     assert!(world.has_stopped(host));
 }
 
+/// A shutdown that took a full inbox for a data plane that has ended would wait for cores that nobody has told to end.
+#[test]
+fn a_full_inbox_is_busy_and_not_stopped_and_the_host_can_be_shut_down_after_it() {
+    let mut lab = Lab::new(3);
+    let orders = lab.orders.borrow().clone().expect("the host is up");
+    let waiting: Vec<_> = (0..rt::INBOX_DEPTH).map(|_| orders.stats()).collect();
+    assert!(matches!(orders.stats().try_take(), Some(Err(HostError::Busy))));
+    assert!(matches!(orders.shutdown().try_take(), Some(Err(HostError::Busy))));
+    lab.world.run_for(Duration::from_secs(1));
+    assert!(!lab.world.has_stopped(lab.host), "what was not taken is not done");
+    assert!(waiting.iter().all(|t| matches!(t.try_take(), Some(Ok(_)))), "what was taken is");
+    lab.give(|o| o.shutdown()).unwrap();
+    lab.world.run_for(Duration::from_secs(1));
+    assert!(lab.world.has_stopped(lab.host));
+    assert!(matches!(orders.stats().try_take(), Some(Err(HostError::Stopped))));
+}
+
 #[test]
 fn an_order_that_cannot_be_done_changes_nothing() {
     let mut lab = Lab::new(2);

@@ -1,6 +1,6 @@
 //! What can go wrong, and whether trying again can help.
 
-use format::nvme::{Status, StatusCode};
+use format::nvme::{FabricsStatus, Status, StatusCode};
 use format::nvme_tcp::{Fault, PduType, TermReq};
 use std::net::SocketAddr;
 
@@ -78,7 +78,7 @@ pub enum Error {
     #[error("no answer in time: {0}")]
     Timeout(&'static str),
     /// A command failed.
-    #[error("{what} failed: {}{}", .status.code, if .status.dnr { ", do not retry" } else { "" })]
+    #[error("{what} failed: {}{}", name(what, *.status), if .status.dnr { ", do not retry" } else { "" })]
     Status {
         /// Which command.
         what: &'static str,
@@ -119,6 +119,11 @@ pub enum Error {
     /// The queue has no room for another command.
     #[error("the queue is full")]
     QueueFull,
+}
+
+/// The name of a status, which may be another one for a fabrics command.
+fn name(what: &str, status: Status) -> String {
+    if matches!(what, "Connect" | "Disconnect") { FabricsStatus(status.code).to_string() } else { status.code.to_string() }
 }
 
 impl Error {

@@ -21,3 +21,4 @@ pub use limit::Limits;
 pub use part::PlaneMsg;
 pub use pieces::{Survey, Surveyed};
 pub use plane::{Plane, PlaneStats};
+pub use store::ChunksUsed;

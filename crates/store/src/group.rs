@@ -10,6 +10,8 @@ use crate::geometry::{CapacityGeometry, Geometry, LogGeometry};
 use crate::join::join_all;
 use crate::slots;
 use crate::superblock::{self, Found, Probe};
+use crate::trouble::Trouble;
+use crate::usage::{ChunksUsed, Usage};
 use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId, hooks};
 use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
 use format::disk::superblock::{CAPACITY_DEVICES_MAX, NAME_BYTES_MAX, Role, SHARDS_MAX, Superblock, VERSION_MAJOR, VERSION_MINOR};
@@ -297,6 +299,8 @@ struct Inner {
     cache: Device,
     capacity: Vec<Device>,
     control: Mutex<Control>,
+    usage: Usage,
+    trouble: Trouble,
 }
 
 struct Control {
@@ -487,7 +491,15 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
         tracing::info!(device = m.device.name(), from, to = VERSION_MAJOR, "the format of the device is raised");
         superblock::update(rt, m.device, &mut m.found, |s| s.major = VERSION_MAJOR).await.map_err(device_error(m.device))?;
     }
-    Ok(Group(Arc::new(Inner { info, cache, capacity, control: Mutex::new(Control { components, busy: false }) })))
+    let trouble = Trouble::new(&info.name);
+    Ok(Group(Arc::new(Inner {
+        info,
+        cache,
+        capacity,
+        control: Mutex::new(Control { components, busy: false }),
+        usage: Usage::default(),
+        trouble,
+    })))
 }
 
 fn ours(device: &Device, probe: Probe) -> Result<Found, GroupError> {
@@ -696,6 +708,15 @@ impl Group {
         self.0.control().components.info(no)
     }
 
+    /// What its shards tell the daemon's log of capacity that fails.
+    pub(crate) fn trouble(&self) -> &Trouble {
+        &self.0.trouble
+    }
+    /// The chunks that a component has, while the shards of the group are open.
+    pub fn used(&self, no: ComponentNo) -> ChunksUsed {
+        self.0.usage.of(no)
+    }
+
     /// Adds a component, durably. One with the same id, object and device is there already: its number. Each shard must be
     /// told afterwards (`Shard::add_component`).
     pub async fn create_component(&self, rt: &Rt, spec: ComponentSpec) -> Result<ComponentNo, GroupError> {
@@ -741,7 +762,11 @@ impl Group {
         let _turn = inner.turn(rt).await;
         let change = inner.control().components.begin_delete(no);
         match change {
-            Some(change) => inner.carry_out(rt, change).await,
+            Some(change) => {
+                inner.carry_out(rt, change).await?;
+                inner.usage.forget(no);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -750,7 +775,8 @@ impl Group {
     pub async fn load_chunks(&self, rt: &Rt, shard: u8) -> Result<crate::capacity::ChunkTable, GroupError> {
         let info = self.info();
         let components = self.components();
-        crate::capacity::ChunkTable::load(rt, info.tag, (shard, info.shards), &info.geometry.capacity, self.capacity(), &components).await
+        let counted = (&components[..], &self.0.usage);
+        crate::capacity::ChunkTable::load(rt, info.tag, (shard, info.shards), &info.geometry.capacity, self.capacity(), counted).await
     }
 }
 

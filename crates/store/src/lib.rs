@@ -22,6 +22,8 @@ mod shard;
 mod slots;
 mod stats;
 pub mod superblock;
+mod trouble;
+mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -35,3 +37,4 @@ pub use shard::{OPERATIONS_MAX, Shard};
 pub use shard::op::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
 pub use stats::{BAD_BLOCKS_LISTED_MAX, BATCH_CLASSES, BadBlock, ShardStats};
 pub use superblock::{Found, Probe, probe};
+pub use usage::ChunksUsed;

@@ -81,6 +81,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         tail_wanted: false,
         tail_written: rt::sync::Notify::new(),
         destage: Destage::new(found.tail, now),
+        trouble: group.trouble().clone(),
         scrub: Scrub::default(),
         counters: ShardStats::default(),
         zero_crc: crc32c(&[0; BLOCK_BYTES]),

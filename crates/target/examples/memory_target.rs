@@ -133,6 +133,7 @@ fn main() {
             write_protect: WriteProtect::None,
             formatting: false,
             reservation: None,
+            thin: None,
         })
     };
     let view = Arc::new(View {

@@ -6,6 +6,7 @@
 //! command under way.
 //! Never: is on the path of a read or a write.
 
+use crate::limits::RETRY_IN_A_MOMENT;
 use base::{HostId, VolumeId};
 use cluster::reservation;
 use format::nvme::{Status, StatusCode};
@@ -205,8 +206,8 @@ impl Refused {
             Refused::WriteProtected => StatusCode::NAMESPACE_WRITE_PROTECTED,
             Refused::NotChangeable => StatusCode::FEATURE_NOT_CHANGEABLE,
             Refused::ReservationConflict => StatusCode::RESERVATION_CONFLICT,
-            Refused::Busy => return Status::retry(StatusCode::NAMESPACE_NOT_READY),
-            Refused::Unserved => return Status::retry(StatusCode::INTERNAL_ERROR),
+            Refused::Busy => return Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
+            Refused::Unserved => return Status::later(StatusCode::INTERNAL_ERROR, RETRY_IN_A_MOMENT),
             Refused::Failed => StatusCode::INTERNAL_ERROR,
         };
         Status::dnr(code)

@@ -10,12 +10,13 @@
 //! Invariant: commands run only while it is ready; an event of a kind is sent once until its log page is read.
 //! Never: does I/O.
 
-use crate::limits::{ABORT_MAX, AER_MAX, EVENTS_MAX, IO_QUEUES_MAX, KAS, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
+use crate::limits::{ABORT_MAX, AER_MAX, EVENTS_MAX, GRANT_KEPT_MAX, IO_QUEUES_MAX, KAS, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
 use crate::notices::Notices;
+use crate::quota::{HostLimits, Place, Reserve};
 use crate::shared::ControllerShared;
 use crate::view::{AnaState, Namespace, View};
 use base::hooks::{self, Bug};
-use base::{Duration, HostId, Instant};
+use base::{Duration, HostId, Instant, VolumeId};
 use format::nvme::log::{
     AER_ERROR, AER_HEALTH, AER_IO_COMMAND, AER_NOTICE, AsyncEvent, CHANGED_NAMESPACES_MAX, ERROR_TRANSIENT, HEALTH_RELIABILITY,
     HEALTH_TEMPERATURE, LID_ANA, LID_CHANGED_NAMESPACES, LID_DISCOVERY, LID_ERROR, LID_HEALTH, LID_RESERVATION, NOTICE_ANA_CHANGED,
@@ -68,6 +69,10 @@ pub struct Controller {
     kato_at: Option<Instant>,
     queues: BTreeMap<u16, QueueAt>,
     queues_granted: u16,
+    queues_max: u16,
+    /// Places in the quota of its host for queues that it may still connect, and until when they are kept.
+    reserve: Option<Reserve>,
+    reserve_until: Option<Instant>,
     aec: u32,
     requests: VecDeque<u16>,
     /// Abort commands under way.
@@ -76,10 +81,13 @@ pub struct Controller {
     masked: Vec<AsyncEvent>,
     changed: BTreeSet<u32>,
     changed_overflow: bool,
+    /// What had an NSID at some time since the Changed Namespace list was read, and has it no more.
+    gone: BTreeMap<u32, VolumeId>,
+    /// NSIDs that another volume has got since: hosts look at them twice.
+    remapped: BTreeSet<u32>,
     known: Vec<Namespace>,
     ana: Ana,
     thresholds: Thresholds,
-    advanced_retry: bool,
     warned: u8,
     internal_errors: u64,
     discovery_sum: Option<u32>,
@@ -180,6 +188,9 @@ impl Controller {
             kato_at: None,
             queues: BTreeMap::new(),
             queues_granted: IO_QUEUES_MAX,
+            queues_max: IO_QUEUES_MAX,
+            reserve: None,
+            reserve_until: None,
             aec: 0,
             requests: VecDeque::new(),
             aborts: 0,
@@ -187,10 +198,11 @@ impl Controller {
             masked: Vec::new(),
             changed: BTreeSet::new(),
             changed_overflow: false,
+            gone: BTreeMap::new(),
+            remapped: BTreeSet::new(),
             ana: Ana::default(),
             known,
             thresholds: Thresholds::default(),
-            advanced_retry: false,
             warned: 0,
             internal_errors: 0,
             discovery_sum: None,
@@ -220,6 +232,10 @@ impl Controller {
     /// I/O queues that the host may connect.
     pub fn queues_granted(&self) -> u16 {
         self.queues_granted
+    }
+    /// I/O queues that it may connect unless it asks for fewer.
+    pub fn queues_max(&self) -> u16 {
+        self.queues_max
     }
 
     /// Reads a property of 4 or 8 bytes.
@@ -272,11 +288,13 @@ impl Controller {
         self.masked.clear();
         self.changed.clear();
         self.changed_overflow = false;
+        self.gone.clear();
+        self.remapped.clear();
         self.notices.forget();
         self.aec = 0;
-        self.queues_granted = IO_QUEUES_MAX;
+        self.queues_granted = self.queues_max;
         self.thresholds = Thresholds::default();
-        self.advanced_retry = false;
+        self.shared.set_retry_delays(false);
     }
 
     /// Sets the Keep Alive Timeout; rounded up to the granularity. False when it is too long.
@@ -336,20 +354,48 @@ impl Controller {
     pub fn take_queues(&mut self) -> Vec<QueueAt> {
         core::mem::take(&mut self.queues).into_values().collect()
     }
-    /// Number of Queues: the host asks for `wanted` (not minus one). Refused once there are queues.
-    pub fn grant_queues(&mut self, wanted: u16) -> Result<u16, StatusCode> {
+    /// Its host may have so much; places for its queues come out of this reserve.
+    pub fn set_reserve(&mut self, reserve: Reserve, limits: HostLimits, now: Instant) {
+        (self.reserve, self.reserve_until) = (Some(reserve), Some(now + GRANT_KEPT_MAX));
+        self.queues_max = limits.io_queues();
+        self.queues_granted = self.queues_max;
+    }
+    /// A place that was kept for a queue which is connected now.
+    pub fn take_place(&mut self, now: Instant) -> Option<Place> {
+        self.reserve_until = Some(now + GRANT_KEPT_MAX); // The next queues come one after another.
+        self.reserve.as_mut()?.take()
+    }
+    /// Gives back what was kept for queues that have not come.
+    pub fn end_reserve(&mut self, now: Instant) {
+        if self.reserve_until.is_some_and(|at| now >= at) {
+            self.reserve_until = None;
+            self.reserve.iter_mut().for_each(Reserve::give_up);
+        }
+    }
+    /// Number of Queues: the host asks for `wanted` (not minus one). Never more is granted than it may connect: the places are kept for it.
+    /// Refused once there are queues.
+    pub fn grant_queues(&mut self, wanted: u16, limits: HostLimits, now: Instant) -> Result<u16, StatusCode> {
         if !self.queues.is_empty() {
             return Err(StatusCode::COMMAND_SEQUENCE_ERROR);
         }
-        self.queues_granted = wanted.clamp(1, IO_QUEUES_MAX);
+        let wanted = wanted.clamp(1, limits.io_queues());
+        self.queues_max = limits.io_queues();
+        let kept = self.reserve.as_mut().map_or(wanted, |reserve| reserve.keep(wanted.into(), limits) as u16);
+        // The feature cannot say "none". A place was kept when the controller was made.
+        self.queues_granted = kept.max(1);
+        self.reserve_until = Some(now + GRANT_KEPT_MAX);
         Ok(self.queues_granted)
     }
 
-    /// Events that the host wants from now on. A warning that stands is told to a host that did not want it before.
+    /// Events that the host wants from now on. A warning that stands, and a change that it has not read of, is told to a host that did not want it
+    /// before.
     pub fn set_aec(&mut self, aec: u32) {
         self.warned &= self.aec as u8;
         self.aec = aec;
         self.look_at_health();
+        if !self.changed.is_empty() {
+            self.namespace_event();
+        }
     }
     /// An event request came. False when there are too many.
     pub fn add_request(&mut self, slot: u16) -> bool {
@@ -395,6 +441,23 @@ impl Controller {
         if lid == LID_RESERVATION && self.notices.was_read() {
             self.raise(RESERVATION_EVENT);
         }
+        if lid == LID_CHANGED_NAMESPACES {
+            self.look_again();
+        }
+    }
+    /// The host reads the list and then looks at its namespaces. Linux, where it finds another volume under an NSID that it has, gives up the old
+    /// one and does not look for the new one before it is told of a change again.
+    fn look_again(&mut self) {
+        self.gone.clear();
+        self.changed.append(&mut self.remapped);
+        if !self.changed.is_empty() {
+            self.namespace_event();
+        }
+    }
+    fn namespace_event(&mut self) {
+        if self.aec & feature::AEC_NAMESPACE != 0 {
+            self.raise(AsyncEvent { kind: AER_NOTICE, info: NOTICE_NAMESPACE_CHANGED, log: LID_CHANGED_NAMESPACES });
+        }
     }
     /// The Changed Namespace list was read: it begins anew.
     pub fn forget_changed(&mut self) {
@@ -426,14 +489,23 @@ impl Controller {
                 any = true;
                 self.changed.insert(*nsid);
             }
+            let (before, now) = (old.get(nsid).map(|n| n.id), new.get(nsid).map(|n| n.id));
+            if let Some(id) = before.filter(|id| now != Some(*id)) {
+                self.gone.insert(*nsid, id);
+            }
+            if let (Some(id), true) = (now, now != before)
+                && self.gone.get(nsid).is_some_and(|gone| *gone != id)
+            {
+                self.remapped.insert(*nsid);
+            }
         }
         self.changed_overflow |= self.changed.len() > CHANGED_NAMESPACES_MAX;
         if self.ana.update(&now) && self.aec & feature::AEC_ANA != 0 {
             self.raise(AsyncEvent { kind: AER_NOTICE, info: NOTICE_ANA_CHANGED, log: LID_ANA });
         }
         self.known = now;
-        if any && self.aec & feature::AEC_NAMESPACE != 0 {
-            self.raise(AsyncEvent { kind: AER_NOTICE, info: NOTICE_NAMESPACE_CHANGED, log: LID_CHANGED_NAMESPACES });
+        if any {
+            self.namespace_event();
         }
     }
     /// The ANA groups of the namespaces that the host sees, and the log's change count.
@@ -448,14 +520,6 @@ impl Controller {
     pub fn set_thresholds(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
         self.look_at_health();
-    }
-    /// Whether the host knows command retry delays (Host Behaviour Support, ACRE).
-    pub fn advanced_retry(&self) -> bool {
-        self.advanced_retry
-    }
-    /// Notes whether the host knows command retry delays. None are given as yet: CRDT is zero.
-    pub fn set_advanced_retry(&mut self, on: bool) {
-        self.advanced_retry = on;
     }
     /// The critical warnings of the health log, of this moment.
     pub fn critical_warning(&self) -> u8 {

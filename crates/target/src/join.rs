@@ -16,27 +16,55 @@ use format::nvme::{Sqe, Status, StatusCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why a Connect is refused: status and dwords 0 and 1.
-pub(crate) type Refusal = (Status, u64);
+/// A Connect that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: Status,
+    /// Dwords 0 and 1.
+    pub(crate) result: u64,
+    /// For the administrator.
+    pub(crate) why: &'static str,
+}
 
-fn in_data(offset: u16) -> Refusal {
-    (Status::dnr(StatusCode::CONNECT_INVALID_PARAMETERS), connect_fault(offset, true))
+impl Refusal {
+    fn of(status: Status, why: &'static str) -> Refusal {
+        Refusal { status, result: 0, why }
+    }
 }
-fn in_command(offset: u16) -> Refusal {
-    (Status::dnr(StatusCode::CONNECT_INVALID_PARAMETERS), connect_fault(offset, false))
+
+fn invalid(offset: u16, in_data: bool, why: &'static str) -> Refusal {
+    let result = connect_fault(offset, in_data);
+    Refusal { status: Status::dnr(StatusCode::CONNECT_INVALID_PARAMETERS), result, why }
 }
+fn in_data(offset: u16, why: &'static str) -> Refusal {
+    invalid(offset, true, why)
+}
+fn in_command(offset: u16, why: &'static str) -> Refusal {
+    invalid(offset, false, why)
+}
+
+const NO_SUCH_QUEUE: &str = "it has no queue with this ID";
+const OTHER_HOST: &str = "its controller is another host's";
 
 /// The controller that was asked for cannot be had.
 pub(crate) fn wrong_cntlid() -> Refusal {
-    in_data(CONNECT_DATA_CNTLID)
+    in_data(CONNECT_DATA_CNTLID, "there is no such controller, or it is not this host's")
 }
 /// It cannot be had now.
-pub(crate) fn busy() -> Refusal {
-    (Status::retry(StatusCode::CONNECT_CONTROLLER_BUSY), 0)
+pub(crate) fn busy(why: &'static str) -> Refusal {
+    Refusal::of(Status::retry(StatusCode::CONNECT_CONTROLLER_BUSY), why)
+}
+/// The host has all the connections that it may have.
+pub(crate) fn too_many_connections() -> Refusal {
+    busy("the host has as many connections as it may (target.host_connections_max)")
 }
 /// The queue ID is in use.
 pub(crate) fn queue_in_use() -> Refusal {
-    (Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR), 0)
+    Refusal::of(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR), "another connection is this queue")
+}
+/// The host may not connect, or not in this way.
+pub(crate) fn not_allowed(why: &'static str) -> Refusal {
+    Refusal::of(Status::dnr(StatusCode::CONNECT_INVALID_HOST), why)
 }
 
 /// A Connect command that makes sense by itself.
@@ -62,30 +90,31 @@ impl Wish {
 pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
     let connect = Connect::of(sqe);
     if connect.recfmt != 0 {
-        return Err((Status::dnr(StatusCode::CONNECT_INCOMPATIBLE_FORMAT), 0));
+        return Err(Refusal::of(Status::dnr(StatusCode::CONNECT_INCOMPATIBLE_FORMAT), "its record format is not 0"));
     }
-    let data = ConnectData::parse(data).ok_or((Status::dnr(StatusCode::DATA_SGL_LENGTH_INVALID), 0))?;
+    let wrong_length = Refusal::of(Status::dnr(StatusCode::DATA_SGL_LENGTH_INVALID), "its data is not 1024 bytes long");
+    let data = ConnectData::parse(data).ok_or(wrong_length)?;
     if connect.qid > IO_QUEUES_MAX {
-        return Err(in_command(CONNECT_SQE_QID));
+        return Err(in_command(CONNECT_SQE_QID, NO_SUCH_QUEUE));
     }
     if connect.sqsize == 0 || connect.sqsize >= QUEUE_ENTRIES_MAX {
-        return Err(in_command(CONNECT_SQE_SQSIZE));
+        return Err(in_command(CONNECT_SQE_SQSIZE, "the size of its queue is not supported"));
     }
-    let subsystem = data.subsystem().ok_or(in_data(CONNECT_DATA_SUBNQN))?;
+    let subsystem = data.subsystem().ok_or(in_data(CONNECT_DATA_SUBNQN, "the subsystem's name is no NQN"))?;
     // No name at all is a name that no list holds: spdk_nvme_perf connects so unless told otherwise.
-    let host_nqn = data.host_or_none().ok_or(in_data(CONNECT_DATA_HOSTNQN))?;
+    let host_nqn = data.host_or_none().ok_or(in_data(CONNECT_DATA_HOSTNQN, "the host's name is no NQN"))?;
     // Hosts without an identifier could not be told apart: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
     if data.host_id == [0; 16] {
-        return Err(in_data(CONNECT_DATA_HOSTID));
+        return Err(in_data(CONNECT_DATA_HOSTID, "its host identifier is zero"));
     }
     let names_one = (CNTLID_MIN..=CNTLID_MAX).contains(&data.cntlid);
     let any = connect.qid == 0 && (data.cntlid == CNTLID_DYNAMIC || data.cntlid == CNTLID_STATIC && subsystem != DISCOVERY_NQN);
     let id_fits = any || names_one && (connect.qid > 0 || subsystem != DISCOVERY_NQN);
     if !id_fits {
-        return Err(in_data(CONNECT_DATA_CNTLID));
+        return Err(in_data(CONNECT_DATA_CNTLID, "its controller ID cannot be asked for"));
     }
     if connect.qid == 0 && connect.kato_ms > KATO_MS_MAX {
-        return Err(in_command(CONNECT_SQE_KATO));
+        return Err(in_command(CONNECT_SQE_KATO, "its keep-alive timeout is longer than a day"));
     }
     Ok(Wish { connect, cntlid: data.cntlid, host_id: data.host_id, host_nqn: host_nqn.into(), subsystem: subsystem.into() })
 }
@@ -94,7 +123,7 @@ pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
 pub(crate) fn admit(wish: &Wish, view: &View, kind: ListenerKind, draining: bool) -> Result<(), Refusal> {
     // Nothing was loaded yet, or all is about to end: later it may be different.
     if draining || view.generation == 0 && view.subsystems.is_empty() && wish.subsystem != DISCOVERY_NQN {
-        return Err(busy());
+        return Err(busy(if draining { "the daemon ends" } else { "nothing is served yet" }));
     }
     if wish.subsystem == DISCOVERY_NQN {
         return Ok(());
@@ -103,18 +132,20 @@ pub(crate) fn admit(wish: &Wish, view: &View, kind: ListenerKind, draining: bool
         ListenerKind::Io => view.subsystem(&wish.subsystem),
         ListenerKind::Discovery => None,
     };
-    let subsystem = subsystem.ok_or(in_data(CONNECT_DATA_SUBNQN))?;
-    if subsystem.allows(&wish.host_nqn) { Ok(()) } else { Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)) }
+    let subsystem = subsystem.ok_or(in_data(CONNECT_DATA_SUBNQN, "there is no such subsystem behind this listener"))?;
+    if subsystem.allows(&wish.host_nqn) { Ok(()) } else { Err(not_allowed("the host is not on the subsystem's list")) }
 }
 
 /// Whether a connection is as safe as `wanted`, and is of those whom its key names. The standard has no status of its own for a
 /// secure channel that is missing (base 2.0, 6.3): the host, as it comes, is not allowed.
 pub(crate) fn admit_secured(wish: &Wish, wanted: Security, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
     match proved {
-        Some(identity) if identity.host_nqn != wish.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN)),
-        Some(identity) if identity.subsystem_nqn != wish.subsystem => Err(in_data(CONNECT_DATA_SUBNQN)),
+        Some(identity) if identity.host_nqn != wish.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN, "its TLS key is another host's")),
+        Some(identity) if identity.subsystem_nqn != wish.subsystem => {
+            Err(in_data(CONNECT_DATA_SUBNQN, "its TLS key is for another subsystem"))
+        }
         Some(_) => Ok(()),
-        None if wanted == Security::Encrypted => Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)),
+        None if wanted == Security::Encrypted => Err(not_allowed("TLS is asked for")),
         None => Ok(()),
     }
 }
@@ -135,7 +166,7 @@ pub(crate) fn free_cntlid(
             }
         }
     }
-    Err(busy())
+    Err(busy("there is no room for another controller"))
 }
 
 /// Why an I/O queue is not taken.
@@ -161,23 +192,23 @@ pub(crate) fn add_io_queue(
 ) -> Result<Arc<ControllerShared>, NotTaken> {
     let c = controllers.get_mut(&wish.cntlid).ok_or_else(wrong_cntlid)?;
     if c.shared.discovery {
-        return Err(in_command(CONNECT_SQE_QID).into());
+        return Err(in_command(CONNECT_SQE_QID, NO_SUCH_QUEUE).into());
     }
     if c.shared.subsystem != wish.subsystem {
-        return Err(in_data(CONNECT_DATA_SUBNQN).into());
+        return Err(in_data(CONNECT_DATA_SUBNQN, "its controller is another subsystem's").into());
     }
     if c.shared.host_nqn != wish.host_nqn {
-        return Err(in_data(CONNECT_DATA_HOSTNQN).into());
+        return Err(in_data(CONNECT_DATA_HOSTNQN, OTHER_HOST).into());
     }
     if c.shared.host_id != wish.host_id {
-        return Err(in_data(CONNECT_DATA_HOSTID).into());
+        return Err(in_data(CONNECT_DATA_HOSTID, OTHER_HOST).into());
     }
     if wish.connect.qid > c.queues_granted() {
-        return Err(in_command(CONNECT_SQE_QID).into());
+        return Err(in_command(CONNECT_SQE_QID, NO_SUCH_QUEUE).into());
     }
     if c.queues().contains_key(&wish.connect.qid) {
         return Err(NotTaken::InUse);
     }
-    c.add_queue(wish.connect.qid, at).map_err(|code| (Status::retry(code), 0))?;
+    c.add_queue(wish.connect.qid, at).map_err(|code| Refusal::of(Status::retry(code), "its controller is not enabled"))?;
     Ok(Arc::clone(&c.shared))
 }

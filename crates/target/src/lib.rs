@@ -20,6 +20,7 @@ pub mod notices;
 pub mod options;
 pub mod pages;
 pub mod quota;
+mod refusal_log;
 pub mod reservation;
 mod secure;
 pub mod session;

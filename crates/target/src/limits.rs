@@ -27,6 +27,8 @@ pub const MEMORY_BYTES_MAX: u64 = 2 << 30;
 pub const CONTROLLERS_MAX: usize = 1024;
 /// I/O queues of a controller.
 pub const IO_QUEUES_MAX: u16 = 128;
+/// How long a host's connections are kept for the queues that it was granted, from the grant or the last of them that came.
+pub const GRANT_KEPT_MAX: Duration = Duration::from_secs(15);
 /// Entries of a submission queue (CAP.MQES + 1).
 pub const QUEUE_ENTRIES_MAX: u16 = 1024;
 /// Data that a command capsule may carry, in bytes (from which IOCCSZ follows).
@@ -113,6 +115,14 @@ pub const WORKS_OUT_MAX: usize = 2;
 pub const LINGER_MAX: Duration = Duration::from_secs(2);
 /// What is read and thrown away after a termination request, in bytes; beyond, the connection is closed at once.
 pub const LINGER_BYTES_MAX: usize = 1 << 20;
+/// Command retry delays, in units of 100 ms (CRDT1 to CRDT3). Linux tries a command five times more, each time after the delay.
+pub const RETRY_DELAYS: [u16; 3] = [2, 10, 50];
+/// What is ready soon, or would hold up a host that looks at what there is: 200 ms.
+pub const RETRY_SOON: u8 = 1;
+/// What takes a moment, such as a start of the daemon: 1 s.
+pub const RETRY_IN_A_MOMENT: u8 = 2;
+/// What somebody or something has to put right: 5 s, so that Linux waits for half a minute.
+pub const RETRY_LATER: u8 = 3;
 /// How often deadlines are looked at.
 pub const TICK: Duration = Duration::from_millis(500);
 /// Keep Alive granularity (KAS), in units of 100 ms.

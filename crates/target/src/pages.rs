@@ -9,7 +9,8 @@ pub use logs::log_page;
 use crate::controller::Controller;
 use crate::discovery::{Entries, discovery_log};
 use crate::limits::{
-    ABORT_MAX, AER_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, CAPSULE_DATA_MAX, ERROR_ENTRIES_MAX, KAS, MDTS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX,
+    ABORT_MAX, AER_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, CAPSULE_DATA_MAX, ERROR_ENTRIES_MAX, KAS, MDTS, NAMESPACES_MAX,
+    QUEUE_ENTRIES_MAX, RETRY_DELAYS,
 };
 use crate::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX};
 use crate::shared::TargetShared;
@@ -68,6 +69,9 @@ pub fn identify_controller(c: &Controller, subsystem: Option<&SubsystemView>) ->
     IdentifyController {
         ctratt: common.ctratt | CTRATT_GRANULARITY,
         oacs: if manages { OACS_FORMAT | OACS_NAMESPACES } else { 0 },
+        crdt1: RETRY_DELAYS[0],
+        crdt2: RETRY_DELAYS[1],
+        crdt3: RETRY_DELAYS[2],
         elpe: ERROR_ENTRIES_MAX as u8 - 1,
         // Several ports, several controllers, ANA.
         cmic: 1 | 1 << 1 | 1 << 3,
@@ -122,8 +126,9 @@ fn format_progress(ns: &Namespace) -> u8 {
     1 << 7 | if ns.formatting { 100 } else { 0 }
 }
 
-/// Identify Namespace, NVM command set. A block of 4 KiB is the unit: writes of whole ones need no read.
-pub fn identify_namespace(ns: &Namespace) -> IdentifyNamespace {
+/// Identify Namespace, NVM command set. A block of 4 KiB is the unit: writes of whole ones need no read. `used`: the blocks that have space, when
+/// the namespace is thin; then as many as it has may be written, as far as the disk groups have space (NCAP is NSZE).
+pub fn identify_namespace(ns: &Namespace, used: Option<u64>) -> IdentifyNamespace {
     let per_block = (BLOCK_BYTES >> ns.shift) as u16;
     // A write within a piece is one record of one log: whole or absent, for readers and over a loss of power.
     let (atomic, piece) = ((ATOMIC_BYTES_MAX >> ns.shift) as u16, (PIECE_BYTES >> ns.shift) as u16);
@@ -132,7 +137,8 @@ pub fn identify_namespace(ns: &Namespace) -> IdentifyNamespace {
     IdentifyNamespace {
         nsze: ns.blocks,
         ncap: ns.blocks,
-        nuse: if reached { ns.blocks } else { 0 },
+        nuse: if reached { used.unwrap_or(ns.blocks) } else { 0 },
+        nsfeat: common_namespace().nsfeat | u8::from(used.is_some()),
         flbas: LBA_SHIFTS.iter().position(|s| *s == ns.shift).unwrap_or(0) as u8,
         fpi: format_progress(ns),
         nawun: atomic - 1,

@@ -1,10 +1,12 @@
 //! What each host may take: connections, and memory for the data of its commands.
 //!
 //! Owns: the counts by host NQN, over all cores.
-//! Invariants: what was taken is given back when its [`Place`] is dropped; the path of an I/O touches no count that cores share, as long as
+//! Invariants: what was taken is given back when its [`Place`] or [`Reserve`] is dropped; a host never has more places, taken and reserved
+//! together, than it may; the path of an I/O touches no count that cores share, as long as
 //! the connection's lease covers it.
 //! Never: waits.
 
+use crate::limits::IO_QUEUES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,27 +39,72 @@ pub struct Place {
     leased: u64,
 }
 
+/// Places that are kept for a controller: the I/O queues that it was granted and has not connected yet.
+#[derive(Debug)]
+pub struct Reserve {
+    quotas: Arc<Quotas>,
+    host_nqn: String,
+    host: Arc<HostUse>,
+    places: u32,
+}
+
+/// What a host may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostLimits {
+    /// Connections.
+    pub connections: u32,
+    /// Memory for the data of its commands, in bytes.
+    pub memory: u64,
+}
+
+impl HostLimits {
+    /// I/O queues that one controller of the host may have at most: an admin queue takes a connection too.
+    pub fn io_queues(&self) -> u16 {
+        self.connections.saturating_sub(1).clamp(1, IO_QUEUES_MAX.into()) as u16
+    }
+}
+
 impl Quotas {
     /// With so much memory for all hosts together.
     pub fn new(memory_max: u64) -> Self {
         Self { hosts: Mutex::default(), memory: AtomicU64::new(0), memory_max }
     }
     /// A place for a connection of a host; `None` when it has as many as it may.
-    pub fn enter(self: &Arc<Self>, host_nqn: &str, connections_max: u32, memory_max: u64) -> Option<Place> {
+    pub fn enter(self: &Arc<Self>, host_nqn: &str, limits: HostLimits) -> Option<Place> {
+        let (host, _) = self.take(host_nqn, limits, 1)?;
+        Some(Place { quotas: Arc::clone(self), host_nqn: host_nqn.to_owned(), host, leased: 0 })
+    }
+    /// A place for an admin queue, and one that is kept for the first I/O queue: without it the controller would be of no use.
+    pub fn enter_controller(self: &Arc<Self>, host_nqn: &str, limits: HostLimits) -> Option<(Place, Reserve)> {
+        let place = self.enter(host_nqn, limits)?;
+        let mut reserve = Reserve { quotas: Arc::clone(self), host_nqn: host_nqn.to_owned(), host: Arc::clone(&place.host), places: 0 };
+        (reserve.keep(1, limits) == 1).then_some((place, reserve))
+    }
+    /// Takes up to `wanted` places; `None` when there is not one.
+    fn take(&self, host_nqn: &str, limits: HostLimits, wanted: u32) -> Option<(Arc<HostUse>, u32)> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let host = match hosts.get(host_nqn) {
             Some(host) => Arc::clone(host),
             None => Arc::clone(hosts.entry(host_nqn.to_owned()).or_default()),
         };
-        host.memory_max.store(memory_max, Ordering::Relaxed);
-        if host.connections.load(Ordering::Relaxed) >= connections_max {
-            if host.connections.load(Ordering::Relaxed) == 0 {
+        host.memory_max.store(limits.memory, Ordering::Relaxed);
+        let now = host.connections.load(Ordering::Relaxed);
+        let taken = wanted.min(limits.connections.saturating_sub(now));
+        if taken == 0 {
+            if now == 0 {
                 hosts.remove(host_nqn);
             }
             return None;
         }
-        host.connections.fetch_add(1, Ordering::Relaxed);
-        Some(Place { quotas: Arc::clone(self), host_nqn: host_nqn.to_owned(), host, leased: 0 })
+        host.connections.fetch_add(taken, Ordering::Relaxed);
+        Some((host, taken))
+    }
+    /// Places come back.
+    fn give_back(&self, host_nqn: &str, host: &HostUse, places: u32) {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if places > 0 && host.connections.fetch_sub(places, Ordering::Relaxed) == places {
+            hosts.remove(host_nqn);
+        }
     }
     /// Connections and bytes of each host.
     pub fn hosts(&self) -> Vec<(String, u32, u64)> {
@@ -109,10 +156,38 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.keep(0);
-        let mut hosts = self.quotas.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.host.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
-            hosts.remove(&self.host_nqn);
+        self.quotas.give_back(&self.host_nqn, &self.host, 1);
+    }
+}
+
+impl Reserve {
+    /// Keeps `wanted` places, or as many as there are. How many it has now.
+    pub fn keep(&mut self, wanted: u32, limits: HostLimits) -> u32 {
+        if wanted < self.places {
+            self.quotas.give_back(&self.host_nqn, &self.host, self.places - wanted);
+            self.places = wanted;
+        } else if let Some((host, more)) = self.quotas.take(&self.host_nqn, limits, wanted - self.places) {
+            // It is another one when the host had gone in between.
+            self.host = host;
+            self.places += more;
         }
+        self.places
+    }
+    /// Gives all of its places back.
+    pub fn give_up(&mut self) {
+        self.quotas.give_back(&self.host_nqn, &self.host, core::mem::take(&mut self.places));
+    }
+    /// One of its places, for a connection.
+    pub fn take(&mut self) -> Option<Place> {
+        self.places = self.places.checked_sub(1)?;
+        let (quotas, host) = (Arc::clone(&self.quotas), Arc::clone(&self.host));
+        Some(Place { quotas, host_nqn: self.host_nqn.clone(), host, leased: 0 })
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }
 
@@ -122,24 +197,45 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
+    fn limits(connections: u32, memory: u64) -> HostLimits {
+        HostLimits { connections, memory }
+    }
+
     #[test]
     fn a_host_has_as_many_connections_as_it_may_and_others_do_not_notice() {
         let q = Arc::new(Quotas::new(100 * MIB));
-        let places: Vec<_> = (0..3).map(|_| q.enter("a", 3, MIB).unwrap()).collect();
-        assert!(q.enter("a", 3, MIB).is_none());
-        assert!(q.enter("b", 3, MIB).is_some());
+        let places: Vec<_> = (0..3).map(|_| q.enter("a", limits(3, MIB)).unwrap()).collect();
+        assert!(q.enter("a", limits(3, MIB)).is_none());
+        assert!(q.enter("b", limits(3, MIB)).is_some());
         assert_eq!(q.hosts(), [("a".to_owned(), 3, 0)], "a host that has gone is forgotten");
         drop(places);
-        assert!(q.enter("c", 0, MIB).is_none());
+        assert!(q.enter("c", limits(0, MIB)).is_none());
         assert!(q.hosts().is_empty());
+    }
+
+    #[test]
+    fn places_that_are_kept_are_nobody_else_s_and_come_back() {
+        let (q, four) = (Arc::new(Quotas::new(MIB)), limits(4, MIB));
+        let (_admin, mut reserve) = q.enter_controller("a", four).unwrap();
+        assert!(q.enter_controller("a", limits(3, MIB)).is_none(), "an admin queue alone is of no use");
+        assert_eq!(q.hosts()[0].1, 2, "and leaves nothing behind");
+        assert_eq!(reserve.keep(9, four), 3);
+        assert!(q.enter("a", four).is_none());
+        let first = reserve.take().unwrap();
+        assert_eq!((reserve.keep(1, four), q.hosts()[0].1), (1, 3));
+        let other = q.enter("a", four).unwrap();
+        assert_eq!(reserve.keep(3, four), 1, "there are no more");
+        assert!(reserve.take().is_some() && reserve.take().is_none());
+        drop((first, other, reserve));
+        assert_eq!(q.hosts()[0].1, 1);
     }
 
     #[test]
     fn memory_is_bounded_by_host_and_in_all_and_comes_back() {
         let q = Arc::new(Quotas::new(6 * MIB));
-        let mut a = q.enter("a", 9, 4 * MIB).unwrap();
-        let mut a2 = q.enter("a", 9, 4 * MIB).unwrap();
-        let mut b = q.enter("b", 9, 4 * MIB).unwrap();
+        let mut a = q.enter("a", limits(9, 4 * MIB)).unwrap();
+        let mut a2 = q.enter("a", limits(9, 4 * MIB)).unwrap();
+        let mut b = q.enter("b", limits(9, 4 * MIB)).unwrap();
         assert!(a.covers(MIB) && a.covers(3 * MIB + 1));
         assert!(!a2.covers(1), "the host has 4 MiB");
         assert!(b.covers(2 * MIB) && !b.covers(2 * MIB + 1), "all have 6 MiB");

@@ -203,6 +203,7 @@ pub struct ControllerShared {
     pub figures: Arc<SubsystemFigures>,
     traffic: AtomicBool,
     ready: AtomicBool,
+    retry_delays: AtomicBool,
 }
 
 impl ControllerShared {
@@ -221,6 +222,7 @@ impl ControllerShared {
             figures: Arc::default(),
             traffic: AtomicBool::new(true),
             ready: AtomicBool::new(false),
+            retry_delays: AtomicBool::new(false),
         }
     }
     /// The same, with the figures of its subsystem.
@@ -242,6 +244,14 @@ impl ControllerShared {
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
+    }
+    /// Whether its host knows command retry delays (Host Behaviour Support, ACRE).
+    pub(crate) fn knows_retry_delays(&self) -> bool {
+        self.retry_delays.load(Ordering::Relaxed)
+    }
+    /// Notes whether its host knows command retry delays.
+    pub(crate) fn set_retry_delays(&self, known: bool) {
+        self.retry_delays.store(known, Ordering::Relaxed);
     }
     /// Commands may run from now on, or not any more (CSTS.RDY). The target does it; others only where there is no target.
     pub fn set_ready(&self, ready: bool) {

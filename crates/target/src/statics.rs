@@ -76,7 +76,7 @@ impl Statics {
         match book.owners.get(&wish.cntlid) {
             None => Ok(wish.cntlid),
             Some(owner) if !owner.is_of(wish) => Err(wrong_cntlid()),
-            Some(owner) if owner.home.is_some() => Err(busy()),
+            Some(owner) if owner.home.is_some() => Err(busy("the static controller is connected")),
             Some(_) => Ok(wish.cntlid),
         }
     }
@@ -88,7 +88,7 @@ impl Statics {
         let mine = unused().filter(|(_, o)| o.is_of(wish)).max_by_key(|(_, o)| o.used).map(|(id, _)| *id);
         let free = || (self.ids.last_dynamic() + 1..=self.ids.last).find(|id| !book.owners.contains_key(id));
         let oldest = || unused().min_by_key(|(_, o)| o.used).map(|(id, _)| *id);
-        mine.or_else(free).or_else(oldest).ok_or_else(busy)
+        mine.or_else(free).or_else(oldest).ok_or_else(|| busy("all static controllers are connected"))
     }
     /// The controller has ended; its host finds the ID again.
     pub(crate) fn release(&self, cntlid: u16) {
@@ -109,7 +109,7 @@ mod tests {
         Wish { connect, cntlid, host_id: [1; 16], host_nqn: host.into(), subsystem: "s".into() }
     }
     fn code(r: Result<u16, Refusal>) -> (StatusCode, bool) {
-        let (status, _) = r.unwrap_err();
+        let status = r.unwrap_err().status;
         (status.code, status.dnr)
     }
 

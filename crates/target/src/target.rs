@@ -15,6 +15,8 @@ use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
     RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, STRANGER_RECEIVES_A_TURN, TICK,
 };
+use crate::quota::Place;
+use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
 use crate::session::{Call, Cx, Kind, Phase, Session};
 use crate::shared::{ControllerShared, TargetShared};
@@ -24,7 +26,7 @@ use crate::view::{ListenerKind, ListenerSpec, View};
 use base::hooks::{self, Bug, Mark};
 use base::{Instant, Security, VolumeId};
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
-use format::nvme::{AdminOpcode, Status, StatusCode};
+use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
 use object::{Backend, IoRequest};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
 use slab::Slab;
@@ -54,7 +56,7 @@ enum Msg {
     /// To a controller's home: may this connection be its queue?
     Join { wish: Box<Wish>, at: QueueAt, slot: u16 },
     /// The answer.
-    Joined { wish: Box<Wish>, token: u64, slot: u16, result: Result<Arc<ControllerShared>, Refusal> },
+    Joined { wish: Box<Wish>, token: u64, slot: u16, result: connect::Joined },
     /// A controller ended: close its queue.
     Close { token: u64 },
     /// The daemon ends: answer what runs, then close the queue.
@@ -128,6 +130,8 @@ struct Conn {
     light: bool,
     /// Authentication of the queue; `None` before Connect and for discovery.
     auth: Option<Box<::auth::ControllerAuth>>,
+    /// The place in the quota of its host that was kept for it, until its host has authenticated.
+    kept: Option<Place>,
 }
 
 impl Conn {
@@ -179,6 +183,7 @@ pub struct Target {
     /// Connects refused, and strangers closed to make room, since the last tick.
     refusals: u32,
     evicted: u32,
+    refusal_log: RefusalLog,
     /// Asks that the control plane has not answered: the connection and slot of the command.
     asked: BTreeMap<u64, (u64, u16)>,
     ask_serial: u64,
@@ -249,6 +254,7 @@ impl Target {
             waiting_joins: Vec::new(),
             refusals: 0,
             evicted: 0,
+            refusal_log: RefusalLog::default(),
             asked: BTreeMap::new(),
             ask_serial: 0,
             asks: VecDeque::new(),
@@ -477,6 +483,9 @@ impl Target {
         {
             self.stats.connections_refused += 1;
             self.shared.gone(self.core, false);
+            if !self.draining && self.refusal_log.tells(rt.now()) {
+                tracing::warn!(%peer, "a connection was refused: there are {CONNECTIONS_MAX} on its core");
+            }
             return rt.close(id);
         }
         self.stats.connections += 1;
@@ -508,6 +517,7 @@ impl Target {
             parted: false,
             light: false,
             auth: None,
+            kept: None,
         });
         self.dirty.push(place);
         self.arm_tick(rt);
@@ -755,7 +765,9 @@ impl Target {
         if let Some(conn) = self.conns.get_mut(place) {
             mark(&mut self.dirty, conn, place);
         }
-        if sqe.opcode == AdminOpcode::AsyncEventRequest.byte() || sqe.opcode == AdminOpcode::SetFeatures.byte() {
+        // What they change decides about events.
+        let of_events = [AdminOpcode::AsyncEventRequest, AdminOpcode::SetFeatures, AdminOpcode::GetLogPage];
+        if of_events.iter().any(|op| op.byte() == sqe.opcode) {
             self.send_events(rt);
         }
     }

@@ -2,10 +2,14 @@
 //!
 //! Invariant: a picture never changes; a new one has a higher generation. A [`VolumeRef`] never means another volume.
 
+use crate::limits::RETRY_IN_A_MOMENT;
+use crate::options::Options;
+use crate::quota::HostLimits;
+use base::unit::CHUNK_BYTES;
 use base::{HostId, Security, Visibility, VolumeId, WriteProtect};
 use cluster::reservation::{Access, State};
 use format::nvme::{Status, StatusCode};
-use object::VolumeRef;
+use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -148,6 +152,8 @@ pub struct VolumeView {
     pub formatting: bool,
     /// Who is registered and who holds a reservation; `None`: nobody ever was.
     pub reservation: Option<Arc<State>>,
+    /// It takes space as it is written: what its components have now. `None`: all of its space is set aside for it.
+    pub thin: Option<Vec<ChunksUsed>>,
 }
 
 /// A namespace as a queue uses it.
@@ -185,6 +191,22 @@ impl View {
     /// What a host may do with a volume while there is a reservation.
     pub fn access(&self, at: VolumeRef, host: HostId) -> Access {
         self.volume(at).and_then(|v| v.reservation.as_ref()).map_or(Access::FULL, |r| r.access(host))
+    }
+    /// Blocks of a namespace that have space, in steps of the chunks that space is given in; `None` when its volume is not thin. At every moment
+    /// what the disk groups have allocated.
+    pub fn used_blocks(&self, ns: &Namespace) -> Option<u64> {
+        let used = self.volume(ns.volume)?.thin.as_ref()?;
+        let chunks: u64 = used.iter().map(ChunksUsed::get).sum();
+        // Chunks behind the end of a volume that is no whole number of chunks, or was just made smaller, are not its blocks.
+        Some(((chunks * CHUNK_BYTES) >> ns.shift).min(ns.blocks))
+    }
+    /// What a host may take: its own limits, or those of all.
+    pub fn limits_of(&self, host_nqn: &str, options: &Options) -> HostLimits {
+        let own = self.hosts.get(host_nqn);
+        HostLimits {
+            connections: own.and_then(|h| h.connections_max).unwrap_or(options.host_connections_max),
+            memory: own.and_then(|h| h.memory_bytes_max).unwrap_or(options.host_memory_bytes_max),
+        }
     }
     /// The namespaces of a subsystem that a host sees, by ascending ID.
     pub fn namespaces(&self, subsystem: &SubsystemView, host_nqn: &str) -> Vec<Namespace> {
@@ -229,7 +251,7 @@ impl Namespace {
     }
     /// Why no command reaches its data now; `None`: commands do.
     pub fn closed(&self) -> Option<Status> {
-        self.ana.state.refusal().or(self.formatting.then_some(Status::retry(StatusCode::FORMAT_IN_PROGRESS)))
+        self.ana.state.refusal().or(self.formatting.then_some(Status::later(StatusCode::FORMAT_IN_PROGRESS, RETRY_IN_A_MOMENT)))
     }
     /// NGUID: the bytes of the volume's UUID.
     pub fn nguid(&self) -> [u8; 16] {

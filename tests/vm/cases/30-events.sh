@@ -34,4 +34,18 @@ verified "and takes I/O" --filename="$D" --rw=randwrite --bs=4k --iodepth=4 --si
 check "a third volume" on_host volume_create third $((64 * MIB)) 4096
 T=$(device third $SLOW) || T=''
 check "appears" test -b "$T"
+
+step "another volume under an NSID that the host has, again and again"
+LOG_ALLOWED='identifiers changed for nsid'
+nsid() { cat "/sys/class/block/${1##*/}/nsid"; }
+N=$(nsid "$T"); check "volume create" on_host volume_create fourth $((64 * MIB)) 4096
+O=$(device fourth $SLOW); check "the fourth appears" test -b "$O"
+check "it is detached" on_host basalt subsystem detach default fourth
+wait_until $SLOW eval "! test -b $O"
+for round in 1 2 3 4 5 6 7; do on_host remap "$N" third fourth && on_host remap "$N" fourth third || die "remap"; done
+on_host remap "$N" third fourth || die "remap"
+O=$(device fourth $SLOW) || O=''
+check "the last one is seen" test -b "$O"
+equal "under that NSID" "$(nsid "$O")" "$N"
+verified "and takes I/O" --filename="$O" --rw=randwrite --bs=4k --iodepth=4 --size=1m
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Full devices: a clean out-of-space status, never a hang; what was acknowledged stays; trim gets out of it.
+# Full devices: a clean out-of-space status, never a hang; what was acknowledged stays; trim gets out of it; ext4 and XFS see ENOSPC and go on.
 #: capacity 256MiB
-#: timeout 240
+#: timeout 400
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target has no capacity of its own"; exit 0; }
 MIB=1048576
@@ -9,12 +9,25 @@ on_host volume_create kept $((64 * MIB)) 4096 || die "volume create"
 on_host volume_create big $((4096 * MIB)) 4096 || die "volume create"
 connect "$NQN" --nr-io-queues=2 || die "connect"
 K=$(device kept) || die "no block device"; B=$(device big) || die "no block device"
+C=/dev/$(controller "$NQN")
 # the kernel reports the refused writes: that is what is asked for here, but nothing else
 LOG_ALLOWED='critical space allocation error|blk_update_request|Buffer I/O error|lost async page write|Capacity Exceeded'
 
-step "write until it is full"
+step "what a thin namespace says of itself"
+field() { nvme id-ns "$1" -o json | tr ',' '\n' | grep -oE "\"$2\" *: *[0-9]+" | grep -oE '[0-9]+$'; } # DEVICE FIELD
+used() { echo $(($(field "$1" nuse) * 4096)); }
+equal "it is thin" $(($(field "$B" nsfeat) & 1)) 1
+equal "it may be written as a whole" "$(field "$B" ncap)" "$(field "$B" nsze)"
+equal "nothing of it is used" "$(used "$B")" 0
 verified "what has to stay" --filename="$K" --rw=randwrite "$MIXED" --iodepth=8 --size=8m
 SUM=$(dd if="$K" bs=1M count=8 iflag=direct 2>/dev/null | sha256sum)
+equal "what was written is used, at once" "$(used "$K")" "$(on_host allocated kept)"
+check "which is what was written and little more" [ "$(used "$K")" -ge $((7 * MIB)) -a "$(used "$K")" -le $((9 * MIB)) ]
+delays() { nvme id-ctrl "$C" | grep -E '^crdt[123]' | grep -oE '[0-9]+$' | tr '\n' ' '; }
+equal "retry delays are stated" "$(delays)" "2 10 50 "
+equal "and the kernel keeps to them" "$(nvme get-feature "$C" -f 0x16 -l 512 -b 2>/dev/null | od -An -tu1 -N1 | tr -d ' ')" 1
+
+step "write until it is full"
 fill() { timeout 120 dd if=/vm/noise of="$B" bs=1M seek="$1" count="$2" oflag=direct conv=notrunc 2>/tmp/dd; }
 dd if=/dev/urandom of=/vm/noise bs=1M count=64 2>/dev/null
 n=0; rc=0
@@ -27,12 +40,44 @@ equal "what was acknowledged is there" "$(dd if="$B" bs=1M count=64 iflag=direct
 
 step "trim gets out of it"
 check "trim" blkdiscard "$B"
+equal "it is thin again" "$(used "$B")" 0
 ok=1; for i in 1 2 3 4 5 6 7 8 9 10; do fill 0 64 && { ok=0; break; }; sleep 1; done
 check "writing works again" [ $ok = 0 ]
 verified "and verifies" --filename="$B" --rw=randwrite "$MIXED" --iodepth=8 --size=8m
 equal "the other volume is as it was" "$(dd if="$K" bs=1M count=8 iflag=direct 2>/dev/null | sha256sum)" "$SUM"
+blkdiscard "$B"
+
+# What file systems say is theirs: they may stop (a journal without space) or go on.
+FS_ALLOWED="$LOG_ALLOWED|EXT4-fs|JBD2|XFS|Aborting journal|metadata I/O error"
+for fs in ext4 xfs; do
+  step "$fs when there is no space below it"
+  LOG_ALLOWED=$FS_ALLOWED
+  on_host volume_create filler $((80 * MIB)) 4096 && F=$(device filler) || die "filler"
+  dd if=/vm/noise of="$F" bs=1M count=64 oflag=direct status=none || die "filler"
+  on_host volume_create "of-$fs" $((1024 * MIB)) 4096 && D=$(device "of-$fs") || die "volume"
+  quiet mkfs.$fs -q "$D" && mount -t $fs "$D" /mnt || die "mkfs"
+  check "what is synced" dd if=/vm/noise of=/mnt/keep bs=1M count=8 conv=fsync status=none
+  rc=0; for i in 1 2 3 4 5 6; do timeout 100 dd if=/vm/noise of=/mnt/more.$i bs=1M conv=fsync 2>/tmp/dd || { rc=$?; break; }; done
+  equal "a sync without space is an error, not a hang" $rc 1
+  check "which says what it is" grep -qi 'no space left' /tmp/dd
+  grep -i 'error' /tmp/dd
+  # somebody makes room
+  check "room is made" on_host volume_delete filler
+  check "it is unmounted" timeout 60 umount /mnt
+  if [ $fs = ext4 ]; then e2fsck -fy "$D" >/tmp/fsck 2>&1; check "fsck puts it right" [ $? -le 1 ]; fi
+  check "it is mounted again" mount -t $fs "$D" /mnt
+  check "what was synced is there" eval "head -c $((8 * MIB)) /vm/noise | cmp - /mnt/keep"
+  rm -f /mnt/more.*; check "trim" fstrim /mnt
+  check "and it takes data" dd if=/vm/noise of=/mnt/new bs=1M count=16 conv=fsync status=none
+  check "it is unmounted" umount /mnt
+  check "the volume is deleted" on_host volume_delete "of-$fs"
+  wait_until 10 eval "! test -b $D"
+done
+
+step "a restart"
 check "a restart when it has been full" eval "on_host daemon_stop && on_host daemon_start"
 LOG_ALLOWED="$LOG_ALLOWED|nvme.*([Rr]econnect|error recovery|[Ff]ailed)"
 wait_until 30 is_live "$NQN" || die "no reconnect"
 equal "and after it" "$(dd if="$K" bs=1M count=8 iflag=direct 2>/dev/null | sha256sum)" "$SUM"
+equal "what is used is known" "$(used "$K")" "$(on_host allocated kept)"
 finish

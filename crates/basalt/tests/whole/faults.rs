@@ -140,9 +140,16 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
     wait_for_check(&daemon, "capacity_failing");
     thread::sleep(Duration::from_secs(1));
     load.assert_running(&daemon);
+    // The write buffer takes what it has room for. What is said then lasts until somebody makes room, so it is no "not ready".
+    until("writes are refused", || (daemon.metric(r#"basalt_store_no_space_errors_total{group="g"}"#) > 0).then_some(()));
+    thread::sleep(Duration::from_secs(3));
     let (summary, saved) = load.finish(&daemon);
     println!("{summary:?}");
-    assert_errors_are(&summary, &["Write: ", "WriteFua: ", "Zero: ", "Trim: "], &daemon);
+    let refusals = ["Write", "WriteFua", "Zero", "Trim"].map(|op| format!("{op}: CAPACITY_EXCEEDED"));
+    assert_errors_are(&summary, &refusals.each_ref().map(String::as_str), &daemon);
+    assert!(!summary.errors.is_empty());
+    let told = |words: &str| daemon.log().lines().filter(|l| l.contains(words)).count();
+    assert_eq!((told("cannot be moved to capacity"), told("writes fail")), (1, 1), "once for both shards");
     disk.grow();
     let saved = until_all_is_well(&spec, saved, &daemon);
     until("the check is gone", || (!tells(&daemon, "capacity_failing")).then_some(()));

@@ -14,7 +14,14 @@ pub struct Bench {
 }
 
 fn control_in(dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
-    let directory = Arc::new(Embedded::open(dir, ClusterId::from_bytes([1; 16])).unwrap());
+    control_with(Arc::new(open_directory(dir)), dir, plane)
+}
+
+pub fn open_directory(dir: &std::path::Path) -> Embedded {
+    Embedded::open(dir, ClusterId::from_bytes([1; 16])).unwrap()
+}
+
+fn control_with(directory: Arc<dyn Directory>, dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
     let identity = Identity { host: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
     let log = AuditLog::open(dir).unwrap();
     let control = Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_audit(log);
@@ -23,9 +30,14 @@ fn control_in(dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
 }
 
 pub fn bench() -> Bench {
+    bench_on(open_directory)
+}
+
+/// A bench whose directory is made by `open`.
+pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D) -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let plane = Arc::new(FakePlane::default());
-    let control = control_in(dir.path(), &plane);
+    let control = control_with(Arc::new(open(dir.path())), dir.path(), &plane);
     let device = |name: &str, bytes| {
         let path = dir.path().join(name).display().to_string();
         serde_json::json!({"path": path, "bytes": bytes})

@@ -133,6 +133,7 @@ fn desired_stripes(
 
 fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&PolicyRecord>, stripes: Vec<Stripe>) -> VolumeDesired {
     let policy = policy.map(|p| p.policy.clone()).unwrap_or_default();
+    let reserved: u64 = object.stripes.iter().flatten().map(reserved_bytes).sum();
     VolumeDesired {
         id: volume.id,
         name: volume.name.clone(),
@@ -141,6 +142,7 @@ fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&
         formatting: volume.format_to.is_some(),
         write_protect: volume.write_protect,
         reservation: None,
+        thin: reserved < volume.bytes,
         checksum: policy.checksum,
         iops_max: policy.iops_limit,
         bytes_per_s_max: policy.bandwidth_limit,

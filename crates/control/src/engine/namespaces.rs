@@ -11,6 +11,8 @@ use host::{AskedBy, Refused, Reply};
 
 /// Names that are tried for a volume that a host makes.
 const NAMES_TRIED_MAX: u32 = 1000;
+/// How often a namespace is decided on again because another writer of the directory was faster.
+const CONFLICTS_MAX: u32 = 8;
 
 type Decision = Result<(Reply, String), Refused>;
 
@@ -27,25 +29,8 @@ fn refused(problem: Problem) -> Refused {
 impl Control {
     /// Namespace Management, create: a volume with the grant's policy, attached to no host yet.
     pub(super) fn create_namespace(&self, by: &AskedBy, blocks: u64, lba_bytes: u32, shared: bool) -> Decision {
-        let mut subsystem = self.granted(by)?;
-        let grant = subsystem.namespace_grant.clone().ok_or(Refused::NotGranted)?;
         let bytes = blocks.checked_mul(lba_bytes.into()).and_then(|b| volumes::volume_size(b).ok()).ok_or(Refused::NoSpace)?;
-        if subsystem.namespaces.len() >= grant.namespaces_max as usize {
-            return Err(Refused::NoIdentifier);
-        }
-        let nsid = subsystems::free_nsid(&subsystem).map_err(|_| Refused::NoIdentifier)?;
-        let taken = self.bytes_of(&subsystem)?;
-        if taken.checked_add(bytes).is_none_or(|sum| sum > grant.bytes_max) {
-            return Err(Refused::NoSpace);
-        }
-        let name = self.free_name(&subsystem.name, nsid)?;
-        let new = api::NewVolume { name: name.clone(), bytes, policy: Some(grant.policy.clone()), detached: true, ..Default::default() };
-        let (volume, object) = self.planned(&new, bytes, lba_bytes, None).map_err(refused)?;
-        // The namespace is written with the volume that is being made, so a crash leaves both or none; it is served when the volume is.
-        let namespace = NamespaceRecord { volume: volume.id, hosts: Visibility::Only(Default::default()), exclusive: !shared };
-        subsystem.value.namespaces.insert(nsid, namespace);
-        let named = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &name, &volume.id.to_string());
-        self.directory.commit(&named.update(&subsystem)).map_err(asks::busy)?;
+        let (nsid, volume) = self.write_namespace(by, bytes, lba_bytes, shared)?;
         let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::Failed)?;
         if let Err(problem) = self.finish_create(made) {
             self.drop_namespaces_of(volume.id)?;
@@ -53,7 +38,36 @@ impl Control {
             return Err(refused(problem));
         }
         self.apply().map_err(refused)?;
-        Ok((Reply::Value(nsid), format!("namespace {nsid} made: volume {name}, {bytes} bytes")))
+        Ok((Reply::Value(nsid), format!("namespace {nsid} made: volume {}, {bytes} bytes", volume.name)))
+    }
+
+    /// Writes a namespace and the volume that is to be made for it, so a crash leaves both or none; it is served when the volume is. The ID and
+    /// the name are free when they are looked for: when another writer has taken one of them since, all is decided on again.
+    fn write_namespace(&self, by: &AskedBy, bytes: u64, lba_bytes: u32, shared: bool) -> Result<(u32, VolumeRecord), Refused> {
+        let mut conflicts = 0;
+        loop {
+            let mut subsystem = self.granted(by)?;
+            let grant = subsystem.namespace_grant.clone().ok_or(Refused::NotGranted)?;
+            if subsystem.namespaces.len() >= grant.namespaces_max as usize {
+                return Err(Refused::NoIdentifier);
+            }
+            let nsid = subsystems::free_nsid(&subsystem).map_err(|_| Refused::NoIdentifier)?;
+            let taken = self.bytes_of(&subsystem)?;
+            if taken.checked_add(bytes).is_none_or(|sum| sum > grant.bytes_max) {
+                return Err(Refused::NoSpace);
+            }
+            let name = self.free_name(&subsystem.name, nsid)?;
+            let new = api::NewVolume { name: name.clone(), bytes, policy: Some(grant.policy), detached: true, ..Default::default() };
+            let (volume, object) = self.planned(&new, bytes, lba_bytes, None).map_err(refused)?;
+            let namespace = NamespaceRecord { volume: volume.id, hosts: Visibility::Only(Default::default()), exclusive: !shared };
+            subsystem.value.namespaces.insert(nsid, namespace);
+            let named = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &name, &volume.id.to_string());
+            match self.directory.commit(&named.update(&subsystem)) {
+                Ok(_) => return Ok((nsid, volume)),
+                Err(DirectoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
+                Err(error) => return Err(asks::busy(error)),
+            }
+        }
     }
 
     /// Bytes of the volumes of a subsystem.

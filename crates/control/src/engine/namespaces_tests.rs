@@ -1,7 +1,9 @@
-use super::super::asks::tests::{Bench, HOST, OTHER, bench};
+use super::super::asks::tests::{Bench, HOST, OTHER, bench, bench_on, open_directory};
 use super::*;
 use crate::plane::PlaneError;
+use directory::{Embedded, Entry, Key, Revision, Watch};
 use host::ask::What;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 fn create(b: &Bench, mib: u64, shared: bool) -> Result<Reply, Refused> {
     b.ask(What::NamespaceCreate { blocks: mib << 8, lba_bytes: 4096, shared })
@@ -40,6 +42,52 @@ fn a_private_namespace_is_one_host_s_at_a_time() {
     assert_eq!(attach(&[OTHER]), Err(Refused::Private));
     b.ask(What::NamespaceDetach { nsid: 2, hosts: vec![HOST.into()] }).unwrap();
     assert_eq!(attach(&[OTHER]), Ok(Reply::Done));
+}
+
+/// A directory with another writer, who takes each volume name just before it can be taken here, so many times.
+struct Contested {
+    directory: Embedded,
+    left: Arc<AtomicU32>,
+}
+
+impl Directory for Contested {
+    fn get(&self, key: &Key) -> Result<Option<Entry>, DirectoryError> {
+        self.directory.get(key)
+    }
+    fn list(&self, kind: Kind) -> Result<Vec<Entry>, DirectoryError> {
+        self.directory.list(kind)
+    }
+    fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
+        let wanted = transaction.changes.iter().find(|c| c.key.kind == Kind::Name && c.key.id.contains("-ns"));
+        if let Some(name) = wanted.and_then(|c| c.key.id.split('/').next_back())
+            && self.left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok()
+        {
+            self.directory.commit(&Transaction::new().take_name(Kind::Volume, name, "another"))?;
+        }
+        self.directory.commit(transaction)
+    }
+    fn revision(&self) -> Result<Revision, DirectoryError> {
+        self.directory.revision()
+    }
+    fn watch(&self) -> Result<Watch, DirectoryError> {
+        self.directory.watch()
+    }
+    fn cluster(&self) -> base::ClusterId {
+        self.directory.cluster()
+    }
+}
+
+#[test]
+fn a_name_that_another_writer_takes_first_is_not_asked_for_again() {
+    let left = Arc::new(AtomicU32::new(0));
+    let b = bench_on(|dir| Contested { directory: open_directory(dir), left: Arc::clone(&left) });
+    b.grant();
+    left.store(2, Relaxed);
+    assert_eq!(create(&b, 1, true), Ok(Reply::Value(2)));
+    assert!(b.control.volume("default-ns2-3").is_ok(), "the first two names were taken by the other");
+    left.store(u32::MAX, Relaxed);
+    assert_eq!(create(&b, 1, true), Err(Refused::Busy), "it is not tried for ever");
+    assert_eq!(b.control.subsystem("default").unwrap().namespaces.len(), 2);
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub use layout::Field;
 pub use opcode::{AdminOpcode, FabricsType, IoOpcode};
 pub use queue::{Cqe, Fuse, Psdt, Sqe};
 pub use sgl::{Sgl, SglKind};
-pub use status::{Status, StatusCode};
+pub use status::{FabricsStatus, Status, StatusCode};
 
 /// Bytes of a submission queue entry.
 pub const SQE_BYTES: usize = 64;

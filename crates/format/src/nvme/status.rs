@@ -14,16 +14,10 @@ macro_rules! codes {
             /// The codes of the specifications that have a name, with it; those of fabrics commands that mean something else elsewhere too.
             pub const ALL: &'static [(StatusCode, &'static str)] = &[
                 $( (StatusCode($value), stringify!($name)), )*
-                (StatusCode::CONNECT_INCOMPATIBLE_FORMAT, "CONNECT_INCOMPATIBLE_FORMAT"),
-                (StatusCode::CONNECT_CONTROLLER_BUSY, "CONNECT_CONTROLLER_BUSY"),
-                (StatusCode::CONNECT_INVALID_PARAMETERS, "CONNECT_INVALID_PARAMETERS"),
-                (StatusCode::CONNECT_RESTART_DISCOVERY, "CONNECT_RESTART_DISCOVERY"),
-                (StatusCode::CONNECT_INVALID_HOST, "CONNECT_INVALID_HOST"),
-                (StatusCode::INVALID_QUEUE_TYPE, "INVALID_QUEUE_TYPE"),
-                (StatusCode::DISCOVER_RESTART, "DISCOVER_RESTART"),
+                FABRICS[0], FABRICS[1], FABRICS[2], FABRICS[3], FABRICS[4], FABRICS[5], FABRICS[6],
             ];
             $( $(#[$meta])* #[doc = concat!("Code ", stringify!($value), ".")] pub const $name: StatusCode = StatusCode($value); )*
-            /// The name of a code of the specifications; `None` for others.
+            /// The name of a code of the specifications, as the answer to a command that is not a fabrics command; `None` for others.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 { $( $value => Some(stringify!($name)), )* _ => None }
             }
@@ -151,6 +145,30 @@ impl StatusCode {
     }
 }
 
+/// The codes that mean something else as the answer to a fabrics command, or are given for those only.
+const FABRICS: [(StatusCode, &str); 7] = [
+    (StatusCode::CONNECT_INCOMPATIBLE_FORMAT, "CONNECT_INCOMPATIBLE_FORMAT"),
+    (StatusCode::CONNECT_CONTROLLER_BUSY, "CONNECT_CONTROLLER_BUSY"),
+    (StatusCode::CONNECT_INVALID_PARAMETERS, "CONNECT_INVALID_PARAMETERS"),
+    (StatusCode::CONNECT_RESTART_DISCOVERY, "CONNECT_RESTART_DISCOVERY"),
+    (StatusCode::CONNECT_INVALID_HOST, "CONNECT_INVALID_HOST"),
+    (StatusCode::INVALID_QUEUE_TYPE, "INVALID_QUEUE_TYPE"),
+    (StatusCode::DISCOVER_RESTART, "DISCOVER_RESTART"),
+];
+
+/// A status code as the answer to a fabrics command, to be shown: the same code may have another name there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FabricsStatus(pub StatusCode);
+
+impl fmt::Display for FabricsStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match FABRICS.iter().find(|(code, _)| *code == self.0) {
+            Some((code, name)) => write!(f, "{name} ({:#05x})", code.0),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
 impl fmt::Debug for StatusCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -185,6 +203,10 @@ impl Status {
     /// A failure that a retry may cure.
     pub const fn retry(code: StatusCode) -> Self {
         Self { code, crd: 0, more: false, dnr: false }
+    }
+    /// A failure that a retry may cure, but not at once: after the delay `crd`, 1 to 3, that Identify Controller states (CRDT1 to CRDT3).
+    pub const fn later(code: StatusCode, crd: u8) -> Self {
+        Self { code, crd, more: false, dnr: false }
     }
     /// A failure that a retry will not cure.
     pub const fn dnr(code: StatusCode) -> Self {

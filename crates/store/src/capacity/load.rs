@@ -9,6 +9,7 @@ use crate::geometry::CapacityGeometry;
 use crate::group::GroupError;
 use crate::join::join_all;
 use crate::slots;
+use crate::usage::Usage;
 use base::hooks::{self, Bug};
 use base::lane::Lane;
 use base::unit::CHUNK_BLOCKS;
@@ -25,16 +26,16 @@ const READS_MAX: usize = 8;
 impl ChunkTable {
     /// Loads the part of `shard` from all capacity devices. Entries of components that are not among `components` (deleted
     /// ones) are free.
-    pub async fn load(
+    pub(crate) async fn load(
         rt: &Rt,
         tag: FormatTag,
         (shard, shards): (u8, u8),
         geometry: &[CapacityGeometry],
         devices: &[Device],
-        components: &[ComponentInfo],
+        (components, usage): (&[ComponentInfo], &Usage),
     ) -> Result<ChunkTable, GroupError> {
         assert!(geometry.len() == devices.len());
-        let mut table = ChunkTable::new(tag, shard, shards, geometry);
+        let mut table = ChunkTable::new(tag, shard, shards, geometry).counted_in(usage);
         for c in components {
             table.add_component(c.no, c.capacity_index, c.reserve_chunks);
         }

@@ -24,6 +24,7 @@ use super::extents::FreeMap;
 use super::forward::Forward;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
+use crate::usage::{ChunksUsed, Usage};
 use base::hooks::{self, Bug, Mark};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
 use format::disk::chunk::CHUNK_NO_MAX;
@@ -218,6 +219,8 @@ struct Component {
     /// This shard's part of the reservation.
     reserve: u64,
     allocated: u64,
+    /// The same over all shards.
+    used: ChunksUsed,
 }
 
 impl Component {
@@ -234,6 +237,7 @@ pub struct ChunkTable {
     devices: Vec<DeviceTable>,
     forward: Forward,
     components: BTreeMap<u32, Component>,
+    usage: Usage,
     /// Components that were dropped and may still have chunks, with the next place to look at.
     dropped: Vec<(u32, Phys, u64)>,
     dirty: Vec<PageRef>,
@@ -260,11 +264,18 @@ impl ChunkTable {
             devices: capacity.iter().map(device).collect(),
             forward: Forward::new(),
             components: BTreeMap::new(),
+            usage: Usage::default(),
             dropped: Vec::new(),
             dirty: Vec::new(),
             checkpoint_open: false,
             ver: 0,
         }
+    }
+
+    /// The same, whose chunks count in `usage`. Before it knows a component.
+    pub(super) fn counted_in(self, usage: &Usage) -> Self {
+        debug_assert!(self.components.is_empty());
+        Self { usage: usage.clone(), ..self }
     }
 
     // ---- components -------------------------------------------------------------------------------------------------
@@ -274,7 +285,8 @@ impl ChunkTable {
     pub fn add_component(&mut self, no: ComponentNo, device: u8, reserve_chunks: u64) {
         assert!(no.0 != 0 && no.0 <= COMPONENT_NO_MAX && usize::from(device) < self.devices.len());
         let reserve = reserve_chunks.div_ceil(u64::from(self.shards));
-        let c = self.components.entry(no.0).or_insert(Component { device, reserve: 0, allocated: 0 });
+        let new = || Component { device, reserve: 0, allocated: 0, used: self.usage.of(no) };
+        let c = self.components.entry(no.0).or_insert_with(new);
         assert!(c.device == device, "a component does not move");
         let promised = &mut self.devices[usize::from(device)].promised;
         *promised -= c.unfulfilled();
@@ -450,6 +462,7 @@ impl ChunkTable {
         if let Some(c) = self.components.get_mut(&component) {
             d.promised -= c.unfulfilled();
             c.allocated += 1;
+            c.used.more();
             d.promised += c.unfulfilled();
         }
     }
@@ -518,6 +531,7 @@ impl ChunkTable {
             let promised = &mut self.devices[usize::from(at.device)].promised;
             *promised -= c.unfulfilled();
             c.allocated -= 1;
+            c.used.fewer();
             *promised += c.unfulfilled();
         }
     }

@@ -35,9 +35,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         let mut s = state.borrow_mut();
         hooks::mark(Mark::CheckpointFailed);
         s.counters.capacity_write_errors += 1;
-        tracing::warn!(shard = s.shard, %error, "a checkpoint failed; it will be tried again");
-        s.destage.failed(rt.now());
-        s.counters.capacity_failing = s.destage.failing;
+        s.capacity_failed(error.error, rt.now());
         return;
     }
     let target = if hooks::planted(Bug::LateTarget) { state.borrow_mut().advance_clean() } else { target };

@@ -297,24 +297,26 @@ impl State {
         }
         match result {
             Ok(()) => {
-                self.destage.failing = 0;
+                self.capacity_works();
                 let bytes = core::mem::take(&mut self.destage.passed_blocks) * BLOCK_BYTES as u64;
                 self.pacer.drained(bytes, job.plan, now);
             }
             Err(error) => {
-                match error {
-                    JobError::Read(_) => self.counters.read_errors += 1,
-                    JobError::Write(_) => {
+                let cause = match error {
+                    JobError::Read(cause) => {
+                        self.counters.read_errors += 1;
+                        cause
+                    }
+                    JobError::Write(cause) => {
                         hooks::mark(Mark::DestageFailed);
                         self.counters.capacity_write_errors += 1;
+                        cause
                     }
-                }
-                tracing::warn!(shard = self.shard, ?error, "destaging failed; the data stays in the log, to be tried again");
-                self.destage.failed(now);
+                };
+                self.capacity_failed(cause, now);
                 self.destage.left_behind = true;
             }
         }
-        self.counters.capacity_failing = self.destage.failing;
         if core::mem::take(&mut self.destage.left_behind) {
             self.destage.cursor = Cursor { seq: self.advance_clean(), record: 0 };
         }

@@ -23,7 +23,7 @@ use core::task::Poll;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use rt::sync::Notify;
-use rt::{Rt, TaskId};
+use rt::{DeviceError, Rt, TaskId};
 use std::rc::Rc;
 
 /// How often the controller looks while there is something to do.
@@ -61,6 +61,8 @@ pub(crate) struct Destage {
     pub left_behind: bool,
     /// Failures in a row.
     pub failing: u32,
+    /// The last of them was that a device is full, as a file is whose file system is.
+    pub full: bool,
     /// No new job or checkpoint before.
     pub resume_at: Instant,
     pub last_checkpoint: Instant,
@@ -82,6 +84,7 @@ impl Destage {
             passed_blocks: 0,
             left_behind: false,
             failing: 0,
+            full: false,
             resume_at: now,
             last_checkpoint: now,
             asleep: false,
@@ -91,7 +94,8 @@ impl Destage {
     }
 
     /// A job or checkpoint failed: pause, longer each time.
-    pub fn failed(&mut self, now: Instant) {
+    fn failed(&mut self, error: DeviceError, now: Instant) {
+        self.full = error == DeviceError::NoSpace;
         if now < self.resume_at {
             return; // one of several that were in flight
         }
@@ -159,15 +163,30 @@ impl State {
         }
     }
 
+    /// Nothing came to a capacity device: a pause, and the log is told.
+    pub(super) fn capacity_failed(&mut self, error: DeviceError, now: Instant) {
+        self.trouble.failed(self.shard, &error, now);
+        self.destage.failed(error, now);
+        self.counters.capacity_failing = self.destage.failing;
+    }
+
+    /// Data came to capacity.
+    pub(super) fn capacity_works(&mut self) {
+        if core::mem::take(&mut self.destage.failing) > 0 {
+            self.trouble.ended(self.shard);
+        }
+        self.counters.capacity_failing = 0;
+    }
+
     /// Capacity has failed for long and the log is full: waiting any longer helps nobody.
-    fn fail_when_stuck(&mut self) {
+    fn fail_when_stuck(&mut self, now: Instant) {
         if self.destage.failing >= hooks::tiny(FAILING_MAX, 3)
             && !self.waiting.is_empty()
             && !self.ring.can_open(RESERVE_SEGMENTS)
             && !self.log.batch.in_flight
         {
-            tracing::error!(shard = self.shard, "capacity takes no data and the log is full: writes fail");
-            self.fail_waiting(StoreError::DeviceFailed);
+            self.trouble.refuses(now);
+            self.fail_waiting(if self.destage.full { StoreError::NoSpace } else { StoreError::DeviceFailed });
         }
     }
 }
@@ -208,7 +227,7 @@ fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
         return closing_step(rt, &mut s, now);
     }
     s.seal_when_idle(rt);
-    s.fail_when_stuck();
+    s.fail_when_stuck(now);
     if s.checkpoint_due(now) {
         return Step::Checkpoint;
     }

@@ -17,6 +17,7 @@ use crate::shard::chunks::Busy;
 use crate::shard::cookie;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
+use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, Bug, Mark};
 use base::unit::CHUNK_BLOCKS;
@@ -58,6 +59,7 @@ pub(crate) struct State {
     pub tail_wanted: bool,
     pub tail_written: Notify,
     pub destage: Destage,
+    pub trouble: Trouble,
     pub scrub: Scrub,
     pub counters: ShardStats,
     pub zero_crc: u32,

@@ -287,6 +287,31 @@ fn what_goes_to_a_sound_device_arrives_though_another_takes_nothing() {
     });
 }
 
+/// A file whose file system is full: that lasts until somebody makes room, and hosts are told what it is.
+#[test]
+fn capacity_without_room_for_its_files_ends_in_no_space_and_goes_on_when_there_is_room() {
+    let mut lab = Lab::new(17, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        disk.fail_writes(ALL, None, DeviceError::NoSpace);
+        let mut n = 0;
+        let refused = loop {
+            assert!(n < 4000, "the log takes more than it has");
+            match s.write(&rt, c, n % 2000, &[1000 + n]).await {
+                Ok(()) => n += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, StoreError::NoSpace);
+        disk.heal();
+        rt.sleep(Duration::from_secs(10)).await;
+        s.write(&rt, c, 0, &[5000]).await.unwrap();
+        s.drained(&rt).await;
+        assert_eq!(s.read(&rt, c, 0, 2).await.unwrap(), [5000, 1001 + if n > 2000 { 2000 } else { 0 }]);
+    });
+}
+
 #[test]
 fn capacity_that_never_comes_back_ends_in_errors_and_not_in_silence() {
     let mut lab = Lab::new(7, &Setup::default());

@@ -7,7 +7,6 @@
 use super::{AT_DWORD_10, AT_DWORD_11, AT_NSID, AdminCx, Answer, Fail, OK, Outcome, attached, existing, invalid, may_manage, named};
 use crate::ask::What;
 use crate::controller::{Controller, Thresholds};
-use crate::limits::IO_QUEUES_MAX;
 use crate::pages;
 use crate::view::Namespace;
 use base::WriteProtect;
@@ -80,12 +79,12 @@ pub(super) fn get(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     let value = match get.fid {
         fid::FID_TEMPERATURE => temperature(if current { c.thresholds() } else { Thresholds::default() }, get.cdw11)?,
         fid::FID_QUEUES => {
-            let n = if current { c.queues_granted() } else { IO_QUEUES_MAX } - 1;
+            let n = if current { c.queues_granted() } else { c.queues_max() } - 1;
             fid::queues(n, n)
         }
         fid::FID_ASYNC_EVENTS if current => c.aec(),
         fid::FID_KEEP_ALIVE if current => c.kato_ms(),
-        fid::FID_HOST_BEHAVIOUR => return host_behaviour(current && c.advanced_retry(), sqe),
+        fid::FID_HOST_BEHAVIOUR => return host_behaviour(current && c.shared.knows_retry_delays(), sqe),
         fid::FID_HOST_ID => {
             // Over fabrics only the 128-bit form exists (EXHID).
             if get.cdw11 & 1 == 0 {
@@ -167,7 +166,8 @@ pub(super) fn set(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) 
             if sq == 0xFFFF || cq == 0xFFFF {
                 return Err(invalid(AT_DWORD_11));
             }
-            let granted = c.grant_queues(sq.min(cq) + 1)? - 1;
+            let limits = cx.view.limits_of(&c.shared.host_nqn, cx.shared.options());
+            let granted = c.grant_queues(sq.min(cq) + 1, limits, cx.now)? - 1;
             return Ok(Answer::Status(Status::SUCCESS, fid::queues(granted, granted).into()));
         }
         fid::FID_HOST_BEHAVIOUR => {
@@ -178,7 +178,7 @@ pub(super) fn set(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) 
             if data[0] > 1 || data[1..].iter().any(|b| *b != 0) {
                 return Err(StatusCode::INVALID_FIELD.into());
             }
-            c.set_advanced_retry(data[0] == 1);
+            c.shared.set_retry_delays(data[0] == 1);
         }
         // It was told when the controller was connected (base 5.27.1.25).
         fid::FID_HOST_ID => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),

@@ -80,7 +80,8 @@ fn health(c: &Controller, cx: &AdminCx<'_>) -> Health {
     }
 }
 
-/// Commands Supported and Effects, with the scope of each (LPA bit 5).
+/// Commands Supported and Effects, with the scope of each admin command (LPA bit 5). Of I/O commands, which are all of a namespace, none is stated:
+/// Linux takes any effect of theirs but a change of content for an error of the controller, and says so ("unusual effects").
 fn effects(manages: bool) -> Vec<u8> {
     let mut out = vec![0; EFFECTS_BYTES];
     let (of_controller, of_namespace) = (Effects::SUPPORTED | Effects::SCOPE_CONTROLLER, Effects::SUPPORTED | Effects::SCOPE_NAMESPACE);
@@ -101,20 +102,21 @@ fn effects(manages: bool) -> Vec<u8> {
         admin.push((AdminOpcode::NamespaceAttachment, inventory));
         admin.push((AdminOpcode::FormatNvm, of_namespace | format));
     }
+    let changes = Effects::SUPPORTED | Effects::CONTENT_CHANGE;
     let io = [
-        (IoOpcode::Flush, of_namespace),
-        (IoOpcode::Write, of_namespace | Effects::CONTENT_CHANGE),
-        (IoOpcode::Read, of_namespace),
-        (IoOpcode::Compare, of_namespace),
-        (IoOpcode::WriteUncorrectable, of_namespace | Effects::CONTENT_CHANGE),
-        (IoOpcode::Verify, of_namespace),
-        (IoOpcode::Copy, of_namespace | Effects::CONTENT_CHANGE),
-        (IoOpcode::WriteZeroes, of_namespace | Effects::CONTENT_CHANGE),
-        (IoOpcode::DatasetManagement, of_namespace | Effects::CONTENT_CHANGE),
-        (IoOpcode::ReservationRegister, of_namespace),
-        (IoOpcode::ReservationReport, of_namespace),
-        (IoOpcode::ReservationAcquire, of_namespace),
-        (IoOpcode::ReservationRelease, of_namespace),
+        (IoOpcode::Flush, Effects::SUPPORTED),
+        (IoOpcode::Write, changes),
+        (IoOpcode::Read, Effects::SUPPORTED),
+        (IoOpcode::Compare, Effects::SUPPORTED),
+        (IoOpcode::WriteUncorrectable, changes),
+        (IoOpcode::Verify, Effects::SUPPORTED),
+        (IoOpcode::Copy, changes),
+        (IoOpcode::WriteZeroes, changes),
+        (IoOpcode::DatasetManagement, changes),
+        (IoOpcode::ReservationRegister, Effects::SUPPORTED),
+        (IoOpcode::ReservationReport, Effects::SUPPORTED),
+        (IoOpcode::ReservationAcquire, Effects::SUPPORTED),
+        (IoOpcode::ReservationRelease, Effects::SUPPORTED),
     ];
     write_effects(admin.iter().map(|(op, e)| (op.byte(), *e)), io.iter().map(|(op, e)| (op.byte(), *e)), &mut out);
     out

@@ -4,7 +4,7 @@ use super::copy;
 use super::fused::{self, Fusing};
 use super::slot::{Identifier, NO_MATE, Plan, Slot, Stage};
 use super::{Call, Cx, Kind, Phase, Session};
-use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
+use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, TRANSFER_MAX};
 use crate::reservation;
 use crate::stats::Class;
 use crate::target::is_authentication;
@@ -497,8 +497,10 @@ impl Touch {
     }
 }
 
-/// The status that a host sees. "Do not retry" only where trying again cannot help.
+/// The status that a host sees. "Do not retry" only where trying again cannot help; that space is used up lasts until somebody gives some back, and
+/// file systems and hypervisors know what to do about it (Linux: ENOSPC).
 pub(super) fn status_of(e: IoError, class: Class) -> Status {
+    let changes = matches!(class, Class::Write | Class::Deallocate);
     match e {
         IoError::NoSpace => Status::dnr(StatusCode::CAPACITY_EXCEEDED),
         IoError::Media { .. } if class == Class::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
@@ -508,10 +510,13 @@ pub(super) fn status_of(e: IoError, class: Class) -> Status {
         IoError::OutOfRange => Status::dnr(StatusCode::LBA_OUT_OF_RANGE),
         IoError::NoVolume => Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
         IoError::ReadOnly => Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
-        IoError::Failed => Status::retry(StatusCode::NAMESPACE_NOT_READY),
+        // What was written must not be lost for a stall that passes. Reads that fail are of a group that is offline: a host that looks at all of
+        // its namespaces reads each of them several times, and waits for one after the other.
+        IoError::Failed if changes => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_LATER),
+        IoError::Failed => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_SOON),
         // Only of a command that has its status already.
         IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
-        IoError::Closing => Status::retry(StatusCode::NAMESPACE_NOT_READY),
+        IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn must_authenticate(wish: &Wish, view: &View, wanted: Security, encr
     }
     match wanted {
         // The key of the TLS connection has proved the host.
-        Security::Authenticated if !encrypted => Err((Status::dnr(StatusCode::CONNECT_INVALID_HOST), 0)),
+        Security::Authenticated if !encrypted => Err(join::not_allowed("authentication is asked for, and the host has no secret")),
         _ => Ok(false),
     }
 }
@@ -96,7 +96,7 @@ impl Target {
             Sent::Accepted(outcome) => outcome,
         };
         conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, 0);
-        self.on_outcome(place, outcome);
+        self.on_outcome(rt, place, outcome);
     }
 
     /// The host asks for the next message.
@@ -108,7 +108,7 @@ impl Target {
                 let mut buf = Buf::zeroed(room.min(ANSWER_BYTES_MAX));
                 buf[..message.len()].copy_from_slice(&message);
                 conn.session.complete_with(&mut cx!(self, rt), slot, buf);
-                self.on_outcome(place, outcome);
+                self.on_outcome(rt, place, outcome);
             }
             Received::TooShort => conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(StatusCode::INVALID_FIELD), 0),
             Received::Nothing => conn.session.complete(&mut cx!(self, rt), slot, Status::dnr(StatusCode::COMMAND_SEQUENCE_ERROR), 0),
@@ -141,13 +141,13 @@ impl Target {
         rt.wake(self.core);
     }
 
-    fn on_outcome(&mut self, place: usize, outcome: Option<Outcome>) {
+    fn on_outcome(&mut self, rt: &Rt, place: usize, outcome: Option<Outcome>) {
         let conn = &mut self.conns[place];
         match outcome {
             None => {}
             Some(Outcome::Authenticated { hash, group, mutual }) => {
                 self.stats.authentications += 1;
-                if !conn.session.has_place() && !self.take_place(place) {
+                if !conn.session.has_place() && !self.take_place(rt, place) {
                     return;
                 }
                 let conn = &mut self.conns[place];
@@ -156,45 +156,62 @@ impl Target {
                 // Each queue authenticates; the admin queue's is told.
                 if matches!(conn.session.kind(), Kind::Admin(_)) {
                     let both = if mutual { ", both sides" } else { "" };
-                    self.audit_authentication(place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
+                    self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
                 }
             }
-            Some(Outcome::Failed(reason)) => self.give_up(place, reason.text().to_owned()),
-            Some(Outcome::Refused(code)) => self.give_up(place, format!("the host refused the controller, code {code}")),
+            Some(Outcome::Failed(reason)) => self.give_up(rt, place, reason.text().to_owned()),
+            Some(Outcome::Refused(code)) => self.give_up(rt, place, format!("the host refused the controller, code {code}")),
         }
     }
 
     /// Whom a queue is of is known now, so it counts among that host's; it ends when the host has as many as it may.
-    fn take_place(&mut self, place: usize) -> bool {
-        let quota = self.conns[place].session.controller().and_then(|c| self.quota(&c.host_nqn));
+    fn take_place(&mut self, rt: &Rt, place: usize) -> bool {
+        let conn = &mut self.conns[place];
+        let Some(of) = conn.session.controller().cloned() else { return false };
+        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), Kind::Admin(_)));
+        let quota = match (kept, is_admin) {
+            (None, true) => self.count_controller(&of.host_nqn).map(|(quota, reserve)| {
+                let limits = self.limits_of(&of.host_nqn);
+                if let Some(c) = self.controllers.get_mut(&of.cntlid) {
+                    c.set_reserve(reserve, limits, rt.now());
+                }
+                quota
+            }),
+            (None, false) => self.count_queue(&of.host_nqn),
+            (kept, _) => kept,
+        };
         let taken = quota.is_some();
         self.conns[place].session.set_place(quota);
         if !taken {
             self.stats.connections_refused += 1;
-            self.end_queue(place, AuditKind::Refused, "the host has as many connections as it may".into());
+            self.end_queue(rt, place, AuditKind::Refused, join::too_many_connections().why.into());
         }
         taken
     }
 
     /// Authentication failed.
-    fn give_up(&mut self, place: usize, why: String) {
+    fn give_up(&mut self, rt: &Rt, place: usize, why: String) {
         self.stats.authentication_failures += 1;
-        self.end_queue(place, AuditKind::AuthenticationFailed, why);
+        self.end_queue(rt, place, AuditKind::AuthenticationFailed, why);
     }
 
     /// A queue ends when what was answered has been sent, and runs nothing more.
-    fn end_queue(&mut self, place: usize, kind: AuditKind, why: String) {
+    fn end_queue(&mut self, rt: &Rt, place: usize, kind: AuditKind, why: String) {
         let conn = &mut self.conns[place];
         conn.session.set_locked(true);
         conn.session.drain();
         conn.close_when_sent = true;
-        self.audit_authentication(place, kind, why);
+        self.audit_authentication(rt, place, kind, why);
     }
 
-    fn audit_authentication(&mut self, place: usize, kind: AuditKind, detail: String) {
+    fn audit_authentication(&mut self, rt: &Rt, place: usize, kind: AuditKind, detail: String) {
         let conn = &self.conns[place];
         let Some(c) = conn.session.controller() else { return };
-        tracing::debug!(cntlid = c.cntlid, host = %c.host_nqn, peer = %conn.peer, %detail, "{}", kind.name());
+        if kind == AuditKind::Authenticated {
+            tracing::debug!(cntlid = c.cntlid, host = %c.host_nqn, peer = %conn.peer, %detail, "{}", kind.name());
+        } else if self.refusal_log.tells(rt.now()) {
+            tracing::warn!(peer = %conn.peer, host = %c.host_nqn, subsystem = %c.subsystem, "{}: {detail}", kind.name());
+        }
         self.audit.push(AuditEvent {
             kind,
             peer: Some(conn.peer),
@@ -213,7 +230,7 @@ impl Target {
         for place in late {
             self.stats.timeouts += 1;
             self.stats.authentication_failures += 1;
-            self.audit_authentication(place, AuditKind::AuthenticationFailed, "it took too long".into());
+            self.audit_authentication(rt, place, AuditKind::AuthenticationFailed, "it took too long".into());
             if self.conns.contains(place) {
                 self.close(rt, place, "authentication took too long");
             }

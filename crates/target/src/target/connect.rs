@@ -15,8 +15,12 @@ use super::*;
 use crate::audit::AuditKind;
 use crate::join::NotTaken;
 use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
-use crate::quota::Place;
+use crate::quota::{HostLimits, Place, Reserve};
 use crate::strangers::network;
+
+/// What the home of a controller says to a connection that wants to be one of its queues: its place in the quota of the host too, where one was
+/// kept for it.
+pub(super) type Joined = Result<(Arc<ControllerShared>, Option<Place>), Refusal>;
 
 /// A Connect that waits for the queue that has its ID to go.
 pub(super) struct WaitingJoin {
@@ -52,21 +56,24 @@ impl Target {
         }
     }
 
-    /// A place in the quota of the host, if it needs one now. Whoever asks discovery, or has still to authenticate, may name any host.
-    fn quota_at_connect(&self, wish: &Wish, must: bool) -> Result<Option<Place>, Refusal> {
-        if must || wish.subsystem == DISCOVERY_NQN {
-            return Ok(None);
-        }
-        self.quota(&wish.host_nqn).map(Some).ok_or_else(join::busy)
+    /// What a host may take.
+    pub(super) fn limits_of(&self, host_nqn: &str) -> HostLimits {
+        self.view.limits_of(host_nqn, self.shared.options())
     }
 
-    /// A place in the quota of a host; `None`: it has as many connections as it may.
-    pub(super) fn quota(&self, host_nqn: &str) -> Option<Place> {
-        let own = self.view.hosts.get(host_nqn);
-        let options = self.shared.options();
-        let connections = own.and_then(|h| h.connections_max).unwrap_or(options.host_connections_max);
-        let memory = own.and_then(|h| h.memory_bytes_max).unwrap_or(options.host_memory_bytes_max);
-        self.shared.quotas().enter(host_nqn, connections, memory)
+    /// Whether a queue counts among the connections of its host now. Whoever asks discovery, or has still to authenticate, may name any host.
+    fn counts_at_connect(wish: &Wish, must: bool) -> bool {
+        !must && wish.subsystem != DISCOVERY_NQN
+    }
+
+    /// Places in the quota of a host for an admin queue and the first I/O queue of its controller.
+    pub(super) fn count_controller(&self, host_nqn: &str) -> Option<(Place, Reserve)> {
+        self.shared.quotas().enter_controller(host_nqn, self.limits_of(host_nqn))
+    }
+
+    /// A place in the quota of a host for an I/O queue for which none was kept.
+    pub(super) fn count_queue(&self, host_nqn: &str) -> Option<Place> {
+        self.shared.quotas().enter(host_nqn, self.limits_of(host_nqn))
     }
 
     fn room_for_discovery(&self, peer: SocketAddr) -> bool {
@@ -101,9 +108,12 @@ impl Target {
         let (token, peer) = (self.conns[place].token, self.conns[place].peer);
         let discovery = wish.subsystem == DISCOVERY_NQN;
         if discovery && !self.room_for_discovery(peer) {
-            return Err(join::busy());
+            return Err(join::busy("there are as many discovery controllers as there may be"));
         }
-        let quota = self.quota_at_connect(wish, must)?;
+        let counted = match Self::counts_at_connect(wish, must) {
+            true => Some(self.count_controller(&wish.host_nqn).ok_or_else(join::too_many_connections)?),
+            false => None,
+        };
         let cntlid = if wish.cntlid == CNTLID_DYNAMIC {
             self.free_cntlid().or_else(|busy| {
                 self.evict_claimed(rt).ok_or(busy)?;
@@ -126,6 +136,10 @@ impl Target {
             self.shared.enrol(&shared);
         }
         c.reservations_are(&self.view);
+        let quota = counted.map(|(place, reserve)| {
+            c.set_reserve(reserve, self.limits_of(&wish.host_nqn), rt.now());
+            place
+        });
         self.controllers.insert(cntlid, c);
         self.stats.controllers += 1;
         self.conns[place].light = true;
@@ -140,7 +154,7 @@ impl Target {
     /// At the home of a controller: a connection wants to be one of its queues.
     pub(super) fn on_join(&mut self, rt: &Rt, wish: Box<Wish>, at: QueueAt, slot: u16, until: Option<Instant>) {
         let result = match join::add_io_queue(&mut self.controllers, &wish, at) {
-            Ok(shared) => Ok(shared),
+            Ok(shared) => Ok((shared, self.controllers.get_mut(&wish.cntlid).and_then(|c| c.take_place(rt.now())))),
             Err(NotTaken::Refused(refusal)) => Err(refusal),
             Err(NotTaken::InUse) => {
                 let now = rt.now();
@@ -162,13 +176,13 @@ impl Target {
         }
     }
 
-    pub(super) fn on_joined(&mut self, rt: &Rt, wish: &Wish, token: u64, slot: u16, result: Result<Arc<ControllerShared>, Refusal>) {
+    pub(super) fn on_joined(&mut self, rt: &Rt, wish: &Wish, token: u64, slot: u16, result: Joined) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
         let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == Phase::Joining;
         let there = self.conns.get(place).is_some_and(waits);
-        let c = match result {
-            Ok(c) => c,
+        let (c, kept) = match result {
+            Ok(joined) => joined,
             Err(refusal) if there => return self.refuse(rt, place, slot, Some(wish), refusal),
             Err(_) => return,
         };
@@ -177,7 +191,15 @@ impl Target {
             return self.post(rt, home, gone);
         }
         // It was judged when it asked; what is served may have changed since.
-        let taken = self.judge(place, wish).and_then(|must| Ok((self.quota_at_connect(wish, must)?, must)));
+        let taken = self.judge(place, wish).and_then(|must| {
+            let quota = match kept {
+                None if Self::counts_at_connect(wish, must) => {
+                    Some(self.count_queue(&wish.host_nqn).ok_or_else(join::too_many_connections)?)
+                }
+                kept => kept,
+            };
+            Ok((quota, must))
+        });
         match taken {
             Ok(taken) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), taken),
             Err(refusal) => {
@@ -196,20 +218,32 @@ impl Target {
             Kind::Fresh => unreachable!("admitted as something"),
         };
         conn.session.join(kind, wish.entries(), wish.flow_control());
-        conn.session.set_place(quota);
+        // What a host that has still to prove who it is holds in memory does not count as the host's.
+        if must {
+            conn.kept = quota
+        } else {
+            conn.session.set_place(quota)
+        }
         conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, connect_result(cntlid, authreq));
         mark(&mut self.dirty, conn, place);
     }
 
-    fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, wish: Option<&Wish>, (status, result): Refusal) {
+    fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, wish: Option<&Wish>, refusal: Refusal) {
+        let Refusal { status, result, why } = refusal;
         self.stats.connects_refused += 1;
         self.refusals += 1;
+        let code = FabricsStatus(status.code);
         if self.refusals <= AUDIT_REFUSALS_A_TICK {
             let cntlid = wish.map(|w| w.cntlid).filter(|id| *id < CNTLID_STATIC);
-            self.note(AuditKind::Refused, place, wish, cntlid, format!("{}, result {result:#x}", status.code));
+            let detail = if result == 0 { format!("{code}: {why}") } else { format!("{code}, result {result:#x}: {why}") };
+            self.note(AuditKind::Refused, place, wish, cntlid, detail);
+        }
+        if self.refusal_log.tells(rt.now()) {
+            let (host, subsystem) = wish.map_or(("", ""), |w| (w.host_nqn.as_str(), w.subsystem.as_str()));
+            let (peer, queue) = (self.conns[place].peer, wish.map_or(0, |w| w.connect.qid));
+            tracing::warn!(%peer, host, subsystem, queue, status = %code, "a Connect command was refused: {why}");
         }
         let conn = &mut self.conns[place];
-        tracing::debug!(peer = %conn.peer, status = %status.code, "connect refused");
         conn.session.rejoin();
         conn.session.complete(&mut cx!(self, rt), slot, status, result);
         mark(&mut self.dirty, conn, place);

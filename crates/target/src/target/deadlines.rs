@@ -31,11 +31,16 @@ impl Target {
         for id in expired {
             hooks::mark(Mark::KeepAliveExpired);
             self.stats.keep_alive_expired += 1;
-            tracing::debug!(cntlid = id, "keep-alive expired");
+            if let Some(c) = self.controllers.get(&id) {
+                let (host, subsystem) = (&c.shared.host_nqn, &c.shared.subsystem);
+                tracing::info!(peer = %c.peer, host, subsystem, cntlid = id, "keep-alive expired: the host was silent");
+            }
             self.end_controller(rt, id, "keep-alive expired");
         }
         self.retry_joins(rt);
         self.note_refusals();
+        self.refusal_log.tell_the_rest(now);
+        self.controllers.values_mut().for_each(|c| c.end_reserve(now));
         for (_, c) in &mut self.conns {
             c.session.trim_lease();
         }

@@ -87,7 +87,10 @@ impl Target {
         self.stats.tls_failures += 1;
         self.refusals += 1;
         let conn = &mut self.conns[place];
-        tracing::debug!(peer = %conn.peer, %fault, "TLS failed");
+        if self.refusal_log.tells(rt.now()) {
+            let (host, subsystem) = names(conn);
+            tracing::warn!(peer = %conn.peer, host, subsystem, "TLS failed: {fault}");
+        }
         conn.session.end();
         conn.close_when_sent = true;
         conn.close_at = Some(rt.now() + LINGER_MAX);

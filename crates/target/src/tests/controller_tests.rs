@@ -2,8 +2,8 @@ use super::{HOST, NQN, view};
 use crate::admin::{AdminCx, Answer, execute};
 use crate::controller::{Controller, QueueAt, State, capabilities};
 use crate::shared::{ControllerShared, TargetShared};
-use crate::view::View;
-use base::Instant;
+use crate::view::{Namespace, View};
+use base::{Instant, VolumeId};
 use format::nvme::admin::{GetFeatures, GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::feature::{self, Select};
@@ -11,6 +11,7 @@ use format::nvme::identify::{IdentifyController, IdentifyNamespace, NamespaceDes
 use format::nvme::log::{AsyncEvent, DiscoveryHeader};
 use format::nvme::property::{self, Capabilities, Config, ControllerStatus};
 use format::nvme::{AdminOpcode, Field, Sgl, Sqe, StatusCode};
+use object::ChunksUsed;
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -123,6 +124,7 @@ fn identify_says_what_linux_needs() {
     let sqe = b.identify(1, 0);
     let id = IdentifyController::parse(&b.data(sqe)).unwrap();
     assert_eq!((id.cntlid, id.cntrltype, id.mdts, id.kas), (5, 1, 8, 10));
+    assert_eq!([id.crdt1, id.crdt2, id.crdt3], [2, 10, 50], "retry delays, 100 ms each; Linux asks for ACRE where there are any");
     assert!(id.sgls & 3 == 1 && id.ioccsz >= 4 + 512 && id.iorcsz == 1 && id.icdoff == 0);
     assert!(id.mnan != 0 && id.mnan <= id.nn && id.maxcmd >= 128);
     assert!(id.nanagrpid > 0 && id.nanagrpid <= id.anagrpmax, "an ANA log is expected with CMIC.ANA");
@@ -167,8 +169,12 @@ fn logs_are_read_in_parts_and_not_past_their_end() {
         assert_eq!(b.data(Bench::log(lid, 0, 64, false)).len(), 64, "log {lid:#x}");
     }
     let effects = b.data(Bench::log(5, 0, 4096, false));
-    let write = 3 | 1 << 20;
-    assert_eq!(u32::get(&effects[1024 + 4..]), write, "Write changes contents, of a namespace");
+    let write = 3;
+    assert_eq!(u32::get(&effects[1024 + 4..]), write, "Write changes contents");
+    // As Linux judges them (nvme_command_effects): the rest are "unusual effects".
+    for opcode in 0..=255 {
+        assert_eq!(u32::get(&effects[1024 + opcode * 4..]) & !3, 0, "I/O command {opcode:#x}");
+    }
     assert_eq!(b.data(Bench::log(5, 1028, 4, false)), write.to_le_bytes());
     assert_eq!(b.status(Bench::log(5, 5000, 4, false)).0, StatusCode::INVALID_FIELD);
     assert_eq!(b.status(Bench::log(5, u64::MAX - 3, 4, false)).0, StatusCode::INVALID_FIELD);
@@ -240,6 +246,77 @@ fn an_event_comes_once_until_its_log_is_read() {
     }
     assert!(!b.c.add_request(9), "AERL");
     assert!(matches!(b.run(plain_sqe(AdminOpcode::AsyncEventRequest, 1)), Answer::Park));
+}
+
+/// Linux gives up the old volume when it finds another one under its NSID, and looks for the new one only after another event.
+#[test]
+fn an_nsid_that_another_volume_has_got_is_told_of_again_after_its_log_was_read() {
+    let event = AsyncEvent { kind: 2, info: 0, log: 4 };
+    let mut b = bench(false, 0);
+    b.enable();
+    b.status(SetFeatures { fid: feature::FID_ASYNC_EVENTS, save: false, cdw11: feature::AEC_NAMESPACE, nsid: 0 }.sqe(1));
+    let first = b.view.namespaces(&b.view.subsystems[0], HOST);
+    let other: Vec<_> =
+        first.iter().map(|n| if n.nsid == 1 { Namespace { id: VolumeId::from_bytes([9; 16]), ..*n } } else { *n }).collect();
+    for slot in 0..4 {
+        b.c.add_request(slot);
+    }
+    // Detached, and another volume attached, before the host has looked.
+    b.c.namespaces_are(first[1..].to_vec());
+    assert_eq!(b.c.next_event(), Some((0, event)));
+    b.c.namespaces_are(other.clone());
+    assert_eq!(b.c.next_event(), None);
+    let changed = |b: &mut Bench, rae| u32::get(&b.data(Bench::log(4, 0, 4096, rae)));
+    assert_eq!((changed(&mut b, false), b.c.next_event()), (1, Some((1, event))), "the host is to look again");
+    assert_eq!((changed(&mut b, false), b.c.next_event(), changed(&mut b, false)), (1, None, 0), "once");
+    // At once, and back: what the host has seen of it nobody knows.
+    b.c.namespaces_are(first.clone());
+    b.c.namespaces_are(other.clone());
+    assert_eq!(b.c.next_event(), Some((2, event)));
+    assert_eq!(changed(&mut b, true), 1);
+    assert_eq!(b.c.next_event(), None, "the event stands as long as the log is read with RAE");
+    changed(&mut b, false);
+    assert_eq!((b.c.next_event(), changed(&mut b, false)), (Some((3, event)), 1));
+    // The same volume again is nothing new.
+    b.c.add_request(0);
+    b.c.namespaces_are(other[1..].to_vec());
+    b.c.namespaces_are(other);
+    assert_eq!((b.c.next_event(), changed(&mut b, false), b.c.next_event()), (Some((0, event)), 1, None));
+}
+
+#[test]
+fn a_change_before_the_host_wants_events_is_told_when_it_does() {
+    let mut b = bench(false, 0);
+    b.enable();
+    b.c.add_request(0);
+    b.c.namespaces_are(b.view.namespaces(&b.view.subsystems[0], HOST)[1..].to_vec());
+    assert_eq!(b.c.next_event(), None);
+    b.status(SetFeatures { fid: feature::FID_ASYNC_EVENTS, save: false, cdw11: feature::AEC_NAMESPACE, nsid: 0 }.sqe(1));
+    assert!(b.c.next_event().is_some());
+}
+
+#[test]
+fn a_thin_namespace_says_how_much_of_it_has_space_at_every_moment() {
+    let mut b = bench(false, 0);
+    b.enable();
+    let of = |b: &mut Bench, nsid| {
+        let sqe = b.identify(0, nsid);
+        let ns = IdentifyNamespace::parse(&b.data(sqe)).unwrap();
+        (ns.nsfeat & 1, ns.nsze, ns.ncap, ns.nuse)
+    };
+    assert_eq!(of(&mut b, 1), (0, 8192, 8192, 8192), "all of its space is set aside");
+    let (used, more) = (ChunksUsed::default(), ChunksUsed::default());
+    for volume in &mut b.view.volumes[..2] {
+        volume.as_mut().unwrap().thin = Some(vec![used.clone(), more.clone()]);
+    }
+    assert_eq!(of(&mut b, 1), (1, 8192, 8192, 0));
+    (0..3).for_each(|_| used.more());
+    more.more();
+    assert_eq!((of(&mut b, 1), of(&mut b, 2)), ((1, 8192, 8192, 4 * 128), (1, 1024, 1024, 4 * 16)));
+    (0..1000).for_each(|_| used.more());
+    assert_eq!(of(&mut b, 2).3, 1024, "never more than there are");
+    b.view.volumes[1].as_mut().unwrap().thin = Some(vec![]);
+    assert_eq!(of(&mut b, 2), (1, 1024, 1024, 0), "its group is offline: nothing is known");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
-use crate::limits::{HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
+use crate::limits::{GRANT_KEPT_MAX, HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
 use crate::{AuditEvent, AuditKind, ControllerIds, Options, Referral};
 use base::{Duration, Instant};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
@@ -13,6 +13,7 @@ use format::nvme::log::{AsyncEvent, DiscoveryEntry, DiscoveryHeader};
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
 use format::nvme_tcp::{Fault, PduType, TermReq};
+use std::sync::{Arc, Mutex};
 
 fn plain() -> Client {
     Client::new(false, false, 0)
@@ -182,27 +183,128 @@ fn a_flood_of_half_open_connections_makes_room_for_itself_and_a_host_gets_in() {
 
 #[test]
 fn a_host_has_as_many_connections_as_its_quota_and_others_have_theirs() {
-    let mut rig = Rig::with(37, Options { host_connections_max: 2, ..Options::default() });
+    let mut rig = Rig::with(37, Options { host_connections_max: 3, ..Options::default() });
     let mut open = view();
     open.generation = 2;
     open.subsystems[0].allow_any_host = true;
-    let own = crate::HostView { connections_max: Some(1), ..crate::HostView::default() };
-    open.hosts.insert("nqn.2026-11.io.basalt:host-one".into(), own);
+    let own = crate::HostView { connections_max: Some(2), ..crate::HostView::default() };
+    open.hosts.insert("nqn.2026-11.io.basalt:host-two".into(), own);
     rig.apply(open);
     let (_, cntlid) = rig.admin(plain(), 0);
     let q = rig.io_queue(cntlid, 1, plain());
-    let third = rig.open(rig.io, plain());
-    for qid in [0, 2] {
-        let cqe = rig.connect(third, qid, cntlid, 0, NQN, HOST);
-        assert_eq!((cqe.status.code, cqe.status.dnr), (StatusCode::CONNECT_CONTROLLER_BUSY, false), "queue {qid}");
-    }
+    let q2 = rig.io_queue(cntlid, 2, plain());
+    let fourth = rig.open(rig.io, plain());
+    let refused = |cqe: Cqe, code| assert_eq!((cqe.status.code, cqe.status.dnr), (code, code != StatusCode::CONNECT_CONTROLLER_BUSY));
+    refused(rig.connect(fourth, 0, cntlid, 0, NQN, HOST), StatusCode::CONNECT_CONTROLLER_BUSY);
+    refused(rig.connect(fourth, 3, cntlid, 0, NQN, HOST), StatusCode::CONNECT_INVALID_PARAMETERS);
     let other = rig.open(rig.io, plain());
-    assert!(rig.connect(other, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:host-one").status.is_success());
+    assert!(rig.connect(other, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:host-two").status.is_success());
     let second = rig.open(rig.io, plain());
-    assert_eq!(rig.connect(second, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:host-one").status.code, StatusCode::CONNECT_CONTROLLER_BUSY);
-    rig.close(q);
+    refused(rig.connect(second, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:host-two"), StatusCode::CONNECT_CONTROLLER_BUSY);
+    for q in [q, q2] {
+        rig.close(q);
+    }
     rig.world.run_for(Duration::from_millis(100));
-    assert!(rig.connect(third, 2, cntlid, 0, NQN, HOST).status.is_success(), "its place is free again");
+    assert!(rig.connect(fourth, 0, 0, 0, NQN, HOST).status.is_success(), "its places are free again");
+}
+
+/// Number of Queues; how many were granted.
+fn grant(rig: &mut Rig, admin: usize, wanted: u16) -> u16 {
+    let sqe = SetFeatures { fid: feature::FID_QUEUES, save: false, cdw11: feature::queues(wanted - 1, wanted - 1), nsid: 0 }.sqe(0);
+    let (cqe, _) = rig.execute(admin, sqe, &[]);
+    assert!(cqe.status.is_success(), "{cqe:?}");
+    cqe.result as u16 + 1
+}
+
+/// Linux gives a connection up when one of the queues that it was granted is refused.
+#[test]
+fn every_queue_that_is_granted_can_be_connected_whatever_a_host_may_have() {
+    for (most, wanted) in [(2, 4), (4, 4), (5, 4), (12, 4)] {
+        let mut rig = Rig::with(50, Options { host_connections_max: most, ..Options::default() });
+        let mut connected = 0;
+        // Controllers that ask for their queues before any of them connects one, as after a start of the daemon.
+        let controllers: Vec<_> = (0..most / 4).map(|_| rig.admin(plain(), 0)).collect();
+        let controllers = if controllers.is_empty() { vec![rig.admin(plain(), 0)] } else { controllers };
+        let granted: Vec<_> = controllers.iter().map(|(admin, cntlid)| (*cntlid, grant(&mut rig, *admin, wanted))).collect();
+        for (cntlid, queues) in granted {
+            assert!((1..=wanted).contains(&queues), "{queues} of {wanted}");
+            connected += 1 + u32::from(queues);
+            for qid in 1..=queues {
+                rig.io_queue(cntlid, qid, plain());
+            }
+        }
+        assert!(connected <= most);
+        assert!(connected == most || controllers.len() as u32 * (1 + u32::from(wanted)) == connected, "no more is held back than there is");
+    }
+}
+
+#[test]
+fn what_was_kept_for_queues_that_do_not_come_is_free_again() {
+    let mut rig = Rig::with(51, Options { host_connections_max: 6, ..Options::default() });
+    let (admin, cntlid) = rig.admin(plain(), 0);
+    assert_eq!(grant(&mut rig, admin, 5), 5);
+    rig.io_queue(cntlid, 1, plain());
+    let late = rig.open(rig.io, plain());
+    assert_eq!(rig.connect(late, 0, 0, 0, NQN, HOST).status.code, StatusCode::CONNECT_CONTROLLER_BUSY);
+    rig.close(late);
+    rig.world.run_for(GRANT_KEPT_MAX + TICK * 2);
+    let (second, _) = rig.admin(plain(), 0);
+    assert_eq!(grant(&mut rig, second, 5), 3, "2 of 6 are connected, and its own");
+    rig.close(second);
+    rig.world.run_for(TICK);
+    rig.io_queue(cntlid, 2, plain());
+}
+
+/// Lines of the daemon's log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Line(String);
+        impl tracing::field::Visit for Line {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut line = Line(String::new());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn who_is_refused_and_why_stands_in_the_log_and_a_flood_does_not_fill_it() {
+    let lines = Lines::default();
+    let _here = tracing::subscriber::set_default(lines.clone());
+    let mut rig = Rig::new(52);
+    let at = rig.open(rig.io, plain());
+    rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:stranger");
+    let told = core::mem::take(&mut *lines.0.lock().unwrap());
+    assert_eq!(told.len(), 1, "{told:?}");
+    for part in ["nqn.2026-11.io.basalt:stranger", NQN, "CONNECT_INVALID_HOST (0x184)", "not on the subsystem's list", "peer="] {
+        assert!(told[0].contains(part), "{part} in {}", told[0]);
+    }
+    let refused = audit(&rig).pop().unwrap();
+    assert!(refused.detail.starts_with("CONNECT_INVALID_HOST (0x184): the host is not on"), "{}", refused.detail);
+    for _ in 0..200 {
+        rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:stranger");
+    }
+    let of_core = 8;
+    assert!(lines.0.lock().unwrap().len() <= of_core, "{:?}", lines.0.lock().unwrap());
+    rig.world.run_for(Duration::from_secs(11));
+    let last = lines.0.lock().unwrap().pop().unwrap();
+    assert!(last.contains("more=193"), "{last}");
 }
 
 #[test]
@@ -361,7 +463,7 @@ fn who_comes_and_goes_is_noted_for_the_audit_log() {
     );
     let refused = told(AuditKind::Refused);
     assert_eq!((refused.len(), refused[0].host_nqn.as_str(), refused[0].subsystem.as_str()), (1, "nqn.2026-11.io.basalt:stranger", NQN));
-    assert!(refused[0].detail.contains("CONNECT_INVALID_PARAMETERS") || refused[0].detail.contains("0x184"), "{}", refused[0].detail);
+    assert!(refused[0].detail.starts_with("CONNECT_INVALID_HOST (0x184)"), "{}", refused[0].detail);
     let mut why: Vec<&str> = told(AuditKind::Disconnected).iter().map(|e| e.detail.as_str()).collect();
     why.sort_unstable();
     assert_eq!(why, ["connection closed", "keep-alive expired"]);

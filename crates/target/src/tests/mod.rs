@@ -37,6 +37,7 @@ fn volume(n: u8, bytes: u64, lba_bytes: u32) -> Option<VolumeView> {
         write_protect: WriteProtect::None,
         formatting: false,
         reservation: None,
+        thin: None,
     })
 }
 

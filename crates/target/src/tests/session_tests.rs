@@ -1,6 +1,7 @@
 use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::memory::{DISK_BYTES, Memory};
 use super::{HOST, NQN, view};
+use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
 use crate::session::{Call, Cx, Kind, Phase, Session};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
@@ -385,6 +386,27 @@ fn a_failing_volume_becomes_a_status() {
     }
     b.memory.fail = Some(IoError::Closing);
     assert!(!b.execute(read, &[]).0.dnr, "a host that shuts down is worth a retry");
+}
+
+/// Linux tries again at once, five times, and gives up: unless it is told how long to wait, which it has to know of first.
+#[test]
+fn what_passes_is_to_be_tried_again_after_a_delay_and_what_lasts_is_not() {
+    let mut b = Bench::io_queue(Client::new(false, false, 0), 8);
+    let read = with_transport(rw(IoOpcode::Read, 1, 0, 1), 512);
+    let write = with_capsule(rw(IoOpcode::Write, 1, 0, 1), 512);
+    let mut answer = |fail: IoError, sqe: Sqe, knows: bool| {
+        b.memory.fail = Some(fail);
+        b.session.controller().unwrap().set_retry_delays(knows);
+        let data: &[u8] = if sqe.opcode == IoOpcode::Write.byte() { &[0; 512] } else { &[] };
+        let status = b.execute(sqe, data).0;
+        (status.code, status.crd, status.dnr)
+    };
+    let not_ready = StatusCode::NAMESPACE_NOT_READY;
+    assert_eq!(answer(IoError::Failed, write, true), (not_ready, RETRY_LATER, false));
+    assert_eq!(answer(IoError::Failed, read, true), (not_ready, RETRY_SOON, false));
+    assert_eq!(answer(IoError::Closing, write, true), (not_ready, RETRY_IN_A_MOMENT, false));
+    assert_eq!(answer(IoError::Failed, write, false), (not_ready, 0, false), "a reserved field for a host that does not know it");
+    assert_eq!(answer(IoError::NoSpace, write, true), (StatusCode::CAPACITY_EXCEEDED, 0, true), "Linux: ENOSPC");
 }
 
 /// What each malformed PDU on a live queue of plain PDUs is answered.
