@@ -92,20 +92,22 @@ async fn the_file_of_a_secret_that_is_no_file_is_refused_at_once() {
 #[tokio::test]
 async fn a_file_system_that_is_too_small_is_told_before_anything_is_made() {
     let bench = Bench::new();
-    let (cache, capacity) = (bench.dir.path().join("cache"), bench.dir.path().join("capacity"));
-    for (cache_bytes, capacity_bytes, words) in [(200 << 40, GIB, "free, and 200 TiB are needed"), (GIB, 200 << 40, "in all, and 200 TiB")]
+    const TOO_MUCH: u64 = 15 << 40;
+    for (n, cache_bytes, capacity_bytes, words) in
+        [(0, TOO_MUCH, GIB, "free, and 15 TiB are needed"), (1, GIB, TOO_MUCH, "in all, and 15 TiB are needed")]
     {
-        let devices = json!({"path": capacity, "bytes": capacity_bytes});
-        let mut group = json!({"name": "g", "cache": {"path": cache, "bytes": cache_bytes}, "capacity": [devices]});
+        let (cache, capacity) = (bench.dir.path().join(format!("cache{n}")), bench.dir.path().join(format!("capacity{n}")));
+        let device = json!({"path": capacity, "bytes": capacity_bytes});
+        let mut group = json!({"name": "g", "cache": {"path": cache, "bytes": cache_bytes}, "capacity": [device]});
         let (status, code, message) = bench.refused("POST", "/api/v1/groups", group.clone()).await;
         assert_eq!((status, code.as_str()), (507, "no_space"), "{message}");
         assert!(message.contains("is too small") && message.contains(words), "{message}");
         assert_eq!(bench.get("/api/v1/groups").await, json!([]));
+        assert!(!cache.exists() && !capacity.exists());
         group["sparse"] = json!(true);
         bench.ok("POST", "/api/v1/groups", group).await;
         bench.ok("DELETE", "/api/v1/groups/g", Value::Null).await;
     }
-    assert!(!cache.exists() && !capacity.exists());
 }
 
 /// A list of a request is not kept as it comes: what is used for each connection stays small.
