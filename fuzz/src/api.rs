@@ -61,7 +61,7 @@ const SIZES: [u64; 12] = [
     u64::MAX,
 ];
 /// Of files that are made: what is taken for real is small, what is large is more than any disk has.
-const FILE_SIZES: [u64; 7] = [0, 4095, 256 << 20, (256 << 20) + 1, 1 << 50, u64::MAX - 4095, u64::MAX];
+const FILE_SIZES: [u64; 8] = [0, 4095, 256 << 20, (256 << 20) + 1, 4 << 40, 1 << 50, u64::MAX - 4095, u64::MAX];
 const MEMORY: [&str; 10] = [
     "memory:256MiB",
     "memory:257MiB",
