@@ -1,5 +1,6 @@
 //! What people write: secrets, keys, sizes, the configuration file.
 
+use crate::input::Choices;
 use auth::Secret;
 use base::{ByteSize, VolumeId};
 use cluster::check_name;
@@ -58,6 +59,140 @@ pub fn size(data: &[u8]) {
     if check_name(text).is_ok() {
         assert!((1..=63).contains(&text.len()) && text.is_ascii());
     }
+}
+
+/// A key of the configuration, with values and whether each is good.
+type Key = (&'static str, &'static [(&'static str, bool)]);
+
+/// The keys of each section. Those whose values must fit each other stand together on one line.
+const SECTIONS: &[(&str, &[Key])] = &[
+    ("[host]", &[("name", NAMES), ("fault_domain", NAMES)]),
+    (
+        "[cores]",
+        &[
+            ("count", &[("1", true), ("64", true), ("0", false), ("65", false), ("-1", false), ("9223372036854775807", false)]),
+            ("pin", BOOLS),
+        ],
+    ),
+    (
+        "[api]",
+        &[
+            ("socket", &[("\"/run/x.sock\"", true), ("\"\"", true), ("[]", false)]),
+            ("socket_mode", &[("\"0600\"", true), ("\"0660\"", true), ("\"0777\"", false), ("0o600", false)]),
+            (
+                "listen",
+                &[
+                    ("\"[::1]:1\"\ntoken_file = \"t\"", true),
+                    ("\"[::1]:1\"", false),
+                    ("\"1.2.3.4\"", false),
+                    ("\"x:1\"\ntoken_file = \"t\"", false),
+                ],
+            ),
+        ],
+    ),
+    ("[log]", &[("format", &[("\"text\"", true), ("\"json\"", true), ("\"xml\"", false)]), ("level", LEVELS)]),
+    (
+        "[store]",
+        &[(
+            "destage_low_percent",
+            &[
+                ("1\ndestage_high_percent = 2", true),
+                ("98\ndestage_high_percent = 99", true),
+                ("50\ndestage_high_percent = 50", false),
+                ("99\ndestage_high_percent = 100", false),
+                ("0", false),
+                ("-1", false),
+                ("256", false),
+                ("1.5", false),
+            ],
+        )],
+    ),
+    (
+        "[target]",
+        &[
+            (
+                "controller_ids",
+                &[
+                    ("\"1-65519\"", true),
+                    ("\"1-65520\"", false),
+                    ("\"9-1\"", false),
+                    ("\"0-200\"", false),
+                    ("\"1-2-3\"", false),
+                    ("\"\"", false),
+                ],
+            ),
+            ("host_connections_max", LIMITS),
+            ("host_memory_mib", MEBIBYTES),
+            ("memory_mib", MEBIBYTES),
+            ("address_handshakes_max", LIMITS),
+        ],
+    ),
+    (
+        "[[listeners]]",
+        &[
+            (
+                "addr",
+                &[
+                    ("\"127.0.0.1:0\"", true),
+                    ("\"::\"", true),
+                    ("\"[::1]:65535\"", true),
+                    ("\"[::]:65536\"", false),
+                    ("\"host:1\"", false),
+                    ("4420", false),
+                ],
+            ),
+            ("kind", &[("\"io\"", true), ("\"discovery\"", true), ("\"iscsi\"", false)]),
+            ("advertise", &[("\"1.2.3.4:1\"", true), ("\"1.2.3.4\"", false)]),
+            ("security", &[("\"plain\"", true), ("\"encrypted\"", true), ("\"none\"", false)]),
+        ],
+    ),
+    (
+        "[[referrals]]",
+        &[
+            ("addr", &[("\"1.2.3.4\"", true), ("\"[::]:1\"", true), ("\"\"", false)]),
+            ("nqn", &[("\"nqn.2026-11.x:y\"", true), ("\"iqn.x\"", false), ("\"\"", false)]),
+        ],
+    ),
+    ("[unheard_of]", &[("x", &[("1", false)])]),
+];
+const NAMES: &[(&str, bool)] =
+    &[("\"a\"", true), ("\"h-1.x_y\"", true), ("\"\"", false), ("\"a b\"", false), ("\"\\u0000\"", false), ("7", false)];
+const BOOLS: &[(&str, bool)] = &[("true", true), ("false", true), ("1", false), ("\"true\"", false)];
+const LEVELS: &[(&str, bool)] =
+    &[("\"info\"", true), ("\"off\"", true), ("\"info,store=debug\"", true), ("\"loud\"", false), ("\"=info\"", false), ("\"\"", false)];
+const LIMITS: &[(&str, bool)] = &[("4", true), ("1048576", true), ("3", false), ("1048577", false), ("-9223372036854775808", false)];
+const MEBIBYTES: &[(&str, bool)] = &[("1", true), ("1048576", true), ("0", false), ("1048577", false), ("4294967296", false)];
+
+/// The configuration file, put together of keys that there are: it is refused exactly when something in it is wrong.
+pub fn config_keys(data: &[u8]) {
+    let mut c = Choices::new(data);
+    let (mut text, mut good) = (String::from("data_dir = \"/x\"\n"), true);
+    for (section, keys) in SECTIONS {
+        if *section == "[unheard_of]" && !c.once_in(64) || !c.once_in(2) {
+            continue;
+        }
+        text += &format!("{section}\n");
+        for (key, values) in *keys {
+            // The first key of an element of a list is needed.
+            let needed = section.starts_with("[[") && *key == "addr";
+            if !c.once_in(2) {
+                good &= !needed;
+                continue;
+            }
+            let fair: Vec<_> = values.iter().filter(|v| v.1).copied().collect();
+            let (value, fine) = if c.once_in(8) || fair.is_empty() { c.of(values) } else { c.of(&fair) };
+            text += &format!("{key} = {value}\n");
+            good &= fine;
+            if c.once_in(64) {
+                text += &format!("{key} = {value}\n"); // a key twice
+                good = false;
+            }
+        }
+        good &= *section != "[unheard_of]";
+    }
+    let parsed = Config::parse(&text, "x");
+    assert_eq!(parsed.is_ok(), good, "{text}\n{:?}", parsed.err());
+    config(text.as_bytes());
 }
 
 /// The configuration file: it is refused with a place in it, or all that is made of it can be made.

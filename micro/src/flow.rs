@@ -146,7 +146,7 @@ impl Lab {
             let seed = seeds.borrow_mut()[rt.core()].take().expect("each core is started once");
             if rt.core() == 0 { seed.start_with(&rt, Box::new(Front(Rc::clone(&shared)))) } else { seed.start(&rt) }
         });
-        let devices = [Device::memory(log_bytes), Device::memory(CAPACITY_BYTES)];
+        let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
         let mut lab = Lab { cores, world, host, orders, play, devices };
         lab.serve().expect("a volume is served");
         lab

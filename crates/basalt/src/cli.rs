@@ -121,7 +121,7 @@ pub enum GroupCommand {
     /// Make a disk group
     #[command(after_help = "Examples:
   basalt group create fast --cache /dev/nvme0n1 --capacity /dev/nvme1n1 --capacity /dev/nvme2n1
-  basalt group create lab --cache /srv/cache.img:10GiB --capacity /srv/data.img:1TiB    # files, made sparse
+  basalt group create lab --cache /srv/cache.img:10GiB --capacity /srv/data.img:1TiB    # files; the first has its space at once
   basalt group create test --cache memory:1GiB --capacity memory:8GiB                   # gone when the daemon stops
 
 Devices that hold something are refused, except with --force. Devices that are mounted or open are refused always.")]
@@ -140,6 +140,9 @@ Devices that hold something are refused, except with --force. Devices that are m
         /// Take devices that hold something: what they hold is destroyed
         #[arg(long)]
         force: bool,
+        /// The write buffer's file takes space as it is written, too: writes fail when its file system is full
+        #[arg(long)]
+        sparse: bool,
     },
     /// List disk groups
     #[command(visible_alias = "ls", after_help = "Examples:\n  basalt group list")]

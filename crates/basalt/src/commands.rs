@@ -80,8 +80,8 @@ impl Session {
 
     fn group(&self, command: GroupCommand) -> Done {
         match command {
-            GroupCommand::Create { name, cache, capacity, shards, force } => {
-                let new = NewGroup { name, cache, capacity, shards: Some(shards), force };
+            GroupCommand::Create { name, cache, capacity, shards, force, sparse } => {
+                let new = NewGroup { name, cache, capacity, shards: Some(shards), force, sparse };
                 let group: Group = self.client.post("/groups", &new)?;
                 self.print(&group, |g| {
                     println!(

@@ -43,26 +43,16 @@ pub fn check(cores: usize) -> Result<(), ResourceError> {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: now.maximum });
     }
     let soft = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let address_space = getrlimit(Resource::As).current.map(|bytes| bytes >> 20);
-    let available = available_mib(&meminfo).into_iter().chain(address_space).min();
+    let available = control::memory().available >> 20;
     judge(soft, available, cores)
 }
 
-fn judge(descriptors: u64, available: Option<u64>, cores: usize) -> Result<(), ResourceError> {
+fn judge(descriptors: u64, available: u64, cores: usize) -> Result<(), ResourceError> {
     if descriptors < DESCRIPTORS_MIN {
         return Err(ResourceError::Descriptors(descriptors));
     }
     let needed = BASE_MIB + CORE_MIB * cores as u64;
-    match available {
-        Some(available) if available < needed => Err(ResourceError::Memory { available, needed, cores }),
-        _ => Ok(()),
-    }
-}
-
-fn available_mib(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? / 1024)
+    if available < needed { Err(ResourceError::Memory { available, needed, cores }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -71,10 +61,8 @@ mod tests {
 
     #[test]
     fn too_few_descriptors_and_too_little_memory_are_told() {
-        assert_eq!(judge(65_536, Some(4096), 2), Ok(()));
-        assert_eq!(judge(65_536, None, 2), Ok(()));
-        assert_eq!(judge(256, Some(4096), 2), Err(ResourceError::Descriptors(256)));
-        assert_eq!(judge(4096, Some(100), 2), Err(ResourceError::Memory { available: 100, needed: 256, cores: 2 }));
-        assert_eq!(available_mib("MemTotal: 9 kB\nMemAvailable:   204800 kB\n"), Some(200));
+        assert_eq!(judge(65_536, 4096, 2), Ok(()));
+        assert_eq!(judge(256, 4096, 2), Err(ResourceError::Descriptors(256)));
+        assert_eq!(judge(4096, 100, 2), Err(ResourceError::Memory { available: 100, needed: 256, cores: 2 }));
     }
 }

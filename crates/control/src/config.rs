@@ -9,6 +9,7 @@ use host::TargetOptions;
 use host::{ListenerKind, ListenerSpec};
 use serde::{Deserialize, Deserializer, de};
 use std::{
+    io::Read,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -292,7 +293,14 @@ impl Config {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(ConfigError::Missing(name)),
             _ => {}
         }
-        let text = std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+        let mut text = String::new();
+        // What is no file has no size that could be looked at before.
+        let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
+        match read {
+            Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => return Err(unreadable("it has more than 1 MiB".into())),
+            Ok(_) => {}
+            Err(e) => return Err(unreadable(e.to_string())),
+        }
         Self::parse(&text, &name)
     }
 

@@ -135,7 +135,7 @@ fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> 
 }
 
 impl DataPlane for FakePlane {
-    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, _: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         let mut state = self.check("format_group")?;
         let mut devices = vec![cache.clone()];
         devices.extend_from_slice(capacity);

@@ -4,7 +4,7 @@
 //! Invariant: adds nothing to what `host` does; every error keeps its words.
 
 use crate::plane::*;
-use base::{ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
+use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
 use directory::record::DeviceRecord;
 use host::{
     AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, HostEvent, HostStats,
@@ -49,7 +49,11 @@ impl From<HostError> for PlaneError {
                 GroupError::Device { .. } | GroupError::TooSmall { .. } | GroupError::NotEmpty { .. } | GroupError::GivenTwice { .. },
             )
             | HostError::Device { .. } => Self::Device(words),
-            HostError::Group(_) | HostError::NoGroup(_) | HostError::GroupOpen(_) | HostError::GroupOfVolume { .. } => Self::Group(words),
+            HostError::Group(_)
+            | HostError::NoGroup(_)
+            | HostError::GroupOpen(_)
+            | HostError::GroupOfVolume { .. }
+            | HostError::TooManyGroups => Self::Group(words),
             HostError::Listen { .. } => Self::Listen(words),
             HostError::Busy => Self::Busy(words),
             _ => Self::Failed(words),
@@ -65,31 +69,47 @@ const RELEASE_POLL: Duration = Duration::from_millis(50);
 fn open_released(device: &DeviceRecord) -> Result<Device, PlaneError> {
     let started = std::time::Instant::now();
     loop {
-        match open_raw_device(device, false) {
+        match open_device(device, None) {
             Err(OpenError::InUse { .. }) if started.elapsed() < RELEASE_MAX => std::thread::sleep(RELEASE_POLL),
             other => return other.map_err(|e| PlaneError::Device(e.to_string())),
         }
     }
 }
 
-fn open_device(device: &DeviceRecord, create: bool) -> Result<Device, PlaneError> {
-    open_raw_device(device, create).map_err(|e| PlaneError::Device(e.to_string()))
+/// Opens a device of a group that is made now: a file that is not there is created.
+fn create_device(device: &DeviceRecord, file: CacheFile) -> Result<Device, PlaneError> {
+    open_device(device, Some(file)).map_err(|e| PlaneError::Device(e.to_string()))
 }
 
-fn open_raw_device(device: &DeviceRecord, create: bool) -> Result<Device, OpenError> {
+fn open_device(device: &DeviceRecord, create: Option<CacheFile>) -> Result<Device, OpenError> {
     let open = |path: &str, options: OpenOptions| Device::open(Path::new(path), &options);
     match device {
-        DeviceRecord::File { path, bytes } => open(path, OpenOptions { create_bytes: create.then_some(*bytes), ..OpenOptions::default() }),
+        DeviceRecord::File { path, bytes } => {
+            let reserve = create == Some(CacheFile::Reserved);
+            open(path, OpenOptions { create_bytes: create.map(|_| *bytes), reserve, ..OpenOptions::default() })
+        }
         DeviceRecord::Block { path, .. } => open(path, OpenOptions::default()),
-        DeviceRecord::Memory { bytes, populated: false } => Ok(Device::memory(*bytes)),
+        DeviceRecord::Memory { bytes, populated: false } => Device::memory(*bytes),
         DeviceRecord::Memory { bytes, populated: true } => Device::populated_memory(*bytes),
     }
 }
 
+/// A group takes memory for the size of its devices alone. Where that is not there, opening it would end the process.
+fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
+    let needed = store::memory_bytes(cache.bytes(), capacity.iter().map(DeviceRecord::bytes));
+    let available = host::memory().available;
+    if needed <= available {
+        return Ok(());
+    }
+    let (needed, available) = (ByteSize(needed), ByteSize(available));
+    Err(PlaneError::Device(format!("devices of these sizes need {needed} of memory for their tables, and {available} are available")))
+}
+
 impl DataPlane for HostPlane {
-    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
-        let cache = open_device(cache, true)?;
-        let capacity = capacity.iter().map(|d| open_device(d, true)).collect::<Result<Vec<_>, _>>()?;
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
+        check_memory(cache, capacity)?;
+        let cache = create_device(cache, file)?;
+        let capacity = capacity.iter().map(|d| create_device(d, CacheFile::Sparse)).collect::<Result<Vec<_>, _>>()?;
         let cluster = spec.cluster;
         let mut devices = vec![cache.clone()];
         devices.extend(capacity.iter().cloned());
@@ -99,6 +119,9 @@ impl DataPlane for HostPlane {
     }
 
     fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
+        if let [cache, capacity @ ..] = devices {
+            check_memory(cache, capacity)?;
+        }
         let devices = devices.iter().map(open_released).collect::<Result<Vec<_>, _>>()?;
         let (info, components) = self.0.open_group(Some(cluster), devices)?;
         if info.group != group {

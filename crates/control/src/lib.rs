@@ -22,4 +22,5 @@ mod problem;
 pub mod vault;
 
 pub use engine::{Control, Identity, StartError};
+pub use host::memory;
 pub use problem::{Code, Problem};

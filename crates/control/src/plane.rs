@@ -181,10 +181,19 @@ pub struct DeviceFigures {
     pub latencies: Vec<(&'static str, Latencies)>,
 }
 
+/// How the file of a cache device is made. Files of capacity devices are always sparse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheFile {
+    /// All its space is taken at once: a file system that fills up below it does not stop writes.
+    Reserved,
+    /// It takes space as it is written.
+    Sparse,
+}
+
 /// The data plane of this host. Calls wait; not for async threads.
 pub trait DataPlane: Send + Sync {
     /// Makes a group on devices (files are created) and opens it.
-    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;
     /// Opens a group; gives the components found in it.
     fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError>;
     /// Closes a group after a checkpoint.

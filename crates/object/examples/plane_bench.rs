@@ -236,7 +236,7 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
 
 fn devices(place: &str) -> Vec<Device> {
     if place == "memory" {
-        return vec![Device::memory(LOG_BYTES), Device::memory(CAPACITY_BYTES)];
+        return vec![Device::memory(LOG_BYTES).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
     }
     let file = |name: &str, bytes| {
         let path = Path::new(place).join(name);

@@ -61,8 +61,10 @@ pub const DEVICE_BYTES_MIN: u64 = 1 << 20;
 /// How to open a device.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// If there is nothing at the path: make a sparse file of that many bytes.
+    /// If there is nothing at the path: make a file of that many bytes.
     pub create_bytes: Option<u64>,
+    /// Such a file has all its space from the start; else it is sparse and takes space as it is written.
+    pub reserve: bool,
     /// Refuse what is smaller, in bytes.
     pub bytes_min: u64,
     /// Treat the device as if it kept what it has taken when the power goes, whatever it says (a drive with capacitors that hides it).
@@ -96,6 +98,9 @@ pub enum OpenError {
     /// It cannot be written.
     #[error("{path} is read-only; make it writable or choose another device")]
     ReadOnly { path: PathBuf },
+    /// A device in memory for which there is not memory enough.
+    #[error("there is no memory for a device of {}: {source}; make it smaller, or use a file", base::ByteSize(*bytes))]
+    Memory { bytes: u64, source: std::io::Error },
     /// Anything else.
     #[error("{path}: cannot {what}: {source}")]
     Io { path: PathBuf, what: &'static str, source: std::io::Error },
@@ -239,22 +244,18 @@ impl Device {
         Ok(Self::assemble(NEXT_ID.fetch_add(1, Relaxed), path.display().to_string(), info, Inner::File(file)))
     }
 
-    /// A device in memory, of `bytes` rounded down to 4096, all zeroes, gone with its last handle.
-    ///
-    /// # Panics
-    /// When there is not that much address space.
-    pub fn memory(bytes: u64) -> Device {
+    /// A device in memory, of `bytes` rounded down to 4096, all zeroes, gone with its last handle. Its memory is taken as it is written; fails when
+    /// the machine has not so much, together with what other devices in memory may still take.
+    pub fn memory(bytes: u64) -> Result<Device, OpenError> {
         let bytes = bytes & !4095;
-        Self::in_memory(bytes, true, uring::MemoryDevice::new(bytes))
+        let device = uring::MemoryDevice::new(bytes).map_err(|source| OpenError::Memory { bytes, source })?;
+        Ok(Self::in_memory(bytes, true, device))
     }
 
-    /// As [`Device::memory`], with all its memory taken now: no access waits for a page, and none is given back before the end. Fails when the
-    /// machine has not so much.
+    /// As [`Device::memory`], with all its memory taken now: no access waits for a page, and none is given back before the end.
     pub fn populated_memory(bytes: u64) -> Result<Device, OpenError> {
         let bytes = bytes & !4095;
-        let device = uring::MemoryDevice::populated(bytes);
-        let device =
-            device.map_err(|source| OpenError::Io { path: format!("memory:{bytes}").into(), what: "take so much memory", source })?;
+        let device = uring::MemoryDevice::populated(bytes).map_err(|source| OpenError::Memory { bytes, source })?;
         Ok(Self::in_memory(bytes, false, device))
     }
 

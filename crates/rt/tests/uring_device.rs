@@ -71,7 +71,7 @@ fn a_file_reads_back_what_was_written() {
 
 #[test]
 fn memory_reads_back_what_was_written() {
-    on_core(|rt| reads_back_what_it_wrote(rt, Device::memory(8 * MIB)));
+    on_core(|rt| reads_back_what_it_wrote(rt, Device::memory(8 * MIB).unwrap()));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_discarded_range_of_a_file_gives_its_space_back_and_reads_as_zeroes() {
 #[test]
 fn what_lies_outside_or_is_not_aligned_is_refused_and_the_buffers_come_back() {
     let dir = tempfile::tempdir().unwrap();
-    for dev in [file(dir.path(), MIB), Device::memory(MIB)] {
+    for dev in [file(dir.path(), MIB), Device::memory(MIB).unwrap()] {
         on_core(|rt| async move {
             for (offset, len) in [(MIB, 4096), (MIB - 4096, 8192), (512, 4096), (0, 512), (u64::MAX - 4095, 4096)] {
                 let (result, buf) = rt.read_at(&dev, offset, Buf::alloc(len)).await;
@@ -198,6 +198,35 @@ fn what_cannot_be_a_device_is_refused_with_the_reason() {
     let huge = OpenOptions { create_bytes: Some(1 << 63), ..plain };
     assert!(matches!(open("huge", &huge), OpenError::Io { .. }));
     assert!(!dir.path().join("huge").exists(), "a file that could not be made is taken away");
+}
+
+#[test]
+fn a_file_is_made_with_its_space_or_without_and_not_at_all_when_there_is_too_little() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let made = |name: &str, reserve| {
+        let options = OpenOptions { create_bytes: Some(8 * MIB), reserve, ..OpenOptions::default() };
+        drop(Device::open(&dir.path().join(name), &options).unwrap());
+        let meta = fs::metadata(dir.path().join(name)).unwrap();
+        (meta.len(), meta.blocks() * 512)
+    };
+    assert_eq!(made("thin", false), (8 * MIB, 0));
+    let (bytes, taken) = made("thick", true);
+    assert!(bytes == 8 * MIB && taken >= 8 * MIB, "{taken}");
+    for bytes in [1 << 43, 1 << 50] {
+        let options = OpenOptions { create_bytes: Some(bytes), reserve: true, ..OpenOptions::default() };
+        assert!(Device::open(&dir.path().join("huge"), &options).is_err());
+        assert!(!dir.path().join("huge").exists(), "a file that could not be made is taken away");
+    }
+}
+
+#[test]
+fn a_device_in_memory_that_no_machine_has_is_refused() {
+    for bytes in [999 << 40, 1 << 63, u64::MAX] {
+        for made in [Device::memory(bytes), Device::populated_memory(bytes)] {
+            assert!(matches!(made, Err(OpenError::Memory { .. })), "{made:?}");
+        }
+    }
 }
 
 /// A loop device over a file; needs root.

@@ -170,7 +170,7 @@ fn main() {
     let log_mib = args.get(2).copied().unwrap_or(1024);
     let options = UringOptions { cores: 1, ..UringOptions::default() };
     let cores = launch(options, move |rt| {
-        let devices = vec![Device::memory(log_mib << 20), Device::memory(1 << 30)];
+        let devices = vec![Device::memory(log_mib << 20).expect("memory for it"), Device::memory(1 << 30).expect("memory for it")];
         let ready = Rc::new(RefCell::new(None));
         rt.spawn(open(rt.clone(), devices.clone(), Rc::clone(&ready), true));
         let crc = crc32c(&[7; BLOCK_BYTES]);

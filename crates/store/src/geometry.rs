@@ -188,6 +188,16 @@ impl CapacityGeometry {
     }
 }
 
+/// Memory that an open group takes for the mere size of its devices, in bytes: bit maps of chunks, states of segments and the index's
+/// empty maps. What it takes for what it holds comes on top (`docs/store.md`).
+pub fn memory_bytes(cache_bytes: u64, capacity_bytes: impl IntoIterator<Item = u64>) -> u64 {
+    // A state of a segment, and what a sub-map of the index is when empty; segments have at least as many bytes as a sub-map has blocks.
+    const SEGMENT_BYTES: u64 = 128;
+    let chunks: u64 = capacity_bytes.into_iter().map(|bytes| bytes / CHUNK_BYTES).sum();
+    // Two summary bits for each 64 chunks.
+    chunks / 8 + chunks / 256 + cache_bytes / MIB / 4 * SEGMENT_BYTES
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

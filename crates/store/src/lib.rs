@@ -30,7 +30,7 @@ mod tests;
 
 pub use buffer::ATOMIC_BLOCKS;
 pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate};
-pub use geometry::{CapacityGeometry, Geometry, LogGeometry};
+pub use geometry::{CapacityGeometry, Geometry, LogGeometry, memory_bytes};
 pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
 pub use pace::{Rules, Settings};
 pub use shard::{OPERATIONS_MAX, Shard};

@@ -146,6 +146,45 @@ fn too_little_memory_is_told() {
     assert!(told.contains("180 MiB of memory are available, but 192 MiB are needed for 1 cores"), "{told}");
 }
 
+/// What no machine has is refused in words, and the daemon goes on serving.
+#[test]
+fn a_disk_group_that_no_machine_could_hold_is_refused_and_the_daemon_goes_on() {
+    let mut daemon = Daemon::started(&ONE_CORE);
+    daemon.group_on_files(1, "256MiB", "512MiB");
+    daemon.ok("volume create v --size 1GiB");
+    let id = daemon.id();
+    let (file, free) = (daemon.at("new"), daemon.at("free"));
+    for (devices, code, words) in [
+        ("--cache memory:1GiB --capacity memory:999TiB".to_owned(), 2, "at most 256 TiB"),
+        ("--cache memory:1GiB --capacity memory:200TiB".to_owned(), 5, "there is no memory for a device of 200 TiB"),
+        ("--cache memory:1GiB --capacity memory:200TiB:populated".to_owned(), 5, "there is no memory for a device of 200 TiB"),
+        (format!("--cache {file}:200TiB --capacity memory:1GiB"), 5, "is too small"),
+        (format!("--cache memory:1GiB --capacity {file}:16383PiB --sparse"), 2, "at most 256 TiB"),
+        (format!("--cache {file}:1GiB --capacity {free}:200TiB"), 5, "is too small"),
+    ] {
+        let told = daemon.fails(&format!("group create g3 {devices}"), code);
+        assert!(told.contains(words), "{devices}: {told}");
+    }
+    assert!(!daemon.path("new").exists() && !daemon.path("free").exists(), "nothing is left of them");
+    assert_eq!(daemon.json("group list").as_array().unwrap().len(), 1);
+    assert_eq!((daemon.id(), daemon.json("volume show v")["state"].as_str()), (id, Some("online")));
+    daemon.stop();
+}
+
+/// A write buffer's file has its space from the start, so that no file system can be full below it; with `--sparse` it has none.
+#[test]
+fn the_file_of_a_write_buffer_has_its_space_from_the_start() {
+    use std::os::unix::fs::MetadataExt;
+    let mut daemon = Daemon::started(&ONE_CORE);
+    let taken = |daemon: &Daemon, name: &str| std::fs::metadata(daemon.path(name)).unwrap().blocks() * 512;
+    daemon.group_on_files(1, "256MiB", "512MiB");
+    assert!(taken(&daemon, "cache") >= 256 << 20);
+    assert!(taken(&daemon, "capacity") < 64 << 20, "a capacity device takes space as it is used");
+    daemon.ok(&format!("group create thin --sparse --shards 1 --cache {}:256MiB --capacity {}:512MiB", daemon.at("c2"), daemon.at("d2")));
+    assert!(taken(&daemon, "c2") < 64 << 20);
+    daemon.stop();
+}
+
 /// A loop device with a file system, mounted below `dir`; all is taken away when dropped.
 struct Mounted {
     device: String,

@@ -68,7 +68,7 @@ fn daemon(more: &str) -> Daemon {
 
 /// A disk group on two files and a volume on it. Gives a load that goes on until it is told to end.
 fn provision(daemon: &Daemon, cache: &str, capacity: &str) -> LoadSpec {
-    daemon.ok(&format!("group create g --shards 2 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
+    daemon.ok(&format!("group create g --sparse --shards 2 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
     daemon.ok(&format!("volume create v --size {VOLUME_BYTES}"));
     let options = ControllerOptions { digests: Digests { header: false, data: true }, ..daemon.options() };
     LoadSpec { time: Duration::from_secs(24 * 3600), reconnect_for: PATIENCE, ..LoadSpec::new(options, 1) }

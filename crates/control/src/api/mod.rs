@@ -5,6 +5,7 @@
 //! Never: decides; that is the engine's.
 
 mod auth;
+pub mod document;
 mod routes;
 mod server;
 pub mod types;
@@ -15,8 +16,8 @@ pub use server::{ServeError, Served, bind_unix, serve};
 use crate::{Code, Problem, engine::Control};
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, FromRequest, Request, rejection::JsonRejection},
-    http::{StatusCode, header},
+    extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request, rejection::JsonRejection},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -26,6 +27,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 /// The largest request body, in bytes.
 const BODY_BYTES_MAX: usize = 1 << 20;
+/// What to do about a request that is wrong in itself.
+const DOCUMENT: &str = "see the API's document";
 /// Where the API's document is.
 pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
 
@@ -87,8 +90,32 @@ impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> 
             Err(JsonRejection::MissingJsonContentType(_)) => {
                 Err(Problem::invalid("the body is not said to be JSON", "send the header Content-Type: application/json"))
             }
-            Err(error) => Err(Problem::invalid(format!("the body is wrong: {}", error.body_text()), "see the API's document")),
+            Err(error) => Err(Problem::invalid(format!("the body is wrong: {}", error.body_text()), DOCUMENT)),
         }
+    }
+}
+
+/// Parts of the path; what is wrong with them is a problem too.
+struct Path<T>(T);
+
+impl<T: serde::de::DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let wrong =
+            |e: axum::extract::rejection::PathRejection| Problem::invalid(format!("the path is wrong: {}", e.body_text()), DOCUMENT);
+        axum::extract::Path::from_request_parts(parts, state).await.map(|p| Self(p.0)).map_err(wrong)
+    }
+}
+
+/// What follows the path; what is wrong with it is a problem too.
+struct Query<T>(T);
+
+impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let wrong =
+            |e: axum::extract::rejection::QueryRejection| Problem::invalid(format!("the query is wrong: {}", e.body_text()), DOCUMENT);
+        axum::extract::Query::from_request_parts(parts, state).await.map(|q| Self(q.0)).map_err(wrong)
     }
 }
 

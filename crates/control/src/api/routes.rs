@@ -1,10 +1,10 @@
 //! The routes: each is a call of the engine.
 
-use super::{Body, run, types::*};
+use super::{Body, Path, Query, run, types::*};
 use crate::{Problem, engine::Control};
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::State,
     http::{StatusCode, header},
     response::IntoResponse,
 };

@@ -84,7 +84,7 @@ impl Bench {
     async fn with_group(self) -> Self {
         let cache = self.dir.path().join("cache.img");
         let capacity: Vec<Value> = (0..2).map(|n| json!({"path": self.dir.path().join(format!("c{n}.img")), "bytes": 100 * GIB})).collect();
-        let group = json!({"name": "g1", "cache": {"path": cache, "bytes": GIB}, "capacity": capacity});
+        let group = json!({"name": "g1", "cache": {"path": cache, "bytes": GIB}, "capacity": capacity, "sparse": true});
         self.ok("POST", "/api/v1/groups", group).await;
         self
     }
@@ -108,7 +108,7 @@ impl Bench {
         let response = responses.get(status.to_string()).unwrap_or(&responses["default"]);
         let schema = response.pointer("/content/application~1json/schema");
         if let Some(schema) = schema {
-            assert_fits(value, schema, &self.document, &format!("{method} {path}"));
+            document::fits(value, schema, &self.document).unwrap_or_else(|e| panic!("{method} {path}: {e}"));
         }
     }
 
@@ -127,52 +127,6 @@ impl Bench {
             encrypted: false,
             since: base::Instant(0),
         });
-    }
-}
-
-/// Whether a value fits a schema: types, required members, references, no member that is not described.
-fn assert_fits(value: &Value, schema: &Value, document: &Value, at: &str) {
-    if let Some(reference) = schema["$ref"].as_str() {
-        let target = document.pointer(reference.trim_start_matches('#')).unwrap_or_else(|| panic!("{at}: {reference} leads nowhere"));
-        return assert_fits(value, target, document, at);
-    }
-    if let Some(choices) = schema["oneOf"].as_array().or(schema["allOf"].as_array()) {
-        let null_fits = value.is_null() && choices.iter().any(|c| c["type"] == "null");
-        let choice = choices.iter().find(|c| c["type"] != "null");
-        if !null_fits {
-            assert_fits(value, choice.unwrap(), document, at);
-        }
-        return;
-    }
-    let types: Vec<&str> = match &schema["type"] {
-        Value::String(one) => vec![one],
-        Value::Array(many) => many.iter().filter_map(Value::as_str).collect(),
-        _ => return,
-    };
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    assert!(types.contains(&kind), "{at}: {value} is {kind}, not {types:?}");
-    if let Some(words) = schema["enum"].as_array() {
-        assert!(words.contains(value), "{at}: {value} is none of {words:?}");
-    }
-    if let Value::Array(items) = value {
-        items.iter().for_each(|item| assert_fits(item, &schema["items"], document, at));
-    }
-    if let Value::Object(members) = value {
-        let described = schema["properties"].as_object().unwrap();
-        for (name, member) in members {
-            let schema = described.get(name).unwrap_or_else(|| panic!("{at}: {name} is not described"));
-            assert_fits(member, schema, document, &format!("{at}.{name}"));
-        }
-        for name in schema["required"].as_array().into_iter().flatten() {
-            assert!(members.contains_key(name.as_str().unwrap()), "{at}: {name} is missing");
-        }
     }
 }
 
@@ -581,3 +535,6 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     }
     served.stop().await;
 }
+
+#[path = "input_tests.rs"]
+mod input;

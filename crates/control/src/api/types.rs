@@ -93,7 +93,7 @@ pub struct Group {
 pub struct NewDevice {
     /// A block device, a file, `memory:SIZE`, or `memory:SIZE:populated`: all of it is taken at once.
     pub path: String,
-    /// For a file that is not there: its size; it is made sparse.
+    /// For a file that is not there: its size. The write buffer's file has its space from the start, others take it as they are written.
     pub bytes: Option<u64>,
 }
 
@@ -112,6 +112,9 @@ pub struct NewGroup {
     /// Take devices that hold something: what they hold is lost.
     #[serde(default)]
     pub force: bool,
+    /// Make the write buffer's file sparse, too, and files that are larger than their file system.
+    #[serde(default)]
+    pub sparse: bool,
 }
 
 /// A storage policy.

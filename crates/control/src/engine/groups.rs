@@ -9,7 +9,7 @@ use base::{ByteSize, unit::BLOCK_BYTES};
 use std::{
     collections::BTreeSet,
     io::Write,
-    os::unix::fs::FileTypeExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,8 @@ use std::{
 pub const CAPACITY_DEVICES_MAX: usize = 7;
 /// The smallest device, in bytes: room for the structures of each shard, and some use.
 pub const DEVICE_BYTES_MIN: u64 = 256 << 20;
+/// The largest device, in bytes: twice the largest drive that there is, and what its tables take fits into the memory of a server.
+pub const DEVICE_BYTES_MAX: u64 = 256 << 40;
 const SHARDS_DEFAULT: u8 = 16;
 /// Superblocks lie within this much of the beginning of a device.
 const SUPERBLOCK_AREA_BYTES: usize = 128 << 10;
@@ -68,9 +70,13 @@ impl Control {
             created_unix_s: now_unix_s(),
         };
         self.refuse_shared_devices(&record)?;
+        if !new.sparse {
+            check_room(&record, &created)?;
+        }
         self.directory.commit(&Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()))?;
         let mut made = self.directory.find::<GroupRecord>(&record.id())?.expect("just written");
-        if let Err(error) = self.format(&record, new.force) {
+        let file = if new.sparse { CacheFile::Sparse } else { CacheFile::Reserved };
+        if let Err(error) = self.format(&record, file, new.force) {
             self.forget_group(made)?;
             created.iter().for_each(|path| drop(std::fs::remove_file(path)));
             return Err(error.into());
@@ -176,7 +182,7 @@ impl Control {
         if let Some(size) = text.strip_prefix("memory:") {
             let (size, populated) = size.strip_suffix(":populated").map_or((size, false), |size| (size, true));
             let bytes = size.parse::<ByteSize>().map_err(|e| Problem::invalid(e.to_string(), "write memory:1GiB, for example"))?.0;
-            return large_enough(text, bytes).map(|bytes| DeviceRecord::Memory { bytes, populated });
+            return fair_size(text, bytes).map(|bytes| DeviceRecord::Memory { bytes, populated });
         }
         let path = Path::new(text);
         if !path.is_absolute() {
@@ -188,13 +194,13 @@ impl Control {
         let file_type = match std::fs::metadata(path) {
             Ok(meta) if meta.is_file() => {
                 let bytes = meta.len();
-                if device.bytes.is_some_and(|asked| asked.next_multiple_of(BLOCK_BYTES as u64) != bytes) {
+                if device.bytes.is_some_and(|asked| asked.checked_next_multiple_of(BLOCK_BYTES as u64) != Some(bytes)) {
                     return Err(Problem::refused(
                         format!("{text} is there already, with {}", ByteSize(bytes)),
                         "leave out the size to use it as it is, or remove it first",
                     ));
                 }
-                return large_enough(text, bytes).map(|bytes| DeviceRecord::File { path: text.into(), bytes });
+                return fair_size(text, bytes).map(|bytes| DeviceRecord::File { path: text.into(), bytes });
             }
             Ok(meta) => meta.file_type(),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return new_file(text, device.bytes),
@@ -211,7 +217,7 @@ impl Control {
         let Some(drive) = find else {
             // a partition, loop device or logical volume: its size comes from the kernel, its users from the data plane's exclusive open
             let bytes = block_device_bytes(path)?;
-            return large_enough(path, bytes).map(|bytes| DeviceRecord::Block { path: path.into(), bytes });
+            return fair_size(path, bytes).map(|bytes| DeviceRecord::Block { path: path.into(), bytes });
         };
         let words = |uses: Vec<&drive::Use>| uses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let live: Vec<_> = drive.uses.iter().filter(|u| u.is_live()).collect();
@@ -226,7 +232,7 @@ impl Control {
         }
         // a name that stays the same when drives are added
         let path = drive.stable_path.as_ref().map_or(path.to_owned(), |p| p.display().to_string());
-        large_enough(&path, drive.bytes).map(|bytes| DeviceRecord::Block { path, bytes })
+        fair_size(&path, drive.bytes).map(|bytes| DeviceRecord::Block { path, bytes })
     }
 
     /// No device twice, neither in this group nor in another.
@@ -310,14 +316,51 @@ fn show_device(device: &DeviceRecord) -> api::Device {
     api::Device { kind, path, bytes: device.bytes(), usable_bytes: None, used_bytes: None, reserved_bytes: None }
 }
 
-fn large_enough(path: &str, bytes: u64) -> Result<u64, Problem> {
+/// A size that a device of a disk group may have.
+fn fair_size(path: &str, bytes: u64) -> Result<u64, Problem> {
     if bytes < DEVICE_BYTES_MIN {
         return Err(Problem::invalid(
             format!("{path} has {}; a device of a disk group needs at least {}", ByteSize(bytes), ByteSize(DEVICE_BYTES_MIN)),
             "use a larger one",
         ));
     }
+    if bytes > DEVICE_BYTES_MAX {
+        return Err(Problem::invalid(
+            format!("{path} has {}; a device of a disk group can have at most {}", ByteSize(bytes), ByteSize(DEVICE_BYTES_MAX)),
+            "use a smaller one; a group can have up to seven capacity devices",
+        ));
+    }
     Ok(bytes)
+}
+
+/// The files that are made need room on their file systems: the cache's at once, and none may be larger than what is below it.
+fn check_room(group: &GroupRecord, created: &[PathBuf]) -> Result<(), Problem> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for device in group.devices() {
+        let Some(path) = device.path().map(Path::new).filter(|p| created.iter().any(|c| c == p)) else { continue };
+        let dir = path.parent().unwrap_or(path);
+        let looked = std::fs::metadata(dir).and_then(|meta| Ok((meta.dev(), rustix::fs::statvfs(dir)?)));
+        let (file_system, room) =
+            looked.map_err(|e| Problem::refused(format!("{} cannot be looked at: {e}", dir.display()), "give the daemon access to it"))?;
+        let (size, free) = (room.f_blocks.saturating_mul(room.f_frsize), room.f_bavail.saturating_mul(room.f_frsize));
+        let wanted = wanted.entry(file_system).or_default();
+        *wanted = wanted.saturating_add(device.bytes());
+        let (needed, there, which) =
+            if std::ptr::eq(device, &group.cache) { (device.bytes(), free, "free") } else { (*wanted, size, "in all") };
+        if needed > there {
+            return Err(Problem::new(
+                crate::Code::NoSpace,
+                format!(
+                    "the file system of {} is too small: it has {} {which}, and {} are needed",
+                    path.display(),
+                    ByteSize(there),
+                    ByteSize(needed)
+                ),
+                "use smaller files or another file system; or --sparse: files take space as they are written, and writes fail when there is none",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn new_file(path: &str, bytes: Option<u64>) -> Result<DeviceRecord, Problem> {
@@ -338,7 +381,7 @@ fn new_file(path: &str, bytes: Option<u64>) -> Result<DeviceRecord, Problem> {
     if !dir.is_dir() {
         return Err(Problem::invalid(format!("the directory {} is not there", dir.display()), "make it first"));
     }
-    large_enough(path, bytes).map(|bytes| DeviceRecord::File { path: path.into(), bytes: bytes.next_multiple_of(BLOCK_BYTES as u64) })
+    fair_size(path, bytes).map(|bytes| DeviceRecord::File { path: path.into(), bytes: bytes.next_multiple_of(BLOCK_BYTES as u64) })
 }
 
 fn will_be_created(device: &api::NewDevice) -> Option<PathBuf> {

@@ -22,7 +22,7 @@ mod volumes;
 
 use crate::{
     audit::AuditLog,
-    plane::{DataPlane, PlaneError, Stats},
+    plane::{CacheFile, DataPlane, PlaneError, Stats},
     problem::Problem,
     vault::Vault,
 };

@@ -54,7 +54,7 @@ impl Control {
     /// A group in memory is empty after a restart: it is made anew, and its components with it.
     fn remake(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
         tracing::warn!(group = %group.name, "this disk group has devices in memory: what it held before the restart is gone");
-        if let Err(error) = self.format(group, true) {
+        if let Err(error) = self.format(group, CacheFile::Sparse, true) {
             tracing::error!(group = %group.name, %error, "disk group cannot be made anew");
             self.live().groups.insert(group.id, GroupLive::Offline(error.to_string()));
             return Ok(false);
@@ -104,7 +104,7 @@ impl Control {
     }
 
     /// Makes a group on its devices.
-    pub(super) fn format(&self, group: &GroupRecord, force: bool) -> Result<(), PlaneError> {
+    pub(super) fn format(&self, group: &GroupRecord, file: CacheFile, force: bool) -> Result<(), PlaneError> {
         let spec = FormatSpec {
             cluster: self.directory.cluster(),
             group: group.id,
@@ -113,7 +113,7 @@ impl Control {
             created_unix_s: group.created_unix_s,
             force,
         };
-        self.plane.format_group(spec, &group.cache, &group.capacity)
+        self.plane.format_group(spec, &group.cache, file, &group.capacity)
     }
 
     /// A crash came while the group was made. If it is complete it is taken, else it is forgotten: nothing can be on it.

@@ -20,6 +20,10 @@ fn purpose(nqn: &str, whose: &str) -> String {
 /// The text of a file that only its owner may read.
 fn read_private(path: &Path) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
+    // Looked at before it is opened: a pipe would hold the open up, and with it every other change.
+    if !std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?.is_file() {
+        return Err(format!("{shown} is no file"));
+    }
     let file = std::fs::File::open(path).map_err(|e| format!("{shown}: {e}"))?;
     let mode = file.metadata().map_err(|e| format!("{shown}: {e}"))?.mode() & 0o777;
     if mode & 0o077 != 0 {
@@ -191,6 +195,9 @@ pub(super) fn show(record: &DhchapRecord) -> api::Dhchap {
 }
 
 fn check_names(names: &[String], what: &str, known: impl Iterator<Item = &'static str> + Clone) -> Result<(), Problem> {
+    if let Some(name) = names.iter().enumerate().find_map(|(n, name)| names[..n].contains(name).then_some(name)) {
+        return Err(Problem::invalid(format!("the {what} '{name}' is named twice"), "name each once, the most wanted first"));
+    }
     match names.iter().find(|n| !known.clone().any(|k| k == *n)) {
         None => Ok(()),
         Some(name) => {

@@ -43,7 +43,7 @@ impl Control {
         if self.directory.list(Kind::Subsystem)?.len() >= SUBSYSTEMS_MAX {
             return Err(Problem::refused(format!("there are {SUBSYSTEMS_MAX} subsystems already"), "delete some that are not needed"));
         }
-        let hosts = new.hosts.iter().map(|h| self.host_nqn(h)).collect::<Result<_, _>>()?;
+        let hosts = self.host_nqns(&new.hosts)?;
         let record = SubsystemRecord {
             nqn: nqn.clone(),
             name: new.name.clone(),
@@ -122,10 +122,7 @@ impl Control {
     /// Shows a volume to the hosts of a subsystem.
     pub fn attach_volume(&self, name: &str, volume: &str, attach: &api::Attach) -> Result<api::Subsystem, Problem> {
         let id = self.volume_record(volume)?.id;
-        let hosts: BTreeSet<String> = attach.hosts.iter().map(|h| self.host_nqn(h)).collect::<Result<_, _>>()?;
-        if hosts.len() > ALLOWED_HOSTS_MAX {
-            return Err(Problem::refused(format!("{} hosts are more than {ALLOWED_HOSTS_MAX}", hosts.len()), "name fewer"));
-        }
+        let hosts = self.host_nqns(&attach.hosts)?;
         self.edit(name, |s| {
             if let Some((nsid, _)) = s.namespaces.iter().find(|(_, n)| n.volume == id) {
                 return Err(Problem::new(
@@ -187,6 +184,14 @@ impl Control {
         self.apply()?;
         tracing::info!(subsystem = %record.name, "subsystem deleted");
         Ok(())
+    }
+
+    /// The NQNs of hosts that a request names.
+    fn host_nqns(&self, names: &[String]) -> Result<BTreeSet<String>, Problem> {
+        if names.len() > ALLOWED_HOSTS_MAX {
+            return Err(Problem::invalid(format!("{} hosts are more than {ALLOWED_HOSTS_MAX}", names.len()), "name fewer"));
+        }
+        names.iter().map(|name| self.host_nqn(name)).collect()
     }
 
     fn edit(&self, name: &str, change: impl FnOnce(&mut SubsystemRecord) -> Result<(), Problem>) -> Result<api::Subsystem, Problem> {

@@ -47,7 +47,7 @@ fn what_was_written_is_read() {
 #[test]
 fn memory_devices_work_in_a_world_too() {
     block_on(1, async |rt| {
-        let dev = crate::Device::memory(1 << 20);
+        let dev = crate::Device::memory(1 << 20).unwrap();
         rt.write_at(&dev, 4096, block(9), Durability::Durable).await.0.unwrap();
         let (result, buf) = rt.read_at(&dev, 4096, Buf::alloc(4096)).await;
         result.unwrap();

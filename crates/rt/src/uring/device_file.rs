@@ -60,7 +60,7 @@ impl FileDevice {
         let meta = match fs::metadata(path) {
             Ok(meta) => meta,
             Err(e) if e.kind() == io::ErrorKind::NotFound => match opts.create_bytes {
-                Some(bytes) => return create(path, bytes.max(opts.bytes_min)),
+                Some(bytes) => return create(path, bytes.max(opts.bytes_min), opts.reserve),
                 None => return Err(OpenError::Missing { path: path.into() }),
             },
             Err(e) => return Err(open_error(path, "look at it", e)),
@@ -109,8 +109,8 @@ impl FileDevice {
     }
 }
 
-/// Creates a sparse file; takes it away again when it cannot be given its size.
-fn create(path: &Path, bytes: u64) -> Result<(FileDevice, DeviceInfo), OpenError> {
+/// Creates a file, sparse or with its space; takes it away again when it cannot be given its size.
+fn create(path: &Path, bytes: u64, reserve: bool) -> Result<(FileDevice, DeviceInfo), OpenError> {
     check_size(path, bytes)?;
     if bytes > FILE_BYTES_MAX {
         return Err(open_error(path, "make a file of that size", io::Error::from_raw_os_error(libc::EFBIG)));
@@ -119,13 +119,41 @@ fn create(path: &Path, bytes: u64) -> Result<(FileDevice, DeviceInfo), OpenError
     let sized = lock(path, &fd).and_then(|()| {
         // SAFETY: plain system call on a descriptor we own; `bytes` fits `off_t` (checked above).
         let r = unsafe { libc::ftruncate64(fd.as_raw_fd(), bytes as i64) };
-        check(path, "set its size", r).and_then(|_| sync_parent(path))
+        check(path, "set its size", r)?;
+        if reserve {
+            allocate(path, &fd, bytes)?;
+        }
+        sync_parent(path)
     });
     if let Err(e) = sized {
         let _ = fs::remove_file(path);
         return Err(e);
     }
     finish_file(path, fd, direct, bytes)
+}
+
+/// Takes the space of a new file on its file system, so that no later write finds it full.
+fn allocate(path: &Path, fd: &OwnedFd, bytes: u64) -> Result<(), OpenError> {
+    // Asked first: a file system that has too little takes all of it before it says so, and others would find it full.
+    // SAFETY: all-zero bytes are a valid `statvfs64` (plain integers).
+    let mut room: libc::statvfs64 = unsafe { std::mem::zeroed() };
+    // SAFETY: `room` is valid for the write of one `statvfs64`.
+    check(path, "ask how much room there is", unsafe { libc::fstatvfs64(fd.as_raw_fd(), &mut room) })?;
+    if bytes > room.f_bavail.saturating_mul(room.f_frsize) {
+        return Err(open_error(path, "reserve its space", io::Error::from_raw_os_error(libc::ENOSPC)));
+    }
+    loop {
+        // SAFETY: plain system call on a descriptor we own; `bytes` fits `off_t` (checked by the caller).
+        if unsafe { libc::fallocate64(fd.as_raw_fd(), 0, 0, bytes as i64) } == 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        match e.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP) => return Err(open_error(path, "reserve its space (this file system has sparse files only)", e)),
+            _ => return Err(open_error(path, "reserve its space", e)),
+        }
+    }
 }
 
 fn open_file(path: &Path) -> Result<(FileDevice, DeviceInfo), OpenError> {

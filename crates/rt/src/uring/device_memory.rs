@@ -8,6 +8,8 @@
 use std::io;
 use std::sync::Mutex;
 
+use super::limits::Promise;
+
 /// Bytes under one lock at a time. A power of two and a multiple of the block.
 const STRIPE_BYTES: usize = 64 << 10;
 /// Locks; stripes share them round robin. More than the cores of any machine, so that they seldom meet.
@@ -24,6 +26,7 @@ pub(crate) struct MemoryDevice {
     mapped: usize,
     populated: bool,
     locks: Box<[StripeLock]>,
+    _promise: Promise,
 }
 
 // SAFETY: `base` points to a mapping owned by this value alone; its bytes are only touched under the stripe locks.
@@ -32,12 +35,9 @@ unsafe impl Send for MemoryDevice {}
 unsafe impl Sync for MemoryDevice {}
 
 impl MemoryDevice {
-    /// A device of `bytes` zeroes; memory is taken when it is first written.
-    ///
-    /// # Panics
-    /// When there is not so much address space.
-    pub(crate) fn new(bytes: u64) -> MemoryDevice {
-        Self::map(bytes).unwrap_or_else(|e| panic!("no room for a memory device of {bytes} bytes: {e}"))
+    /// A device of `bytes` zeroes; memory is taken when it is first written. Fails where it could not all be taken: by then it is too late.
+    pub(crate) fn new(bytes: u64) -> io::Result<MemoryDevice> {
+        Self::map(bytes)
     }
 
     /// A device of `bytes` zeroes whose memory is taken now, in large pages where the kernel has them, and kept: no access waits for a page.
@@ -52,8 +52,9 @@ impl MemoryDevice {
     }
 
     fn map(bytes: u64) -> io::Result<MemoryDevice> {
+        let promise = Promise::of(bytes)?;
         // An empty mapping is not allowed; an empty device is.
-        let mapped = usize::try_from(bytes.max(1)).expect("a memory device beyond the address space");
+        let mapped = usize::try_from(bytes.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
         let base = unsafe {
             libc::mmap(
@@ -69,7 +70,7 @@ impl MemoryDevice {
             return Err(io::Error::last_os_error());
         }
         let locks = (0..LOCKS).map(|_| StripeLock(Mutex::new(()))).collect();
-        Ok(MemoryDevice { base: base.cast(), bytes: bytes as usize, mapped, populated: false, locks })
+        Ok(MemoryDevice { base: base.cast(), bytes: bytes as usize, mapped, populated: false, locks, _promise: promise })
     }
 
     /// Copies from the device into `to`.
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn reads_back_what_was_written_across_stripes_and_zeroes_elsewhere() {
-        let d = MemoryDevice::new(1 << 20);
+        let d = MemoryDevice::new(1 << 20).unwrap();
         let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
         d.write(40_960, &data);
         let mut got = vec![1u8; 200_000 + 8192];
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn discarded_ranges_read_as_zeroes_and_neighbours_stay() {
-        let d = MemoryDevice::new(1 << 20);
+        let d = MemoryDevice::new(1 << 20).unwrap();
         d.write(0, &[7u8; 1 << 20]);
         d.discard(65_536 - 4096, 12_288);
         let mut got = vec![0u8; 1 << 20];
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn threads_never_see_a_torn_block() {
-        let d = MemoryDevice::new(1 << 20);
+        let d = MemoryDevice::new(1 << 20).unwrap();
         std::thread::scope(|s| {
             for fill in [1u8, 2] {
                 let d = &d;
@@ -194,6 +195,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "beyond the end")]
     fn an_access_beyond_the_end_is_a_bug_of_the_caller() {
-        MemoryDevice::new(8192).read(8192, &mut [0]);
+        MemoryDevice::new(8192).unwrap().read(8192, &mut [0]);
     }
 }

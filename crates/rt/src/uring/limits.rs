@@ -4,6 +4,7 @@
 //! Never: lowers a limit.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that may have to be locked for each core's ring on kernels that account rings as locked memory.
 pub const MEMLOCK_BYTES_PER_CORE: u64 = 1 << 20;
@@ -15,6 +16,78 @@ pub struct Limits {
     pub open_files: u64,
     /// Bytes the process may lock in memory.
     pub memlock_bytes: u64,
+}
+
+/// Of the memory that the process may have, what devices in memory may take together, in percent: the rest is for all else.
+pub const MEMORY_DEVICES_PERCENT_MAX: u64 = 75;
+
+/// Memory that the process may have, in bytes. What is not known counts as endless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// In all, also what it has already: of the machine, within its control groups and RLIMIT_AS.
+    pub total: u64,
+    /// What is left now.
+    pub available: u64,
+}
+
+/// Looks at the machine and at what bounds the process.
+pub fn memory() -> Memory {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let bound = group_bound(&groups).min(get("RLIMIT_AS", libc::RLIMIT_AS).map_or(u64::MAX, |limit| limit.rlim_cur));
+    let of_machine = |name| meminfo_bytes(&meminfo, name).unwrap_or(u64::MAX);
+    Memory { total: of_machine("MemTotal:").min(bound), available: of_machine("MemAvailable:").min(bound) }
+}
+
+fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|l| l.strip_prefix(name))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The lowest limit of the process's control groups (version 2), from what `/proc/self/cgroup` says.
+fn group_bound(groups: &str) -> u64 {
+    let path = groups.lines().find_map(|l| l.strip_prefix("0::/")).unwrap_or_default();
+    let dir = std::path::Path::new("/sys/fs/cgroup").join(path);
+    let limits = dir.ancestors().take_while(|d| d.starts_with("/sys/fs/cgroup")).filter_map(|d| {
+        let text = std::fs::read_to_string(d.join("memory.max")).ok()?;
+        text.trim().parse::<u64>().ok() // or "max"
+    });
+    limits.min().unwrap_or(u64::MAX)
+}
+
+/// What all devices in memory of this process may grow to.
+static PROMISED: AtomicU64 = AtomicU64::new(0);
+
+/// Memory that a device may grow to, taken from what all of them may have together; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Promise(u64);
+
+impl Promise {
+    /// Fails when so much could not be kept: then hosts that write would have the process ended.
+    pub(super) fn of(bytes: u64) -> io::Result<Promise> {
+        let memory = memory();
+        let taken = PROMISED.fetch_update(Ordering::AcqRel, Ordering::Acquire, |promised| {
+            let sum = promised.checked_add(bytes)?;
+            (sum <= promised_max(memory) && bytes <= memory.available).then_some(sum)
+        });
+        match taken {
+            Ok(_) => Ok(Promise(bytes)),
+            Err(promised) => {
+                let left = promised_max(memory).saturating_sub(promised).min(memory.available);
+                Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("at most {} MiB are left for devices in memory", left >> 20)))
+            }
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        PROMISED.fetch_sub(self.0, Ordering::AcqRel);
+    }
+}
+
+fn promised_max(memory: Memory) -> u64 {
+    memory.total / 100 * MEMORY_DEVICES_PERCENT_MAX
 }
 
 /// A limit of the process is too low for what was asked of it.
@@ -96,6 +169,30 @@ mod tests {
         // SAFETY: `limit` is valid for the write of one `rlimit64`.
         assert_eq!(unsafe { libc::getrlimit64(libc::RLIMIT_NOFILE, &mut limit) }, 0);
         assert_eq!((limit.rlim_cur, got.open_files), (limit.rlim_max, limit.rlim_max));
+    }
+
+    #[test]
+    fn memory_is_that_of_the_machine_within_its_bounds() {
+        let text = "MemTotal:       16384 kB\nMemFree:  4 kB\nMemAvailable:    8192 kB\n";
+        assert_eq!((meminfo_bytes(text, "MemTotal:"), meminfo_bytes(text, "MemAvailable:")), (Some(16 << 20), Some(8 << 20)));
+        assert_eq!(meminfo_bytes("MemTotal: 99999999999999999999 kB", "MemTotal:"), None);
+        assert_eq!(group_bound("1:name=systemd:/x\n0::/there/is/no/such/group\n"), group_bound("0::/"));
+        let now = memory();
+        assert!(now.available > 0 && now.available <= now.total && now.total < u64::MAX, "{now:?}");
+    }
+
+    #[test]
+    fn what_is_promised_stays_within_the_memory_that_there_is() {
+        let most = promised_max(memory());
+        for bytes in [most + 1, u64::MAX] {
+            assert_eq!(Promise::of(bytes).unwrap_err().kind(), io::ErrorKind::OutOfMemory, "{bytes}");
+        }
+        // Of two that do not fit together the second is refused, and is not once the first has gone.
+        let first = Promise::of(1 << 20).unwrap();
+        assert!(Promise::of(most - (1 << 19)).is_err());
+        let before = PROMISED.load(Ordering::Acquire);
+        drop(first);
+        assert!(before >= 1 << 20);
     }
 
     #[test]

@@ -1,0 +1,123 @@
+//! What no administrator means: sizes that no machine has, paths that are none, bodies that are wrong. Refused in words, and nothing changed.
+
+use super::*;
+
+fn group(capacity: Value) -> Value {
+    json!({"name": "big", "cache": {"path": "memory:1GiB"}, "capacity": [capacity]})
+}
+
+#[tokio::test]
+async fn sizes_that_no_machine_has_are_refused() {
+    let bench = Bench::new().with_group().await;
+    let new = bench.dir.path().join("new.img");
+    let there = bench.dir.path().join("there.img");
+    std::fs::File::create(&there).unwrap().set_len(512 << 20).unwrap();
+    for bytes in [u64::MAX, u64::MAX - 4095, 1 << 63, 1 << 50] {
+        let (status, _, message) = bench.refused("POST", "/api/v1/groups", group(json!({"path": new, "bytes": bytes}))).await;
+        assert_eq!(status, 400, "{bytes}: {message}");
+        assert!(message.contains("at most 256 TiB"), "{bytes}: {message}");
+        let (status, _, message) = bench.refused("POST", "/api/v1/groups", group(json!({"path": there, "bytes": bytes}))).await;
+        assert_eq!(status, 409, "{bytes}: {message}");
+    }
+    for size in ["999TiB", "16383PiB", "18446744073709551615", "18446744073709551615B:populated"] {
+        let (status, _, message) = bench.refused("POST", "/api/v1/groups", group(json!({"path": format!("memory:{size}")}))).await;
+        assert_eq!(status, 400, "{size}: {message}");
+    }
+    for bytes in [u64::MAX, u64::MAX - (1 << 20), 1 << 63] {
+        bench.refused("POST", "/api/v1/volumes", json!({"name": "v", "bytes": bytes})).await;
+        let grow = json!({"name": format!("v{bytes}"), "bytes": GIB, "grow_bytes_max": bytes});
+        bench.ok("POST", "/api/v1/volumes", grow).await;
+        bench.refused("POST", &format!("/api/v1/volumes/v{bytes}/resize"), json!({"bytes": bytes, "force": true})).await;
+    }
+    bench.ok("PATCH", "/api/v1/policies/default", json!({"iops_limit": u64::MAX, "bandwidth_limit": u64::MAX})).await;
+    bench.get("/api/v1/status").await;
+    assert_eq!(bench.get("/api/v1/groups").await.as_array().unwrap().len(), 1);
+    assert!(!new.exists());
+}
+
+/// A client that reads problems gets one whatever it has sent.
+#[tokio::test]
+async fn whatever_is_wrong_with_a_request_is_a_problem_with_words() {
+    let bench = Bench::new().with_group().await;
+    let long = "x".repeat(5000);
+    for (method, path) in [
+        ("DELETE", "/api/v1/groups/g1?force=perhaps"),
+        ("DELETE", "/api/v1/groups/g1?force=true&force=false"),
+        ("DELETE", "/api/v1/volumes/v?sparse=1"),
+        ("DELETE", "/api/v1/subsystems/default?force"),
+        ("GET", "/api/v1/audit?limit=-1"),
+        ("GET", "/api/v1/audit?limit=99999999999999999999999"),
+        ("GET", "/api/v1/groups/%ff%fe"),
+        ("GET", "/api/v1/groups/%00"),
+        ("GET", &format!("/api/v1/volumes/{long}")),
+        ("PUT", "/api/v1/subsystems/%ff/volumes/%ff"),
+        ("PUT", "/api/v1/subsystems/default/hosts/%ff"),
+    ] {
+        let (status, ..) = bench.refused(method, path, Value::Null).await;
+        assert!((400..500).contains(&status), "{method} {path}: {status}");
+    }
+    let mut deep = json!(1);
+    (0..500).for_each(|_| deep = json!([deep]));
+    for body in [deep, json!({"name": long, "bytes": 1e300}), json!({"name": "x", "bytes": -1}), json!(null)] {
+        let (status, ..) = bench.refused("POST", "/api/v1/volumes", json!({"": body})).await;
+        assert_eq!(status, 400);
+        let (status, value) = bench.call("POST", "/api/v1/volumes", Some(body)).await;
+        assert_eq!((status, value["code"].as_str()), (400, Some("invalid")), "{value}");
+    }
+}
+
+/// The file of a secret is opened while nothing else can be changed: one that gives nothing must not hold that up.
+#[tokio::test]
+async fn the_file_of_a_secret_that_is_no_file_is_refused_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    bench.ok("POST", "/api/v1/hosts", json!({"nqn": HOST, "name": "h"})).await;
+    let fifo = bench.dir.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    std::fs::set_permissions(&fifo, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let folder = bench.dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for path in [fifo, folder] {
+        for (url, body) in [("dhchap", json!({"secret_path": path})), ("tls-psk", json!({"psk_path": path}))] {
+            let url = format!("/api/v1/hosts/h/{url}");
+            let refused = tokio::time::timeout(std::time::Duration::from_secs(20), bench.refused("PUT", &url, body));
+            let (status, _, message) = refused.await.expect("an answer");
+            assert_eq!(status, 400, "{message}");
+            assert!(message.contains("is no file"), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_that_is_too_small_is_told_before_anything_is_made() {
+    let bench = Bench::new();
+    const TOO_MUCH: u64 = 15 << 40;
+    for (n, cache_bytes, capacity_bytes, words) in
+        [(0, TOO_MUCH, GIB, "free, and 15 TiB are needed"), (1, GIB, TOO_MUCH, "in all, and 15 TiB are needed")]
+    {
+        let (cache, capacity) = (bench.dir.path().join(format!("cache{n}")), bench.dir.path().join(format!("capacity{n}")));
+        let device = json!({"path": capacity, "bytes": capacity_bytes});
+        let mut group = json!({"name": "g", "cache": {"path": cache, "bytes": cache_bytes}, "capacity": [device]});
+        let (status, code, message) = bench.refused("POST", "/api/v1/groups", group.clone()).await;
+        assert_eq!((status, code.as_str()), (507, "no_space"), "{message}");
+        assert!(message.contains("is too small") && message.contains(words), "{message}");
+        assert_eq!(bench.get("/api/v1/groups").await, json!([]));
+        assert!(!cache.exists() && !capacity.exists());
+        group["sparse"] = json!(true);
+        bench.ok("POST", "/api/v1/groups", group).await;
+        bench.ok("DELETE", "/api/v1/groups/g", Value::Null).await;
+    }
+}
+
+/// A list of a request is not kept as it comes: what is used for each connection stays small.
+#[tokio::test]
+async fn lists_of_requests_have_their_limits() {
+    let bench = Bench::new();
+    bench.ok("POST", "/api/v1/hosts", json!({"nqn": HOST, "name": "h"})).await;
+    let (status, _, message) = bench.refused("POST", "/api/v1/subsystems", json!({"name": "s", "hosts": vec!["h"; 1025]})).await;
+    assert!(status == 400 && message.contains("more than 1024"), "{message}");
+    let secret = json!({"secret": "DHHC-1:01:ERERERERERERERERERERERERERERERERERERERERERHYIEm8:", "hashes": vec!["sha256"; 5000]});
+    let (status, _, message) = bench.refused("PUT", "/api/v1/hosts/h/dhchap", secret).await;
+    assert!(status == 400 && message.contains("named twice"), "{message}");
+}
