@@ -103,6 +103,10 @@ do_daemon_cpu() { # processor time of the daemon and the time, both in ms
 do_metric() { # NAME: the sum of a metric of the daemon over all its labels
   curl -sS --unix-socket "$DIR/data/api.sock" http://localhost/metrics | awk -v name="$1" '{ sub(/\{.*\}/, "") } $1 == name { sum += $2; n++ } END { printf "%.0f\n", sum; exit !n }'
 }
+do_daemon_work() { # processor time of the daemon in ms, bytes written to its cache devices
+  local cpu; read -r cpu _ < <(do_daemon_cpu)
+  echo "$cpu $(curl -s --unix-socket "$DIR/data/api.sock" http://localhost/metrics | awk '/^basalt_device_write_bytes.*cache/ { n += $NF } END { printf "%.0f", n }')"
+}
 do_daemon_log() { tail -n "${1:-20}" "$VM_OUT/daemon.log"; }
 
 create_group() { # sparse files; fewer shards than usual, since the files are small
@@ -152,7 +156,7 @@ do_basalt() { basalt "$@"; }
 write_config
 if do_daemon_start && create_group; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
-  leave_env ADDR=10.0.2.2 "PORT=$PORT" ADDR2=10.0.3.2 "PORT2=$PORT2" "DISCOVERY_PORT=$DISCOVERY_PORT" "NQN=$NQN" "KILLS=${KILLS:-}"
+  leave_env ADDR=10.0.2.2 "PORT=$PORT" ADDR2=10.0.3.2 "PORT2=$PORT2" "DISCOVERY_PORT=$DISCOVERY_PORT" "NQN=$NQN" "KILLS=${KILLS:-}" "LARGE=${LARGE:-}"
 else
   tail -n 20 "$VM_OUT/daemon.log"; leave_env START_FAILED=1
 fi

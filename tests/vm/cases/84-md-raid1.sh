@@ -15,13 +15,13 @@ modprobe raid1
 idle() { [ "$(cat /sys/block/md0/md/sync_action)" = idle ]; }
 both() { grep -q '\[UU\]' /proc/mdstat; }
 halves_equal() { # halves_equal NAME: md's own check, which reads both
-  wait_until 60 idle; echo check >/sys/block/md0/md/sync_action
-  wait_until 60 idle; equal "$1: mismatch_cnt" "$(cat /sys/block/md0/md/mismatch_cnt)" 0
+  wait_until 90 idle; echo check >/sys/block/md0/md/sync_action
+  wait_until 90 idle; equal "$1: mismatch_cnt" "$(cat /sys/block/md0/md/mismatch_cnt)" 0
 }
 
 step "a mirror"
-check "mdadm --create" quiet mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --metadata=1.2 --bitmap=internal "$D1" "$D2"
-check "the first resync ends" wait_until 60 idle
+check "mdadm --create" quiet mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --metadata=1.2 --bitmap=internal --size=24576 "$D1" "$D2"
+check "the first resync ends" wait_until 90 idle
 check "with both halves" both
 
 step "I/O while the daemon is killed"
@@ -32,16 +32,16 @@ halves_equal "after the kill"
 step "a half fails, and comes back"
 check "fail and remove" eval "quiet mdadm /dev/md0 --fail $D2 && quiet mdadm /dev/md0 --remove $D2"
 LOG_BAD=${LOG_BAD/Disk failure|/} # that was asked for
-verified "I/O on one half" --filename=/dev/md0 --rw=randwrite "$MIXED" --iodepth=8 --size=8m --randseed=5
+verified "I/O on one half" --filename=/dev/md0 --rw=randwrite "$MIXED" --iodepth=8 --size=6m --randseed=5
 check "add" quiet mdadm /dev/md0 --add "$D2"
-survived "I/O over a kill while it resyncs" --filename=/dev/md0 --rw=randwrite "$MIXED" --iodepth=8 --offset=24m --size=6m --rate=,2m
-check "the resync ends" wait_until 60 both
+survived "I/O over a kill while it resyncs" --filename=/dev/md0 --rw=randwrite "$MIXED" --iodepth=8 --offset=12m --size=6m --rate=,2m
+check "the resync ends" wait_until 90 both
 halves_equal "after the resync"
 
 step "assembled anew"
-SUM=$(dd if=/dev/md0 bs=1M count=30 iflag=direct 2>/dev/null | sha256sum)
+SUM=$(dd if=/dev/md0 bs=1M count=20 iflag=direct 2>/dev/null | sha256sum)
 check "stop" quiet mdadm --stop /dev/md0
 check "assemble of the second half only" quiet mdadm --assemble --run /dev/md0 "$D2"
-equal "what it has" "$(dd if=/dev/md0 bs=1M count=30 iflag=direct 2>/dev/null | sha256sum)" "$SUM"
+equal "what it has" "$(dd if=/dev/md0 bs=1M count=20 iflag=direct 2>/dev/null | sha256sum)" "$SUM"
 quiet mdadm --stop /dev/md0
 finish

@@ -7,10 +7,10 @@
 MIB=1048576
 LOG_BAD=$LOG_BAD_KILLED
 on_host volume_create m $((128 * MIB)) 4096 || die "volume create"
-slow_path() { nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo=4 --reconnect-delay=1 --ctrl-loss-tmo=120 -a "$@"; }
+path() { nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo=4 --reconnect-delay=1 --ctrl-loss-tmo=120 -a "$@"; }
 check "the discovery log has both portals" eval "nvme discover -t tcp -a $ADDR -s $DISCOVERY_PORT >/tmp/log && grep -q 'traddr: *$ADDR\$' /tmp/log && grep -q 'traddr: *$ADDR2\$' /tmp/log"
-check "connect by the first" slow_path "$ADDR" -s "$PORT"
-check "connect by the second" slow_path "$ADDR2" -s "$PORT2"
+check "connect by the first" path "$ADDR" -s "$PORT"
+check "connect by the second" path "$ADDR2" -s "$PORT2"
 D=$(device m) || die "no block device"
 S=$(dirname "$(grep -lx "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)")
 live() { [ "$(cat "$S"/nvme*/state | grep -cx live)" = "$1" ]; }

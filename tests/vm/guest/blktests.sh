@@ -2,7 +2,9 @@
 # Runs blktests (a checkout is in /blktests) in the guest; arguments are the tests, by default all of the nvme group.
 . "$VM_LIB"
 SUBSYSTEM=nqn.2026-11.io.basalt:blktests SELF=$(cat /etc/nvme/hostnqn)
-on_host basalt volume create blktests --size 352MiB --detached || die "volume create"
+# blocks of 512 bytes, as the kernel's target has them over a loop device: tests count in them what a transfer may have
+on_host basalt volume create blktests --size 352MiB --lba 512 --detached || die "volume create"
+on_host volume_create device $((352 << 20)) 4096 || die "volume create"
 on_host basalt host add me "$SELF" || die "host add"
 on_host basalt subsystem create blktests --nqn $SUBSYSTEM --host me || die "subsystem create"
 on_host basalt subsystem attach blktests blktests || die "attach"
@@ -22,8 +24,8 @@ configuration ''
 ./check "${tests[@]}"; rc=$?
 step "tests of a device that there is"
 on_host daemon_start || die "daemon start"
-nvme connect -t tcp -a "$ADDR" -s "$PORT" -n $SUBSYSTEM --nr-io-queues=2 || die "connect"
-D=$(device blktests) || die "no device"
+connect "$NQN" --nr-io-queues=2 || die "connect"
+D=$(device device) || die "no device"
 configuration "TEST_DEVS=($D)"
 ./check --device-only "${tests[@]}"; rc=$((rc + $?))
 nvme disconnect-all
