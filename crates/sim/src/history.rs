@@ -182,7 +182,7 @@ impl Run {
                 .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
-                let over = acts.peek().is_none();
+                let over = acts.peek().is_none() && doom.is_none();
                 let idle = self
                     .lab
                     .run(next.since(now), |operator, game| over && operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
