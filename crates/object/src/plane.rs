@@ -434,7 +434,9 @@ impl<S: Blocks> Plane<S> {
                 break;
             }
             let (parts_max, stop) = match sweep.what {
-                SweepOp::Verify => (hooks::tiny(VERIFY_PARTS_MAX, 1), sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES)),
+                SweepOp::Verify => {
+                    (hooks::tiny(VERIFY_PARTS_MAX, 1), sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES))
+                }
                 _ => (hooks::tiny(PARTS_MAX, 2), sweep.end),
             };
             if request.parts as usize >= parts_max && sweep.next < sweep.end {

@@ -368,9 +368,7 @@ fn sectors_seen(seed: u64, spread: bool) -> Vec<Vec<u8>> {
     block_on(seed, async move |rt| {
         let options = SimDeviceOptions { spread, read_ns: (200_000, 400_000), ..SimDeviceOptions::default() };
         let dev = device(&rt, 1 << 20, options);
-        let write = |byte: u8| {
-            rt.write_at(&dev, 0, block(byte), Durability::Volatile)
-        };
+        let write = |byte: u8| rt.write_at(&dev, 0, block(byte), Durability::Volatile);
         let mut seen = Vec::new();
         for round in 0..40u8 {
             let read = rt.read_at(&dev, 0, Buf::alloc(4096));

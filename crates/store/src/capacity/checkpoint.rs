@@ -96,7 +96,10 @@ async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], p
 async fn flush(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], wanted: impl Fn(u8) -> bool) -> Result<(), CheckpointError> {
     let which: Vec<u8> = (0..devices.len() as u8).filter(|d| wanted(*d) && !table.borrow().device_failed(*d)).collect();
     let flushes = which.into_iter().map(|device| async move {
-        let result = rt.flush_dev(&devices[usize::from(device)]).await.or_else(|e| if hooks::planted(Bug::FailedFlushIgnored) { Ok(()) } else { Err(e) });
+        let result = rt
+            .flush_dev(&devices[usize::from(device)])
+            .await
+            .or_else(|e| if hooks::planted(Bug::FailedFlushIgnored) { Ok(()) } else { Err(e) });
         result.map_err(|error| CheckpointError { device, error })
     });
     join_all(flushes.map(Box::pin)).await.into_iter().collect()

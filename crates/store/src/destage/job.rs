@@ -491,7 +491,9 @@ impl Job {
         for (write, (result, _)) in writes.into_iter().zip(results) {
             match result {
                 Ok(()) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
-                Err(_) if hooks::planted(Bug::FailedDestageCounts) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
+                Err(_) if hooks::planted(Bug::FailedDestageCounts) => {
+                    write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true)
+                }
                 Err(error) => failed = Some(JobError::Write(error)),
             }
         }
