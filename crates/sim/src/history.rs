@@ -186,7 +186,7 @@ impl Run {
                 .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
-                let over = acts.peek().is_none() && calm.is_none();
+                let over = acts.peek().is_none() && calm.is_none() && doom.is_none();
                 let idle = self
                     .lab
                     .run(next.since(now), |operator, game| over && operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
@@ -196,8 +196,8 @@ impl Run {
                 if idle && self.lab.doom().is_none() {
                     return if life.calm.is_some() { self.figures_of_calm() } else { Ok(()) };
                 }
-                if idle && doom.is_none() {
-                    continue;
+                if idle {
+                    continue; // until its death comes
                 }
             }
             if let Some(error) = self.lab.operator.refused() {

@@ -245,7 +245,19 @@ fn plants(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> 
             plant: Some(bug.name().into()),
             progress: !common.quiet,
         };
-        let find = |seeds| campaign(&campaign_of(seeds)).failures.into_keys().next();
+        // A seed that fails without the bug too has not found it.
+        let fails_anyway = |seed: u64| !campaign(&CampaignOptions { plant: None, ..campaign_of(seed..seed + 1) }).failures.is_empty();
+        let find = |seeds: Range<u64>| {
+            let mut from = seeds.start;
+            while from < seeds.end {
+                let seed = campaign(&campaign_of(from..seeds.end)).failures.into_keys().next()?;
+                if !fails_anyway(seed) {
+                    return Some(seed);
+                }
+                from = seed + 1;
+            }
+            None
+        };
         let hint = known.get(bug.name()).filter(|_| quick).and_then(|seed| find(*seed..seed + 1));
         let first = hint.or_else(|| find(0..seeds));
         match first {

@@ -763,7 +763,7 @@ impl Game {
             StatusCode::UNRECOVERED_READ_ERROR if lost => true,
             // A part of a block that cannot be read: the rest of it would be lost in silence.
             StatusCode::MEDIA_WRITE_FAULT => lost && changes && per > 1,
-            StatusCode::CAPACITY_EXCEEDED => changes && !self.plan.volumes[place.volume].promised,
+            StatusCode::CAPACITY_EXCEEDED => changes && !self.plan.volumes.get(place.volume).is_some_and(|v| v.promised),
             // Compare and Write within one piece only (NABO, NABSPF).
             StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == Kind::Swap && at / piece != last / piece,
             StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,

@@ -177,6 +177,6 @@ pub(super) fn judges(rng: &mut Rng, plan: &mut Plan) {
         }
     }
     for life in &mut plan.lives {
-        life.check = rng.one_in(3);
+        life.check = rng.one_in(2);
     }
 }

@@ -315,6 +315,7 @@ impl State {
             if self.ops.is_empty() && !self.scrub.running {
                 // The write of its summary is all that may be under way.
                 assert!(self.ring.pins().all(|pins| pins <= 1), "a segment is pinned by nobody");
+                assert!(self.busy.iter().next().is_none(), "a chunk is kept for a change that is over");
             }
         }
     }
