@@ -154,8 +154,11 @@ impl Run {
     fn live(&mut self, life: &Life) -> Result<(), String> {
         let start = self.lab.world.now();
         let end = start + Duration::from_nanos(life.limit_ns);
+        // Devices that are full, or many bytes on slow ones, delay writes for long.
+        let undisturbed = self.plan.class == Class::Crash && self.plan.has_acts() && life.faults.is_empty();
         self.game(|g| {
             g.ops_left = life.ops;
+            g.undisturbed = undisturbed;
             if life.verify_first {
                 g.verify_all();
             }
@@ -286,6 +289,7 @@ impl Run {
             self.lab.settle();
         }
         self.game(|g| {
+            g.undisturbed = false;
             g.calm = true;
             g.ops_left = 0;
             g.verify_all();
