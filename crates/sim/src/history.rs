@@ -19,6 +19,8 @@ use std::rc::Rc;
 const LAST_MAX: Duration = Duration::from_secs(120);
 /// How long the clients have nothing to do in the last life.
 const IDLE: Duration = Duration::from_secs(3);
+/// Operations that begin around an act of the operator at least.
+const OPS_AT_AN_ACT: u64 = 150;
 /// What an orderly shutdown may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -218,6 +220,8 @@ impl Run {
             }
             while let Some((_, act)) = acts.next_if(|a| a.0 <= now) {
                 self.lab.operator.act(act);
+                self.game(|g| g.ops_left = g.ops_left.max(OPS_AT_AN_ACT));
+                self.lab.wake_clients();
             }
             if scrub.is_some_and(|at| at <= now) {
                 scrub = None;
