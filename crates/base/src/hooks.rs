@@ -204,8 +204,6 @@ listed! {
         BandwidthUnlimited,
         /// A large request counts as one against the IOPS limit.
         LargeCountsOnce,
-        /// Write protection is known to the front end only, which does not look again when the data has come.
-        ProtectedInFrontOnly,
         /// A view with a volume that is write protected reaches the first core only.
         ProtectedOnOneCore,
         /// A connection keeps the namespaces that were taken from its host.

@@ -306,7 +306,7 @@ impl Conductor {
             let layout = VolumeLayout {
                 id: volume.id,
                 bytes: if volume.formatting && !hooks::planted(Bug::FormatLeavesBlocks) { 0 } else { volume.bytes },
-                read_only: volume.write_protect.is_on() && !hooks::planted(Bug::ProtectedInFrontOnly),
+                read_only: volume.write_protect.is_on(),
                 checksum: volume.checksum,
                 limits,
                 stripes,

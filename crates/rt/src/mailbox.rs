@@ -5,114 +5,43 @@
 //! the ring full gets its message back; after `flush_wakes` the receiver will look.
 //! Never: blocks, allocates after it was made, takes a lock (the mesh; an inbox takes one when it is not empty).
 
+mod ring;
+pub(crate) mod sleepy;
+
 use crate::{CoreWaker, Rt};
 use core::{
-    cell::{Cell, UnsafeCell},
+    cell::Cell,
     fmt,
-    mem::MaybeUninit,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
+use ring::{Consumer, Producer, ring};
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+/// The memory that rings and sleepers share between cores; the tests put a model of it in its place.
+mod memory {
+    pub(super) use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+    /// A cell whose users agree among themselves who may touch it.
+    pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(core::cell::UnsafeCell::new(value))
+        }
+        #[inline]
+        pub(super) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
 /// How many cores a mesh can join.
 pub const MESH_CORES_MAX: usize = 64;
 /// How many messages wait in an inbox at most.
 pub const INBOX_DEPTH: usize = 1024;
-
-/// Alone on its pair of cache lines (the prefetcher of x86-64 takes two at a time).
-#[repr(align(128))]
-struct Padded<T>(T);
-
-struct Ring<M> {
-    /// Next to be taken; written by the consumer.
-    head: Padded<AtomicUsize>,
-    /// Next to be filled; written by the producer.
-    tail: Padded<AtomicUsize>,
-    slots: Box<[UnsafeCell<MaybeUninit<M>>]>,
-}
-
-// SAFETY: a slot is touched by the producer while it is outside of head..tail and by the consumer while it is inside; the
-// acquire/release pairs on head and tail hand it over. There is one producer and one consumer (`Producer`, `Consumer` are not Clone).
-unsafe impl<M: Send> Send for Ring<M> {}
-// SAFETY: as above.
-unsafe impl<M: Send> Sync for Ring<M> {}
-
-impl<M> Ring<M> {
-    fn slot(&self, at: usize) -> *mut MaybeUninit<M> {
-        self.slots[at & (self.slots.len() - 1)].get()
-    }
-}
-
-impl<M> Drop for Ring<M> {
-    fn drop(&mut self) {
-        let (mut head, tail) = (*self.head.0.get_mut(), *self.tail.0.get_mut());
-        while head != tail {
-            // SAFETY: slots in head..tail are filled, and both ends are gone.
-            unsafe { (*self.slot(head)).assume_init_drop() };
-            head = head.wrapping_add(1);
-        }
-    }
-}
-
-/// The sending end of a ring. The cached copies spare the other side's cache line.
-struct Producer<M> {
-    ring: Arc<Ring<M>>,
-    tail: Cell<usize>,
-    head_seen: Cell<usize>,
-}
-
-/// The receiving end of a ring.
-struct Consumer<M> {
-    ring: Arc<Ring<M>>,
-    head: Cell<usize>,
-    tail_seen: Cell<usize>,
-}
-
-fn ring<M>(depth: usize) -> (Producer<M>, Consumer<M>) {
-    let slots = (0..depth).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
-    let ring = Arc::new(Ring { head: Padded(AtomicUsize::new(0)), tail: Padded(AtomicUsize::new(0)), slots });
-    let consumer = Consumer { ring: Arc::clone(&ring), head: Cell::new(0), tail_seen: Cell::new(0) };
-    (Producer { ring, tail: Cell::new(0), head_seen: Cell::new(0) }, consumer)
-}
-
-impl<M> Producer<M> {
-    #[inline]
-    fn push(&self, m: M) -> Result<(), M> {
-        let tail = self.tail.get();
-        if tail.wrapping_sub(self.head_seen.get()) == self.ring.slots.len() {
-            self.head_seen.set(self.ring.head.0.load(Ordering::Acquire));
-            if tail.wrapping_sub(self.head_seen.get()) == self.ring.slots.len() {
-                return Err(m);
-            }
-        }
-        // SAFETY: the slot at `tail` is outside of head..tail, so it is empty and the producer's.
-        unsafe { (*self.ring.slot(tail)).write(m) };
-        self.tail.set(tail.wrapping_add(1));
-        self.ring.tail.0.store(tail.wrapping_add(1), Ordering::Release);
-        Ok(())
-    }
-}
-
-impl<M> Consumer<M> {
-    #[inline]
-    fn pop(&self) -> Option<M> {
-        let head = self.head.get();
-        if head == self.tail_seen.get() {
-            self.tail_seen.set(self.ring.tail.0.load(Ordering::Acquire));
-            if head == self.tail_seen.get() {
-                return None;
-            }
-        }
-        // SAFETY: the slot at `head` is inside of head..tail, so it is filled and the consumer's; it leaves by the store below.
-        let m = unsafe { (*self.ring.slot(head)).assume_init_read() };
-        self.head.set(head.wrapping_add(1));
-        self.ring.head.0.store(head.wrapping_add(1), Ordering::Release);
-        Some(m)
-    }
-}
 
 /// One core's end of a mesh.
 pub struct MeshEnd<M> {
@@ -302,6 +231,9 @@ impl<M> fmt::Debug for Inbox<M> {
     }
 }
 
+#[cfg(test)]
+#[path = "mailbox/model_tests.rs"]
+mod model_tests;
 #[cfg(test)]
 #[path = "mailbox_tests.rs"]
 mod tests;

@@ -69,12 +69,13 @@ pub fn draw(rng: &mut Rng, plan: &mut Plan) {
         plan.clients.iter_mut().for_each(|c| c.depth = c.depth.max(8));
     }
     plan.op_blocks_max = plan.op_blocks_max.min(32);
-    plan.clients.iter_mut().for_each(|c| c.depth = c.depth.min(32));
+    // Not all at once: some are to come when the act is in force.
+    plan.clients.iter_mut().for_each(|c| c.depth = c.depth.min(if waits { 32 } else { 8 }));
     for life in &mut plan.lives {
         if waits {
             life.limit_ns = life.limit_ns.max(60_000_000 + rng.below(200_000_000));
         }
-        life.ops *= 3;
+        life.ops *= if waits { 3 } else { 1 };
         // Early: most of a life is its beginning, and what is taken back must be used afterwards.
         let span = life.limit_ns.min(if waits { 100_000_000 } else { 10_000_000 });
         for _ in 0..1 + rng.below(4) {

@@ -19,6 +19,8 @@ use std::rc::Rc;
 const LAST_MAX: Duration = Duration::from_secs(120);
 /// How long the clients have nothing to do in the last life.
 const IDLE: Duration = Duration::from_secs(3);
+/// Operations that begin around an act of the operator at least.
+const OPS_AT_AN_ACT: u64 = 150;
 /// What an orderly shutdown may take.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -159,8 +161,11 @@ impl Run {
     fn live(&mut self, life: &Life) -> Result<(), String> {
         let start = self.lab.world.now();
         let end = start + Duration::from_nanos(life.limit_ns);
+        // Devices that are full, or many bytes on slow ones, delay writes for long.
+        let undisturbed = self.plan.class == Class::Crash && self.plan.has_acts() && life.faults.is_empty();
         self.game(|g| {
             g.ops_left = life.ops;
+            g.undisturbed = undisturbed;
             if life.verify_first {
                 g.verify_all();
             }
@@ -225,6 +230,8 @@ impl Run {
             }
             while let Some((_, act)) = acts.next_if(|a| a.0 <= now) {
                 self.lab.operator.act(act);
+                self.game(|g| g.ops_left = g.ops_left.max(OPS_AT_AN_ACT));
+                self.lab.wake_clients();
             }
             if scrub.is_some_and(|at| at <= now) {
                 scrub = None;
@@ -301,6 +308,7 @@ impl Run {
             self.lab.settle();
         }
         self.game(|g| {
+            g.undisturbed = false;
             g.calm = true;
             g.ops_left = 0;
             g.verify_all();

@@ -250,7 +250,7 @@ impl Lab {
         self.operator.host_died();
         let mut game = self.game.borrow_mut();
         game.unsteady = true;
-        game.quiet_since = None;
+        (game.quiet_since, game.undisturbed_since) = (None, None);
         game.host_died(now);
         game.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
         drop(game);

@@ -51,6 +51,11 @@ pub fn minimise(seed: u64, mut told: impl FnMut(&Cuts)) -> Option<(Cuts, Failure
             break;
         }
     }
+    for acts in [0, 1, 2, 4] {
+        if try_cut(Cuts { acts: Some(acts), ..best.clone() }, &mut best) {
+            break;
+        }
+    }
     // So many operations in each life: fewer by halves, then by tenths.
     let mut ops = plan.lives.iter().map(|l| l.ops).max().unwrap_or(0);
     let mut step = ops / 2;

@@ -317,7 +317,9 @@ impl Operator {
             Step::Listening(ticket) => match ticket.try_take() {
                 None => Step::Listening(ticket),
                 Some(Ok(_)) => {
-                    game.borrow_mut().unsteady = false;
+                    let mut game = game.borrow_mut();
+                    game.unsteady = false;
+                    game.served_since(now);
                     self.starting = false;
                     Step::Serving
                 }

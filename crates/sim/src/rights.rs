@@ -16,6 +16,9 @@ pub fn host_id(client: usize) -> HostId {
     HostId::from_bytes([client as u8 + 1; 16])
 }
 
+/// Hosts that a plan has, and one more that is nobody.
+const HOSTS_MAX: usize = 4;
+
 /// What a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -62,18 +65,24 @@ impl Rights {
     pub fn newest(&self) -> &State {
         &self.periods.last().expect("there is always one").state
     }
-    /// A command of a client was carried out.
-    pub fn decided(&mut self, state: State, by: usize, outcome: &Outcome, now: u64) {
-        let aborts = if outcome.abort { outcome.preempted.clone() } else { BTreeSet::new() };
-        self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences: outcome.fences(), aborts });
-    }
-    /// A host's command was decided: whether the specification says the same.
-    pub fn is_right(&mut self, by: HostId, command: &Command, decided: Result<&State, Refusal>) -> bool {
-        match (self.rules.execute(by, command), decided) {
-            (Ok(()), Ok(state)) => self.rules.agrees(state),
-            (Err(mine), Err(theirs)) => mine == theirs,
-            _ => false,
+    /// A command of a client was carried out: whether the specification says the same.
+    pub fn decided(&mut self, state: State, by: usize, command: &Command, outcome: &Outcome, now: u64) -> bool {
+        let before = self.rules.clone();
+        if self.rules.execute(host_id(by), command).is_err() || !self.rules.agrees(&state) {
+            return false;
         }
+        let driven_out = self.rules.driven_out(&before, host_id(by));
+        let fences = self.rules.takes_away(&before, (0..HOSTS_MAX).map(host_id));
+        let abort = matches!(command, Command::Preempt { abort: true, .. });
+        // The code may wait for more than it must, not for less.
+        let right = outcome.preempted == driven_out && outcome.abort == abort && (!fences || outcome.fences());
+        let aborts = if abort { driven_out } else { BTreeSet::new() };
+        self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences: fences || abort, aborts });
+        right
+    }
+    /// A host's command was refused: whether the specification says the same.
+    pub fn is_rightly_refused(&mut self, by: HostId, command: &Command, why: Refusal) -> bool {
+        self.rules.execute(by, command) == Err(why)
     }
     /// Power was lost, or an administrator took all away: whether the specification says the same of what is left.
     pub fn is_left(&mut self, state: &State, cleared: bool) -> bool {
@@ -171,7 +180,7 @@ mod tests {
         ];
         for (at, command) in commands {
             let outcome = state.execute(host_id(0), &command).expect("it may");
-            rights.decided(state.clone(), 0, &outcome, at);
+            assert!(rights.decided(state.clone(), 0, &command, &outcome, at));
             rights.in_force(at + 10);
         }
         rights
@@ -194,13 +203,13 @@ mod tests {
         let rtype = ReservationType::WriteExclusive;
         for (at, command) in [(5, Command::Register { nrkey: 1, ptpl: None }), (10, Command::Acquire { crkey: 1, rtype })] {
             let outcome = state.execute(host_id(0), &command).expect("it may");
-            rights.decided(state.clone(), 0, &outcome, at);
+            assert!(rights.decided(state.clone(), 0, &command, &outcome, at));
         }
         assert_eq!(rights.fenced(0, 6, 3), [1, 2]);
         assert_eq!(rights.fenced(0, 4, 3), [0; 0], "an answer to Register says nothing");
         assert_eq!(rights.fenced(1, 6, 3), [0; 0], "another's answer neither");
         let outcome = state.execute(host_id(0), &Command::Clear { crkey: 1 }).expect("it may");
-        rights.decided(state, 0, &outcome, 30);
+        assert!(rights.decided(state, 0, &Command::Clear { crkey: 1 }, &outcome, 30));
         assert_eq!(rights.fenced(0, 6, 3), [0; 0], "they have them again");
     }
 }

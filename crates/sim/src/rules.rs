@@ -6,7 +6,7 @@
 
 use base::HostId;
 use cluster::reservation::{Command, Refusal, ReservationType, State};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a host is to a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,17 @@ impl Rules {
         }
     }
 
+    /// Who of others was registered and is not any more.
+    pub fn driven_out(&self, before: &Rules, by: HostId) -> BTreeSet<HostId> {
+        before.keys.keys().copied().filter(|host| *host != by && !self.keys.contains_key(host)).collect()
+    }
+    /// Whether some of these hosts may do less than before.
+    pub fn takes_away(&self, before: &Rules, mut hosts: impl Iterator<Item = HostId>) -> bool {
+        hosts.any(|host| {
+            let ((read, write), (could_read, could_write)) = (self.allows(host), before.allows(host));
+            could_read && !read || could_write && !write
+        })
+    }
     /// Power was lost. 8.19: without Persist Through Power Loss all is released.
     pub fn power_lost(&mut self) {
         if !self.ptpl {

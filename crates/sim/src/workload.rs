@@ -59,6 +59,8 @@ struct Flight {
     client: usize,
     /// The namespace that it names.
     nsid: u32,
+    /// What was under way on its volume, in requests and bytes of the limits.
+    ahead: (u64, u64),
     kind: Kind,
     place: Place,
     sent: u64,
@@ -133,6 +135,10 @@ pub struct Game {
     moved: figures::Moved,
     /// Since when nothing disturbs a life that goes on.
     pub quiet_since: Option<u64>,
+    /// Since when a life has run in which nothing disturbs at all.
+    pub undisturbed_since: Option<u64>,
+    /// Nothing disturbs the life that begins.
+    pub undisturbed: bool,
     /// The operator acts on volumes.
     operated: bool,
     /// The volumes.
@@ -187,6 +193,8 @@ impl Game {
             stale_allowed: plan.class == Class::Lies,
             moved: figures::Moved::default(),
             quiet_since: None,
+            undisturbed_since: None,
+            undisturbed: false,
             operated: plan.has_acts(),
             plan,
             volumes,
@@ -508,8 +516,8 @@ impl Game {
         }
         let open = requests.len() as u8;
         self.count_sent(kind, place);
-        let (nsid, statuses) = (ns.nsid, [None; 2]);
-        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
+        let (nsid, ahead, statuses) = (ns.nsid, self.ahead(place.volume), [None; 2]);
+        let flight = Flight { client, nsid, ahead, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(requests)
@@ -547,6 +555,7 @@ impl Game {
             return self.fail(text, Some((flight.place.volume, flight.place.block)));
         }
         self.check_calm(op, &flight, now);
+        self.check_wait(op, &flight, now);
         if ok {
             self.count_done(op, &flight, now);
         }

@@ -95,3 +95,7 @@ pub(super) fn show(state: &State) -> Option<api::Reservation> {
     };
     (!shown.registrants.is_empty() || shown.persistent).then_some(shown)
 }
+
+#[cfg(test)]
+#[path = "reservations_tests.rs"]
+mod tests;

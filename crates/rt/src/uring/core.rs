@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use base::Instant;
 
@@ -24,6 +23,7 @@ use super::sys;
 use super::timers::Timers;
 use crate::device::Inner;
 use crate::driver::{CoreWaker, Drive, WakerInner};
+use crate::mailbox::sleepy::Sleepy;
 use crate::net::OwnedConnInner;
 use crate::{
     Buf, BufVec, ConnId, CoreStats, Device, DeviceError, Durability, Event, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId,
@@ -58,31 +58,27 @@ pub(crate) struct Waker(Arc<WakeState>);
 
 #[repr(align(128))]
 struct WakeState {
-    /// The core sleeps or is about to; who clears this rings.
-    sleepy: AtomicBool,
+    sleepy: Sleepy,
     eventfd: OwnedFd,
 }
 
 impl Waker {
     pub(super) fn new() -> Result<Waker, i32> {
-        Ok(Waker(Arc::new(WakeState { sleepy: AtomicBool::new(false), eventfd: sys::eventfd()? })))
+        Ok(Waker(Arc::new(WakeState { sleepy: Sleepy::new(), eventfd: sys::eventfd()? })))
     }
 
     pub(crate) fn wake(&self) {
-        // Pairs with the fence in `announce_sleep`: either we see that the core is sleepy, or it sees what we did before this call.
-        fence(Ordering::SeqCst);
-        if self.0.sleepy.load(Ordering::Relaxed) && self.0.sleepy.swap(false, Ordering::Relaxed) {
+        if self.0.sleepy.must_be_rung() {
             sys::eventfd_ring(&self.0.eventfd);
         }
     }
 
     pub(super) fn announce_sleep(&self) {
-        self.0.sleepy.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.0.sleepy.announce();
     }
 
     pub(super) fn awake(&self) {
-        self.0.sleepy.store(false, Ordering::Relaxed);
+        self.0.sleepy.awake();
     }
 }
 

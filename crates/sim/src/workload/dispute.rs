@@ -37,7 +37,8 @@ impl Game {
         self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
         let (values, more, expected) = (Vec::new(), Vec::new(), Vec::new());
         let statuses = [None; 2];
-        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
+        let ahead = self.ahead(volume);
+        let flight = Flight { client, nsid, ahead, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(Request { sqe, payload, tag: op << 1 })
@@ -69,15 +70,12 @@ impl Game {
     /// The operator has carried out a reservation command; every core will serve it soon.
     pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
         let Some(client) = self.client_of(by) else { return };
-        if !self.volumes[volume].rights.is_right(by, command, Ok(&state)) {
-            return self.fail(
-                format!("client {client}: {command:?} on volume {volume} came to {state:?}, which is not what the standard says"),
-                None,
-            );
-        }
         self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
         let v = &mut self.volumes[volume];
-        v.rights.decided(state, client, outcome, now);
+        if !v.rights.decided(state, client, command, outcome, now) {
+            let text = format!("client {client}: {command:?} on volume {volume} came to {:?} and {outcome:?}", v.rights.newest());
+            return self.fail(format!("{text}, which is not what the standard says"), None);
+        }
         // Who may write again: what was withheld may come.
         let (flights, limbo) = (&self.flights, &self.limbo);
         for (client, block, c) in core::mem::take(&mut v.withheld) {
@@ -90,7 +88,7 @@ impl Game {
     }
     /// The operator has refused a reservation command.
     pub fn reservation_refused(&mut self, volume: usize, by: HostId, command: &Command, why: Refusal, now: u64) {
-        if !self.volumes[volume].rights.is_right(by, command, Err(why)) {
+        if !self.volumes[volume].rights.is_rightly_refused(by, command, why) {
             return self
                 .fail(format!("{command:?} on volume {volume} was refused with {why:?}, which is not what the standard says"), None);
         }

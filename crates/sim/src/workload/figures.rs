@@ -10,6 +10,8 @@ use host::{CoreSnapshot, HostStats};
 const BURST_NS: u64 = 100_000_000;
 /// The unit of the IOPS limit, in bytes.
 const UNIT_BYTES: u64 = 32 << 10;
+/// What a command may take beside waiting for its turn, where nothing disturbs, in nanoseconds.
+const WAIT_MAX_NS: u64 = 1_500_000_000;
 /// While nothing disturbs, a command is answered within this, in nanoseconds.
 pub const CALM_LATENCY_MAX_NS: u64 = 3_000_000_000;
 
@@ -114,6 +116,43 @@ impl Game {
                 let text = format!("the host tells of {requests} {name} of {bytes} bytes; clients have sent {} bytes,", sent[class]);
                 return self.fail(format!("{text} and {} commands of {} bytes were done", done[class], answered[class]), None);
             }
+        }
+    }
+    /// Requests of the limits' unit that a command takes.
+    fn units_of(&self, kind: Kind, place: Place) -> u64 {
+        let units = self.bytes_of(place).div_ceil(UNIT_BYTES).max(1);
+        match (class_of(kind), kind) {
+            (Some(_), _) => units,
+            // It reads and writes, in steps that pieces cut.
+            (None, Kind::Copy) => 2 * units + 4,
+            _ => 0,
+        }
+    }
+    /// What is under way on a volume, in requests and bytes of its limits.
+    pub(super) fn ahead(&self, volume: usize) -> (u64, u64) {
+        if !self.undisturbed {
+            return (0, 0);
+        }
+        let flights = self.flights.values().filter(|f| f.place.volume == volume);
+        flights.fold((0, 0), |(units, bytes), f| (units + self.units_of(f.kind, f.place), bytes + 2 * self.bytes_of(f.place)))
+    }
+    /// Where nothing disturbs, a command waits for its turn within the limits that are in force and for little else, also when these have
+    /// just changed.
+    pub(super) fn check_wait(&mut self, op: u64, flight: &Flight, now: u64) {
+        let Some(since) = self.undisturbed_since else { return };
+        let had = &self.volumes[flight.place.volume].had;
+        let from = had.since.max(flight.sent).max(since);
+        let at = |rate: Option<u64>, ahead: u64| rate.map_or(0, |rate| (u128::from(ahead) * 1_000_000_000 / u128::from(rate)) as u64);
+        let turn = at(had.limits.0, flight.ahead.0).max(at(had.limits.1, flight.ahead.1));
+        // One that waits for buffers first, or comes in steps, finds others ahead of it that were sent later.
+        if flight.kind != Kind::Copy && now > from + 2 * turn + WAIT_MAX_NS {
+            let text = format!(
+                "#{op} was answered {} ms after it was sent, with {:?} requests and bytes ahead",
+                (now - flight.sent) / 1_000_000,
+                flight.ahead
+            );
+            let text = format!("{text}; the limits are {:?} since {} ms", had.limits, (now - had.since) / 1_000_000);
+            self.fail(text, None);
         }
     }
     /// While nothing disturbs any more, every command is answered soon.

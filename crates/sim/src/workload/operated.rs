@@ -102,6 +102,10 @@ impl Game {
         self.counts_begin();
         self.in_force(now);
     }
+    /// All is served.
+    pub fn served_since(&mut self, now: u64) {
+        self.undisturbed_since = self.undisturbed.then_some(now);
+    }
     /// The operator has decided how a volume is to be served; every core will do so soon.
     pub fn decided(&mut self, volume: usize, state: State, now: u64) {
         self.change_served(volume, state, now);

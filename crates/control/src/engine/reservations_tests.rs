@@ -1,0 +1,70 @@
+use super::*;
+use crate::engine::asks::tests::{Bench, HOST, bench};
+use cluster::reservation::Access;
+use host::ask::What;
+use host::{Ask, AskId};
+
+const READ_ONLY: Access = Access { read: true, write: false };
+
+impl Bench {
+    fn reserve(&self, host: u8, command: Command) -> Result<Reply, Refused> {
+        let subsystem = cluster::default_nqn(DEFAULT_NAME);
+        let by = AskedBy { host_nqn: HOST.into(), host_id: [host; 16], subsystem, cntlid: 7 };
+        let volume = self.plane.desired().volumes[0].id;
+        self.control.decide(&Ask { id: AskId { core: 0, serial: 1 }, by, what: What::Reservation { volume, command } })
+    }
+    /// What every core was told that hosts 1 and 2 and a stranger may do, and by which generation of what is served.
+    fn served(&self) -> ([Access; 3], u64) {
+        let desired = self.plane.desired();
+        let state = desired.volumes[0].reservation.clone().unwrap_or_default();
+        let on_record = self.control.reservations().unwrap().remove(&desired.volumes[0].id).unwrap_or_default();
+        assert_eq!(state, on_record, "what is served is what the directory has");
+        ([1, 2, 3].map(|n| state.access(HostId::from_bytes([n; 16]))), desired.generation)
+    }
+}
+
+#[test]
+fn each_command_that_changes_a_reservation_changes_what_is_served_before_it_is_answered() {
+    let b = bench();
+    let we = ReservationType::WriteExclusive;
+    let ea = ReservationType::ExclusiveAccessRegistrantsOnly;
+    let none = Access { read: false, write: false };
+    let steps = [
+        (1, Command::Register { nrkey: 10, ptpl: None }, [Access::FULL; 3]),
+        (2, Command::Register { nrkey: 20, ptpl: None }, [Access::FULL; 3]),
+        (1, Command::Acquire { crkey: 10, rtype: we }, [Access::FULL, READ_ONLY, READ_ONLY]),
+        (2, Command::Preempt { crkey: 20, prkey: 10, rtype: ea, abort: false }, [none, Access::FULL, none]),
+        (1, Command::Register { nrkey: 11, ptpl: None }, [Access::FULL, Access::FULL, none]),
+        (2, Command::Release { crkey: 20, rtype: Some(ea) }, [Access::FULL; 3]),
+        (1, Command::Acquire { crkey: 11, rtype: we }, [Access::FULL, READ_ONLY, READ_ONLY]),
+        (1, Command::Unregister { crkey: None, ptpl: None }, [Access::FULL; 3]),
+        (2, Command::Acquire { crkey: 20, rtype: we }, [READ_ONLY, Access::FULL, READ_ONLY]),
+        (2, Command::Clear { crkey: 20 }, [Access::FULL; 3]),
+    ];
+    for (host, command, may) in steps {
+        let before = b.served().1;
+        assert!(b.reserve(host, command).is_ok(), "{command:?}");
+        let (served, generation) = b.served();
+        assert_eq!(served, may, "after {command:?} of host {host}");
+        assert!(generation > before, "{command:?} is served anew");
+    }
+}
+
+#[test]
+fn a_command_that_is_refused_changes_nothing_of_what_is_served() {
+    let b = bench();
+    let rtype = ReservationType::ExclusiveAccess;
+    b.reserve(1, Command::Register { nrkey: 10, ptpl: None }).unwrap();
+    b.reserve(1, Command::Acquire { crkey: 10, rtype }).unwrap();
+    b.reserve(2, Command::Register { nrkey: 20, ptpl: None }).unwrap();
+    let before = b.served();
+    for (host, command) in [
+        (2, Command::Acquire { crkey: 20, rtype }),
+        (1, Command::Release { crkey: 99, rtype: Some(rtype) }),
+        (3, Command::Clear { crkey: 10 }),
+        (2, Command::Preempt { crkey: 20, prkey: 77, rtype, abort: true }),
+    ] {
+        assert_eq!(b.reserve(host, command), Err(Refused::ReservationConflict), "{command:?}");
+        assert_eq!(b.served(), before, "{command:?}");
+    }
+}
