@@ -89,7 +89,7 @@ proptest! {
         skip in 0..4000usize,
     ) {
         let mut list = SendList::new();
-        let mut whole = Vec::new();
+        let mut whole = Vec::<u8>::new();
         for (is_header, bytes, cut) in &parts {
             if *is_header {
                 list.push_header(bytes);

@@ -1,6 +1,7 @@
 //! The ring and the wake-up between cores in every order that the memory of a weakly ordered processor (ARM) allows: `loom` tries them all.
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+// The files are compiled a second time, over the model.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, clippy::duplicate_mod)]
 
 /// The model in the place of `super::memory`.
 mod memory {

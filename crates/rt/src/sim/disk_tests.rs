@@ -391,8 +391,8 @@ fn sectors_seen(seed: u64, spread: bool) -> Vec<Vec<u8>> {
 }
 
 /// Lets a future begin what it does, without waiting for it.
-fn begin<T>(future: &mut core::pin::Pin<Box<impl Future<Output = T>>>) {
-    let mut cx = core::task::Context::from_waker(core::task::Waker::noop());
+fn begin<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) {
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(future.as_mut().poll(&mut cx).is_pending());
 }
 
