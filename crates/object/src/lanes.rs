@@ -138,7 +138,13 @@ impl<S: Blocks> Lanes<S> {
     }
     /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`mine` says which of a group those are), and
     /// changes that wait for others or for the blocks around them.
-    pub(crate) fn survey(&self, volume: VolumeRef, layout: &VolumeLayout, window: &Range<u64>, mine: impl Fn(GroupSlot, u8) -> bool) -> Pieces {
+    pub(crate) fn survey(
+        &self,
+        volume: VolumeRef,
+        layout: &VolumeLayout,
+        window: &Range<u64>,
+        mine: impl Fn(GroupSlot, u8) -> bool,
+    ) -> Pieces {
         let mut found = Pieces::none(window.start);
         self.order.pieces(volume, window, |piece| found.insert(piece));
         let step = layout.stripes.len() as u64;

@@ -28,7 +28,17 @@ struct LateBlocks {
 
 impl LateBlocks {
     fn new(seed: u64) -> Self {
-        Self { blocks: BTreeMap::new(), lost: Default::default(), pending: vec![], done: VecDeque::new(), chance: seed | 1, fail_at: None, writes: 0, trims: 0, can_say: true }
+        Self {
+            blocks: BTreeMap::new(),
+            lost: Default::default(),
+            pending: vec![],
+            done: VecDeque::new(),
+            chance: seed | 1,
+            fail_at: None,
+            writes: 0,
+            trims: 0,
+            can_say: true,
+        }
     }
     fn random(&mut self, below: usize) -> usize {
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -286,10 +296,7 @@ fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
         for (offset, len) in [(VOLUME_BYTES, 512), (VOLUME_BYTES - 512, 1024), (u64::MAX - 511, 1024)] {
             assert_eq!(answer(&rt, &mut open, IoOp::Read { offset, len }).await.result, Err(IoError::OutOfRange));
         }
-        assert_eq!(
-            answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX }).await.result,
-            Err(IoError::OutOfRange)
-        );
+        assert_eq!(answer(&rt, &mut open, IoOp::Zero { offset: 0, len: u64::MAX }).await.result, Err(IoError::OutOfRange));
     });
 }
 

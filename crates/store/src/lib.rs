@@ -31,7 +31,7 @@ pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate}
 pub use geometry::{CapacityGeometry, Geometry, LogGeometry};
 pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
 pub use pace::{Rules, Settings};
-pub use shard::{OPERATIONS_MAX, Shard};
 pub use shard::op::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
+pub use shard::{OPERATIONS_MAX, Shard};
 pub use stats::{BAD_BLOCKS_LISTED_MAX, BATCH_CLASSES, BadBlock, ShardStats};
 pub use superblock::{Found, Probe, probe};
