@@ -6,7 +6,7 @@ use cluster::reservation::State;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
 use format::nvme::property::{self, Config};
-use format::nvme::{IoOpcode, Sqe, Status, StatusCode};
+use format::nvme::{Fuse, IoOpcode, Sqe, Status, StatusCode};
 use host::ask::What;
 use host::*;
 use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
@@ -351,13 +351,19 @@ fn preempt_of_what_is_held_back(connection_goes: bool) {
     lab.must(first[0], Reservation::Acquire { key: 1, rtype: WRITE_EXCLUSIVE });
     lab.must(second[0], Reservation::Register { key: 2, cptpl: 0 });
     lab.limit(Some(10));
-    for n in 0..20 {
+    for n in 0..18 {
         lab.write(first[1], n % BLOCKS, 77);
     }
+    // A Copy, whose next step is held back, and a fused pair: each is refused in its own way.
+    let range = CopyRange { slba: 8, nlb: 0 }.to_bytes().to_vec();
+    lab.submit(first[1], CopyCommand { sdlba: 0, nr: 0, desfmt: 0, dtype: 0 }.sqe(0, 1), Payload::Out(range));
+    let half = |op, fuse| Sqe { fuse, ..BlockRange::new(1, 0).sqe(op, 0, 1) };
+    lab.submit(first[1], half(IoOpcode::Compare, Fuse::First), Payload::Out(vec![0; BLOCK]));
+    let second_half = lab.submit(first[1], half(IoOpcode::Write, Fuse::Second), Payload::Out(vec![78; BLOCK]));
     lab.world.run_for(Duration::from_millis(5));
     let waiting = lab.in_flight(first[1]);
     let begun = std::iter::from_fn(|| lab.peer.links.borrow_mut()[first[1]].queue.pop()).count();
-    assert!(begun >= 1 && waiting + begun >= 19, "{begun} were in the burst, {waiting} wait");
+    assert!(begun >= 1 && waiting + begun >= 20, "{begun} were in the burst, {waiting} wait");
     if connection_goes {
         let conn = lab.peer.links.borrow()[first[1]].conn.expect("it is connected");
         lab.peer.rt.close(conn);
@@ -368,8 +374,12 @@ fn preempt_of_what_is_held_back(connection_goes: bool) {
     let took = lab.peer.rt.now().since(asked);
     assert!(took < Duration::from_millis(50), "it waited for what has not begun: {took:?}");
     if !connection_goes {
-        let refused: Vec<Status> = lab.drain(first[1]).iter().map(|d| d.cqe.status).collect();
-        assert!(refused.len() >= 17 && refused.iter().all(|s| *s == StatusCode::RESERVATION_CONFLICT.into()), "{refused:?}");
+        let refused: Vec<(u64, Status)> = lab.drain(first[1]).iter().map(|d| (d.tag, d.cqe.status)).collect();
+        let conflict = |(tag, s): &(u64, Status)| match *tag == second_half {
+            true => s.code == StatusCode::ABORTED_FAILED_FUSED,
+            false => *s == StatusCode::RESERVATION_CONFLICT.into(),
+        };
+        assert!(refused.len() >= 18 && refused.iter().all(conflict), "{refused:?}");
     }
     // What host 2 writes now stays, though the time of what was held back comes.
     lab.limit(None);
