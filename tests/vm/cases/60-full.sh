@@ -1,7 +1,7 @@
 #!/bin/bash
 # Full devices: a clean out-of-space status, never a hang; what was acknowledged stays; trim gets out of it; ext4 and XFS see ENOSPC and go on.
 #: capacity 256MiB
-#: timeout 400
+#: timeout 900
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target has no capacity of its own"; exit 0; }
 MIB=1048576
@@ -52,9 +52,9 @@ FS_ALLOWED="$LOG_ALLOWED|EXT4-fs|JBD2|XFS|Aborting journal|metadata I/O error"
 for fs in ext4 xfs; do
   step "$fs when there is no space below it"
   LOG_ALLOWED=$FS_ALLOWED
-  on_host volume_create filler $((80 * MIB)) 4096 && F=$(device filler) || die "filler"
+  on_host volume_create filler $((80 * MIB)) 4096 >/dev/null && F=$(device filler) || die "filler"
   dd if=/vm/noise of="$F" bs=1M count=64 oflag=direct status=none || die "filler"
-  on_host volume_create "of-$fs" $((1024 * MIB)) 4096 && D=$(device "of-$fs") || die "volume"
+  on_host volume_create "of-$fs" $((1024 * MIB)) 4096 >/dev/null && D=$(device "of-$fs") || die "volume"
   quiet mkfs.$fs -q "$D" && mount -t $fs "$D" /mnt || die "mkfs"
   check "what is synced" dd if=/vm/noise of=/mnt/keep bs=1M count=8 conv=fsync status=none
   rc=0; for i in 1 2 3 4 5 6; do timeout 100 dd if=/vm/noise of=/mnt/more.$i bs=1M conv=fsync 2>/tmp/dd || { rc=$?; break; }; done
