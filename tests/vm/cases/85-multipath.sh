@@ -1,7 +1,7 @@
 #!/bin/bash
 # Native multipath: two portals of one daemon; a path is cut under load, I/O goes on; both come back after a kill of the daemon.
 #: nics 2
-#: timeout 240
+#: timeout 300
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

@@ -2,7 +2,7 @@
 # Device-mapper multipath with its daemon and udev, native multipath off: a path is cut, I/O goes on; a kill of the daemon is queued over.
 #: nics 2
 #: layers multipath
-#: timeout 240
+#: timeout 300
 modprobe nvme-core multipath=N # each path is a block device of its own
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Under systemd: nvmf-autoconnect by discovery.conf with --persistent; new subsystems and portals connect by event; a kill of the daemon.
 #: layers systemd
-#: timeout 240
+#: timeout 300
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576
