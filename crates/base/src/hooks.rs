@@ -118,6 +118,30 @@ listed! {
         ScrubKeepsPin,
         /// A segment is used again while it is read.
         PinsIgnored,
+        /// A write that finds no space keeps the chunks that it had found.
+        PlacesKeptOnRefusal,
+        /// Writes that fail while they wait keep their chunks.
+        WaitingKeepsPlaces,
+        /// Writes may take one of the segments that are kept free.
+        ReserveOffByOne,
+        /// A job that fails counts as in flight for ever.
+        FailedJobCounts,
+        /// A page whose checkpoint failed goes to the other slot next time.
+        SlotOfFailedPage,
+        /// After a start the generations of pages begin anew.
+        LoadedGenerationForgotten,
+        /// A trim of a whole piece leaves out its last chunk.
+        OneChunkTooFew,
+        /// A batch that was written again elsewhere is not in the summary of its segment.
+        RetriedBatchUnlisted,
+        /// A batch makes durable the newest tail, not the one that it names.
+        TailTakenAsNamed,
+        /// What is written to a chunk ends all its uncorrectable blocks at a replay.
+        UnmarksWholeChunk,
+        /// A superblock is written over its newest copy.
+        SuperblockOverNewest,
+        /// The first change that ends in a chunk ends all.
+        BusyEndsEarly,
         /// A page of a table is written over its committed version.
         SlotNotSwitched,
         /// A trim does not forget what lies in the log.
@@ -188,6 +212,48 @@ listed! {
         LogNotLookedAt,
         /// The last piece of those that a trim or zeroes ask about counts as empty.
         LastPieceNotAskedFor,
+        /// The first block behind the new end of a volume that was made smaller is not freed.
+        ShrinkFreesLess,
+        /// The last block of a volume that was made smaller is freed too.
+        ShrinkFreesMore,
+        /// What lies in the last piece is not freed when a volume is made smaller or formatted.
+        FreeEndsEarly,
+        /// A volume that is being formatted is closed to new commands only, and nothing of it is freed.
+        FormatLeavesBlocks,
+        /// The limits of all volumes begin anew with each change of any.
+        LimitsBeginAnew,
+        /// A volume may run at twice its IOPS limit.
+        LimitDoubled,
+        /// The bandwidth limit of a volume is not kept.
+        BandwidthUnlimited,
+        /// A large request counts as one against the IOPS limit.
+        LargeCountsOnce,
+        /// Write protection is known to the front end only, which does not look again when the data has come.
+        ProtectedInFrontOnly,
+        /// A view with a volume that is write protected reaches the first core only.
+        ProtectedOnOneCore,
+        /// A connection keeps the namespaces that were taken from its host.
+        DetachedKept,
+        /// A component that is deleted stays on all cores but the first.
+        DroppedOnOneCore,
+        /// The chunks of a component that is deleted are not freed.
+        DroppedNotReaped,
+        /// A write of more than eight blocks is not one record of the log.
+        WriteTorn,
+        /// The figures of the first core are told for every core.
+        FiguresOfOneCore,
+        /// Under Exclusive Access - All Registrants everybody may read.
+        TypeSlips,
+        /// A preempt that takes a reservation over keeps its old type.
+        PreemptKeepsType,
+        /// A registrant may release a reservation that it does not hold.
+        ReleaseByAnyone,
+        /// A holder that unregisters keeps its reservation.
+        UnregisteredHolds,
+        /// Reservations outlast a loss of power that they should not.
+        PowerLossKeepsAll,
+        /// The answer to a change of what is served does not wait for the other cores.
+        AppliedEarly,
     }
 }
 

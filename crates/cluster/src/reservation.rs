@@ -15,6 +15,7 @@
 //! Never: does I/O; knows controllers or connections (a host is its Host Identifier, however many queues it has).
 
 use base::HostId;
+use base::hooks::{self, Bug};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -278,7 +279,8 @@ impl State {
         if self.is_holder(host) || registrants_may && self.registrants.contains_key(&host) {
             return Access::FULL;
         }
-        Access { read: !held.rtype.excludes_reads(), write: false }
+        let slips = held.rtype == ReservationType::ExclusiveAccessAllRegistrants && hooks::planted(Bug::TypeSlips);
+        Access { read: !held.rtype.excludes_reads() || slips, write: false }
     }
 
     /// Carries out a command of a host. Refused, it changes nothing.
@@ -311,7 +313,7 @@ impl State {
 
     /// Power was lost: what does not persist is gone, the generation counter starts again. Says whether anything changed.
     pub fn power_lost(&mut self) -> bool {
-        if self.ptpl {
+        if self.ptpl || hooks::planted(Bug::PowerLossKeepsAll) {
             return false;
         }
         core::mem::take(self) != Self::default()
@@ -395,7 +397,7 @@ impl State {
     fn drop_reservation_of(&mut self, host: HostId) -> Option<ReservationType> {
         let held = self.held?;
         let ends = match held.holder {
-            Some(holder) => holder == host,
+            Some(holder) => holder == host && !hooks::planted(Bug::UnregisteredHolds),
             None => self.registrants.is_empty(),
         };
         if !ends {
@@ -439,7 +441,7 @@ impl State {
         self.registrants.retain(|h, _| !gone.contains(h));
         let old = self.held;
         if taken_over {
-            self.take(by, rtype);
+            self.take(by, old.filter(|_| hooks::planted(Bug::PreemptKeepsType)).map_or(rtype, |old| old.rtype));
         } else {
             for host in &gone {
                 self.drop_reservation_of(*host);
@@ -456,7 +458,9 @@ impl State {
 
     fn release(&mut self, by: HostId, crkey: u64, rtype: Option<ReservationType>) -> Result<Outcome, Refusal> {
         self.check_key(by, Some(crkey))?;
-        let Some(held) = self.held.filter(|_| self.is_holder(by)) else { return Ok(Outcome::default()) };
+        let Some(held) = self.held.filter(|_| self.is_holder(by) || hooks::planted(Bug::ReleaseByAnyone)) else {
+            return Ok(Outcome::default());
+        };
         if rtype != Some(held.rtype) {
             return Err(Refusal::InvalidField);
         }

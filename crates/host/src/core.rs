@@ -369,6 +369,11 @@ impl Conductor {
     /// Asks every core, one after another; stops at the first that fails.
     pub(crate) async fn call_all(&self, call: Call) -> Result<(), HostError> {
         for core in 0..self.rt.cores() {
+            if core > 0 && hooks::planted(Bug::AppliedEarly) && matches!(call, Call::Apply { .. }) {
+                let (this, call) = (self.clone(), call.clone());
+                self.rt.spawn(async move { drop(this.call(core, call).await) });
+                continue;
+            }
             done(self.call(core, call.clone()).await)?;
         }
         Ok(())
@@ -395,16 +400,21 @@ impl Conductor {
             }
             Call::DropComponent { slot, no } => {
                 let mut core = self.core.borrow_mut();
+                let stays = hooks::planted(Bug::DroppedOnOneCore) && self.rt.core() > 0;
                 core.plane
                     .lanes_mut()
                     .shards_mut()
-                    .filter(|(s, ..)| *s == slot)
+                    .filter(|(s, ..)| *s == slot && !stays)
                     .for_each(|(_, _, shard)| shard.drop_component(&self.rt, no));
                 Ok(())
             }
             Call::Apply { layout, view } => {
                 let core = &mut *self.core.borrow_mut();
                 if hooks::planted(Bug::GrowthOnOneCore) && self.rt.core() > 0 && core.plane.layout(VolumeRef(0)).is_some() {
+                    return Answer::Done(Ok(()));
+                }
+                let protects = |v: &target::VolumeView| v.write_protect.is_on();
+                if hooks::planted(Bug::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
                     return Answer::Done(Ok(()));
                 }
                 core.target.apply(&self.rt, view);

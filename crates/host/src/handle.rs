@@ -12,6 +12,8 @@ use crate::{
     message::{Answer, Call},
     stats::{GroupSnapshot, HostStats},
 };
+use base::hooks::{self, Bug};
+use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{ClusterId, GroupId};
 use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, Limits, VolumeLayout, VolumeRef};
 use rt::{Device, Inlet};
@@ -157,6 +159,7 @@ impl Orders {
         self.give(move |c| async move {
             let mut cores = vec![];
             for core in 0..c.rt.cores() {
+                let core = if hooks::planted(Bug::FiguresOfOneCore) { 0 } else { core };
                 match c.call(core, Call::Stats).await {
                     Answer::Stats(snapshot) => cores.push(*snapshot),
                     Answer::Done(result) => result?,
@@ -213,7 +216,7 @@ impl Conductor {
             let Some((at, layout)) = here(core) else { return Ok(()) };
             let (sender, receiver) = rt::sync::oneshot();
             let token = core.freeing.insert(sender) as u64;
-            let range = layout.bytes..end.max(layout.bytes);
+            let range = behind(layout.bytes, end);
             core.plane.free_range(&self.rt, token, at, layout, range);
             receiver
         };
@@ -283,13 +286,15 @@ impl Conductor {
             let stripes = volume_stripes(volume, &ledger.groups)?;
             let wanted = (volume.iops_max, volume.bytes_per_s_max);
             let limits = match ledger.limits.get(&volume.id) {
-                Some((iops, bandwidth, limits)) if (*iops, *bandwidth) == wanted => Arc::clone(limits),
+                Some((iops, bandwidth, limits)) if (*iops, *bandwidth) == wanted && !hooks::planted(Bug::LimitsBeginAnew) => {
+                    Arc::clone(limits)
+                }
                 _ => Arc::new(Limits::new(wanted.0, wanted.1)),
             };
             let layout = VolumeLayout {
                 id: volume.id,
-                bytes: if volume.formatting { 0 } else { volume.bytes },
-                read_only: volume.write_protect.is_on(),
+                bytes: if volume.formatting && !hooks::planted(Bug::FormatLeavesBlocks) { 0 } else { volume.bytes },
+                read_only: volume.write_protect.is_on() && !hooks::planted(Bug::ProtectedInFrontOnly),
                 checksum: volume.checksum,
                 limits,
                 stripes,
@@ -313,6 +318,18 @@ impl Conductor {
         let view = make_view(desired, &ledger.volumes);
         Ok((Arc::new(LayoutView { volumes }), Arc::new(view)))
     }
+}
+
+/// What lies behind the end of a volume, up to where it may reach.
+fn behind(bytes: u64, reached: u64) -> std::ops::Range<u64> {
+    let block = BLOCK_BYTES as u64;
+    let from = match () {
+        () if hooks::planted(Bug::ShrinkFreesLess) && bytes > 0 => bytes + block,
+        () if hooks::planted(Bug::ShrinkFreesMore) => bytes.saturating_sub(block),
+        () => bytes,
+    };
+    let to = if hooks::planted(Bug::FreeEndsEarly) { reached.saturating_sub(PIECE_BYTES) } else { reached };
+    from..to.max(from)
 }
 
 fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Result<Vec<ComponentAt>, HostError> {

@@ -4,7 +4,7 @@
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use cluster::reservation::State;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
-use format::nvme::io::BlockRange;
+use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
 use format::nvme::property::{self, Config};
 use format::nvme::{IoOpcode, Sqe, Status, StatusCode};
 use host::ask::What;
@@ -396,9 +396,12 @@ fn what_a_limit_holds_back_of_a_namespace_that_its_host_may_not_see_any_more_is_
     let mut lab = Lab::new(1);
     let first = lab.connect(1);
     lab.limit(Some(10));
-    for n in 0..20 {
+    for n in 0..19 {
         lab.write(first[1], n % BLOCKS, 77);
     }
+    // A step of it waits, not the command.
+    let ranges = CopyRange { slba: 0, nlb: 1 }.to_bytes();
+    lab.submit(first[1], CopyCommand { sdlba: 4, nr: 0, desfmt: 0, dtype: 0 }.sqe(0, 1), Payload::Out(ranges.to_vec()));
     lab.world.run_for(Duration::from_millis(5));
     let begun = std::iter::from_fn(|| lab.peer.links.borrow_mut()[first[1]].queue.pop()).count();
     lab.desired.generation += 1;

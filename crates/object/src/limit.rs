@@ -7,6 +7,7 @@
 //! Invariant: over any time T at most `rate * (T + BURST)` plus one request is let through, however many cores ask.
 //! Never: blocks, rejects.
 
+use base::hooks::{self, Bug};
 use base::{Duration, Instant};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +26,7 @@ struct Rate {
 
 impl Rate {
     fn new(per_second: u64) -> Self {
-        let per_second = per_second.max(1);
+        let per_second = per_second.max(1) << u32::from(hooks::planted(Bug::LimitDoubled) && per_second < 1 << 40);
         Self {
             ns_per_mebi: u64::try_from((1_000_000_000u128 << 20) / u128::from(per_second)).unwrap_or(u64::MAX),
             paid_until: AtomicU64::new(0),
@@ -54,7 +55,10 @@ pub struct Limits {
 impl Limits {
     /// `iops_max`: normalised requests a second; `bytes_per_s_max`: bytes a second. `None` is no limit.
     pub fn new(iops_max: Option<u64>, bytes_per_s_max: Option<u64>) -> Self {
-        Self { iops: iops_max.map(Rate::new), bandwidth: bytes_per_s_max.map(Rate::new) }
+        Self {
+            iops: iops_max.map(Rate::new),
+            bandwidth: bytes_per_s_max.filter(|_| !hooks::planted(Bug::BandwidthUnlimited)).map(Rate::new),
+        }
     }
 
     /// Whether there is no limit at all.
@@ -64,7 +68,8 @@ impl Limits {
 
     /// When a request of `bytes` may begin: `now` or later. It is counted at once.
     pub fn begin_at(&self, now: Instant, bytes: u64) -> Instant {
-        let iops = self.iops.as_ref().map_or(now, |r| r.begin_at(now, bytes.div_ceil(NORMAL_BYTES).max(1)));
+        let units = if hooks::planted(Bug::LargeCountsOnce) { 1 } else { bytes.div_ceil(NORMAL_BYTES).max(1) };
+        let iops = self.iops.as_ref().map_or(now, |r| r.begin_at(now, units));
         let bandwidth = self.bandwidth.as_ref().map_or(now, |r| r.begin_at(now, bytes));
         now.max(iops).max(bandwidth)
     }

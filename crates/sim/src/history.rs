@@ -100,11 +100,13 @@ struct Run {
     lab: Lab,
     plan: Rc<Plan>,
     report: Report,
+    /// Commands that were given up when the last life began.
+    given_up_before_last: u64,
 }
 
 fn play(plan: &Rc<Plan>, options: &RunOptions) -> Result<Report, Failure> {
     let lab = Lab::new(plan).map_err(|e| Failure { what: format!("a healthy host could not be set up: {e}") })?;
-    let mut run = Run { lab, plan: Rc::clone(plan), report: Report::default() };
+    let mut run = Run { lab, plan: Rc::clone(plan), report: Report::default(), given_up_before_last: 0 };
     run.lab.game.borrow_mut().trace.whole = options.whole_trace;
     let result = run.lives();
     let game = run.lab.game.borrow();
@@ -168,6 +170,7 @@ impl Run {
         let mut faults = faults.into_iter().map(|t| (start + Duration::from_nanos(t.at_ns), t.fault)).peekable();
         let mut grow = life.grow_ns.map(|ns| start + Duration::from_nanos(ns));
         let mut scrub = life.scrub_ns.map(|ns| start + Duration::from_nanos(ns));
+        let mut calm = life.calm.map(|(ns, ops)| (start + Duration::from_nanos(ns), ops));
         let mut acts = life.acts.iter().map(|(ns, act)| (start + Duration::from_nanos(*ns), *act)).peekable();
         self.lab.wake_clients();
         loop {
@@ -177,17 +180,21 @@ impl Run {
             next = next
                 .min(faults.peek().map_or(end, |f| f.0))
                 .min(acts.peek().map_or(end, |a| a.0))
+                .min(calm.map_or(end, |c| c.0))
                 .min(grow.unwrap_or(end))
                 .min(scrub.unwrap_or(end))
                 .min(self.lab.next_heal().unwrap_or(end));
             let now = self.lab.world.now();
             if next > now {
-                let over = acts.peek().is_none() && doom.is_none();
+                let over = acts.peek().is_none() && calm.is_none() && doom.is_none();
                 let idle = self
                     .lab
                     .run(next.since(now), |operator, game| over && operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
-                if self.is_wrong() || idle && self.lab.doom().is_none() {
+                if self.is_wrong() {
                     return Ok(());
+                }
+                if idle && self.lab.doom().is_none() {
+                    return if life.calm.is_some() { self.figures_of_calm() } else { Ok(()) };
                 }
                 if idle && doom.is_none() {
                     continue;
@@ -204,9 +211,13 @@ impl Run {
             }
             let now = self.lab.world.now();
             if now >= end {
-                return Ok(());
+                let stuck = life.calm.is_some() && doom.is_none() && self.game(|g| g.quiet_since.is_some());
+                return if stuck { Err("a life went on without its faults, and its commands were not done".into()) } else { Ok(()) };
             }
             self.lab.heal_due(false);
+            if let Some((_, ops)) = calm.take_if(|c| c.0 <= now) {
+                self.lab.calm(ops);
+            }
             if grow.is_some_and(|at| at <= now) {
                 grow = None;
                 let volume = self.game(|g| g.below(g.volumes.len() as u64)) as usize;
@@ -223,6 +234,18 @@ impl Run {
                 self.strike(&fault);
             }
         }
+    }
+
+    /// A life has gone on for long when its faults were over: no device has done anything wrong in it.
+    fn figures_of_calm(&mut self) -> Result<(), String> {
+        let stats = self.stats()?;
+        let wrong = |s: &host::ShardStats| {
+            s.failed
+                || s.checksum_errors + s.read_errors + s.log_write_errors + s.capacity_write_errors + s.damaged_pages > 0
+                || !s.bad_blocks.is_empty()
+        };
+        let told = all_shards(&stats).find(|s| wrong(s)).map(|s| format!("a shard tells of errors where no device has made any: {s:?}"));
+        told.map_or(Ok(()), Err)
     }
 
     fn strike(&mut self, fault: &crate::faults::Fault) {
@@ -272,6 +295,7 @@ impl Run {
     /// No fault comes any more: all is read, scrubbed, emptied, and shut down.
     fn last(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
+        self.given_up_before_last = self.game(|g| g.counts.given_up);
         self.lab.clear_reservations();
         if self.plan.has_acts() {
             self.lab.settle();
@@ -338,8 +362,17 @@ impl Run {
         Err(format!("{what}; the shards:\n{}", shards.join("\n")))
     }
 
+    /// What the host tells of the last life must be what its clients saw, if none of them lost a command.
+    fn check_counts(&self, stats: &HostStats) {
+        if self.game(|g| g.counts.given_up) == self.given_up_before_last {
+            self.game(|g| g.check_counts(stats));
+        }
+    }
+
     fn scrub(&mut self) -> Result<(), String> {
-        let group = self.stats()?.groups[0].info.group;
+        let stats = self.stats()?;
+        self.check_counts(&stats);
+        let group = stats.groups[0].info.group;
         if let Some(Err(error)) = self.lab.order(|o| o.scrub(group)) {
             return Err(format!("a scrub could not be begun: {error}"));
         }

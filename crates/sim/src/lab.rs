@@ -152,9 +152,9 @@ impl Lab {
             Fault::Misdirect { device, times, by } => self.disk(device).misdirect_writes(times, by, self.zone(device)),
             Fault::LieAboutDurability { device } => self.disk(device).set_lying(true),
             Fault::ComeBackOld { device } => self.remember_image(device),
-            Fault::Aim { device, target, nth, fails, full, death } => {
+            Fault::Aim { device, target, nth, fails, alike, full, death } => {
                 let error = if full { DeviceError::NoSpace } else { DeviceError::Media };
-                let mut aim = Aim { tag: self.tag, target, nth, fails, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
+                let mut aim = Aim { tag: self.tag, target, nth, fails, alike, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
                 self.disk(device).watch(move |write| aim.look(write));
             }
             Fault::HurtSuperblock { device, copy } if self.operator.is_serving() => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[copy]),
@@ -250,6 +250,7 @@ impl Lab {
         self.operator.host_died();
         let mut game = self.game.borrow_mut();
         game.unsteady = true;
+        game.quiet_since = None;
         game.host_died(now);
         game.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
         drop(game);
@@ -274,6 +275,21 @@ impl Lab {
     pub fn clear_reservations(&mut self) {
         let now = self.now();
         self.operator.clear_reservations(&self.game, now);
+    }
+    /// Nothing disturbs any more while this life lasts: ways are mended, devices are well, and so many operations more are begun.
+    pub fn calm(&mut self, ops: u64) {
+        self.heal_due(true);
+        self.hits.take();
+        for device in 0..self.devices.len() {
+            self.disk(device).heal();
+        }
+        let now = self.now();
+        let mut game = self.game.borrow_mut();
+        game.note(now, "nothing disturbs from now on");
+        game.quiet_since = Some(now);
+        game.ops_left += ops;
+        drop(game);
+        self.wake_clients();
     }
     /// Every volume is served in full again. Only while nothing is served yet.
     pub fn settle(&mut self) {

@@ -146,6 +146,8 @@ pub struct Life {
     pub check: bool,
     /// What the operator does to volumes meanwhile: when, in nanoseconds from the start of the life, and what.
     pub acts: Vec<(u64, Act)>,
+    /// From then on nothing disturbs, and so many operations more are begun.
+    pub calm: Option<(u64, u64)>,
 }
 
 /// A whole run.
@@ -251,6 +253,7 @@ impl Plan {
         world::unchecked(&mut Rng::new(seed ^ 0xC_0FF), &mut plan);
         world::sizes(&mut Rng::new(seed ^ 0x0005_17E5), &mut plan);
         world::judges(&mut Rng::new(seed ^ 0x1D6E), &mut plan);
+        go_on(&mut Rng::new(seed ^ 0x60_0701_0C6), &mut plan);
         acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         plan
     }
@@ -370,6 +373,7 @@ fn life(rng: &mut Rng, plan: &Plan) -> Life {
         verify_first: rng.one_in(2),
         check: false,
         acts: Vec::new(),
+        calm: None,
     }
 }
 
@@ -460,6 +464,25 @@ fn dispute(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
+/// One plan in sixteen has a life that goes on when its faults are over: the log is written round and round, and all that waits must get its turn.
+fn go_on(rng: &mut Rng, plan: &mut Plan) {
+    if plan.class != Class::Crash || !rng.one_in(10) {
+        return;
+    }
+    plan.shards = 1;
+    plan.cache.0 = 8 + rng.below(4);
+    plan.capacity.iter_mut().for_each(|d| d.0 = 12 + rng.below(12));
+    (plan.op_blocks_max, plan.hot) = (64, if rng.one_in(2) { 2 } else { 0 });
+    plan.mix = vec![(Kind::Read, 25), (Kind::Write, 60), (Kind::WriteFua, 5), (Kind::Trim, 4), (Kind::Swap, 3), (Kind::Copy, 3)];
+    plan.volumes.iter_mut().for_each(|v| v.iops_max = v.iops_max.map(|n| n.max(5_000)));
+    plan.clients.iter_mut().for_each(|c| c.depth = c.depth.min(32));
+    let at = rng.below(plan.lives.len() as u64) as usize;
+    let life = &mut plan.lives[at];
+    life.faults.truncate(3);
+    life.faults.iter_mut().for_each(|t| t.at_ns %= 20_000_000);
+    (life.ops, life.limit_ns, life.calm) = (100, 60_000_000_000, Some((25_000_000, 700)));
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |d: &(u64, SimDeviceOptions)| {
@@ -498,6 +521,9 @@ impl fmt::Display for Plan {
             for t in &l.faults {
                 writeln!(f, "    fault {number} at {} us: {:?}", t.at_ns / 1000, t.fault)?;
                 number += 1;
+            }
+            if let Some((at_ns, ops)) = l.calm {
+                writeln!(f, "    quiet from {} us on, with {ops} operations more", at_ns / 1000)?;
             }
             for (at_ns, act) in &l.acts {
                 writeln!(f, "    at {} us: {act:?}", at_ns / 1000)?;

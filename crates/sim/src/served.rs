@@ -22,6 +22,8 @@ pub struct State {
     pub formatting: bool,
     /// It cannot be reached: commands are to be tried again.
     pub offline: bool,
+    /// The most requests and bytes a second.
+    pub limits: (Option<u64>, Option<u64>),
 }
 
 /// What a command needs of a volume.
@@ -109,7 +111,8 @@ mod tests {
 
     /// 100 blocks; from 10 on 50, on all cores from 20.
     fn shrunk() -> Served {
-        let mut served = Served::new(State { nsid: Some(1), blocks: 100, read_only: false, formatting: false, offline: false });
+        let mut served =
+            Served::new(State { nsid: Some(1), blocks: 100, read_only: false, formatting: false, offline: false, limits: (None, None) });
         served.decided(State { blocks: 50, ..served.newest() }, 10);
         served.in_force(20);
         served

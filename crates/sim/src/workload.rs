@@ -6,6 +6,7 @@
 
 mod atomic;
 mod dispute;
+pub mod figures;
 mod operated;
 
 use crate::content::{LOST, bits_apart, fill, value_of};
@@ -51,6 +52,7 @@ pub struct Volume {
     /// How it is served.
     served: Served,
     operated: operated::Operated,
+    had: figures::Had,
 }
 
 struct Flight {
@@ -127,6 +129,10 @@ pub struct Game {
     /// What is played.
     pub plan: Rc<Plan>,
     rng: Rng,
+    /// What was moved since the host started.
+    moved: figures::Moved,
+    /// Since when nothing disturbs a life that goes on.
+    pub quiet_since: Option<u64>,
     /// The operator acts on volumes.
     operated: bool,
     /// The volumes.
@@ -173,12 +179,14 @@ impl Game {
         let volume = |(at, v): (usize, &crate::plan::VolumePlan)| {
             let bytes = ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096);
             let (nsid, blocks) = (Some(at as u32 + 1), bytes / u64::from(v.lba_bytes));
-            Volume::new(v, State { nsid, blocks, read_only: false, formatting: false, offline: false })
+            Volume::new(v, State { nsid, blocks, read_only: false, formatting: false, offline: false, limits: (v.iops_max, None) })
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
         Game {
             rng: Rng::new(plan.seed ^ 0x0057_0BE5),
             stale_allowed: plan.class == Class::Lies,
+            moved: figures::Moved::default(),
+            quiet_since: None,
             operated: plan.has_acts(),
             plan,
             volumes,
@@ -499,6 +507,7 @@ impl Game {
             requests.insert(0, Request { sqe: Sqe { fuse: Fuse::First, ..compare.sqe }, ..compare });
         }
         let open = requests.len() as u8;
+        self.count_sent(kind, place);
         let (nsid, statuses) = (ns.nsid, [None; 2]);
         let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
         self.flights.insert(op, flight);
@@ -536,6 +545,10 @@ impl Game {
         if ok && !self.may_be_served(&flight, now) {
             let text = format!("#{op} {:?} was done, though its volume was at no time served so", flight.kind);
             return self.fail(text, Some((flight.place.volume, flight.place.block)));
+        }
+        self.check_calm(op, &flight, now);
+        if ok {
+            self.count_done(op, &flight, now);
         }
         let need = flight.need();
         if ok && need.is_some_and(|need| !self.volumes[flight.place.volume].rights.may_pass(flight.client, need, flight.sent, now)) {

@@ -73,6 +73,7 @@ impl Record {
             read_only: self.desired.write_protect.is_on(),
             formatting: self.desired.formatting,
             offline: self.offline,
+            limits: (self.desired.iops_max, self.desired.bytes_per_s_max),
         }
     }
     /// The component of a stripe.

@@ -43,6 +43,7 @@ impl Volume {
             withheld: Vec::new(),
             served: Served::new(state),
             operated: Operated::default(),
+            had: figures::Had::new(state.limits),
         }
     }
     /// The used blocks that a size in logical blocks leaves.
@@ -96,7 +97,9 @@ impl Game {
                 self.change_served(at, state, now);
             }
             self.volumes[at].served.restarted(state, now);
+            self.limits_are(at, state.limits, true, now);
         }
+        self.counts_begin();
         self.in_force(now);
     }
     /// The operator has decided how a volume is to be served; every core will do so soon.
@@ -143,6 +146,8 @@ impl Game {
             v.served.in_force(now);
             let state = v.served.newest();
             v.end = v.used_of(state.blocks);
+            self.limits_are(at, state.limits, false, now);
+            let v = &mut self.volumes[at];
             if state.read_only && !v.operated.frozen {
                 v.operated.frozen = true;
                 for (block, cell) in v.cells.iter_mut().enumerate() {

@@ -15,7 +15,7 @@ use crate::pace::Settings;
 use crate::stats::ShardStats;
 use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
-use base::hooks::{self, Mark};
+use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
@@ -215,7 +215,7 @@ impl State {
                 if new.crcs.len() != blocks as usize {
                     new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
                 }
-                if blocks > buffer::write_blocks_max(self.ring.segment_blocks()) {
+                if blocks > write_blocks_max(self.ring.segment_blocks()) {
                     return self.split(new, buf, !checksum);
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
@@ -243,7 +243,7 @@ impl State {
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
-        let step = buffer::write_blocks_max(self.ring.segment_blocks());
+        let step = write_blocks_max(self.ring.segment_blocks());
         hooks::mark(Mark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
@@ -331,4 +331,9 @@ impl State {
             ..self.counters.clone()
         }
     }
+}
+
+/// Blocks of a write that is one record of the log.
+fn write_blocks_max(segment_blocks: u32) -> u32 {
+    if hooks::planted(Bug::WriteTorn) { 8 } else { buffer::write_blocks_max(segment_blocks) }
 }

@@ -20,7 +20,7 @@ use base::hooks::{self, Bug, Mark};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use format::nvme::io::{CopyCommand, CopyRange};
 use format::nvme::{Sqe, Status, StatusCode};
-use object::{Data, DataVec, Extent, IoDone, IoOp, IoRequest, VolumeRef};
+use object::{Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef};
 
 /// A Copy command under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,10 @@ impl Session {
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
         let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if let Err(e) = done.result {
-            let status = status_of(e, if copy.writing { Class::Write } else { Class::Read });
+            let status = match e {
+                IoError::Withdrawn => slot.status, // which says why
+                e => status_of(e, if copy.writing { Class::Write } else { Class::Read }),
+            };
             let range = copy.range;
             return self.finish_running(cx, at, status, range.into());
         }

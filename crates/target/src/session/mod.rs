@@ -348,11 +348,18 @@ impl Session {
         }
         self.namespaces_of = view.generation;
         self.last_ns = 0;
-        self.namespaces.clear();
+        if !hooks::planted(Bug::DetachedKept) {
+            self.namespaces.clear();
+        }
         if let Kind::Io(c, _) = &self.kind
             && let Some(s) = view.subsystem(&c.subsystem)
         {
-            self.namespaces = view.namespaces(s, &c.host_nqn);
+            let before = core::mem::replace(&mut self.namespaces, view.namespaces(s, &c.host_nqn));
+            if hooks::planted(Bug::DetachedKept) {
+                let seen: Vec<u32> = self.namespaces.iter().map(|ns| ns.nsid).collect();
+                self.namespaces.extend(before.into_iter().filter(|ns| !seen.contains(&ns.nsid)));
+                self.namespaces.sort_by_key(|ns| ns.nsid);
+            }
             let host = HostId::from_bytes(c.host_id);
             self.namespaces.iter_mut().for_each(|ns| ns.access = view.access(ns.volume, host));
         }

@@ -1,0 +1,125 @@
+//! Figures: what clients have had of a volume within the limits of its volume, and what the host says that it has done.
+//!
+//! Invariant: only what clients saw with their own eyes is held against the host: answers with success, and what was sent at all.
+//! Never: judges a host by what it was asked while its limits changed.
+
+use super::*;
+use host::{CoreSnapshot, HostStats};
+
+/// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
+const BURST_NS: u64 = 100_000_000;
+/// The unit of the IOPS limit, in bytes.
+const UNIT_BYTES: u64 = 32 << 10;
+/// While nothing disturbs, a command is answered within this, in nanoseconds.
+pub const CALM_LATENCY_MAX_NS: u64 = 3_000_000_000;
+
+/// What a volume was allowed, and what clients had of it since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Had {
+    /// Since when its limits are served by every core.
+    since: u64,
+    /// Requests and bytes a second.
+    limits: (Option<u64>, Option<u64>),
+    units: u64,
+    bytes: u64,
+    /// The largest request.
+    largest: (u64, u64),
+}
+
+/// Bytes that clients have sent commands for, and that were answered well, since the host started: of reads and of writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moved {
+    sent: [u64; 2],
+    answered: [u64; 2],
+    /// Commands that were answered well.
+    requests: [u64; 2],
+}
+
+impl Had {
+    /// Nothing yet, within these limits.
+    pub(super) fn new(limits: (Option<u64>, Option<u64>)) -> Had {
+        Had { limits, ..Had::default() }
+    }
+}
+
+fn class_of(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Read | Kind::Compare | Kind::Verify => Some(0),
+        Kind::Write | Kind::WriteFua | Kind::Swap => Some(1),
+        _ => None,
+    }
+}
+
+impl Game {
+    /// The limits of a volume are these on every core; `fresh` when the host has started.
+    pub(super) fn limits_are(&mut self, volume: usize, limits: (Option<u64>, Option<u64>), fresh: bool, now: u64) {
+        let had = &mut self.volumes[volume].had;
+        if fresh || had.limits != limits {
+            *had = Had { since: now, ..Had::new(limits) };
+        }
+    }
+    /// The host starts, and has done nothing yet.
+    pub(super) fn counts_begin(&mut self) {
+        self.moved = Moved::default();
+    }
+
+    fn bytes_of(&self, flight_place: Place) -> u64 {
+        flight_place.blocks * u64::from(self.volumes[flight_place.volume].namespace.lba_bytes)
+    }
+    /// A command is sent.
+    pub(super) fn count_sent(&mut self, kind: Kind, place: Place) {
+        let bytes = self.bytes_of(place);
+        match (class_of(kind), kind) {
+            (Some(class), _) => self.moved.sent[class] += bytes,
+            (None, Kind::Copy) => self.moved.sent.iter_mut().for_each(|sent| *sent += bytes),
+            _ => {}
+        }
+    }
+    /// A command was done. More than its limits let through, a volume does not give.
+    pub(super) fn count_done(&mut self, op: u64, flight: &Flight, now: u64) {
+        let Some(class) = class_of(flight.kind) else { return };
+        let bytes = self.bytes_of(flight.place);
+        self.moved.answered[class] += bytes;
+        self.moved.requests[class] += 1;
+        let had = &mut self.volumes[flight.place.volume].had;
+        if flight.sent < had.since {
+            return;
+        }
+        let units = bytes.div_ceil(UNIT_BYTES).max(1);
+        had.units += units;
+        had.bytes += bytes;
+        had.largest = (had.largest.0.max(units), had.largest.1.max(bytes));
+        let most = |rate: u64, one: u64| (u128::from(rate) * u128::from(now - had.since + BURST_NS) / 1_000_000_000) as u64 + one + 1;
+        let over = had.limits.0.is_some_and(|rate| had.units > most(rate, had.largest.0))
+            || had.limits.1.is_some_and(|rate| had.bytes > most(rate, had.largest.1));
+        if over {
+            let text = format!(
+                "#{op}: volume {} gave more than its limits let through within {} us",
+                flight.place.volume,
+                (now - had.since) / 1000
+            );
+            let text = format!("{text}: {had:?}");
+            self.fail(text, None);
+        }
+    }
+    /// The figures of a host that has nothing under way, and whose clients kept their connections.
+    pub fn check_counts(&mut self, stats: &HostStats) {
+        let sum = |of: &dyn Fn(&CoreSnapshot) -> u64| stats.cores.iter().map(of).sum::<u64>();
+        let reads = (sum(&|c| c.plane.read.bytes), sum(&|c| c.plane.read.requests));
+        let writes = (sum(&|c| c.plane.write.bytes), sum(&|c| c.plane.write.requests));
+        for (class, (bytes, requests)) in [reads, writes].into_iter().enumerate() {
+            let Moved { sent, answered, requests: done } = self.moved;
+            if !(answered[class]..=sent[class]).contains(&bytes) || requests < done[class] {
+                let name = ["reads", "writes"][class];
+                let text = format!("the host tells of {requests} {name} of {bytes} bytes; clients have sent {} bytes,", sent[class]);
+                return self.fail(format!("{text} and {} commands of {} bytes were done", done[class], answered[class]), None);
+            }
+        }
+    }
+    /// While nothing disturbs any more, every command is answered soon.
+    pub(super) fn check_calm(&mut self, op: u64, flight: &Flight, now: u64) {
+        if self.quiet_since.is_some_and(|since| flight.sent >= since) && now - flight.sent > CALM_LATENCY_MAX_NS {
+            self.fail(format!("#{op} was answered after {} ms, though nothing disturbed", (now - flight.sent) / 1_000_000), None);
+        }
+    }
+}
