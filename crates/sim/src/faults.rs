@@ -138,7 +138,8 @@ impl Fault {
         let target = Target::draw(rng, device);
         let nth = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as u32 };
         let fails = if failing { [0, 1, 1, 1, 2, 3, u32::MAX][rng.below(7) as usize] } else { 0 };
-        let most = [20_000, 120_000, 500_000][rng.below(3) as usize];
+        // What follows a hit on capacity takes longer: a batch with the new tail, the release of segments.
+        let most = [20_000, 120_000, if device == 0 { 500_000 } else { 5_000_000 }][rng.below(3) as usize];
         let after_ns = rng.below(most);
         let death = (fails == 0 || !rng.one_in(4)).then(|| Death { after_ns, power: !rng.one_in(3) });
         Fault::Aim { device, target, nth, fails, alike: rng.one_in(2), full: rng.one_in(4), death }

@@ -5,6 +5,7 @@
 //! Invariant: what is drawn is what the class of the plan allows.
 
 use super::{End, Kind, Life, Plan, life};
+use crate::faults::aimed::{Death, Target};
 use crate::faults::{Class, Fault, Timed};
 use rt::sim::Rng;
 
@@ -53,6 +54,10 @@ fn series(rng: &mut Rng, plan: &mut Plan) {
     let around = plan.surroundings();
     let failing = plan.class >= Class::Errors;
     let Fault::Aim { device, target, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
+    if device > 0 || matches!(target, Target::Tail | Target::Summary) {
+        // There are checkpoints all the time.
+        (plan.idle_drain_ms, plan.watermarks) = (1, (0.0, 0.05));
+    }
     plan.shards = plan.shards.min(2);
     plan.op_blocks_max = plan.op_blocks_max.min(32);
     plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.min(200));
@@ -75,7 +80,6 @@ fn series(rng: &mut Rng, plan: &mut Plan) {
 
 /// A copy of a superblock is damaged; the next life writes it anew, and is hit while it does.
 fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
-    use crate::faults::aimed::{Death, Target};
     for at in 0..plan.lives.len() {
         // Once in a life: the next one has written it anew before it serves.
         let hurt = Fault::HurtSuperblock { device, copy: rng.below(2) as usize };
