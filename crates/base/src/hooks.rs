@@ -118,6 +118,30 @@ listed! {
         ScrubKeepsPin,
         /// A segment is used again while it is read.
         PinsIgnored,
+        /// A write that finds no space keeps the chunks that it had found.
+        PlacesKeptOnRefusal,
+        /// Writes that fail while they wait keep their chunks.
+        WaitingKeepsPlaces,
+        /// Writes may take one of the segments that are kept free.
+        ReserveOffByOne,
+        /// A job that fails counts as in flight for ever.
+        FailedJobCounts,
+        /// A page whose checkpoint failed goes to the other slot next time.
+        SlotOfFailedPage,
+        /// After a start the generations of pages begin anew.
+        LoadedGenerationForgotten,
+        /// A trim of a whole piece leaves out its last chunk.
+        OneChunkTooFew,
+        /// A batch that was written again elsewhere is not in the summary of its segment.
+        RetriedBatchUnlisted,
+        /// A batch makes durable the newest tail, not the one that it names.
+        TailTakenAsNamed,
+        /// What is written to a chunk ends all its uncorrectable blocks at a replay.
+        UnmarksWholeChunk,
+        /// A superblock is written over its newest copy.
+        SuperblockOverNewest,
+        /// The first change that ends in a chunk ends all.
+        BusyEndsEarly,
         /// A page of a table is written over its committed version.
         SlotNotSwitched,
         /// A trim does not forget what lies in the log.

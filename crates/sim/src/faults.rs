@@ -55,8 +55,9 @@ pub enum Fault {
     LieAboutDurability { device: usize },
     /// At the next death a device comes back as it is now.
     ComeBackOld { device: usize },
-    /// A write of a certain kind is hit, the `nth` from now on: so many writes fail from it on (`full`: for want of room), and the host may die.
-    Aim { device: usize, target: Target, nth: u32, fails: u32, full: bool, death: Option<Death> },
+    /// A write of a certain kind is hit, the `nth` from now on: so many writes fail from it on (`alike`: of its kind only; `full`: for
+    /// want of room), and the host may die.
+    Aim { device: usize, target: Target, nth: u32, fails: u32, alike: bool, full: bool, death: Option<Death> },
     /// A copy of the superblock of a device is damaged, while the host serves: so the other one is well.
     HurtSuperblock { device: usize, copy: usize },
 }
@@ -137,10 +138,11 @@ impl Fault {
         let target = Target::draw(rng, device);
         let nth = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as u32 };
         let fails = if failing { [0, 1, 1, 1, 2, 3, u32::MAX][rng.below(7) as usize] } else { 0 };
-        let most = [20_000, 120_000, 500_000][rng.below(3) as usize];
+        // What follows a hit on capacity takes longer: a batch with the new tail, the release of segments.
+        let most = [20_000, 120_000, if device == 0 { 500_000 } else { 5_000_000 }][rng.below(3) as usize];
         let after_ns = rng.below(most);
         let death = (fails == 0 || !rng.one_in(4)).then(|| Death { after_ns, power: !rng.one_in(3) });
-        Fault::Aim { device, target, nth, fails, full: rng.one_in(4), death }
+        Fault::Aim { device, target, nth, fails, alike: rng.one_in(2), full: rng.one_in(4), death }
     }
 
     /// Whether commands may fail because of it.

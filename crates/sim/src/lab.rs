@@ -152,9 +152,9 @@ impl Lab {
             Fault::Misdirect { device, times, by } => self.disk(device).misdirect_writes(times, by, self.zone(device)),
             Fault::LieAboutDurability { device } => self.disk(device).set_lying(true),
             Fault::ComeBackOld { device } => self.remember_image(device),
-            Fault::Aim { device, target, nth, fails, full, death } => {
+            Fault::Aim { device, target, nth, fails, alike, full, death } => {
                 let error = if full { DeviceError::NoSpace } else { DeviceError::Media };
-                let mut aim = Aim { tag: self.tag, target, nth, fails, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
+                let mut aim = Aim { tag: self.tag, target, nth, fails, alike, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
                 self.disk(device).watch(move |write| aim.look(write));
             }
             Fault::HurtSuperblock { device, copy } if self.operator.is_serving() => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[copy]),

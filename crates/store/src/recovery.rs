@@ -256,7 +256,7 @@ fn unmark(marks: &mut Marks, record: &Record) {
     for part in chunk_parts(record.block, record.blocks) {
         if let Entry::Occupied(mut entry) = marks.entry((record.component, part.chunk)) {
             hooks::mark(Mark::UncorrectableOverwritten);
-            entry.get_mut().0 &= !part.mask();
+            entry.get_mut().0 &= if hooks::planted(Bug::UnmarksWholeChunk) { 0 } else { !part.mask() };
             if entry.get().0 == 0 {
                 entry.remove();
             }

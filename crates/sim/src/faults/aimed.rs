@@ -78,8 +78,10 @@ pub struct Aim {
     pub target: Target,
     /// The first of these that is hit, from 1.
     pub nth: u32,
-    /// So many writes fail, of whatever kind, from the one that is hit on.
+    /// So many writes fail, from the one that is hit on.
     pub fails: u32,
+    /// Only those of its kind.
+    pub alike: bool,
     /// With this.
     pub error: DeviceError,
     /// And then.
@@ -93,13 +95,14 @@ pub struct Aim {
 impl Aim {
     /// Looks at a write: whether it may pass.
     pub fn look(&mut self, write: &SimWrite<'_>) -> Result<(), DeviceError> {
-        if self.nth > 0 && self.is_target(write) {
+        let is_target = (self.nth > 0 || self.alike) && self.is_target(write);
+        if self.nth > 0 && is_target {
             self.nth -= 1;
             if self.nth == 0 {
                 self.hits.set(Some(Hit { failed: self.fails > 0, death: self.death }));
             }
         }
-        if self.nth > 0 || self.fails == 0 {
+        if self.nth > 0 || self.fails == 0 || self.alike && !is_target {
             return Ok(());
         }
         self.fails -= 1;

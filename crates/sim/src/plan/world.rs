@@ -5,18 +5,19 @@
 //! Invariant: what is drawn is what the class of the plan allows.
 
 use super::{End, Kind, Life, Plan, life};
+use crate::faults::aimed::{Death, Target};
 use crate::faults::{Class, Fault, Timed};
 use rt::sim::Rng;
 
 /// Lives that a plan with aimed faults has at least: one that is hit, one that goes on where it was, and one that reads what that one wrote.
 const AIMED_LIVES_MIN: usize = 3;
 
-/// In a quarter of the plans faults are aimed: at the first write of a segment, a page of a checkpoint, the batch that carries a tail ..., and then death.
+/// In a third of the plans faults are aimed: at the first write of a segment, a page of a checkpoint, the batch that carries a tail ..., and then death.
 pub(super) fn aim(rng: &mut Rng, plan: &mut Plan) {
-    if !rng.one_in(4) {
+    if !rng.one_in(3) {
         return;
     }
-    if plan.class == Class::Crash && rng.one_in(2) {
+    if plan.class == Class::Crash && !rng.one_in(3) {
         // Its own faults stay harmless; what is aimed may fail writes.
         plan.class = Class::Errors;
     }
@@ -53,14 +54,18 @@ fn series(rng: &mut Rng, plan: &mut Plan) {
     let around = plan.surroundings();
     let failing = plan.class >= Class::Errors;
     let Fault::Aim { device, target, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
+    if device > 0 || matches!(target, Target::Tail | Target::Summary) {
+        // There are checkpoints all the time.
+        (plan.idle_drain_ms, plan.watermarks) = (1, (0.0, 0.05));
+    }
     plan.shards = plan.shards.min(2);
     plan.op_blocks_max = plan.op_blocks_max.min(32);
     plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.min(200));
     let lives = 6 + rng.below(7);
     plan.lives = (0..lives)
         .map(|at| {
-            let Fault::Aim { nth, fails, full, death, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
-            let fault = Fault::Aim { device, target, nth: nth.min(2), fails, full, death };
+            let Fault::Aim { nth, fails, alike, full, death, .. } = Fault::aim(rng, &around, failing) else { unreachable!("it is aimed") };
+            let fault = Fault::Aim { device, target, nth: nth.min(2), fails, alike, full, death };
             Life {
                 ops: 5 + rng.below(60),
                 limit_ns: 4_000_000 + rng.below(12_000_000),
@@ -75,7 +80,6 @@ fn series(rng: &mut Rng, plan: &mut Plan) {
 
 /// A copy of a superblock is damaged; the next life writes it anew, and is hit while it does.
 fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
-    use crate::faults::aimed::{Death, Target};
     for at in 0..plan.lives.len() {
         // Once in a life: the next one has written it anew before it serves.
         let hurt = Fault::HurtSuperblock { device, copy: rng.below(2) as usize };
@@ -84,7 +88,7 @@ fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
         let fails = rng.below(2) as u32;
         let death = Some(Death { after_ns: rng.below(300_000), power: !rng.one_in(3) });
         if at > 0 && rng.one_in(2) {
-            let aim = Fault::Aim { device, target: Target::Superblock, nth: 1, fails, full: false, death };
+            let aim = Fault::Aim { device, target: Target::Superblock, nth: 1, fails, alike: false, full: false, death };
             plan.lives[at].faults.push(Timed { at_ns: 0, fault: aim });
         }
     }
@@ -166,6 +170,7 @@ pub(super) fn judges(rng: &mut Rng, plan: &mut Plan) {
         // What a shard is asked for at most: all chunks that the volume has, with what it grows by and where it begins and ends within one.
         let v = &mut plan.volumes[last];
         v.blocks = v.blocks.min(200);
+        v.stripes.truncate(1);
         let chunks = (v.blocks + 5 * 64) * u64::from(v.lba_bytes) / (64 << 10) + 2;
         (v.reserve_chunks, v.promised) = (chunks * u64::from(plan.shards), true);
         plan.volumes[..last].iter_mut().for_each(|v| v.reserve_chunks = 0);

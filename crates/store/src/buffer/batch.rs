@@ -312,11 +312,13 @@ impl State {
         let open = log.open.as_mut().expect("a batch lies in the open segment");
         let batch = &log.batch;
         open.at = batch.position + batch.header_blocks + batch.blocks;
-        open.records.extend_from_slice(&batch.records);
-        open.crcs.extend_from_slice(&batch.crcs);
+        if !(batch.retried && hooks::planted(Bug::RetriedBatchUnlisted)) {
+            open.records.extend_from_slice(&batch.records);
+            open.crcs.extend_from_slice(&batch.crcs);
+        }
         log.next_lsn += 1;
         log.last_crc = batch.crc;
-        log.tail_durable = log.tail_durable.max(batch.tail);
+        log.tail_durable = log.tail_durable.max(if hooks::planted(Bug::TailTakenAsNamed) { log.tail_next } else { batch.tail });
         self.ring.get_mut(open.seq).used = open.at;
         if self.destage.asleep && !batch.records.is_empty() {
             self.destage.asleep = false;
@@ -394,7 +396,9 @@ impl State {
             };
             let buf = match change {
                 Change::Write { buf, .. } => {
-                    self.unplace(key);
+                    if !hooks::planted(Bug::WaitingKeepsPlaces) {
+                        self.unplace(key);
+                    }
                     Some(buf)
                 }
                 Change::Uncorrectable => {

@@ -661,6 +661,7 @@ impl ChunkTable {
         for p in c.pages.into_iter().chain(c.heads) {
             let d = &mut self.devices[usize::from(p.device)];
             d.meta[p.page as usize].writing = false;
+            d.meta[p.page as usize].slot ^= u8::from(hooks::planted(Bug::SlotOfFailedPage));
             if !d.failed && !hooks::planted(Bug::FailedPagesForgotten) {
                 queue(&mut self.dirty, &mut d.meta, p);
             }
@@ -673,7 +674,8 @@ impl ChunkTable {
         self.devices[usize::from(device)].meta.resize(used as usize, Meta::NEW);
     }
     pub(super) fn set_loaded_page(&mut self, p: PageRef, slot: u8, generation: u64) {
-        self.devices[usize::from(p.device)].meta[p.page as usize] = Meta { generation, slot, ..Meta::NEW };
+        self.devices[usize::from(p.device)].meta[p.page as usize] =
+            Meta { generation: if hooks::planted(Bug::LoadedGenerationForgotten) { 1 } else { generation }, slot, ..Meta::NEW };
     }
     pub(super) fn has_component_at(&self, component: u32, device: u8) -> bool {
         self.components.get(&component).is_some_and(|c| c.device == device)

@@ -267,7 +267,9 @@ impl State {
     /// The job has ended: tells the index and the chunk table what is on capacity now.
     fn job_ended(&mut self, rt: &Rt, job: Job, result: Result<(), JobError>) {
         let now = rt.now();
-        self.destage.jobs -= 1;
+        if result.is_ok() || !hooks::planted(Bug::FailedJobCounts) {
+            self.destage.jobs -= 1;
+        }
         for item in &job.items {
             self.ring.unpin(item.pos.block());
             if item.settled || !hooks::planted(Bug::FailedBlockStaysMoving) {

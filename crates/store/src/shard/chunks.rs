@@ -32,7 +32,7 @@ impl Busy {
         match self.0.entry(phys) {
             Entry::Occupied(mut entry) => {
                 *entry.get_mut() -= 1;
-                if *entry.get() > 0 {
+                if *entry.get() > 0 && !hooks::planted(Bug::BusyEndsEarly) {
                     return false;
                 }
                 entry.remove();
@@ -62,7 +62,7 @@ impl State {
                 }
                 Err(error) => {
                     hooks::mark(Mark::NoPlace);
-                    if placed > 0 {
+                    if placed > 0 && !hooks::planted(Bug::PlacesKeptOnRefusal) {
                         self.release_places(component, block, placed);
                     }
                     return Err(match error {

@@ -187,7 +187,8 @@ impl State {
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         if self.has_component(component) {
             // What has no chunk has nothing in the index either.
-            for part in chunk_parts(block, blocks) {
+            let most = if hooks::planted(Bug::OneChunkTooFew) { 15 } else { usize::MAX };
+            for part in chunk_parts(block, blocks).take(most) {
                 if self.lookup(component, part.chunk).is_some() {
                     self.trim_part(component, part, self.log.next_lsn - 1);
                 }
