@@ -253,7 +253,7 @@ impl Plan {
         world::unchecked(&mut Rng::new(seed ^ 0xC_0FF), &mut plan);
         world::sizes(&mut Rng::new(seed ^ 0x0005_17E5), &mut plan);
         world::judges(&mut Rng::new(seed ^ 0x1D6E), &mut plan);
-        go_on(&mut Rng::new(seed ^ 0x60_0701_0C6), &mut plan);
+        go_on(&mut Rng::new(seed ^ 0x0006_0070_10C6), &mut plan);
         acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         plan
     }
