@@ -14,7 +14,7 @@
 
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
-    layout::{GroupSlot, SHARDS_MAX, VolumeLayout},
+    layout::{GroupSlot, VolumeLayout},
     order::Order,
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
@@ -136,25 +136,30 @@ impl<S: Blocks> Lanes<S> {
     pub fn shard_mut(&mut self, group: GroupSlot, no: u8) -> Option<&mut S> {
         self.slots.iter_mut().find(|s| s.group == group && s.no == no).map(|s| &mut s.shard)
     }
-    /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`mine` says which of a group those are), and
-    /// changes that wait for others or for the blocks around them.
+    /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`expected`: how many of a group are to be here),
+    /// and changes that wait for others or for the blocks around them.
     pub(crate) fn survey(
         &self,
         volume: VolumeRef,
         layout: &VolumeLayout,
         window: &Range<u64>,
-        mine: impl Fn(GroupSlot, u8) -> bool,
+        expected: impl Fn(GroupSlot) -> usize,
     ) -> Pieces {
         let mut found = Pieces::none(window.start);
         self.order.pieces(volume, window, |piece| found.insert(piece));
+        let here = |group| self.slots.iter().filter(move |s| s.group == group);
         let step = layout.stripes.len() as u64;
+        let mut before = None;
         for (i, at) in layout.stripes.iter().enumerate() {
+            // Most volumes lie in one group.
+            if before != Some(at.group) && here(at.group).count() != expected(at.group) {
+                return Pieces::all(window);
+            }
+            before = Some(at.group);
             // The first piece of the window that lies on this stripe.
             let first = window.start + (i as u64 + step - window.start % step) % step;
-            for no in (0..SHARDS_MAX).filter(|no| mine(at.group, *no)) {
-                let shard = self.slots.iter().find(|s| s.group == at.group && s.no == no);
-                let said = shard.is_some_and(|s| s.shard.pieces(at.no, first, step, window.end, |piece| found.insert(piece)));
-                if !said {
+            for slot in here(at.group) {
+                if !slot.shard.pieces(at.no, first, step, window.end, |piece| found.insert(piece)) {
                     return Pieces::all(window);
                 }
             }

@@ -59,9 +59,6 @@ impl LayoutView {
     }
 }
 
-/// Shards of a disk group at most: as many as there are lanes.
-pub(crate) const SHARDS_MAX: u8 = base::lane::LANES;
-
 /// How the shards of a disk group are dealt to cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupRoute {

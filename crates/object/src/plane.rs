@@ -495,7 +495,11 @@ impl<S: Blocks> Plane<S> {
         let layout = Arc::clone(layout);
         let mut cores = [false; MESH_CORES_MAX];
         let mut found = Pieces::none(window.start);
-        for at in &layout.stripes {
+        let mut before = None;
+        for at in layout.stripes.iter() {
+            if before.replace(at.group) == Some(at.group) {
+                continue;
+            }
             match self.routes.get(usize::from(at.group.0)).copied().flatten() {
                 Some(route) => (0..route.shards).for_each(|shard| cores[route.core(usize::from(shard), self.cores)] = true),
                 // Its parts fail.
@@ -522,9 +526,9 @@ impl<S: Blocks> Plane<S> {
 
     /// What this core knows of a window.
     fn look(&self, volume: VolumeRef, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
-        let mine = |group: GroupSlot, shard: u8| {
+        let mine = |group: GroupSlot| {
             let route = self.routes.get(usize::from(group.0)).copied().flatten();
-            route.is_some_and(|route| shard < route.shards && route.core(usize::from(shard), self.cores) == self.core)
+            route.map_or(0, |route| (0..usize::from(route.shards)).filter(|shard| route.core(*shard, self.cores) == self.core).count())
         };
         let end = window.end - u64::from(hooks::planted(Bug::LastPieceNotAskedFor));
         self.lanes.survey(volume, layout, &(window.start..end), mine)
