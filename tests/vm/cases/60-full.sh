@@ -61,8 +61,9 @@ for fs in ext4 xfs; do
   check "what is synced" dd if=/vm/noise of=/mnt/keep bs=1M count=8 conv=fsync status=none
   rc=0; for i in 1 2 3 4; do timeout 100 dd if=/vm/noise of=/mnt/more.$i bs=1M count=16 conv=fsync 2>/tmp/dd || { rc=$?; break; }; done
   equal "a sync without space is an error, not a hang" $rc 1
-  check "which says what it is" grep -qi 'no space left' /tmp/dd
-  grep -i 'error' /tmp/dd
+  # ext4 of 6.1 makes EIO of whatever its pages meet
+  if [ "$fs $(uname -r | cut -d. -f1,2)" != "ext4 6.1" ]; then check "which says what it is" grep -qi 'no space left' /tmp/dd; fi
+  check "the kernel knows what it is" eval "dmesg | grep -q 'critical space allocation error, dev $(basename "$D" | sed 's/n/c.n/2')'"
   # somebody makes room
   check "room is made" on_host volume_delete filler
   check "it is unmounted" timeout 60 umount /mnt
