@@ -52,15 +52,18 @@ FS_ALLOWED="$LOG_ALLOWED|EXT4-fs|JBD2|XFS|Aborting journal|metadata I/O error"
 for fs in ext4 xfs; do
   step "$fs when there is no space below it"
   LOG_ALLOWED=$FS_ALLOWED
-  on_host volume_create filler $((80 * MIB)) 4096 >/dev/null && F=$(device filler) || die "filler"
-  dd if=/vm/noise of="$F" bs=1M count=64 oflag=direct status=none || die "filler"
+  # a block in each chunk takes the whole chunk: some 30 MiB are left, which the emulator writes in time
+  on_host volume_create filler $((208 * MIB)) 4096 >/dev/null && F=$(device filler) || die "filler"
+  quiet fio --name=f --ioengine=libaio --direct=1 --iodepth=8 --filename="$F" --rw=write:60k --bs=4k --size=208m --io_size=13m || die "filler"
+  equal "most of the space is taken" "$(used "$F")" $((208 * MIB))
   on_host volume_create "of-$fs" $((1024 * MIB)) 4096 >/dev/null && D=$(device "of-$fs") || die "volume"
   quiet mkfs.$fs -q "$D" && mount -t $fs "$D" /mnt || die "mkfs"
   check "what is synced" dd if=/vm/noise of=/mnt/keep bs=1M count=8 conv=fsync status=none
-  rc=0; for i in 1 2 3 4 5 6; do timeout 100 dd if=/vm/noise of=/mnt/more.$i bs=1M conv=fsync 2>/tmp/dd || { rc=$?; break; }; done
+  rc=0; for i in 1 2 3 4; do timeout 100 dd if=/vm/noise of=/mnt/more.$i bs=1M count=16 conv=fsync 2>/tmp/dd || { rc=$?; break; }; done
   equal "a sync without space is an error, not a hang" $rc 1
-  check "which says what it is" grep -qi 'no space left' /tmp/dd
-  grep -i 'error' /tmp/dd
+  # ext4 of 6.1 makes EIO of whatever its pages meet
+  if [ "$fs $(uname -r | cut -d. -f1,2)" != "ext4 6.1" ]; then check "which says what it is" grep -qi 'no space left' /tmp/dd; fi
+  check "the kernel knows what it is" eval "dmesg | grep -q 'critical space allocation error, dev $(basename "$D" | sed 's/n/c.n/2')'"
   # somebody makes room
   check "room is made" on_host volume_delete filler
   check "it is unmounted" timeout 60 umount /mnt
