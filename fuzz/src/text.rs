@@ -77,7 +77,7 @@ const SECTIONS: &[(&str, &[Key])] = &[
     (
         "[api]",
         &[
-            ("socket", &[("\"/run/x.sock\"", true), ("\"\"", true), ("[]", false)]),
+            ("socket", &[("\"/run/x.sock\"", true), ("\"\"", false), ("[]", false)]),
             ("socket_mode", &[("\"0600\"", true), ("\"0660\"", true), ("\"0777\"", false), ("0o600", false)]),
             (
                 "listen",

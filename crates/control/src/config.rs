@@ -341,6 +341,9 @@ impl Config {
         if self.data_dir.as_os_str().is_empty() {
             return wrong("data_dir", "it is empty; name a directory, such as /var/lib/basalt");
         }
+        if self.api.socket.as_ref().is_some_and(|s| s.as_os_str().is_empty()) {
+            return wrong("api.socket", "it is empty; name a path, or leave it out for api.sock in the data directory");
+        }
         match (self.api.listen, &self.api.token_file) {
             (Some(_), None) => {
                 return wrong(

@@ -69,6 +69,7 @@ fn wrong_values_are_told_where_they_stand() {
 #[test]
 fn keys_that_do_not_fit_each_other_are_told() {
     for (text, words) in [
+        ("api.socket = ''", "api.socket: it is empty"),
         ("api.listen = '127.0.0.1:7780'", "api.token_file"),
         ("api.token_file = '/t'", "api.listen"),
         ("store = { destage_low_percent = 70, destage_high_percent = 30 }", "must be below"),
