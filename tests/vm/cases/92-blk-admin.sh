@@ -1,5 +1,6 @@
 #!/bin/bash
 # What blktests' nvme group tries of commands by programs (023, 025 to 027, 046, 049, 054, 067).
+#: timeout 300
 #: kernels 6.12
 #: program uring-admin
 . "$VM_LIB"
