@@ -51,7 +51,7 @@ step "rescans and resets under load"
 connect "$NQN" --nr-io-queues=2 --reconnect-delay=1 >/dev/null || die "connect"
 D=$(device v) C=$(controller "$NQN")
 verify --filename="$D" --rw=randwrite "$MIXED" --iodepth=8 --size=8m --rate=,2m & FIO=$!
-while kill -0 $FIO 2>/dev/null; do echo 1 >"/sys/class/nvme/$C/rescan_controller"; sleep 0.3; done
+for i in 1 2 3 4 5 6 7 8; do echo 1 >"/sys/class/nvme/$C/rescan_controller"; sleep 0.4; done
 rc=0; wait $FIO || rc=$?; fio_went "053: I/O while the controller is scanned again and again" $rc
 verify --filename="$D" --rw=randwrite "$MIXED" --iodepth=8 --size=8m --rate=,2m & FIO=$!
 sleep 1.5; check "040: reset under load" nvme reset "/dev/$C"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What blktests' nvme group tries of namespaces that come and go under a host (052, 055, 058).
-#: timeout 240
+#: timeout 400
 #: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target has its own names"; exit 0; }
