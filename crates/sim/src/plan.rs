@@ -239,7 +239,7 @@ impl Plan {
         plan.lives = (0..1 + rng.below(5)).map(|_| life(rng, &plan)).collect();
         strain(rng, &mut plan);
         dispute(&mut Rng::new(seed ^ 0xD15B_07E5), &mut plan);
-        go_on(&mut Rng::new(seed ^ 0x60_0701_0C6), &mut plan);
+        go_on(&mut Rng::new(seed ^ 0x0006_0070_10C6), &mut plan);
         acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         plan
     }
@@ -448,7 +448,7 @@ fn dispute(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// One plan in sixteen has a life that goes on when its faults are over: the log is written round and round, and all that waits must get its turn.
+/// One plan of the class `Crash` in ten has a life that goes on when its faults are over: the log is written round and round, and all that waits must get its turn.
 fn go_on(rng: &mut Rng, plan: &mut Plan) {
     if plan.class != Class::Crash || !rng.one_in(10) {
         return;
