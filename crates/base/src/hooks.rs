@@ -232,10 +232,6 @@ listed! {
         ProtectedOnOneCore,
         /// A connection keeps the namespaces that were taken from its host.
         DetachedKept,
-        /// A component that is deleted stays on all cores but the first.
-        DroppedOnOneCore,
-        /// The chunks of a component that is deleted are not freed.
-        DroppedNotReaped,
         /// A write of more than eight blocks is not one record of the log.
         WriteTorn,
         /// The figures of the first core are told for every core.
@@ -250,8 +246,6 @@ listed! {
         UnregisteredHolds,
         /// Reservations outlast a loss of power that they should not.
         PowerLossKeepsAll,
-        /// The answer to a change of what is served does not wait for the other cores.
-        AppliedEarly,
     }
 }
 

@@ -369,11 +369,6 @@ impl Conductor {
     /// Asks every core, one after another; stops at the first that fails.
     pub(crate) async fn call_all(&self, call: Call) -> Result<(), HostError> {
         for core in 0..self.rt.cores() {
-            if core > 0 && hooks::planted(Bug::AppliedEarly) && matches!(call, Call::Apply { .. }) {
-                let (this, call) = (self.clone(), call.clone());
-                self.rt.spawn(async move { drop(this.call(core, call).await) });
-                continue;
-            }
             done(self.call(core, call.clone()).await)?;
         }
         Ok(())
@@ -400,11 +395,10 @@ impl Conductor {
             }
             Call::DropComponent { slot, no } => {
                 let mut core = self.core.borrow_mut();
-                let stays = hooks::planted(Bug::DroppedOnOneCore) && self.rt.core() > 0;
                 core.plane
                     .lanes_mut()
                     .shards_mut()
-                    .filter(|(s, ..)| *s == slot && !stays)
+                    .filter(|(s, ..)| *s == slot)
                     .for_each(|(_, _, shard)| shard.drop_component(&self.rt, no));
                 Ok(())
             }

@@ -464,7 +464,7 @@ fn dispute(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// One plan in sixteen has a life that goes on when its faults are over: the log is written round and round, and all that waits must get its turn.
+/// One plan of the class `Crash` in ten has a life that goes on when its faults are over: the log is written round and round, and all that waits must get its turn.
 fn go_on(rng: &mut Rng, plan: &mut Plan) {
     if plan.class != Class::Crash || !rng.one_in(10) {
         return;
