@@ -4,7 +4,7 @@
 
 use crate::ComponentNo;
 use crate::shard::state::State;
-use base::Duration;
+use base::{Duration, hooks};
 use core::cell::RefCell;
 use rt::{Rt, TaskId};
 use std::rc::Rc;
