@@ -94,7 +94,7 @@ async fn a_file_system_that_is_too_small_is_told_before_anything_is_made() {
     let bench = Bench::new();
     const TOO_MUCH: u64 = 15 << 40;
     for (n, cache_bytes, capacity_bytes, words) in
-        [(0, TOO_MUCH, GIB, "free, and 15 TiB are needed"), (1, GIB, TOO_MUCH, "in all, and 15 TiB are needed")]
+        [(0, TOO_MUCH, GIB, "free, and 15 TiB are needed"), (1, GIB, TOO_MUCH, "in all, and 15.00 TiB are needed")]
     {
         let (cache, capacity) = (bench.dir.path().join(format!("cache{n}")), bench.dir.path().join(format!("capacity{n}")));
         let device = json!({"path": capacity, "bytes": capacity_bytes});
