@@ -2,6 +2,7 @@
 # LVM thin on a volume: thin disks with verified I/O and a snapshot, the daemon killed meanwhile, discards passed down.
 #: layers storage
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

@@ -2,6 +2,7 @@
 # LUKS2 on a volume, with and without discards: verified I/O over a kill of the daemon, nothing readable beneath.
 #: layers storage
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

@@ -2,6 +2,7 @@
 # btrfs: its checksums find nothing after I/O with a kill of the daemon; a snapshot, discards, scrub and check.
 #: layers storage
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

@@ -2,6 +2,7 @@
 # md RAID-1 over two volumes: verified I/O over a kill of the daemon, resync, and a check that finds both halves equal.
 #: layers storage
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

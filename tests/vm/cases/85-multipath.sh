@@ -2,6 +2,7 @@
 # Native multipath: two portals of one daemon; a path is cut under load, I/O goes on; both come back after a kill of the daemon.
 #: nics 2
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576

@@ -3,6 +3,7 @@
 #: nics 2
 #: layers multipath
 #: timeout 300
+#: kernels 6.12
 modprobe nvme-core multipath=N # each path is a block device of its own
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }

@@ -2,6 +2,7 @@
 # Under systemd: nvmf-autoconnect by discovery.conf with --persistent; new subsystems and portals connect by event; a kill of the daemon.
 #: layers systemd
 #: timeout 300
+#: kernels 6.12
 . "$VM_LIB"
 [ -z "$REFERENCE" ] || { echo "ok   skipped: the reference target cannot be killed"; exit 0; }
 MIB=1048576
