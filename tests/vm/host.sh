@@ -139,7 +139,7 @@ do_subsystems_create() { local n; for ((n = 1; n <= $1; n++)); do basalt subsyst
 do_subsystems_delete() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem delete "many$n" || return 1; done; }
 do_volumes_create() { local n; for ((n = 1; n <= $1; n++)); do do_volume_create "v$n" "$2" >/dev/null || return 1; done; } # COUNT BYTES: v1, v2, ...
 do_volumes_delete() { local n; for ((n = 1; n <= $1; n++)); do do_volume_delete "v$n" >/dev/null || return 1; done; }
-do_remap() { # 0|1: namespaces 1 to 3 of the default subsystem are v1 to v3 (0) or v4 to v6 (1), and there are no others
+do_remap_three() { # 0|1: namespaces 1 to 3 of the default subsystem are v1 to v3 (0) or v4 to v6 (1), and there are no others
   local n; for n in 1 2 3 4 5 6; do basalt subsystem detach default v$n >/dev/null 2>&1; done
   for n in 1 2 3; do basalt subsystem attach default v$((n + 3 * $1)) --nsid $n >/dev/null || return 1; done
 }

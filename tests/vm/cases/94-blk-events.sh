@@ -23,7 +23,7 @@ step "remapped faster than the host scans"
 on_host volumes_create 6 $((16 * MIB)) || die "volumes create"
 check "058: six are there" wait_until $SLOW device v6
 for i in 0 1 2 3 4 5 6 7 8 9; do # three namespace IDs, and which of the six volumes are behind them
-  on_host remap $((i % 2)) || die "remap"
+  on_host remap_three $((i % 2)) || die "remap"
 done
 right() { # the three disks that there are now are the volumes at these IDs
   local n u; [ "$(ls -d /sys/block/nvme*n* | grep -vc 'c[0-9]*n')" = 3 ] || return 1
