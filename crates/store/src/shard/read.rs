@@ -79,8 +79,10 @@ impl State {
             let (place, crc, version) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
             if version != 0 {
                 let chunks_before = (block.plus(u64::from(i)).chunk() - block.chunk()) as usize;
-                versions.resize(chunks_before + 1, 0);
-                versions[chunks_before] = version;
+                if chunks_before >= versions.len() {
+                    versions.resize(chunks_before, 0);
+                    versions.push(version);
+                }
             }
             if place == Place::Uncorrectable {
                 return self.uncorrectable(key, block.plus(u64::from(i)));
@@ -176,8 +178,13 @@ impl State {
                 }
             }
             Ok(()) => {
-                let blocks = buf.chunks_exact(BLOCK_BYTES).zip(&op.crcs[first..]).zip(run.first..);
-                reading.bad.extend(blocks.filter(|((block, crc), _)| crc32c(block) != **crc).map(|(_, at)| at));
+                let wrong = |(block, crc): (&[u8], &u32)| crc32c(block) != *crc;
+                let mut blocks = buf.chunks_exact(BLOCK_BYTES).zip(&op.crcs[first..]);
+                if let Some(at) = blocks.position(wrong) {
+                    let later = blocks.zip(run.first + at as u16 + 1..);
+                    reading.bad.push(run.first + at as u16);
+                    reading.bad.extend(later.filter(|(block, _)| wrong(*block)).map(|(_, at)| at));
+                }
             }
         }
         reading.left -= 1;
