@@ -234,7 +234,7 @@ listed! {
         DetachedKept,
         /// A write of more than eight blocks is not one record of the log.
         WriteTorn,
-        /// The figures of the first core are told for every core.
+        /// The figures of the first core are reported for every core.
         FiguresOfOneCore,
         /// Under Exclusive Access - All Registrants everybody may read.
         TypeSlips,

@@ -130,7 +130,7 @@ fn a_group_is_formatted_opened_served_closed_and_found_again_after_a_power_cut()
     assert!(world.has_stopped(host));
 }
 
-/// A shutdown that took a full inbox for a data plane that has ended would wait for cores that nobody has told to end.
+/// A shutdown that took a full inbox for a data plane that has ended would wait for cores that have no command to end.
 #[test]
 fn a_full_inbox_is_busy_and_not_stopped_and_the_host_can_be_shut_down_after_it() {
     let mut lab = Lab::new(3);

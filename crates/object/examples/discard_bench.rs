@@ -1,5 +1,5 @@
 //! What it costs to discard a volume to which nobody has written much, as `mkfs` does: 2 GiB at a time, one after the other. Plane and shards on one
-//! core, on simulated devices; what is told is processor time, and what the log takes.
+//! core, on simulated devices; what is printed is processor time, and what the log takes.
 //!
 //! `cargo run --release -p object --example discard_bench -- [GiB of the volume [blocks written before, spread over it]]`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a program of its own; the clock is only for the report

@@ -390,7 +390,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
     let at = VOLUME_BYTES - 4096;
     let write = move |_| IoOp::Write { offset: at, data: data(at, 4096, |_| 9) };
     let read = move |_| IoOp::Read { offset: at, len: 4096 };
-    // What becomes of the volume, the requests, and what those that were held back are told.
+    // What becomes of the volume, the requests, and how those that were held back are answered.
     type Change = fn(VolumeLayout) -> Option<VolumeLayout>;
     let cases: [(&str, Change, bool, Result<(), IoError>); 6] = [
         ("shrunk", |v| Some(VolumeLayout { bytes: VOLUME_BYTES / 2, ..v }), true, Err(IoError::OutOfRange)),

@@ -59,7 +59,7 @@ pub enum Fault {
     /// want of room), and the host may die.
     Aim { device: usize, target: Target, nth: u32, fails: u32, alike: bool, full: bool, death: Option<Death> },
     /// A copy of the superblock of a device is damaged, while the host serves: so the other one is well.
-    HurtSuperblock { device: usize, copy: usize },
+    DamageSuperblock { device: usize, copy: usize },
 }
 
 /// A fault and when it comes, in nanoseconds from the start of the life.
@@ -149,7 +149,7 @@ impl Fault {
     pub fn may_fail_commands(&self) -> bool {
         // What is aimed may only from its hit on: see `Lab::run`.
         let harmless = matches!(self, Fault::Slow { .. } | Fault::Stall { .. } | Fault::Reset { .. } | Fault::Cut { .. });
-        !harmless && !matches!(self, Fault::Aim { .. } | Fault::HurtSuperblock { .. })
+        !harmless && !matches!(self, Fault::Aim { .. } | Fault::DamageSuperblock { .. })
     }
     /// Whether acknowledged data may be lost without an error. Two places cannot tell damage from what a loss of power leaves: the end of the
     /// log, and the newer of a table page's two versions (see `Lab::zone`).

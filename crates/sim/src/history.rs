@@ -161,7 +161,7 @@ impl Run {
     fn live(&mut self, life: &Life) -> Result<(), String> {
         let start = self.lab.world.now();
         let end = start + Duration::from_nanos(life.limit_ns);
-        // Devices that are full, or many bytes on slow ones, delay writes for long.
+        // Devices that are full, or many bytes on slow ones, delay writes for seconds.
         let undisturbed = self.plan.class == Class::Crash && self.plan.has_acts() && life.faults.is_empty();
         self.game(|g| {
             g.ops_left = life.ops;
@@ -243,7 +243,7 @@ impl Run {
         }
     }
 
-    /// A life has gone on for long when its faults were over: no device has done anything wrong in it.
+    /// A life has gone on after its faults were over: no device has done anything wrong in it.
     fn figures_of_calm(&mut self) -> Result<(), String> {
         let stats = self.stats()?;
         let wrong = |s: &host::ShardStats| {
@@ -251,8 +251,8 @@ impl Run {
                 || s.checksum_errors + s.read_errors + s.log_write_errors + s.capacity_write_errors + s.damaged_pages > 0
                 || !s.bad_blocks.is_empty()
         };
-        let told = all_shards(&stats).find(|s| wrong(s)).map(|s| format!("a shard tells of errors where no device has made any: {s:?}"));
-        told.map_or(Ok(()), Err)
+        let found = all_shards(&stats).find(|s| wrong(s)).map(|s| format!("a shard reports errors where no device has made any: {s:?}"));
+        found.map_or(Ok(()), Err)
     }
 
     fn strike(&mut self, fault: &crate::faults::Fault) {
@@ -370,7 +370,7 @@ impl Run {
         Err(format!("{what}; the shards:\n{}", shards.join("\n")))
     }
 
-    /// What the host tells of the last life must be what its clients saw, if none of them lost a command.
+    /// What the host reports of the last life must be what its clients saw, if none of them lost a command.
     fn check_counts(&self, stats: &HostStats) {
         if self.game(|g| g.counts.given_up) == self.given_up_before_last {
             self.game(|g| g.check_counts(stats));

@@ -157,8 +157,8 @@ impl Lab {
                 let mut aim = Aim { tag: self.tag, target, nth, fails, alike, error, death, hits: Rc::clone(&self.hits), tails: [0; 16] };
                 self.disk(device).watch(move |write| aim.look(write));
             }
-            Fault::HurtSuperblock { device, copy } if self.operator.is_serving() => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[copy]),
-            Fault::HurtSuperblock { .. } => {}
+            Fault::DamageSuperblock { device, copy } if self.operator.is_serving() => self.disk(device).corrupt(SUPERBLOCK_OFFSETS[copy]),
+            Fault::DamageSuperblock { .. } => {}
         }
     }
     /// When the host is to die because a fault was aimed well, and whether of its power.
@@ -276,7 +276,7 @@ impl Lab {
         let now = self.now();
         self.operator.clear_reservations(&self.game, now);
     }
-    /// Nothing disturbs any more while this life lasts: ways are mended, devices are well, and so many operations more are begun.
+    /// Nothing disturbs any more while this life lasts: connections are whole, devices are well, and so many operations more are begun.
     pub fn calm(&mut self, ops: u64) {
         self.heal_due(true);
         self.hits.take();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Owns: what is desired, and the task that was begun; both survive every death of the host, as a directory does.
-//! Invariant: one order at a time; what is desired is changed before the host is told; a task that a death has cut is finished before
+//! Invariant: one order at a time; what is desired is changed before the host gets it; a task that a death has cut is finished before
 //! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
@@ -50,7 +50,7 @@ enum Step {
     Refused(HostError),
 }
 
-/// A step of the task that the host was told of.
+/// A step of the task that the host was given.
 enum Moving {
     Told(Ticket<()>),
     Making(Ticket<ComponentNo>),

@@ -223,7 +223,7 @@ impl Plan {
         let cache = (shards * (8 + rng.below(4)), device(rng, 1));
         let capacity: Vec<_> = (0..capacity_devices).map(|_| (shards * (6 + rng.below(12)), device(rng, slow))).collect();
         let mut volumes: Vec<_> = (0..1 + rng.below(3)).map(|_| volume(rng, capacity_devices)).collect();
-        // Without checksums damage on capacity, or on the way from it, cannot be told: `world::unchecked` has some all the same.
+        // Without checksums damage on capacity, or on the way from it, cannot be noticed: `world::unchecked` has some all the same.
         volumes.iter_mut().for_each(|v| v.checksum |= class >= Class::Errors);
         let clients = (0..1 + rng.below(3)).map(|_| client(rng)).collect();
         let low = rng.below(40) as f64 / 100.0;

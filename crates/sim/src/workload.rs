@@ -111,7 +111,7 @@ pub struct Counts {
     pub acts: BTreeMap<String, u64>,
 }
 
-/// What faults have done so far that only a checksum can tell.
+/// What faults have done so far that only a checksum can find.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Damage {
     /// Bits that were flipped, on the media or on the way.
@@ -679,7 +679,7 @@ impl Game {
         if near.is_none() && self.damage.places { None } else { Some(near.or(value)) }
     }
 
-    /// Whether what is compared may differ from what was written, because nothing tells that it was damaged.
+    /// Whether what is compared may differ from what was written, because nothing shows that it was damaged.
     fn may_be_damaged(&self, volume: usize) -> bool {
         !self.volumes[volume].checksum && self.damage.any()
     }
@@ -812,14 +812,14 @@ impl Game {
     pub fn oldest_of(&self, client: usize) -> Option<u64> {
         self.flights.values().filter(|f| f.client == client).map(|f| f.sent).min()
     }
-    /// A client that asked at `since` was told the size of a namespace, in logical blocks; 0 when there is none.
+    /// A client that asked at `since` got the size of a namespace, in logical blocks; 0 when there is none.
     pub fn identified(&mut self, volume: usize, nsid: u32, blocks: u64, lba_bytes: Option<u32>, since: u64, now: u64) {
         let v = &self.volumes[volume];
         let sane = blocks == 0 || lba_bytes == Some(v.namespace.lba_bytes);
         if !sane || !v.served.may_be_identified(nsid, blocks, since, now) {
             let newest = v.served.newest();
             self.fail(
-                format!("volume {volume}, namespace {nsid}, is told to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"),
+                format!("volume {volume}, namespace {nsid}, is reported to have {blocks} blocks of {lba_bytes:?}; it is {newest:?}"),
                 None,
             );
         }

@@ -708,7 +708,7 @@ impl Group {
         self.0.control().components.info(no)
     }
 
-    /// What its shards tell the daemon's log of capacity that fails.
+    /// What its shards report to the daemon's log of capacity that fails.
     pub(crate) fn trouble(&self) -> &Trouble {
         &self.0.trouble
     }

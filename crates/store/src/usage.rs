@@ -1,4 +1,4 @@
-//! How many chunks each component has, over all shards of its group: what a front end tells hosts of a thin volume, at any moment and on any
+//! How many chunks each component has, over all shards of its group: what a front end reports to hosts of a thin volume, at any moment and on any
 //! core, without asking one.
 //!
 //! Owns: a count for each component, which the chunk tables of all shards keep and anybody may read.

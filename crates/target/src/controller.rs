@@ -387,7 +387,7 @@ impl Controller {
         Ok(self.queues_granted)
     }
 
-    /// Events that the host wants from now on. A warning that stands, and a change that it has not read of, is told to a host that did not want it
+    /// Events that the host wants from now on. A warning that stands, and a change that it has not read of, is reported to a host that did not want it
     /// before.
     pub fn set_aec(&mut self, aec: u32) {
         self.warned &= self.aec as u8;
@@ -446,7 +446,7 @@ impl Controller {
         }
     }
     /// The host reads the list and then looks at its namespaces. Linux, where it finds another volume under an NSID that it has, gives up the old
-    /// one and does not look for the new one before it is told of a change again.
+    /// one and does not look for the new one before a change is reported to it again.
     fn look_again(&mut self) {
         self.gone.clear();
         self.changed.append(&mut self.remapped);

@@ -483,7 +483,7 @@ impl Target {
         {
             self.stats.connections_refused += 1;
             self.shared.gone(self.core, false);
-            if !self.draining && self.refusal_log.tells(rt.now()) {
+            if !self.draining && self.refusal_log.reports(rt.now()) {
                 tracing::warn!(%peer, "a connection was refused: there are {CONNECTIONS_MAX} on its core");
             }
             return rt.close(id);

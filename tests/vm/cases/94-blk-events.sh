@@ -32,7 +32,7 @@ right() { # the three disks that there are now are the volumes at these IDs
 check "058: the host has the last of it" wait_until 40 right
 for n in 4 5 6; do D=$(device v$n) && verified "058: I/O on v$n" --filename="$D" --rw=randwrite --bs=4k --iodepth=4 --size=256k; done
 
-step "a namespace goes away, and the host is not told"
+step "a namespace goes away, and no event says so"
 D=$(device v4) || die "no device"
 ASKED=$(nvme get-feature "$C" -f 0xb | sed 's/.*://')
 check "055: no events of namespaces" quiet nvme set-feature "$C" -f 0xb -v $((ASKED & ~0x100))

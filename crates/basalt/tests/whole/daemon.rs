@@ -44,8 +44,8 @@ fn what_was_made_is_there_after_an_ordered_end_and_after_a_kill() {
 #[test]
 fn a_second_daemon_on_one_data_directory_is_refused_and_harms_nothing() {
     let mut daemon = Daemon::started(&ONE_CORE);
-    let told = daemon.refusal(daemon.serve());
-    assert!(told.contains("in use by another daemon") && told.contains(&daemon.id().to_string()), "{told}");
+    let said = daemon.refusal(daemon.serve());
+    assert!(said.contains("in use by another daemon") && said.contains(&daemon.id().to_string()), "{said}");
     daemon.ok("status");
     daemon.stop();
 }
@@ -55,8 +55,8 @@ fn an_address_in_use_is_told() {
     let first = Daemon::started(&ONE_CORE);
     let address = first.addr().to_string();
     let second = Daemon::prepared(&Setup { listeners: &format!("{{ addr = \"{address}\" }}"), ..ONE_CORE });
-    let told = second.refusal(second.serve());
-    assert!(told.contains(&address) && told.contains("in use"), "{told}");
+    let said = second.refusal(second.serve());
+    assert!(said.contains(&address) && said.contains("in use"), "{said}");
     assert!(!second.path("data/api.sock").exists());
 }
 
@@ -65,8 +65,8 @@ fn a_daemon_that_another_holds_the_devices_of_is_told() {
     let first = Daemon::started(&ONE_CORE);
     first.group_on_files(1, "512MiB", "1GiB");
     let second = Daemon::started(&ONE_CORE);
-    let told = second.fails(&format!("group create g1 --cache {} --capacity memory:1GiB --force", first.at("cache")), 5);
-    assert!(told.contains("is in use by"), "{told}");
+    let said = second.fails(&format!("group create g1 --cache {} --capacity memory:1GiB --force", first.at("cache")), 5);
+    assert!(said.contains("is in use by"), "{said}");
 }
 
 /// Makes a file longer or shorter.
@@ -82,8 +82,8 @@ fn foreign_and_truncated_devices_are_refused_and_left_as_they_are() {
     image[0x438..0x43A].copy_from_slice(&[0x53, 0xEF]);
     std::fs::write(&foreign, &image).unwrap();
     set_len(&foreign, 1 << 30);
-    let told = daemon.fails(&format!("group create g --cache memory:1GiB --capacity {}", foreign.display()), 5);
-    assert!(told.contains("ext"), "{told}");
+    let said = daemon.fails(&format!("group create g --cache memory:1GiB --capacity {}", foreign.display()), 5);
+    assert!(said.contains("ext"), "{said}");
     let mut head = vec![0u8; 1 << 20];
     File::open(&foreign).unwrap().read_exact(&mut head).unwrap();
     assert_eq!(head, image, "nothing was written");
@@ -92,8 +92,8 @@ fn foreign_and_truncated_devices_are_refused_and_left_as_they_are() {
     daemon.stop();
     set_len(&daemon.path("capacity"), 512 << 20);
     daemon.start();
-    let told = daemon.ok("status");
-    assert!(told.contains("health: ERROR") && told.contains("had 1 GiB when it was formatted"), "{told}");
+    let said = daemon.ok("status");
+    assert!(said.contains("health: ERROR") && said.contains("had 1 GiB when it was formatted"), "{said}");
     set_len(&daemon.path("capacity"), 1 << 30);
     daemon.stop();
 }
@@ -101,8 +101,8 @@ fn foreign_and_truncated_devices_are_refused_and_left_as_they_are() {
 #[test]
 fn a_wrong_or_missing_configuration_is_told() {
     let daemon = Daemon::prepared(&Setup { more: "[api]\nsokcet = 1", ..ONE_CORE });
-    let told = daemon.refusal(daemon.serve());
-    assert!(told.contains("basalt.toml:5:1: unknown key 'sokcet'"), "{told}");
+    let said = daemon.refusal(daemon.serve());
+    assert!(said.contains("basalt.toml:5:1: unknown key 'sokcet'"), "{said}");
     std::fs::remove_file(daemon.path("basalt.toml")).unwrap();
     assert!(daemon.refusal(daemon.serve()).contains("there is no configuration file"));
     assert!(!daemon.path("data").exists(), "nothing was made");
@@ -113,8 +113,8 @@ fn a_damaged_directory_is_told_and_left_alone() {
     let daemon = Daemon::prepared(&ONE_CORE);
     std::fs::create_dir(daemon.path("data")).unwrap();
     std::fs::write(daemon.path("data/directory.redb"), "not a directory").unwrap();
-    let told = daemon.refusal(daemon.serve());
-    assert!(told.contains("is damaged"), "{told}");
+    let said = daemon.refusal(daemon.serve());
+    assert!(said.contains("is damaged"), "{said}");
     assert_eq!(std::fs::read(daemon.path("data/directory.redb")).unwrap(), b"not a directory");
 }
 
@@ -122,28 +122,28 @@ fn a_damaged_directory_is_told_and_left_alone() {
 fn a_data_directory_that_cannot_be_made_is_told() {
     let daemon = Daemon::prepared(&ONE_CORE);
     std::fs::write(daemon.path("data"), "a file").unwrap();
-    let told = daemon.refusal(daemon.serve());
-    assert!(told.contains("cannot be made"), "{told}");
+    let said = daemon.refusal(daemon.serve());
+    assert!(said.contains("cannot be made"), "{said}");
 }
 
 /// What the daemon says under a limit of the shell.
 fn refusal_under(limit: &str) -> String {
     let daemon = Daemon::prepared(&ONE_CORE);
-    let told = daemon.refusal(daemon.serve_under(limit));
+    let said = daemon.refusal(daemon.serve_under(limit));
     assert!(!daemon.path("data/api.sock").exists());
-    told
+    said
 }
 
 #[test]
 fn too_few_descriptors_are_told() {
-    let told = refusal_under("ulimit -n 200");
-    assert!(told.contains("only 200 file descriptors are allowed, 1024 are needed; raise the limit"), "{told}");
+    let said = refusal_under("ulimit -n 200");
+    assert!(said.contains("only 200 file descriptors are allowed, 1024 are needed; raise the limit"), "{said}");
 }
 
 #[test]
 fn too_little_memory_is_told() {
-    let told = refusal_under("ulimit -v 184320");
-    assert!(told.contains("180 MiB of memory are available, but 192 MiB are needed for 1 cores"), "{told}");
+    let said = refusal_under("ulimit -v 184320");
+    assert!(said.contains("180 MiB of memory are available, but 192 MiB are needed for 1 cores"), "{said}");
 }
 
 /// What no machine has is refused in words, and the daemon goes on serving.
@@ -162,8 +162,8 @@ fn a_disk_group_that_no_machine_could_hold_is_refused_and_the_daemon_goes_on() {
         (format!("--cache memory:1GiB --capacity {file}:16383PiB --sparse"), 2, "at most 256 TiB"),
         (format!("--cache {file}:1GiB --capacity {free}:200TiB"), 5, "is too small"),
     ] {
-        let told = daemon.fails(&format!("group create g3 {devices}"), code);
-        assert!(told.contains(words), "{devices}: {told}");
+        let said = daemon.fails(&format!("group create g3 {devices}"), code);
+        assert!(said.contains(words), "{devices}: {said}");
     }
     assert!(!daemon.path("new").exists() && !daemon.path("free").exists(), "nothing is left of them");
     assert_eq!(daemon.json("group list").as_array().unwrap().len(), 1);
@@ -227,8 +227,8 @@ fn a_mounted_device_is_refused_also_by_force() {
         return;
     };
     std::fs::write(mounted.at.join("file"), "kept").unwrap();
-    let told = daemon.fails(&format!("group create g --cache memory:1GiB --capacity {} --force", mounted.device), 5);
-    assert!(told.contains(&format!("{} is mounted at {}", mounted.device, mounted.at.display())), "{told}");
+    let said = daemon.fails(&format!("group create g --cache memory:1GiB --capacity {} --force", mounted.device), 5);
+    assert!(said.contains(&format!("{} is mounted at {}", mounted.device, mounted.at.display())), "{said}");
     assert_eq!(std::fs::read_to_string(mounted.at.join("file")).unwrap(), "kept");
     daemon.stop();
 }

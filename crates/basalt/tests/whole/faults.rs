@@ -148,8 +148,8 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
     let refusals = ["Write", "WriteFua", "Zero", "Trim"].map(|op| format!("{op}: CAPACITY_EXCEEDED"));
     assert_errors_are(&summary, &refusals.each_ref().map(String::as_str), &daemon);
     assert!(!summary.errors.is_empty());
-    let told = |words: &str| daemon.log().lines().filter(|l| l.contains(words)).count();
-    assert_eq!((told("cannot be moved to capacity"), told("writes fail")), (1, 1), "once for both shards");
+    let logged = |words: &str| daemon.log().lines().filter(|l| l.contains(words)).count();
+    assert_eq!((logged("cannot be moved to capacity"), logged("writes fail")), (1, 1), "once for both shards");
     disk.grow();
     let saved = until_all_is_well(&spec, saved, &daemon);
     until("the check is gone", || (!tells(&daemon, "capacity_failing")).then_some(()));

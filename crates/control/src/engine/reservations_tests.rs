@@ -13,7 +13,7 @@ impl Bench {
         let volume = self.plane.desired().volumes[0].id;
         self.control.decide(&Ask { id: AskId { core: 0, serial: 1 }, by, what: What::Reservation { volume, command } })
     }
-    /// What every core was told that hosts 1 and 2 and a stranger may do, and by which generation of what is served.
+    /// What every core serves as the rights of hosts 1 and 2 and of one that is not registered, and by which generation of what is served.
     fn served(&self) -> ([Access; 3], u64) {
         let desired = self.plane.desired();
         let state = desired.volumes[0].reservation.clone().unwrap_or_default();

@@ -65,7 +65,7 @@ impl Record {
         }
         Some(volume)
     }
-    /// The same, as clients can tell.
+    /// The same, as clients see it.
     pub fn state(&self) -> State {
         State {
             nsid: self.nsid.filter(|_| !self.gone),
@@ -103,9 +103,9 @@ impl Record {
 /// A step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// What is desired becomes so; the host is not told yet.
+    /// What is desired becomes so; the host does not have it yet.
     Set(Change),
-    /// Every core is told.
+    /// Every core gets it.
     Apply,
     /// What lies behind the end is freed.
     Free,

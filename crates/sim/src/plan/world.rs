@@ -82,9 +82,9 @@ fn series(rng: &mut Rng, plan: &mut Plan) {
 fn superblocks(rng: &mut Rng, plan: &mut Plan, device: usize) {
     for at in 0..plan.lives.len() {
         // Once in a life: the next one has written it anew before it serves.
-        let hurt = Fault::HurtSuperblock { device, copy: rng.below(2) as usize };
+        let fault = Fault::DamageSuperblock { device, copy: rng.below(2) as usize };
         let at_ns = 1_500_000 + rng.below(plan.lives[at].limit_ns);
-        plan.lives[at].faults.push(Timed { at_ns, fault: hurt });
+        plan.lives[at].faults.push(Timed { at_ns, fault });
         let fails = rng.below(2) as u32;
         let death = Some(Death { after_ns: rng.below(300_000), power: !rng.one_in(3) });
         if at > 0 && rng.one_in(2) {
@@ -128,7 +128,7 @@ fn lap(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In a third of the plans whose faults a checksum would tell, some volumes have none: these may show what was damaged, the others never.
+/// In a third of the plans whose faults a checksum would find, some volumes have none: these may show what was damaged, the others never.
 pub(super) fn unchecked(rng: &mut Rng, plan: &mut Plan) {
     if plan.class >= Class::Errors && rng.one_in(3) {
         plan.volumes.iter_mut().for_each(|v| v.checksum &= rng.one_in(2));

@@ -113,7 +113,7 @@ impl Game {
             let Moved { sent, answered, requests: done } = self.moved;
             if !(answered[class]..=sent[class]).contains(&bytes) || requests < done[class] {
                 let name = ["reads", "writes"][class];
-                let text = format!("the host tells of {requests} {name} of {bytes} bytes; clients have sent {} bytes,", sent[class]);
+                let text = format!("the host reports {requests} {name} of {bytes} bytes; clients have sent {} bytes,", sent[class]);
                 return self.fail(format!("{text} and {} commands of {} bytes were done", done[class], answered[class]), None);
             }
         }

@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// Nothing came to a capacity device: a pause, and the log is told.
+    /// Nothing came to a capacity device: a pause, and a line in the daemon's log.
     pub(super) fn capacity_failed(&mut self, error: DeviceError, now: Instant) {
         self.trouble.failed(self.shard, &error, now);
         self.destage.failed(error, now);

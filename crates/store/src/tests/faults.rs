@@ -287,7 +287,7 @@ fn what_goes_to_a_sound_device_arrives_though_another_takes_nothing() {
     });
 }
 
-/// A file whose file system is full: that lasts until somebody makes room, and hosts are told what it is.
+/// A file whose file system is full: that lasts until somebody makes room, and hosts see what it is.
 #[test]
 fn capacity_without_room_for_its_files_ends_in_no_space_and_goes_on_when_there_is_room() {
     let mut lab = Lab::new(17, &Setup::default());

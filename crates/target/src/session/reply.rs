@@ -77,7 +77,7 @@ impl Session {
         slot
     }
 
-    /// Answers a command without data. A retry delay is told to hosts that know of it only (base 3.3.3.2.1, CRD).
+    /// Answers a command without data. A retry delay is stated only to hosts that know of it (base 3.3.3.2.1, CRD).
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
         let knows = status.crd != 0 && self.controller().is_some_and(|c| c.knows_retry_delays());
         let status = Status { crd: if knows { status.crd } else { 0 }, ..status };

@@ -209,7 +209,7 @@ impl Target {
         let Some(c) = conn.session.controller() else { return };
         if kind == AuditKind::Authenticated {
             tracing::debug!(cntlid = c.cntlid, host = %c.host_nqn, peer = %conn.peer, %detail, "{}", kind.name());
-        } else if self.refusal_log.tells(rt.now()) {
+        } else if self.refusal_log.reports(rt.now()) {
             tracing::warn!(peer = %conn.peer, host = %c.host_nqn, subsystem = %c.subsystem, "{}: {detail}", kind.name());
         }
         self.audit.push(AuditEvent {

@@ -238,7 +238,7 @@ impl Target {
             let detail = if result == 0 { format!("{code}: {why}") } else { format!("{code}, result {result:#x}: {why}") };
             self.note(AuditKind::Refused, place, wish, cntlid, detail);
         }
-        if self.refusal_log.tells(rt.now()) {
+        if self.refusal_log.reports(rt.now()) {
             let (host, subsystem) = wish.map_or(("", ""), |w| (w.host_nqn.as_str(), w.subsystem.as_str()));
             let (peer, queue) = (self.conns[place].peer, wish.map_or(0, |w| w.connect.qid));
             tracing::warn!(%peer, host, subsystem, queue, status = %code, "a Connect command was refused: {why}");

@@ -39,7 +39,7 @@ impl Target {
         }
         self.retry_joins(rt);
         self.note_refusals();
-        self.refusal_log.tell_the_rest(now);
+        self.refusal_log.report_the_rest(now);
         self.controllers.values_mut().for_each(|c| c.end_reserve(now));
         for (_, c) in &mut self.conns {
             c.session.trim_lease();

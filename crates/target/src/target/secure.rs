@@ -87,7 +87,7 @@ impl Target {
         self.stats.tls_failures += 1;
         self.refusals += 1;
         let conn = &mut self.conns[place];
-        if self.refusal_log.tells(rt.now()) {
+        if self.refusal_log.reports(rt.now()) {
             let (host, subsystem) = names(conn);
             tracing::warn!(peer = %conn.peer, host, subsystem, "TLS failed: {fault}");
         }

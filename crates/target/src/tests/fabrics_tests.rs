@@ -289,16 +289,16 @@ fn who_is_refused_and_why_stands_in_the_log_and_a_flood_does_not_fill_it() {
     let _here = tracing::subscriber::set_default(lines.clone());
     let mut rig = Rig::new(52);
     let at = rig.open(rig.io, plain());
-    rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:stranger");
-    let told = core::mem::take(&mut *lines.0.lock().unwrap());
-    assert_eq!(told.len(), 1, "{told:?}");
-    for part in ["nqn.2026-11.io.basalt:stranger", NQN, "CONNECT_INVALID_HOST (0x184)", "not on the subsystem's list", "peer="] {
-        assert!(told[0].contains(part), "{part} in {}", told[0]);
+    rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody");
+    let logged = core::mem::take(&mut *lines.0.lock().unwrap());
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    for part in ["nqn.2026-11.io.basalt:nobody", NQN, "CONNECT_INVALID_HOST (0x184)", "not on the subsystem's list", "peer="] {
+        assert!(logged[0].contains(part), "{part} in {}", logged[0]);
     }
     let refused = audit(&rig).pop().unwrap();
     assert!(refused.detail.starts_with("CONNECT_INVALID_HOST (0x184): the host is not on"), "{}", refused.detail);
     for _ in 0..200 {
-        rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:stranger");
+        rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody");
     }
     let of_core = 8;
     assert!(lines.0.lock().unwrap().len() <= of_core, "{:?}", lines.0.lock().unwrap());
@@ -450,7 +450,7 @@ fn who_comes_and_goes_is_noted_for_the_audit_log() {
     let mut rig = Rig::new(43);
     let (admin, cntlid) = rig.admin(plain(), 2000);
     let stranger = rig.open(rig.io, plain());
-    rig.connect(stranger, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:stranger");
+    rig.connect(stranger, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody");
     assert!(rig.is_closed(admin, Duration::from_secs(8)));
     let (again, second) = rig.admin(plain(), 0);
     rig.close(again);
@@ -462,7 +462,7 @@ fn who_comes_and_goes_is_noted_for_the_audit_log() {
         [cntlid, second].into()
     );
     let refused = told(AuditKind::Refused);
-    assert_eq!((refused.len(), refused[0].host_nqn.as_str(), refused[0].subsystem.as_str()), (1, "nqn.2026-11.io.basalt:stranger", NQN));
+    assert_eq!((refused.len(), refused[0].host_nqn.as_str(), refused[0].subsystem.as_str()), (1, "nqn.2026-11.io.basalt:nobody", NQN));
     assert!(refused[0].detail.starts_with("CONNECT_INVALID_HOST (0x184)"), "{}", refused[0].detail);
     let mut why: Vec<&str> = told(AuditKind::Disconnected).iter().map(|e| e.detail.as_str()).collect();
     why.sort_unstable();

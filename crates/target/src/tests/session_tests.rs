@@ -388,7 +388,7 @@ fn a_failing_volume_becomes_a_status() {
     assert!(!b.execute(read, &[]).0.dnr, "a host that shuts down is worth a retry");
 }
 
-/// Linux tries again at once, five times, and gives up: unless it is told how long to wait, which it has to know of first.
+/// Linux tries again at once, five times, and gives up: unless an answer says how long to wait, which it has to know of first.
 #[test]
 fn what_passes_is_to_be_tried_again_after_a_delay_and_what_lasts_is_not() {
     let mut b = Bench::io_queue(Client::new(false, false, 0), 8);
