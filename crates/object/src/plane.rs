@@ -58,8 +58,8 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn new(range: std::ops::Range<u64>, what: SweepOp) -> Self {
-        Self { next: range.start, end: range.end, what, known_to: range.start, found: Pieces::default(), asked: 0 }
+    fn new(range: std::ops::Range<u64>, what: SweepOp) -> Box<Self> {
+        Box::new(Self { next: range.start, end: range.end, what, known_to: range.start, found: Pieces::default(), asked: 0 })
     }
     /// Goes on behind pieces in which there is nothing to take away. True when it did.
     fn pass_over(&mut self) -> bool {
@@ -103,7 +103,7 @@ struct Request {
     parts: u32,
     result: Result<(), IoError>,
     data: ArrayVec<Option<Data>, 2>,
-    sweep: Option<Sweep>,
+    sweep: Option<Box<Sweep>>,
     /// Asked by the host itself, not by a front end: answered through [`Plane::pop_own`].
     own: bool,
 }

@@ -242,7 +242,8 @@ pub struct ChunkTable {
     dropped: Vec<(u32, Phys, u64)>,
     dirty: Vec<PageRef>,
     checkpoint_open: bool,
-    ver: u32,
+    /// Changes of chunks so far; the low half is the version of the one that changed last.
+    changes: u64,
 }
 
 impl ChunkTable {
@@ -268,7 +269,7 @@ impl ChunkTable {
             dropped: Vec::new(),
             dirty: Vec::new(),
             checkpoint_open: false,
-            ver: 0,
+            changes: 0,
         }
     }
 
@@ -358,6 +359,17 @@ impl ChunkTable {
     pub fn get(&self, at: Phys) -> &Chunk {
         self.body(at).unwrap_or(&FREE)
     }
+    /// Changes of chunks so far: what [`ChunkTable::changed_since`] compares with.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+    /// Whether a chunk has changed since there were so many changes. Never misses one; of a chunk that rests for 2^32 changes it may say so by
+    /// mistake, for as few of them as lie in between.
+    pub fn changed_since(&self, at: Phys, changes: u64) -> bool {
+        let age = (self.changes as u32).wrapping_sub(self.get(at).ver);
+        u64::from(age) < self.changes - changes
+    }
     /// Its first byte on its device.
     #[inline]
     pub fn offset(&self, at: Phys) -> u64 {
@@ -402,8 +414,11 @@ impl ChunkTable {
     // ---- changing ---------------------------------------------------------------------------------------------------
 
     fn next_ver(&mut self) -> u32 {
-        self.ver = self.ver.wrapping_add(1).max(1);
-        self.ver
+        self.changes += 1;
+        if self.changes as u32 == 0 {
+            self.changes += 1; // which stands for no version
+        }
+        self.changes as u32
     }
     fn entry_mut(&mut self, at: Phys) -> &mut Chunk {
         let body = self.devices[usize::from(at.device)].bodies[at.chunk as usize / CHUNKS_PER_PAGE].as_mut();

@@ -165,13 +165,20 @@ pub(crate) struct Reading {
     pub runs: Runs,
     /// Runs that have not come back.
     pub left: u32,
-    /// Versions of the chunks that blocks are read from on capacity, when the attempt began; by chunk, from that of the first block on.
-    pub versions: SmallVec<[u32; 2]>,
-    /// Blocks (offsets within the operation) of runs that the device could not read, and those with a wrong checksum.
-    pub bad: SmallVec<[u16; 4]>,
-    /// Attempts before this one that failed, one after the other, at places that had not changed.
+    /// Changes of the chunk table when the attempt began.
+    pub began: u64,
+    /// Set when something was not as it should be.
+    pub attempts: Option<Box<Attempts>>,
+}
+
+/// What a read has met that was not as it should be.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    /// In this attempt: blocks (offsets within the operation) of runs that the device could not read, and those with a wrong checksum.
+    pub bad: Vec<u16>,
+    /// Attempts before it that failed, one after the other, at places that had not changed.
     pub tries: u8,
-    /// Attempts before this one that ended after a place they read had changed.
+    /// Attempts before it that ended after a place they read had changed.
     pub moves: u16,
 }
 

@@ -3,7 +3,7 @@
 //! Invariants: a read never waits for destaging; what it reads of the log is pinned until it has come back; nothing unverified is
 //! handed out (unless the volume asked for no checksums); a block counts as bad only when [`READ_TRIES`] attempts in a row failed at the same
 //! place while nothing changed there: what is overwritten and destaged under a slow read is no damage.
-//! Never: goes on for ever: after [`READ_MOVES_MAX`] attempts that met a change every failed one counts.
+//! Never: goes on for ever: after [`READ_MOVES_MAX`] attempts that met a change it fails, and calls no block bad.
 
 use super::op::{Op, Place, Reading, Run, Runs, Stage, StoreError};
 use super::state::State;
@@ -23,11 +23,10 @@ const READ_TRIES: u8 = 2;
 const READ_MOVES_MAX: u16 = 1000;
 
 impl State {
-    /// Where the newest version of a block lies, its checksum, and the version of the chunk it lies in (0 elsewhere). `chunk` remembers
-    /// the last chunk looked up.
-    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32, u32) {
+    /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
+    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32) {
         if let Some(at) = self.index.get(Key::new(component, block)) {
-            return (Place::Log(at.pos), at.crc, 0);
+            return (Place::Log(at.pos), at.crc);
         }
         let table = self.table.borrow();
         let phys = match *chunk {
@@ -38,17 +37,16 @@ impl State {
                 phys
             }
         };
-        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc, 0) };
+        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc) };
         let place = |unchecked| {
             let offset = table.offset(phys) + u64::from(block.in_chunk()) * BLOCK_BYTES as u64;
             Place::Capacity { device: phys.device, offset, unchecked }
         };
-        let found = table.get(phys);
-        match found.block(block.in_chunk()) {
-            BlockContent::Checked(crc) => (place(false), crc, found.ver),
-            BlockContent::Unchecked => (place(true), 0, found.ver),
-            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc, 0),
-            BlockContent::Uncorrectable => (Place::Uncorrectable, 0, 0),
+        match table.get(phys).block(block.in_chunk()) {
+            BlockContent::Checked(crc) => (place(false), crc),
+            BlockContent::Unchecked => (place(true), 0),
+            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc),
+            BlockContent::Uncorrectable => (Place::Uncorrectable, 0),
         }
     }
 
@@ -73,17 +71,9 @@ impl State {
         let mut crcs = core::mem::take(&mut op.crcs);
         crcs.clear();
         let mut runs = Runs::new();
-        let mut versions = SmallVec::new();
         let mut chunk = None;
         for i in 0..blocks {
-            let (place, crc, version) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
-            if version != 0 {
-                let chunks_before = (block.plus(u64::from(i)).chunk() - block.chunk()) as usize;
-                if chunks_before >= versions.len() {
-                    versions.resize(chunks_before, 0);
-                    versions.push(version);
-                }
-            }
+            let (place, crc) = self.locate(component, block.plus(u64::from(i)), &mut chunk);
             if place == Place::Uncorrectable {
                 return self.uncorrectable(key, block.plus(u64::from(i)));
             }
@@ -97,8 +87,10 @@ impl State {
         self.counters.read_log_blocks += u64::from(log);
         let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
         *slot = crcs;
-        reading.versions = versions;
-        reading.bad.clear();
+        reading.began = self.table.borrow().changes();
+        if let Some(attempts) = &mut reading.attempts {
+            attempts.bad.clear();
+        }
         reading.left = 0;
         let mut buf = reading.buf.take().expect("the buffer is here between attempts");
         if let [run] = runs[..] {
@@ -170,7 +162,7 @@ impl State {
         match result {
             Err(_) => {
                 self.counters.read_errors += 1;
-                reading.bad.extend(run.first..run.first + run.blocks);
+                reading.attempts.get_or_insert_default().bad.extend(run.first..run.first + run.blocks);
             }
             Ok(()) if unchecked => {
                 for (block, crc) in buf.chunks_exact(BLOCK_BYTES).zip(&mut op.crcs[first..]) {
@@ -182,8 +174,9 @@ impl State {
                 let mut blocks = buf.chunks_exact(BLOCK_BYTES).zip(&op.crcs[first..]);
                 if let Some(at) = blocks.position(wrong) {
                     let later = blocks.zip(run.first + at as u16 + 1..);
-                    reading.bad.push(run.first + at as u16);
-                    reading.bad.extend(later.filter(|(block, _)| wrong(*block)).map(|(_, at)| at));
+                    let bad = &mut reading.attempts.get_or_insert_default().bad;
+                    bad.push(run.first + at as u16);
+                    bad.extend(later.filter(|(block, _)| wrong(*block)).map(|(_, at)| at));
                 }
             }
         }
@@ -200,26 +193,31 @@ impl State {
         }
     }
 
-    /// Whether the newest version of block `at` of the read is elsewhere now, or its place has changed since the attempt began. The same place
-    /// may have been written again meanwhile: then the version of its chunk is another.
+    /// Whether the newest version of block `at` of the read is elsewhere now, or its place has changed since the attempt began: the same place
+    /// may have been written again meanwhile.
     fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut Option<(u64, Option<Phys>)>) -> bool {
         let run = reading.runs.iter().rfind(|run| run.first <= at).expect("each block is in a run");
         let block = op.block.plus(u64::from(at));
-        let (place, _, version) = self.locate(op.component, block, chunk);
-        let before = reading.versions.get((block.chunk() - op.block.chunk()) as usize).copied().unwrap_or(0);
-        !run.holds(at, place) || version != 0 && version != before && !hooks::planted(Bug::SamePlaceTakenForSame)
+        let (place, _) = self.locate(op.component, block, chunk);
+        if !run.holds(at, place) {
+            return true;
+        }
+        let rewritten = |phys: Phys| self.table.borrow().changed_since(phys, reading.began);
+        let phys = chunk.and_then(|(_, phys)| phys).filter(|_| matches!(place, Place::Capacity { .. }));
+        phys.is_some_and(rewritten) && !hooks::planted(Bug::SamePlaceTakenForSame)
     }
 
     /// What became of the attempt that has ended.
     fn verdict(&self, op: &Op, reading: &Reading) -> Verdict {
         let mut chunk = None;
-        let settled = reading.moves >= READ_MOVES_MAX || hooks::planted(Bug::MovedReadCounts);
+        let (bad, tries) = reading.attempts.as_ref().map_or((&[][..], 0), |attempts| (&attempts.bad[..], attempts.tries));
+        let counts = hooks::planted(Bug::MovedReadCounts);
         // A read without checksums is wrong without a sign: it may be half old and half new where destaging came by.
         let mut unchecked = reading.runs.iter().filter(|run| matches!(run.place, Place::Capacity { unchecked: true, .. }));
-        match reading.bad.iter().copied().filter(|at| settled || !self.has_moved(op, reading, *at, &mut chunk)).min() {
-            Some(_) if reading.tries + 1 < READ_TRIES => Verdict::Again,
+        match bad.iter().copied().filter(|at| counts || !self.has_moved(op, reading, *at, &mut chunk)).min() {
+            Some(_) if tries + 1 < READ_TRIES => Verdict::Again,
             Some(at) => Verdict::Bad { at },
-            None if !reading.bad.is_empty() => Verdict::Moved,
+            None if !bad.is_empty() => Verdict::Moved,
             None if unchecked.any(|run| (run.first..run.first + run.blocks).any(|at| self.has_moved(op, reading, at, &mut chunk))) => {
                 Verdict::Moved
             }
@@ -239,12 +237,16 @@ impl State {
             Verdict::Good => Ok(()),
             Verdict::Moved => {
                 hooks::mark(Mark::ReadMoved);
-                (reading.tries, reading.moves) = (0, reading.moves.saturating_add(1));
-                return self.start_read(rt, key);
+                let attempts = reading.attempts.get_or_insert_default();
+                (attempts.tries, attempts.moves) = (0, attempts.moves + 1);
+                if attempts.moves < READ_MOVES_MAX {
+                    return self.start_read(rt, key);
+                }
+                Err(StoreError::DeviceFailed)
             }
             Verdict::Again => {
                 hooks::mark(Mark::ReadAgain);
-                reading.tries += 1;
+                reading.attempts.get_or_insert_default().tries += 1;
                 return self.start_read(rt, key);
             }
             Verdict::Bad { at } => {
@@ -297,15 +299,6 @@ impl Run {
 impl Reading {
     /// A read that has not begun.
     pub fn new(buf: Buf) -> Self {
-        Self {
-            buf: Some(buf),
-            parts: SmallVec::new(),
-            runs: Runs::new(),
-            left: 0,
-            versions: SmallVec::new(),
-            bad: SmallVec::new(),
-            tries: 0,
-            moves: 0,
-        }
+        Self { buf: Some(buf), parts: SmallVec::new(), runs: Runs::new(), left: 0, began: 0, attempts: None }
     }
 }
