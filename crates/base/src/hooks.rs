@@ -1,7 +1,7 @@
 //! Hooks for the simulator: deliberate bugs that it must find, and marks on rare branches that it must reach.
 //!
 //! Owns: the two lists, and, with the feature `hooks`, which bug is planted, which marks were passed on this thread, and whether limits are small there
-//! ([`tiny`]: so that a small world meets what only a large one would).
+//! ([`tiny`]: so that a small world meets what only a large one would); and what must hold at a place ([`must`]), looked at with the feature only.
 //! Invariant: without the feature (production) nothing is ever planted and every limit is the usual one; all calls compile to nothing.
 //! Never: changes what the code does when no bug is planted.
 
@@ -246,6 +246,76 @@ listed! {
         UnregisteredHolds,
         /// Reservations outlast a loss of power that they should not.
         PowerLossKeepsAll,
+        /// An event whose log was read does not come again.
+        EventMaskedForEver,
+        /// A namespace that is attached is not told of.
+        AttachUntold,
+        /// A namespace that has another size is taken for the same.
+        ResizeUntold,
+        /// An event for which there is no request yet is lost.
+        EventNeedsRequest,
+        /// Changed namespaces are told to the controllers of the first core only.
+        ChangesToldOnOneCore,
+        /// A Keep Alive command does not start the timer again.
+        KeepAliveNotRearmed,
+        /// Traffic does not count as a sign of life.
+        TrafficForgotten,
+        /// What a limit holds back keeps its time when the limit changes.
+        HeldTimesKept,
+        /// The timer of what is held back is not set anew when something else is due first.
+        HeldTimerKept,
+        /// Of the range of a request only its start is judged by the volume.
+        HeldStartJudged,
+        /// Of the range of a command only its start is judged by the front end.
+        RangeStartJudged,
+        /// A Copy that a limit holds back is not judged again.
+        CopyJudgedOnce,
+        /// The end of the destination of a Copy is not judged.
+        CopyEndUnchecked,
+        /// Of the ranges of a Dataset Management command only the first is judged.
+        FirstRangeJudged,
+        /// A Verify does not count against limits.
+        VerifyUncounted,
+        /// A request counts its whole units only against the IOPS limit.
+        UnitsRoundedDown,
+        /// A volume that was quiet may run ahead for a second.
+        BurstTooLong,
+        /// A request that a limit has held back is counted again when it begins.
+        PaidTwice,
+        /// The freeing of what lies behind the end of a volume is not waited for.
+        FreeNotAwaited,
+        /// A component that is deleted is dropped by the shards of the first core only.
+        DroppedOnOneCore,
+        /// A Verify is counted among the writes.
+        VerifyCountsAsWrite,
+        /// What lies outside of a volume is to be tried again.
+        OutsideRetried,
+        /// A Verify leaves out the last block.
+        VerifyEndsEarly,
+        /// The list of changed namespaces is not emptied when it was read.
+        LogNotBegunAnew,
+        /// A keep-alive time that is set anew counts from the next Keep Alive command only.
+        KatoKept,
+        /// An Abort says that it has aborted, whether it has or not.
+        AbortSaysDone,
+        /// An event goes to a request for events that was aborted.
+        AbortedRequestKept,
+        /// Every host is notified of what happens to a reservation.
+        NoticeToAll,
+        /// No notification of a reservation finds room to wait.
+        NoticeLost,
+        /// A trim is counted among the writes of the health log.
+        TrimsHealth,
+        /// Every Dataset Management command deallocates.
+        DsmAlwaysTrims,
+        /// Of the answers of the cores that were asked for pieces the last one counts.
+        LastSurveyCounts,
+        /// Of a Compare over two pieces only the first is compared.
+        FirstPieceCompared,
+        /// Another bandwidth with the same IOPS limit is taken for the same limits.
+        BandwidthForgotten,
+        /// The first block of a volume that is formatted is kept.
+        FormatKeepsFirst,
     }
 }
 
@@ -426,6 +496,14 @@ mod on {
     pub fn tiny<T>(usual: T, small: T) -> T {
         if TINY.get() { small } else { usual }
     }
+    /// What must hold here, whatever was done before.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn must(holds: impl FnOnce() -> bool, what: &str) {
+        assert!(holds(), "{what}");
+    }
     /// The marks that were passed on this thread since the last call.
     pub fn take_marks() -> Vec<Mark> {
         let passed = PASSED.replace([0; 2]);
@@ -433,7 +511,7 @@ mod on {
     }
 }
 #[cfg(feature = "hooks")]
-pub use on::{mark, plant, planted, set_tiny, take_marks, tiny};
+pub use on::{mark, must, plant, planted, set_tiny, take_marks, tiny};
 
 /// Never: nothing can be planted in this build.
 #[cfg(not(feature = "hooks"))]
@@ -445,6 +523,10 @@ pub const fn planted(_: Bug) -> bool {
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]
 pub const fn mark(_: Mark) {}
+/// Is not looked at in this build.
+#[cfg(not(feature = "hooks"))]
+#[inline(always)]
+pub fn must(_: impl FnOnce() -> bool, _: &str) {}
 /// The usual limit: no other is in this build.
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Owns: the file `directory.redb`, its schema version, the watchers of this process.
 //! Invariants: one writer at a time (redb's own lock, across threads); a commit is on stable media before it returns; the
-//! file is never changed before its schema is known to be ours.
+//! file is never changed before its schema is known to be ours; a new one has its name only when it is whole on stable media.
 //! Never: overwrites a file that it does not understand.
 
 use crate::*;
@@ -12,6 +12,8 @@ use std::{path::Path, sync::Mutex};
 
 /// The file's name within the data directory.
 pub const FILE_NAME: &str = "directory.redb";
+/// Its name while it is made. One that is found was never used.
+const NEW_FILE_NAME: &str = "directory.redb.new";
 /// The schema that this release writes.
 pub const SCHEMA_VERSION: u64 = 1;
 
@@ -34,8 +36,10 @@ impl Embedded {
     /// Opens the directory in `data_dir`; makes one for `new_cluster` if there is none.
     pub fn open(data_dir: &Path, new_cluster: ClusterId) -> Result<Self, DirectoryError> {
         let path = data_dir.join(FILE_NAME);
-        refuse_foreign(&path)?;
-        let database = Database::create(&path).map_err(|e| open_error(&path, e))?;
+        if !is_there(&path)? {
+            make(data_dir, &path, new_cluster)?;
+        }
+        let database = Database::open(&path).map_err(|e| open_error(&path, e))?;
         let cluster = init(&database, &path, new_cluster)?;
         Ok(Self { database, cluster, watchers: Mutex::default() })
     }
@@ -133,19 +137,35 @@ impl Directory for Embedded {
     }
 }
 
-/// A file that is there but is not redb's is left alone: redb would take an empty one for new, and some damage for its own.
-fn refuse_foreign(path: &Path) -> Result<(), DirectoryError> {
+/// Makes a directory, so that a loss of power leaves a whole one or none.
+fn make(data_dir: &Path, path: &Path, new_cluster: ClusterId) -> Result<(), DirectoryError> {
+    let new = data_dir.join(NEW_FILE_NAME);
+    let io = |cause| DirectoryError::Io { path: new.clone(), cause };
+    match std::fs::remove_file(&new) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io(e)),
+        _ => {}
+    }
+    let database = Database::create(&new).map_err(|e| open_error(&new, e))?;
+    init(&database, &new, new_cluster)?;
+    drop(database);
+    std::fs::File::open(&new).and_then(|file| file.sync_all()).map_err(io)?;
+    std::fs::rename(&new, path).map_err(io)?;
+    std::fs::File::open(data_dir).and_then(|dir| dir.sync_all()).map_err(io)
+}
+
+/// Whether the file is there. One that is not redb's is left alone: redb would take an empty one for new, and some damage for its own.
+fn is_there(path: &Path) -> Result<bool, DirectoryError> {
     use std::io::Read;
     const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
         Err(cause) => return Err(DirectoryError::Io { path: path.into(), cause }),
     };
     let mut head = [0; MAGIC.len()];
     let corrupt = |cause: &str| DirectoryError::Corrupt { path: path.into(), cause: cause.into() };
     match file.read_exact(&mut head) {
-        Ok(()) if head == *MAGIC => Ok(()),
+        Ok(()) if head == *MAGIC => Ok(true),
         Ok(()) => Err(corrupt("it does not begin as a redb file does")),
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Err(corrupt("it is cut short")),
         Err(cause) => Err(DirectoryError::Io { path: path.into(), cause }),

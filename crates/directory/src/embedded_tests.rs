@@ -107,6 +107,19 @@ fn damaged_and_foreign_files_are_refused_and_left_alone() {
 }
 
 #[test]
+fn a_directory_that_was_cut_off_while_it_was_made_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    // What a kill or a loss of power may leave: nothing, or something, of a file that has not got its name yet.
+    for left in [&b""[..], b"redb\x1A\x0A", &[0; 8192]] {
+        let data_dir = tempfile::tempdir_in(dir.path()).unwrap();
+        std::fs::write(data_dir.path().join(NEW_FILE_NAME), left).unwrap();
+        drop(open(data_dir.path()));
+        let files: Vec<_> = std::fs::read_dir(data_dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(files, [FILE_NAME]);
+    }
+}
+
+#[test]
 fn a_newer_schema_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()));

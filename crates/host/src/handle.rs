@@ -233,6 +233,9 @@ impl Conductor {
             receiver
         };
         self.rt.wake(self.rt.core());
+        if base::hooks::planted(base::hooks::Bug::FreeNotAwaited) {
+            return Ok(());
+        }
         receiver.await.map_err(|_| HostError::Stopped)?.map_err(|cause| HostError::Free { volume, cause })
     }
 
@@ -298,7 +301,10 @@ impl Conductor {
             let stripes = volume_stripes(volume, &ledger.groups)?;
             let wanted = (volume.iops_max, volume.bytes_per_s_max);
             let limits = match ledger.limits.get(&volume.id) {
-                Some((iops, bandwidth, limits)) if (*iops, *bandwidth) == wanted && !hooks::planted(Bug::LimitsBeginAnew) => {
+                Some((iops, bandwidth, limits))
+                    if (*iops == wanted.0 && (*bandwidth == wanted.1 || hooks::planted(Bug::BandwidthForgotten)))
+                        && !hooks::planted(Bug::LimitsBeginAnew) =>
+                {
                     Arc::clone(limits)
                 }
                 _ => Arc::new(Limits::new(wanted.0, wanted.1)),
@@ -338,6 +344,7 @@ fn behind(bytes: u64, reached: u64) -> std::ops::Range<u64> {
     let from = match () {
         () if hooks::planted(Bug::ShrinkFreesLess) && bytes > 0 => bytes + block,
         () if hooks::planted(Bug::ShrinkFreesMore) => bytes.saturating_sub(block),
+        () if hooks::planted(Bug::FormatKeepsFirst) && bytes == 0 => block,
         () => bytes,
     };
     let to = if hooks::planted(Bug::FreeEndsEarly) { reached.saturating_sub(PIECE_BYTES) } else { reached };

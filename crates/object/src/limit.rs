@@ -35,7 +35,7 @@ impl Rate {
 
     fn begin_at(&self, now: Instant, units: u64) -> Instant {
         let cost = u64::try_from((u128::from(self.ns_per_mebi) * u128::from(units)) >> 20).unwrap_or(u64::MAX);
-        let floor = now.0.saturating_sub(BURST.as_nanos() as u64);
+        let floor = now.0.saturating_sub(BURST.as_nanos() as u64 * if hooks::planted(Bug::BurstTooLong) { 10 } else { 1 });
         let before = self
             .paid_until
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| Some(paid.max(floor).saturating_add(cost)))
@@ -68,7 +68,13 @@ impl Limits {
 
     /// When a request of `bytes` may begin: `now` or later. It is counted at once.
     pub fn begin_at(&self, now: Instant, bytes: u64) -> Instant {
-        let units = if hooks::planted(Bug::LargeCountsOnce) { 1 } else { bytes.div_ceil(NORMAL_BYTES).max(1) };
+        let units = if hooks::planted(Bug::LargeCountsOnce) {
+            1
+        } else if hooks::planted(Bug::UnitsRoundedDown) {
+            (bytes / NORMAL_BYTES).max(1)
+        } else {
+            bytes.div_ceil(NORMAL_BYTES).max(1)
+        };
         let iops = self.iops.as_ref().map_or(now, |r| r.begin_at(now, units));
         let bandwidth = self.bandwidth.as_ref().map_or(now, |r| r.begin_at(now, bytes));
         now.max(iops).max(bandwidth)

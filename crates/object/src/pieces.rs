@@ -31,6 +31,10 @@ impl Pieces {
         window.clone().for_each(|piece| pieces.insert(piece));
         pieces
     }
+    /// Where its window begins.
+    pub(crate) fn first(&self) -> u64 {
+        self.first
+    }
     pub(crate) fn insert(&mut self, piece: u64) {
         assert!(piece.wrapping_sub(self.first) < WINDOW_PIECES, "a piece outside of the window");
         let (word, bit) = ((piece - self.first) as usize / 64, (piece - self.first) % 64);

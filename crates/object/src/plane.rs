@@ -108,6 +108,13 @@ struct Request {
     own: bool,
 }
 
+/// What is known of a request that may begin.
+struct Judged {
+    layout: Arc<VolumeLayout>,
+    /// Of the range that it reads or changes.
+    bytes: u64,
+}
+
 /// A request that a limit holds back.
 #[derive(Debug)]
 struct HeldBack {
@@ -208,9 +215,9 @@ impl<S: Blocks> Plane<S> {
     pub fn apply(&mut self, rt: &Rt, view: Arc<LayoutView>, mut may_begin: impl FnMut(&IoRequest) -> bool) {
         let before = std::mem::replace(&mut self.view, view);
         for ((at, order), held) in std::mem::take(&mut self.held) {
-            let Some(layout) = self.judge_held(&held.request, &mut may_begin) else { continue };
+            let Some(Judged { layout, bytes }) = self.judge_held(&held.request, &mut may_begin) else { continue };
             let same = before.get(held.request.volume).is_some_and(|old| Arc::ptr_eq(&old.limits, &layout.limits));
-            let at = if same { at } else { layout.limits.begin_at(rt.now(), held.request.op.range().1) };
+            let at = if same || hooks::planted(Bug::HeldTimesKept) { at } else { layout.limits.begin_at(rt.now(), bytes) };
             self.held.insert((at, order), held);
         }
     }
@@ -303,10 +310,12 @@ impl<S: Blocks> Plane<S> {
             self.timer = None;
         }
         moved |= self.release_held(rt, may_begin);
-        for id in std::mem::take(&mut self.later) {
+        if !self.later.is_empty() {
             moved = true;
-            self.requests[id].parts -= 1;
-            self.sweep(rt, id);
+            for id in std::mem::take(&mut self.later) {
+                self.requests[id].parts -= 1;
+                self.sweep(rt, id);
+            }
         }
         moved |= self.lanes.poll(rt);
         while let Some(done) = self.lanes.pop() {
@@ -325,7 +334,7 @@ impl<S: Blocks> Plane<S> {
         while let Some(entry) = self.held.first_entry() {
             let (at, _) = *entry.key();
             if at > rt.now() {
-                if self.timer.is_none_or(|(_, armed)| armed > at) {
+                if self.timer.is_none_or(|(_, armed)| armed > at && !hooks::planted(Bug::HeldTimerKept)) {
                     if let Some((id, _)) = self.timer.take() {
                         rt.cancel_timer(id);
                     }
@@ -335,17 +344,20 @@ impl<S: Blocks> Plane<S> {
             }
             let HeldBack { request, since } = entry.remove();
             moved = true;
-            if let Some(layout) = self.judge_held(&request, &mut may_begin) {
-                self.start(rt, request, layout, since);
+            if let Some(judged) = self.judge_held(&request, &mut may_begin) {
+                if hooks::planted(Bug::PaidTwice) {
+                    judged.layout.limits.begin_at(rt.now(), judged.bytes);
+                }
+                self.start(rt, request, judged, since);
             }
         }
         moved
     }
 
     /// Whether a request that is held back may (still) begin: `None` when it was answered instead.
-    fn judge_held(&mut self, request: &IoRequest, may_begin: &mut impl FnMut(&IoRequest) -> bool) -> Option<Arc<VolumeLayout>> {
+    fn judge_held(&mut self, request: &IoRequest, may_begin: &mut impl FnMut(&IoRequest) -> bool) -> Option<Judged> {
         let found = match self.view.get(request.volume) {
-            Some(layout) if hooks::planted(Bug::HeldNotJudged) => Ok(Arc::clone(layout)),
+            Some(layout) if hooks::planted(Bug::HeldNotJudged) => Ok(Judged { layout: Arc::clone(layout), bytes: request.op.range().1 }),
             _ if !may_begin(request) => Err(IoError::Withdrawn),
             _ => self.judge(request),
         };
@@ -358,7 +370,7 @@ impl<S: Blocks> Plane<S> {
     }
 
     /// Whether a request may begin now, and where its volume lies.
-    fn judge(&self, request: &IoRequest) -> Result<Arc<VolumeLayout>, IoError> {
+    fn judge(&self, request: &IoRequest) -> Result<Judged, IoError> {
         if self.closing {
             return Err(IoError::Closing);
         }
@@ -366,8 +378,9 @@ impl<S: Blocks> Plane<S> {
             return Err(IoError::Unaligned);
         }
         let layout = self.view.get(request.volume).ok_or(IoError::NoVolume)?;
-        let (offset, len) = request.op.range();
-        if offset.checked_add(len).is_none_or(|end| end > layout.bytes) {
+        let (offset, bytes) = request.op.range();
+        let bytes_judged = if hooks::planted(Bug::HeldStartJudged) { 0 } else { bytes };
+        if offset.checked_add(bytes_judged).is_none_or(|end| end > layout.bytes) {
             return Err(IoError::OutOfRange);
         }
         if layout.stripes.is_empty() {
@@ -376,7 +389,7 @@ impl<S: Blocks> Plane<S> {
         if layout.read_only && request.op.changes() {
             return Err(IoError::ReadOnly);
         }
-        Ok(Arc::clone(layout))
+        Ok(Judged { layout: Arc::clone(layout), bytes })
     }
 
     fn refuse(&mut self, token: u64, error: IoError) {
@@ -384,9 +397,10 @@ impl<S: Blocks> Plane<S> {
     }
 
     /// Begins a request that was judged just now.
-    fn start(&mut self, rt: &Rt, request: IoRequest, layout: Arc<VolumeLayout>, since: Instant) {
-        let (token, volume, bytes) = (request.token, request.volume, request.op.range().1);
+    fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant) {
+        let (token, volume) = (request.token, request.volume);
         let kind = match &request.op {
+            IoOp::Verify { .. } if hooks::planted(Bug::VerifyCountsAsWrite) => Kind::Write,
             IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
             IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
             IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
@@ -422,7 +436,8 @@ impl<S: Blocks> Plane<S> {
             IoOp::Verify { offset, len } => {
                 let block = BLOCK_BYTES as u64;
                 let around = offset / block * block..(offset + len).next_multiple_of(block);
-                self.begin_sweep(rt, made, around, SweepOp::Verify);
+                let last = if hooks::planted(Bug::VerifyEndsEarly) { block } else { 0 };
+                self.begin_sweep(rt, made, around.start..around.end - last, SweepOp::Verify);
             }
             IoOp::Flush => unreachable!("answered above"),
         }
@@ -539,6 +554,9 @@ impl<S: Blocks> Plane<S> {
         request.parts -= 1;
         let sweep = request.sweep.as_mut().expect("a sweep has asked");
         sweep.asked -= 1;
+        if hooks::planted(Bug::LastSurveyCounts) {
+            sweep.found = Pieces::none(found.first());
+        }
         sweep.found.merge(found);
         self.sweep(rt, id);
     }
@@ -653,14 +671,14 @@ fn is_sane(op: &IoOp) -> bool {
 
 impl<S: Blocks> Backend for Plane<S> {
     fn submit(&mut self, rt: &Rt, request: IoRequest) {
-        let layout = match self.judge(&request) {
-            Ok(layout) => layout,
+        let judged = match self.judge(&request) {
+            Ok(judged) => judged,
             Err(error) => return self.refuse(request.token, error),
         };
         assert!(self.requests.len() + self.held.len() < REQUESTS_MAX + OWN_REQUESTS_MAX, "front ends bound what they ask for");
         let now = rt.now();
-        if request.op.transfers() && !layout.limits.is_none() {
-            let at = layout.limits.begin_at(now, request.op.range().1);
+        if !judged.layout.limits.is_none() && request.op.transfers() {
+            let at = judged.layout.limits.begin_at(now, judged.bytes);
             if at > now {
                 hooks::mark(Mark::LimitDelays);
                 self.stats.throttled += 1;
@@ -669,7 +687,7 @@ impl<S: Blocks> Backend for Plane<S> {
                 return;
             }
         }
-        self.start(rt, request, layout, now);
+        self.start(rt, request, judged, now);
     }
 
     fn pop(&mut self) -> Option<IoDone> {

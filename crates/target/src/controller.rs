@@ -303,11 +303,17 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
+        if hooks::planted(Bug::KatoKept) && self.kato_at.is_some() {
+            return true;
+        }
         self.keep_alive(now);
         true
     }
     /// A Keep Alive command: the timer starts again.
     pub fn keep_alive(&mut self, now: Instant) {
+        if hooks::planted(Bug::KeepAliveNotRearmed) && self.kato_at.is_some() {
+            return;
+        }
         self.kato_at = (self.kato_ms > 0).then(|| now + Duration::from_millis(self.kato_ms.into()));
         self.shared.take_traffic();
     }
@@ -316,7 +322,7 @@ impl Controller {
         let early = if hooks::planted(Bug::KeepAliveTooShort) { self.kato_ms } else { 0 };
         match self.kato_at {
             Some(at) if now + Duration::from_millis(early.into()) >= at => {
-                if self.shared.take_traffic() {
+                if self.shared.take_traffic() && !hooks::planted(Bug::TrafficForgotten) {
                     self.kato_at = Some(now + Duration::from_millis(self.kato_ms.into()));
                     return false;
                 }
@@ -430,13 +436,16 @@ impl Controller {
         Some((slot, event))
     }
     fn raise(&mut self, event: AsyncEvent) {
+        if hooks::planted(Bug::EventNeedsRequest) && self.requests.is_empty() {
+            return;
+        }
         if !self.masked.contains(&event) && !self.events.contains(&event) && self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         }
     }
     /// A log page was read (without RAE): its events are told, and may come again.
     pub fn log_was_read(&mut self, lid: u8) {
-        self.masked.retain(|e| e.log != lid);
+        self.masked.retain(|e| e.log != lid || hooks::planted(Bug::EventMaskedForEver));
         self.events.retain(|e| e.log != lid);
         if lid == LID_RESERVATION && self.notices.was_read() {
             self.raise(RESERVATION_EVENT);
@@ -461,7 +470,9 @@ impl Controller {
     }
     /// The Changed Namespace list was read: it begins anew.
     pub fn forget_changed(&mut self) {
-        self.changed.clear();
+        if !hooks::planted(Bug::LogNotBegunAnew) {
+            self.changed.clear();
+        }
         self.changed_overflow = false;
     }
     /// The reservations of its namespaces may have changed: raises an event when there is something for its host.
@@ -484,7 +495,8 @@ impl Controller {
         let (old, new) = (by_id(&self.known), by_id(&now));
         let mut any = false;
         for nsid in old.keys().chain(new.keys()) {
-            let same = old.get(nsid).zip(new.get(nsid)).is_some_and(|(a, b)| a.is_like(b));
+            let untold = hooks::planted(Bug::AttachUntold) && !old.contains_key(nsid);
+            let same = untold || old.get(nsid).zip(new.get(nsid)).is_some_and(|(a, b)| a.is_like(b));
             if !same {
                 any = true;
                 self.changed.insert(*nsid);

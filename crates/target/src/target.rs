@@ -285,6 +285,7 @@ impl Target {
                 continue;
             }
             match self.view.subsystem(&c.shared.subsystem).filter(|s| s.allows(&c.shared.host_nqn)) {
+                Some(_) if hooks::planted(Bug::ChangesToldOnOneCore) && self.core > 0 => {}
                 Some(s) => {
                     c.namespaces_are(self.view.namespaces(s, &c.shared.host_nqn));
                     c.reservations_are(&self.view);

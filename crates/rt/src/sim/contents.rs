@@ -31,6 +31,15 @@ pub(crate) struct Contents {
 #[derive(Clone)]
 pub(crate) struct Image(BTreeMap<u64, Page>);
 
+impl Image {
+    /// Another content of a block.
+    pub(crate) fn put(&mut self, block: u64, data: Block) {
+        if let Some(page) = self.0.get_mut(&(block / PAGE)) {
+            page[(block % PAGE) as usize] = data;
+        }
+    }
+}
+
 impl Contents {
     /// Nothing but zeroes; `shared`: equal blocks are kept once, where that is noticed.
     pub(crate) fn new(shared: bool) -> Contents {

@@ -711,6 +711,16 @@ impl SimDisk {
     pub fn image(&self) -> SimImage {
         self.with(|d| SimImage(d.blocks.image()))
     }
+    /// What would be left of it if the power went now and took all that it may take.
+    pub fn durable_image(&self) -> SimImage {
+        self.with(|d| {
+            let mut image = d.blocks.image();
+            for (block, v) in &d.volatile {
+                image.put(*block, v.older.first().and_then(|(_, on_media)| on_media.clone()));
+            }
+            SimImage(image)
+        })
+    }
     /// It holds what it held then, durably.
     pub fn restore(&self, image: &SimImage) {
         self.with(|d| {

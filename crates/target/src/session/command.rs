@@ -44,7 +44,7 @@ impl Session {
             Ok(judged) => judged,
             Err(status) => (Plan::Refuse(status), 0, Source::None),
         };
-        let mut slot = Slot::new(sqe, plan, cx.now);
+        let mut slot = Slot::new(sqe, plan, cx.now, cx.view.generation);
         slot.len = len;
         if conflict {
             slot.identifier = Identifier::Another;
@@ -260,7 +260,11 @@ impl Session {
         }
         let range = BlockRange::of(sqe);
         let blocks = u64::from(range.blocks());
-        if range.slba.checked_add(blocks).is_none_or(|end| end > ns.blocks) {
+        let judged = if hooks::planted(Bug::RangeStartJudged) { 0 } else { blocks };
+        if range.slba.checked_add(judged).is_none_or(|end| end > ns.blocks) {
+            if hooks::planted(Bug::OutsideRetried) {
+                return Err(Status::retry(StatusCode::LBA_OUT_OF_RANGE));
+            }
             return Err(StatusCode::LBA_OUT_OF_RANGE.into());
         }
         let (offset, bytes) = (range.slba << ns.shift, blocks << ns.shift);
@@ -299,17 +303,20 @@ impl Session {
             let status = slot.status;
             return self.finish(cx, at, status, 0);
         }
-        let judged = self.judge_again(cx, at);
-        let slot = &mut self.slots[usize::from(at)];
-        if let Err(status) = judged {
-            // A half of a fused operation takes the other with it.
-            if slot.mate == NO_MATE {
-                return self.finish(cx, at, status, 0);
-            }
-            if slot.status.is_success() {
-                slot.status = status;
+        if slot.judged != cx.view.generation || slot.mate != NO_MATE {
+            let judged = self.judge_again(cx, at);
+            let slot = &mut self.slots[usize::from(at)];
+            if let Err(status) = judged {
+                // A half of a fused operation takes the other with it.
+                if slot.mate == NO_MATE {
+                    return self.finish(cx, at, status, 0);
+                }
+                if slot.status.is_success() {
+                    slot.status = status;
+                }
             }
         }
+        let slot = &mut self.slots[usize::from(at)];
         slot.stage = Stage::Running;
         let (volume, op) = match slot.plan {
             Plan::Read { volume, offset, len } | Plan::Compare { volume, offset, len } => (volume, IoOp::Read { offset, len }),
@@ -350,14 +357,14 @@ impl Session {
     fn run_ranges(&mut self, cx: &mut Cx<'_>, at: u16) {
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
-        let deallocate = DatasetManagement::of(&slot.sqe).ad;
+        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::planted(Bug::DsmAlwaysTrims);
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
         let Plan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
         if *next == 0 {
             // All ranges are judged before the first takes effect.
             let beyond = list
                 .chunks_exact(DsmRange::LEN)
-                .take(usize::from(ranges))
+                .take(if hooks::planted(Bug::FirstRangeJudged) { 1 } else { usize::from(ranges) })
                 .filter_map(DsmRange::parse)
                 .any(|r| r.slba.checked_add(u64::from(r.blocks)).is_none_or(|end| end > blocks));
             if beyond {
@@ -403,7 +410,13 @@ impl Session {
                 return self.finish_read(cx, at, done.data);
             }
             Plan::Compare { .. } if slot.status.is_success() => {
-                let same = slot.data.len() == done.data.len() && slot.data.iter().zip(&done.data).all(|(a, b)| *a.buf == *b.buf);
+                let same = slot.data.len() == done.data.len()
+                    && slot
+                        .data
+                        .iter()
+                        .zip(&done.data)
+                        .take(if hooks::planted(Bug::FirstPieceCompared) { 1 } else { usize::MAX })
+                        .all(|(a, b)| *a.buf == *b.buf);
                 if !same && !hooks::planted(Bug::CompareAlwaysEqual) {
                     slot.status = StatusCode::COMPARE_FAILURE.into();
                 }

@@ -91,6 +91,7 @@ impl Copy {
         if total > COPY_BYTES_MAX >> self.shift {
             return Err(StatusCode::COMMAND_SIZE_LIMIT_EXCEEDED);
         }
+        let total = if hooks::planted(Bug::CopyEndUnchecked) { 0 } else { total };
         let end = (self.to >> self.shift).checked_add(total);
         if end.is_none_or(|end| end > self.blocks) { Err(StatusCode::LBA_OUT_OF_RANGE) } else { Ok(()) }
     }

@@ -58,7 +58,9 @@ impl Session {
         if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
             return false;
         }
+        let copies = hooks::planted(Bug::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, super::slot::Plan::Copy(_));
         match self.judge_again(cx, at) {
+            _ if copies => true,
             Ok(()) => true,
             Err(status) => {
                 self.slots[usize::from(at)].status = status;

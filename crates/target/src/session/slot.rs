@@ -151,8 +151,9 @@ pub struct Slot {
     /// Bytes of data in all, and of them that have come.
     pub(super) len: u32,
     pub(super) filled: u32,
-    at_extent: usize,
-    at_byte: usize,
+    /// Which extent is being filled, and up to which byte.
+    at_extent: u32,
+    at_byte: u32,
     /// Bytes that count against the quota, and of them that came in the capsule.
     pub(super) held: u32,
     pub(super) capsule: u32,
@@ -164,10 +165,12 @@ pub struct Slot {
     /// Where in the command the cause of its failure is.
     pub(super) blame: ErrorLocation,
     pub(super) since: Instant,
+    /// Generation of the view by which it was judged last.
+    pub(super) judged: u64,
 }
 
 impl Slot {
-    pub(super) fn new(sqe: Sqe, plan: Plan, now: Instant) -> Self {
+    pub(super) fn new(sqe: Sqe, plan: Plan, now: Instant, judged: u64) -> Self {
         Self {
             sqe,
             stage: Stage::Filling,
@@ -186,6 +189,7 @@ impl Slot {
             status: Status::SUCCESS,
             blame: ErrorLocation::NONE,
             since: now,
+            judged,
         }
     }
     /// Whether its data is asked for and lands where it belongs, not in a receive buffer first.
@@ -208,10 +212,10 @@ impl Slot {
     pub(super) fn fill(&mut self, mut bytes: &[u8]) {
         self.filled += bytes.len() as u32;
         while !bytes.is_empty() {
-            let Some(data) = self.data.get_mut(self.at_extent) else { return };
-            let n = step(self.at_byte, data.buf.len()).min(bytes.len());
+            let (at, Some(data)) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)) else { return };
+            let n = step(at, data.buf.len()).min(bytes.len());
             let (now, later) = bytes.split_at(n);
-            data.buf[self.at_byte..self.at_byte + n].copy_from_slice(now);
+            data.buf[at..at + n].copy_from_slice(now);
             self.came(n);
             bytes = later;
         }
@@ -219,34 +223,36 @@ impl Slot {
     /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`Slot::landed`] takes it back. `None` when
     /// nothing is filled (the data is thrown away).
     pub(super) fn land(&mut self, most: u32) -> Option<(Buf, Range<usize>)> {
-        let data = self.data.get_mut(self.at_extent)?;
-        let end = data.buf.len().min(self.at_byte + most as usize);
-        Some((core::mem::replace(&mut data.buf, Buf::alloc(0)), self.at_byte..end))
+        let (at, data) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)?);
+        let end = data.buf.len().min(at + most as usize);
+        Some((core::mem::replace(&mut data.buf, Buf::alloc(0)), at..end))
     }
     /// The buffer is back, with the next `n` bytes of data in it.
     pub(super) fn landed(&mut self, buf: Buf, n: usize) {
         self.filled += n as u32;
-        let Some(data) = self.data.get_mut(self.at_extent) else { return };
+        let Some(data) = self.data.get_mut(self.at_extent as usize) else { return };
         data.buf = buf;
         let (bytes, mut left) = (data.buf.len(), n);
         while left > 0 {
-            let n = step(self.at_byte, bytes).min(left);
+            let n = step(self.at_byte as usize, bytes).min(left);
             self.came(n);
             left -= n;
         }
     }
     /// The next `n` bytes are in their extent; they are all of one block.
     fn came(&mut self, n: usize) {
-        let data = &mut self.data[self.at_extent];
-        self.at_byte += n;
-        if self.sums[self.at_extent] && self.at_byte.is_multiple_of(BLOCK_BYTES) {
+        let extent = self.at_extent as usize;
+        let data = &mut self.data[extent];
+        let at = self.at_byte as usize + n;
+        self.at_byte = at as u32;
+        if self.sums[extent] && at.is_multiple_of(BLOCK_BYTES) {
             if n < BLOCK_BYTES {
                 hooks::mark(Mark::BlockInFragments);
             }
             let summed = if hooks::planted(Bug::SumOfLastFragment) { n } else { BLOCK_BYTES };
-            data.crcs.push(crc32c(&data.buf[self.at_byte - summed..self.at_byte]));
+            data.crcs.push(crc32c(&data.buf[at - summed..at]));
         }
-        if self.at_byte == data.buf.len() {
+        if at == data.buf.len() {
             self.at_extent += 1;
             self.at_byte = 0;
         }

@@ -30,6 +30,7 @@ impl Target {
             mark(&mut self.dirty, conn, place);
             if let (Aborted::Event(event), Kind::Admin(shared)) = (aborted, conn.session.kind())
                 && let Some(c) = self.controllers.get_mut(&shared.cntlid)
+                && !hooks::planted(Bug::AbortedRequestKept)
             {
                 c.remove_request(event);
             }
@@ -48,7 +49,7 @@ impl Target {
         {
             c.end_abort();
         }
-        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, u64::from(!aborted));
+        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, u64::from(!aborted && !hooks::planted(Bug::AbortSaysDone)));
         mark(&mut self.dirty, conn, place);
         rt.wake(self.core);
     }
