@@ -16,6 +16,8 @@ pub mod group;
 mod index;
 mod join;
 mod pace;
+#[cfg(feature = "hooks")]
+pub mod probe;
 mod recovery;
 mod scrub;
 mod shard;

@@ -24,10 +24,12 @@ pub(crate) struct Scrub {
     pub running: bool,
     /// 0..=1.
     pub progress: f64,
+    /// The block of the log that is being read.
+    pub reads: Option<u32>,
 }
 
 pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
-    state.borrow_mut().scrub = Scrub { running: true, progress: 0.0 };
+    state.borrow_mut().scrub = Scrub { running: true, ..Scrub::default() };
     rt.spawn(pass(rt.clone(), Rc::clone(state)))
 }
 
@@ -55,7 +57,7 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
     }
     scrub_log(&rt, &state).await;
     let mut s = state.borrow_mut();
-    s.scrub = Scrub { running: false, progress: 1.0 };
+    s.scrub = Scrub { progress: 1.0, ..Scrub::default() };
     s.counters.scrub_passes += 1;
 }
 
@@ -130,6 +132,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
             return;
         }
         s.ring.pin(pos.block());
+        s.scrub.reads = Some(pos.block());
         (s.cache.clone(), s.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64)
     };
     let mut good = false;
@@ -147,6 +150,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
         if good || !hooks::planted(Bug::ScrubKeepsPin) {
             s.ring.unpin(pos.block());
         }
+        s.scrub.reads = None;
         s.counters.scrubbed_blocks += 1;
         if !good {
             s.counters.checksum_errors += 1;

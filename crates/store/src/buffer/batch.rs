@@ -197,6 +197,7 @@ impl State {
         }
         let open = self.seal_open(rt).unwrap_or_default();
         let seq = self.ring.open();
+        hooks::must(|| self.ring.free() >= keep, "a segment was taken that is kept free");
         self.ring.get_mut(seq).used = SEGMENT_HEADER_BLOCKS;
         self.destage.wake.notify_one();
         let (mut records, mut crcs) = (open.records, open.crcs);
@@ -232,6 +233,7 @@ impl State {
         if !hooks::planted(Bug::SummaryUnpinned) {
             self.ring.pin(first);
         }
+        self.log.summaries.push(first);
         self.counters.log_overhead_bytes += buf.len() as u64;
         let at = u64::from(first + self.ring.segment_blocks()) - blocks as u64;
         let bufs = BufVec::from_iter([buf]);

@@ -37,6 +37,8 @@ pub(crate) struct LogWriter {
     pub tail_durable: u64,
     /// The batch being written.
     pub batch: Batch,
+    /// Segments whose summary is being written, by their first block.
+    pub summaries: Vec<u32>,
     /// Set while the device takes no batch.
     pub stopped: Option<Stopped>,
 }
@@ -92,7 +94,16 @@ pub(crate) struct Batch {
 
 impl LogWriter {
     pub fn new(next_lsn: u64, last_crc: u32, tail: u64) -> Self {
-        Self { next_lsn, last_crc, open: None, tail_next: tail, tail_durable: tail, batch: Batch::default(), stopped: None }
+        Self {
+            next_lsn,
+            last_crc,
+            open: None,
+            tail_next: tail,
+            tail_durable: tail,
+            batch: Batch::default(),
+            summaries: Vec::new(),
+            stopped: None,
+        }
     }
 
     /// Whether a batch of `records` and `blocks` more fits into the open segment, with its summary, of `segment_blocks`.

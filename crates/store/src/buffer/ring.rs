@@ -211,6 +211,11 @@ impl Ring {
         assert!(segment.pins > 0);
         segment.pins -= 1;
     }
+    /// State and live blocks of the segment at that place, in use or not.
+    pub fn at_place(&self, place: u32) -> (SegmentState, u32) {
+        let segment = &self.segments[place as usize];
+        (segment.state, segment.live)
+    }
     /// The pins of each segment.
     pub fn pins(&self) -> impl Iterator<Item = u32> + '_ {
         self.segments.iter().map(|s| s.pins)

@@ -24,9 +24,11 @@ struct Bed {
 
 impl Bed {
     fn new(seed: u64) -> Bed {
+        Bed::with(seed, [16 * MIB, 32 * MIB, 32 * MIB])
+    }
+    fn with(seed: u64, sizes: [u64; 3]) -> Bed {
         let mut world = World::new(seed);
         let host = world.add_host(1, |_| Box::new(TasksOnly));
-        let sizes = [16 * MIB, 32 * MIB, 32 * MIB];
         let devices: Vec<Device> = sizes.iter().map(|s| world.device(*s, SimDeviceOptions::default())).collect();
         let mut bed = Bed { world, host, devices };
         let devices = bed.devices.clone();
@@ -213,6 +215,26 @@ fn a_write_error_leaves_the_pages_dirty_and_the_next_checkpoint_brings_them() {
 }
 
 #[test]
+fn a_page_that_fails_late_in_a_checkpoint_fails_all_of_it() {
+    // The first checkpoint writes all pages that the table grows by: more than are written together.
+    let mut bed = Bed::with(5, [16 * MIB, 256 * MIB, 32 * MIB]);
+    let (group, table) = bed.open().unwrap();
+    let geometry = group.info().geometry.capacity[0];
+    assert!(geometry.chunk_pages_per_shard > 40);
+    let table = Rc::new(RefCell::new(table));
+    let at = table.borrow_mut().allocate(ComponentNo(1), mine(0)).unwrap();
+    table.borrow_mut().set_block(at, 0, Some(5), 1);
+    let page = geometry.chunk_page_offset(0, 40, 0);
+    bed.world.disk(&bed.devices[1]).fail_writes(page..page + 8192, Some(1), rt::DeviceError::Media);
+    let result = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
+    bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    let want = content(&table.borrow());
+    bed.power_cycle();
+    assert_eq!(content(&bed.open().unwrap().1), want);
+}
+
+#[test]
 fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
     let mut bed = Bed::new(4);
     let (group, table) = bed.open().unwrap();
@@ -230,4 +252,10 @@ fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
     assert!(bed.open().is_ok(), "the other slot is valid");
     disk.corrupt(at + 4096 + 1024);
     assert!(matches!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { table: "chunk", page: 1, shard: 0, .. })));
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_late_page_that_is_not_looked_at_is_noticed() {
+    crate::tests::notices(base::hooks::Bug::LaterPagesUnchecked, a_page_that_fails_late_in_a_checkpoint_fails_all_of_it);
 }

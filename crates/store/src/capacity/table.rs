@@ -188,6 +188,8 @@ struct Body {
 struct Meta {
     /// Generation of the newest version that was ever tried.
     generation: u64,
+    /// Versions that were tried since the newest committed one.
+    tries: u32,
     /// Slot of the newest committed version.
     slot: u8,
     /// In the list of dirty pages.
@@ -198,7 +200,7 @@ struct Meta {
 
 impl Meta {
     /// Never written: the first version goes to slot 0.
-    const NEW: Meta = Meta { generation: 0, slot: 1, queued: false, writing: false };
+    const NEW: Meta = Meta { generation: 0, tries: 0, slot: 1, queued: false, writing: false };
 }
 
 struct DeviceTable {
@@ -639,7 +641,10 @@ impl ChunkTable {
         if p.page == 0 {
             // as of the start: pages that came into use since are not part of this checkpoint
             let now = d.meta.len() as u64;
-            TableHead { pages_used: if hooks::planted(Bug::HeadAheadOfPages) { now } else { d.pages_committing } }.build(out);
+            let pages_used = if hooks::planted(Bug::HeadAheadOfPages) { now } else { d.pages_committing };
+            TableHead { pages_used }.build(out);
+            let written = |m: &Meta| m.generation > 0;
+            hooks::must(|| d.meta[..pages_used as usize].iter().all(written), "the head of a table counts pages that were never written");
         } else {
             let body = d.bodies.get(p.page as usize - 1).and_then(Option::as_deref);
             for i in 0..CHUNKS_PER_PAGE {
@@ -649,6 +654,7 @@ impl ChunkTable {
         let m = &mut d.meta[p.page as usize];
         assert!(self.checkpoint_open && !m.writing, "a page is encoded once a checkpoint");
         m.generation += 1;
+        m.tries = m.tries.saturating_add(1);
         m.writing = true;
         let address = PageAddress { kind, device: p.device, shard: self.shard, index: u64::from(p.page) };
         PageHeader { tag: self.tag, address, generation: m.generation }.seal(&mut out[..PAGE_BYTES]);
@@ -662,7 +668,7 @@ impl ChunkTable {
             let d = &mut self.devices[usize::from(p.device)];
             let m = &mut d.meta[p.page as usize];
             if m.writing {
-                m.writing = false;
+                (m.writing, m.tries) = (false, 0);
                 m.slot ^= u8::from(!hooks::planted(Bug::SlotNotSwitched));
             } else {
                 assert!(d.failed, "a page of the checkpoint was not written");
@@ -723,6 +729,25 @@ impl ChunkTable {
 
     // ---- checking ---------------------------------------------------------------------------------------------------
 
+    /// Of the pages in use on each device: the generation of the newest committed version, its slot, and the newest generation that was tried.
+    #[cfg(feature = "hooks")]
+    pub fn pages(&self) -> Vec<Vec<(u64, u8, u64)>> {
+        let page = |m: &Meta| (m.generation - u64::from(m.tries), m.slot, m.generation);
+        self.devices.iter().map(|d| d.meta.iter().map(page).collect()).collect()
+    }
+
+    /// Of each component: its number, its chunks here, and what is reported for all shards.
+    #[cfg(feature = "hooks")]
+    pub fn usage(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
+        self.components.iter().map(|(no, c)| (*no, c.allocated, c.used.get()))
+    }
+
+    /// This shard's part of what is promised to a component.
+    #[cfg(feature = "hooks")]
+    pub fn reserve_of(&self, no: ComponentNo) -> Option<u64> {
+        self.components.get(&no.0).map(|c| c.reserve)
+    }
+
     /// Checks all invariants: for tests, and after recovery in the simulator. Looks at every chunk.
     pub fn check(&self) -> Result<(), Inconsistent> {
         let bad = |what, at| Err(Inconsistent { what, at });
@@ -752,6 +777,12 @@ impl ChunkTable {
                     if e.unchecked & !e.written != 0 {
                         return bad("a block without checksum is not written", Some(at));
                     }
+                    if (0..16).any(|i| e.written >> i & 1 == 0 && e.crcs[i] != 0) {
+                        return bad("a block that is not written has a checksum", Some(at));
+                    }
+                    if e.written != 0 && page + 1 >= d.meta.len() && !d.failed {
+                        return bad("a chunk with content lies past the pages in use", Some(at));
+                    }
                     if self.components.get(&e.component).is_some_and(|c| usize::from(c.device) != device) {
                         return bad("a chunk lies away from its component's device", Some(at));
                     }
@@ -768,6 +799,12 @@ impl ChunkTable {
             let promised: u64 = self.components.values().filter(|c| usize::from(c.device) == device).map(Component::unfulfilled).sum();
             if promised != d.promised {
                 return bad("the sum of promises is wrong", None);
+            }
+            if !self.checkpoint_open && d.meta.iter().any(|m| m.writing) {
+                return bad("a page is being written, and no checkpoint is open", None);
+            }
+            if !self.checkpoint_open && d.meta.iter().any(|m| m.generation == u64::from(m.tries) && !m.queued) && !d.failed {
+                return bad("a page in use was never written, and is not dirty", None);
             }
             let queued = d.meta.iter().filter(|m| m.queued).count();
             if queued != self.dirty.iter().filter(|p| usize::from(p.device) == device).count() {

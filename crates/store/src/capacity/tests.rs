@@ -188,6 +188,29 @@ fn a_page_alternates_between_its_slots_only_when_committed() {
 }
 
 #[test]
+fn a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since() {
+    let geometry = CapacityGeometry::plan(512 * MIB, 1).unwrap();
+    let mut t = ChunkTable::new(FormatTag(1), 0, 1, &[geometry]);
+    t.add_component(no(1), 0, 0);
+    let at = t.allocate(no(1), 0).unwrap();
+    t.set_block(at, 0, Some(1), 1);
+    let c = t.begin_checkpoint().unwrap();
+    let written = 1 + c.pages.len() as u64;
+    // The table grows while its pages are on their way.
+    let mut last = at;
+    while u64::from(last.chunk) < written * 42 {
+        last = t.allocate(no(1), u64::from(last.chunk) + 1).unwrap();
+    }
+    t.set_block(last, 0, Some(2), 2);
+    let mut page = vec![0; 4096];
+    c.pages.iter().for_each(|p| _ = t.encode(*p, &mut page));
+    t.encode(c.heads[0], &mut page);
+    assert_eq!(format::disk::page::TableHead::parse(&page).unwrap().pages_used, written);
+    t.committed(c);
+    t.check().unwrap();
+}
+
+#[test]
 fn what_changes_during_a_checkpoint_is_dirty_after_it() {
     let mut t = table(1);
     t.add_component(no(1), 0, 0);
@@ -300,4 +323,12 @@ proptest! {
             }
         }
     }
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn planted_bugs_are_noticed() {
+    use base::hooks::Bug;
+    crate::tests::notices(Bug::HeadAheadOfPages, a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since);
+    crate::tests::notices(Bug::SlotOfFailedPage, a_page_alternates_between_its_slots_only_when_committed);
 }

@@ -275,7 +275,14 @@ impl State {
             if item.settled || !hooks::planted(Bug::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !item.settled || !self.has_component(item.key.component()) {
+            if !self.has_component(item.key.component()) {
+                // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
+                if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
+                    self.index_remove(item.key);
+                }
+                continue;
+            }
+            if !item.settled {
                 continue;
             }
             if !self.index.mark_destaged(item.key, item.pos.block()) {

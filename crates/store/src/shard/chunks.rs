@@ -44,6 +44,10 @@ impl Busy {
     pub fn is_busy(&self, phys: Phys) -> bool {
         self.0.contains_key(&phys)
     }
+    /// How many changes are under way in each chunk that has any.
+    pub fn counts(&self) -> &HashMap<Phys, u32, FixedState> {
+        &self.0
+    }
     /// The chunks with anything under way.
     pub fn iter(&self) -> impl Iterator<Item = Phys> + '_ {
         self.0.keys().copied()

@@ -5,6 +5,7 @@
 //! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
 //! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.
 
+mod check;
 pub(crate) mod chunks;
 pub(crate) mod op;
 pub(crate) mod read;
@@ -82,6 +83,8 @@ impl Shard {
     pub async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) -> Result<Shard, GroupError> {
         let state = Rc::new(RefCell::new(recovery::open(rt, group, shard, settings).await?));
         let tasks = destage::spawn(rt, &state);
+        #[cfg(feature = "hooks")]
+        crate::probe::opened(&state);
         Ok(Shard { state, rt: rt.clone(), tasks, scrub: None })
     }
 
@@ -159,6 +162,12 @@ impl Shard {
         if !self.state.borrow().scrub.running {
             self.scrub = Some(scrub::spawn(rt, &self.state));
         }
+    }
+
+    /// All that it knows.
+    #[cfg(feature = "hooks")]
+    pub(crate) fn state(&self) -> &RefCell<State> {
+        &self.state
     }
 
     /// Checks the invariants that link index, segments and chunks; panics when one is broken. Slow: for tests and simulations.
@@ -297,6 +306,7 @@ impl State {
                 if !hooks::planted(hooks::Bug::SummaryUnpinned) {
                     self.ring.unpin(first_block);
                 }
+                self.log.summaries.retain(|first| *first != first_block);
             }
             (cookie::Kind::Admission, Event::Timer(id)) => {
                 if self.admission_timer.is_some_and(|(set, _)| set == id) {

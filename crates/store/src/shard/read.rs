@@ -209,11 +209,14 @@ impl State {
 
     /// What became of the attempt that has ended.
     fn verdict(&self, op: &Op, reading: &Reading) -> Verdict {
+        // A read without checksums is wrong without a sign: it may be half old and half new where destaging came by.
+        let mut unchecked = reading.runs.iter().filter(|run| matches!(run.place, Place::Capacity { unchecked: true, .. })).peekable();
+        if reading.attempts.is_none() && unchecked.peek().is_none() {
+            return Verdict::Good;
+        }
         let mut chunk = None;
         let (bad, tries) = reading.attempts.as_ref().map_or((&[][..], 0), |attempts| (&attempts.bad[..], attempts.tries));
         let counts = hooks::planted(Bug::MovedReadCounts);
-        // A read without checksums is wrong without a sign: it may be half old and half new where destaging came by.
-        let mut unchecked = reading.runs.iter().filter(|run| matches!(run.place, Place::Capacity { unchecked: true, .. }));
         match bad.iter().copied().filter(|at| counts || !self.has_moved(op, reading, *at, &mut chunk)).min() {
             Some(_) if tries + 1 < READ_TRIES => Verdict::Again,
             Some(at) => Verdict::Bad { at },

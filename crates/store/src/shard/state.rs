@@ -8,7 +8,7 @@
 
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, Ring};
-use crate::capacity::{ChunkTable, Phys, Walk};
+use crate::capacity::{ChunkTable, Phys};
 use crate::destage::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos};
 use crate::pace::{Pacer, Settings};
@@ -279,46 +279,6 @@ impl State {
         hooks::mark(Mark::AdmissionWait);
         self.counters.delayed_writes += 1;
         self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
-    }
-
-    /// Checks what must hold whenever no step is half done. Slow; for tests.
-    pub fn check(&self) {
-        let mut live = vec![0u32; self.ring.count() as usize];
-        for (key, at) in self.index.iter() {
-            if !at.pos.destaged() {
-                live[(at.pos.block() / self.ring.segment_blocks()) as usize] += 1;
-            }
-            // So where no chunk is, nothing lies at all.
-            if self.has_component(key.component()) {
-                assert!(self.lookup(key.component(), key.block().chunk()).is_some(), "a block in the log without a chunk: {key:?}");
-            }
-        }
-        for seq in self.ring.tail()..=self.ring.head() {
-            assert_eq!(self.ring.get(seq).live, live[self.ring.place(seq) as usize], "live blocks of segment {seq}");
-        }
-        self.table.borrow().check().expect("the chunk table is sound");
-        let mut after = None;
-        loop {
-            match self.table.borrow().walk(after, 1 << 20) {
-                Walk::End => break,
-                Walk::GoOn(at) => after = Some(at),
-                Walk::Found(at) => {
-                    after = Some(at);
-                    let (owner, chunk) = (self.table.borrow().get(at).component(), self.table.borrow().get(at).chunk());
-                    let Some(owner) = owner.filter(|c| self.has_component(*c)) else { continue };
-                    assert!(self.busy.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
-                }
-            }
-        }
-        assert_eq!(self.ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
-        if self.destage.jobs == 0 {
-            assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
-            if self.ops.is_empty() && !self.scrub.running {
-                // The write of its summary is all that may be under way.
-                assert!(self.ring.pins().all(|pins| pins <= 1), "a segment is pinned by nobody");
-                assert!(self.busy.iter().next().is_none(), "a chunk is kept for a change that is over");
-            }
-        }
     }
 
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.

@@ -2,8 +2,8 @@
 
 use super::harness::{Lab, Running, Setup, component_spec, quick, read_op, write_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError, open_group};
-use base::Duration;
 use base::unit::BLOCK_BYTES;
+use base::{Duration, Instant};
 use rt::Rt;
 use rt::sim::{Rng, SimDeviceOptions};
 use std::collections::BTreeMap;
@@ -62,6 +62,50 @@ fn a_reservation_is_kept_for_its_component() {
     });
     lab.power_cycle();
     lab.with(quick(), async |_, s| assert_eq!(s.stats().chunks_allocated, s.stats().chunks_total));
+}
+
+#[test]
+fn what_is_promised_and_not_yet_taken_is_kept_over_a_restart() {
+    let components = vec![component_spec(1, 0, 30), component_spec(2, 0, 0)];
+    let mut lab = Lab::new(22, &Setup { capacity_mib: vec![7], components, ..Setup::default() });
+    let (a, b) = (lab.components[0], lab.components[1]);
+    lab.with(quick(), async |rt, s| s.write(&rt, a, 0, &[1]).await.unwrap());
+    lab.power_cycle();
+    lab.with(quick(), async |rt, s| {
+        let mut taken = 0;
+        while s.write(&rt, b, taken * 16, &[1]).await.is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, s.stats().chunks_total - 30);
+        for i in 1..30 {
+            s.write(&rt, a, i * 16, &[1]).await.unwrap();
+        }
+        s.check();
+    });
+}
+
+#[test]
+fn what_was_on_its_way_to_capacity_when_its_component_was_dropped_leaves_the_log_empty() {
+    for instant in 0..60 {
+        let components = vec![component_spec(1, 0, 0), component_spec(2, 0, 0)];
+        let mut lab = Lab::new(3, &Setup { components, ..Setup::default() });
+        let a = lab.components[0];
+        let devices = lab.devices.clone();
+        lab.with(quick(), async |rt, s| {
+            open_group(&rt, None, &devices).await.unwrap().delete_component(&rt, a).await.unwrap();
+            for i in 0..24 {
+                s.write(&rt, a, i * 16, &[1000 + i]).await.unwrap();
+            }
+            while s.stats().destaged_bytes == 0 && rt.now() < Instant(10_000_000_000) {
+                rt.sleep(Duration::from_micros(100)).await;
+            }
+            rt.sleep(Duration::from_micros(instant * 50)).await;
+            s.shard.borrow_mut().as_mut().unwrap().drop_component(&rt, a);
+            rt.sleep(Duration::from_secs(1)).await;
+            assert_eq!(s.stats().log_live_bytes, 0, "dropped after {} us", instant * 50);
+            s.check();
+        });
+    }
 }
 
 #[test]
@@ -455,4 +499,10 @@ fn the_pieces_with_anything_in_them_are_named_from_the_submission_of_a_write_to_
         assert_eq!(pieces(&s, 0, 1, 1 << 24), None);
         assert_eq!(s.trim(&rt, c, 77 * 256, 1).await, Err(StoreError::DeviceFailed));
     });
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_promise_that_is_forgotten_is_noticed() {
+    crate::tests::notices(base::hooks::Bug::PromisesForgotten, what_is_promised_and_not_yet_taken_is_kept_over_a_restart);
 }

@@ -590,3 +590,58 @@ fn a_bit_that_flips_on_the_way_does_not_bring_back_an_old_chunk_table() {
         });
     }
 }
+
+#[test]
+fn a_checkpoint_whose_flush_fails_releases_nothing() {
+    let mut lab = Lab::new(500, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 0, &[49]).await.unwrap();
+        s.drained(&rt).await;
+        disk.fail_flushes(None);
+        let released = s.stats().segments_released;
+        for i in 0..40 {
+            s.write(&rt, c, i * 3, &[1000 + i]).await.unwrap();
+        }
+        rt.sleep(Duration::from_secs(2)).await;
+        let stats = s.stats();
+        assert!(stats.log_live_bytes == 0 && stats.capacity_write_errors > 0, "all is moved, and no checkpoint succeeds: {stats:?}");
+        assert_eq!(stats.segments_released, released);
+        s.check();
+    });
+    lab.power_cycle();
+    disk.heal();
+    lab.with(quick(), async |rt, s| {
+        for i in 0..40 {
+            assert_eq!(s.read(&rt, c, i * 3, 1).await.unwrap(), [1000 + i]);
+        }
+        s.drained(&rt).await;
+        s.check();
+    });
+}
+
+#[test]
+fn a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others() {
+    let mut lab = Lab::new(501, &Setup::default());
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| s.write(&rt, c, 5, &[50, 51]).await.unwrap());
+    let at = find(&lab, 0, 50);
+    lab.world.disk(&lab.devices[0]).corrupt(at + 1000);
+    lab.with(lazy(), async |rt, s| {
+        s.shard.borrow_mut().as_mut().expect("open").start_scrub(&rt);
+        while s.stats().scrub_passes == 0 {
+            rt.sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!((s.stats().checksum_errors, s.stats().bad_blocks.len()), (1, 1));
+        s.check();
+    });
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn planted_bugs_are_noticed() {
+    use base::hooks::Bug;
+    crate::tests::notices(Bug::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
+    crate::tests::notices(Bug::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
+}
