@@ -170,6 +170,12 @@ impl Client {
         self.tick();
     }
 
+    /// Closes everything, and stays away.
+    pub fn leave(&mut self) {
+        self.drop_links();
+        self.phase = Phase::Down { until: u64::MAX };
+    }
+
     fn turn(&mut self) {
         while let Some(done) = self.queue.pop() {
             let (attempt, at) = (done.cookie >> 8, (done.cookie & 0xFF) as usize);

@@ -287,6 +287,7 @@ impl Run {
             }
             self.report.shutdowns += u64::from(end == End::Shutdown);
         }
+        self.lab.look();
         self.report.crashes += u64::from(end != End::Shutdown);
         let power = match (end, self.lab.doom()) {
             (_, Some((_, power))) => power,
@@ -340,6 +341,12 @@ impl Run {
         self.lab.run(IDLE, |_, _| false);
         self.scrub()?;
         self.drain()?;
+        self.game(Game::close);
+        crate::exam::hold(&mut self.lab, self.plan.seed)?;
+        if self.is_wrong() {
+            return Ok(());
+        }
+        self.wait("space is not free after the examination", is_free)?;
         self.lab.order(|o| o.check());
         self.game(|g| g.unsteady = true);
         self.end(End::Shutdown)?;
@@ -396,10 +403,12 @@ impl Run {
         if !self.lab.run(LAST_MAX, |_, game| game.nothing_left() && game.in_flight() == 0) {
             return Err("the volumes could not be trimmed".into());
         }
-        self.wait("space is not free though all was trimmed", |s| {
-            all_shards(s).all(|s| s.chunks_allocated == 0 && s.log_live_bytes == 0 && s.component_chunks.iter().all(|(_, n)| *n == 0))
-        })
+        self.wait("space is not free though all was trimmed", is_free)
     }
+}
+
+fn is_free(stats: &HostStats) -> bool {
+    all_shards(stats).all(|s| s.chunks_allocated == 0 && s.log_live_bytes == 0 && s.component_chunks.iter().all(|(_, n)| *n == 0))
 }
 
 fn all_shards(stats: &HostStats) -> impl Iterator<Item = &host::ShardStats> {

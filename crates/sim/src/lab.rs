@@ -15,7 +15,7 @@ use format::disk::superblock::SUPERBLOCK_OFFSETS;
 use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
 use rt::DeviceError;
 use rt::sim::{HostId, SimDisk, SimImage, World};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -30,6 +30,15 @@ const ORDER_MAX: Duration = Duration::from_secs(120);
 struct ClientHost {
     host: HostId,
     client: Rc<RefCell<Client>>,
+}
+
+/// Why the world was stopped.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    AtLimit,
+    Early,
+    /// To look at the devices; then it goes on.
+    ToLook,
 }
 
 /// The world and all in it.
@@ -55,6 +64,10 @@ pub struct Lab {
     hits: Hits,
     /// A fault was aimed well: the host dies then, of its power or not.
     doom: Option<(Instant, bool)>,
+    #[cfg(feature = "hooks")]
+    looks: crate::shadow::Looks,
+    #[cfg(feature = "hooks")]
+    shards: usize,
 }
 
 fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
@@ -107,6 +120,10 @@ impl Lab {
             tag: info.tag,
             hits: Hits::default(),
             doom: None,
+            #[cfg(feature = "hooks")]
+            looks: crate::shadow::Looks::new(plan.class),
+            #[cfg(feature = "hooks")]
+            shards: usize::from(plan.shards),
         };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
@@ -215,9 +232,38 @@ impl Lab {
 
     /// Lets time pass until something is to be done: the limit, `stop` holds, or a fault that brings death has hit. Whether it was not the limit.
     pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
+        let end = self.world.now() + limit;
+        let mut goes_on = false;
+        loop {
+            let stopped = self.run_until_a_look(end, goes_on, &mut stop);
+            if stopped != Stopped::ToLook {
+                return stopped == Stopped::Early;
+            }
+            goes_on = true;
+            self.look();
+        }
+    }
+
+    /// Compares what another start would find on the devices now with what the host has in memory, where the build has the means.
+    pub fn look(&mut self) {
+        #[cfg(feature = "hooks")]
+        if let Err(what) = crate::shadow::look(&mut self.looks, &self.world, &self.devices, self.shards) {
+            self.game.borrow_mut().fail(what, None);
+        }
+    }
+
+    fn run_until_a_look(&mut self, end: Instant, goes_on: bool, stop: &mut impl FnMut(&Operator, &Game) -> bool) -> Stopped {
+        #[cfg(feature = "hooks")]
+        let looks = &mut self.looks;
         let Lab { world, operator, game, events, clients, hits, doom, .. } = self;
         let clock = world.rt(clients[0].host, 0);
-        world.run_until(limit, || {
+        // What was looked at before the look is not looked at twice.
+        let (mut skips, looked) = (goes_on, Cell::new(false));
+        let limit = end.since(world.now());
+        let early = world.run_until(limit, || {
+            if core::mem::take(&mut skips) {
+                return game.borrow().wrong.is_some();
+            }
             operator.turn(game, clock.now().0);
             *events += 1;
             if *events > EVENTS_MAX {
@@ -227,10 +273,22 @@ impl Lab {
             if let Some(hit) = hit {
                 game.borrow_mut().hit(&hit, clock.now().0);
                 *doom = doom.or(hit.death.map(|Death { after_ns, power }| (clock.now() + Duration::from_nanos(after_ns), power)));
+                #[cfg(feature = "hooks")]
+                looks.hit();
             }
             let game = game.borrow();
-            game.wrong.is_some() || hit.is_some_and(|hit| hit.death.is_some()) || stop(operator, &game)
-        })
+            let over = game.wrong.is_some() || hit.is_some_and(|hit| hit.death.is_some()) || stop(operator, &game);
+            #[cfg(feature = "hooks")]
+            {
+                looked.set(!over && looks.is_due());
+            }
+            over || looked.get()
+        });
+        match early {
+            true if looked.get() => Stopped::ToLook,
+            true => Stopped::Early,
+            false => Stopped::AtLimit,
+        }
     }
     /// Gives an order and waits for its answer; `None` when there is no host to give it to.
     pub fn order<T>(&mut self, give: impl FnOnce(&Orders) -> Ticket<T>) -> Option<Result<T, HostError>> {
@@ -308,6 +366,10 @@ impl Lab {
     /// Whether every client can send commands.
     pub fn all_serving(&self) -> bool {
         self.clients.iter().all(|c| c.client.borrow().is_serving())
+    }
+    /// The clients disconnect for good.
+    pub fn clients_leave(&mut self) {
+        self.clients.iter().for_each(|c| c.client.borrow_mut().leave());
     }
     /// Ends the clients.
     pub fn end_clients(&mut self) {

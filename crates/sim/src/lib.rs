@@ -13,6 +13,7 @@ pub mod acts;
 pub mod campaign;
 pub mod client;
 pub mod content;
+pub mod exam;
 pub mod faults;
 pub mod history;
 pub mod lab;
@@ -23,5 +24,7 @@ pub mod plan;
 pub mod rights;
 pub mod rules;
 pub mod served;
+#[cfg(feature = "hooks")]
+pub mod shadow;
 pub mod trace;
 pub mod workload;

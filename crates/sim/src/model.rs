@@ -111,7 +111,8 @@ impl Cell {
     }
     /// A change that was withheld may take effect again, whatever was seen in between.
     pub fn release(&mut self, withheld: Candidate) {
-        self.refused(withheld.change);
+        // A copy may bring one of two values.
+        self.0.retain(|c| (c.change, c.value) != (withheld.change, withheld.value));
         self.0.push(withheld);
     }
     /// A read that was sent at `since` returned this value.

@@ -159,6 +159,10 @@ impl Operator {
         Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
     }
 
+    /// Where the host listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
     fn orders(&self) -> Option<Orders> {
         self.door.borrow().as_ref().map(|(orders, _)| orders.clone())
     }

@@ -255,6 +255,8 @@ impl Plan {
         world::judges(&mut Rng::new(seed ^ 0x1D6E), &mut plan);
         go_on(&mut Rng::new(seed ^ 0x0006_0070_10C6), &mut plan);
         acts::draw(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
+        world::checkpoints(&mut Rng::new(seed ^ 0xC4EC_4901), &mut plan);
+        world::deep(&mut Rng::new(seed ^ 0x000D_EE90), &mut plan);
         plan
     }
 

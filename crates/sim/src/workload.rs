@@ -137,6 +137,8 @@ pub struct Game {
     pub quiet_since: Option<u64>,
     /// Since when a life has run in which nothing disturbs at all.
     pub undisturbed_since: Option<u64>,
+    /// The clients do nothing more.
+    closed: bool,
     /// Nothing disturbs the life that begins.
     pub undisturbed: bool,
     /// The operator acts on volumes.
@@ -195,6 +197,7 @@ impl Game {
             quiet_since: None,
             undisturbed_since: None,
             undisturbed: false,
+            closed: false,
             operated: plan.has_acts(),
             plan,
             volumes,
@@ -223,7 +226,7 @@ impl Game {
     }
     /// Whether there is nothing more to begin.
     pub fn nothing_left(&self) -> bool {
-        self.wrong.is_some() || self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
+        self.wrong.is_some() || self.closed || self.ops_left == 0 && self.to_verify.is_empty() && self.to_trim.is_empty()
     }
     /// A client that was served lost its connections, or gave its commands up.
     pub fn lost_service(&mut self, client: usize, why: &str) {
@@ -301,7 +304,7 @@ impl Game {
 
     /// What a client with room for `room` commands on a queue sends next.
     pub fn next(&mut self, client: usize, room: usize, now: u64) -> Vec<Request> {
-        if self.wrong.is_some() {
+        if self.wrong.is_some() || self.closed {
             return Vec::new();
         }
         if let Some(place) = self.to_verify.pop_front() {

@@ -185,3 +185,59 @@ pub(super) fn judges(rng: &mut Rng, plan: &mut Plan) {
         life.check = rng.one_in(2);
     }
 }
+
+/// In a quarter of the plans whose devices fail, and on whose volumes nobody acts, it is checkpoints that fail: tables have several pages, a checkpoint comes
+/// every few milliseconds, and in each second life a page, a head or a flush fails, whereupon the host goes on for a while.
+pub(super) fn checkpoints(rng: &mut Rng, plan: &mut Plan) {
+    if plan.class != Class::Errors || plan.has_acts() || !rng.one_in(4) {
+        return;
+    }
+    (plan.tiny, plan.idle_drain_ms, plan.watermarks) = (true, 1, (0.0, 0.05));
+    (plan.shards, plan.cache.0, plan.op_blocks_max, plan.hot) = (1, 8 + rng.below(8), 4, 0);
+    for (mib, options) in &mut plan.capacity {
+        *mib = 56 + rng.below(16);
+        (options.volatile_cache, options.bytes_per_s) = (true, options.bytes_per_s.max(300_000_000));
+    }
+    for v in &mut plan.volumes {
+        v.blocks = ((8 << 20) + rng.below(8 << 20)) / u64::from(v.lba_bytes);
+        (v.promised, v.reserve_chunks) = (false, v.reserve_chunks.min(8));
+    }
+    plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Trim | Kind::Zero | Kind::Flush));
+    let devices = plan.capacity.len() as u64;
+    let lives = 4 + rng.below(4);
+    plan.lives = (0..lives)
+        .map(|at| {
+            let target = [Target::Page, Target::Page, Target::Flush, Target::Flush, Target::Head][rng.below(5) as usize];
+            let nth = 2 + rng.below(8) as u32;
+            let death = rng.one_in(2).then(|| Death { after_ns: rng.below(4_000_000), power: true });
+            let (device, fails) = (1 + rng.below(devices) as usize, 1 + rng.below(2) as u32);
+            let fault = Fault::Aim { device, target, nth, fails, alike: true, full: rng.one_in(4), death };
+            Life {
+                ops: 150 + rng.below(300),
+                limit_ns: 20_000_000 + rng.below(40_000_000),
+                end: End::Power,
+                faults: if at % 2 == 0 { vec![Timed { at_ns: 0, fault }] } else { Vec::new() },
+                check: true,
+                ..life(rng, plan)
+            }
+        })
+        .collect();
+}
+
+/// In one of 16 plans without acts, or lives in which answers must come soon, one client writes single blocks very deep, to one shard whose log is slow: so its batches have as many records as fit.
+pub(super) fn deep(rng: &mut Rng, plan: &mut Plan) {
+    if plan.class != Class::Crash || plan.has_acts() || plan.lives.iter().any(|l| l.calm.is_some()) || !rng.one_in(16) {
+        return;
+    }
+    (plan.shards, plan.op_blocks_max) = (1, 1);
+    plan.cache.1.bytes_per_s /= 10;
+    plan.clients.truncate(1);
+    plan.clients[0].depth = 256 + rng.below(144) as u16;
+    plan.mix = vec![(Kind::Read, 20), (Kind::Write, 80)];
+    plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.max(900));
+    plan.lives.iter_mut().for_each(|l| l.ops *= 4);
+    plan.lives.iter_mut().flat_map(|l| &mut l.faults).for_each(|f| match &mut f.fault {
+        Fault::Cut { client, .. } | Fault::Reset { client } => *client = 0,
+        _ => {}
+    });
+}

@@ -242,12 +242,20 @@ impl Game {
         (drawn..self.volumes.len()).chain(0..drawn).find(is_there).unwrap_or(drawn)
     }
     /// The volumes that there are now.
-    pub(super) fn all_live(&self) -> Vec<usize> {
+    pub fn all_live(&self) -> Vec<usize> {
         (0..self.volumes.len()).filter(|at| !self.volumes[*at].operated.gone).collect()
     }
     /// A volume was deleted.
     pub fn deleted(&mut self, volume: usize) {
         self.volumes[volume].operated.gone = true;
+    }
+    /// How a volume is served.
+    pub fn state_of(&self, volume: usize) -> State {
+        self.volumes[volume].served.newest()
+    }
+    /// The clients do nothing more.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
     /// The namespace of a volume, if it is attached.
     pub fn nsid_of(&self, volume: usize) -> Option<u32> {
