@@ -46,6 +46,8 @@ listed! {
         RetryKeepsPlaces,
         /// Writes take the segments that the log needs to free others.
         ReserveForgotten,
+        /// A batch that failed is written again in the last segment, which the log needs to free others.
+        RetryTakesLast,
         /// Recovery takes the last batch without looking at its data.
         TornBatchTaken,
         /// Recovery does not replay trims.
@@ -254,7 +256,7 @@ listed! {
         ResizeUntold,
         /// An event for which there is no request yet is lost.
         EventNeedsRequest,
-        /// Changed namespaces are told to the controllers of the first core only.
+        /// Changed namespaces reach the controllers of the first core only.
         ChangesToldOnOneCore,
         /// A Keep Alive command does not start the timer again.
         KeepAliveNotRearmed,

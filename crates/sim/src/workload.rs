@@ -59,8 +59,6 @@ struct Flight {
     client: usize,
     /// The namespace that it names.
     nsid: u32,
-    /// What was under way on its volume, in requests and bytes of the limits.
-    ahead: (u64, u64),
     kind: Kind,
     place: Place,
     sent: u64,
@@ -519,9 +517,10 @@ impl Game {
         }
         let open = requests.len() as u8;
         self.count_sent(kind, place);
-        let (nsid, ahead, statuses) = (ns.nsid, self.ahead(place.volume), [None; 2]);
-        let flight = Flight { client, nsid, ahead, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
+        let (nsid, statuses) = (ns.nsid, [None; 2]);
+        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
         self.flights.insert(op, flight);
+        self.count_ahead(place.volume);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(requests)
     }
@@ -557,7 +556,6 @@ impl Game {
             let text = format!("#{op} {:?} was done, though its volume was at no time served so", flight.kind);
             return self.fail(text, Some((flight.place.volume, flight.place.block)));
         }
-        self.check_calm(op, &flight, now);
         self.check_wait(op, &flight, now);
         if ok {
             self.count_done(op, &flight, now);
@@ -764,7 +762,9 @@ impl Game {
         let (rights, need) = (&v.rights, flight.need());
         let legal = match status.code {
             StatusCode::RESERVATION_CONFLICT if need.is_some_and(|need| rights.may_conflict(flight.client, need, flight.sent, now)) => {
-                self.each_change(op, flight, |cell| cell.refused(op));
+                // A command of several steps is judged at each: those before the one that was refused have taken effect.
+                let begun = matches!(flight.kind, Kind::Trim | Kind::Copy) && rights.may_pass(flight.client, Need::Write, flight.sent, now);
+                self.each_change(op, flight, |cell| if begun { cell.unsure(op, now) } else { cell.refused(op) });
                 return;
             }
             StatusCode::ABORTED_PREEMPT => rights.may_be_aborted(flight.client, flight.sent, LIMBO_NS),

@@ -37,8 +37,7 @@ impl Game {
         self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
         let (values, more, expected) = (Vec::new(), Vec::new(), Vec::new());
         let statuses = [None; 2];
-        let ahead = self.ahead(volume);
-        let flight = Flight { client, nsid, ahead, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
+        let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(Request { sqe, payload, tag: op << 1 })

@@ -26,6 +26,8 @@ pub(super) struct Had {
     bytes: u64,
     /// The largest request.
     largest: (u64, u64),
+    /// How long the last of all that was under way at once had to wait for its turn within these limits, at the most, in nanoseconds.
+    turn_max_ns: u64,
 }
 
 /// Bytes that clients have sent commands for, and that were answered well, since the host started: of reads and of writes.
@@ -42,6 +44,11 @@ impl Had {
     pub(super) fn new(limits: (Option<u64>, Option<u64>)) -> Had {
         Had { limits, ..Had::default() }
     }
+    /// What comes behind so many requests and bytes waits so long for its turn.
+    fn turn_ns(&self, ahead: (u64, u64)) -> u64 {
+        let at = |rate: Option<u64>, ahead: u64| rate.map_or(0, |rate| (u128::from(ahead) * 1_000_000_000 / u128::from(rate)) as u64);
+        at(self.limits.0, ahead.0).max(at(self.limits.1, ahead.1))
+    }
 }
 
 fn class_of(kind: Kind) -> Option<usize> {
@@ -55,9 +62,11 @@ fn class_of(kind: Kind) -> Option<usize> {
 impl Game {
     /// The limits of a volume are these on every core; `fresh` when the host has started.
     pub(super) fn limits_are(&mut self, volume: usize, limits: (Option<u64>, Option<u64>), fresh: bool, now: u64) {
+        let ahead = self.ahead(volume);
         let had = &mut self.volumes[volume].had;
         if fresh || had.limits != limits {
             *had = Had { since: now, ..Had::new(limits) };
+            had.turn_max_ns = had.turn_ns(ahead);
         }
     }
     /// The host starts, and has done nothing yet.
@@ -129,36 +138,32 @@ impl Game {
         }
     }
     /// What is under way on a volume, in requests and bytes of its limits.
-    pub(super) fn ahead(&self, volume: usize) -> (u64, u64) {
-        if !self.undisturbed {
-            return (0, 0);
-        }
+    fn ahead(&self, volume: usize) -> (u64, u64) {
         let flights = self.flights.values().filter(|f| f.place.volume == volume);
         flights.fold((0, 0), |(units, bytes), f| (units + self.units_of(f.kind, f.place), bytes + 2 * self.bytes_of(f.place)))
     }
-    /// Where nothing disturbs, a command waits for its turn within the limits that are in force and for little else, also when these have
-    /// just changed.
-    pub(super) fn check_wait(&mut self, op: u64, flight: &Flight, now: u64) {
-        let Some(since) = self.undisturbed_since else { return };
-        let had = &self.volumes[flight.place.volume].had;
-        let from = had.since.max(flight.sent).max(since);
-        let at = |rate: Option<u64>, ahead: u64| rate.map_or(0, |rate| (u128::from(ahead) * 1_000_000_000 / u128::from(rate)) as u64);
-        let turn = at(had.limits.0, flight.ahead.0).max(at(had.limits.1, flight.ahead.1));
-        // One that waits for buffers first, or comes in steps, finds others ahead of it that were sent later.
-        if flight.kind != Kind::Copy && now > from + 2 * turn + WAIT_MAX_NS {
-            let text = format!(
-                "#{op} was answered {} ms after it was sent, with {:?} requests and bytes ahead",
-                (now - flight.sent) / 1_000_000,
-                flight.ahead
-            );
-            let text = format!("{text}; the limits are {:?} since {} ms", had.limits, (now - had.since) / 1_000_000);
-            self.fail(text, None);
+    /// A command was sent, and waits for its turn behind all others of its volume.
+    pub(super) fn count_ahead(&mut self, volume: usize) {
+        if !self.undisturbed && self.quiet_since.is_none() {
+            return;
         }
+        let ahead = self.ahead(volume);
+        let had = &mut self.volumes[volume].had;
+        had.turn_max_ns = had.turn_max_ns.max(had.turn_ns(ahead));
     }
-    /// While nothing disturbs any more, every command is answered soon.
-    pub(super) fn check_calm(&mut self, op: u64, flight: &Flight, now: u64) {
-        if self.quiet_since.is_some_and(|since| flight.sent >= since) && now - flight.sent > CALM_LATENCY_MAX_NS {
-            self.fail(format!("#{op} was answered after {} ms, though nothing disturbed", (now - flight.sent) / 1_000_000), None);
+    /// Where nothing disturbs, a command waits for its turn within the limits that are in force and for little else, also when these have
+    /// just changed. One that waits for buffers first, or comes in steps, finds others ahead of it that were sent later: so the longest
+    /// turn counts, twice.
+    pub(super) fn check_wait(&mut self, op: u64, flight: &Flight, now: u64) {
+        let had = &self.volumes[flight.place.volume].had;
+        let turns = 2 * had.turn_max_ns;
+        let from = had.since.max(flight.sent);
+        let late = self.undisturbed_since.is_some_and(|since| flight.kind != Kind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
+        let stuck = self.quiet_since.is_some_and(|since| flight.sent >= since && now > from + turns + CALM_LATENCY_MAX_NS);
+        if late || stuck {
+            let text = format!("#{op} was answered after {} ms, though nothing disturbed;", (now - flight.sent) / 1_000_000);
+            let limits = format!("its turn came within {} ms with limits of {:?}", had.turn_max_ns / 1_000_000, had.limits);
+            self.fail(format!("{text} {limits} since {} ms", (now - had.since) / 1_000_000), None);
         }
     }
 }

@@ -249,7 +249,9 @@ impl State {
             self.counters.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
             let given_up = self.log.open.as_ref().map(|open| (open.seq, open.at == 0));
-            if !self.log.batch.retried && self.roll(rt, 0) {
+            // The last segment is for a batch that frees others: without it neither this life nor a later one could write anything any more.
+            let keep = u64::from(!self.tail_due() && !hooks::planted(Bug::RetryTakesLast));
+            if !self.log.batch.retried && self.roll(rt, keep) {
                 hooks::mark(Mark::BatchWrittenElsewhere);
                 self.log.batch.retried = true;
                 // A segment of which nothing may be there is never named as the oldest: recovery could not tell it from one that is lost.

@@ -12,7 +12,7 @@
 use crate::index::Key;
 use base::hooks::{self, Bug};
 
-/// Segments that writes may not take: one for the batch that carries a new tail, one for the retry of a failed batch.
+/// Segments that writes may not take: one for the batch that carries a new tail, which nothing else takes, one for the retry of a failed batch.
 pub(crate) const RESERVE_SEGMENTS: u64 = 2;
 /// Emptied record lists that are kept for the next segments.
 const SPARE_LISTS_MAX: usize = 16;

@@ -164,6 +164,35 @@ fn a_log_that_cannot_be_written_fails_writes_and_serves_reads() {
     lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]));
 }
 
+/// Each write that fails once is written again in the next segment. The last one is kept for the batch that gives others back: a later life has
+/// nothing else to write it to.
+#[test]
+fn writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others() {
+    let mut lab = Lab::new(19, &Setup::default());
+    let c = lab.components[0];
+    let (log, capacity) = (lab.world.disk(&lab.devices[0]), lab.world.disk(&lab.devices[1]));
+    let written = lab.with(quick(), async |rt, s| {
+        capacity.fail_writes(ALL, None, DeviceError::Media);
+        for n in 0..100 {
+            log.fail_writes(ALL, Some(1), DeviceError::Media);
+            if s.write(&rt, c, n, &[1000 + n]).await.is_err() {
+                return n;
+            }
+        }
+        panic!("there are not that many segments");
+    });
+    assert!(written > 3, "{written}");
+    lab.power_cycle();
+    (log.heal(), capacity.heal());
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 500, &[5000]).await.unwrap();
+        for n in 0..written {
+            assert_eq!(s.read(&rt, c, n, 1).await.unwrap(), [1000 + n]);
+        }
+        s.check();
+    });
+}
+
 #[test]
 fn a_read_that_fails_once_is_read_again_and_one_that_fails_twice_is_media() {
     let mut lab = Lab::new(3, &Setup::default());
