@@ -26,10 +26,10 @@ impl Exam<'_> {
                     let left = self.subject_at(of.at).ns.bytes();
                     if !racing.is_empty() {
                         // What was on its way comes before the end is freed, or not at all.
-                        self.act(|volume| Act::Regrow { volume }, of.at)?;
                         for (link, tag) in racing {
                             self.answer(link, tag, "what was on its way when a volume got smaller")?;
                         }
+                        self.act(|volume| Act::Regrow { volume }, of.at)?;
                         self.good(port.io[0], &of, Io::Deallocate(vec![(0, left)]))?;
                         used.clear();
                     }
