@@ -272,6 +272,8 @@ listed! {
         RangeStartJudged,
         /// A Copy that a limit holds back is not judged again.
         CopyJudgedOnce,
+        /// A command of several steps is not judged again between them.
+        StepsJudgedOnce,
         /// The end of the destination of a Copy is not judged.
         CopyEndUnchecked,
         /// Of the ranges of a Dataset Management command only the first is judged.
@@ -456,6 +458,8 @@ listed! {
         FenceWaitsForLeft,
         /// A reservation was made while the data of a command was on its way.
         ConflictAfterData,
+        /// A command of several steps was stopped between two of them by what is served by now.
+        StoppedBetweenSteps,
         /// A command of a host that is preempted is aborted.
         PreemptAborts,
     }

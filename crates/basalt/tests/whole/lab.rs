@@ -39,7 +39,8 @@ const SHORT: &str = "--time 300ms --warm-up 100ms";
 fn a_profile_runs_against_the_volume_that_is_served_and_is_verified_kept_and_shown() {
     let d = with_volume();
     let results = d.at("results");
-    let run = format!("lab run easy-run {SHORT} --prepare random --verify --results {results}");
+    // Long enough for an answer in each case, also where the disk below stands still for a while.
+    let run = format!("lab run easy-run --time 2s --warm-up 100ms --prepare random --verify --results {results}");
     let shown = d.json(&run);
     let cases = shown["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 4);

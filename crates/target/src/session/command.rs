@@ -371,11 +371,18 @@ impl Session {
                 return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
             }
         }
-        while deallocate
-            && slot.status.is_success()
-            && *next < (if hooks::planted(Bug::OneRangeTrimmed) { 1 } else { ranges })
-            && slot.parts < RANGES_UNDER_WAY_MAX
-        {
+        let end = if !deallocate {
+            0
+        } else if hooks::planted(Bug::OneRangeTrimmed) {
+            1
+        } else {
+            ranges
+        };
+        let may_go_on = *next >= end || !slot.status.is_success() || self.may_go_on(cx, at);
+        let slot = &mut self.slots[usize::from(at)];
+        let list = slot.data.first().map_or(&[][..], |d| &d.buf);
+        let Plan::Trim { ref mut next, .. } = slot.plan else { unreachable!("a command with ranges") };
+        while may_go_on && slot.status.is_success() && *next < end && slot.parts < RANGES_UNDER_WAY_MAX {
             let from = usize::from(*next) * DsmRange::LEN;
             *next += 1;
             let Some(range) = list.get(from..).and_then(DsmRange::parse).filter(|r| r.blocks > 0) else { continue };

@@ -1,8 +1,8 @@
 //! The Copy command (nvm 3.2.2): source ranges of a namespace, one after the other, to one destination in it.
 //!
 //! ```text
-//! ranges judged ─► read a step ─► write it ─► next step, next range ... ─► answered
-//!                     └─ fails ──────┴─ fails: answered with the number of the range in dword 0
+//! ranges judged ─► read a step ─► judged again, written ─► judged again, next step, next range ... ─► answered
+//!                     └─ fails ─────────┴─ fails: answered with the number of the range in dword 0
 //! ```
 //!
 //! Invariants: ranges are copied in order, and what comes after one that failed is not touched; a command holds at most one step in memory;
@@ -147,12 +147,23 @@ impl Session {
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
         let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if !slot.status.is_success() {
-            let (status, range) = (slot.status, copy.range);
-            return self.finish_running(cx, at, status, range.into());
+            return self.copy_failed(cx, at);
         }
         let Some((offset, len)) = copy.next(list) else { return self.finish_running(cx, at, Status::SUCCESS, 0) };
-        slot.parts = 1;
-        cx.ios.push(IoRequest { token, volume: copy.volume, op: IoOp::Read { offset, len } });
+        let volume = copy.volume;
+        if !self.may_go_on(cx, at) {
+            return self.copy_failed(cx, at);
+        }
+        self.slots[usize::from(at)].parts = 1;
+        cx.ios.push(IoRequest { token, volume, op: IoOp::Read { offset, len } });
+    }
+
+    /// It ends at the range that it has come to.
+    fn copy_failed(&mut self, cx: &mut Cx<'_>, at: u16) {
+        let slot = &self.slots[usize::from(at)];
+        let Plan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
+        let (status, range) = (slot.status, copy.range);
+        self.finish_running(cx, at, status, range.into());
     }
 
     /// The volume's answer to half a step.
@@ -162,18 +173,21 @@ impl Session {
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
         let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if let Err(e) = done.result {
-            let status = match e {
-                IoError::Withdrawn => slot.status, // which says why
-                e => status_of(e, if copy.writing { Class::Write } else { Class::Read }),
-            };
-            let range = copy.range;
-            return self.finish_running(cx, at, status, range.into());
+            if e != IoError::Withdrawn {
+                slot.status = status_of(e, if copy.writing { Class::Write } else { Class::Read });
+            } // else it says why already
+            return self.copy_failed(cx, at);
         }
         if copy.writing {
             copy.stepped(list);
             slot.len += copy.step as u32;
             return self.copy_step(cx, at);
         }
+        if slot.status.is_success() && !self.may_go_on(cx, at) {
+            return self.copy_failed(cx, at);
+        }
+        let slot = &mut self.slots[usize::from(at)];
+        let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         copy.writing = true;
         slot.parts = 1;
         let (offset, aligned) = (copy.to, Extent { offset: copy.to, len: copy.step as u32 }.is_aligned());

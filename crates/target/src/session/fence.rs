@@ -52,21 +52,37 @@ impl Session {
         Ok(())
     }
 
+    /// Whether a command may go on that was allowed when it was judged last; if not, its status says why.
+    fn is_still_allowed(&mut self, cx: &Cx<'_>, at: u16) -> bool {
+        if self.slots[usize::from(at)].judged == cx.view.generation {
+            return true;
+        }
+        let judged = self.judge_again(cx, at);
+        let slot = &mut self.slots[usize::from(at)];
+        slot.judged = cx.view.generation;
+        if let Err(status) = judged {
+            slot.status = status;
+        }
+        judged.is_ok()
+    }
+
+    /// Whether a command of several steps, of which some are left, may go on with the next one.
+    pub(super) fn may_go_on(&mut self, cx: &Cx<'_>, at: u16) -> bool {
+        let may = hooks::planted(Bug::StepsJudgedOnce) || self.is_still_allowed(cx, at);
+        if !may {
+            hooks::mark(Mark::StoppedBetweenSteps);
+        }
+        may
+    }
+
     /// Whether a command whose request a limit has held back may still begin: it has not been aborted since, nor is it forbidden by now.
     pub fn may_begin(&mut self, cx: &Cx<'_>, token: u64) -> bool {
         let at = token as u16;
         if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
             return false;
         }
-        let copies = hooks::planted(Bug::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, super::slot::Plan::Copy(_));
-        match self.judge_again(cx, at) {
-            _ if copies => true,
-            Ok(()) => true,
-            Err(status) => {
-                self.slots[usize::from(at)].status = status;
-                false
-            }
-        }
+        let judged_once = hooks::planted(Bug::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, Plan::Copy(_));
+        judged_once || self.is_still_allowed(cx, at)
     }
 
     /// The namespace that a command names, as of this view.

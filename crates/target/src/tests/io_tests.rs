@@ -344,6 +344,38 @@ fn a_copy_that_fails_tells_at_which_range_and_leaves_the_rest_alone() {
 }
 
 #[test]
+fn what_a_command_has_not_done_yet_is_judged_by_what_is_served_then() {
+    // Commands of several requests, the namespace changes after some of them: what is done stays, the rest is not begun.
+    let (sqe, list) = copy(2, 100, &[(0, 2), (2, 2), (4, 2)]);
+    let ranges: Vec<u8> = (0..24u64).flat_map(|i| DsmRange { attributes: 0, blocks: 1, slba: i }.to_bytes()).collect();
+    let dsm = DatasetManagement { nr: 23, idr: false, idw: false, ad: true }.sqe(9, 2);
+    for (sqe, data, requests, under_way) in [(with_capsule(sqe, 96), &list, 6, 1), (with_capsule(dsm, 384), &ranges, 24, 16)] {
+        for before in 0..=requests {
+            for harmless in [true, false] {
+                let mut b = bench();
+                b.hold = true;
+                b.capsule(sqe, data);
+                for _ in 0..before {
+                    assert!(b.answer_one());
+                }
+                b.change_view(|view| {
+                    if !harmless {
+                        view.volumes[1].as_mut().unwrap().write_protect = WriteProtect::Protected;
+                    }
+                });
+                while b.answer_one() {}
+                let Some(Pdu::Response(cqe)) = b.next() else { panic!("an answer") };
+                // What had been handed out when the view changed is done.
+                let done = if harmless { requests } else { (before + under_way).min(requests) };
+                assert_eq!(b.memory.requests, done, "{before}");
+                assert_eq!(cqe.status.code, if done == requests { OK } else { StatusCode::NAMESPACE_WRITE_PROTECTED }, "{before}");
+                b.is_clean();
+            }
+        }
+    }
+}
+
+#[test]
 fn what_has_not_begun_is_aborted_and_what_runs_is_not() {
     let requested = StatusCode::ABORT_REQUESTED;
     let mut b = bench();

@@ -124,6 +124,16 @@ impl Bench {
     pub(super) fn end(&mut self) {
         self.session.end();
     }
+    /// Answers the oldest request that is kept; whether there was one.
+    pub(super) fn answer_one(&mut self) -> bool {
+        if self.ios.is_empty() {
+            return false;
+        }
+        let done = self.memory.answer(self.ios.remove(0));
+        self.session.on_io_done(&mut cx!(self), done);
+        self.settle();
+        true
+    }
     /// Answers requests and sends what there is until nothing is left.
     pub(super) fn settle(&mut self) {
         loop {
