@@ -272,8 +272,6 @@ listed! {
         RangeStartJudged,
         /// A Copy that a limit holds back is not judged again.
         CopyJudgedOnce,
-        /// A command of several steps is not judged again between them.
-        StepsJudgedOnce,
         /// The end of the destination of a Copy is not judged.
         CopyEndUnchecked,
         /// Of the ranges of a Dataset Management command only the first is judged.

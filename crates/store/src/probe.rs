@@ -100,6 +100,9 @@ impl Picture {
             let (least, most, is) = (self.tail_durable, self.tail_next, there.tail_durable);
             return Some(format!("the oldest segment is {least} to {most}, and {is} after another start"));
         }
+        if state.ring.free() == 0 {
+            return Some("after another start the log has no segment left to be written".into());
+        }
         self.pages_differ(&there).or_else(|| promises_differ(&state, group))
     }
 
