@@ -221,7 +221,7 @@ pub(super) const FEATURES: &[Line] = &[
     no(0x7E, "Controller Metadata", "base 5.27.1.23", FIELD, NEEDS_NONE),
     no(0x7F, "Namespace Metadata", "base 5.27.1.23", FIELD, NEEDS_NONE),
     no(0x80, "Software Progress Marker", "base 5.27.1.24", FIELD, "of the boot software of a PCIe controller, kept over power cycles; a dynamic controller has nothing to keep it in"),
-    yes(0x81, "Host Identifier", "base 5.27.1.25", "read; it is told by Connect", &["features_are_set_and_got"]),
+    yes(0x81, "Host Identifier", "base 5.27.1.25", "read; Connect sets it", &["features_are_set_and_got"]),
     yes(0x82, "Reservation Notification Mask", "base 5.27.1.26", "by kind and namespace", &["two_hosts_reserve_fence_and_preempt"]),
     yes(0x83, "Reservation Persistence", "base 5.27.1.27", "kept with the volume", &["what_persists_is_there_after_kill_9_and_what_does_not_is_gone"]),
     yes(0x84, "Namespace Write Protection Config", "base 5.27.1.28", "kept with the volume; until a power cycle is until the daemon starts again; permanent where namespace management is granted", &["write_protection_is_asked_for", "a_host_protects_a_volume_and_only_what_can_be_undone_is_undone"]),
