@@ -471,7 +471,9 @@ fn go_on(rng: &mut Rng, plan: &mut Plan) {
     if plan.class != Class::Crash || !rng.one_in(10) {
         return;
     }
-    plan.shards = 1;
+    // What was promised in each shard is promised in the one.
+    let shards = u64::from(core::mem::replace(&mut plan.shards, 1));
+    plan.volumes.iter_mut().filter(|v| v.promised).for_each(|v| v.reserve_chunks /= shards);
     plan.cache.0 = 8 + rng.below(4);
     plan.capacity.iter_mut().for_each(|d| d.0 = 12 + rng.below(12));
     (plan.op_blocks_max, plan.hot) = (64, if rng.one_in(2) { 2 } else { 0 });

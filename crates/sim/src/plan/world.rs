@@ -234,7 +234,8 @@ pub(super) fn deep(rng: &mut Rng, plan: &mut Plan) {
     plan.clients.truncate(1);
     plan.clients[0].depth = 256 + rng.below(144) as u16;
     plan.mix = vec![(Kind::Read, 20), (Kind::Write, 80)];
-    plan.volumes.iter_mut().for_each(|v| v.blocks = v.blocks.max(900));
+    // What a volume was promised is all that it needs as it is.
+    plan.volumes.iter_mut().filter(|v| !v.promised).for_each(|v| v.blocks = v.blocks.max(900));
     plan.lives.iter_mut().for_each(|l| l.ops *= 4);
     plan.lives.iter_mut().flat_map(|l| &mut l.faults).for_each(|f| match &mut f.fault {
         Fault::Cut { client, .. } | Fault::Reset { client } => *client = 0,
