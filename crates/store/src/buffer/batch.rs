@@ -139,6 +139,7 @@ impl State {
 
     /// Builds the headers and submits the batch. `bufs[0]` is replaced.
     fn write_batch(&mut self, rt: &Rt, mut bufs: BufVec) {
+        self.pass_given_up();
         let (tag, shard) = (self.tag, self.shard);
         let open = self.log.open.as_ref().expect("there was room");
         let place = self.ring.place(open.seq);
@@ -188,6 +189,15 @@ impl State {
         let offset = self.slice_at + u64::from(start) * BLOCK_BYTES as u64;
         let durability = if hooks::planted(Bug::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
         rt.write(&self.queue, cookie::BATCH, &self.cache, offset, bufs, durability);
+    }
+
+    /// A segment that was given up at its first write is never named as the oldest: recovery could not tell it from one that is lost. Nothing
+    /// in it counts, so the next one is as good a tail. Asked before each batch: a checkpoint may have chosen it before it was given up.
+    fn pass_given_up(&mut self) {
+        let log = &mut self.log;
+        while log.tail_next < self.ring.head() && self.ring.get(log.tail_next).used <= SEGMENT_HEADER_BLOCKS {
+            log.tail_next += 1;
+        }
     }
 
     /// Seals the open segment and opens the next, leaving `keep` free. False when there is none.
@@ -248,16 +258,11 @@ impl State {
         if let Err(error) = result {
             self.counters.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
-            let given_up = self.log.open.as_ref().map(|open| (open.seq, open.at == 0));
             // The last segment is for a batch that frees others: without it neither this life nor a later one could write anything any more.
             let keep = u64::from(!self.tail_due() && !hooks::planted(Bug::RetryTakesLast));
             if !self.log.batch.retried && self.roll(rt, keep) {
                 hooks::mark(Mark::BatchWrittenElsewhere);
                 self.log.batch.retried = true;
-                // A segment of which nothing may be there is never named as the oldest: recovery could not tell it from one that is lost.
-                if given_up == Some((self.log.tail_next, true)) {
-                    self.log.tail_next += 1;
-                }
                 let shift = self.log.batch.position + self.log.batch.header_blocks;
                 for record in
                     self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write && !hooks::planted(Bug::RetryKeepsPlaces))

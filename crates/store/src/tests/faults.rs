@@ -144,6 +144,47 @@ fn a_segment_that_should_have_carried_the_new_tail_and_failed_is_not_named_as_th
 }
 
 #[test]
+fn a_segment_that_is_given_up_during_a_checkpoint_is_not_named_as_the_oldest() {
+    // The checkpoint has chosen the next segment as the new tail, and its first write fails before the tail is written: once, so that the
+    // batch goes elsewhere, or so often that the log stops and a probe carries the tail. The checkpoint ends before or after that.
+    for attempts in 1..=3 {
+        for hold_ms in [20, 1000] {
+            let case = format!("{attempts} attempts fail, held up {hold_ms} ms");
+            let mut lab = Lab::new(100 * attempts + hold_ms, &Setup::default());
+            let c = lab.components[0];
+            let (log, capacity) = (lab.world.disk(&lab.devices[0]), lab.world.disk(&lab.devices[1]));
+            lab.with(quick(), async |rt, s| {
+                s.write(&rt, c, 0, &[50, 51]).await.unwrap();
+                while s.stats().log_live_bytes > 0 {
+                    rt.sleep(Duration::from_micros(1)).await;
+                }
+                assert_eq!(s.stats().checkpoints, 0);
+                capacity.stall(Duration::from_millis(hold_ms));
+                while capacity.in_flight() == 0 {
+                    rt.sleep(Duration::from_micros(1)).await; // until the pages are on their way
+                }
+                log.fail_writes(ALL, Some(attempts as u32), DeviceError::Media);
+                let written = s.write(&rt, c, 2, &[52]).await;
+                assert_eq!(written.is_ok(), attempts == 1, "{case}");
+                let probed = attempts > 1 && hold_ms == 20;
+                while s.stats().failed || s.stats().checkpoints == 0 && !probed {
+                    rt.sleep(Duration::from_micros(1)).await; // until the tail is written
+                }
+                assert_eq!(s.stats().log_write_errors, attempts, "{case}");
+                s.check();
+            });
+            lab.power_cycle();
+            lab.with(quick(), async |rt, s| {
+                let third = if attempts == 1 { 52 } else { 0 };
+                assert_eq!(s.read(&rt, c, 0, 4).await.unwrap(), [50, 51, third, 0], "{case}");
+                s.drained(&rt).await;
+                s.check();
+            });
+        }
+    }
+}
+
+#[test]
 fn a_log_that_cannot_be_written_fails_writes_and_serves_reads() {
     let mut lab = Lab::new(2, &Setup::default());
     let c = lab.components[0];
