@@ -50,6 +50,8 @@ listed! {
         RetryTakesLast,
         /// Recovery takes the last batch without looking at its data.
         TornBatchTaken,
+        /// Recovery leaves a torn batch where it is.
+        TornBatchKept,
         /// Recovery does not replay trims.
         ForgottenTrim,
         /// Recovery does not replay what was declared uncorrectable.
@@ -366,6 +368,8 @@ listed! {
         BusyChunkKept,
         /// Recovery drops the last batch: its data is not whole.
         TornBatchDropped,
+        /// Recovery wiped a batch that is not of the log.
+        TornBatchWiped,
         /// Recovery finds a batch whose header is not whole.
         TornBatchHeader,
         /// Recovery finds a batch of an earlier use of the segment behind its end.

@@ -216,7 +216,7 @@ impl Run {
             }
             let now = self.lab.world.now();
             if now >= end {
-                let stuck = life.calm.is_some() && doom.is_none() && self.game(|g| g.quiet_since.is_some());
+                let stuck = life.calm.is_some() && doom.is_none() && self.game(|g| g.is_stuck(now.0));
                 return if stuck { Err("a life went on without its faults, and its commands were not done".into()) } else { Ok(()) };
             }
             self.lab.heal_due(false);

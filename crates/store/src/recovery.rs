@@ -3,8 +3,8 @@
 //! Owns: what the bytes of a log mean after a crash (`read_log`), and the replay.
 //! Invariants: batches are taken as a chain (number and checksum of the one before), so nothing stale is replayed and nothing that was
 //! acknowledged can be missing without being noticed; records of unknown components are skipped (I5); chunks are allocated only after
-//! the whole replay (I4); what is replayed is made durable first, so what a read returns after this opening stays.
-//! Never: writes to the log; appends to a segment of an earlier life (the head begins a new one).
+//! the whole replay (I4); what is replayed is made durable first, and what is not is wiped, so what a read returns after this opening stays.
+//! Never: writes to the log otherwise; appends to a segment of an earlier life (the head begins a new one).
 
 mod scan;
 
@@ -24,7 +24,7 @@ use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
-use format::disk::log::{Record, RecordKind};
+use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
 use hashbrown::HashMap;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
@@ -95,6 +95,10 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         state.add_component(no, &plain);
     }
     let marks = replay_all(rt, &mut state, &reader, found).await?;
+    // The end of the log, and where the next batch begins: in the next segment, or, if its first write fails, in the one after it.
+    let (head, next) = (state.ring.head(), state.ring.head() + 1);
+    let end = if state.ring.in_use() > 0 { state.ring.get(head).used } else { u32::MAX };
+    reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
     place_all(rt, &mut state, &cache).await?;
     place_marks(&mut state, &cache, &marks)?;
     for c in components.iter().filter(|_| !hooks::planted(Bug::PromisesForgotten)) {

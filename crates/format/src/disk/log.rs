@@ -338,6 +338,8 @@ pub struct BatchHeader {
 /// The first block of a batch header, read to know how long the header is. Its checksum is not yet checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchPeek {
+    /// The segment that it names.
+    pub segment_seq: u64,
     /// Blocks of the header.
     pub header_blocks: u32,
     /// Data blocks after it.
@@ -360,7 +362,7 @@ impl BatchPeek {
         check(data <= SEGMENT_BLOCKS_MAX, "data blocks")?;
         let fits = records as usize <= header as usize * BLOCK_BYTES / RECORD_BYTES;
         check(fits && batch_header_blocks(records as usize, data as usize) == header as usize, "records")?;
-        Ok(Self { header_blocks: header, data_blocks: data })
+        Ok(Self { segment_seq: u64_at(b, SEGMENT_SEQ), header_blocks: header, data_blocks: data })
     }
 }
 

@@ -154,16 +154,26 @@ impl Game {
     /// Where nothing disturbs, a command waits for its turn within the limits that are in force and for little else, also when these have
     /// just changed. One that waits for buffers first, or comes in steps, finds others ahead of it that were sent later: so the longest
     /// turn counts, twice.
-    pub(super) fn check_wait(&mut self, op: u64, flight: &Flight, now: u64) {
+    fn has_waited_too_long(&self, flight: &Flight, now: u64) -> bool {
         let had = &self.volumes[flight.place.volume].had;
         let turns = 2 * had.turn_max_ns;
         let from = had.since.max(flight.sent);
         let late = self.undisturbed_since.is_some_and(|since| flight.kind != Kind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
         let stuck = self.quiet_since.is_some_and(|since| flight.sent >= since && now > from + turns + CALM_LATENCY_MAX_NS);
-        if late || stuck {
+        late || stuck
+    }
+    /// A command was answered: was it soon enough?
+    pub(super) fn check_wait(&mut self, op: u64, flight: &Flight, now: u64) {
+        if self.has_waited_too_long(flight, now) {
+            let had = &self.volumes[flight.place.volume].had;
             let text = format!("#{op} was answered after {} ms, though nothing disturbed;", (now - flight.sent) / 1_000_000);
             let limits = format!("its turn came within {} ms with limits of {:?}", had.turn_max_ns / 1_000_000, had.limits);
-            self.fail(format!("{text} {limits} since {} ms", (now - had.since) / 1_000_000), None);
+            let text = format!("{text} {limits} since {} ms", (now - had.since) / 1_000_000);
+            self.fail(text, None);
         }
+    }
+    /// Whether, where nothing disturbs, what is left to do is not being done.
+    pub fn is_stuck(&self, now: u64) -> bool {
+        self.quiet_since.is_some() && (self.flights.is_empty() || self.flights.values().any(|f| self.has_waited_too_long(f, now)))
     }
 }

@@ -5,7 +5,7 @@
 //! Invariants: the last batch of the head is taken only if all its data is sound: it is the only one that can be torn. A batch before
 //! another was complete, whatever its data looks like now (then reads of that block say so). What the media cannot give is never taken for
 //! the end of the log, and headers and the end are read until two readings agree: a bit that flips on the way must not shorten it.
-//! Never: trusts a length before it is checked; changes anything.
+//! Never: trusts a length before it is checked; changes anything but what [`LogReader::wipe`] says.
 
 use super::Chain;
 use crate::GroupError;
@@ -16,7 +16,7 @@ use base::hooks::{self, Bug, Mark};
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, BatchPeek, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
-use rt::{Buf, Device, DeviceError, Rt};
+use rt::{Buf, BufVec, Device, DeviceError, Durability, Rt};
 use std::collections::BTreeMap;
 
 /// Segment headers read at a time.
@@ -84,10 +84,15 @@ impl LogReader<'_> {
         GroupError::LogDamaged { device: self.cache.name().into(), shard: self.shard, what }
     }
 
+    /// Where a block of a segment lies on the device, in bytes.
+    fn offset(&self, seq: u64, block: u32) -> u64 {
+        let place = seq % u64::from(self.count);
+        self.slice_at + (place * u64::from(self.segment_blocks) + u64::from(block)) * BLOCK_BYTES as u64
+    }
+
     /// Reads blocks of a segment; `None` when the media cannot give them.
     async fn read(&self, seq: u64, first: u32, blocks: u32) -> Result<Option<Buf>, GroupError> {
-        let place = seq % u64::from(self.count);
-        let offset = self.slice_at + (place * u64::from(self.segment_blocks) + u64::from(first)) * BLOCK_BYTES as u64;
+        let offset = self.offset(seq, first);
         let mut result = Err(DeviceError::Media);
         let mut buf = Buf::alloc(blocks as usize * BLOCK_BYTES);
         for _ in 0..2 {
@@ -160,6 +165,23 @@ impl LogReader<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Wipes headers of batches at these blocks of segments, which are no batches of the log: torn ones, or what an earlier life wrote in vain.
+    /// A later write may come to the same place with the same number; torn in turn, it could bring just the sectors that such a batch lacks, and
+    /// what was found not to be there would be.
+    pub async fn wipe(&self, places: &[(u64, u32)]) -> Result<(), GroupError> {
+        for &(seq, block) in places.iter().filter(|(_, block)| *block < self.segment_blocks) {
+            let Some(found) = self.read(seq, block, 1).await? else { continue };
+            if !BatchPeek::parse(&found, self.tag).is_ok_and(|peek| peek.segment_seq == seq) || hooks::planted(Bug::TornBatchKept) {
+                continue;
+            }
+            hooks::mark(Mark::TornBatchWiped);
+            let bufs = BufVec::from_iter([Buf::zeroed(BLOCK_BYTES)]);
+            let (result, _) = self.rt.write_at(self.cache, self.offset(seq, block), bufs, Durability::Durable).await;
+            result.map_err(|error| GroupError::Device { device: self.cache.name().into(), error })?;
+        }
+        Ok(())
     }
 
     fn header_at(&self, place: u64, block: &[u8]) -> Option<SegmentHeader> {
