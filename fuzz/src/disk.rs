@@ -203,7 +203,8 @@ fn check_batch(b: &[u8], tag: FormatTag) -> bool {
         assert!(p.header_blocks <= BATCH_HEADER_BLOCKS_MAX && p.data_blocks <= SEGMENT_BLOCKS_MAX);
     }
     let Ok(view) = BatchHeader::parse(b, tag) else { return false };
-    assert_eq!(peek, Ok(BatchPeek { header_blocks: view.header_blocks, data_blocks: view.data_blocks }));
+    let (segment_seq, header_blocks, data_blocks) = (view.header.segment_seq, view.header_blocks, view.data_blocks);
+    assert_eq!(peek, Ok(BatchPeek { segment_seq, header_blocks, data_blocks }));
     let (list, crcs) = apart(view.records);
     let mut built = vec![0xFF; view.header_blocks as usize * BLOCK_BYTES];
     assert_eq!(view.header.build(&mut built, &list, &crcs), view.crc);
