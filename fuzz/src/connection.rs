@@ -16,15 +16,15 @@ use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, IoOpcode, Sgl, Sqe, Status};
 use format::nvme_tcp::Digests;
+use nvmf::ask::What;
+use nvmf::limits::{HANDSHAKE_MAX, LINGER_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
+use nvmf::{ListenerKind, ListenerSpec, Options, Refused, Reply, Target, TargetMsg, TargetShared};
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use target::ask::What;
-use target::limits::{HANDSHAKE_MAX, LINGER_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
-use target::{ListenerKind, ListenerSpec, Options, Refused, Reply, Target, TargetMsg, TargetShared};
 
 /// Operations of one input, and its connections.
 const OPS_MAX: usize = 40;

@@ -10,8 +10,8 @@ use format::nvme_tcp::{
     COMMON_BYTES, CapsuleCmd, CapsuleResp, CommonHeader, DIGEST_BYTES, DataPdu, Digests, HeaderRules, IcReq, IcResp, PduType, R2t,
     TERM_BYTES, TermReq, check_header, digest,
 };
+use nvmf::limits::{CAPSULE_DATA_MAX, TRANSFER_MAX};
 use std::collections::BTreeMap;
-use target::limits::{CAPSULE_DATA_MAX, TRANSFER_MAX};
 
 /// The host of the inputs, and the subsystem.
 pub(crate) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";

@@ -13,16 +13,16 @@ use format::nvme::fabrics::{CONNECT_DATA_BYTES, Connect};
 use format::nvme::io::flush_sqe;
 use format::nvme::{AdminOpcode, FabricsType, NSID_ALL, SglKind, Sqe, Status, StatusCode};
 use format::nvme_tcp::DataPdu;
+use nvmf::limits::{
+    ADMIN_DATA_MAX, AER_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, QUEUE_ENTRIES_MAX, SENDS_MAX, TRANSFER_MAX,
+};
+use nvmf::session::{Aborted, Call, Cx, Kind, Phase, Session, settle};
+use nvmf::shared::ControllerShared;
+use nvmf::{TargetStats, View};
 use object::{IoError, IoRequest, VolumeRef};
 use rt::SendList;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use target::limits::{
-    ADMIN_DATA_MAX, AER_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, QUEUE_ENTRIES_MAX, SENDS_MAX, TRANSFER_MAX,
-};
-use target::session::{Aborted, Call, Cx, Kind, Phase, Session, settle};
-use target::shared::ControllerShared;
-use target::{TargetStats, View};
 
 /// Operations of one input.
 const OPS_MAX: usize = 64;

@@ -4,10 +4,10 @@
 
 use base::unit::BLOCK_BYTES;
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
+use nvmf::{Ana, NamespaceView, SubsystemView, View, VolumeView};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{Buf, Rt};
 use std::collections::BTreeMap;
-use target::{Ana, NamespaceView, SubsystemView, View, VolumeView};
 
 use crate::host::{HOST, NQN};
 

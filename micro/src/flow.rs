@@ -5,11 +5,11 @@ use crate::session::Line;
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, VolumeId};
-use format::nvme_tcp::Digests;
-use host::{
+use dataplane::{
     ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, FrontEnd, HostError, ObjectLayout, Orders, Settings, Stripe,
     Ticket, VolumeDesired, core_seeds,
 };
+use format::nvme_tcp::Digests;
 use object::Backend;
 use rt::Rt;
 use rt::sim::{HostId, World};
@@ -138,7 +138,7 @@ struct Lab {
 impl Lab {
     fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (orders, _events, made) = core_seeds(cores, settings, host::TargetOptions::default());
+        let (orders, _events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
         let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);

@@ -8,12 +8,12 @@ use format::nvme::fabrics::{Connect, ConnectData};
 use format::nvme::io::BlockRange;
 use format::nvme::{IoOpcode, Sgl};
 use format::nvme_tcp::{CAPSULE_CMD_BYTES, COMMON_BYTES, CapsuleCmd, Digests, IcReq};
+use nvmf::session::{Call, Cx, Kind, Session};
+use nvmf::shared::ControllerShared;
+use nvmf::{Ana, NamespaceView, SubsystemView, TargetStats, View, VolumeView};
 use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef};
 use rt::Buf;
 use std::sync::Arc;
-use target::session::{Call, Cx, Kind, Session};
-use target::shared::ControllerShared;
-use target::{Ana, NamespaceView, SubsystemView, TargetStats, View, VolumeView};
 
 const NQN: &str = "nqn.2026-11.io.basalt:micro";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";

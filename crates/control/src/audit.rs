@@ -6,7 +6,7 @@
 //! Never: holds a secret; holds up the data plane.
 
 use crate::api::types::AuditEntry;
-use host::AuditEvent;
+use dataplane::AuditEvent;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
@@ -124,7 +124,7 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::AuditKind;
+    use dataplane::AuditKind;
 
     fn event(n: u16) -> AuditEvent {
         AuditEvent {

@@ -5,8 +5,8 @@
 //! Never: touches anything but the file that it is told to read.
 
 use base::Security;
-use host::TargetOptions;
-use host::{ListenerKind, ListenerSpec};
+use dataplane::TargetOptions;
+use dataplane::{ListenerKind, ListenerSpec};
 use serde::{Deserialize, Deserializer, de};
 use std::{
     io::Read,
@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use target::{ControllerIds, Referral, limits::REFERRALS_MAX};
+use nvmf::{ControllerIds, Referral, limits::REFERRALS_MAX};
 
 /// The port of NVMe/TCP I/O controllers (registered with IANA).
 pub const IO_PORT: u16 = 4420;

@@ -4,8 +4,10 @@
 
 use crate::plane::*;
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
+use dataplane::{
+    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo,
+};
 use directory::record::DeviceRecord;
-use host::{AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo};
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,

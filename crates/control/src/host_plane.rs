@@ -1,15 +1,16 @@
 //! The real data plane behind the control plane's interface.
 //!
 //! Owns: opening devices, the errors' kinds, gathering figures over cores and shards.
-//! Invariant: adds nothing to what `host` does; every error keeps its words.
+//! Invariant: adds nothing to what `dataplane` does; every error keeps its words.
 
 use crate::plane::*;
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
-use directory::record::DeviceRecord;
-use host::{
+use dataplane::{
     AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, HostEvent, HostStats,
     ListenerSpec, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
 };
+use directory::record::DeviceRecord;
+use nvmf::{Class, TargetStats};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -18,7 +19,6 @@ use std::{
     time::Duration,
 };
 use store::{GroupError, ShardStats};
-use target::{Class, TargetStats};
 
 /// The data plane of this host.
 pub struct HostPlane(Host);
@@ -97,7 +97,7 @@ fn open_device(device: &DeviceRecord, create: Option<CacheFile>) -> Result<Devic
 /// A group takes memory for the size of its devices alone. Where that is not there, opening it would end the process.
 fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
     let needed = store::memory_bytes(cache.bytes(), capacity.iter().map(DeviceRecord::bytes));
-    let available = host::memory().available;
+    let available = dataplane::memory().available;
     if needed <= available {
         return Ok(());
     }
@@ -191,7 +191,7 @@ impl DataPlane for HostPlane {
 }
 
 fn gather(stats: &HostStats) -> Stats {
-    let core = |c: &host::CoreSnapshot| {
+    let core = |c: &dataplane::CoreSnapshot| {
         let r = &c.reactor;
         CoreFigures {
             core: c.core,
@@ -294,7 +294,7 @@ fn front(stats: &HostStats) -> FrontFigures {
     }
 }
 
-fn group(g: &host::GroupSnapshot, stats: &HostStats) -> GroupFigures {
+fn group(g: &dataplane::GroupSnapshot, stats: &HostStats) -> GroupFigures {
     let shards = || stats.cores.iter().flat_map(|c| &c.shards).filter(|s| s.group == g.info.group).map(|s| &s.stats);
     let sum = |pick: fn(&ShardStats) -> u64| shards().map(pick).sum::<u64>();
     let devices = g.info.capacity.len();

@@ -21,6 +21,6 @@ pub mod plane;
 mod problem;
 pub mod vault;
 
+pub use dataplane::memory;
 pub use engine::{Control, Identity, StartError};
-pub use host::memory;
 pub use problem::{Code, Problem};

@@ -1,14 +1,16 @@
 //! What the control plane asks of the data plane, and what it hears from it.
 //!
-//! Owns: the interface [`DataPlane`], its errors and the figures as metrics and health need them; what is ordered is said in `host`'s own
+//! Owns: the interface [`DataPlane`], its errors and the figures as metrics and health need them; what is ordered is said in `dataplane`'s own
 //! types. `host_plane` implements it with the real data plane, [`crate::fake`] in memory for tests.
 //! Invariants: every call waits until the order is done or refused; a refused order has changed nothing; creating a
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
 use base::{ClusterId, GroupId, Histogram, VolumeId};
+use dataplane::{
+    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo,
+};
 use directory::record::DeviceRecord;
-use host::{AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo};
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
 
 /// Why the data plane did not do it. Each message says what, where and what to do.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use store::Crcs;
 
 /// Requests of the front ends of one core that are under way, or held back by a limit: all queues here follow from them. The front ends keep within it
-/// (`target::limits`).
+/// (`nvmf::limits`).
 pub const REQUESTS_MAX: usize = 1 << 26;
 /// Requests of a core that the host makes itself ([`Plane::free_range`]), beside those; it keeps within it.
 pub const OWN_REQUESTS_MAX: usize = 64;

@@ -9,7 +9,7 @@ use crate::lab::Lab;
 use crate::plan::{Cuts, End, Life, Plan};
 use crate::workload::{Counts, Game};
 use base::{Duration, Instant};
-use host::HostStats;
+use dataplane::HostStats;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -246,7 +246,7 @@ impl Run {
     /// A life has gone on after its faults were over: no device has done anything wrong in it.
     fn figures_of_calm(&mut self) -> Result<(), String> {
         let stats = self.stats()?;
-        let wrong = |s: &host::ShardStats| {
+        let wrong = |s: &dataplane::ShardStats| {
             s.failed
                 || s.checksum_errors + s.read_errors + s.log_write_errors + s.capacity_write_errors + s.damaged_pages > 0
                 || !s.bad_blocks.is_empty()
@@ -411,6 +411,6 @@ fn is_free(stats: &HostStats) -> bool {
     all_shards(stats).all(|s| s.chunks_allocated == 0 && s.log_live_bytes == 0 && s.component_chunks.iter().all(|(_, n)| *n == 0))
 }
 
-fn all_shards(stats: &HostStats) -> impl Iterator<Item = &host::ShardStats> {
+fn all_shards(stats: &HostStats) -> impl Iterator<Item = &dataplane::ShardStats> {
     stats.cores.iter().flat_map(|c| &c.shards).map(|s| &s.stats)
 }

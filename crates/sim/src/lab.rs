@@ -10,9 +10,9 @@ use crate::operator::{Door, NQN, Operator, component_specs, format_spec, setting
 use crate::plan::Plan;
 use crate::workload::Game;
 use base::{Duration, Instant};
+use dataplane::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
 use format::disk::FormatTag;
 use format::disk::superblock::SUPERBLOCK_OFFSETS;
-use host::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
 use rt::DeviceError;
 use rt::sim::{HostId, SimDisk, SimImage, World};
 use std::cell::{Cell, RefCell};
@@ -75,7 +75,7 @@ fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
     let (newest, cores, settings) = (Rc::clone(door), plan.cores, settings(plan));
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (orders, events, made) = core_seeds(cores, settings, host::TargetOptions::default());
+            let (orders, events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
             *newest.borrow_mut() = Some((orders, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }

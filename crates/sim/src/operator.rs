@@ -17,8 +17,8 @@ use crate::acts::Act;
 use crate::plan::Plan;
 use crate::workload::Game;
 use base::{ClusterId, ComponentId, GroupId, HostId, Security, Visibility};
-use host::ask::What;
-use host::{
+use dataplane::ask::What;
+use dataplane::{
     Ask, AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
     ListenerSpec, NamespaceDesired, Orders, Refused, Reply, Settings, SubsystemDesired, Ticket,
 };
@@ -98,7 +98,7 @@ pub fn settings(plan: &Plan) -> Settings {
         fill_high: plan.watermarks.1,
         idle_drain: base::Duration::from_millis(plan.idle_drain_ms),
         scrub_bytes_per_s: 1 << 30,
-        rules: host::Rules::Smooth,
+        rules: dataplane::Rules::Smooth,
     }
 }
 

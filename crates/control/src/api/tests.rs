@@ -3,8 +3,8 @@
 use super::*;
 use crate::{Identity, fake::FakePlane, plane::PlaneError};
 use axum::{body::Body as HttpBody, http::Method};
+use dataplane::{ComponentSpec, ListenerKind, ListenerSpec, SessionInfo};
 use directory::Embedded;
-use host::{ComponentSpec, ListenerKind, ListenerSpec, SessionInfo};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::Arc;

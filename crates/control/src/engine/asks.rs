@@ -6,7 +6,7 @@
 use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
-use host::{Ask, AskedBy, AuditEvent, AuditKind, HostEvent, Refused, Reply, ask::What};
+use dataplane::{Ask, AskedBy, AuditEvent, AuditKind, HostEvent, Refused, Reply, ask::What};
 
 impl Control {
     /// Works off what the data plane tells, until it ends. Runs on a thread of its own.

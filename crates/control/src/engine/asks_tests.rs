@@ -1,8 +1,8 @@
 use super::*;
 use crate::fake::FakePlane;
 use base::ClusterId;
+use dataplane::AskId;
 use directory::Embedded;
-use host::AskId;
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
 pub const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002";

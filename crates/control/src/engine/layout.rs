@@ -4,8 +4,10 @@ use super::*;
 use crate::plane::GroupFigures;
 use base::unit::CHUNK_BYTES;
 use cluster::{DeviceInventory, GroupInventory, HostInventory, Inventory, Layout, Slot, StripeSlots};
-use host::{ComponentNo, ComponentRef, ComponentSpec, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
-use target::HostView;
+use dataplane::{
+    ComponentNo, ComponentRef, ComponentSpec, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired,
+};
+use nvmf::HostView;
 
 /// What hosts are told as the model of a subsystem.
 const MODEL: &str = "Basalt";

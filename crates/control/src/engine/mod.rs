@@ -27,8 +27,8 @@ use crate::{
     vault::Vault,
 };
 use base::{GroupId, WriteProtect};
+use dataplane::ListenerSpec;
 use directory::{Directory, DirectoryError, Kind, Record, Transaction, Typed, Versioned, record::*};
-use host::ListenerSpec;
 use std::{
     collections::BTreeMap,
     io::Read,

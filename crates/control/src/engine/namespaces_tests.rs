@@ -1,8 +1,8 @@
 use super::super::asks::tests::{Bench, HOST, OTHER, bench, bench_on, open_directory};
 use super::*;
 use crate::plane::PlaneError;
+use dataplane::ask::What;
 use directory::{Embedded, Entry, Key, Revision, Watch};
-use host::ask::What;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 fn create(b: &Bench, mib: u64, shared: bool) -> Result<Reply, Refused> {

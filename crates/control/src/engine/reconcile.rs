@@ -5,7 +5,7 @@
 use super::*;
 use crate::engine::layout::new_component;
 use base::ComponentId;
-use host::{ComponentInfo, ComponentNo, FormatSpec};
+use dataplane::{ComponentInfo, ComponentNo, FormatSpec};
 
 /// A component on a group that no record names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::*;
 use crate::api::types as api;
 use base::{HostId, VolumeId};
 use cluster::reservation::{Command, ReservationType, State};
-use host::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
+use dataplane::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
 
 impl Control {
     /// The daemon starts: as hosts see it, power was lost. What does not persist goes.
@@ -44,7 +44,7 @@ impl Control {
             }
             None => self.change(Transaction::new().create(&ReservationRecord { volume, state }))?,
         }
-        Ok((Reply::reserved(volume, outcome), format!("volume {name}: {}", target::reservation::describe(command))))
+        Ok((Reply::reserved(volume, outcome), format!("volume {name}: {}", nvmf::reservation::describe(command))))
     }
 
     /// Whether reservations of these volumes persist through power loss, from now on.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::engine::asks::tests::{Bench, HOST, bench};
 use cluster::reservation::Access;
-use host::ask::What;
-use host::{Ask, AskId};
+use dataplane::ask::What;
+use dataplane::{Ask, AskId};
 
 const READ_ONLY: Access = Access { read: true, write: false };
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::types as api;
 use base::Visibility;
-use host::SessionInfo;
+use dataplane::SessionInfo;
 use std::collections::BTreeSet;
 
 /// Namespaces of one subsystem.

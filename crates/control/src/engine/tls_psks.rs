@@ -5,7 +5,7 @@
 use super::secrets::{keep, kept, open};
 use super::*;
 use crate::api::types as api;
-use target::HostPsk;
+use nvmf::HostPsk;
 use tls::ConfiguredPsk;
 use zeroize::Zeroizing;
 

@@ -11,7 +11,7 @@ use base::{
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 use cluster::{Inventory, Placement, Shortfall};
-use host::ComponentNo;
+use dataplane::ComponentNo;
 
 /// A new volume is laid out so that it can grow by this factor in place.
 const GROW_FACTOR: u64 = 4;

@@ -21,7 +21,7 @@
 
 use super::drives;
 use crate::error::LabError;
-use host::{Rules, Settings};
+use dataplane::{Rules, Settings};
 use rt::sim::CoreCost;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

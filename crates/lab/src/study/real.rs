@@ -17,7 +17,7 @@ use crate::measure::{Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
 use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
-use host::{
+use dataplane::{
     ComponentRef, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, ListenerKind, ListenerSpec, NamespaceDesired,
     ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
 };

@@ -8,7 +8,7 @@ use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
 use base::{Epoch, ObjectId, VolumeId, WriteProtect};
-use host::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
+use dataplane::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
 use std::collections::VecDeque;
 
 /// Bytes up to which a component reaches.

@@ -4,7 +4,7 @@
 //! Never: judges a host by what it was asked while its limits changed.
 
 use super::*;
-use host::{CoreSnapshot, HostStats};
+use dataplane::{CoreSnapshot, HostStats};
 
 /// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
 const BURST_NS: u64 = 100_000_000;

@@ -12,7 +12,7 @@
 use super::tally::Tally;
 use crate::workload::generate::{Kind, Operation, Schedule, Thread};
 use base::{Instant, crc32c};
-use host::{Backend, Data, DataVec, FrontEnd, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use dataplane::{Backend, Data, DataVec, FrontEnd, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use rt::{Buf, Queue, Rt, TimerId};
 use std::cell::RefCell;
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! The engine in virtual time: Basalt's own data plane on modelled drives, cores and links (docs/lab-models.md).
 //!
 //! Owns: the clients (`front`), the world with its host (`world`), what is counted (`tally`).
-//! Invariants: `host`, `object` and `store` are the crates of the daemon; the world goes on from job to job, so a write buffer is as full as
+//! Invariants: `dataplane`, `object` and `store` are the crates of the daemon; the world goes on from job to job, so a write buffer is as full as
 //! the job before has left it; a result is a function of cluster, jobs and seed.
 //! Never: looks at the real clock for anything but the date; scales a latency.
 

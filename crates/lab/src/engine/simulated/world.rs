@@ -8,7 +8,7 @@ use crate::error::LabError;
 use crate::model::cluster::{Cluster, Cost, GroupModel, Namespace};
 use crate::model::drives;
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, Instant, ObjectId, VolumeId};
-use host::{
+use dataplane::{
     ComponentNo, ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, HostError, ObjectLayout, Orders, Stripe,
     TargetOptions, Ticket, VolumeDesired, core_seeds,
 };

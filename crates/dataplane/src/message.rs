@@ -2,10 +2,10 @@
 
 use crate::{error::HostError, stats::CoreSnapshot};
 use auth::WorkDone;
+use nvmf::{AskId, Refused, Reply, TargetMsg, View, WorkId};
 use object::{GroupRoute, GroupSlot, LayoutView, PlaneMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
-use target::{AskId, Refused, Reply, TargetMsg, View, WorkId};
 
 /// Messages between two cores.
 pub(crate) enum HostMsg {

@@ -1,10 +1,10 @@
 //! What a host is to serve: made by the control plane, applied as a whole.
 
 use base::{ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use nvmf::HostView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::ComponentNo;
-use target::HostView;
 
 /// Everything that is served. Applying it twice changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

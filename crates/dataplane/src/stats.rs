@@ -1,12 +1,12 @@
 //! Figures of every layer, taken at one moment.
 
 use base::GroupId;
+use nvmf::{SessionInfo, TargetStats};
 use object::PlaneStats;
 use rt::{CoreStats, Device};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{GroupInfo, ShardStats};
-use target::{SessionInfo, TargetStats};
 
 /// One shard.
 #[derive(Clone, Debug)]

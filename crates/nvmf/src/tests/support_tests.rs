@@ -38,7 +38,7 @@ fn render() -> String {
         "# What of NVMe is supported\n\n\
          Base is the NVM Express Base Specification 2.0, nvm the NVM Command Set Specification 1.0, tcp the NVMe TCP Transport Specification 1.0.\n\
          A test asks a controller for each code there is and compares the answers with this page, so it stays true; it also checks that the tests\n\
-         named here exist. The source is `crates/target/src/tests/support_table.rs`; how to change it stands there.\n",
+         named here exist. The source is `crates/nvmf/src/tests/support_table.rs`; how to change it stands there.\n",
     );
     for (title, text, digits, lines) in SECTIONS {
         let _ = write!(out, "\n## {title}\n\n");
@@ -82,7 +82,7 @@ fn support_page_is_written_from_the_tables() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == wanted, "docs/nvme-support.md is not what the tables say: UPDATE_SUPPORT=1 cargo test -p target support");
+    assert!(there == wanted, "docs/nvme-support.md is not what the tables say: UPDATE_SUPPORT=1 cargo test -p nvmf support");
 }
 
 fn sources(dir: &Path, ends: &str, out: &mut Vec<PathBuf>) {
@@ -115,7 +115,7 @@ fn support_tests_that_are_named_exist() {
 #[test]
 fn support_of_every_status_is_as_listed() {
     let mut files = Vec::new();
-    sources(&root().join("crates/target/src"), ".rs", &mut files);
+    sources(&root().join("crates/nvmf/src"), ".rs", &mut files);
     let mut named = BTreeSet::new();
     for file in files.iter().filter(|f| !f.to_string_lossy().contains("/tests")) {
         let text = std::fs::read_to_string(file).unwrap();

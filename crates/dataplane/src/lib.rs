@@ -25,7 +25,7 @@ pub use stats::{CoreSnapshot, GroupSnapshot, HostStats, ShardSnapshot};
 // What a front end speaks.
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 // What the orders are made of.
+pub use nvmf::Options as TargetOptions;
+pub use nvmf::{Ask, AskId, AskedBy, AuditEvent, AuditKind, HostView, ListenerKind, ListenerSpec, Refused, Reply, SessionInfo, ask};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};
-pub use target::Options as TargetOptions;
-pub use target::{Ask, AskId, AskedBy, AuditEvent, AuditKind, HostView, ListenerKind, ListenerSpec, Refused, Reply, SessionInfo, ask};

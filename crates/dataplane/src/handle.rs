@@ -16,6 +16,8 @@ use crate::{
 use base::hooks::{self, Bug};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{ClusterId, GroupId};
+use nvmf::Options as TargetOptions;
+use nvmf::{AskId, ListenerSpec, NamespaceView, Refused, Reply, SubsystemView, View, VolumeView};
 use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, Limits, VolumeLayout, VolumeRef};
 use rt::{Device, Inlet, InletError};
 use std::collections::BTreeMap;
@@ -24,8 +26,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
-use target::Options as TargetOptions;
-use target::{AskId, ListenerSpec, NamespaceView, Refused, Reply, SubsystemView, View, VolumeView};
 
 /// An order: what core 0 runs.
 pub type Order = Box<dyn FnOnce(Conductor) + Send>;
@@ -392,7 +392,7 @@ fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>, grou
         namespaces: s
             .namespaces
             .iter()
-            .map(|(nsid, n)| (*nsid, NamespaceView { volume: refs[&n.volume], hosts: n.hosts.clone(), ana: target::Ana::default() }))
+            .map(|(nsid, n)| (*nsid, NamespaceView { volume: refs[&n.volume], hosts: n.hosts.clone(), ana: nvmf::Ana::default() }))
             .collect(),
         security: s.security,
         manage_namespaces: s.manage_namespaces,

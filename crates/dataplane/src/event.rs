@@ -3,8 +3,8 @@
 //! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
 //! Never: makes a core wait.
 
+use nvmf::{Ask, AuditEvent};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use target::{Ask, AuditEvent};
 
 /// Events that wait for the control plane.
 pub const EVENTS_MAX: usize = 4096;

@@ -1,6 +1,6 @@
 //! The helper: a thread beside the cores for arithmetic that would hold up a core, which is the modular exponentiation of authentications.
 //!
-//! Invariants: a core has at most [`target::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
+//! Invariants: a core has at most [`nvmf::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
 //! to its core through core 0's inbox, or the host has stopped. After each piece the thread rests as long as that took: authentications of
 //! strangers never take more than half a processor from the cores.
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
@@ -8,11 +8,11 @@
 
 use crate::{door, handle::Order, message::HostMsg};
 use auth::Work;
+use nvmf::WorkId;
 use rt::Inlet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use target::WorkId;
 
 /// Longest rest after a piece of work.
 const REST_MAX: Duration = Duration::from_millis(50);

@@ -6,10 +6,10 @@
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
+use nvmf::{ListenerKind, ListenerSpec, NamespaceView, SubsystemView, Target, TargetMsg, TargetShared, View, VolumeView};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{App, Buf, MeshEnd, Progress, Rt, UringOptions, launch};
 use std::sync::{Arc, Mutex, PoisonError};
-use target::{ListenerKind, ListenerSpec, NamespaceView, SubsystemView, Target, TargetMsg, TargetShared, View, VolumeView};
 
 type Pieces = Arc<Vec<Mutex<Option<Buf>>>>;
 

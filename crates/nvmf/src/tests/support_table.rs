@@ -2,7 +2,7 @@
 //! there is, and compares.
 //!
 //! Who adds a command, a log, a feature, an event or a status adds its line here, with the tests that hold it, and writes the page anew:
-//! `UPDATE_SUPPORT=1 cargo test -p target support`.
+//! `UPDATE_SUPPORT=1 cargo test -p nvmf support`.
 
 use format::nvme::StatusCode;
 

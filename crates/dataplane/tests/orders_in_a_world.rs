@@ -1,7 +1,7 @@
 //! The orders of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
-use host::*;
+use dataplane::*;
 use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl Lab {
         let newest = Rc::clone(&orders);
         let host = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (orders, _events, made) = core_seeds(CORES, Settings::default(), host::TargetOptions::default());
+                let (orders, _events, made) = core_seeds(CORES, Settings::default(), dataplane::TargetOptions::default());
                 *newest.borrow_mut() = Some(orders);
                 *seeds.borrow_mut() = made.into_iter().map(Some).collect();
             }

@@ -12,6 +12,7 @@ use crate::{
 };
 use base::hooks::{self, Bug, Mark};
 use base::{Duration, GroupId, VolumeId};
+use nvmf::{Options as TargetOptions, Refused, Target, TargetShared};
 use object::{Backend, GroupSlot, IoDone, IoError, IoRequest, Limits, Plane, VolumeRef};
 use rt::sync::{OneSender, oneshot};
 use rt::{App, Inbox, MeshEnd, Progress, Rt};
@@ -22,7 +23,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use store::{Group, Settings, Shard};
-use target::{Options as TargetOptions, Refused, Target, TargetShared};
 
 /// Orders taken in one turn of the loop.
 const ORDERS_MAX: usize = 16;
@@ -408,7 +408,7 @@ impl Conductor {
                 if hooks::planted(Bug::GrowthOnOneCore) && self.rt.core() > 0 && core.plane.layout(VolumeRef(0)).is_some() {
                     return Answer::Done(Ok(()));
                 }
-                let protects = |v: &target::VolumeView| v.write_protect.is_on();
+                let protects = |v: &nvmf::VolumeView| v.write_protect.is_on();
                 if hooks::planted(Bug::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
                     return Answer::Done(Ok(()));
                 }

@@ -3,12 +3,12 @@
 
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use cluster::reservation::State;
+use dataplane::ask::What;
+use dataplane::*;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
 use format::nvme::property::{self, Config};
 use format::nvme::{Fuse, IoOpcode, Sqe, Status, StatusCode};
-use host::ask::What;
-use host::*;
 use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
 use initiator::reservation::Reservation;
 use initiator::rng::Rng;
