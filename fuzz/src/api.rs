@@ -15,7 +15,7 @@ use control::{
     Code, Control, Identity,
     api::{document::fits, router},
     config::Config,
-    host_plane::HostPlane,
+    data_plane::LocalDataPlane,
 };
 use directory::{Directory, Embedded};
 use http_body_util::BodyExt;
@@ -101,8 +101,8 @@ impl Bed {
     fn on(dir: tempfile::TempDir) -> Self {
         let config = Config::parse("data_dir = \"x\"\n[cores]\ncount = 1\npin = false\n", "x").expect("a configuration");
         let directory = Arc::new(Embedded::open(dir.path(), base::ClusterId::from_bytes([7; 16])).expect("the directory opens"));
-        let plane = Arc::new(HostPlane::start(1, false, &config).expect("the data plane starts"));
-        let identity = Identity { host: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
+        let plane = Arc::new(LocalDataPlane::start(1, false, &config).expect("the data plane starts"));
+        let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
         let control = Arc::new(Control::new(directory.clone(), plane, identity, drive::Scanner::new(dir.path().join("root"))));
         control.start().expect("the engine starts");
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(2).build().expect("a runtime");

@@ -66,7 +66,7 @@ type Key = (&'static str, &'static [(&'static str, bool)]);
 
 /// The keys of each section. Those whose values must fit each other stand together on one line.
 const SECTIONS: &[(&str, &[Key])] = &[
-    ("[host]", &[("name", NAMES), ("fault_domain", NAMES)]),
+    ("[node]", &[("name", NAMES), ("fault_domain", NAMES)]),
     (
         "[cores]",
         &[

@@ -60,7 +60,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
   basalt status
   basalt status --json | jq .health")]
     Status,
-    /// Drives of this host
+    /// Drives of this node
     #[command(subcommand, arg_required_else_help = true)]
     Drive(DriveCommand),
     /// Disk groups: a cache device and one to seven capacity devices
@@ -180,7 +180,7 @@ Devices that hold something are refused, except with --force. Devices that are m
 
 #[derive(Args, Debug, Default)]
 pub struct PolicyArgs {
-    /// Host failures that a volume survives: 0 to 3
+    /// Node failures that a volume survives: 0 to 3
     #[arg(long, value_name = "N", visible_alias = "ftt")]
     pub failures_to_tolerate: Option<u8>,
     /// Capacity devices that each copy is spread over, at least: 1 to 12

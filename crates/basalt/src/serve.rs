@@ -1,4 +1,4 @@
-//! The daemon: from a configuration file to a host that serves, and back.
+//! The daemon: from a configuration file to a node that serves, and back.
 //!
 //! Owns: the order of starting and ending, the lock on the data directory, signals, readiness.
 //! Invariants: ready is said only when every listener accepts and the API answers; whatever fails before leaves everything as it was.
@@ -10,7 +10,7 @@ use control::{
     api::{self, Token},
     audit::AuditLog,
     config::{Config, LogFormat},
-    host_plane::HostPlane,
+    data_plane::LocalDataPlane,
     vault::Vault,
 };
 use directory::Embedded;
@@ -47,7 +47,7 @@ pub fn serve(config_path: &Path) -> Result<(), Failure> {
     let unix = api::bind_unix(&config.api_socket(), config.api.socket_mode).map_err(fail)?;
 
     let directory = Arc::new(Embedded::open(&config.data_dir, ClusterId::from_random(random()?)).map_err(fail)?);
-    let plane = Arc::new(HostPlane::start(cores, config.cores.pin.unwrap_or(true), &config).map_err(fail)?);
+    let plane = Arc::new(LocalDataPlane::start(cores, config.cores.pin.unwrap_or(true), &config).map_err(fail)?);
     let vault = Vault::open(&config.data_dir).map_err(fail)?;
     let audit = AuditLog::open(&config.data_dir)
         .map_err(|e| fail(format!("the audit log in {} cannot be opened: {e}; make the directory writable", config.data_dir.display())))?;
@@ -175,9 +175,9 @@ fn cores(config: &Config) -> usize {
 fn identity(config: &Config, cores: usize) -> Identity {
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = machine.trim().split('.').next().unwrap_or_default();
-    let host = config.host.name.clone().unwrap_or_else(|| if machine.is_empty() { "localhost".into() } else { machine.to_owned() });
-    let fault_domain = config.host.fault_domain.clone().unwrap_or_else(|| host.clone());
-    Identity { host, fault_domain, version: env!("CARGO_PKG_VERSION").into(), cores }
+    let node = config.node.name.clone().unwrap_or_else(|| if machine.is_empty() { "localhost".into() } else { machine.to_owned() });
+    let fault_domain = config.node.fault_domain.clone().unwrap_or_else(|| node.clone());
+    Identity { node, fault_domain, version: env!("CARGO_PKG_VERSION").into(), cores }
 }
 
 fn random() -> Result<[u8; 16], Failure> {

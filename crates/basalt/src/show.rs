@@ -36,7 +36,7 @@ pub fn status(s: &Status) {
     });
     let free = s.capacity_bytes.saturating_sub(s.used_bytes + s.reserved_bytes);
     facts(&[
-        ("host", format!("{}, basalt {}, up {}", s.host, s.version, duration(now.saturating_sub(s.started_unix_s)))),
+        ("node", format!("{}, basalt {}, up {}", s.node, s.version, duration(now.saturating_sub(s.started_unix_s)))),
         ("cluster", s.cluster.clone()),
         ("listeners", listeners.collect::<Vec<_>>().join(", ")),
         ("cores", s.cores.to_string()),
@@ -65,7 +65,7 @@ pub fn drives(drives: &[Drive]) {
     };
     let columns =
         [("device", Left), ("kind", Left), ("size", Right), ("block", Right), ("model", Left), ("serial", Left), ("used by", Left)];
-    table::print(&columns, drives.iter().map(row).collect(), "This host has no drives that Basalt could use; files and memory work too.");
+    table::print(&columns, drives.iter().map(row).collect(), "This node has no drives that Basalt could use; files and memory work too.");
 }
 
 pub fn groups(groups: &[Group]) {
@@ -102,7 +102,7 @@ pub fn group(g: &Group) {
     facts(&[
         ("name", g.name.clone()),
         ("id", g.id.clone()),
-        ("host", g.host.clone()),
+        ("node", g.node.clone()),
         ("state", word(&g.state)),
         ("reason", g.reason.clone().unwrap_or_default()),
         ("shards", g.shards.to_string()),
@@ -244,7 +244,7 @@ pub fn volume(v: &Volume) {
             c.stripe.to_string(),
             c.copy.to_string(),
             c.state.clone(),
-            c.host.clone(),
+            c.node.clone(),
             c.group.clone(),
             c.device.clone(),
             size(c.bytes),
@@ -256,7 +256,7 @@ pub fn volume(v: &Volume) {
         ("stripe", Right),
         ("copy", Right),
         ("state", Left),
-        ("host", Left),
+        ("node", Left),
         ("group", Left),
         ("device", Left),
         ("size", Right),

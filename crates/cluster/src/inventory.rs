@@ -1,23 +1,23 @@
-//! What there is: hosts, their disk groups and capacity devices, with what is free.
+//! What there is: nodes, their disk groups and capacity devices, with what is free.
 //!
 //! Invariant: facts only; whoever builds it leaves out what cannot be used now (offline groups, failed devices).
 
 use base::GroupId;
 use std::collections::BTreeMap;
 
-/// All hosts of the cluster.
+/// All nodes of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// In any order; placement does not depend on it.
-    pub hosts: Vec<HostInventory>,
+    pub nodes: Vec<NodeInventory>,
 }
 
-/// One host.
+/// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostInventory {
+pub struct NodeInventory {
     /// Its name.
     pub name: String,
-    /// Hosts of one fault domain fail together. By default a host is its own.
+    /// Nodes of one fault domain fail together. By default a node is its own.
     pub fault_domain: String,
     /// Its usable disk groups.
     pub groups: Vec<GroupInventory>,
@@ -48,7 +48,7 @@ pub struct DeviceInventory {
 /// A device with where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Located {
-    pub host: String,
+    pub node: String,
     pub group: GroupId,
     pub index: u8,
     pub free_bytes: u64,
@@ -71,11 +71,11 @@ impl Inventory {
     /// Fault domains that have at least one capacity device, by name.
     pub(crate) fn fault_domains(&self) -> Vec<Domain> {
         let mut domains: BTreeMap<&str, Vec<Located>> = BTreeMap::new();
-        for host in &self.hosts {
-            for group in &host.groups {
+        for node in &self.nodes {
+            for group in &node.groups {
                 for device in &group.devices {
-                    domains.entry(&host.fault_domain).or_default().push(Located {
-                        host: host.name.clone(),
+                    domains.entry(&node.fault_domain).or_default().push(Located {
+                        node: node.name.clone(),
                         group: group.id,
                         index: device.index,
                         free_bytes: device.free_bytes,
@@ -86,7 +86,7 @@ impl Inventory {
         domains
             .into_iter()
             .map(|(name, mut devices)| {
-                devices.sort_by(|a, b| (&a.host, a.group, a.index).cmp(&(&b.host, b.group, b.index)));
+                devices.sort_by(|a, b| (&a.node, a.group, a.index).cmp(&(&b.node, b.group, b.index)));
                 Domain { name: name.to_owned(), devices }
             })
             .collect()
@@ -94,7 +94,7 @@ impl Inventory {
 
     /// Whether every group keeps a read cache (and there is a group).
     pub(crate) fn has_read_cache(&self) -> bool {
-        let mut groups = self.hosts.iter().flat_map(|h| &h.groups).peekable();
+        let mut groups = self.nodes.iter().flat_map(|h| &h.groups).peekable();
         groups.peek().is_some() && groups.all(|g| g.read_cache)
     }
 }

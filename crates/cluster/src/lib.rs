@@ -1,8 +1,8 @@
 //! Decisions about a cluster, made from facts alone: what a policy may say, where an object's components go, whether an
-//! object is what its policy promises, which names are allowed, what reservations permit.
+//! object is what its policy promises, which names are allowed, what reservations permit, and what a node has to do next.
 //!
-//! Owns: [`Policy`], [`Inventory`], [`place`], [`compliance`], the rules for names, [`reservation`].
-//! Invariant: every function is pure; the same facts give the same answer on every host.
+//! Owns: [`Policy`], [`Inventory`], [`place`], [`compliance`], the rules for names, [`reservation`], [`reconcile`](fn@reconcile), and the types of what the directory holds ([`record`]).
+//! Invariant: every function is pure; the same facts give the same answer on every node.
 //! Never: does I/O, reads a clock, draws a random number.
 #![forbid(unsafe_code)]
 
@@ -10,13 +10,18 @@ mod inventory;
 mod name;
 mod place;
 mod policy;
+mod reconcile;
+pub mod record;
 pub mod reservation;
 
-pub use inventory::{DeviceInventory, GroupInventory, HostInventory, Inventory};
+pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
 pub use place::{Layout, PlaceError, Placement, STRIPES_MAX, Slot, StripeSlots, compliance, place, reserve_chunks, stripe_bytes};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};
+pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, reconcile, serving, state_after_open};
 
+#[cfg(test)]
+mod reconcile_tests;
 #[cfg(test)]
 mod reservation_tests;
 #[cfg(test)]

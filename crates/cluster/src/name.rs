@@ -1,4 +1,4 @@
-//! Which names are allowed: of volumes, groups, policies and hosts, and NVMe qualified names.
+//! Which names are allowed: of volumes, groups, policies, nodes and hosts, and NVMe qualified names.
 
 /// The longest NQN, in bytes (NVMe base specification 2.1, section 4.7).
 pub const NQN_BYTES_MAX: usize = 223;
@@ -33,7 +33,7 @@ pub enum NameError {
     Discovery,
 }
 
-/// Whether `name` can name a volume, a group, a policy or a host.
+/// Whether `name` can name a volume, a group, a policy, a node or a host.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(NameError::Length(name.into()));

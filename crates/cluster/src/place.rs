@@ -21,8 +21,8 @@ const _: () = assert!(STRIPES_MAX as u64 * COMPONENT_BYTES_MAX > VOLUME_BYTES_MA
 /// Where one component goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The host.
-    pub host: String,
+    /// The node.
+    pub node: String,
     /// The disk group.
     pub group: GroupId,
     /// The capacity device within the group.
@@ -189,8 +189,8 @@ fn fill_domain(domain: &Domain, stripes: usize, bytes: u64, reserve_chunks: u64)
         best.used += 1;
         best.outlook -= bytes as i128;
         best.unreserved -= reserve_bytes;
-        let Located { host, group, index, .. } = best.device;
-        slots.push(Slot { host: host.clone(), group: *group, capacity_index: *index, bytes, reserve_chunks });
+        let Located { node, group, index, .. } = best.device;
+        slots.push(Slot { node: node.clone(), group: *group, capacity_index: *index, bytes, reserve_chunks });
     }
     Some(slots)
 }
@@ -198,11 +198,11 @@ fn fill_domain(domain: &Domain, stripes: usize, bytes: u64, reserve_chunks: u64)
 /// What a policy asks that an existing layout does not give. Empty: compliant.
 pub fn compliance(policy: &Policy, layout: &Layout, inventory: &Inventory) -> Vec<Shortfall> {
     let mut found = Vec::new();
-    let domain_of = |host: &str| inventory.hosts.iter().find(|h| h.name == host).map_or(host, |h| &h.fault_domain).to_owned();
+    let domain_of = |node: &str| inventory.nodes.iter().find(|h| h.name == node).map_or(node, |h| &h.fault_domain).to_owned();
     let copies = layout
         .stripes
         .iter()
-        .map(|s| s.copies.iter().map(|c| domain_of(&c.host)).collect::<std::collections::BTreeSet<_>>().len())
+        .map(|s| s.copies.iter().map(|c| domain_of(&c.node)).collect::<std::collections::BTreeSet<_>>().len())
         .min()
         .unwrap_or(0);
     if copies < policy.copies() {

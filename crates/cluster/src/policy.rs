@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const IOPS_LIMIT_UNIT_BYTES: u64 = 32 << 10;
 /// The most capacity devices that one copy of an object can be asked to stripe over.
 pub const STRIPE_WIDTH_MAX: u8 = 12;
-/// The most host failures that can be asked to be tolerated.
+/// The most node failures that can be asked to be tolerated.
 pub const FAILURES_TO_TOLERATE_MAX: u8 = 3;
 /// The lowest limits that still let a host use its volume.
 const IOPS_LIMIT_MIN: u64 = 10;
@@ -21,7 +21,7 @@ const BANDWIDTH_LIMIT_MIN: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// How many hosts may fail at once without the volume losing data or service: 0 to 3. Copies kept: one more.
+    /// How many nodes may fail at once without the volume losing data or service: 0 to 3. Copies kept: one more.
     pub failures_to_tolerate: u8,
     /// Over how many capacity devices each copy is striped at least: 1 to 12.
     pub stripe_width: u8,
@@ -40,7 +40,7 @@ pub struct Policy {
 }
 
 impl Default for Policy {
-    /// What suits one host: one copy, thin, checksummed, without limits.
+    /// What suits one node: one copy, thin, checksummed, without limits.
     fn default() -> Self {
         Self {
             failures_to_tolerate: 0,
@@ -82,9 +82,9 @@ pub enum PolicyError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Shortfall {
-    /// Not enough hosts for the copies.
+    /// Not enough nodes for the copies.
     #[error(
-        "failures to tolerate = {failures} needs {needed} hosts (fault domains) with disk groups, to hold one copy each; this cluster has {have}"
+        "failures to tolerate = {failures} needs {needed} nodes (fault domains) with disk groups, to hold one copy each; this cluster has {have}"
     )]
     FaultDomains {
         /// What the policy asks.

@@ -13,17 +13,17 @@ fn group(n: u8, free: &[u64]) -> GroupInventory {
     GroupInventory { id: GroupId::from_bytes([n; 16]), read_cache: false, devices }
 }
 
-fn host(name: &str, groups: Vec<GroupInventory>) -> HostInventory {
-    HostInventory { name: name.into(), fault_domain: name.into(), groups }
+fn node(name: &str, groups: Vec<GroupInventory>) -> NodeInventory {
+    NodeInventory { name: name.into(), fault_domain: name.into(), groups }
 }
 
-fn one_host(free: &[u64]) -> Inventory {
-    Inventory { hosts: vec![host("a", vec![group(1, free)])] }
+fn one_node(free: &[u64]) -> Inventory {
+    Inventory { nodes: vec![node("a", vec![group(1, free)])] }
 }
 
 #[test]
 fn a_thin_volume_goes_to_the_device_with_most_free() {
-    let placed = place(&one_host(&[10 * GIB, 30 * GIB, 20 * GIB]), &Policy::default(), 10 * GIB, 10 * GIB).unwrap();
+    let placed = place(&one_node(&[10 * GIB, 30 * GIB, 20 * GIB]), &Policy::default(), 10 * GIB, 10 * GIB).unwrap();
     assert_eq!(placed.layout.stripes.len(), 1);
     assert_eq!(placed.layout.stripes[0].copies[0].capacity_index, 1);
     assert_eq!(placed.layout.stripes[0].copies[0].reserve_chunks, 0);
@@ -33,7 +33,7 @@ fn a_thin_volume_goes_to_the_device_with_most_free() {
 #[test]
 fn stripes_go_to_different_devices() {
     let policy = Policy { stripe_width: 3, ..Policy::default() };
-    let placed = place(&one_host(&[GIB, GIB, GIB, GIB]), &policy, 3 * GIB, 3 * GIB).unwrap();
+    let placed = place(&one_node(&[GIB, GIB, GIB, GIB]), &policy, 3 * GIB, 3 * GIB).unwrap();
     let devices: BTreeSet<u8> = placed.layout.stripes.iter().map(|s| s.copies[0].capacity_index).collect();
     assert_eq!(devices.len(), 3);
     assert!(placed.layout.stripes.iter().all(|s| s.copies[0].bytes == GIB));
@@ -41,18 +41,18 @@ fn stripes_go_to_different_devices() {
 
 #[test]
 fn room_to_grow_gives_more_stripes() {
-    let placed = place(&one_host(&[GIB]), &Policy::default(), 10 * GIB, 600 * GIB).unwrap();
+    let placed = place(&one_node(&[GIB]), &Policy::default(), 10 * GIB, 600 * GIB).unwrap();
     assert_eq!(placed.layout.stripes.len(), 3);
-    assert_eq!(compliance(&Policy::default(), &placed.layout, &one_host(&[GIB])), []);
+    assert_eq!(compliance(&Policy::default(), &placed.layout, &one_node(&[GIB])), []);
 }
 
 #[test]
-fn what_needs_several_hosts_is_refused_on_one_with_the_reason() {
+fn what_needs_several_nodes_is_refused_on_one_with_the_reason() {
     let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
-    let refusal = place(&one_host(&[GIB]), &policy, GIB, GIB).unwrap_err();
+    let refusal = place(&one_node(&[GIB]), &policy, GIB, GIB).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "failures to tolerate = 1 needs 2 hosts (fault domains) with disk groups, to hold one copy each; this cluster has 1"
+        "failures to tolerate = 1 needs 2 nodes (fault domains) with disk groups, to hold one copy each; this cluster has 1"
     );
 }
 
@@ -60,7 +60,7 @@ fn what_needs_several_hosts_is_refused_on_one_with_the_reason() {
 fn force_provisioning_gives_what_is_possible_and_says_what_is_missing() {
     let policy =
         Policy { failures_to_tolerate: 1, stripe_width: 4, space_reservation_percent: 100, force_provisioning: true, ..Policy::default() };
-    let inventory = one_host(&[GIB, GIB]);
+    let inventory = one_node(&[GIB, GIB]);
     let placed = place(&inventory, &policy, 8 * GIB, 8 * GIB).unwrap();
     assert_eq!(placed.layout.stripes.len(), 2);
     assert_eq!(placed.shortfalls.len(), 3, "{:?}", placed.shortfalls);
@@ -70,26 +70,26 @@ fn force_provisioning_gives_what_is_possible_and_says_what_is_missing() {
 #[test]
 fn a_reservation_that_does_not_fit_is_refused() {
     let policy = Policy { space_reservation_percent: 50, ..Policy::default() };
-    assert!(place(&one_host(&[5 * GIB]), &policy, 10 * GIB, 10 * GIB).is_ok());
-    let refusal = place(&one_host(&[5 * GIB - 1]), &policy, 10 * GIB, 10 * GIB).unwrap_err();
+    assert!(place(&one_node(&[5 * GIB]), &policy, 10 * GIB, 10 * GIB).is_ok());
+    let refusal = place(&one_node(&[5 * GIB - 1]), &policy, 10 * GIB, 10 * GIB).unwrap_err();
     assert!(matches!(refusal, PlaceError::NoSpace { needed_bytes, .. } if needed_bytes == 5 * GIB));
 }
 
 #[test]
 fn a_reservation_that_fits_on_no_single_device_is_spread() {
     let policy = Policy { space_reservation_percent: 100, ..Policy::default() };
-    let placed = place(&one_host(&[4 * GIB, 4 * GIB]), &policy, 6 * GIB, 6 * GIB).unwrap();
+    let placed = place(&one_node(&[4 * GIB, 4 * GIB]), &policy, 6 * GIB, 6 * GIB).unwrap();
     assert_eq!(placed.layout.stripes.len(), 2);
-    assert!(place(&one_host(&[4 * GIB, GIB]), &policy, 6 * GIB, 6 * GIB).is_err());
+    assert!(place(&one_node(&[4 * GIB, GIB]), &policy, 6 * GIB, 6 * GIB).is_err());
 }
 
 #[test]
 fn copies_lie_in_different_fault_domains() {
-    let inventory = Inventory { hosts: vec![host("a", vec![group(1, &[GIB])]), host("b", vec![group(2, &[GIB])])] };
+    let inventory = Inventory { nodes: vec![node("a", vec![group(1, &[GIB])]), node("b", vec![group(2, &[GIB])])] };
     let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
     let placed = place(&inventory, &policy, GIB, GIB).unwrap();
-    let hosts: BTreeSet<&str> = placed.layout.stripes[0].copies.iter().map(|c| c.host.as_str()).collect();
-    assert_eq!(hosts.len(), 2);
+    let nodes: BTreeSet<&str> = placed.layout.stripes[0].copies.iter().map(|c| c.node.as_str()).collect();
+    assert_eq!(nodes.len(), 2);
 }
 
 #[test]
@@ -158,10 +158,10 @@ fn nqns_follow_the_specification() {
 fn inventories() -> impl Strategy<Value = Inventory> {
     let device = 0..2000u64;
     let group = prop::collection::vec(device, 1..8);
-    let host = prop::collection::vec(group, 1..4);
-    prop::collection::vec(host, 1..6).prop_map(|hosts| {
+    let node = prop::collection::vec(group, 1..4);
+    prop::collection::vec(node, 1..6).prop_map(|nodes| {
         let mut n = 0;
-        let hosts = hosts
+        let nodes = nodes
             .into_iter()
             .enumerate()
             .map(|(h, groups)| {
@@ -172,10 +172,10 @@ fn inventories() -> impl Strategy<Value = Inventory> {
                         super::tests::group(n, &free.iter().map(|f| f * GIB).collect::<Vec<_>>())
                     })
                     .collect();
-                super::tests::host(&format!("host{h}"), groups)
+                super::tests::node(&format!("node{h}"), groups)
             })
             .collect();
-        Inventory { hosts }
+        Inventory { nodes }
     })
 }
 
@@ -202,14 +202,14 @@ proptest! {
         prop_assert!(stripes.len() <= STRIPES_MAX);
         prop_assert!(stripes[0].copies[0].bytes * stripes.len() as u64 >= bytes, "room for all pieces");
         for stripe in stripes {
-            let hosts: BTreeSet<&str> = stripe.copies.iter().map(|c| c.host.as_str()).collect();
-            prop_assert_eq!(hosts.len(), stripe.copies.len());
+            let nodes: BTreeSet<&str> = stripe.copies.iter().map(|c| c.node.as_str()).collect();
+            prop_assert_eq!(nodes.len(), stripe.copies.len());
             for slot in &stripe.copies {
                 prop_assert!(slot.bytes <= COMPONENT_BYTES_MAX && slot.bytes % PIECE_BYTES == 0);
             }
         }
-        for host in &inventory.hosts {
-            for g in &host.groups {
+        for node in &inventory.nodes {
+            for g in &node.groups {
                 for d in &g.devices {
                     let on_it = stripes.iter().flat_map(|s| &s.copies).filter(|c| c.group == g.id && c.capacity_index == d.index);
                     let reserved: u64 = on_it.map(|c| c.reserve_chunks * base::unit::CHUNK_BYTES).sum();
@@ -224,8 +224,8 @@ proptest! {
     #[test]
     fn the_order_of_the_inventory_does_not_matter(mut inventory in inventories(), policy in policies(), bytes in 1..(1u64 << 42)) {
         let first = place(&inventory, &policy, bytes, bytes);
-        inventory.hosts.reverse();
-        inventory.hosts.iter_mut().for_each(|h| { h.groups.reverse(); h.groups.iter_mut().for_each(|g| g.devices.reverse()); });
+        inventory.nodes.reverse();
+        inventory.nodes.iter_mut().for_each(|h| { h.groups.reverse(); h.groups.iter_mut().for_each(|g| g.devices.reverse()); });
         prop_assert_eq!(first, place(&inventory, &policy, bytes, bytes));
     }
 }

@@ -33,9 +33,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Config {
     /// Where the directory and the lock live. Made if missing.
     pub data_dir: PathBuf,
-    /// This host's name and fault domain.
-    #[serde(default)]
-    pub host: HostSection,
+    /// This node's name and fault domain.
+    #[serde(default, alias = "host")]
+    pub node: NodeSection,
     /// Cores of the data plane.
     #[serde(default)]
     pub cores: CoresSection,
@@ -59,14 +59,14 @@ pub struct Config {
     pub referrals: Vec<ReferralSection>,
 }
 
-/// `[host]`
+/// `[node]`, which was once called `[host]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct HostSection {
+pub struct NodeSection {
     /// Default: the machine's host name.
     #[serde(deserialize_with = "some_name")]
     pub name: Option<String>,
-    /// Default: the host's name.
+    /// Default: the node's name.
     #[serde(deserialize_with = "some_name")]
     pub fault_domain: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The control plane of one host: what an administrator asks becomes records in the directory, and records become what the
+//! The control plane of one node: what an administrator asks becomes records in the directory, and records become what the
 //! data plane serves.
 //!
 //! Owns: configuration, the engine ([`Control`]) that changes records and brings the data plane in line, health checks, metrics, the
@@ -13,9 +13,9 @@
 pub mod api;
 pub mod audit;
 pub mod config;
+pub mod data_plane;
 mod engine;
 pub mod fake;
-pub mod host_plane;
 mod metrics;
 pub mod plane;
 mod problem;

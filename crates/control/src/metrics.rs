@@ -83,7 +83,7 @@ impl Control {
         let status = self.status()?;
         let groups = self.groups()?;
         let mut page = Page::default();
-        host(&mut page, &status);
+        node(&mut page, &status);
         planes(&mut page, &stats);
         for group in &groups {
             capacity(&mut page, group);
@@ -104,8 +104,8 @@ impl Control {
     }
 }
 
-fn host(page: &mut Page, status: &api::Status) {
-    page.gauge("basalt_build_info", "The release that runs.", &[("version", &status.version), ("host", &status.host)], 1);
+fn node(page: &mut Page, status: &api::Status) {
+    page.gauge("basalt_build_info", "The release that runs.", &[("version", &status.version), ("node", &status.node)], 1);
     page.gauge("basalt_start_time_seconds", "When the daemon started, in seconds since 1970.", &[], status.started_unix_s);
     page.gauge("basalt_health", "0: well, 1: warning, 2: error.", &[], status.health as u8);
     for check in &status.checks {

@@ -1,7 +1,7 @@
 //! What the control plane asks of the data plane, and what it hears from it.
 //!
 //! Owns: the interface [`DataPlane`], its errors and the figures as metrics and health need them; what is ordered is said in `dataplane`'s own
-//! types. `host_plane` implements it with the real data plane, [`crate::fake`] in memory for tests.
+//! types. `data_plane` implements it with the real data plane, [`crate::fake`] in memory for tests.
 //! Invariants: every call waits until the order is done or refused; a refused order has changed nothing; creating a
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
@@ -192,7 +192,7 @@ pub enum CacheFile {
     Sparse,
 }
 
-/// The data plane of this host. Calls wait; not for async threads.
+/// The data plane of this node. Calls wait; not for async threads.
 pub trait DataPlane: Send + Sync {
     /// Makes a group on devices (files are created) and opens it.
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;

@@ -97,6 +97,8 @@ impl From<DirectoryError> for Problem {
     fn from(error: DirectoryError) -> Self {
         match error {
             DirectoryError::Conflict { .. } => Self::new(Code::Conflict, error.to_string(), "try again"),
+            DirectoryError::Unavailable => Self::new(Code::Unavailable, error.to_string(), "try again in a moment"),
+            DirectoryError::Unknown { .. } => Self::new(Code::Unavailable, error.to_string(), "look whether it was done, then try again"),
             _ => Self::new(Code::Internal, error.to_string(), "see the daemon's log (journalctl -u basalt)"),
         }
     }

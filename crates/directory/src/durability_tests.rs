@@ -5,7 +5,6 @@ use crate::record::HostEntryRecord;
 use redb::StorageBackend;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 
 /// What redb does to its storage.
 #[derive(Clone, Debug)]
@@ -72,8 +71,7 @@ impl StorageBackend for Storage {
 fn open(storage: &Storage) -> Result<Embedded, DirectoryError> {
     let path = Path::new("in memory");
     let database = Database::builder().create_with_backend(storage.clone()).map_err(|e| open_error(path, e))?;
-    let cluster = init(&database, path, ClusterId::from_bytes([1; 16]))?;
-    Ok(Embedded { database, cluster, watchers: Mutex::default() })
+    Embedded::on(database, path, ClusterId::from_bytes([1; 16]), Arc::new(|| Duration::ZERO))
 }
 
 /// What a directory holds: names by NQN, and its revision.

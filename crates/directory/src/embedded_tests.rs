@@ -1,7 +1,7 @@
 use super::*;
 use crate::record::{HostEntryRecord, PolicyRecord};
 use cluster::Policy;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 fn cluster_id(n: u8) -> ClusterId {
     ClusterId::from_bytes([n; 16])
@@ -50,7 +50,9 @@ fn a_name_is_taken_once_whatever_its_case() {
     assert!(directory.commit(&Transaction::new().take_name(Kind::Volume, "data", "2")).is_err());
     directory.commit(&Transaction::new().take_name(Kind::Group, "data", "3")).unwrap();
     assert_eq!(directory.named(Kind::Volume, "DATA").unwrap().as_deref(), Some("1"));
-    directory.commit(&Transaction::new().free_name(Kind::Volume, "data")).unwrap();
+    let held = HeldName::find(&directory, Kind::Volume, "data").unwrap().unwrap();
+    directory.commit(&Transaction::new().free_name(&held)).unwrap();
+    assert!(directory.commit(&Transaction::new().free_name(&held)).is_err(), "it is nobody's any more");
     directory.commit(&Transaction::new().take_name(Kind::Volume, "data", "2")).unwrap();
 }
 
@@ -63,14 +65,14 @@ fn a_list_holds_its_kind_only() {
     let names: Vec<String> = directory.all::<HostEntryRecord>().unwrap().into_iter().map(|e| e.value.name).collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(directory.all::<PolicyRecord>().unwrap().len(), 1);
-    assert_eq!(directory.list(Kind::Host).unwrap().len(), 0, "'host' is a prefix of 'host-entry'");
+    assert_eq!(directory.list(Kind::Node).unwrap().len(), 0, "'host' is a prefix of 'host-entry'");
 }
 
 #[test]
 fn a_watcher_sees_changes_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let directory = Arc::new(open(dir.path()));
-    let watch = directory.watch().unwrap();
+    let mut watch = directory.watch(Revision(0)).unwrap();
     let writers: Vec<_> = (0..4)
         .map(|w| {
             let directory = directory.clone();
@@ -82,12 +84,12 @@ fn a_watcher_sees_changes_in_order() {
         })
         .collect();
     writers.into_iter().for_each(|w| w.join().unwrap());
-    let seen: Vec<u64> = watch.try_iter().map(|e| e.revision.0).collect();
+    let seen: Vec<u64> = std::iter::from_fn(|| watch.poll().unwrap()).map(|c| c.revision.0).collect();
     assert_eq!(seen, (1..=20).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_second_opener_is_told_that_it_is_in_use() {
+fn a_second_opener_hears_that_it_is_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let _first = open(dir.path());
     let refused = Embedded::open(dir.path(), cluster_id(1)).err().unwrap();
@@ -140,4 +142,120 @@ fn a_transaction_has_limits() {
     assert!(matches!(directory.commit(&many), Err(DirectoryError::TooLarge { .. })));
     let long = Transaction::new().create(&entry("nqn.a", &"x".repeat(VALUE_BYTES_MAX)));
     assert!(matches!(directory.commit(&long), Err(DirectoryError::TooLarge { .. })));
+}
+
+/// A directory in a folder of its own, on a clock that the test moves.
+struct Kept {
+    directory: Embedded,
+    now_ns: Arc<AtomicU64>,
+    _dir: tempfile::TempDir,
+}
+
+impl Kept {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let now_ns = Arc::new(AtomicU64::new(0));
+        let directory = on_clock(dir.path(), &now_ns);
+        Self { directory, now_ns, _dir: dir }
+    }
+}
+
+fn on_clock(dir: &Path, now_ns: &Arc<AtomicU64>) -> Embedded {
+    let clock = now_ns.clone();
+    Embedded::open_with_clock(dir, cluster_id(1), Arc::new(move || Duration::from_nanos(clock.load(SeqCst)))).unwrap()
+}
+
+impl crate::conformance::Subject for Kept {
+    fn directory(&self) -> &dyn Directory {
+        &self.directory
+    }
+    fn advance(&self, by: Duration) {
+        self.now_ns.fetch_add(by.as_nanos() as u64, SeqCst);
+    }
+    fn compact(&self) {
+        self.directory.compact().unwrap();
+    }
+}
+
+#[test]
+fn it_conforms() {
+    assert_eq!(crate::conformance::check(&|| Box::new(Kept::new())), []);
+}
+
+#[test]
+fn sessions_and_nonces_outlive_the_process_and_then_run_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let now_ns = Arc::new(AtomicU64::new(0));
+    let directory = on_clock(dir.path(), &now_ns);
+    let session = directory.open_session(Duration::from_secs(10)).unwrap();
+    let key = Key::new(Kind::Task, "a");
+    let bound = Transaction::new().with(key.clone(), Expect::Absent, Action::Bind(b"x".into(), session)).with_nonce(Nonce([3; 16]));
+    let at = directory.commit(&bound).unwrap();
+    drop(directory);
+    now_ns.store(9_000_000_000, SeqCst);
+    let directory = on_clock(dir.path(), &now_ns);
+    assert_eq!(directory.outcome(Nonce([3; 16])).unwrap(), Some(at));
+    now_ns.store(18_000_000_000, SeqCst);
+    assert!(directory.get(&key).unwrap().is_some(), "it lives for its whole time again");
+    assert!(matches!(directory.watch(Revision(0)).err(), Some(DirectoryError::Compacted { .. })), "history is not kept over a restart");
+    let mut watch = directory.watch(at).unwrap();
+    now_ns.store(19_000_000_000, SeqCst);
+    assert_eq!(watch.wait(Duration::from_secs(5)).unwrap().unwrap().events, [Event { key: key.clone(), value: None }]);
+    assert_eq!(directory.get(&key).unwrap(), None);
+}
+
+#[test]
+fn a_watch_that_waits_is_woken_by_a_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Arc::new(open(dir.path()));
+    let mut watch = directory.watch(Revision(0)).unwrap();
+    assert_eq!(watch.wait(Duration::from_millis(5)).unwrap(), None);
+    let writer = {
+        let directory = directory.clone();
+        std::thread::spawn(move || directory.commit(&Transaction::new().create(&entry("nqn.a", "a"))).unwrap())
+    };
+    let seen = watch.wait(Duration::from_secs(60)).unwrap().unwrap();
+    assert_eq!(seen.revision, writer.join().unwrap());
+}
+
+/// A file as schema 1 has it.
+fn schema_1(dir: &Path) {
+    let database = Database::create(dir.join(FILE_NAME)).unwrap();
+    let write = database.begin_write().unwrap();
+    {
+        let mut entries = write.open_table(ENTRIES).unwrap();
+        entries.insert("host/h1", (4, br#"{"name":"h1","fault_domain":"rack1","created_unix_s":5}"#.as_slice())).unwrap();
+        let group = format!(
+            r#"{{"id":"{}","name":"g","host":"h1","stage":"ready","cache":{{"kind":"memory","bytes":1}},"capacity":[],"shards":1,"created_unix_s":1}}"#,
+            base::GroupId::from_bytes([2; 16])
+        );
+        entries.insert(format!("group/{}", base::GroupId::from_bytes([2; 16])).as_str(), (5, group.as_bytes())).unwrap();
+        let host = br#"{"nqn":"nqn.a","name":"a","created_unix_s":0}"#;
+        entries.insert("host-entry/nqn.a", (6, host.as_slice())).unwrap();
+        let mut meta = write.open_table(META).unwrap();
+        meta.insert(SCHEMA, 1).unwrap();
+        meta.insert(REVISION, 7).unwrap();
+        write.open_table(IDENTITY).unwrap().insert(CLUSTER, [9; 16].as_slice()).unwrap();
+    }
+    write.commit().unwrap();
+}
+
+#[test]
+fn a_file_of_the_schema_before_is_taken_over_with_all_that_it_holds() {
+    let dir = tempfile::tempdir().unwrap();
+    schema_1(dir.path());
+    for _ in 0..2 {
+        let directory = open(dir.path());
+        assert_eq!((directory.cluster(), directory.revision().unwrap()), (cluster_id(9), Revision(7)));
+        let node = directory.find::<crate::record::NodeRecord>("h1").unwrap().unwrap();
+        assert_eq!((node.revision, node.fault_domain.as_str()), (Revision(4), "rack1"));
+        let groups = directory.all::<crate::record::GroupRecord>().unwrap();
+        assert_eq!((groups.len(), groups[0].node.as_str(), groups[0].revision), (1, "h1", Revision(5)));
+        assert_eq!(directory.find::<HostEntryRecord>("nqn.a").unwrap().unwrap().name, "a", "'host/' is not the beginning of 'host-entry/'");
+        assert_eq!(directory.snapshot().unwrap().entries.len(), 3, "nothing is left under the old word");
+    }
+    let directory = open(dir.path());
+    let mut watch = directory.watch(Revision(7)).unwrap();
+    directory.commit(&Transaction::new().create(&entry("nqn.b", "b"))).unwrap();
+    assert_eq!(watch.poll().unwrap().unwrap().revision, Revision(8));
 }

@@ -1,6 +1,6 @@
 //! The directory with records instead of bytes.
 
-use crate::{Action, Change, Directory, DirectoryError, Entry, Expect, Key, Kind, Record, Revision, Transaction};
+use crate::{Action, Directory, DirectoryError, Entry, Expect, Key, Kind, Record, Revision, Transaction};
 use std::ops::{Deref, DerefMut};
 
 /// A record with the revision that wrote it; what changes are compared with.
@@ -47,13 +47,13 @@ impl<D: Directory + ?Sized> Typed for D {
     }
 }
 
-fn decode<R: Record>(entry: Entry) -> Result<Versioned<R>, DirectoryError> {
+pub(crate) fn decode<R: Record>(entry: Entry) -> Result<Versioned<R>, DirectoryError> {
     let value = serde_json::from_slice(&entry.value)
         .map_err(|cause| DirectoryError::Record { key: entry.key.clone(), cause: cause.to_string() })?;
     Ok(Versioned { revision: entry.revision, value })
 }
 
-fn name_key(kind: Kind, name: &str) -> Key {
+pub(crate) fn name_key(kind: Kind, name: &str) -> Key {
     // names are unique whatever their case, so that nobody confuses Data with data
     Key::new(Kind::Name, format!("{}/{}", kind.prefix(), name.to_ascii_lowercase()))
 }
@@ -62,53 +62,50 @@ fn encode<R: Record>(record: &R) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are plain data")
 }
 
+/// Who holds a unique name, and since when; what it is compared with when the name is given up or spelled anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldName {
+    kind: Kind,
+    name: String,
+    revision: Revision,
+}
+
+impl HeldName {
+    /// A name as the directory has it; `None`: nobody has it.
+    pub fn find(directory: &(impl Directory + ?Sized), kind: Kind, name: &str) -> Result<Option<Self>, DirectoryError> {
+        let found = directory.get(&name_key(kind, name))?;
+        Ok(found.map(|e| Self { kind, name: name.to_owned(), revision: e.revision }))
+    }
+}
+
 /// Building a transaction from records.
 impl Transaction {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
     /// A record that must not be there yet.
-    pub fn create<R: Record>(mut self, record: &R) -> Self {
-        self.push(Key::new(R::KIND, record.id()), Expect::Absent, Action::Put(encode(record)));
-        self
+    pub fn create<R: Record>(self, record: &R) -> Self {
+        self.with(Key::new(R::KIND, record.id()), Expect::Absent, Action::Put(encode(record)))
     }
     /// A record changed since it was read.
-    pub fn update<R: Record>(mut self, record: &Versioned<R>) -> Self {
-        self.push(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Put(encode(&record.value)));
-        self
+    pub fn update<R: Record>(self, record: &Versioned<R>) -> Self {
+        self.with(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Put(encode(&record.value)))
     }
-    /// A record written whatever is there.
-    pub fn put<R: Record>(mut self, record: &R) -> Self {
-        self.push(Key::new(R::KIND, record.id()), Expect::Any, Action::Put(encode(record)));
-        self
+    /// A record that is as it was read.
+    pub fn expect<R: Record>(self, record: &Versioned<R>) -> Self {
+        self.with(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Check)
     }
     /// A record that goes.
-    pub fn remove<R: Record>(mut self, record: &Versioned<R>) -> Self {
-        self.push(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Delete);
-        self
-    }
-    /// A record that goes, if it is there.
-    pub fn remove_id<R: Record>(mut self, id: &str) -> Self {
-        self.push(Key::new(R::KIND, id), Expect::Any, Action::Delete);
-        self
+    pub fn remove<R: Record>(self, record: &Versioned<R>) -> Self {
+        self.with(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Delete)
     }
     /// A name that nobody must have yet.
-    pub fn take_name(mut self, kind: Kind, name: &str, id: &str) -> Self {
-        self.push(name_key(kind, name), Expect::Absent, Action::Put(id.as_bytes().to_vec()));
-        self
+    pub fn take_name(self, kind: Kind, name: &str, id: &str) -> Self {
+        self.with(name_key(kind, name), Expect::Absent, Action::Put(id.as_bytes().to_vec()))
     }
     /// A name for which its owner has a new spelling: only upper and lower case differ.
-    pub fn retake_name(mut self, kind: Kind, name: &str, id: &str) -> Self {
-        self.push(name_key(kind, name), Expect::Any, Action::Put(id.as_bytes().to_vec()));
-        self
+    pub fn retake_name(self, held: &HeldName, id: &str) -> Self {
+        self.with(name_key(held.kind, &held.name), Expect::At(held.revision), Action::Put(id.as_bytes().to_vec()))
     }
-    /// A name that is free again.
-    pub fn free_name(mut self, kind: Kind, name: &str) -> Self {
-        self.push(name_key(kind, name), Expect::Any, Action::Delete);
-        self
-    }
-    fn push(&mut self, key: Key, expect: Expect, action: Action) {
-        self.changes.push(Change { key, expect, action });
+    /// A name that is free again. `None`: it was free, and must still be.
+    pub fn free_name(self, held: &HeldName) -> Self {
+        self.with(name_key(held.kind, &held.name), Expect::At(held.revision), Action::Delete)
     }
 }

@@ -49,7 +49,7 @@ fn kill_often(daemon: &mut Daemon, rng: &mut Rng, kills: u64, load: &Load) {
 fn kill_and_verify(lba: u32, digests: Digests, kills: u64) {
     let seed = seed();
     let mut rng = Rng::new(seed);
-    let mut daemon = Daemon::kept(Subject::Faults, "[host]\nname = \"kill-test\"");
+    let mut daemon = Daemon::kept(Subject::Faults, "[node]\nname = \"kill-test\"");
     let target = ControllerOptions { digests, ..provision(&daemon, lba) };
     let nsid = Controller::connect(target.clone()).and_then(|c| c.namespaces()).expect("the volume is a namespace")[0];
     let spec = LoadSpec {

@@ -29,7 +29,7 @@ impl Bench {
     fn on(dir: tempfile::TempDir, plane: Arc<FakePlane>) -> Self {
         let directory = Arc::new(Embedded::open(dir.path(), base::ClusterId::from_bytes([7; 16])).unwrap());
         std::fs::create_dir_all(dir.path().join("root/sys/block")).unwrap();
-        let identity = Identity { host: "h1".into(), fault_domain: "h1".into(), version: "0.1.0".into(), cores: 2 };
+        let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0.1.0".into(), cores: 2 };
         let drives = drive::Scanner::new(dir.path().join("root"));
         let control = Arc::new(Control::new(directory, plane.clone(), identity, drives));
         control.start().unwrap();
@@ -283,10 +283,10 @@ async fn policies_reach_the_data_plane_and_are_kept() {
 }
 
 #[tokio::test]
-async fn what_needs_several_hosts_is_refused_and_made_non_compliant_under_force() {
+async fn what_needs_several_nodes_is_refused_and_made_non_compliant_under_force() {
     let bench = Bench::new().with_group().await;
     let policy = bench.ok("POST", "/api/v1/policies", json!({"name": "mirror", "failures_to_tolerate": 1})).await;
-    assert!(policy["not_possible"][0].as_str().unwrap().contains("needs 2 hosts"));
+    assert!(policy["not_possible"][0].as_str().unwrap().contains("needs 2 nodes"));
     let wanted = json!({"name": "v", "bytes": GIB, "policy": "mirror"});
     let (status, code, message) = bench.refused("POST", "/api/v1/volumes", wanted.clone()).await;
     assert_eq!((status, code.as_str()), (409, "policy_not_possible"));

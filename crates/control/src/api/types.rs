@@ -55,8 +55,8 @@ pub struct Group {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// The host that has it.
-    pub host: String,
+    /// The node that has it.
+    pub node: String,
     /// How it is.
     pub state: GroupState,
     /// Why it is not online.
@@ -122,7 +122,7 @@ pub struct NewGroup {
 pub struct Policy {
     /// Its name.
     pub name: String,
-    /// Host failures to survive.
+    /// Node failures to survive.
     pub failures_to_tolerate: u8,
     /// Capacity devices that each copy is striped over, at least.
     pub stripe_width: u8,
@@ -206,8 +206,8 @@ pub struct Component {
     pub copy: u32,
     /// `active`, `absent`, `degraded`, `stale` or `resyncing`.
     pub state: String,
-    /// The host that has it.
-    pub host: String,
+    /// The node that has it.
+    pub node: String,
     /// The disk group.
     pub group: String,
     /// The capacity device.
@@ -508,7 +508,7 @@ pub struct TlsPsk {
 pub struct TlsPskChange {
     /// The key, NVMeTLSkey-1:hh:base64:. It is stored encrypted.
     pub psk: Option<SecretText>,
-    /// Or the absolute path of a file of the daemon's host that holds it and that only its owner may read.
+    /// Or the absolute path of a file of the daemon's node that holds it and that only its owner may read.
     pub psk_path: Option<String>,
     /// Name or NQN of the one subsystem that it is for; none: for all.
     pub subsystem: Option<String>,
@@ -561,7 +561,7 @@ impl Drop for SecretText {
 pub struct DhchapChange {
     /// The host's secret, DHHC-1:hh:base64:. It is stored encrypted.
     pub secret: Option<SecretText>,
-    /// Or the absolute path of a file of the daemon's host that holds it and that only its owner may read.
+    /// Or the absolute path of a file of the daemon's node that holds it and that only its owner may read.
     pub secret_path: Option<String>,
     /// The controllers' secret, for hosts that ask for it.
     pub controller_secret: Option<SecretText>,
@@ -623,7 +623,7 @@ pub struct ListenerStatus {
     pub advertise: Option<String>,
 }
 
-/// How the host is.
+/// How the node is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The worst of the checks.
@@ -634,8 +634,8 @@ pub struct Status {
     pub version: String,
     /// The cluster.
     pub cluster: String,
-    /// This host.
-    pub host: String,
+    /// The node that answers.
+    pub node: String,
     /// Since when it runs.
     pub started_unix_s: u64,
     /// Where hosts connect.
@@ -660,7 +660,7 @@ pub struct Status {
     pub provisioned_bytes: u64,
 }
 
-/// A drive of this host.
+/// A drive of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
     /// The device node.

@@ -130,7 +130,7 @@ impl Control {
 
     /// Makes a change durable, and has it served.
     pub(super) fn change(&self, transaction: Transaction) -> Result<(), Refused> {
-        self.directory.commit(&transaction).map_err(busy)?;
+        self.commit(transaction).map_err(busy)?;
         self.apply().map_err(|problem| {
             tracing::error!(error = %problem.message, "a change is durable but could not be served");
             Refused::Unserved

@@ -22,7 +22,7 @@ pub fn open_directory(dir: &std::path::Path) -> Embedded {
 }
 
 fn control_with(directory: Arc<dyn Directory>, dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
-    let identity = Identity { host: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
+    let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
     let log = AuditLog::open(dir).unwrap();
     let control = Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_audit(log);
     control.start().unwrap();

@@ -62,7 +62,7 @@ impl Control {
         let record = GroupRecord {
             id: GroupId::from_random(random()),
             name: new.name.clone(),
-            host: self.identity.host.clone(),
+            node: self.identity.node.clone(),
             stage: Stage::Creating,
             cache,
             capacity,
@@ -73,8 +73,8 @@ impl Control {
         if !new.sparse {
             check_room(&record, &created)?;
         }
-        self.directory.commit(&Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()))?;
-        let mut made = self.directory.find::<GroupRecord>(&record.id())?.expect("just written");
+        self.commit(Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()))?;
+        let mut made = self.again::<GroupRecord>(&record.id())?;
         let file = if new.sparse { CacheFile::Sparse } else { CacheFile::Reserved };
         if let Err(error) = self.format(&record, file, new.force) {
             self.forget_group(made)?;
@@ -82,9 +82,9 @@ impl Control {
             return Err(error.into());
         }
         made.value.stage = Stage::Ready;
-        self.directory.commit(&Transaction::new().update(&made))?;
+        self.commit(Transaction::new().update(&made))?;
         let mut live = self.live();
-        live.groups.insert(record.id, GroupLive::Online);
+        live.groups.insert(record.id, GroupLive::Online(BTreeMap::new()));
         live.stats = None;
         drop(live);
         tracing::info!(group = %record.name, id = %record.id, "disk group created");
@@ -110,8 +110,8 @@ impl Control {
         }
         self.apply()?;
         group.value.stage = Stage::Deleting;
-        self.directory.commit(&Transaction::new().update(&group))?;
-        let online = self.live().groups.get(&group.id) == Some(&GroupLive::Online);
+        self.commit(Transaction::new().update(&group))?;
+        let online = self.live().groups.get(&group.id).is_some_and(GroupLive::is_online);
         if online {
             self.plane.close_group(group.id)?;
             for path in group.devices().filter_map(DeviceRecord::path) {
@@ -162,9 +162,9 @@ impl Control {
             intent = intent.update(&object);
         }
         volume.value.stage = Stage::Deleting;
-        self.directory.commit(&intent.update(&volume))?;
+        self.commit(intent.update(&volume))?;
         self.apply()?;
-        let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        let volume = self.again::<VolumeRecord>(&volume.id())?;
         let (id, what) = (format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name));
         if let Err(problem) = self.finish_delete(volume) {
             self.note_task(id, what, &problem)?;
@@ -209,7 +209,7 @@ impl Control {
         if file_type.is_block_device() {
             return self.check_block_device(text, force);
         }
-        Err(Problem::invalid(format!("{text} is neither a block device nor a file"), "'basalt drive list' shows the drives of this host"))
+        Err(Problem::invalid(format!("{text} is neither a block device nor a file"), "'basalt drive list' shows the drives of this node"))
     }
 
     fn check_block_device(&self, path: &str, force: bool) -> Result<DeviceRecord, Problem> {
@@ -244,7 +244,7 @@ impl Control {
                 return Err(Problem::invalid(format!("{} is named twice", path.display()), "name each device once"));
             }
         }
-        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.host == new.host) {
+        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == new.node) {
             if let Some(path) = group.devices().filter_map(real).find(|p| seen.contains(p)) {
                 return Err(Problem::refused(
                     format!("{} belongs to disk group {}", path.display(), group.name),
@@ -260,9 +260,9 @@ impl Control {
         let (state, reason) = match (group.stage, self.live().groups.get(&group.id)) {
             (Stage::Creating, _) => (api::GroupState::Creating, None),
             (Stage::Deleting, _) => (api::GroupState::Deleting, None),
-            (Stage::Ready, Some(GroupLive::Online)) => (api::GroupState::Online, None),
+            (Stage::Ready, Some(GroupLive::Online(_))) => (api::GroupState::Online, None),
             (Stage::Ready, Some(GroupLive::Offline(why))) => (api::GroupState::Offline, Some(why.clone())),
-            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to host {}", group.host))),
+            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to node {}", group.node))),
         };
         let sum = |pick: fn(&GroupFigures) -> &Vec<u64>| figures.map_or(0, |f| pick(f).iter().sum());
         let of = |n: usize, pick: fn(&GroupFigures) -> &Vec<u64>| figures.and_then(|f| pick(f).get(n).copied());
@@ -282,7 +282,7 @@ impl Control {
         Ok(api::Group {
             id: group.id.to_string(),
             name: group.name.clone(),
-            host: group.host.clone(),
+            node: group.node.clone(),
             state,
             reason,
             cache,

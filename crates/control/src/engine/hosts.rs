@@ -64,7 +64,7 @@ impl Control {
             tls_psks: Vec::new(),
             created_unix_s: now_unix_s(),
         };
-        self.directory.commit(&Transaction::new().create(&record).take_name(Kind::HostEntry, &record.name, &record.nqn))?;
+        self.commit(Transaction::new().create(&record).take_name(Kind::HostEntry, &record.name, &record.nqn))?;
         self.host(&new.nqn)
     }
 
@@ -72,7 +72,7 @@ impl Control {
     pub fn remove_host(&self, name: &str) -> Result<(), Problem> {
         let _change = self.lock();
         let record = self.resolve::<HostEntryRecord>(Kind::HostEntry, name, "named host", "host list")?;
-        self.directory.commit(&Transaction::new().remove(&record).free_name(Kind::HostEntry, &record.name))?;
+        self.commit(self.freeing(Transaction::new().remove(&record), Kind::HostEntry, &record.name)?)?;
         if record.dhchap.is_some() || !record.tls_psks.is_empty() {
             self.apply()?;
         }

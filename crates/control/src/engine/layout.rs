@@ -3,7 +3,7 @@
 use super::*;
 use crate::plane::GroupFigures;
 use base::unit::CHUNK_BYTES;
-use cluster::{DeviceInventory, GroupInventory, HostInventory, Inventory, Layout, Slot, StripeSlots};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Slot, StripeSlots};
 use dataplane::{
     ComponentNo, ComponentRef, ComponentSpec, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired,
 };
@@ -13,19 +13,19 @@ use nvmf::HostView;
 const MODEL: &str = "Basalt";
 
 impl Control {
-    /// What can be used now: online groups of all hosts, with what is neither allocated nor reserved.
+    /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
     pub(super) fn inventory(&self) -> Result<Inventory, Problem> {
         let stats = self.stats()?;
         let live = self.live();
-        let mut hosts = Vec::new();
+        let mut nodes = Vec::new();
         let groups = self.directory.all::<GroupRecord>()?;
-        for host in self.directory.all::<HostRecord>()? {
-            let usable = groups.iter().filter(|g| g.host == host.name && g.stage == Stage::Ready);
-            let usable = usable.filter(|g| live.groups.get(&g.id) == Some(&GroupLive::Online));
+        for node in self.directory.all::<NodeRecord>()? {
+            let usable = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
+            let usable = usable.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
             let inventories = usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect();
-            hosts.push(HostInventory { name: host.name.clone(), fault_domain: host.fault_domain.clone(), groups: inventories });
+            nodes.push(NodeInventory { name: node.name.clone(), fault_domain: node.fault_domain.clone(), groups: inventories });
         }
-        Ok(Inventory { hosts })
+        Ok(Inventory { nodes })
     }
 
     /// What is to be served now, and why some volumes are not.
@@ -83,10 +83,14 @@ impl Control {
             live.stats = None;
             live.generation
         };
-        let outcome = self.desired(generation).map_err(Problem::from).and_then(|(desired, offline)| {
+        let outcome = self.directory.revision().map_err(Problem::from).and_then(|revision| {
+            let (desired, offline) = self.desired(generation)?;
             let applied = self.plane.apply(desired);
-            self.live().offline = offline;
-            Ok(applied?)
+            let mut live = self.live();
+            live.offline = offline;
+            applied?;
+            live.served = live.served.max(revision);
+            Ok(())
         });
         self.live().apply_error = outcome.as_ref().err().map(|problem| problem.message.clone());
         outcome
@@ -114,23 +118,14 @@ fn desired_stripes(
     groups: &BTreeMap<GroupId, GroupLive>,
     names: &BTreeMap<GroupId, String>,
 ) -> Result<Vec<Stripe>, String> {
-    let mut stripes = Vec::with_capacity(object.stripes.len());
-    for stripe in &object.stripes {
-        let mut components = Vec::with_capacity(stripe.len());
-        for c in stripe {
-            let name = names.get(&c.group).cloned().unwrap_or_else(|| c.group.to_string());
-            match (groups.get(&c.group), c.no, c.state) {
-                (Some(GroupLive::Online), Some(no), ComponentState::Active) => {
-                    components.push(ComponentRef { id: c.id, group: c.group, no: ComponentNo(no) });
-                }
-                (Some(GroupLive::Online), None, _) => return Err("it is not completely made yet".into()),
-                (Some(GroupLive::Online), ..) => return Err(format!("its component {} is missing on disk group {name}", c.id)),
-                _ => return Err(format!("disk group {name} is offline")),
-            }
-        }
-        stripes.push(Stripe { components });
-    }
-    Ok(stripes)
+    let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
+    let stripes = cluster::serving(object, |group| groups.get(&group).is_some_and(GroupLive::is_online)).map_err(|why| match why {
+        NotServed::NotMade => "it is not completely made yet".into(),
+        NotServed::Component(id, group) => format!("its component {id} is missing on disk group {}", name(&group)),
+        NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
+    })?;
+    let component = |u: cluster::Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };
+    Ok(stripes.into_iter().map(|s| Stripe { components: s.into_iter().map(component).collect() }).collect())
 }
 
 fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&PolicyRecord>, stripes: Vec<Stripe>) -> VolumeDesired {
@@ -155,7 +150,7 @@ fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&
 /// A layout as `cluster` knows it.
 pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
     let slot = |c: &ComponentRecord| Slot {
-        host: c.host.clone(),
+        node: c.node.clone(),
         group: c.group,
         capacity_index: c.capacity_index,
         bytes: c.bytes,

@@ -1,12 +1,13 @@
 //! The engine: every change an administrator can make, and bringing the data plane in line with the directory.
 //!
 //! Owns: the order of steps of each change. Each is: check, write the intent (a record that is `creating` or `deleting`), act on the
-//! data plane, write the outcome, apply.
-//! Invariants: one change at a time (`change`); `live` is locked for moments only, never while the data plane works; readers see
+//! data plane, write the outcome, apply. What is left of one is found by `cluster::reconcile` and carried out.
+//! Invariants: one change of this node at a time (`change`); every write is a compare-and-swap, for other nodes change records too; `live` is locked for moments only, never while the data plane works; readers see
 //! the directory as it is.
 //! Never: answers before the outcome is durable.
 
 mod asks;
+mod follow;
 mod groups;
 mod hosts;
 mod layout;
@@ -26,14 +27,17 @@ use crate::{
     problem::Problem,
     vault::Vault,
 };
-use base::{GroupId, WriteProtect};
+use base::{ComponentId, GroupId, WriteProtect};
 use dataplane::ListenerSpec;
-use directory::{Directory, DirectoryError, Kind, Record, Transaction, Typed, Versioned, record::*};
+use directory::{Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, record::*};
 use std::{
     collections::BTreeMap,
     io::Read,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -43,12 +47,14 @@ pub(crate) use reconcile::Orphan;
 pub const DEFAULT_NAME: &str = "default";
 /// Statistics that are not older than this are not asked for again.
 const STATS_FRESH: Duration = Duration::from_millis(500);
+/// Before it is looked again for a change whose outcome is not known; longer each time.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who this host is.
+/// Who this node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its name.
-    pub host: String,
+    pub node: String,
     /// Its fault domain.
     pub fault_domain: String,
     /// The release.
@@ -71,8 +77,16 @@ pub enum StartError {
 /// How a group is, as this daemon sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum GroupLive {
-    Online,
+    /// Open, with these components: their numbers by id.
+    Online(BTreeMap<ComponentId, u32>),
+    /// It could not be opened, for this reason.
     Offline(String),
+}
+
+impl GroupLive {
+    const fn is_online(&self) -> bool {
+        matches!(self, Self::Online(_))
+    }
 }
 
 /// What is known of this moment and not in the directory.
@@ -86,6 +100,10 @@ struct Live {
     /// Why the last apply failed.
     apply_error: Option<String>,
     generation: u64,
+    /// Everything up to here is served.
+    served: Revision,
+    /// What ends with a restart has ended.
+    started: bool,
     stats: Option<(Instant, Stats)>,
 }
 
@@ -100,6 +118,8 @@ pub struct Control {
     started_unix_s: u64,
     change: Mutex<()>,
     live: Mutex<Live>,
+    followed: Mutex<follow::Followed>,
+    ends: AtomicBool,
 }
 
 impl Control {
@@ -115,6 +135,8 @@ impl Control {
             started_unix_s: now_unix_s(),
             change: Mutex::default(),
             live: Mutex::default(),
+            followed: Mutex::default(),
+            ends: AtomicBool::new(false),
         }
     }
 
@@ -132,23 +154,10 @@ impl Control {
     pub fn start(&self) -> Result<(), StartError> {
         let _change = self.lock();
         self.make_defaults()?;
-        self.end_protection_until_restart()?;
-        self.lose_power()?;
-        self.open_groups()?;
-        self.finish_leftovers()?;
+        self.work()?;
+        self.live().started = true;
         if let Err(problem) = self.apply() {
             tracing::error!(error = %problem.message, "not everything could be served");
-        }
-        Ok(())
-    }
-
-    /// Volumes that a host protected until a restart may be changed again.
-    fn end_protection_until_restart(&self) -> Result<(), DirectoryError> {
-        for mut volume in self.directory.all::<VolumeRecord>()? {
-            if volume.write_protect == WriteProtect::UntilRestart {
-                volume.value.write_protect = WriteProtect::None;
-                self.directory.commit(&Transaction::new().update(&volume))?;
-            }
         }
         Ok(())
     }
@@ -164,7 +173,7 @@ impl Control {
     /// Tries again what is not finished: called now and then.
     pub fn retry(&self) {
         let _change = self.lock();
-        match self.finish_leftovers() {
+        match self.work() {
             Ok(worked) if worked || self.is_behind() => {
                 if let Err(problem) = self.apply() {
                     tracing::error!(error = %problem.message, "not everything could be served");
@@ -177,6 +186,7 @@ impl Control {
 
     /// Ends the data plane in order.
     pub fn shutdown(&self) -> Result<(), PlaneError> {
+        self.ends.store(true, Relaxed);
         let _change = self.lock();
         self.plane.shutdown()
     }
@@ -201,13 +211,13 @@ impl Control {
     fn make_defaults(&self) -> Result<(), DirectoryError> {
         let now = now_unix_s();
         let mut first = Transaction::new();
-        if self.directory.find::<HostRecord>(&self.identity.host)?.is_none() {
-            let host =
-                HostRecord { name: self.identity.host.clone(), fault_domain: self.identity.fault_domain.clone(), created_unix_s: now };
-            first = first.create(&host);
+        if self.directory.find::<NodeRecord>(&self.identity.node)?.is_none() {
+            let node =
+                NodeRecord { name: self.identity.node.clone(), fault_domain: self.identity.fault_domain.clone(), created_unix_s: now };
+            first = first.create(&node);
         }
         // only in a new directory: what an administrator has deleted stays deleted
-        if self.directory.revision()? == directory::Revision(0) {
+        if self.directory.revision()? == Revision(0) {
             let policy = PolicyRecord { name: DEFAULT_NAME.into(), policy: cluster::Policy::default(), created_unix_s: now };
             let subsystem = SubsystemRecord {
                 nqn: cluster::default_nqn(DEFAULT_NAME),
@@ -223,7 +233,7 @@ impl Control {
             first = first.create(&policy).create(&subsystem).take_name(Kind::Subsystem, DEFAULT_NAME, &subsystem.nqn);
         }
         if !first.changes.is_empty() {
-            self.directory.commit(&first)?;
+            self.commit(first)?;
         }
         Ok(())
     }
@@ -231,6 +241,39 @@ impl Control {
     /// Whether something is durable that is not served: the last apply failed.
     fn is_behind(&self) -> bool {
         self.live().apply_error.is_some()
+    }
+
+    /// Makes changes durable; when the answer is lost, finds out first whether they happened.
+    fn commit(&self, transaction: Transaction) -> Result<Revision, DirectoryError> {
+        if transaction.changes.is_empty() {
+            return self.directory.revision();
+        }
+        let pause = |tried: u32| std::thread::sleep(UNKNOWN_PAUSE * tried);
+        directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)
+    }
+
+    /// A record that was written a moment ago, as it is now.
+    fn again<R: Record>(&self, id: &str) -> Result<Versioned<R>, Problem> {
+        self.directory.find(id)?.ok_or_else(|| {
+            let key = directory::Key::new(R::KIND, id);
+            DirectoryError::Conflict { key }.into()
+        })
+    }
+
+    /// Frees a name too, if it is held.
+    fn freeing(&self, transaction: Transaction, kind: Kind, name: &str) -> Result<Transaction, DirectoryError> {
+        Ok(match HeldName::find(&*self.directory, kind, name)? {
+            Some(held) => transaction.free_name(&held),
+            None => transaction,
+        })
+    }
+
+    /// Removes a record too, if it is there.
+    fn removing<R: Record>(&self, transaction: Transaction, id: &str) -> Result<Transaction, DirectoryError> {
+        Ok(match self.directory.find::<R>(id)? {
+            Some(record) => transaction.remove(&record),
+            None => transaction,
+        })
     }
 
     /// One change at a time.

@@ -62,7 +62,7 @@ impl Control {
             let namespace = NamespaceRecord { volume: volume.id, hosts: Visibility::Only(Default::default()), exclusive: !shared };
             subsystem.value.namespaces.insert(nsid, namespace);
             let named = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &name, &volume.id.to_string());
-            match self.directory.commit(&named.update(&subsystem)) {
+            match self.commit(named.update(&subsystem)) {
                 Ok(_) => return Ok((nsid, volume)),
                 Err(DirectoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
                 Err(error) => return Err(asks::busy(error)),
@@ -98,7 +98,7 @@ impl Control {
             let before = subsystem.namespaces.len();
             subsystem.value.namespaces.retain(|_, n| n.volume != volume);
             if subsystem.namespaces.len() < before {
-                self.directory.commit(&Transaction::new().update(&subsystem)).map_err(asks::busy)?;
+                self.commit(Transaction::new().update(&subsystem)).map_err(asks::busy)?;
             }
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Control {
         }
         let name = volume.name.clone();
         volume.value.format_to = Some(lba_bytes);
-        self.directory.commit(&Transaction::new().update(&volume)).map_err(asks::busy)?;
+        self.commit(Transaction::new().update(&volume)).map_err(asks::busy)?;
         let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::NoNamespace)?;
         let id = volume.id;
         if let Err(problem) = self.finish_format(volume) {
@@ -168,7 +168,7 @@ impl Control {
         let bytes = volume.bytes;
         // The components say the size of a block too.
         self.update_components(&volume, &mut object.value, bytes, percent)?;
-        self.directory.commit(&Transaction::new().update(&object).update(&volume))?;
+        self.commit(Transaction::new().update(&object).update(&volume))?;
         Ok(())
     }
 }

@@ -2,7 +2,7 @@ use super::super::asks::tests::{Bench, HOST, OTHER, bench, bench_on, open_direct
 use super::*;
 use crate::plane::PlaneError;
 use dataplane::ask::What;
-use directory::{Embedded, Entry, Key, Revision, Watch};
+use directory::{Embedded, Entry, Key, Revision, SessionId, Snapshot, Watch};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 fn create(b: &Bench, mib: u64, shared: bool) -> Result<Reply, Refused> {
@@ -69,8 +69,23 @@ impl Directory for Contested {
     fn revision(&self) -> Result<Revision, DirectoryError> {
         self.directory.revision()
     }
-    fn watch(&self) -> Result<Watch, DirectoryError> {
-        self.directory.watch()
+    fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError> {
+        self.directory.watch(after)
+    }
+    fn snapshot(&self) -> Result<Snapshot, DirectoryError> {
+        self.directory.snapshot()
+    }
+    fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
+        self.directory.outcome(nonce)
+    }
+    fn open_session(&self, ttl: std::time::Duration) -> Result<SessionId, DirectoryError> {
+        self.directory.open_session(ttl)
+    }
+    fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError> {
+        self.directory.keep_alive(session)
+    }
+    fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
+        self.directory.end_session(session)
     }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()

@@ -33,7 +33,7 @@ impl Control {
         let policy = changed(Policy::default(), new);
         policy.check()?;
         let record = PolicyRecord { name: name.into(), policy, created_unix_s: now_unix_s() };
-        self.directory.commit(&Transaction::new().create(&record))?;
+        self.commit(Transaction::new().create(&record))?;
         tracing::info!(policy = name, "policy created");
         self.policy(name)
     }
@@ -55,14 +55,14 @@ impl Control {
         for volume in users.iter().filter(|v| v.stage == Stage::Ready) {
             self.refuse_other_layout(volume, &record)?;
         }
-        self.directory.commit(&Transaction::new().update(&record))?;
+        self.commit(Transaction::new().update(&record))?;
         let outcome =
             if record.policy.space_reservation_percent == before.space_reservation_percent { Ok(()) } else { self.reserve_anew(users) };
         if let Err(problem) = outcome {
             // back to what it was, so that the policy promises what its volumes have
             let mut record = self.policy_record(name)?;
             record.value.policy = before;
-            self.directory.commit(&Transaction::new().update(&record))?;
+            self.commit(Transaction::new().update(&record))?;
             let users = self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.policy == record.id()).collect();
             self.reserve_anew(users)?;
             self.apply()?;
@@ -76,8 +76,8 @@ impl Control {
     fn reserve_anew(&self, users: Vec<Versioned<VolumeRecord>>) -> Result<(), Problem> {
         for mut volume in users.into_iter().filter(|v| v.stage == Stage::Ready) {
             volume.value.resize_to = Some(volume.bytes);
-            self.directory.commit(&Transaction::new().update(&volume))?;
-            let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            self.commit(Transaction::new().update(&volume))?;
+            let volume = self.again::<VolumeRecord>(&volume.id())?;
             self.finish_resize(volume)?;
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Control {
                 "change it with 'basalt policy set'",
             ));
         }
-        self.directory.commit(&Transaction::new().remove(&record))?;
+        self.commit(Transaction::new().remove(&record))?;
         tracing::info!(policy = %record.name, "policy deleted");
         Ok(())
     }

@@ -1,11 +1,18 @@
-//! Bringing what is into line with what should be: opening groups, finishing what a crash has left half-done.
+//! Carrying out what `cluster::reconcile` decides for this node: opening groups, noting what was found, finishing what a crash has left.
 //!
-//! Invariants: finishing is idempotent; a component that no record names is reported and left alone.
+//! Invariants: each action is idempotent, and a compare-and-swap that is tried again where it changes a record; an action is tried once a pass;
+//! a component that no record names is reported and left alone.
+//! Never: decides what is to be done.
 
 use super::*;
 use crate::engine::layout::new_component;
-use base::ComponentId;
-use dataplane::{ComponentInfo, ComponentNo, FormatSpec};
+use base::{ComponentId, ObjectId, VolumeId, WriteProtect};
+use cluster::{Action, Finish, GroupSeen, Observed};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
+use std::collections::BTreeSet;
+
+/// Rounds of decisions in one pass: opening, noting, finishing, and what that makes necessary.
+const ROUNDS_MAX: u32 = 16;
 
 /// A component on a group that no record names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,87 +23,153 @@ pub(crate) struct Orphan {
 }
 
 impl Control {
-    /// Opens all groups of this host. One that cannot be opened is offline; the others go on.
-    pub(super) fn open_groups(&self) -> Result<(), DirectoryError> {
-        let groups: Vec<_> = self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.host == self.identity.host).collect();
-        for group in groups {
-            match group.stage {
-                Stage::Ready => {
-                    self.open_or_remake(&group)?;
-                }
-                Stage::Creating => self.finish_group(group)?,
-                Stage::Deleting => self.forget_group(group)?,
+    /// Does everything that there is to do for this node, as far as it can be done now. Says whether anything was done.
+    pub(super) fn work(&self) -> Result<bool, DirectoryError> {
+        let (mut tried, mut worked) = (BTreeSet::new(), false);
+        for _ in 0..ROUNDS_MAX {
+            let actions = cluster::reconcile(&self.records()?, &self.observed());
+            let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
+            if new.is_empty() {
+                break;
+            }
+            for action in &new {
+                tracing::debug!(?action, "to be done");
+                worked |= self.carry_out(action)?;
             }
         }
-        Ok(())
+        Ok(worked)
     }
 
-    fn open_or_remake(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
-        if group.is_volatile() {
-            return self.remake(group);
+    /// Works off what there is to do, and has the data plane serve what came of it.
+    pub(super) fn work_and_apply(&self) {
+        match self.work() {
+            Ok(_) => {
+                if let Err(problem) = self.apply() {
+                    tracing::error!(error = %problem.message, "not everything could be served");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "unfinished work could not be looked at"),
         }
+    }
+
+    fn observed(&self) -> Observed {
+        let live = self.live();
+        let seen = |state: &GroupLive| match state {
+            GroupLive::Online(components) => GroupSeen::Open(components.clone()),
+            GroupLive::Offline(_) => GroupSeen::Offline,
+        };
+        let groups = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
+        Observed { node: self.identity.node.clone(), restarted: !live.started, groups }
+    }
+
+    fn carry_out(&self, action: &Action) -> Result<bool, DirectoryError> {
+        match action {
+            Action::EndProtection(id) => self.update(&id.to_string(), |volume: &mut VolumeRecord| {
+                let until_restart = volume.write_protect == WriteProtect::UntilRestart;
+                if until_restart {
+                    volume.write_protect = WriteProtect::None;
+                }
+                until_restart
+            }),
+            Action::EndReservation(id) => self.end_reservation(*id),
+            Action::OpenGroup(id) => self.with_group(*id, |group| self.open(&group)),
+            Action::RemakeGroup(id) => self.with_group(*id, |group| self.remake(&group)),
+            Action::GroupIsReady(id) => self.update(&id.to_string(), |group: &mut GroupRecord| {
+                group.stage = Stage::Ready;
+                true
+            }),
+            Action::ForgetGroup(id) => self.with_group(*id, |group| self.finish_forgetting(group)),
+            Action::LoseComponents(id, group) => self.lose_components(*id, *group),
+            Action::SetStates(id, states) => self.update(&id.to_string(), |object: &mut ObjectRecord| {
+                let mut touched = false;
+                for c in object.stripes.iter_mut().flatten() {
+                    if let Some((_, state)) = states.iter().find(|(of, _)| *of == c.id) {
+                        touched |= std::mem::replace(&mut c.state, *state) != *state;
+                    }
+                }
+                touched
+            }),
+            Action::Finish(id, what) => self.finish(*id, *what),
+        }
+    }
+
+    /// Changes a record as it is then; decided anew when somebody else is faster. Says whether it was changed.
+    pub(super) fn update<R: Record>(&self, id: &str, mut change: impl FnMut(&mut R) -> bool) -> Result<bool, DirectoryError> {
+        let decide = || {
+            let Some(mut record) = self.directory.find::<R>(id)? else { return Ok((Transaction::new(), false)) };
+            let changed = change(&mut record.value);
+            Ok((if changed { Transaction::new().update(&record) } else { Transaction::new() }, changed))
+        };
+        directory::change(decide, |t| self.commit(t)).map(|(_, changed)| changed)
+    }
+
+    fn with_group(
+        &self,
+        id: GroupId,
+        then: impl FnOnce(Versioned<GroupRecord>) -> Result<bool, DirectoryError>,
+    ) -> Result<bool, DirectoryError> {
+        self.directory.find::<GroupRecord>(&id.to_string())?.map_or(Ok(false), then)
+    }
+
+    fn open(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
         let devices: Vec<DeviceRecord> = group.devices().cloned().collect();
-        match self.plane.open_group(self.directory.cluster(), group.id, &devices) {
+        let state = match self.plane.open_group(self.directory.cluster(), group.id, &devices) {
             Ok(found) => {
                 tracing::info!(group = %group.name, components = found.len(), "disk group opened");
-                self.live().groups.insert(group.id, GroupLive::Online);
-                self.compare(group, &found)?;
-                Ok(true)
+                self.note_orphans(group, &found)?;
+                GroupLive::Online(found.iter().map(|f| (f.id, f.no.0)).collect())
             }
             Err(error) => {
                 tracing::error!(group = %group.name, %error, "disk group cannot be opened");
-                self.live().groups.insert(group.id, GroupLive::Offline(error.to_string()));
-                Ok(false)
+                GroupLive::Offline(error.to_string())
             }
-        }
-    }
-
-    /// A group in memory is empty after a restart: it is made anew, and its components with it.
-    fn remake(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
-        tracing::warn!(group = %group.name, "this disk group has devices in memory: what it held before the restart is gone");
-        if let Err(error) = self.format(group, CacheFile::Sparse, true) {
-            tracing::error!(group = %group.name, %error, "disk group cannot be made anew");
-            self.live().groups.insert(group.id, GroupLive::Offline(error.to_string()));
-            return Ok(false);
-        }
-        self.live().groups.insert(group.id, GroupLive::Online);
-        for mut object in self.directory.all::<ObjectRecord>()? {
-            let mut touched = false;
-            for c in object.value.stripes.iter_mut().flatten().filter(|c| c.group == group.id) {
-                (c.no, touched) = (None, true);
-            }
-            let volume = self.directory.find::<VolumeRecord>(&object.volume.to_string())?;
-            if let (true, Some(mut volume)) = (touched, volume) {
-                if volume.stage == Stage::Ready {
-                    volume.value.stage = Stage::Creating;
-                }
-                self.directory.commit(&Transaction::new().update(&object).update(&volume))?;
-            }
-        }
+        };
+        self.live().groups.insert(group.id, state);
         Ok(true)
     }
 
-    /// Notes components that are on the group but in no record, and those in records that are not on the group.
-    fn compare(&self, group: &GroupRecord, found: &[ComponentInfo]) -> Result<(), DirectoryError> {
-        let mut known = BTreeMap::new();
-        for mut object in self.directory.all::<ObjectRecord>()? {
-            let mut touched = false;
-            for c in object.value.stripes.iter_mut().flatten().filter(|c| c.group == group.id) {
-                known.insert(c.id, ());
-                let Some(no) = c.no else { continue };
-                let there = found.iter().any(|f| f.id == c.id && f.no == ComponentNo(no));
-                let state = if there { ComponentState::Active } else { ComponentState::Degraded };
-                touched |= std::mem::replace(&mut c.state, state) != state;
+    /// A group in memory is empty after a restart: it is made anew.
+    fn remake(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
+        tracing::warn!(group = %group.name, "this disk group has devices in memory: what it held before the restart is gone");
+        let state = match self.format(group, CacheFile::Sparse, true) {
+            Ok(()) => GroupLive::Online(BTreeMap::new()),
+            Err(error) => {
+                tracing::error!(group = %group.name, %error, "disk group cannot be made anew");
+                GroupLive::Offline(error.to_string())
             }
-            if touched {
-                self.directory.commit(&Transaction::new().update(&object))?;
+        };
+        self.live().groups.insert(group.id, state);
+        Ok(true)
+    }
+
+    /// The components that a group in memory held are made anew, with their volume. One that has other copies is behind them.
+    fn lose_components(&self, id: ObjectId, group: GroupId) -> Result<bool, DirectoryError> {
+        let decide = || {
+            let Some(mut object) = self.directory.find::<ObjectRecord>(&id.to_string())? else { return Ok((Transaction::new(), false)) };
+            for stripe in &mut object.value.stripes {
+                let alone = stripe.len() == 1;
+                for c in stripe.iter_mut().filter(|c| c.group == group) {
+                    c.no = None;
+                    c.state = if alone { c.state } else { ComponentState::Stale };
+                }
             }
-        }
-        let orphans = found.iter().filter(|f| !known.contains_key(&f.id)).map(|f| Orphan {
-            group: group.name.clone(),
-            component: f.id,
-            bytes: f.bytes,
-        });
+            let mut intent = Transaction::new().update(&object);
+            if let Some(mut volume) = self.directory.find::<VolumeRecord>(&object.volume.to_string())?
+                && volume.stage == Stage::Ready
+            {
+                volume.value.stage = Stage::Creating;
+                intent = intent.update(&volume);
+            }
+            Ok((intent, true))
+        };
+        directory::change(decide, |t| self.commit(t)).map(|(_, lost)| lost)
+    }
+
+    fn note_orphans(&self, group: &GroupRecord, found: &[ComponentInfo]) -> Result<(), DirectoryError> {
+        let objects = self.directory.all::<ObjectRecord>()?;
+        let known: BTreeSet<ComponentId> = objects.iter().flat_map(|o| o.stripes.iter().flatten()).map(|c| c.id).collect();
+        let orphans =
+            found.iter().filter(|f| !known.contains(&f.id)).map(|f| Orphan { group: group.name.clone(), component: f.id, bytes: f.bytes });
         let mut live = self.live();
         live.orphans.retain(|o| o.group != group.name);
         live.orphans.extend(orphans);
@@ -116,53 +189,79 @@ impl Control {
         self.plane.format_group(spec, &group.cache, file, &group.capacity)
     }
 
-    /// A crash came while the group was made. If it is complete it is taken, else it is forgotten: nothing can be on it.
-    fn finish_group(&self, mut group: Versioned<GroupRecord>) -> Result<(), DirectoryError> {
-        if !group.is_volatile() && self.open_or_remake(&group)? {
-            group.value.stage = Stage::Ready;
-            self.directory.commit(&Transaction::new().update(&group))?;
-            return Ok(());
+    /// A crash came while the group was made and it is not whole, or while it was removed: nothing that anybody knows of is on it.
+    fn finish_forgetting(&self, group: Versioned<GroupRecord>) -> Result<bool, DirectoryError> {
+        if group.stage == Stage::Creating {
+            tracing::warn!(group = %group.name, "making this disk group was interrupted; make it again with 'basalt group create --force'");
         }
-        tracing::warn!(group = %group.name, "making this disk group was interrupted; make it again with 'basalt group create --force'");
-        self.forget_group(group)
+        let online = self.live().groups.get(&group.id).is_some_and(GroupLive::is_online);
+        if online && let Err(error) = self.plane.close_group(group.id) {
+            tracing::warn!(group = %group.name, %error, "disk group cannot be closed yet; it is forgotten when it can");
+            return Ok(false);
+        }
+        self.forget_group(group)?;
+        Ok(true)
     }
 
     pub(super) fn forget_group(&self, group: Versioned<GroupRecord>) -> Result<(), DirectoryError> {
-        self.directory.commit(&Transaction::new().remove(&group).free_name(Kind::Group, &group.name))?;
+        self.commit(self.freeing(Transaction::new().remove(&group), Kind::Group, &group.name)?)?;
         self.live().groups.remove(&group.id);
         Ok(())
     }
 
-    /// Finishes volumes that are half made, half resized or half deleted. Says whether anything was finished.
-    pub(super) fn finish_leftovers(&self) -> Result<bool, DirectoryError> {
-        let mut worked = false;
-        for volume in self.directory.all::<VolumeRecord>()? {
-            let (what, outcome) = match volume.stage {
-                Stage::Creating => ("create", self.finish_create(volume.clone())),
-                Stage::Deleting => ("delete", self.finish_delete(volume.clone())),
-                Stage::Ready if volume.resize_to.is_some() => ("resize", self.finish_resize(volume.clone()).map(|_| ())),
-                Stage::Ready if volume.format_to.is_some() => ("format", self.finish_format(volume.clone())),
-                Stage::Ready => continue,
-            };
-            let id = format!("{what}-volume/{}", volume.id);
-            match outcome {
-                Ok(()) => {
-                    tracing::info!(volume = %volume.name, what, "unfinished work is finished");
-                    self.directory.commit(&Transaction::new().remove_id::<TaskRecord>(&id))?;
-                    worked = true;
-                }
-                Err(problem) => self.note_task(id, format!("{what} volume {}", volume.name), &problem)?,
-            }
+    /// Finishes a volume that is half made, half resized, half formatted or half deleted. Says whether that went well.
+    fn finish(&self, id: VolumeId, what: Finish) -> Result<bool, DirectoryError> {
+        let Some(volume) = self.directory.find::<VolumeRecord>(&id.to_string())? else { return Ok(false) };
+        let name = volume.name.clone();
+        let (word, outcome) = match what {
+            Finish::Create => ("create", self.finish_create(volume)),
+            Finish::Delete => ("delete", self.finish_delete(volume)),
+            Finish::Resize => ("resize", self.finish_resize(volume).map(drop)),
+            Finish::Format => ("format", self.finish_format(volume)),
+        };
+        let task = format!("{word}-volume/{id}");
+        if let Err(problem) = outcome {
+            self.note_task(task, format!("{word} volume {name}"), &problem)?;
+            return Ok(false);
         }
-        Ok(worked)
+        tracing::info!(volume = %name, what = word, "unfinished work is finished");
+        let decide = || Ok((self.removing::<TaskRecord>(Transaction::new(), &task)?, true));
+        directory::change(decide, |t| self.commit(t)).map(|(_, done)| done)
     }
 
     /// Remembers that something could not be finished.
     pub(super) fn note_task(&self, id: String, what: String, problem: &Problem) -> Result<(), DirectoryError> {
         tracing::warn!(what, error = %problem.message, "cannot be finished yet; will be tried again");
-        let attempts = self.directory.find::<TaskRecord>(&id)?.map_or(0, |t| t.attempts) + 1;
-        let task = TaskRecord { id, what, error: problem.message.clone(), attempts, last_unix_s: now_unix_s() };
-        self.directory.commit(&Transaction::new().put(&task))?;
+        let decide = || {
+            let old = self.directory.find::<TaskRecord>(&id)?;
+            let attempts = old.as_ref().map_or(0, |t| t.attempts) + 1;
+            let (id, what, error) = (id.clone(), what.clone(), problem.message.clone());
+            let task = TaskRecord { id, what, error, attempts, last_unix_s: now_unix_s() };
+            let noted = match old {
+                Some(old) => Transaction::new().update(&Versioned { revision: old.revision, value: task }),
+                None => Transaction::new().create(&task),
+            };
+            Ok::<_, DirectoryError>((noted, ()))
+        };
+        directory::change(decide, |t| self.commit(t)).map(drop)
+    }
+
+    /// Makes a component, and knows of it.
+    pub(super) fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Result<u32, PlaneError> {
+        let id = spec.id;
+        let no = self.plane.create_component(group, spec)?;
+        if let Some(GroupLive::Online(components)) = self.live().groups.get_mut(&group) {
+            components.insert(id, no.0);
+        }
+        Ok(no.0)
+    }
+
+    /// Deletes a component, and knows that it is gone.
+    pub(super) fn delete_component(&self, group: GroupId, no: u32) -> Result<(), PlaneError> {
+        self.plane.delete_component(group, ComponentNo(no))?;
+        if let Some(GroupLive::Online(components)) = self.live().groups.get_mut(&group) {
+            components.retain(|_, there| *there != no);
+        }
         Ok(())
     }
 
@@ -173,8 +272,7 @@ impl Control {
             for (copy, c) in stripe.iter_mut().enumerate() {
                 if c.no.is_none() {
                     let new = new_component(volume, c, s, stripes, copy);
-                    c.no = Some(self.plane.create_component(c.group, new)?.0);
-                    c.state = ComponentState::Active;
+                    c.no = Some(self.create_component(c.group, new)?);
                 }
             }
         }

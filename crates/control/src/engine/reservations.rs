@@ -12,15 +12,18 @@ use cluster::reservation::{Command, ReservationType, State};
 use dataplane::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
 
 impl Control {
-    /// The daemon starts: as hosts see it, power was lost. What does not persist goes.
-    pub(super) fn lose_power(&self) -> Result<(), DirectoryError> {
-        for mut record in self.directory.all::<ReservationRecord>()? {
-            if record.value.state.power_lost() {
-                tracing::info!(volume = %record.volume, "a reservation that does not persist through power loss is gone");
-                self.directory.commit(&Transaction::new().remove(&record))?;
-            }
+    /// The node that serves a volume has started: as its hosts see it, power was lost. What does not persist goes.
+    pub(super) fn end_reservation(&self, volume: VolumeId) -> Result<bool, DirectoryError> {
+        let decide = || {
+            let found = self.directory.find::<ReservationRecord>(&volume.to_string())?;
+            let gone = found.filter(|r| r.state.clone().power_lost());
+            Ok((gone.as_ref().map_or(Transaction::new(), |r| Transaction::new().remove(r)), gone.is_some()))
+        };
+        let (_, ended) = directory::change(decide, |t| self.commit(t))?;
+        if ended {
+            tracing::info!(%volume, "a reservation that does not persist through power loss is gone");
         }
-        Ok(())
+        Ok(ended)
     }
 
     /// The reservations of all volumes, to be served.
@@ -64,7 +67,7 @@ impl Control {
             return self.volume(name);
         };
         record.value.state.clear_all();
-        self.directory.commit(&Transaction::new().update(&record))?;
+        self.commit(Transaction::new().update(&record))?;
         self.apply()?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,

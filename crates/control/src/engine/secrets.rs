@@ -40,15 +40,18 @@ impl Control {
         &self,
         host: &str,
         what: &str,
-        change: impl FnOnce(&mut HostEntryRecord) -> Result<(), Problem>,
+        mut change: impl FnMut(&mut HostEntryRecord) -> Result<(), Problem>,
     ) -> Result<api::Host, Problem> {
         let _change = self.lock();
-        let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
-        change(&mut record.value)?;
-        self.directory.commit(&Transaction::new().update(&record))?;
+        let decide = || {
+            let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
+            change(&mut record.value)?;
+            Ok((Transaction::new().update(&record), record.value.nqn))
+        };
+        let (_, nqn) = directory::change::<_, Problem>(decide, |t| self.commit(t))?;
         self.apply()?;
-        tracing::info!(host = %record.nqn, "{what}");
-        self.host(&record.nqn)
+        tracing::info!(host = %nqn, "{what}");
+        self.host(&nqn)
     }
 
     /// Sets what a host authenticates with. What the change does not name stays.

@@ -1,4 +1,4 @@
-//! How the host is: counts, and checks that say what is wrong and what to do.
+//! How the node is: counts, and checks that say what is wrong and what to do.
 
 use super::*;
 use crate::api::types as api;
@@ -13,7 +13,7 @@ const CAPACITY_ERROR_PERCENT: u64 = 95;
 const BUFFER_WARNING_PERCENT: u64 = 90;
 
 impl Control {
-    /// How the host is.
+    /// How the node is.
     pub fn status(&self) -> Result<api::Status, Problem> {
         let groups = self.groups()?;
         let volumes = self.volumes()?;
@@ -37,7 +37,7 @@ impl Control {
             checks,
             version: self.identity.version.clone(),
             cluster: self.directory.cluster().to_string(),
-            host: self.identity.host.clone(),
+            node: self.identity.node.clone(),
             started_unix_s: self.started_unix_s,
             listeners: live.listeners.iter().map(listener).collect(),
             cores: self.identity.cores as u32,
@@ -64,11 +64,11 @@ impl Control {
         Ok(self.directory.all::<TaskRecord>()?.into_iter().map(task).collect())
     }
 
-    /// The drives of this host.
+    /// The drives of this node.
     pub fn drives(&self) -> Result<Vec<api::Drive>, Problem> {
         let problem = |e: drive::DriveError| Problem::new(crate::Code::Internal, e.to_string(), "mount /sys");
         let mut ours: BTreeMap<std::path::PathBuf, String> = BTreeMap::new();
-        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.host == self.identity.host) {
+        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == self.identity.node) {
             for path in group.devices().filter_map(DeviceRecord::path) {
                 let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
                 ours.insert(real, group.name.clone());
@@ -132,7 +132,7 @@ impl Control {
             checks.push(check(
                 "no_groups",
                 Health::Warning,
-                "host",
+                "node",
                 "there is no disk group, so no volume can be made".into(),
                 "make one: 'basalt drive list' shows the drives, 'basalt group create --help' shows how".into(),
             ));
@@ -141,7 +141,7 @@ impl Control {
             checks.push(check(
                 "unfinished_task",
                 Health::Warning,
-                "host",
+                "node",
                 format!("'{}' could not be finished ({} attempts): {}", task.what, task.attempts, task.error),
                 "put right what the error says; it is tried again every minute".into(),
             ));
@@ -158,11 +158,11 @@ impl Control {
         }
         if let Some(error) = &live.apply_error {
             let action = "see the daemon's log (journalctl -u basalt)".into();
-            checks.push(check("apply_failed", Health::Error, "host", format!("the last change could not be served: {error}"), action));
+            checks.push(check("apply_failed", Health::Error, "node", format!("the last change could not be served: {error}"), action));
         }
         if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && !volumes.is_empty() {
             let action = "add a listener of kind 'io' to the configuration".into();
-            checks.push(check("no_listener", Health::Warning, "host", "no address is listened on, so no host can connect".into(), action));
+            checks.push(check("no_listener", Health::Warning, "node", "no address is listened on, so no host can connect".into(), action));
         }
         Ok(checks)
     }

@@ -55,7 +55,7 @@ impl Control {
             namespace_grant: None,
             created_unix_s: now_unix_s(),
         };
-        self.directory.commit(&Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn))?;
+        self.commit(Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn))?;
         self.apply()?;
         tracing::info!(subsystem = %record.name, nqn, "subsystem created");
         self.subsystem(&nqn)
@@ -67,8 +67,8 @@ impl Control {
         self.edit(name, |s| {
             s.allow_any_host = change.allow_any_host.unwrap_or(s.allow_any_host);
             s.security = change.security.map_or(s.security, Into::into);
-            s.namespace_grant = match grant {
-                Some(grant) => Some(grant),
+            s.namespace_grant = match &grant {
+                Some(grant) => Some(grant.clone()),
                 None if change.no_namespace_grant => None,
                 None => s.namespace_grant.take(),
             };
@@ -97,7 +97,7 @@ impl Control {
             if s.hosts.len() >= ALLOWED_HOSTS_MAX {
                 return Err(Problem::refused(format!("subsystem {} names {ALLOWED_HOSTS_MAX} hosts already", s.name), "deny some first"));
             }
-            s.hosts.insert(nqn);
+            s.hosts.insert(nqn.clone());
             Ok(())
         })
     }
@@ -145,7 +145,7 @@ impl Control {
                 }
                 Some(nsid) => nsid,
             };
-            let hosts = if hosts.is_empty() { Visibility::All } else { Visibility::Only(hosts) };
+            let hosts = if hosts.is_empty() { Visibility::All } else { Visibility::Only(hosts.clone()) };
             s.namespaces.insert(nsid, NamespaceRecord { volume: id, hosts, exclusive: false });
             Ok(())
         })
@@ -180,7 +180,7 @@ impl Control {
                 "disconnect it there (nvme disconnect -n NQN), or use --force",
             ));
         }
-        self.directory.commit(&Transaction::new().remove(&record).free_name(Kind::Subsystem, &record.name))?;
+        self.commit(self.freeing(Transaction::new().remove(&record), Kind::Subsystem, &record.name)?)?;
         self.apply()?;
         tracing::info!(subsystem = %record.name, "subsystem deleted");
         Ok(())
@@ -194,13 +194,17 @@ impl Control {
         names.iter().map(|name| self.host_nqn(name)).collect()
     }
 
-    fn edit(&self, name: &str, change: impl FnOnce(&mut SubsystemRecord) -> Result<(), Problem>) -> Result<api::Subsystem, Problem> {
+    /// Changes a subsystem as it is then; decided anew when somebody else is faster.
+    fn edit(&self, name: &str, mut change: impl FnMut(&mut SubsystemRecord) -> Result<(), Problem>) -> Result<api::Subsystem, Problem> {
         let _change = self.lock();
-        let mut record = self.subsystem_record(name)?;
-        change(&mut record.value)?;
-        self.directory.commit(&Transaction::new().update(&record))?;
+        let decide = || {
+            let mut record = self.subsystem_record(name)?;
+            change(&mut record.value)?;
+            Ok((Transaction::new().update(&record), record.value.nqn))
+        };
+        let (_, nqn) = directory::change::<_, Problem>(decide, |t| self.commit(t))?;
         self.apply()?;
-        self.subsystem(&record.nqn)
+        self.subsystem(&nqn)
     }
 
     pub(super) fn subsystem_record(&self, name: &str) -> Result<Versioned<SubsystemRecord>, Problem> {

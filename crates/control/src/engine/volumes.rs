@@ -59,9 +59,9 @@ impl Control {
         let attach_to = self.subsystem_for(new)?;
         let (volume, object) = self.planned(new, bytes, lba_bytes, attach_to)?;
         let intent = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &volume.name, &volume.id.to_string());
-        self.directory.commit(&intent)?;
+        self.commit(intent)?;
 
-        let made = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        let made = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_create(made) {
             self.give_up_create(&volume)?;
             return Err(problem);
@@ -124,7 +124,7 @@ impl Control {
         };
         let component = |slot: &cluster::Slot| ComponentRecord {
             id: ComponentId::from_random(random()),
-            host: slot.host.clone(),
+            node: slot.node.clone(),
             group: slot.group,
             capacity_index: slot.capacity_index,
             no: None,
@@ -152,7 +152,7 @@ impl Control {
             subsystem.value.namespaces.insert(nsid, NamespaceRecord::for_all(volume.id));
             outcome = outcome.update(&subsystem);
         }
-        self.directory.commit(&outcome)?;
+        self.commit(outcome)?;
         Ok(())
     }
 
@@ -160,8 +160,8 @@ impl Control {
     pub(super) fn give_up_create(&self, volume: &VolumeRecord) -> Result<(), Problem> {
         let Some(mut record) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok(()) };
         record.value.stage = Stage::Deleting;
-        self.directory.commit(&Transaction::new().update(&record))?;
-        let record = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        self.commit(Transaction::new().update(&record))?;
+        let record = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_delete(record) {
             self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name), &problem)?;
         }
@@ -192,9 +192,9 @@ impl Control {
             subsystem.value.namespaces.retain(|_, n| n.volume != volume.id);
             intent = intent.update(&subsystem);
         }
-        self.directory.commit(&intent)?;
+        self.commit(intent)?;
         self.apply()?;
-        let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+        let volume = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_delete(volume.clone()) {
             self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {name}"), &problem)?;
         }
@@ -224,18 +224,18 @@ impl Control {
 
     /// Removes the components, then the records. Also what finishes a deletion that a crash has cut.
     pub(super) fn finish_delete(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
-        let mut gone = Transaction::new().remove(&volume).free_name(Kind::Volume, &volume.name);
-        gone = gone.remove_id::<ReservationRecord>(&volume.id());
+        let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
+        let mut gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
         if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
             for c in object.stripes.iter().flatten() {
                 match c.no {
-                    Some(no) => self.plane.delete_component(c.group, ComponentNo(no))?,
+                    Some(no) => self.delete_component(c.group, no)?,
                     None => self.delete_half_made(&volume, c)?,
                 }
             }
             gone = gone.remove(&object);
         }
-        self.directory.commit(&gone)?;
+        self.commit(gone)?;
         Ok(())
     }
 
@@ -243,8 +243,8 @@ impl Control {
     fn delete_half_made(&self, volume: &VolumeRecord, c: &ComponentRecord) -> Result<(), Problem> {
         let mut new = new_component(volume, c, 0, 1, 0);
         new.reserve_chunks = 0;
-        match self.plane.create_component(c.group, new) {
-            Ok(no) => Ok(self.plane.delete_component(c.group, no)?),
+        match self.create_component(c.group, new) {
+            Ok(no) => Ok(self.delete_component(c.group, no)?),
             // no room for it: then it was not made
             Err(PlaneError::NoSpace(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -277,8 +277,8 @@ impl Control {
                 ));
             }
             volume.value.resize_to = Some(bytes);
-            self.directory.commit(&Transaction::new().update(&volume))?;
-            let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            self.commit(Transaction::new().update(&volume))?;
+            let volume = self.again::<VolumeRecord>(&volume.id())?;
             self.try_resize(volume)?;
             self.apply()?;
         }
@@ -291,8 +291,8 @@ impl Control {
         let Err(problem) = self.finish_resize(volume) else { return Ok(()) };
         if let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? {
             volume.value.resize_to = Some(volume.bytes);
-            self.directory.commit(&Transaction::new().update(&volume))?;
-            let volume = self.directory.find::<VolumeRecord>(&id)?.expect("just written");
+            self.commit(Transaction::new().update(&volume))?;
+            let volume = self.again::<VolumeRecord>(&id)?;
             let what = format!("resize volume {}", volume.name);
             if let Err(again) = self.finish_resize(volume) {
                 self.note_task(format!("resize-volume/{id}"), what, &again)?;
@@ -309,8 +309,8 @@ impl Control {
         let percent = self.policy_record(&volume.policy)?.policy.space_reservation_percent;
         if bytes < volume.bytes {
             volume.value.bytes = bytes;
-            self.directory.commit(&Transaction::new().update(&volume))?;
-            volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            self.commit(Transaction::new().update(&volume))?;
+            volume = self.again::<VolumeRecord>(&volume.id())?;
         }
         volume.value.bytes = bytes;
         volume.value.resize_to = None;
@@ -319,7 +319,7 @@ impl Control {
             self.free_behind(&volume, &object)?;
         }
         let changed = self.update_components(&volume, &mut object.value, bytes, percent)?;
-        self.directory.commit(&Transaction::new().update(&object).update(&volume))?;
+        self.commit(Transaction::new().update(&object).update(&volume))?;
         Ok(changed)
     }
 
@@ -368,12 +368,13 @@ impl Control {
             cluster::check_name(new)?;
             let id = volume.id();
             if new.eq_ignore_ascii_case(&volume.name) {
-                intent = intent.retake_name(Kind::Volume, new, &id);
+                let held = HeldName::find(&*self.directory, Kind::Volume, new)?;
+                intent = held.map_or(Transaction::new(), |held| Transaction::new().retake_name(&held, &id));
             } else {
                 if self.directory.named(Kind::Volume, new)?.is_some() {
                     return Err(Problem::exists("volume", new));
                 }
-                intent = intent.free_name(Kind::Volume, &volume.name).take_name(Kind::Volume, new, &id);
+                intent = self.freeing(intent, Kind::Volume, &volume.name)?.take_name(Kind::Volume, new, &id);
             }
             volume.value.name = new.to_owned();
         }
@@ -399,9 +400,9 @@ impl Control {
             // finish_resize brings the reservation in line, also after a crash
             volume.value.resize_to = Some(volume.bytes);
         }
-        self.directory.commit(&intent.update(&volume))?;
+        self.commit(intent.update(&volume))?;
         if reserve {
-            let volume = self.directory.find::<VolumeRecord>(&volume.id())?.expect("just written");
+            let volume = self.again::<VolumeRecord>(&volume.id())?;
             self.finish_resize(volume)?;
         }
         self.apply()?;
@@ -517,7 +518,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 stripe: s as u32,
                 copy: copy as u32,
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
-                host: c.host.clone(),
+                node: c.node.clone(),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),
                 device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
                 bytes: c.bytes,

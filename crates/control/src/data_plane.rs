@@ -20,10 +20,10 @@ use std::{
 };
 use store::{GroupError, ShardStats};
 
-/// The data plane of this host.
-pub struct HostPlane(Host);
+/// The data plane of this node.
+pub struct LocalDataPlane(Host);
 
-impl HostPlane {
+impl LocalDataPlane {
     /// Starts the cores.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config) -> Result<Self, PlaneError> {
         let store = &config.store;
@@ -105,7 +105,7 @@ fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), P
     Err(PlaneError::Device(format!("devices of these sizes need {needed} of memory for their tables, and {available} are available")))
 }
 
-impl DataPlane for HostPlane {
+impl DataPlane for LocalDataPlane {
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         check_memory(cache, capacity)?;
         let cache = create_device(cache, file)?;

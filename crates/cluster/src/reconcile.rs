@@ -1,0 +1,214 @@
+//! What a node has to do so that what is becomes what the records say: which groups to open, make or forget, what was found of components,
+//! which volumes to finish, what can be served.
+//!
+//! ```text
+//!  records (directory) ─┐
+//!                       ├─► reconcile ─► actions, each carried out by its node ─► other records, other observations ─► ...
+//!  observed (node) ─────┘                until there is nothing to do
+//! ```
+//!
+//! Owns: [`reconcile`], [`serving`], the states that a component can get by being looked for.
+//! Invariants: the same records and observations give the same actions, in any order of the records; carrying them out leads to a point where
+//! there is nothing to do; a component never becomes active by being found; a node acts on its own groups, and on volumes that only it can
+//! serve; nothing of a group that is not open is called gone.
+//! Never: does anything itself, knows how it went but by what is observed next.
+
+use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
+use base::{ComponentId, GroupId, ObjectId, VolumeId, WriteProtect};
+use std::collections::BTreeMap;
+
+/// What the directory says, as far as it matters here.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Disk groups of all nodes.
+    pub groups: Vec<GroupRecord>,
+    /// Volumes.
+    pub volumes: Vec<VolumeRecord>,
+    /// Their layouts.
+    pub objects: Vec<ObjectRecord>,
+    /// Their reservations.
+    pub reservations: Vec<ReservationRecord>,
+}
+
+/// How one of the node's groups is. One that is not mentioned was not tried yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupSeen {
+    /// Open, with these components: their numbers by id.
+    Open(BTreeMap<ComponentId, u32>),
+    /// It could not be opened or made.
+    Offline,
+}
+
+/// What a node knows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Its name.
+    pub node: String,
+    /// It has just started, and what ends with that has not ended yet.
+    pub restarted: bool,
+    /// Its groups.
+    pub groups: BTreeMap<GroupId, GroupSeen>,
+}
+
+/// What is left to do for a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finish {
+    /// Make the components that are not made.
+    Create,
+    /// Delete the components, then the records.
+    Delete,
+    /// Bring size and reservations in line.
+    Resize,
+    /// Free everything, then change the size of blocks.
+    Format,
+}
+
+/// Something to be done by the node. Each is idempotent, and is a compare-and-swap where it changes a record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Write protection until a restart is over.
+    EndProtection(VolumeId),
+    /// A reservation that does not persist through power loss is gone.
+    EndReservation(VolumeId),
+    /// Open a group.
+    OpenGroup(GroupId),
+    /// Make a group in memory anew; what it held is gone.
+    RemakeGroup(GroupId),
+    /// A group that was being made is whole.
+    GroupIsReady(GroupId),
+    /// A group that was being made or removed is to be forgotten.
+    ForgetGroup(GroupId),
+    /// Components of a group in memory must be made anew, and their volumes with them.
+    LoseComponents(ObjectId, GroupId),
+    /// What was found of components.
+    SetStates(ObjectId, Vec<(ComponentId, ComponentState)>),
+    /// Go on with a volume.
+    Finish(VolumeId, Finish),
+}
+
+/// Everything that `observed.node` has to do now. What depends on the outcome of another action comes when that is observed.
+pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if observed.restarted {
+        actions.extend(restart(records, &observed.node));
+    }
+    for group in records.groups.iter().filter(|g| g.node == observed.node) {
+        actions.extend(for_group(group, observed.groups.get(&group.id)));
+    }
+    for object in &records.objects {
+        actions.extend(for_components(records, observed, object));
+    }
+    // Volumes come when the groups have been tried: else every one of them would fail for want of its group.
+    let tried = |g: &GroupRecord| observed.groups.contains_key(&g.id);
+    let mine = |g: &&GroupRecord| g.node == observed.node;
+    if actions.is_empty() && records.groups.iter().filter(mine).all(tried) {
+        actions.extend(records.volumes.iter().filter(|v| is_of(records, v, &observed.node)).filter_map(for_volume));
+    }
+    actions.sort();
+    actions
+}
+
+/// Whether only this node can serve the volume: every component is here, or there is none. With copies elsewhere, a restart of this node is
+/// no loss of power to the volume's hosts, and finishing is for whoever owns it.
+fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
+    let object = records.objects.iter().find(|o| o.id == volume.object);
+    object.is_none_or(|o| o.stripes.iter().flatten().all(|c| c.node == node))
+}
+
+fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Action> + 'a {
+    let mine = records.volumes.iter().filter(move |v| is_of(records, v, node));
+    mine.flat_map(|volume| {
+        let protected = volume.write_protect == WriteProtect::UntilRestart;
+        let reservation = records.reservations.iter().find(|r| r.volume == volume.id);
+        let volatile = reservation.is_some_and(|r| r.state.clone().power_lost());
+        let ends = [(protected, Action::EndProtection(volume.id)), (volatile, Action::EndReservation(volume.id))];
+        ends.into_iter().filter_map(|(is, action)| is.then_some(action))
+    })
+}
+
+fn for_group(group: &GroupRecord, seen: Option<&GroupSeen>) -> Option<Action> {
+    match (group.stage, seen) {
+        (Stage::Deleting, _) => Some(Action::ForgetGroup(group.id)),
+        // Half of a group in memory is nothing.
+        (Stage::Creating, None) if group.is_volatile() => Some(Action::ForgetGroup(group.id)),
+        (Stage::Ready, None) if group.is_volatile() => Some(Action::RemakeGroup(group.id)),
+        (Stage::Creating | Stage::Ready, None) => Some(Action::OpenGroup(group.id)),
+        (Stage::Creating, Some(GroupSeen::Open(_))) => Some(Action::GroupIsReady(group.id)),
+        (Stage::Creating, Some(GroupSeen::Offline)) => Some(Action::ForgetGroup(group.id)),
+        (Stage::Ready, Some(_)) => None,
+    }
+}
+
+/// The state of a component after its group was opened. Found is not in sync: what it missed while it was away is not known here.
+pub const fn state_after_open(before: ComponentState, found: bool) -> ComponentState {
+    match (before, found) {
+        (_, false) => ComponentState::Degraded,
+        (ComponentState::Absent, true) => ComponentState::Stale,
+        (state, true) => state,
+    }
+}
+
+fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord) -> Vec<Action> {
+    let (mut states, mut lost) = (Vec::new(), Vec::new());
+    for c in object.stripes.iter().flatten().filter(|c| c.node == observed.node) {
+        let (Some(GroupSeen::Open(found)), Some(no)) = (observed.groups.get(&c.group), c.no) else { continue };
+        let there = found.get(&c.id) == Some(&no);
+        let volatile = records.groups.iter().any(|g| g.id == c.group && g.is_volatile());
+        if volatile && !there {
+            lost.push(c.group);
+            continue;
+        }
+        let state = state_after_open(c.state, there);
+        if state != c.state {
+            states.push((c.id, state));
+        }
+    }
+    lost.sort();
+    lost.dedup();
+    let lost = lost.into_iter().map(|group| Action::LoseComponents(object.id, group));
+    lost.chain((!states.is_empty()).then_some(Action::SetStates(object.id, states))).collect()
+}
+
+fn for_volume(volume: &VolumeRecord) -> Option<Action> {
+    let what = match volume.stage {
+        Stage::Creating => Finish::Create,
+        Stage::Deleting => Finish::Delete,
+        Stage::Ready if volume.resize_to.is_some() => Finish::Resize,
+        Stage::Ready if volume.format_to.is_some() => Finish::Format,
+        Stage::Ready => return None,
+    };
+    Some(Action::Finish(volume.id, what))
+}
+
+/// A component that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usable {
+    /// Its id.
+    pub id: ComponentId,
+    /// Its disk group.
+    pub group: GroupId,
+    /// Its number there.
+    pub no: u32,
+}
+
+/// Why a volume is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotServed {
+    /// Some of its components are not made yet.
+    NotMade,
+    /// A component is not in use.
+    Component(ComponentId, GroupId),
+    /// A disk group is not open.
+    Group(GroupId),
+}
+
+/// The components that serve an object, by stripe; or why it is not served.
+pub fn serving(object: &ObjectRecord, is_open: impl Fn(GroupId) -> bool) -> Result<Vec<Vec<Usable>>, NotServed> {
+    let usable = |c: &crate::record::ComponentRecord| match (is_open(c.group), c.no, c.state) {
+        (false, ..) => Err(NotServed::Group(c.group)),
+        (true, None, _) => Err(NotServed::NotMade),
+        (true, Some(no), ComponentState::Active) => Ok(Usable { id: c.id, group: c.group, no }),
+        (true, Some(_), _) => Err(NotServed::Component(c.id, c.group)),
+    };
+    object.stripes.iter().map(|stripe| stripe.iter().map(usable).collect()).collect()
+}

@@ -1,0 +1,293 @@
+use crate::reconcile::*;
+use crate::record::*;
+use crate::reservation::{Command, ReservationType, State};
+use base::{ComponentId, Epoch, GroupId, HostId, ObjectId, VolumeId, WriteProtect};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const NODE: &str = "a";
+
+fn group(n: u8, node: &str, stage: Stage, memory: bool) -> GroupRecord {
+    let device = || match memory {
+        true => DeviceRecord::Memory { bytes: 1 << 30, populated: false },
+        false => DeviceRecord::File { path: format!("/g{n}"), bytes: 1 << 30 },
+    };
+    GroupRecord {
+        id: GroupId::from_bytes([n; 16]),
+        name: format!("g{n}"),
+        node: node.into(),
+        stage,
+        cache: device(),
+        capacity: vec![device()],
+        shards: 1,
+        created_unix_s: 0,
+    }
+}
+
+fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: ComponentState) -> ComponentRecord {
+    ComponentRecord {
+        id: ComponentId::from_bytes([n; 16]),
+        node: group.node.clone(),
+        group: group.id,
+        capacity_index: 0,
+        no,
+        bytes: 1 << 20,
+        reserve_chunks: 0,
+        state,
+    }
+}
+
+fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecord, ObjectRecord) {
+    let (id, object) = (VolumeId::from_bytes([n; 16]), ObjectId::from_bytes([n; 16]));
+    let record = VolumeRecord {
+        id,
+        name: format!("v{n}"),
+        bytes: 1 << 20,
+        lba_bytes: 4096,
+        write_protect: WriteProtect::None,
+        policy: "default".into(),
+        object,
+        stage,
+        attach_to: None,
+        resize_to: None,
+        format_to: None,
+        created_unix_s: 0,
+    };
+    (record, ObjectRecord { id: object, volume: id, epoch: Epoch(1), stripes: vec![components] })
+}
+
+fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {
+    let (volumes, objects) = volumes.into_iter().unzip();
+    Records { groups, volumes, objects, reservations: Vec::new() }
+}
+
+fn seen(group: &GroupRecord, found: &[(u8, u32)]) -> (GroupId, GroupSeen) {
+    (group.id, GroupSeen::Open(found.iter().map(|(n, no)| (ComponentId::from_bytes([*n; 16]), *no)).collect()))
+}
+
+fn observed(groups: impl IntoIterator<Item = (GroupId, GroupSeen)>) -> Observed {
+    Observed { node: NODE.into(), restarted: false, groups: groups.into_iter().collect() }
+}
+
+fn reserved(volume: VolumeId, ptpl: bool) -> ReservationRecord {
+    let mut state = State::default();
+    state.execute(HostId::from_bytes([1; 16]), &Command::Register { nrkey: 1, ptpl: Some(ptpl) }).unwrap();
+    state.execute(HostId::from_bytes([1; 16]), &Command::Acquire { crkey: 1, rtype: ReservationType::WriteExclusive }).unwrap();
+    ReservationRecord { volume, state }
+}
+
+#[test]
+fn a_component_never_becomes_active_by_being_found() {
+    let g = group(1, NODE, Stage::Ready, false);
+    use ComponentState::*;
+    for (before, after) in [(Active, Active), (Absent, Stale), (Degraded, Degraded), (Stale, Stale), (Resyncing, Resyncing)] {
+        let r = records(vec![g.clone()], vec![volume(1, Stage::Ready, vec![component(5, &g, Some(3), before)])]);
+        let actions = reconcile(&r, &observed([seen(&g, &[(5, 3)])]));
+        let expected = Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([5; 16]), after)]);
+        assert_eq!(actions, if before == after { vec![] } else { vec![expected] }, "{before:?}");
+    }
+}
+
+#[test]
+fn a_component_that_is_not_where_its_record_says_is_degraded() {
+    let g = group(1, NODE, Stage::Ready, false);
+    let r = records(vec![g.clone()], vec![volume(1, Stage::Ready, vec![component(5, &g, Some(3), ComponentState::Active)])]);
+    for found in [&[][..], &[(5, 4)], &[(6, 3)]] {
+        let actions = reconcile(&r, &observed([seen(&g, found)]));
+        assert_eq!(actions, [Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([5; 16]), ComponentState::Degraded)])]);
+    }
+    assert_eq!(reconcile(&r, &observed([(g.id, GroupSeen::Offline)])), [], "of a group that is not open nothing is known");
+}
+
+#[test]
+fn a_restart_ends_what_ends_with_it_for_volumes_of_this_node_only() {
+    let (mine, other) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
+    let here = |n| component(n, &mine, Some(n.into()), ComponentState::Active);
+    let there = |n| component(n, &other, Some(n.into()), ComponentState::Active);
+    let volumes = vec![
+        volume(1, Stage::Ready, vec![here(1)]),
+        volume(2, Stage::Ready, vec![there(2)]),
+        volume(3, Stage::Ready, vec![here(3), there(4)]),
+    ];
+    let mut r = records(vec![mine.clone(), other], volumes);
+    r.volumes.iter_mut().for_each(|v| v.write_protect = WriteProtect::UntilRestart);
+    r.reservations = r.volumes.iter().map(|v| reserved(v.id, false)).collect();
+    let mut o = observed([seen(&mine, &[(1, 1), (3, 3)])]);
+    assert_eq!(reconcile(&r, &o), [], "it has not just started");
+    o.restarted = true;
+    let first = r.volumes[0].id;
+    assert_eq!(reconcile(&r, &o), [Action::EndProtection(first), Action::EndReservation(first)]);
+    r.reservations = r.volumes.iter().map(|v| reserved(v.id, true)).collect();
+    assert_eq!(reconcile(&r, &o), [Action::EndProtection(first)], "what persists stays");
+}
+
+#[test]
+fn groups_are_opened_made_anew_finished_or_forgotten() {
+    let whole = || Some(GroupSeen::Open(BTreeMap::new()));
+    for (stage, memory, seen, expected) in [
+        (Stage::Ready, false, None, Some(Action::OpenGroup as fn(GroupId) -> Action)),
+        (Stage::Ready, true, None, Some(Action::RemakeGroup)),
+        (Stage::Ready, false, whole(), None),
+        (Stage::Ready, false, Some(GroupSeen::Offline), None),
+        (Stage::Creating, false, None, Some(Action::OpenGroup)),
+        (Stage::Creating, false, whole(), Some(Action::GroupIsReady)),
+        (Stage::Creating, false, Some(GroupSeen::Offline), Some(Action::ForgetGroup)),
+        (Stage::Creating, true, None, Some(Action::ForgetGroup)),
+        (Stage::Deleting, false, None, Some(Action::ForgetGroup)),
+    ] {
+        let g = group(1, NODE, stage, memory);
+        let r = records(vec![g.clone(), group(2, "b", stage, memory)], vec![]);
+        let o = observed(seen.clone().map(|s| (g.id, s)));
+        assert_eq!(reconcile(&r, &o), Vec::from_iter(expected.map(|e| e(g.id))), "{stage:?} {memory} {seen:?}");
+    }
+}
+
+#[test]
+fn volumes_are_finished_when_all_groups_have_been_tried() {
+    let g = group(1, NODE, Stage::Ready, false);
+    let mut all =
+        vec![volume(1, Stage::Creating, vec![component(1, &g, None, ComponentState::Active)]), volume(2, Stage::Deleting, vec![])];
+    for (n, set) in [(3, (Some(5), None)), (4, (None, Some(512)))] {
+        let mut v = volume(n, Stage::Ready, vec![]);
+        (v.0.resize_to, v.0.format_to) = set;
+        all.push(v);
+    }
+    let r = records(vec![g.clone()], all);
+    assert_eq!(reconcile(&r, &observed([])), [Action::OpenGroup(g.id)]);
+    let what = [Finish::Create, Finish::Delete, Finish::Resize, Finish::Format];
+    let expected: Vec<Action> = r.volumes.iter().zip(what).map(|(v, f)| Action::Finish(v.id, f)).collect();
+    assert_eq!(reconcile(&r, &observed([seen(&g, &[])])), expected);
+    assert_eq!(reconcile(&r, &observed([(g.id, GroupSeen::Offline)])), expected, "also when one is offline: others can be finished");
+}
+
+#[test]
+fn an_object_is_served_when_each_component_is_in_use_on_an_open_group() {
+    let g = group(1, NODE, Stage::Ready, false);
+    let of = |no, state| volume(1, Stage::Ready, vec![component(5, &g, no, state)]).1;
+    let id = ComponentId::from_bytes([5; 16]);
+    assert_eq!(serving(&of(Some(3), ComponentState::Active), |_| true), Ok(vec![vec![Usable { id, group: g.id, no: 3 }]]));
+    assert_eq!(serving(&of(Some(3), ComponentState::Active), |_| false), Err(NotServed::Group(g.id)));
+    assert_eq!(serving(&of(None, ComponentState::Active), |_| true), Err(NotServed::NotMade));
+    for state in [ComponentState::Absent, ComponentState::Degraded, ComponentState::Stale, ComponentState::Resyncing] {
+        assert_eq!(serving(&of(Some(3), state), |_| true), Err(NotServed::Component(id, g.id)), "{state:?} is never read");
+    }
+}
+
+/// A node that carries actions out as well as it can; `works` says which attempts to open a group succeed.
+fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, opens: &[bool], found: &BTreeMap<GroupId, GroupSeen>) {
+    let at = |id: &GroupId| id.as_bytes()[0] as usize;
+    match action {
+        Action::EndProtection(id) => {
+            records.volumes.iter_mut().filter(|v| v.id == *id).for_each(|v| v.write_protect = WriteProtect::None);
+        }
+        Action::EndReservation(id) => records.reservations.retain(|r| r.volume != *id),
+        Action::OpenGroup(id) if !opens[at(id) % opens.len()] => drop(observed.groups.insert(*id, GroupSeen::Offline)),
+        Action::OpenGroup(id) => drop(observed.groups.insert(*id, found.get(id).cloned().unwrap_or(GroupSeen::Open(BTreeMap::new())))),
+        Action::RemakeGroup(id) => drop(observed.groups.insert(*id, GroupSeen::Open(BTreeMap::new()))),
+        Action::GroupIsReady(id) => records.groups.iter_mut().filter(|g| g.id == *id).for_each(|g| g.stage = Stage::Ready),
+        Action::ForgetGroup(id) => records.groups.retain(|g| g.id != *id),
+        Action::LoseComponents(id, group) => {
+            let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
+            object.stripes.iter_mut().flatten().filter(|c| c.group == *group).for_each(|c| c.no = None);
+        }
+        Action::SetStates(id, states) => {
+            let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
+            for c in object.stripes.iter_mut().flatten() {
+                c.state = states.iter().find(|(s, _)| *s == c.id).map_or(c.state, |(_, state)| *state);
+            }
+        }
+        Action::Finish(id, Finish::Delete) => records.volumes.retain(|v| v.id != *id),
+        Action::Finish(id, what) => {
+            let v = records.volumes.iter_mut().find(|v| v.id == *id).unwrap();
+            match what {
+                Finish::Create => v.stage = Stage::Ready,
+                Finish::Resize => v.resize_to = None,
+                _ => v.format_to = None,
+            }
+        }
+    }
+}
+
+fn some_records() -> impl Strategy<Value = (Records, BTreeMap<GroupId, GroupSeen>)> {
+    let stage = || prop_oneof![1 => Just(Stage::Creating), 3 => Just(Stage::Ready), 1 => Just(Stage::Deleting)];
+    use ComponentState::*;
+    let state = prop_oneof![3 => Just(Active), 1 => Just(Absent), 1 => Just(Degraded), 1 => Just(Stale), 1 => Just(Resyncing)];
+    let groups = prop::collection::vec((stage(), any::<bool>(), any::<bool>()), 1..5);
+    let part = (any::<prop::sample::Index>(), prop::option::of(0u32..4), state, any::<bool>());
+    let volumes = prop::collection::vec(
+        (stage(), prop::collection::vec(part, 1..3), any::<bool>(), prop::option::of(any::<bool>()), prop::option::of(1u64..9)),
+        0..6,
+    );
+    (groups, volumes).prop_map(|(groups, volumes)| {
+        let groups: Vec<GroupRecord> = groups
+            .into_iter()
+            .enumerate()
+            .map(|(n, (stage, memory, mine))| group(n as u8, if mine { NODE } else { "b" }, stage, memory))
+            .collect();
+        let (mut found, mut all, mut reservations) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut next = 0u8;
+        for (n, (stage, parts, protect, ptpl, resize)) in volumes.into_iter().enumerate() {
+            let mut components = Vec::new();
+            for (which, no, state, there) in parts {
+                let group = which.get(&groups);
+                next += 1;
+                components.push(component(next, group, no, state));
+                let GroupSeen::Open(held) = found.entry(group.id).or_insert(GroupSeen::Open(BTreeMap::new())) else { continue };
+                if let (Some(no), true) = (no, there) {
+                    held.insert(ComponentId::from_bytes([next; 16]), no);
+                }
+            }
+            let mut v = volume(n as u8, stage, components);
+            v.0.resize_to = resize;
+            if protect {
+                v.0.write_protect = WriteProtect::UntilRestart;
+            }
+            reservations.extend(ptpl.map(|ptpl| reserved(v.0.id, ptpl)));
+            all.push(v);
+        }
+        (Records { reservations, ..records(groups, all) }, found)
+    })
+}
+
+proptest! {
+    #[test]
+    fn it_comes_to_rest_and_touches_nothing_of_another_node((mut r, found) in some_records(), opens in prop::collection::vec(any::<bool>(), 1..5)) {
+        let before = r.clone();
+        let mut o = Observed { node: NODE.into(), restarted: true, groups: BTreeMap::new() };
+        let mut rounds = 0;
+        loop {
+            let actions = reconcile(&r, &o);
+            let mut turned = r.clone();
+            turned.groups.reverse();
+            turned.volumes.reverse();
+            turned.objects.reverse();
+            turned.reservations.reverse();
+            prop_assert_eq!(&actions, &reconcile(&turned, &o), "the order of records does not matter");
+            if actions.is_empty() {
+                break;
+            }
+            rounds += 1;
+            prop_assert!(rounds < 8, "it does not come to rest: {:?}", actions);
+            for action in &actions {
+                carry_out(&mut r, &mut o, action, &opens, &found);
+            }
+        }
+        for (was, is) in before.objects.iter().zip(&r.objects) {
+            for (was, is) in was.stripes.iter().flatten().zip(is.stripes.iter().flatten()) {
+                prop_assert!(was.node == NODE || was == is, "a component of another node");
+                prop_assert!(is.state != ComponentState::Active || was.state == ComponentState::Active, "active by being found");
+            }
+        }
+        for was in &before.groups {
+            prop_assert!(was.node == NODE || r.groups.contains(was), "a group of another node");
+        }
+        for was in &before.volumes {
+            let object = before.objects.iter().find(|o| o.id == was.object).unwrap();
+            let mine = object.stripes.iter().flatten().all(|c| c.node == NODE);
+            prop_assert!(mine || r.volumes.contains(was), "a volume that another node can serve");
+            prop_assert!(mine || before.reservations.iter().filter(|x| x.volume == was.id).all(|x| r.reservations.contains(x)));
+            let is = r.volumes.iter().find(|v| v.id == was.id);
+            prop_assert!(!mine || is.is_none_or(|v| v.stage == Stage::Ready && v.write_protect == WriteProtect::None && v.resize_to.is_none()));
+        }
+    }
+}

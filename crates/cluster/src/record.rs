@@ -1,0 +1,366 @@
+//! What the cluster remembers: one type for each kind of record that the directory holds.
+//!
+//! Invariants: fields are only added, with a default, so that an older record is always understood; a record names others
+//! by id, never by name.
+//! Never: decides anything; knows how or where it is stored.
+
+use crate::Policy;
+use base::{ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A server of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: String,
+    /// Nodes of one fault domain fail together.
+    pub fault_domain: String,
+    /// When it joined, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// Where a device is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DeviceRecord {
+    /// A file.
+    File {
+        /// Absolute.
+        path: String,
+        /// Its size, in bytes.
+        bytes: u64,
+    },
+    /// A block device or NVMe namespace.
+    Block {
+        /// Absolute; a stable name below `/dev/disk/by-id` where there is one.
+        path: String,
+        /// Its size, in bytes.
+        bytes: u64,
+    },
+    /// Memory of the daemon: empty after each start.
+    Memory {
+        /// Its size, in bytes.
+        bytes: u64,
+        /// All of it is taken at the start, not when it is first written.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        populated: bool,
+    },
+}
+
+impl DeviceRecord {
+    /// Its size, in bytes.
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::File { bytes, .. } | Self::Block { bytes, .. } | Self::Memory { bytes, .. } => *bytes,
+        }
+    }
+    /// Its path; `None`: memory.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::File { path, .. } | Self::Block { path, .. } => Some(path),
+            Self::Memory { .. } => None,
+        }
+    }
+}
+
+/// How far something has come. Left half-way by a crash, it is finished at the next start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Being made.
+    Creating,
+    /// In use.
+    Ready,
+    /// Being removed.
+    Deleting,
+}
+
+/// A disk group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRecord {
+    /// Its id.
+    pub id: GroupId,
+    /// Its name.
+    pub name: String,
+    /// The node that has its devices.
+    #[serde(alias = "host")]
+    pub node: String,
+    /// How far it has come.
+    pub stage: Stage,
+    /// The device of the write buffer.
+    pub cache: DeviceRecord,
+    /// One to seven.
+    pub capacity: Vec<DeviceRecord>,
+    /// A power of two, at most 16.
+    pub shards: u8,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+impl GroupRecord {
+    /// All devices, cache first.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceRecord> {
+        std::iter::once(&self.cache).chain(&self.capacity)
+    }
+    /// Whether what it holds is gone after a restart.
+    pub fn is_volatile(&self) -> bool {
+        self.devices().any(|d| matches!(d, DeviceRecord::Memory { .. }))
+    }
+}
+
+/// A storage policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRecord {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub policy: Policy,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeRecord {
+    /// Its id: stable for its life.
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its size as hosts see it, in bytes.
+    pub bytes: u64,
+    /// Bytes of a logical block: 512 or 4096.
+    pub lba_bytes: u32,
+    /// Whether it may be changed.
+    #[serde(default)]
+    pub write_protect: WriteProtect,
+    /// The name of its policy (lower case, as the policy's key).
+    pub policy: String,
+    /// How it is laid out.
+    pub object: ObjectId,
+    /// How far it has come.
+    pub stage: Stage,
+    /// The NQN of the subsystem to attach it to when it is made.
+    #[serde(default)]
+    pub attach_to: Option<String>,
+    /// The size that a resize under way is going to.
+    #[serde(default)]
+    pub resize_to: Option<u64>,
+    /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
+    #[serde(default)]
+    pub format_to: Option<u32>,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// The state of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComponentState {
+    /// In use.
+    Active,
+    /// Not reachable; may come back.
+    Absent,
+    /// Lost.
+    Degraded,
+    /// Behind.
+    Stale,
+    /// Catching up.
+    Resyncing,
+}
+
+/// A part of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentRecord {
+    /// Its id.
+    pub id: ComponentId,
+    /// The node that has it.
+    #[serde(alias = "host")]
+    pub node: String,
+    /// Its disk group.
+    pub group: GroupId,
+    /// The capacity device within the group.
+    pub capacity_index: u8,
+    /// Its number within the group; `None`: not made yet.
+    pub no: Option<u32>,
+    /// Its size, in bytes.
+    pub bytes: u64,
+    /// Chunks set aside for it.
+    pub reserve_chunks: u64,
+    /// Its state.
+    pub state: ComponentState,
+}
+
+/// How a volume is laid out: RAID-0 over `stripes`, RAID-1 within each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectRecord {
+    /// Its id.
+    pub id: ObjectId,
+    /// The volume that it is the data of.
+    pub volume: VolumeId,
+    /// Grows with each change of owner or of the in-sync set.
+    pub epoch: Epoch,
+    /// Pieces are dealt to these in turn; the copies of each.
+    pub stripes: Vec<Vec<ComponentRecord>>,
+}
+
+/// A namespace of a subsystem.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "NamespaceForm")]
+pub struct NamespaceRecord {
+    /// Its volume.
+    pub volume: VolumeId,
+    /// Who sees it.
+    pub hosts: Visibility,
+    /// It may be attached to one host only (made by a host, not to be shared).
+    #[serde(default)]
+    pub exclusive: bool,
+}
+
+impl NamespaceRecord {
+    /// One that every host sees.
+    pub fn for_all(volume: VolumeId) -> Self {
+        Self { volume, hosts: Visibility::All, exclusive: false }
+    }
+}
+
+/// How it was written: once with the volume only.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NamespaceForm {
+    Volume(VolumeId),
+    Whole {
+        volume: VolumeId,
+        hosts: Visibility,
+        #[serde(default)]
+        exclusive: bool,
+    },
+}
+
+impl From<NamespaceForm> for NamespaceRecord {
+    fn from(form: NamespaceForm) -> Self {
+        match form {
+            NamespaceForm::Volume(volume) => Self::for_all(volume),
+            NamespaceForm::Whole { volume, hosts, exclusive } => Self { volume, hosts, exclusive },
+        }
+    }
+}
+
+/// What the hosts of a subsystem may do with its namespaces by NVMe commands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceGrant {
+    /// The storage policy of the volumes they make, by its key.
+    pub policy: String,
+    /// The most namespaces that the subsystem may have.
+    pub namespaces_max: u32,
+    /// The most bytes that the subsystem's volumes may have together.
+    pub bytes_max: u64,
+}
+
+/// The reservation of a volume, and its registrants; there is one as soon as a host has registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationRecord {
+    /// The volume.
+    pub volume: VolumeId,
+    /// What hosts have made of it.
+    pub state: crate::reservation::State,
+}
+
+/// A subsystem: what hosts connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubsystemRecord {
+    /// Its NQN.
+    pub nqn: String,
+    /// Its name.
+    pub name: String,
+    /// Its serial number: 20 characters at most.
+    pub serial: String,
+    /// Whether every host may connect.
+    pub allow_any_host: bool,
+    /// Hosts that may connect, by NQN.
+    pub hosts: BTreeSet<String>,
+    /// What they see, by namespace id.
+    pub namespaces: BTreeMap<u32, NamespaceRecord>,
+    /// What connections must at least have.
+    #[serde(default)]
+    pub security: Security,
+    /// Its hosts may make, delete, attach, detach and format namespaces, within this.
+    #[serde(default)]
+    pub namespace_grant: Option<NamespaceGrant>,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// Where a secret is. It is never here as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SecretRecord {
+    /// Encrypted with the key of this installation.
+    Sealed {
+        /// Base64.
+        sealed: String,
+    },
+    /// In a file of the administrator's.
+    File {
+        /// Absolute.
+        path: String,
+    },
+}
+
+/// What a host and its controllers authenticate with (DH-HMAC-CHAP).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DhchapRecord {
+    /// The host's secret.
+    pub host: SecretRecord,
+    /// The controllers' secret; `None`: they cannot prove themselves.
+    #[serde(default)]
+    pub controller: Option<SecretRecord>,
+    /// Hash functions that are allowed, the most wanted first; none: the usual ones.
+    #[serde(default)]
+    pub hashes: Vec<String>,
+    /// DH groups that are allowed, the most wanted first; none: the usual ones.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
+/// A pre-shared key for TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsPskRecord {
+    /// NQN of the one subsystem that it is for; `None`: for all.
+    #[serde(default)]
+    pub subsystem: Option<String>,
+    /// The key.
+    pub psk: SecretRecord,
+}
+
+/// A host NQN with a name that people know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostEntryRecord {
+    /// The host's NQN.
+    pub nqn: String,
+    /// Its name.
+    pub name: String,
+    /// What it authenticates with; `None`: it has no secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dhchap: Option<DhchapRecord>,
+    /// The keys by which it connects over TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tls_psks: Vec<TlsPskRecord>,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// Something that could not be finished yet and is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskRecord {
+    /// Its id: what is done to what, such as `delete-volume/ID`.
+    pub id: String,
+    /// In words.
+    pub what: String,
+    /// Why it did not work the last time.
+    pub error: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was tried last, in seconds since 1970.
+    pub last_unix_s: u64,
+}

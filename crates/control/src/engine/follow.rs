@@ -1,0 +1,102 @@
+//! The records as the engine decides on them: a copy of the directory, brought up to date by a watch.
+//!
+//! Invariants: what is decided on is at least as new as every change that this node has made; changes of other nodes are acted on when the
+//! watch shows them; a watch that has lost its place begins anew from a snapshot.
+//! Never: takes what it wrote for what is there: that comes back through the watch.
+
+use super::*;
+use cluster::Records;
+use directory::{Changes, View, Watch};
+
+/// How often a watch is begun anew for one look at the records.
+const WATCHES_MAX: u32 = 3;
+/// How long a watch may lag before a snapshot is taken in its place.
+const LAG_MAX: Duration = Duration::from_secs(2);
+/// A follower that has nothing to do looks whether the daemon ends.
+const FOLLOW_WAIT: Duration = Duration::from_millis(500);
+
+/// The copy, and the watch behind it.
+#[derive(Default)]
+pub(super) struct Followed {
+    view: View,
+    watch: Option<Box<dyn Watch>>,
+}
+
+impl Followed {
+    fn catch_up(&mut self, directory: &dyn Directory, upto: Revision) -> Result<(), DirectoryError> {
+        for _ in 0..WATCHES_MAX {
+            if self.watch.is_none() {
+                self.view = View::new(directory.snapshot()?);
+                self.watch = Some(directory.watch(self.view.revision())?);
+            }
+            while let Some(watch) = self.watch.as_mut() {
+                if self.view.revision() >= upto {
+                    return Ok(());
+                }
+                match watch.wait(LAG_MAX) {
+                    Ok(Some(changes)) => self.view.apply(changes),
+                    Err(error @ DirectoryError::Older { .. }) => return Err(error),
+                    Ok(None) | Err(_) => self.watch = None,
+                }
+            }
+        }
+        Err(DirectoryError::Unavailable)
+    }
+}
+
+impl Control {
+    /// What is decided on: everything up to now.
+    pub(super) fn records(&self) -> Result<Records, DirectoryError> {
+        let upto = self.directory.revision()?;
+        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
+        followed.catch_up(&*self.directory, upto)?;
+        let view = &followed.view;
+        Ok(Records {
+            groups: view.all()?.into_iter().map(|r| r.value).collect(),
+            volumes: view.all()?.into_iter().map(|r| r.value).collect(),
+            objects: view.all()?.into_iter().map(|r| r.value).collect(),
+            reservations: view.all()?.into_iter().map(|r| r.value).collect(),
+        })
+    }
+
+    /// Carries out what the directory says whenever somebody has changed it, until the daemon ends. Runs on a thread of its own.
+    pub fn follow_directory(&self) {
+        let mut watch: Option<Box<dyn Watch>> = None;
+        while !self.ends.load(Relaxed) {
+            let next = match watch.as_mut() {
+                Some(watch) => watch.wait(FOLLOW_WAIT),
+                None => match self.directory.revision().and_then(|now| self.directory.watch(now)) {
+                    Ok(new) => {
+                        watch = Some(new);
+                        // Whatever came before it.
+                        self.catch_up_with_others();
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            match next {
+                Ok(Some(changes)) if concerns(&changes) && changes.revision > self.live().served => self.catch_up_with_others(),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the directory cannot be followed; it is read anew");
+                    watch = None;
+                    std::thread::sleep(FOLLOW_WAIT);
+                }
+            }
+        }
+    }
+
+    fn catch_up_with_others(&self) {
+        let _change = self.lock();
+        // Who changed it may have been this node, which has served it by now.
+        if self.directory.revision().is_ok_and(|now| now > self.live().served) {
+            self.work_and_apply();
+        }
+    }
+}
+
+/// Tasks only say how work went: who acted on them would make the next one.
+fn concerns(changes: &Changes) -> bool {
+    changes.events.iter().any(|e| e.key.kind != Kind::Task)
+}

@@ -1,0 +1,71 @@
+//! The latest changes, kept for watches.
+//!
+//! Invariants: holds every change after `first`, in order, without a gap; a reader either gets the next one or is told that it is gone.
+//! Never: grows beyond its limits, waits for a reader.
+
+use crate::{Changes, DirectoryError, Event, Revision};
+use std::collections::VecDeque;
+
+/// Transactions that are kept, at most.
+pub(crate) const HISTORY_TRANSACTIONS_MAX: usize = 4096;
+/// Bytes of their values that are kept, at most.
+pub(crate) const HISTORY_BYTES_MAX: usize = 16 << 20;
+
+/// The latest changes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    first: Revision,
+    last: Revision,
+    kept: VecDeque<Changes>,
+    bytes: usize,
+}
+
+impl History {
+    /// From a revision on, with nothing known of before.
+    pub fn new(at: Revision) -> Self {
+        Self { first: at, last: at, kept: VecDeque::new(), bytes: 0 }
+    }
+    /// Adds what a transaction changed.
+    pub fn push(&mut self, changes: Changes) {
+        assert!(changes.revision > self.last, "revisions only grow");
+        self.last = changes.revision;
+        self.bytes += bytes(&changes);
+        self.kept.push_back(changes);
+        while self.kept.len() > HISTORY_TRANSACTIONS_MAX || self.bytes > HISTORY_BYTES_MAX {
+            self.drop_oldest();
+        }
+    }
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.kept.pop_front() {
+            self.bytes -= bytes(&oldest);
+            self.first = oldest.revision;
+        }
+    }
+    /// Forgets everything up to a revision.
+    pub fn compact(&mut self, upto: Revision) {
+        while self.kept.front().is_some_and(|c| c.revision <= upto) {
+            self.drop_oldest();
+        }
+    }
+    /// Whether a watch can begin behind `after`.
+    pub fn check(&self, after: Revision) -> Result<(), DirectoryError> {
+        if after > self.last {
+            return Err(DirectoryError::Older { seen: after, found: self.last });
+        }
+        if after < self.first {
+            return Err(DirectoryError::Compacted { after, first: self.first });
+        }
+        Ok(())
+    }
+    /// The first transaction behind `after`.
+    pub fn next(&self, after: Revision) -> Result<Option<Changes>, DirectoryError> {
+        self.check(after)?;
+        let at = self.kept.partition_point(|c| c.revision <= after);
+        Ok(self.kept.get(at).cloned())
+    }
+}
+
+fn bytes(changes: &Changes) -> usize {
+    let one = |e: &Event| e.key.bytes() + e.value.as_ref().map_or(0, Vec::len);
+    changes.events.iter().map(one).sum()
+}
