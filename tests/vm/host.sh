@@ -61,7 +61,7 @@ write_config() {
   # Destaging begins at once, so that the cases see capacity devices at work.
   cat >"$DIR/basalt.toml" <<TOML
 data_dir = "$DIR/data"
-[host]
+[node]
 name = "vm"
 [cores]
 count = 2

@@ -60,6 +60,9 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
   basalt status
   basalt status --json | jq .health")]
     Status,
+    /// Nodes: the servers of the cluster
+    #[command(subcommand, arg_required_else_help = true)]
+    Node(NodeCommand),
     /// Drives of this node
     #[command(subcommand, arg_required_else_help = true)]
     Drive(DriveCommand),
@@ -101,6 +104,24 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum NodeCommand {
+    /// List the nodes of the cluster
+    #[command(
+        visible_alias = "ls",
+        after_help = "Examples:
+  basalt node list
+  basalt node list --json | jq -r '.[].name'"
+    )]
+    List,
+    /// Show a node: fault domain, release, cores, disk groups, how long it has been up
+    #[command(after_help = "Examples:\n  basalt node show storage1")]
+    Show {
+        /// Its name
+        node: String,
     },
 }
 

@@ -29,6 +29,8 @@ pub fn run(cli: Cli) -> Done {
     let session = Session { client: Client::new(&cli.api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
     match cli.command {
         Command::Status => session.status(),
+        Command::Node(NodeCommand::List) => session.list("/nodes", show::nodes),
+        Command::Node(NodeCommand::Show { node }) => session.one(&format!("/nodes/{}", part(&node)), show::node),
         Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),

@@ -76,6 +76,12 @@ fn run(
     tcp: Option<(SocketAddr, Token)>,
 ) -> Result<(), Failure> {
     control.start().map_err(fail)?;
+    let followed = std::thread::Builder::new().name("basalt-directory".into()).spawn({
+        let control = control.clone();
+        move || control.follow_directory()
+    });
+    // It ends by itself when the engine does.
+    drop(followed.map_err(fail)?);
     let mut addresses = Vec::new();
     for listener in &config.listeners {
         let bound = control.listen(listener.spec()).map_err(|e| {

@@ -51,6 +51,38 @@ pub fn status(s: &Status) {
     ]);
 }
 
+/// How long ago that was.
+fn since(unix_s: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    duration(now.saturating_sub(unix_s))
+}
+
+pub fn nodes(nodes: &[Node]) {
+    let row = |n: &Node| {
+        vec![
+            n.name.clone(),
+            n.fault_domain.clone(),
+            or_dash(n.version.clone().unwrap_or_default()),
+            or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()),
+            n.groups.len().to_string(),
+            or_dash(n.started_unix_s.map(since).unwrap_or_default()),
+        ]
+    };
+    let columns = [("node", Left), ("fault domain", Left), ("release", Left), ("cores", Right), ("groups", Right), ("up", Right)];
+    table::print(&columns, nodes.iter().map(row).collect(), "There is no node.");
+}
+
+pub fn node(n: &Node) {
+    facts(&[
+        ("node", n.name.clone()),
+        ("fault domain", n.fault_domain.clone()),
+        ("release", or_dash(n.version.clone().unwrap_or_default())),
+        ("cores", or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default())),
+        ("disk groups", or_dash(n.groups.join(", "))),
+        ("up", or_dash(n.started_unix_s.map(since).unwrap_or_default())),
+    ]);
+}
+
 pub fn drives(drives: &[Drive]) {
     let row = |d: &Drive| {
         vec![

@@ -2,7 +2,7 @@
 //!
 //! Owns: `audit.jsonl` and its older parts `audit.jsonl.1` to `.4` in the state directory: one JSON object a line, oldest first.
 //! Invariants: at most [`FILES_MAX`] files of about [`FILE_BYTES_MAX`]; a line is written whole or not at all as far as the file system allows;
-//! an entry that cannot be written is counted and told in the daemon's log.
+//! an entry that cannot be written is counted and reported in the daemon's log.
 //! Never: holds a secret; holds up the data plane.
 
 use crate::api::types::AuditEntry;

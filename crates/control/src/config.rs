@@ -1,8 +1,8 @@
 //! The daemon's configuration file.
 //!
-//! Owns: the keys, their defaults and ranges, and how an error in the file is told.
+//! Owns: the keys, their defaults and ranges, and how an error in the file is reported.
 //! Invariants: unknown keys are refused; an error names the file, line and column (or the key), what is wrong and what to do.
-//! Never: touches anything but the file that it is told to read.
+//! Never: touches anything but the file that it is given.
 
 use base::Security;
 use dataplane::TargetOptions;
@@ -54,7 +54,7 @@ pub struct Config {
     /// The NVMe/TCP target.
     #[serde(default)]
     pub target: TargetSection,
-    /// Other discovery services that hosts are told of.
+    /// Other discovery services that hosts hear of.
     #[serde(default)]
     pub referrals: Vec<ReferralSection>,
 }
@@ -124,7 +124,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// What the data plane is told.
+    /// What the data plane is given.
     pub fn spec(&self) -> ListenerSpec {
         ListenerSpec { addr: self.address(), kind: self.kind, advertise: self.advertise, security: self.security }
     }
@@ -319,7 +319,7 @@ impl Config {
         self.api.socket.clone().unwrap_or_else(|| self.data_dir.join("api.sock"))
     }
 
-    /// What the front end is told.
+    /// What the front end is given.
     pub fn target_options(&self) -> TargetOptions {
         let t = &self.target;
         let referral = |r: &ReferralSection| Referral {

@@ -33,7 +33,7 @@ fn the_example_in_packaging_is_valid_and_shows_the_defaults() {
 }
 
 #[test]
-fn an_unknown_key_is_told_with_line_and_column() {
+fn an_unknown_key_is_reported_with_line_and_column() {
     assert_eq!(
         error("data_dir = '/d'\n[api]\nsocket = '/s'\n  sokcet_mode = '0600'\n"),
         "basalt.toml:4:3: unknown key 'sokcet_mode'; remove it or correct its spelling (known here: 'socket', 'socket_mode', 'listen', \
@@ -42,7 +42,7 @@ fn an_unknown_key_is_told_with_line_and_column() {
 }
 
 #[test]
-fn wrong_values_are_told_where_they_stand() {
+fn wrong_values_are_reported_where_they_stand() {
     for (text, place, words) in [
         ("data_dir = 7", "1:12", "expected"),
         ("", "1:1", "the key 'data_dir' is missing"),
@@ -60,14 +60,14 @@ fn wrong_values_are_told_where_they_stand() {
         ("data_dir = '/d'\n[[referrals]]\naddr = 'there'", "3:8", "not an address"),
         ("data_dir = '/d'\nx = [", "2:6", ""),
     ] {
-        let told = error(text);
-        assert!(told.starts_with(&format!("basalt.toml:{place}: ")), "{text:?}: {told}");
-        assert!(told.contains(words), "{text:?}: {told}");
+        let said = error(text);
+        assert!(said.starts_with(&format!("basalt.toml:{place}: ")), "{text:?}: {said}");
+        assert!(said.contains(words), "{text:?}: {said}");
     }
 }
 
 #[test]
-fn keys_that_do_not_fit_each_other_are_told() {
+fn keys_that_do_not_fit_each_other_are_reported() {
     for (text, words) in [
         ("api.socket = ''", "api.socket: it is empty"),
         ("api.listen = '127.0.0.1:7780'", "api.token_file"),
@@ -76,17 +76,17 @@ fn keys_that_do_not_fit_each_other_are_told() {
         ("listeners = [{ addr = '[::]:4420' }, { addr = '::' }]", "twice"),
         ("listeners = [{ addr = '::', kind = 'discovery', security = 'authenticated' }]", "discovery authenticates nobody"),
     ] {
-        let told = error(&format!("data_dir = '/d'\n{text}"));
-        assert!(told.contains(words), "{text}: {told}");
+        let said = error(&format!("data_dir = '/d'\n{text}"));
+        assert!(said.contains(words), "{text}: {said}");
     }
 }
 
 #[test]
-fn a_missing_file_and_a_directory_are_told() {
+fn a_missing_file_and_a_directory_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(Config::load(&dir.path().join("none.toml")), Err(ConfigError::Missing(_))));
-    let told = Config::load(dir.path()).unwrap_err().to_string();
-    assert!(told.contains("it is a directory"), "{told}");
+    let said = Config::load(dir.path()).unwrap_err().to_string();
+    assert!(said.contains("it is a directory"), "{said}");
 }
 
 #[test]

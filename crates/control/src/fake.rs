@@ -1,4 +1,4 @@
-//! A data plane in memory, for tests of the control plane: it keeps groups and components over "restarts" and fails when told.
+//! A data plane in memory, for tests of the control plane: it keeps groups and components over "restarts" and fails when a test says so.
 //!
 //! Never: moves data.
 
@@ -59,7 +59,7 @@ impl FakePlane {
     pub fn formatting(&self) -> Vec<VolumeId> {
         self.state().formatting.clone()
     }
-    /// What hosts will tell: the engine follows it.
+    /// What hosts will report: the engine follows it.
     pub fn events(&self) -> mpsc::Sender<HostEvent> {
         let (sender, receiver) = mpsc::channel();
         self.state().events = Some(receiver);
@@ -119,7 +119,7 @@ impl FakePlane {
 }
 
 fn open(state: &mut State, group: GroupId) -> Result<&mut FakeGroup, PlaneError> {
-    state.groups.get_mut(&group).filter(|g| g.open).ok_or_else(|| PlaneError::Group(format!("disk group {group} is not open on this host")))
+    state.groups.get_mut(&group).filter(|g| g.open).ok_or_else(|| PlaneError::Group(format!("disk group {group} is not open on this node")))
 }
 
 fn reserved(group: &FakeGroup, index: u8) -> u64 {

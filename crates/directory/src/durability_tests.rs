@@ -23,6 +23,8 @@ enum Step {
 struct Storage {
     bytes: Arc<Mutex<Vec<u8>>>,
     steps: Arc<Mutex<Vec<Step>>>,
+    /// Syncs fail from now on.
+    broken: Arc<AtomicBool>,
 }
 
 impl Storage {
@@ -58,6 +60,9 @@ impl StorageBackend for Storage {
         Ok(())
     }
     fn sync_data(&self) -> Result<(), io::Error> {
+        if self.broken.load(SeqCst) {
+            return Err(io::Error::other("the disk is gone"));
+        }
         self.note(Step::Sync);
         Ok(())
     }
@@ -185,6 +190,29 @@ fn after_a_loss_of_power_at_any_step_every_transaction_that_was_answered_is_ther
         }
     }
     assert!(seen.len() == 2 && begun == 24, "cuts before and behind the moment that counts: {seen:?}");
+}
+
+#[test]
+fn a_commit_that_fails_half_way_is_unknown_and_ends_the_use_of_the_file() {
+    let storage = Storage::default();
+    let directory = open(&storage).unwrap();
+    let entry = |nqn: &str| HostEntryRecord { nqn: nqn.into(), name: "n".into(), dhchap: None, tls_psks: Vec::new(), created_unix_s: 0 };
+    directory.commit(&Transaction::new().create(&entry("nqn.a"))).unwrap();
+    let mut watch = directory.watch(Revision(1)).unwrap();
+    storage.broken.store(true, SeqCst);
+    let second = Transaction::new().create(&entry("nqn.b")).with_nonce(Nonce([5; 16]));
+    assert!(matches!(directory.commit(&second), Err(DirectoryError::Unknown { .. })), "it may be on the disk");
+    storage.broken.store(false, SeqCst);
+    assert!(matches!(directory.commit(&second), Err(DirectoryError::Storage { .. })));
+    assert!(matches!(directory.get(&Key::new(Kind::HostEntry, "nqn.a")), Err(DirectoryError::Storage { .. })));
+    assert!(matches!(watch.poll(), Err(DirectoryError::Storage { .. })), "a watch does not pass it over");
+    drop((directory, watch));
+    // Opened again, the file says what became of it, and it can be tried again.
+    let bytes = storage.bytes.lock().unwrap().clone();
+    let directory = open(&Storage::of(bytes)).unwrap();
+    let before = directory.outcome(Nonce([5; 16])).unwrap();
+    assert_eq!(before.is_some(), directory.find::<HostEntryRecord>("nqn.b").unwrap().is_some());
+    assert_eq!(directory.commit(&second).unwrap(), Revision(2));
 }
 
 #[test]

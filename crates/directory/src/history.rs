@@ -1,6 +1,6 @@
 //! The latest changes, kept for watches.
 //!
-//! Invariants: holds every change after `first`, in order, without a gap; a reader either gets the next one or is told that it is gone.
+//! Invariants: holds every change after `first`, in order, without a gap; a reader either gets the next one or an error that says it is gone.
 //! Never: grows beyond its limits, waits for a reader.
 
 use crate::{Changes, DirectoryError, Event, Revision};

@@ -25,6 +25,12 @@ fn what_was_made_is_there_after_an_ordered_end_and_after_a_kill() {
     daemon.kill_and_start();
     assert_eq!(daemon.ok("volume show db --json"), shown);
     assert!(daemon.ok("status").starts_with("health: ok"), "{}", daemon.ok("status"));
+    let nodes = daemon.json("node list");
+    let (name, groups) = (nodes[0]["name"].as_str().unwrap(), &nodes[0]["groups"]);
+    assert_eq!((nodes.as_array().unwrap().len(), groups), (1, &serde_json::json!(["g"])), "{nodes}");
+    let shown = daemon.ok(&format!("node show {name}"));
+    assert!(["fault domain", env!("CARGO_PKG_VERSION"), "cores", "up"].iter().all(|word| shown.contains(word)), "{shown}");
+    daemon.fails("node show nobody", 4);
     for (line, code) in [
         ("volume show x", 4),
         ("volume create db --size 1GiB", 5),

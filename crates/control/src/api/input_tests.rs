@@ -90,7 +90,7 @@ async fn the_file_of_a_secret_that_is_no_file_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_file_system_that_is_too_small_is_told_before_anything_is_made() {
+async fn a_file_system_that_is_too_small_is_reported_before_anything_is_made() {
     let bench = Bench::new();
     const TOO_MUCH: u64 = 15 << 40;
     for (n, cache_bytes, capacity_bytes, words) in

@@ -37,7 +37,8 @@ pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
     info(title = "Basalt", description = "Control of a Basalt host. Sizes are bytes, times are seconds since 1970. Errors are problem objects."),
     tags(
         (name = "status", description = "How the host is"),
-        (name = "drives", description = "Drives of this host"),
+        (name = "nodes", description = "Servers of the cluster"),
+        (name = "drives", description = "Drives of this node"),
         (name = "groups", description = "Disk groups"),
         (name = "policies", description = "Storage policies"),
         (name = "volumes", description = "Volumes"),

@@ -32,6 +32,8 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(status))
         .routes(routes!(tasks))
         .routes(routes!(audit))
+        .routes(routes!(nodes))
+        .routes(routes!(node))
         .routes(routes!(drives))
         .routes(routes!(groups, create_group))
         .routes(routes!(group, remove_group))
@@ -113,7 +115,30 @@ async fn audit(State(control): Engine, Query(query): Query<AuditQuery>) -> Answe
     run(control, move |c| c.audit_entries(query.limit)).await.map(Json)
 }
 
-/// The drives of this host, and who uses them.
+/// The servers of the cluster.
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes",
+    tag = "nodes",
+    responses((status = 200, description = "As it is now", body = Vec<Node>), (status = "default", description = "Not done", body = Problem)),
+)]
+async fn nodes(State(control): Engine) -> Answer<Vec<Node>> {
+    run(control, Control::nodes).await.map(Json)
+}
+
+/// One server of the cluster, by its name.
+#[utoipa::path(
+    get,
+    path = "/api/v1/nodes/{node}",
+    tag = "nodes",
+    params(("node" = String, Path, description = "Its name")),
+    responses((status = 200, description = "As it is now", body = Node), (status = "default", description = "Not done", body = Problem)),
+)]
+async fn node(State(control): Engine, Path(name): Path<String>) -> Answer<Node> {
+    run(control, move |c| c.node(&name)).await.map(Json)
+}
+
+/// The drives of this node, and who uses them.
 #[utoipa::path(
     get,
     path = "/api/v1/drives",
@@ -324,7 +349,7 @@ async fn resize_volume(State(control): Engine, Path(volume): Path<String>, Body(
     run(control, move |c| c.resize_volume(&volume, &body)).await.map(Json)
 }
 
-/// Removes all registrants of a volume and its reservation, as a last resort; its hosts are told.
+/// Removes all registrants of a volume and its reservation, as a last resort; its hosts are notified.
 #[utoipa::path(
     delete,
     path = "/api/v1/volumes/{volume}/reservation",

@@ -483,17 +483,17 @@ pub struct Host {
     pub name: Option<String>,
     /// Subsystems that name it in their list.
     pub allowed: Vec<String>,
-    /// What it authenticates with, if it has a secret. Secrets themselves are never told.
+    /// What it authenticates with, if it has a secret. Secrets themselves are never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap: Option<Dhchap>,
-    /// The keys by which it may connect over TLS. Keys themselves are never told.
+    /// The keys by which it may connect over TLS. Keys themselves are never shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_psks: Vec<TlsPsk>,
     /// Its connections now.
     pub sessions: Vec<Session>,
 }
 
-/// What is told of a pre-shared key for TLS.
+/// What is shown of a pre-shared key for TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TlsPsk {
     /// NQN of the one subsystem that it is for; none: for all.
@@ -514,7 +514,7 @@ pub struct TlsPskChange {
     pub subsystem: Option<String>,
 }
 
-/// What is told of a host's authentication (DH-HMAC-CHAP).
+/// What is shown of a host's authentication (DH-HMAC-CHAP).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Dhchap {
     /// Where the host's secret is kept.
@@ -660,6 +660,27 @@ pub struct Status {
     pub provisioned_bytes: u64,
 }
 
+/// A server of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Nodes of one fault domain fail together.
+    pub fault_domain: String,
+    /// It is the one that answers.
+    pub answers: bool,
+    /// Its release, as far as it is known.
+    pub version: Option<String>,
+    /// Cores of its data plane, as far as they are known.
+    pub cores: Option<u32>,
+    /// Its disk groups, by name.
+    pub groups: Vec<String>,
+    /// Since when it runs, as far as that is known.
+    pub started_unix_s: Option<u64>,
+    /// When it joined.
+    pub created_unix_s: u64,
+}
+
 /// A drive of this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
@@ -713,9 +734,9 @@ pub struct AuditEntry {
     pub event: String,
     /// Where the host came from.
     pub peer: Option<String>,
-    /// The host's NQN, as far as it was told.
+    /// The host's NQN, as far as it was given.
     pub host_nqn: String,
-    /// The subsystem's NQN, as far as it was told.
+    /// The subsystem's NQN, as far as it was given.
     pub subsystem: String,
     /// The controller id, if there is a controller.
     pub controller: Option<u16>,

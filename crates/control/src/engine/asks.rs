@@ -1,4 +1,4 @@
-//! What hosts ask for by NVMe commands, and what the audit log is told.
+//! Control requests of hosts (NVMe commands that change metadata), and what the audit log gets.
 //!
 //! Invariants: a change is durable and served on every core before it is answered; nothing changes when it is refused.
 //! Never: answers before that; lets a host have what the administrator has not granted.
@@ -7,6 +7,7 @@ use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
 use dataplane::{Ask, AskedBy, AuditEvent, AuditKind, HostEvent, Refused, Reply, ask::What};
+use directory::commit::CONFLICT_ATTEMPTS_MAX;
 
 impl Control {
     /// Works off what the data plane tells, until it ends. Runs on a thread of its own.
@@ -42,7 +43,7 @@ impl Control {
         })
     }
 
-    /// Does what a host asks for, if it may have it.
+    /// Carries out a control request of a host, if it may have it.
     pub(crate) fn decide(&self, ask: &Ask) -> Result<Reply, Refused> {
         let _change = self.lock();
         self.serve_what_is_durable()?;
@@ -75,15 +76,16 @@ impl Control {
         if state == WriteProtect::Permanent {
             self.granted(by)?;
         }
-        let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoNamespace)?;
-        // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
-        if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
-            return Err(Refused::NotChangeable);
-        }
-        volume.value.write_protect = state;
-        let detail = format!("volume {}: write protection {state:?}", volume.name);
-        self.change(Transaction::new().update(&volume))?;
-        Ok((Reply::Done, detail))
+        self.change(|| {
+            let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoNamespace)?;
+            // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
+            if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
+                return Err(Refused::NotChangeable);
+            }
+            volume.value.write_protect = state;
+            let detail = format!("volume {}: write protection {state:?}", volume.name);
+            Ok((Transaction::new().update(&volume), (Reply::Done, detail)))
+        })
     }
 
     /// The subsystem that a host asks about, when its hosts may manage namespaces.
@@ -93,48 +95,62 @@ impl Control {
     }
 
     fn attach_hosts(&self, by: &AskedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
-        let mut subsystem = self.granted(by)?;
-        let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoNamespace)?;
-        let (exclusive, seen) = (namespace.exclusive, &mut namespace.hosts);
-        if hosts.iter().any(|h| seen.shows(h)) {
-            return Err(Refused::AlreadyAttached);
-        }
-        let Visibility::Only(to) = seen else { return Err(Refused::AlreadyAttached) };
-        to.extend(hosts.iter().cloned());
-        if exclusive && to.len() > 1 {
-            return Err(Refused::Private);
-        }
-        self.change(Transaction::new().update(&subsystem))?;
-        Ok((Reply::Done, format!("namespace {nsid} attached to {}", hosts.join(", "))))
+        self.change(|| {
+            let mut subsystem = self.granted(by)?;
+            let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoNamespace)?;
+            let (exclusive, seen) = (namespace.exclusive, &mut namespace.hosts);
+            if hosts.iter().any(|h| seen.shows(h)) {
+                return Err(Refused::AlreadyAttached);
+            }
+            let Visibility::Only(to) = seen else { return Err(Refused::AlreadyAttached) };
+            to.extend(hosts.iter().cloned());
+            if exclusive && to.len() > 1 {
+                return Err(Refused::Private);
+            }
+            Ok((Transaction::new().update(&subsystem), (Reply::Done, format!("namespace {nsid} attached to {}", hosts.join(", ")))))
+        })
     }
 
     fn detach_hosts(&self, by: &AskedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
-        let mut subsystem = self.granted(by)?;
-        let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.hosts.clone() {
-            Visibility::Only(hosts) => hosts,
-            // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
-            Visibility::All => {
-                let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
-                let connected = sessions.into_iter().filter(|s| s.subsystem == by.subsystem).map(|s| s.host_nqn);
-                subsystem.hosts.iter().cloned().chain(connected).collect()
+        self.change(|| {
+            let mut subsystem = self.granted(by)?;
+            let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.hosts.clone() {
+                Visibility::Only(hosts) => hosts,
+                // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
+                Visibility::All => {
+                    let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
+                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.subsystem).map(|s| s.host_nqn);
+                    subsystem.hosts.iter().cloned().chain(connected).collect()
+                }
+            };
+            if hosts.iter().any(|h| !seen.contains(h)) {
+                return Err(Refused::NotAttached);
             }
-        };
-        if hosts.iter().any(|h| !seen.contains(h)) {
-            return Err(Refused::NotAttached);
-        }
-        let left = Visibility::Only(seen.into_iter().filter(|h| !hosts.contains(h)).collect());
-        subsystem.value.namespaces.entry(nsid).and_modify(|n| n.hosts = left);
-        self.change(Transaction::new().update(&subsystem))?;
-        Ok((Reply::Done, format!("namespace {nsid} detached from {}", hosts.join(", "))))
+            let left = Visibility::Only(seen.into_iter().filter(|h| !hosts.contains(h)).collect());
+            subsystem.value.namespaces.entry(nsid).and_modify(|n| n.hosts = left);
+            Ok((Transaction::new().update(&subsystem), (Reply::Done, format!("namespace {nsid} detached from {}", hosts.join(", ")))))
+        })
     }
 
-    /// Makes a change durable, and has it served.
-    pub(super) fn change(&self, transaction: Transaction) -> Result<(), Refused> {
-        self.commit(transaction).map_err(busy)?;
+    /// Decides, makes it durable, and has it served; decides again when another writer of the directory was faster.
+    pub(super) fn change<T>(&self, mut decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
+        let mut tried = 1;
+        let value = loop {
+            let (transaction, value) = decide()?;
+            if transaction.changes.is_empty() {
+                return Ok(value);
+            }
+            match self.commit(transaction) {
+                Ok(_) => break value,
+                Err(DirectoryError::Conflict { .. }) if tried < CONFLICT_ATTEMPTS_MAX => tried += 1,
+                Err(error) => return Err(busy(error)),
+            }
+        };
         self.apply().map_err(|problem| {
             tracing::error!(error = %problem.message, "a change is durable but could not be served");
             Refused::Unserved
-        })
+        })?;
+        Ok(value)
     }
 
     /// An earlier change may be durable and not served: a host that tries again must not be told that it is done before it is.

@@ -9,7 +9,7 @@ use dataplane::{
 };
 use nvmf::HostView;
 
-/// What hosts are told as the model of a subsystem.
+/// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
 
 impl Control {
@@ -121,7 +121,7 @@ fn desired_stripes(
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
     let stripes = cluster::serving(object, |group| groups.get(&group).is_some_and(GroupLive::is_online)).map_err(|why| match why {
         NotServed::NotMade => "it is not completely made yet".into(),
-        NotServed::Component(id, group) => format!("its component {id} is missing on disk group {}", name(&group)),
+        NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
     })?;
     let component = |u: cluster::Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };

@@ -12,6 +12,7 @@ mod groups;
 mod hosts;
 mod layout;
 mod namespaces;
+mod nodes;
 mod policies;
 mod reconcile;
 mod reservations;

@@ -16,7 +16,7 @@ const CONFLICTS_MAX: u32 = 8;
 
 type Decision = Result<(Reply, String), Refused>;
 
-/// What a host is told of a problem that an administrator would read.
+/// What a host hears of a problem that an administrator would read.
 fn refused(problem: Problem) -> Refused {
     tracing::warn!(error = %problem.message, "what a host asked for could not be done");
     match problem.code {
@@ -158,7 +158,11 @@ impl Control {
 
     /// Erases a volume that is marked for it: first no command reaches it on any core, then what it has is freed, then it serves again.
     /// Idempotent; also what finishes a format that a crash has cut.
-    pub(super) fn finish_format(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+    pub(super) fn finish_format(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        self.finishing(volume, |volume| self.format_once(volume))
+    }
+
+    fn format_once(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let Some(lba_bytes) = volume.format_to else { return Ok(()) };
         let mut object = self.object_of(&volume)?;
         self.free_behind(&volume, &object)?;

@@ -9,6 +9,7 @@ use crate::engine::layout::new_component;
 use base::{ComponentId, ObjectId, VolumeId, WriteProtect};
 use cluster::{Action, Finish, GroupSeen, Observed};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
+use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use std::collections::BTreeSet;
 
 /// Rounds of decisions in one pass: opening, noting, finishing, and what that makes necessary.
@@ -229,6 +230,22 @@ impl Control {
         directory::change(decide, |t| self.commit(t)).map(|(_, done)| done)
     }
 
+    /// Takes a step of a volume, and takes it again with what is there then when another writer was faster. Steps are idempotent.
+    pub(super) fn finishing<T>(
+        &self,
+        mut volume: Versioned<VolumeRecord>,
+        step: impl Fn(Versioned<VolumeRecord>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let id = volume.id();
+        for _ in 1..CONFLICT_ATTEMPTS_MAX {
+            match step(volume) {
+                Err(problem) if problem.code == crate::Code::Conflict => volume = self.again(&id)?,
+                result => return result,
+            }
+        }
+        step(volume)
+    }
+
     /// Remembers that something could not be finished.
     pub(super) fn note_task(&self, id: String, what: String, problem: &Problem) -> Result<(), DirectoryError> {
         tracing::warn!(what, error = %problem.message, "cannot be finished yet; will be tried again");
@@ -279,3 +296,7 @@ impl Control {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

@@ -34,20 +34,22 @@ impl Control {
 
     /// Carries out a reservation command of a host.
     pub(super) fn reserve(&self, by: &AskedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
-        let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
-        let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
-        let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
-        let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
-        let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
-        match old {
-            Some(old) if old.state == state => {}
-            Some(mut old) => {
-                old.value.state = state;
-                self.change(Transaction::new().update(&old))?;
-            }
-            None => self.change(Transaction::new().create(&ReservationRecord { volume, state }))?,
-        }
-        Ok((Reply::reserved(volume, outcome), format!("volume {name}: {}", nvmf::reservation::describe(command))))
+        self.change(|| {
+            let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
+            let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
+            let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
+            let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
+            let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
+            let transaction = match old {
+                Some(old) if old.state == state => Transaction::new(),
+                Some(mut old) => {
+                    old.value.state = state;
+                    Transaction::new().update(&old)
+                }
+                None => Transaction::new().create(&ReservationRecord { volume, state }),
+            };
+            Ok((transaction, (Reply::reserved(volume, outcome), format!("volume {name}: {}", nvmf::reservation::describe(command)))))
+        })
     }
 
     /// Whether reservations of these volumes persist through power loss, from now on.
@@ -58,7 +60,7 @@ impl Control {
         Ok((Reply::Done, format!("reservations of {} volumes persist through power loss: {ptpl}", volumes.len())))
     }
 
-    /// Takes all registrants and the reservation of a volume away, as an administrator's last resort. Its hosts are told.
+    /// Takes all registrants and the reservation of a volume away, as an administrator's last resort. Its hosts are notified.
     pub fn clear_reservation(&self, name: &str) -> Result<api::Volume, Problem> {
         let change = self.lock();
         let volume = self.volume_record(name)?;

@@ -1,6 +1,6 @@
 //! Pre-shared keys of hosts for TLS: set, taken away, opened for the data plane.
 //!
-//! Invariants: as for the other secrets: sealed or by the path of a file, never told. A key that cannot be opened lets nobody in.
+//! Invariants: as for the other secrets: sealed or by the path of a file, never shown. A key that cannot be opened lets nobody in.
 
 use super::secrets::{keep, kept, open};
 use super::*;

@@ -93,7 +93,7 @@ impl Control {
             (Some(_), true) => Err(Problem::invalid("a volume cannot be attached and detached at once", "leave out one of the two")),
             (None, true) => Ok(None),
             (Some(name), false) => Ok(Some(self.subsystem_record(name)?.value.nqn)),
-            // somebody may have deleted the default subsystem: then there is nothing to attach to unless told
+            // somebody may have deleted the default subsystem: then there is nothing to attach to unless a subsystem is named
             (None, false) => Ok(self.subsystem_record(DEFAULT_NAME).ok().map(|s| s.value.nqn)),
         }
     }
@@ -138,7 +138,11 @@ impl Control {
     }
 
     /// From records to components to a volume that is ready. Also what finishes a creation that a crash has cut.
-    pub(super) fn finish_create(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+    pub(super) fn finish_create(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        self.finishing(volume, |volume| self.create_once(volume))
+    }
+
+    fn create_once(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let mut object = self.object_of(&volume)?;
         self.make_components(&volume, &mut object.value)?;
         volume.value.stage = Stage::Ready;
@@ -224,6 +228,10 @@ impl Control {
 
     /// Removes the components, then the records. Also what finishes a deletion that a crash has cut.
     pub(super) fn finish_delete(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+        self.finishing(volume, |volume| self.delete_once(volume))
+    }
+
+    fn delete_once(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
         let mut gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
         if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
@@ -303,7 +311,11 @@ impl Control {
 
     /// Brings size and reservation of all components in line with the volume's size and policy. Growing: first the components, then
     /// the volume; shrinking: first the volume, so that no host reaches behind, then what lies behind is freed, so that growing again shows zeroes.
-    pub(super) fn finish_resize(&self, mut volume: Versioned<VolumeRecord>) -> Result<bool, Problem> {
+    pub(super) fn finish_resize(&self, volume: Versioned<VolumeRecord>) -> Result<bool, Problem> {
+        self.finishing(volume, |volume| self.resize_once(volume))
+    }
+
+    fn resize_once(&self, mut volume: Versioned<VolumeRecord>) -> Result<bool, Problem> {
         let resizing = volume.resize_to.is_some();
         let bytes = volume.resize_to.unwrap_or(volume.bytes);
         let percent = self.policy_record(&volume.policy)?.policy.space_reservation_percent;
