@@ -98,11 +98,15 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
     for object in &records.objects {
         actions.extend(for_components(records, observed, object));
     }
-    // Volumes come when the groups have been tried: else every one of them would fail for want of its group.
-    let tried = |g: &GroupRecord| observed.groups.contains_key(&g.id);
-    let mine = |g: &&GroupRecord| g.node == observed.node;
-    if actions.is_empty() && records.groups.iter().filter(mine).all(tried) {
-        actions.extend(records.volumes.iter().filter(|v| is_of(records, v, &observed.node)).filter_map(for_volume));
+    // Volumes come when every group has been tried (else each of them would fail for want of its group), and what was found of their
+    // components is noted. Nothing else holds them up: a group that cannot be forgotten, say.
+    if !actions.iter().any(|a| matches!(a, Action::OpenGroup(_) | Action::RemakeGroup(_))) {
+        let noted = |v: &&VolumeRecord| {
+            !actions.iter().any(|a| matches!(a, Action::LoseComponents(o, _) | Action::SetStates(o, _) if *o == v.object))
+        };
+        let mine = records.volumes.iter().filter(|v| is_of(records, v, &observed.node));
+        let finish: Vec<Action> = mine.filter(noted).filter_map(for_volume).collect();
+        actions.extend(finish);
     }
     actions.sort();
     actions

@@ -158,6 +158,10 @@ fn volumes_are_finished_when_all_groups_have_been_tried() {
     let expected: Vec<Action> = r.volumes.iter().zip(what).map(|(v, f)| Action::Finish(v.id, f)).collect();
     assert_eq!(reconcile(&r, &observed([seen(&g, &[])])), expected);
     assert_eq!(reconcile(&r, &observed([(g.id, GroupSeen::Offline)])), expected, "also when one is offline: others can be finished");
+    let mut r = r;
+    r.groups.push(group(2, NODE, Stage::Deleting, false));
+    let with = [vec![Action::ForgetGroup(r.groups[1].id)], expected].concat();
+    assert_eq!(reconcile(&r, &observed([seen(&g, &[])])), with, "a group that cannot be forgotten holds nothing up");
 }
 
 #[test]
