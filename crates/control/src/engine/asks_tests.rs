@@ -1,7 +1,7 @@
 use super::*;
 use crate::fake::FakePlane;
 use base::ClusterId;
-use dataplane::AskId;
+use dataplane::ControlRequestId;
 use directory::Embedded;
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
@@ -51,8 +51,8 @@ pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D
 impl Bench {
     pub fn ask(&self, what: What) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = AskedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
-        self.control.decide(&Ask { id: AskId { core: 0, serial: 1 }, by, what })
+        let by = RequestedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
+        self.control.decide(&ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what })
     }
     pub fn grant(&self) {
         let grant = api::NamespaceGrant { policy: "default".into(), namespaces_max: 8, bytes_max: 4 << 30 };

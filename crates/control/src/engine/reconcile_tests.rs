@@ -1,4 +1,4 @@
-use super::super::asks::tests::{Bench, bench};
+use super::super::control_requests::tests::{Bench, bench};
 use super::*;
 use base::{Epoch, HostId};
 use cluster::reservation::{Command, ReservationType, State};
