@@ -35,7 +35,7 @@ fn fail(error: impl std::fmt::Display) -> Failure {
     Failure::Local(error.to_string())
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until a signal ends it.
 pub fn serve(config_path: &Path) -> Result<(), Failure> {
     let config = Config::load(config_path).map_err(fail)?;
     log(&config);

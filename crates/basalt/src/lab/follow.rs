@@ -236,7 +236,7 @@ impl Follow for Follower {
     }
 }
 
-impl lab::study::Follow for Follower {
+impl studies::study::Follow for Follower {
     fn folder(&mut self, folder: &Folder) {
         Follow::folder(self, folder);
     }

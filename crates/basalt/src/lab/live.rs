@@ -68,7 +68,7 @@ impl State {
         (self.latency, self.operations, self.errors) = Default::default();
         self.seconds.clear();
     }
-    /// Latencies of the second that is told next.
+    /// Latencies of the second that is reported next.
     pub fn latencies(&mut self, latency: &Latency) {
         self.latency.0 = latency.clone();
     }
@@ -176,8 +176,8 @@ impl State {
         const COLUMNS: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
         let head = COLUMNS.iter().map(|c| c.0).chain(["longest"]).fold(format!("{:10}", ""), |line, c| line + &format!("{c:>10}"));
         let row = |name: &str, l: &Latency| {
-            let told = |p: f64| if l.count() == 0 { "–".into() } else { verdict::time(l.percentile_ns(p) as f64) };
-            let figures = COLUMNS.iter().map(|c| told(c.1)).chain([told(100.0)]);
+            let shown = |p: f64| if l.count() == 0 { "–".into() } else { verdict::time(l.percentile_ns(p) as f64) };
+            let figures = COLUMNS.iter().map(|c| shown(c.1)).chain([shown(100.0)]);
             figures.fold(format!("{name:10}"), |line, figure| line + &format!("{figure:>10}"))
         };
         let lines = vec![

@@ -1,7 +1,7 @@
 //! `basalt lab`: from the command line to the lab, and from results to what is printed.
 //!
 //! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`], [`live`]), asking the daemon ([`daemon`]), tables.
-//! Never: measures or decides anything; that is the crate `lab`'s.
+//! Never: measures or decides anything: that is for the crates `lab` and `studies`, which it brings together.
 
 pub mod args;
 mod daemon;
@@ -16,15 +16,15 @@ use follow::Follower;
 use lab::LabError;
 use lab::engine::Fill;
 use lab::engine::open::{EngineKind, System};
-use lab::model::cluster::Cluster;
 use lab::results::folder::{self, Folder};
 use lab::results::{Kind, Measured, State, Verified};
 use lab::run::{self, Config, Curve, verdict};
-use lab::study;
 use lab::workload::Spacing;
 use lab::workload::profiles::{self, Profile};
 use serde_json::json;
 use std::path::Path;
+use studies::model::cluster::Cluster;
+use studies::{ModelledClusters, study};
 
 type Done = Result<(), Failure>;
 
@@ -47,7 +47,7 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
             let mut follow = Follower::new(json, Target::of(api)).live(&folder.record()?.title);
-            let ended = run::resume(&folder, destroy, &mut follow);
+            let ended = run::resume(&folder, destroy, &ModelledClusters, &mut follow);
             finish(&folder, ended, follow, json)
         }
         LabCommand::List { results } => list(&results, json),
@@ -142,7 +142,7 @@ impl Bench<'_> {
         let profile = workloads(&args.profile, &args.common)?;
         let mut target = None;
         let system = match &args.simulate {
-            Some(file) => System { simulate: Some(Cluster::load(file)?), ..system("A", &[], args.engine, &args.common) },
+            Some(file) => System { simulate: Some(Cluster::load(file)?.to_table()), ..system("A", &[], args.engine, &args.common) },
             None if args.disks.is_empty() => {
                 let (found, disks) = daemon::served(self.api)?;
                 target = Some(found);
@@ -168,7 +168,7 @@ impl Bench<'_> {
     fn measure(&self, config: &Config, common: &CommonArgs, target: Option<Target>) -> Done {
         let mut follow = Follower::new(self.json, target).live(&config.title);
         let command = std::env::args().collect();
-        let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
+        let ended = run::start(config, &common.results, common.destroy, &ModelledClusters, command, &mut follow);
         match follow.folder().cloned() {
             Some(folder) => finish(&folder, ended.map(drop), follow, self.json),
             None => ended.map(drop).map_err(Failure::from),

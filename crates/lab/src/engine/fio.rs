@@ -256,7 +256,7 @@ impl Engine for Fio {
         let cpu =
             jobs.iter().map(|j| (j["usr_cpu"].as_f64().unwrap_or(0.0) + j["sys_cpu"].as_f64().unwrap_or(0.0)) / 100.0 * measured_s).sum();
         let mut notes =
-            vec![format!("Measured by {}. It tells no figures for each second.", answer["fio version"].as_str().unwrap_or("fio"))];
+            vec![format!("Measured by {}. It reports no figures for each second.", answer["fio version"].as_str().unwrap_or("fio"))];
         if matches!(job.workload.arrivals, Arrivals::Open { .. }) {
             notes.push("fio counts latency from when an operation was given to the kernel, not from when it should have come: waiting before that is not seen.".into());
         }

@@ -98,7 +98,7 @@ fn a_limited_loop_keeps_its_rate_and_does_not_make_up_for_a_stall() {
 }
 
 #[test]
-fn too_much_load_is_told_by_what_was_left_waiting() {
+fn too_much_load_is_reported_by_what_was_left_waiting() {
     let w = random_reads(4, Arrivals::Open { iops: 20_000.0, spacing: Spacing::Fixed });
     let mut load = run(&w, 5, |_| 100_000);
     assert!(load.left_waiting().abs_diff(50_000) < 20);

@@ -1,7 +1,7 @@
 //! Verification of all data read: what each disk may legally hold, and checking every block that is read against it.
 //!
 //! ```text
-//! begin(slot, operation) ─► fill(slot, ...)   what is written says which disk, place and version it is (`initiator::verify::Pattern`)
+//! begin(slot, operation) ─► fill(slot, ...)   what is written says which disk, place and version it is (`crate::verified::Pattern`)
 //!        │                  read(slot, ...)   what was read is looked at
 //!        └─► end(slot, ok) ─► Model: is that legal here, now?  ─► finding, in words
 //! ```
@@ -14,10 +14,10 @@
 
 use crate::error::LabError;
 use crate::results::Verified;
+use crate::verified::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
 use crate::workload::Workload;
 use crate::workload::generate::{GRAIN_BYTES, Kind, Operation, working_set_bytes};
 use initiator::rng::mix;
-use initiator::verify::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Blocks of 4 KiB that all disks of a load may have together: 1 TiB, for which the ledgers take 2 GiB of memory.
 pub const UNITS_MAX: u64 = 1 << 28;
-/// Wrong blocks that each worker tells in words; all are counted.
+/// Wrong blocks that each worker reports in words; all are counted.
 pub const FINDINGS_MAX: usize = 8;
 
 /// What a disk holds after a trim.

@@ -171,7 +171,7 @@ impl Merger {
         Merger { threads, open: BTreeMap::new(), latency: Latency::default() }
     }
 
-    /// Takes a part; gives the second when all threads have told theirs.
+    /// Takes a part; gives the second when all threads have reported theirs.
     pub fn take(&mut self, part: SecondPart) -> Option<Second> {
         let index = part.index;
         match self.open.get_mut(&index) {

@@ -355,7 +355,7 @@ impl Slot<'_> {
     }
 }
 
-/// What happened when: rates, data, latency and, where the target told, its buffer.
+/// What happened when: rates, data, latency and, where the target reported it, its buffer.
 fn time(m: &Measured) -> Option<Chart> {
     if m.seconds.len() < 2 {
         return None;

@@ -14,7 +14,7 @@ use crate::report::text;
 use crate::results::{Kind, Measured, State};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Cases with charts of their own; of more, the tables and files tell.
+/// Cases with charts of their own; more than that are in tables and files only.
 pub const DETAILS_MAX: usize = 40;
 /// Up to so many, the cases are shown unfolded.
 const UNFOLDED_MAX: usize = 4;

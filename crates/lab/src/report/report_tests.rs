@@ -89,7 +89,7 @@ fn charts(html: &str) -> Vec<String> {
     html.split("<svg xmlns").skip(1).map(|s| format!("<svg xmlns{}</svg>", s.split("</svg>").next().unwrap())).collect()
 }
 
-/// Well-formed, told to screen readers, and all of it inside of its view box.
+/// Well-formed, readable by screen readers, and all of it inside of its view box.
 fn check_svg(text: &str) {
     let document = roxmltree::Document::parse(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     let root = document.root_element();

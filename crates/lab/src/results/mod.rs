@@ -112,7 +112,7 @@ pub enum Kind {
     Sweep,
     /// Two systems in alternation: cases have the label "system" "A" or "B" and the label "round".
     Compare,
-    /// One load for long.
+    /// One sustained load.
     Soak,
     /// A published study.
     Study,
