@@ -38,7 +38,7 @@ const SIZE_MIN: (u16, u16) = (50, 16);
 
 /// What is shown.
 #[derive(Default)]
-pub struct State {
+pub struct LiveState {
     /// Headline of the run.
     title: String,
     /// The case: "2 of 4: 8k-50-50".
@@ -57,10 +57,10 @@ pub struct State {
     lines: VecDeque<String>,
 }
 
-impl State {
+impl LiveState {
     /// Of a run with this headline.
-    pub fn new(title: &str) -> State {
-        State { title: title.into(), ..State::default() }
+    pub fn new(title: &str) -> LiveState {
+        LiveState { title: title.into(), ..LiveState::default() }
     }
     /// A case begins.
     pub fn case_begins(&mut self, case: String, times_s: (f64, f64)) {
@@ -260,7 +260,7 @@ impl Screen {
     }
 
     /// Draws what there is.
-    pub fn draw(&mut self, state: &State) {
+    pub fn draw(&mut self, state: &LiveState) {
         draw_on(&mut self.terminal, state);
     }
 }
@@ -272,7 +272,7 @@ impl Drop for Screen {
 }
 
 /// Draws on any terminal; one that fails is left alone.
-fn draw_on<B: Backend>(terminal: &mut Terminal<B>, state: &State) {
+fn draw_on<B: Backend>(terminal: &mut Terminal<B>, state: &LiveState) {
     let _ = terminal.draw(|frame| state.draw(frame));
 }
 

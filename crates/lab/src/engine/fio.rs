@@ -9,7 +9,7 @@ use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::measure::Figures;
 use crate::results::Measured;
-use crate::workload::generate::{Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, working_set_bytes};
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -228,7 +228,7 @@ impl Engine for Fio {
         if workload.verify {
             return Err(wrong(format!("{}: verify", workload.name), "the fio engine does not check what it reads"));
         }
-        self.disks.iter().try_for_each(|(p, b)| Plan::new(workload, &p.display().to_string(), *b).map(drop))?;
+        self.disks.iter().try_for_each(|(p, b)| AccessPlan::new(workload, &p.display().to_string(), *b).map(drop))?;
         let job = Job { workload: workload.clone(), warm_up: Duration::ZERO, measure: Duration::from_secs(1), seed: 1 };
         job_file(&job, &self.disks)?;
         if prepare || workload.changes_data() { self.may_write() } else { Ok(()) }

@@ -15,7 +15,7 @@ fn random_reads(depth: u32, arrivals: Arrivals) -> Workload {
 /// Runs a load on one server with a queue; `service` gives the time of an operation that starts at a time.
 fn run(w: &Workload, seconds: u64, service: impl Fn(u64) -> u64) -> Load {
     let window = Window { from_ns: 0, to_ns: seconds * S };
-    let plans = [Plan::new(w, "fake", 1 << 30).unwrap()];
+    let plans = [AccessPlan::new(w, "fake", 1 << 30).unwrap()];
     let mut load = Load::new(w, &plans, &[LanePart { disk: 0, first: 0, count: w.depth }], 3, window);
     let mut ends: BinaryHeap<std::cmp::Reverse<(u64, usize)>> = BinaryHeap::new();
     let (mut now, mut free_at) = (0, 0);

@@ -11,7 +11,7 @@ use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::data::Filler;
-use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
 use base::Duration;
 use rt::{
@@ -172,7 +172,7 @@ impl Engine for Native {
 
     fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
         workload.check(&workload.name)?;
-        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.device.bytes()).map(drop))?;
+        self.disks.iter().try_for_each(|d| AccessPlan::new(workload, &d.name, d.device.bytes()).map(drop))?;
         self.fits(workload)?;
         if prepare { self.may_write() } else { Ok(()) }
     }
@@ -209,7 +209,7 @@ impl Engine for Native {
 
 /// The buffers of a slot; lent to operations and got back.
 #[derive(Default)]
-struct Slot {
+struct OperationSlot {
     reads: Vec<Option<Buf>>,
     writes: BufVec,
     parts_left: u32,
@@ -221,7 +221,7 @@ struct Worker {
     context: WorkerContext,
     devices: Vec<Device>,
     q: Queue,
-    slots: Vec<Slot>,
+    slots: Vec<OperationSlot>,
     filler: Filler,
     batch: u32,
     timer: Option<(u64, TimerId)>,
@@ -229,7 +229,7 @@ struct Worker {
 
 impl Worker {
     fn new(context: WorkerContext, devices: Vec<Device>, batch: u32, rt: &Rt) -> Worker {
-        let slots = (0..context.slots()).map(|_| Slot::default()).collect();
+        let slots = (0..context.slots()).map(|_| OperationSlot::default()).collect();
         let filler = Filler::new(context.data, context.seed, context.number as u64);
         Worker { q: rt.queue(), slots, filler, devices, batch, timer: None, context }
     }
@@ -239,7 +239,7 @@ impl Worker {
         let cookie = (issue.slot as u64) << 8;
         (slot.parts_left, slot.failed) = (1, None);
         match op.kind {
-            Kind::Read => {
+            OperationKind::Read => {
                 let parts = (op.bytes as usize).div_ceil(BUF_BYTES_MAX);
                 slot.parts_left = parts as u32;
                 if slot.reads.len() < parts {
@@ -251,7 +251,7 @@ impl Worker {
                     rt.read(&self.q, cookie | n as u64, dev, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
                 }
             }
-            Kind::Write => {
+            OperationKind::Write => {
                 let mut bufs = std::mem::take(&mut slot.writes);
                 let verifies = self.context.verifies();
                 lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.context.zeroes || verifies);
@@ -260,7 +260,7 @@ impl Worker {
                 }
                 rt.write(&self.q, cookie, dev, op.offset, bufs, Durability::Volatile);
             }
-            Kind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
+            OperationKind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
         }
     }
 

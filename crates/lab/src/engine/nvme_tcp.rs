@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
 use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
@@ -210,7 +210,7 @@ impl Engine for NvmeTcp {
 
     fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
         workload.check(&workload.name)?;
-        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
+        self.disks.iter().try_for_each(|d| AccessPlan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
         self.fits(workload)?;
         if prepare { self.check_writable() } else { Ok(()) }
     }
@@ -239,7 +239,7 @@ impl Engine for NvmeTcp {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct OperationSlot {
     parts_left: u32,
     failed: bool,
 }
@@ -248,7 +248,7 @@ struct Slot {
 struct Worker {
     context: WorkerContext,
     queues: Vec<IoQueue>,
-    slots: Vec<Slot>,
+    slots: Vec<OperationSlot>,
     filler: Filler,
     /// Buffers that are free: for reads, and for writes (filled).
     reads: Vec<Vec<u8>>,
@@ -257,7 +257,7 @@ struct Worker {
 
 impl Worker {
     fn new(context: WorkerContext, queues: Vec<IoQueue>) -> Worker {
-        let slots = vec![Slot::default(); context.slots()];
+        let slots = vec![OperationSlot::default(); context.slots()];
         let filler = Filler::new(context.data, context.seed, context.number as u64);
         Worker { context, queues, slots, filler, reads: Vec::new(), writes: Vec::new() }
     }
@@ -313,19 +313,19 @@ impl Worker {
     fn start(&mut self, issue: Issue) -> Result<(), Error> {
         let (queue, op) = (&mut self.queues[issue.lane], issue.op);
         let limit = queue.namespace().transfer_bytes_max;
-        let parts = if op.kind == Kind::Trim { 1 } else { op.bytes.div_ceil(limit) };
-        self.slots[issue.slot] = Slot { parts_left: parts, failed: false };
+        let parts = if op.kind == OperationKind::Trim { 1 } else { op.bytes.div_ceil(limit) };
+        self.slots[issue.slot] = OperationSlot { parts_left: parts, failed: false };
         for part in 0..parts {
             let tag = (issue.slot as u64) << 16 | u64::from(part) << 2 | op.kind as u64;
             let at = part * limit;
             let (offset, bytes) = (op.offset + u64::from(at), (op.bytes - at).min(limit) as usize);
             match op.kind {
-                Kind::Read => {
+                OperationKind::Read => {
                     let mut buffer = self.reads.pop().unwrap_or_default();
                     buffer.resize(bytes, 0);
                     queue.submit_read_into(tag, offset, buffer)?;
                 }
-                Kind::Write => {
+                OperationKind::Write => {
                     let verifies = self.context.verifies();
                     let mut data = filled(self.writes.pop(), bytes, &mut self.filler, self.context.zeroes || verifies);
                     if verifies {
@@ -333,7 +333,7 @@ impl Worker {
                     }
                     queue.submit(tag, Io::Write { offset, data, fua: false })?;
                 }
-                Kind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
+                OperationKind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
             }
         }
         Ok(())
@@ -342,7 +342,7 @@ impl Worker {
     fn end(&mut self, queue: usize, now: u64, done: initiator::IoDone) {
         let number = (done.tag >> 16) as usize;
         if self.context.verifies()
-            && done.tag & 3 == Kind::Read as u64
+            && done.tag & 3 == OperationKind::Read as u64
             && done.status.is_success()
             && let Some(at) = self.context.operation(number).map(|op| op.offset)
         {
@@ -351,8 +351,8 @@ impl Worker {
             self.context.read(number, at + part * limit, &done.data);
         }
         match done.tag & 3 {
-            k if k == Kind::Read as u64 => self.reads.push(done.data),
-            k if k == Kind::Write as u64 => self.writes.push(done.data),
+            k if k == OperationKind::Read as u64 => self.reads.push(done.data),
+            k if k == OperationKind::Write as u64 => self.writes.push(done.data),
             _ => {}
         }
         let slot = &mut self.slots[number];

@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::measure::recorder::{Merger, Recorder, SecondPart, Window};
 use crate::measure::{Figures, Second, cpu};
 use crate::results::{Measured, Verified};
-use crate::workload::generate::{Kind, Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, OperationKind, working_set_bytes};
 use crate::workload::{Data, Workload};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -202,7 +202,7 @@ impl Workers {
     ) -> Result<(Workers, Dealt), LabError> {
         let w = &job.workload;
         w.check(&w.name)?;
-        let plans = disks.iter().map(|(name, bytes)| Plan::new(w, name, *bytes)).collect::<Result<Vec<_>, _>>()?;
+        let plans = disks.iter().map(|(name, bytes)| AccessPlan::new(w, name, *bytes)).collect::<Result<Vec<_>, _>>()?;
         let from_ns = job.warm_up.as_nanos() as u64;
         let window = Window { from_ns, to_ns: from_ns + job.measure.as_nanos() as u64 };
         let dealt = deal(disks.len(), w.depth, workers);
@@ -401,7 +401,7 @@ impl Collector {
             done += second.written_bytes;
             watch.progress("writing the working set", done, all);
         });
-        let writes = &g.recorders.iter().map(|r| &r.kinds[Kind::Write as usize]).collect::<Vec<_>>();
+        let writes = &g.recorders.iter().map(|r| &r.kinds[OperationKind::Write as usize]).collect::<Vec<_>>();
         let failed: u64 = writes.iter().map(|f| f.errors).sum();
         let written: u64 = writes.iter().map(|f| f.bytes).sum();
         let engine = self.engine;

@@ -18,7 +18,7 @@ use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Fill, Job, Watch};
 use crate::error::LabError;
 use crate::results::folder::{CASES_MAX, Folder};
-use crate::results::{Kind, Machine, Measured, Record, State, VERSION};
+use crate::results::{Machine, Measured, Record, RunKind, RunState, VERSION};
 use crate::workload::profiles::Search;
 use crate::workload::{Data, Spacing, Workload};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub const SECONDS_MAX: f64 = 30.0 * 86_400.0;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What kind.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Headline.
     pub title: String,
     /// Seed of everything drawn at random.
@@ -189,7 +189,7 @@ impl Config {
         if self.workloads.is_empty() {
             return wrong("workloads", "there is nothing to run");
         }
-        let systems = if self.kind == Kind::Compare { 2 } else { 1 };
+        let systems = if self.kind == RunKind::Compare { 2 } else { 1 };
         if self.systems.len() != systems {
             return wrong("systems", if systems == 2 { "a comparison has two systems" } else { "this run has one system" });
         }
@@ -224,7 +224,7 @@ pub fn start(
         version: VERSION,
         kind: config.kind,
         title: config.title.clone(),
-        state: State::Running,
+        state: RunState::Running,
         command,
         basalt: env!("CARGO_PKG_VERSION").into(),
         machine: Machine::this(),
@@ -280,11 +280,11 @@ impl<'a> Open<'a> {
 
 fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open<'_>, follow: &mut dyn Follow) -> Result<(), LabError> {
     let mut cases = folder.cases()?;
-    record.state = State::Running;
+    record.state = RunState::Running;
     folder.write_record(&record)?;
     let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
     let done = plan::next(config, &cases).is_none();
-    record.state = if done { State::Complete } else { State::Interrupted };
+    record.state = if done { RunState::Complete } else { RunState::Interrupted };
     record.verdict = verdict::of(config, &record, &cases);
     folder.write_record(&record)?;
     ended

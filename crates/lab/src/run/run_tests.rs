@@ -28,11 +28,11 @@ impl Follow for Follower {
 
 fn config(dir: &Path) -> Config {
     let disk = dir.join("disk").display().to_string();
-    Config { systems: vec![System::of(vec![format!("{disk}:16MiB")])], ..example(Kind::Run, "easy-run") }
+    Config { systems: vec![System::of(vec![format!("{disk}:16MiB")])], ..example(RunKind::Run, "easy-run") }
 }
 
 /// A run of a profile, for tests of plans.
-pub(crate) fn example(kind: Kind, profile: &str) -> Config {
+pub(crate) fn example(kind: RunKind, profile: &str) -> Config {
     let profile = profiles::find(profile).unwrap();
     Config {
         kind,
@@ -57,7 +57,7 @@ fn a_profile_runs_case_by_case_and_is_kept() {
     let mut follow = Follower::default();
     let folder = start(&config(dir.path()), &dir.path().join("results"), false, &NoModels, vec!["again".into()], &mut follow).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, record.cases, cases.len()), (State::Complete, 4, 4));
+    assert_eq!((record.state, record.cases, cases.len()), (RunState::Complete, 4, 4));
     assert_eq!(cases[2].workload.name, "8k-50-50");
     assert!(record.verdict.iter().any(|s| s.contains("4k-read")), "{:?}", record.verdict);
     assert_eq!(follow.cases, [0, 1, 2, 3]);
@@ -72,12 +72,12 @@ fn an_interrupted_run_goes_on_with_the_first_case_that_is_missing() {
     assert!(matches!(stopped, Err(LabError::Stopped)));
     let path = fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
     let folder = Folder::open(&path).unwrap();
-    assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (State::Interrupted, 2));
+    assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (RunState::Interrupted, 2));
     let first = folder.cases().unwrap();
     let mut follow = Follower::default();
     resume(&folder, false, &NoModels, &mut follow).unwrap();
     assert_eq!(follow.cases, [2, 3]);
-    assert_eq!(folder.record().unwrap().state, State::Complete);
+    assert_eq!(folder.record().unwrap().state, RunState::Complete);
     assert_eq!(folder.cases().unwrap()[..2], first[..]);
 }
 
@@ -112,7 +112,7 @@ fn a_disk_that_holds_data_leaves_no_folder_and_stays_as_it_is() {
 fn a_curve_on_a_file_finds_its_maximum_and_keeps_the_rates() {
     let dir = tempfile::tempdir().unwrap();
     let mut c = config(dir.path());
-    (c.kind, c.measure_s, c.curve.loads) = (Kind::Curve, 0.1, vec![20.0, 40.0]);
+    (c.kind, c.measure_s, c.curve.loads) = (RunKind::Curve, 0.1, vec![20.0, 40.0]);
     c.workloads.truncate(1);
     let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
     let cases = folder.cases().unwrap();
@@ -156,7 +156,7 @@ fn wrong_data_ends_the_run_is_kept_and_comes_first_in_the_verdict() {
     assert!(matches!(&e, LabError::WrongData { problem, .. } if problem.contains("at byte 1048576")), "{e}");
     let folder = Folder::open(&fs::read_dir(&results).unwrap().next().unwrap().unwrap().path()).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, cases.len()), (State::Interrupted, 1));
+    assert_eq!((record.state, cases.len()), (RunState::Interrupted, 1));
     assert!(record.verdict[0].starts_with("WRONG DATA: ") && record.verdict[0].contains("1048576"), "{:?}", record.verdict);
     assert_eq!(spoiler.1, cases[0].notes);
 }

@@ -5,7 +5,7 @@
 //! of all before `u32`.
 //! Invariant: what was in flight when it was written is a maybe when it is read. A damaged file is refused.
 
-use super::model::{Before, Entry, Kind, Model, Settled};
+use super::model::{Before, Content, Entry, Model, Settled};
 use super::pattern::Pattern;
 use base::checksum::Crc32c;
 use std::fs::File;
@@ -124,7 +124,7 @@ pub fn load(path: &Path) -> Result<Saved, FileError> {
         if unit >= units {
             return Err(FileError::NotAModel);
         }
-        let kind = [Kind::Data, Kind::Zero, Kind::Any, Kind::Any][(flags & 3) as usize];
+        let kind = [Content::Data, Content::Zero, Content::Any, Content::Any][(flags & 3) as usize];
         let some = |v: u64| (v != NONE).then_some(v);
         model.open.entry(unit).or_default().push(Entry {
             version,

@@ -13,7 +13,7 @@ use super::file::Saved;
 use super::model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 use super::pattern::{Found, Pattern};
 use super::session::{Session, SessionEnd};
-use super::workload::{Mix, Op, OpKind, Sizes, Workload};
+use super::stream::{Mix, Op, OpKind, OpStream, Sizes};
 use format::nvme::StatusCode;
 use hdrhistogram::Histogram;
 use initiator::controller::ControllerOptions;
@@ -330,7 +330,7 @@ impl Shared {
 struct Worker<'a> {
     shared: &'a Shared,
     qid: u16,
-    workload: Workload,
+    workload: OpStream,
     pending: BTreeMap<u64, Pending>,
     next_tag: u64,
 }
@@ -340,7 +340,7 @@ impl<'a> Worker<'a> {
         let sizes = Sizes::new(&shared.spec.sizes, shared.unit_bytes).expect("prepare checked the sizes");
         let units = lock(&shared.model).units();
         let seed = initiator::rng::mix(shared.pattern.seed ^ u64::from(qid) << 32 ^ lock(&shared.model).clock());
-        Self { shared, qid, workload: Workload::new(seed, shared.spec.mix, sizes, units), pending: BTreeMap::new(), next_tag: 0 }
+        Self { shared, qid, workload: OpStream::new(seed, shared.spec.mix, sizes, units), pending: BTreeMap::new(), next_tag: 0 }
     }
 
     /// Loads until the end, across reconnects.

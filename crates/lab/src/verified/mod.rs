@@ -11,7 +11,7 @@ pub mod load;
 pub mod model;
 pub mod pattern;
 mod session;
-pub mod workload;
+pub mod stream;
 
 #[cfg(test)]
 mod model_tests;
@@ -19,4 +19,4 @@ mod model_tests;
 pub use load::{LoadError, LoadSpec, LoadSummary, Progress, Report, run};
 pub use model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 pub use pattern::{Found, Pattern};
-pub use workload::{Mix, OpKind, Sizes};
+pub use stream::{Mix, OpKind, Sizes};

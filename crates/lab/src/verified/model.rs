@@ -55,7 +55,7 @@ pub enum Outcome {
 
 /// What a unit can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Content {
     Data,
     Zero,
     /// From before the model: anything.
@@ -67,14 +67,14 @@ pub(super) enum Kind {
 pub(super) struct Entry {
     /// The clock when it began; 0 for what was there at first.
     pub version: u64,
-    pub kind: Kind,
+    pub kind: Content,
     pub ended: Option<u64>,
     pub certain: bool,
     pub replaced: Option<u64>,
 }
 
 impl Entry {
-    fn settled(version: u64, kind: Kind) -> Self {
+    fn settled(version: u64, kind: Content) -> Self {
         Self { version, kind, ended: Some(version), certain: true, replaced: None }
     }
     fn legal(&self, since: u64) -> bool {
@@ -82,8 +82,8 @@ impl Entry {
     }
     fn shows(&self, found: &Found) -> bool {
         match (self.kind, found) {
-            (Kind::Data, Found::Version(v)) => *v == self.version,
-            (Kind::Zero, Found::Zero) => true,
+            (Content::Data, Found::Version(v)) => *v == self.version,
+            (Content::Zero, Found::Zero) => true,
             _ => false,
         }
     }
@@ -131,14 +131,14 @@ pub struct Model {
 pub(super) struct Settled(pub u64);
 
 impl Settled {
-    fn new(version: u64, kind: Kind) -> Self {
+    fn new(version: u64, kind: Content) -> Self {
         Self(version << 2 | kind as u64)
     }
     fn entry(self) -> Entry {
         let kind = match self.0 & 3 {
-            0 => Kind::Data,
-            1 => Kind::Zero,
-            _ => Kind::Any,
+            0 => Content::Data,
+            1 => Content::Zero,
+            _ => Content::Any,
         };
         Entry::settled(self.0 >> 2, kind)
     }
@@ -148,8 +148,8 @@ impl Model {
     /// A model of `units` units.
     pub fn new(units: u64, before: Before) -> Self {
         let kind = match before {
-            Before::Zero => Kind::Zero,
-            Before::Unknown => Kind::Any,
+            Before::Zero => Content::Zero,
+            Before::Unknown => Content::Any,
         };
         let units = usize::try_from(units).expect("a working set fits in memory");
         Self {
@@ -170,14 +170,14 @@ impl Model {
     /// Makes it larger; what is added is not judged until written.
     pub fn grow(&mut self, units: u64) {
         let units = usize::try_from(units).expect("a working set fits in memory").max(self.settled.len());
-        self.settled.resize(units, Settled::new(0, Kind::Any));
+        self.settled.resize(units, Settled::new(0, Content::Any));
     }
 
     /// How many units of `span` are not judged by a read begun at `token`: anything may be in them.
     pub fn unjudged(&self, token: ReadToken, span: Span) -> u64 {
         let any = |unit: &u64| match self.open.get(unit) {
-            None => self.settled[*unit as usize].entry().kind == Kind::Any,
-            Some(entries) => entries.iter().any(|e| e.kind == Kind::Any && e.legal(token.0)),
+            None => self.settled[*unit as usize].entry().kind == Content::Any,
+            Some(entries) => entries.iter().any(|e| e.kind == Content::Any && e.legal(token.0)),
         };
         span.units().filter(any).count() as u64
     }
@@ -206,9 +206,9 @@ impl Model {
     pub fn begin_change(&mut self, span: Span, change: Change) -> u64 {
         let version = self.tick();
         let kind = match change {
-            Change::Data => Kind::Data,
-            Change::Zero => Kind::Zero,
-            Change::Any => Kind::Any,
+            Change::Data => Content::Data,
+            Change::Zero => Content::Zero,
+            Change::Any => Content::Any,
         };
         for unit in span.units() {
             let settled = self.settled[unit as usize];
@@ -267,19 +267,19 @@ impl Model {
     fn observe(&mut self, unit: u64, since: u64, now: u64, found: &Found) -> bool {
         let Some(entries) = self.open.get_mut(&unit) else {
             let entry = self.settled[unit as usize].entry();
-            return entry.kind == Kind::Any || entry.shows(found);
+            return entry.kind == Content::Any || entry.shows(found);
         };
         let matching: Vec<u64> = entries.iter().filter(|e| e.legal(since) && e.shows(found)).map(|e| e.version).collect();
         if let (true, Found::Torn(versions)) = (self.torn, found) {
             // Nothing follows from a mix but that each of its parts is legal.
             let legal = |v: &u64| {
                 let sector = if *v == 0 { Found::Zero } else { Found::Version(*v) };
-                entries.iter().any(|e| e.legal(since) && (e.kind == Kind::Any || e.shows(&sector)))
+                entries.iter().any(|e| e.legal(since) && (e.kind == Content::Any || e.shows(&sector)))
             };
             return versions.iter().all(legal);
         }
         if matching.is_empty() {
-            return entries.iter().any(|e| e.legal(since) && e.kind == Kind::Any);
+            return entries.iter().any(|e| e.legal(since) && e.kind == Content::Any);
         }
         // The read took place after all that had ended when it began: of those, only what it shows can still be there.
         replace(entries, now, unit, &mut self.stale, |e| !matching.contains(&e.version) && e.ended.is_some_and(|at| at < since));
@@ -299,10 +299,10 @@ impl Model {
         let entries = self.open.get(&unit).map_or(&settled[..], |e| &e[..]);
         let name = |e: &Entry| {
             let what = match (e.kind, e.version) {
-                (Kind::Data, v) => format!("version {v}"),
-                (Kind::Zero, 0) => "zeroes (never written)".to_owned(),
-                (Kind::Zero, v) => format!("zeroes of change {v}"),
-                (Kind::Any, _) => "anything".to_owned(),
+                (Content::Data, v) => format!("version {v}"),
+                (Content::Zero, 0) => "zeroes (never written)".to_owned(),
+                (Content::Zero, v) => format!("zeroes of change {v}"),
+                (Content::Any, _) => "anything".to_owned(),
             };
             match (e.ended, e.certain) {
                 (None, _) => what + " (in flight)",

@@ -26,11 +26,11 @@ pub(super) struct Session {
     queues: u16,
     reconnect_for: Duration,
     generation: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SessionState {
     controller: Option<(Controller, Namespace)>,
     lost_at: Option<Instant>,
     why: String,
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    fn try_open(&self, state: &mut State, qid: u16, depth: u16) -> Result<IoQueue, Error> {
+    fn try_open(&self, state: &mut SessionState, qid: u16, depth: u16) -> Result<IoQueue, Error> {
         if state.controller.as_ref().is_some_and(|(c, _)| c.failed()) {
             self.drop_controller(state);
         }
@@ -123,7 +123,7 @@ impl Session {
         opened
     }
 
-    fn drop_controller(&self, state: &mut State) {
+    fn drop_controller(&self, state: &mut SessionState) {
         state.controller = None;
         state.lost_at.get_or_insert_with(Instant::now);
         state.losses += 1;

@@ -12,7 +12,7 @@
 use super::tally::Tally;
 use base::{Instant, crc32c};
 use dataplane::{Backend, Data, DataVec, FrontEnd, IoDone, IoOp, IoRequest, VolumeRef, extents};
-use lab::workload::generate::{Kind, Operation, Schedule, Thread};
+use lab::workload::generate::{Operation, OperationKind, Schedule, Thread};
 use rt::{Buf, Queue, Rt, TimerId};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -140,9 +140,9 @@ impl Shared {
     }
 
     /// When a client sees what is done now: after the link, in its order, and the round trip.
-    fn seen_at(&mut self, now: u64, kind: Kind, bytes: u32) -> u64 {
-        let moved = if kind == Kind::Trim { 0.0 } else { f64::from(bytes) };
-        let link = &mut self.link[usize::from(kind == Kind::Read)];
+    fn seen_at(&mut self, now: u64, kind: OperationKind, bytes: u32) -> u64 {
+        let moved = if kind == OperationKind::Trim { 0.0 } else { f64::from(bytes) };
+        let link = &mut self.link[usize::from(kind == OperationKind::Read)];
         *link = (*link).max(now) + (moved * self.net.1) as u64;
         *link + self.net.0
     }
@@ -234,9 +234,9 @@ impl Clients {
         rt::sim::charge(rt, shared.request_ns);
         let (offset, len) = (op.offset, u64::from(op.bytes));
         let op = match op.kind {
-            Kind::Read => IoOp::Read { offset, len: op.bytes },
-            Kind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
-            Kind::Trim => IoOp::Trim { offset, len },
+            OperationKind::Read => IoOp::Read { offset, len: op.bytes },
+            OperationKind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
+            OperationKind::Trim => IoOp::Trim { offset, len },
         };
         backend.submit(rt, IoRequest { token: at as u64, volume: VolumeRef(disk as u32), op });
     }

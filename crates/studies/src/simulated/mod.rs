@@ -15,7 +15,7 @@ use lab::LabError;
 use lab::engine::{Engine, Fill, Job, Watch};
 use lab::measure::{Figures, Second, TargetSecond};
 use lab::results::Measured;
-use lab::workload::generate::{Plan, Schedule, Thread, working_set_bytes};
+use lab::workload::generate::{AccessPlan, Schedule, Thread, working_set_bytes};
 use lab::workload::{Access, Arrivals, Workload};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tally::Tally;
@@ -94,7 +94,7 @@ impl Simulated {
         let sizes = Engine::disks(self);
         let part = 1.0 / sizes.len() as f64 / self.cluster.scale.rate;
         let each = |(at, (name, bytes)): (usize, &(String, u64))| {
-            let plan = Plan::new(workload, name, *bytes)?;
+            let plan = AccessPlan::new(workload, name, *bytes)?;
             let depth = workload.depth as usize;
             let thread = |t: usize| Thread::new(&plan, seed, at as u64, t as u64, depth as u64);
             let open = Schedule::new(&workload.arrivals, part, seed, at as u64).map(|s| (s, thread(0)));

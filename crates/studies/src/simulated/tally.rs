@@ -4,7 +4,7 @@
 //! Never: looks at a clock.
 
 use lab::measure::{Figures, Latency, Second};
-use lab::workload::generate::{Kind, Operation};
+use lab::workload::generate::{Operation, OperationKind};
 
 /// See the module.
 pub struct Tally {
@@ -50,13 +50,13 @@ impl Tally {
         }
         match (good, op.kind) {
             (false, _) => self.second.errors += 1,
-            (true, Kind::Read) => {
+            (true, OperationKind::Read) => {
                 self.second.reads += 1;
                 self.second.read_bytes += bytes;
             }
             (true, kind) => {
                 self.second.writes += 1;
-                self.second.written_bytes += if kind == Kind::Write { bytes } else { 0 };
+                self.second.written_bytes += if kind == OperationKind::Write { bytes } else { 0 };
             }
         }
         if good {

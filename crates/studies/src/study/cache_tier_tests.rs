@@ -35,7 +35,7 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let study = super::super::find("cache-tier").unwrap();
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, record.cases, cases.len()), (lab::results::State::Complete, 64, 64));
+    assert_eq!((record.state, record.cases, cases.len()), (lab::results::RunState::Complete, 64, 64));
     let depth = |load| find(&cases, "NAND", "smooth", load).unwrap().workload.depth;
     assert_eq!([depth("maximum, buffer empty"), depth("maximum, steady"), depth("90 % of steady")], [16, 4, 4]);
     assert_eq!(workload(None, STEADY_DEPTH, RATE).depth, 1, "the scale leaves something of the smaller depth");

@@ -16,7 +16,7 @@ use lab::LabError;
 use lab::engine::Watch;
 use lab::measure::Second;
 use lab::results::folder::Folder;
-use lab::results::{Kind, Machine, Measured, Published, Record, State, VERSION};
+use lab::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
 use std::path::Path;
 
 /// A study that can be asked for.
@@ -89,9 +89,9 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
     let run = study.runner(options)?;
     let mut record = Record {
         version: VERSION,
-        kind: Kind::Study,
+        kind: RunKind::Study,
         title: study.title.into(),
-        state: State::Running,
+        state: RunState::Running,
         command,
         basalt: env!("CARGO_PKG_VERSION").into(),
         machine: Machine::this(),
@@ -109,12 +109,12 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
     match ended {
         Ok(verdict) => {
             record.verdict = verdict;
-            record.state = State::Complete;
+            record.state = RunState::Complete;
             folder.write_record(&record)?;
             Ok(folder)
         }
         Err(error) => {
-            record.state = State::Interrupted;
+            record.state = RunState::Interrupted;
             record.verdict = vec![format!("The study did not come to its end: {error}. Begin it again; a study is not gone on with.")];
             folder.write_record(&record)?;
             Err(error)

@@ -18,16 +18,18 @@ const HOW: &str = "\
 A hand-made client sends each case to a real daemon. The test checks the answer to the bit:
 
 - of a termination request: the reason (FES), the information (FEI) and the bytes of the faulty header that come back;
-- of a completion: identifier, status, DNR, result and submission queue head, and where it says \"more\", the entry of the Error Information log.
+- of a completion: identifier, status, DNR, result and submission queue head, and where it says \"more\", the entry of the
+  Error Information log.
 
-After an error that ends nothing, the connection has to serve on. After a termination request, the daemon has to close it. A second connection
-under verified load must notice nothing.
+After an error that ends nothing, the connection has to serve on. After a termination request, the daemon has to close
+it. A second connection under verified load must notice nothing.
 
     cargo test -p basalt --test whole pdu::                      # runs the cases
     cargo test -p basalt --test whole the_page                   # writes the full table: target/tmp/pdu-cases.md
     PDU_WRITE=1 cargo test -p basalt --test whole the_page       # writes this page anew
 
-The full table has a row for each case: the state of the connection, the section of the specification, the answers of Basalt, SPDK and Linux.
+The full table has a row for each case: the state of the connection, the section of the specification, the answers of
+Basalt, SPDK and Linux.
 ";
 
 const OF_THE_TABLE: &str = "\

@@ -101,7 +101,7 @@ impl Sizes {
 }
 
 /// The stream of operations of one queue.
-pub struct Workload {
+pub struct OpStream {
     rng: Rng,
     mix: Mix,
     sizes: Sizes,
@@ -112,7 +112,7 @@ pub struct Workload {
 /// The part of the working set that gets half of the operations, so that overlaps and overwrites happen: one in so many.
 const HOT_PART: u64 = 64;
 
-impl Workload {
+impl OpStream {
     /// A stream over `units` units.
     pub fn new(seed: u64, mix: Mix, sizes: Sizes, units: u64) -> Self {
         Self { rng: Rng::new(seed), mix, sizes, units, hot: (units / HOT_PART).max(1) }
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_operations_and_all_lie_within() {
         let sizes = Sizes::new(&Sizes::mixed(512), 512).expect("sound");
-        let mut a = Workload::new(5, Mix::default(), sizes.clone(), 1000);
-        let mut b = Workload::new(5, Mix::default(), sizes, 1000);
+        let mut a = OpStream::new(5, Mix::default(), sizes.clone(), 1000);
+        let mut b = OpStream::new(5, Mix::default(), sizes, 1000);
         let mut kinds = std::collections::BTreeMap::new();
         for _ in 0..20_000 {
             let op = a.next_op();
