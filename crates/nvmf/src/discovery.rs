@@ -44,9 +44,9 @@ struct Seen {
 
 /// The entries that were told last, the newest in front. Shared by the cores.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<VecDeque<(Seen, Arc<Entries>)>>);
+pub(crate) struct PublishedLogs(Mutex<VecDeque<(Seen, Arc<Entries>)>>);
 
-impl Told {
+impl PublishedLogs {
     fn entries(&self, seen: Seen, make: impl FnOnce() -> Vec<u8>) -> Arc<Entries> {
         let told = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = told.iter().position(|(s, _)| *s == seen) {
@@ -71,7 +71,7 @@ pub(crate) fn entries(to: &ControllerShared, view: &View, shared: &TargetShared)
     let allowed = view.subsystems.iter().enumerate().filter(|(_, s)| s.allows(&to.host_nqn));
     let subsystems = allowed.map(|(at, _)| at as u32).collect();
     let seen = Seen { view: view.generation, listeners: shared.listeners_generation(), reached: to.reached, subsystems };
-    shared.told().entries(seen, || make(to, view, shared))
+    shared.published_logs().entries(seen, || make(to, view, shared))
 }
 
 fn make(to: &ControllerShared, view: &View, shared: &TargetShared) -> Vec<u8> {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn entries_are_made_once_for_all_who_see_the_same() {
-        let told = Told::default();
+        let told = PublishedLogs::default();
         let first = told.entries(seen(1, &[0]), || vec![1; 10]);
         assert!(Arc::ptr_eq(&first, &told.entries(seen(1, &[0]), || panic!("made again"))));
         assert_eq!(told.entries(seen(1, &[0, 2]), || vec![2; 10]).bytes[0], 2);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_by_count_and_by_bytes() {
-        let told = Told::default();
+        let told = PublishedLogs::default();
         (0..100).for_each(|view| drop(told.entries(seen(view, &[]), || vec![0; 10])));
         assert_eq!(told.0.lock().unwrap().len(), DISCOVERY_KEPT_MAX);
         told.entries(seen(100, &[]), || vec![0; DISCOVERY_KEPT_BYTES_MAX + 1]);

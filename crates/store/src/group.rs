@@ -482,7 +482,7 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
     let cache = find(&info.cache).expect("the set is complete");
     let capacity: Vec<Device> = info.capacity.iter().map(|uuid| find(uuid).expect("the set is complete")).collect();
     let components = load_components(rt, &info, &capacity).await?;
-    for m in members.iter_mut().filter(|m| !m.found.both_valid && !hooks::planted(hooks::Bug::DamagedCopyKept)) {
+    for m in members.iter_mut().filter(|m| !m.found.both_valid && !hooks::seeded(hooks::SeededFault::DamagedCopyKept)) {
         tracing::warn!(device = m.device.name(), "one copy of the superblock was damaged; it is written anew from the other");
         superblock::update(rt, m.device, &mut m.found, |_| ()).await.map_err(device_error(m.device))?;
     }

@@ -44,7 +44,7 @@ impl Bench {
             Answer::Status(s, result) => (s.code, result),
             Answer::Refuse(s, _) => (s.code, 0),
             Answer::Data(_) | Answer::Reset => (StatusCode::SUCCESS, 0),
-            Answer::Park | Answer::Ask(_) | Answer::Abort { .. } | Answer::Disconnect => panic!("not of this command"),
+            Answer::Park | Answer::ControlRequest(_) | Answer::Abort { .. } | Answer::Disconnect => panic!("not of this command"),
         }
     }
     pub(super) fn data(&mut self, sqe: Sqe) -> Vec<u8> {

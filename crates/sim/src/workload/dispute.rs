@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// Bytes that a Reservation Report asks for: room for 15 registrants.
 const REPORT_BYTES: u32 = 1024;
 
-impl Game {
+impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
     pub(super) fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
         // One at a time of each client, so that it can be told which one was decided.
@@ -76,11 +76,11 @@ impl Game {
             return self.fail(format!("{text}, which is not what the standard says"), None);
         }
         // Who may write again: what was withheld may come.
-        let (flights, limbo) = (&self.flights, &self.limbo);
+        let (flights, indeterminate) = (&self.flights, &self.indeterminate);
         for (client, block, c) in core::mem::take(&mut v.withheld) {
             if !v.rights.may_pass(client, Need::Write, now, now) {
                 v.withheld.push((client, block, c));
-            } else if flights.contains_key(&c.change) || limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+            } else if flights.contains_key(&c.change) || indeterminate.get(&c.change).is_some_and(|(_, until)| *until > now) {
                 v.cells[block as usize].release(c);
             }
         }
@@ -122,8 +122,8 @@ impl Game {
         let fenced = v.rights.fenced(flight.client, flight.sent, self.plan.clients.len());
         for client in fenced {
             let flights = self.flights.iter().filter(|(_, f)| f.client == client).map(|(op, _)| *op);
-            let limbo = self.limbo.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
-            let ops: BTreeSet<u64> = flights.chain(limbo).collect();
+            let indeterminate = self.indeterminate.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
+            let ops: BTreeSet<u64> = flights.chain(indeterminate).collect();
             for (block, cell) in v.cells.iter_mut().enumerate() {
                 let withheld = cell.withhold(|change| ops.contains(&change), now);
                 if !withheld.is_empty() {

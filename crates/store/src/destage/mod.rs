@@ -15,7 +15,7 @@ use crate::index::Key;
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
 use crate::shard::state::State;
-use base::hooks::{self, Mark};
+use base::hooks::{self, CoverageMark};
 use base::{Duration, Instant};
 use core::cell::RefCell;
 use core::future::Future;
@@ -157,7 +157,7 @@ impl State {
             && self.log.stopped.is_none() // a probe goes there
             && self.plan(rt.now()).workers > 0
         {
-            hooks::mark(Mark::IdleDrain);
+            hooks::reached(CoverageMark::IdleDrain);
             let old = self.seal_open(rt);
             drop(old);
         }
