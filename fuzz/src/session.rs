@@ -270,8 +270,8 @@ impl Bench {
             assert_eq!((self.session.outstanding(), self.session.held()), (0, 0), "a Disconnect comes last");
         }
         if self.session.phase() == Phase::Ended && !self.ended {
-            let told = self.host.is_terminated() || self.stats.terminations_received > 0;
-            assert!(told, "a connection that ends says why, or was told");
+            let reported = self.host.is_terminated() || self.stats.terminations_received > 0;
+            assert!(reported, "a connection that ends says why, or was reported");
             assert_eq!((self.session.outstanding(), self.session.held(), self.session.running()), (0, 0, 0));
         }
         self.session.end();

@@ -153,10 +153,10 @@ impl Lab {
     }
 
     fn command<T>(&mut self, give: impl FnOnce(&CommandSender) -> Completion<T>) -> Result<T, DataPlaneError> {
-        let ticket = give(&self.commands);
+        let completion = give(&self.commands);
         let mut answer = None;
         self.world.run_until(WAIT_MAX, || {
-            answer = answer.take().or_else(|| ticket.try_take());
+            answer = answer.take().or_else(|| completion.try_take());
             answer.is_some()
         });
         answer.unwrap_or(Err(DataPlaneError::Stopped))

@@ -252,7 +252,7 @@ listed! {
         PowerLossKeepsAll,
         /// An event whose log was read does not come again.
         EventMaskedForEver,
-        /// A namespace that is attached is not told of.
+        /// A namespace that is attached is not announced.
         AttachUntold,
         /// A namespace that has another size is taken for the same.
         ResizeUntold,
@@ -473,7 +473,7 @@ mod on {
     use core::cell::Cell;
 
     thread_local! {
-        static PLANTED: Cell<Option<SeededFault>> = const { Cell::new(None) };
+        static SEEDED: Cell<Option<SeededFault>> = const { Cell::new(None) };
         static PASSED: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
         static TINY: Cell<bool> = const { Cell::new(false) };
     }
@@ -481,12 +481,12 @@ mod on {
 
     /// Seeds a fault on this thread, or none.
     pub fn seed_fault(bug: Option<SeededFault>) {
-        PLANTED.set(bug);
+        SEEDED.set(bug);
     }
     /// Whether it is seeded.
     #[inline]
     pub fn seeded(bug: SeededFault) -> bool {
-        PLANTED.get() == Some(bug)
+        SEEDED.get() == Some(bug)
     }
     /// This branch was taken.
     #[inline]

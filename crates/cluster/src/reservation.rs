@@ -181,7 +181,7 @@ pub struct Notice {
     pub seq: u64,
     /// Kind.
     pub kind: NoticeKind,
-    /// The hosts that are told.
+    /// The hosts that get it.
     pub hosts: BTreeSet<HostId>,
 }
 
@@ -303,7 +303,7 @@ impl State {
         Ok(outcome)
     }
 
-    /// An administrator takes everything away: all registrants, and the reservation. They are told as by Clear.
+    /// An administrator takes everything away: all registrants, and the reservation. They are informed as by Clear.
     pub fn clear_all(&mut self) {
         let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
         self.held = None;
@@ -323,11 +323,11 @@ impl State {
     fn narrows(&self, before: &State) -> bool {
         let less = |now: Access, then: Access| !now.read && then.read || !now.write && then.write;
         // Every host that is no registrant, before and now, is like any other.
-        let stranger = |s: &State| match s.held {
+        let unregistered = |s: &State| match s.held {
             Some(h) => Access { read: !h.rtype.excludes_reads(), write: false },
             None => Access::FULL,
         };
-        less(stranger(self), stranger(before))
+        less(unregistered(self), unregistered(before))
             || self.registrants.keys().chain(before.registrants.keys()).any(|h| less(self.access(*h), before.access(*h)))
     }
 

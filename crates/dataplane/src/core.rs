@@ -264,22 +264,22 @@ impl CoreApp {
 
     /// Hands on what the control plane is to know.
     fn tell(&self, rt: &Rt, core: &mut Core) -> bool {
-        let mut told = false;
+        let mut reported = false;
         while let Some(ask) = core.target.pop_control_request() {
-            told = true;
+            reported = true;
             let id = ask.id;
             if self.events.send(DataPlaneEvent::Asked(ask)).is_err() {
                 core.target.on_answer(rt, id, Err(Refused::Busy));
             }
         }
         while let Some(event) = core.target.pop_audit() {
-            told = true;
+            reported = true;
             if self.events.send(DataPlaneEvent::Audit(event)).is_err() {
                 core.target.audit_lost();
             }
         }
         while let Some((id, work)) = core.target.pop_work() {
-            told = true;
+            reported = true;
             let mine = match &self.worker {
                 Some(worker) => worker.give(id, work).err(),
                 None => Some((id, work)),
@@ -288,7 +288,7 @@ impl CoreApp {
                 core.target.on_work_done(rt, id, work.run());
             }
         }
-        told
+        reported
     }
 
     fn on_msg(&self, rt: &Rt, msg: CoreMsg) {

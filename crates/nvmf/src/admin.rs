@@ -34,7 +34,7 @@ pub enum Answer {
     Park,
     /// Nothing yet: the control plane decides.
     ControlRequest(ControlVerb),
-    /// Nothing yet: the queue, which may be on another core, is told to abort a command.
+    /// Nothing yet: the queue, which may be on another core, is asked to abort a command.
     Abort {
         /// The queue.
         sqid: u16,

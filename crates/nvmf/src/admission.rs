@@ -101,9 +101,9 @@ pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<ConnectRequest, Refusal> {
         return Err(in_command(CONNECT_SQE_SQSIZE, "the size of its queue is not supported"));
     }
     let subsystem = data.subsystem().ok_or(in_data(CONNECT_DATA_SUBNQN, "the subsystem's name is no NQN"))?;
-    // No name at all is a name that no list holds: spdk_nvme_perf connects so unless told otherwise.
+    // No name at all is a name that no list holds: spdk_nvme_perf connects so unless set otherwise.
     let host_nqn = data.host_or_none().ok_or(in_data(CONNECT_DATA_HOSTNQN, "the host's name is no NQN"))?;
-    // Hosts without an identifier could not be told apart: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
+    // Hosts without an identifier could not be distinguished: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
     if data.host_id == [0; 16] {
         return Err(in_data(CONNECT_DATA_HOSTID, "its host identifier is zero"));
     }

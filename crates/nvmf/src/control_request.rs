@@ -192,7 +192,7 @@ impl From<reservation::Refusal> for Refused {
 }
 
 impl Refused {
-    /// What the host is told.
+    /// The status that the host gets.
     pub fn status(self) -> Status {
         let code = match self {
             Refused::NotGranted => StatusCode::INVALID_OPCODE,

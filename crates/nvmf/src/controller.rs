@@ -443,7 +443,7 @@ impl Controller {
             self.events.push_back(event);
         }
     }
-    /// A log page was read (without RAE): its events are told, and may come again.
+    /// A log page was read (without RAE): its events are reported, and may come again.
     pub fn log_was_read(&mut self, lid: u8) {
         self.masked.retain(|e| e.log != lid || hooks::seeded(SeededFault::EventMaskedForEver));
         self.events.retain(|e| e.log != lid);

@@ -11,7 +11,7 @@ pub const HANDSHAKES_MAX: usize = 1024;
 /// makes room.
 pub const ADDRESS_HANDSHAKES_MAX: u32 = 256;
 /// Receives of connections that are not known yet which a core looks into in one turn: hosts' commands come first again before the next. Bytes
-/// of a stranger may cost a TLS handshake.
+/// of an unauthenticated peer may cost a TLS handshake.
 pub const UNAUTHENTICATED_RECEIVES_A_TURN: usize = 4;
 /// Discovery controllers of one core, and of them those of one address: anybody may make them.
 pub const DISCOVERY_CONTROLLERS_MAX: usize = 512;

@@ -1,7 +1,7 @@
 //! Reservation notifications of one controller: which wait to be read, which the host does not want (base 8.19.1, log 80h, feature 82h).
 //!
 //! Owns: the queue of log pages and the masks.
-//! Invariants: a controller is told only what came after it saw the namespace; at most [`WAITING_MAX`] pages wait, and the count of a
+//! Invariants: a controller is informed only of what came after it saw the namespace; at most [`WAITING_MAX`] pages wait, and the count of a
 //! page shows when earlier ones found no room.
 //! Never: changes a reservation.
 

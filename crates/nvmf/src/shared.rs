@@ -104,7 +104,7 @@ impl TargetShared {
         self.listeners_generation.load(Ordering::Acquire)
     }
     /// The addresses where a host that reached this server at `reached` finds what listeners of `kind` serve: a listener on all addresses is
-    /// told as the one that it reached, if that is of the same family. With what such a listener demands, once the least of each address.
+    /// published as the one that it reached, if that is of the same family. With what such a listener demands, once the least of each address.
     pub(crate) fn advertised(&self, kind: ListenerKind, reached: Option<IpAddr>) -> Vec<(SocketAddr, Security)> {
         let list = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let address = |(spec, addr): &(ListenerSpec, SocketAddr)| {

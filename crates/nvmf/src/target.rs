@@ -123,7 +123,7 @@ struct Conn {
     thrown_away: usize,
     /// Since when it is not read, because too much of it is under way.
     held_back: Option<Instant>,
-    /// `rt` was told to close it; it goes when its operations have come back.
+    /// `rt` was asked to close it; it goes when its operations have come back.
     closed: bool,
     /// Its controller or queue was given up.
     detached: bool,
@@ -526,7 +526,7 @@ impl Target {
         self.evict(rt, out);
     }
 
-    /// Closes a connection of a stranger, to make room.
+    /// Closes a connection of an unauthenticated peer, to make room.
     fn evict(&mut self, rt: &Rt, token: Option<u64>) {
         let Some(token) = token else { return };
         self.stats.evicted += 1;
@@ -619,7 +619,7 @@ impl Target {
         }
     }
 
-    /// The connection is no queue any more: its controller ends, or is told.
+    /// The connection is no queue any more: its controller ends, or is informed.
     fn part(&mut self, rt: &Rt, place: usize, why: &'static str) {
         let conn = &mut self.conns[place];
         if core::mem::replace(&mut conn.detached, true) {

@@ -4,7 +4,7 @@
 //! `cargo run --release -p object --example plane_bench -- [memory | DIRECTORY [depth [seconds a phase [rounds]]]]`
 //!
 //! Phases: the volume is filled, then 4 KiB random writes, then 4 KiB random reads, `depth` requests in flight over all cores. One and two cores
-//! take turns; medians over the rounds are told: operations a second, and processor time of all threads for each operation.
+//! take turns; medians over the rounds are reported: operations a second, and processor time of all threads for each operation.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a program of its own; the clock and the threads' times are only for the report
 #![forbid(unsafe_code)]
 

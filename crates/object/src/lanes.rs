@@ -4,9 +4,9 @@
 //! ```text
 //! accept ─► Waiting ─► Running ────────────────────────► answered
 //!              ▲          │ not whole blocks
-//!              │          ├─► Covering (reads the blocks around it) ─► Running (writes them back) ─► answered
+//!              │          ├─► ReadingEdges (reads the blocks around it) ─► Running (writes them back) ─► answered
 //!              │          │      (compare and write goes this way too, and ends here when the bytes differ)
-//!           RangeLocks         └─► Covering ─► answered (a read: the bytes asked for are cut out)
+//!           RangeLocks         └─► ReadingEdges ─► answered (a read: the bytes asked for are cut out)
 //! ```
 //!
 //! Invariant: a part is answered exactly once; a change stays in [`RangeLocks`] from its beginning to its answer.
@@ -68,7 +68,7 @@ enum Stage {
     /// The store works on the whole part.
     Running,
     /// The store reads the blocks around a part that is not made of whole blocks.
-    Covering,
+    ReadingEdges,
 }
 
 #[derive(Debug)]
@@ -229,7 +229,7 @@ impl<S: Blocks> Lanes<S> {
             }
         };
         let covers = !whole || matches!(part.op, PartOp::CompareWrite(_));
-        *stage = if covers { Stage::Covering } else { Stage::Running };
+        *stage = if covers { Stage::ReadingEdges } else { Stage::Running };
         self.stats.partial_blocks += u64::from(!whole);
         self.hand_to_store(rt, id, kind);
     }
@@ -249,10 +249,10 @@ impl<S: Blocks> Lanes<S> {
         let Held { part, stage } = &mut self.parts[id as usize];
         match (done.result, *stage) {
             (_, Stage::Waiting) => panic!("an answer to a part that has not begun"),
-            (Ok(()), Stage::Covering) if part.changes() => {
+            (Ok(()), Stage::ReadingEdges) if part.changes() => {
                 self.edges_read(rt, id, done.buf.expect("a read gives its buffer back"));
             }
-            (Ok(()), Stage::Covering) => {
+            (Ok(()), Stage::ReadingEdges) => {
                 let block = done.buf.expect("a read gives its buffer back");
                 let skew = part.skew();
                 let mut buf = Buf::alloc(part.extent.len as usize);

@@ -588,7 +588,7 @@ fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
         let at = PIECE_BYTES - 4096;
         assert_eq!(answer(&rt, &mut router, IoOp::Uncorrectable { offset: at, len: 8192 }).await.result, Ok(()));
         assert_eq!(answer(&rt, &mut router, IoOp::Uncorrectable { offset: 512, len: 4096 }).await.result, Err(IoError::Unaligned));
-        // Parts are answered in any order: the first bad one is told.
+        // Parts are answered in any order: the first bad one is reported.
         assert!(matches!(answer(&rt, &mut router, verify()).await.result, Err(IoError::Media { offset }) if offset >= at));
         for op in [IoOp::Read { offset: at, len: 512 }, compare_write(at, 512, 0, 1)] {
             assert_eq!(answer(&rt, &mut router, op).await.result, Err(IoError::Media { offset: at }));

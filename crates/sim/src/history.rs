@@ -57,7 +57,7 @@ pub struct Failure {
 pub struct RunOptions {
     /// What is left out.
     pub cuts: Cuts,
-    /// The whole trace is told when it fails.
+    /// The whole trace is reported when it fails.
     pub whole_trace: bool,
 }
 

@@ -292,8 +292,8 @@ impl Lab {
     }
     /// Gives an order and waits for its answer; `None` when there is no host to give it to.
     pub fn command<T>(&mut self, give: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Result<T, DataPlaneError>> {
-        let ticket = self.operator.give(give)?;
-        Some(command(&mut self.world, || ticket))
+        let completion = self.operator.give(give)?;
+        Some(command(&mut self.world, || completion))
     }
 
     /// Ends the host: its power, or only its process. The devices are well again, and as old as was ordered.
@@ -387,10 +387,10 @@ impl Lab {
 }
 
 fn command<T>(world: &mut World, give: impl FnOnce() -> Completion<T>) -> Result<T, DataPlaneError> {
-    let ticket = give();
+    let completion = give();
     let mut answer = None;
     world.run_until(COMMAND_MAX, || {
-        answer = answer.take().or_else(|| ticket.try_take());
+        answer = answer.take().or_else(|| completion.try_take());
         answer.is_some()
     });
     answer.unwrap_or(Err(DataPlaneError::Stopped))

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Failures of a campaign that are told in full.
-const TOLD_MAX: usize = 3;
+/// Failures of a campaign that are reported in full.
+const PRINTED_MAX: usize = 3;
 /// The seed that found each seeded fault last time, `BUG SEED` on a line.
 #[cfg(feature = "hooks")]
 const KNOWN_SEEDS: &str = include_str!("../seeded_faults.txt");
@@ -285,7 +285,7 @@ fn write_json(common: &Common, value: &serde_json::Value) -> Result<()> {
 /// Tells a campaign; whether all was right.
 fn finish(sums: &Sums, common: &Common) -> Result<bool> {
     write_json(common, &sums.to_json())?;
-    for (seed, what) in sums.failures.iter().take(TOLD_MAX) {
+    for (seed, what) in sums.failures.iter().take(PRINTED_MAX) {
         println!(
             "seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n",
             replay_command(*seed, &Cuts::default(), None)

@@ -52,7 +52,7 @@ enum Step {
 
 /// A step of the task that the host was given.
 enum Moving {
-    Told(Completion<()>),
+    Reported(Completion<()>),
     Making(Completion<ComponentNo>),
 }
 
@@ -289,26 +289,26 @@ impl Operator {
         let Some(commands) = self.orders() else { return };
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
-            Step::Opening(ticket) => match ticket.try_take() {
-                None => Step::Opening(ticket),
+            Step::Opening(completion) => match completion.try_take() {
+                None => Step::Opening(completion),
                 Some(Ok(_)) => Step::Applying(commands.apply(self.desired())),
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Applying(ticket) => match ticket.try_take() {
-                None => Step::Applying(ticket),
+            Step::Applying(completion) => match completion.try_take() {
+                None => Step::Applying(completion),
                 Some(Ok(())) => self.go_on(&commands, workload, now),
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Moving(Moving::Told(ticket)) => match ticket.try_take() {
-                None => Step::Moving(Moving::Told(ticket)),
+            Step::Moving(Moving::Reported(completion)) => match completion.try_take() {
+                None => Step::Moving(Moving::Reported(completion)),
                 Some(Ok(())) => {
                     self.moved(workload, now);
                     self.go_on(&commands, workload, now)
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Moving(Moving::Making(ticket)) => match ticket.try_take() {
-                None => Step::Moving(Moving::Making(ticket)),
+            Step::Moving(Moving::Making(completion)) => match completion.try_take() {
+                None => Step::Moving(Moving::Making(completion)),
                 Some(Ok(no)) => {
                     let task = self.task.as_ref().expect("it was begun");
                     let Some(Move::Create(stripe)) = task.moves.front().copied() else { unreachable!("a component is being made") };
@@ -318,8 +318,8 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Listening(ticket) => match ticket.try_take() {
-                None => Step::Listening(ticket),
+            Step::Listening(completion) => match completion.try_take() {
+                None => Step::Listening(completion),
                 Some(Ok(_)) => {
                     let mut workload = workload.borrow_mut();
                     workload.unsteady = false;
@@ -329,8 +329,8 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Growing(ticket, volume, blocks) => match ticket.try_take() {
-                None => Step::Growing(ticket, volume, blocks),
+            Step::Growing(completion, volume, blocks) => match completion.try_take() {
+                None => Step::Growing(completion, volume, blocks),
                 Some(Ok(())) => {
                     let mut workload = workload.borrow_mut();
                     workload.grown(volume, blocks);
@@ -339,8 +339,8 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Reserving(ticket, volume, ask, reply) => match ticket.try_take() {
-                None => Step::Reserving(ticket, volume, ask, reply),
+            Step::Reserving(completion, volume, ask, reply) => match completion.try_take() {
+                None => Step::Reserving(completion, volume, ask, reply),
                 Some(Ok(())) => {
                     workload.borrow_mut().volumes[volume].rights.in_force(now);
                     drop(commands.answer(ask, Ok(reply)));
@@ -348,8 +348,8 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::ShuttingDown(ticket) => match ticket.try_take() {
-                None => Step::ShuttingDown(ticket),
+            Step::ShuttingDown(completion) => match completion.try_take() {
+                None => Step::ShuttingDown(completion),
                 Some(Ok(())) => Step::Stopped,
                 Some(Err(error)) => Step::Refused(error),
             },
@@ -420,17 +420,17 @@ impl Operator {
                     }
                     continue;
                 }
-                Move::Apply => Moving::Told(commands.apply(self.desired())),
+                Move::Apply => Moving::Reported(commands.apply(self.desired())),
                 Move::Free => {
                     workload.borrow_mut().freeing(at, now);
-                    Moving::Told(commands.free_behind(record.desired.id, record.reached()))
+                    Moving::Reported(commands.free_behind(record.desired.id, record.reached()))
                 }
                 Move::Update(stripe) => {
                     let spec = record.component(at, stripe);
                     let no = record.number(stripe);
-                    Moving::Told(commands.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
+                    Moving::Reported(commands.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
                 }
-                Move::Delete(stripe) => Moving::Told(commands.delete_component(group(), record.number(stripe))),
+                Move::Delete(stripe) => Moving::Reported(commands.delete_component(group(), record.number(stripe))),
                 Move::Create(stripe) => Moving::Making(commands.create_component(group(), record.component(at, stripe))),
             });
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 fn play(seeds: Range<u64>, fault: Option<&str>) -> Sums {
     let fault = fault.map(str::to_owned);
     let sums = campaign(&CampaignOptions { seeds, limit: None, threads: 2, twice_every: 0, failures_max: 1, fault, progress: false });
-    // A campaign keeps panics for its reports; those of a test are to be told.
+    // A campaign keeps panics for its reports; those of a test are to be printed.
     drop(std::panic::take_hook());
     sums
 }

@@ -718,7 +718,7 @@ impl Group {
     }
 
     /// Adds a component, durably. One with the same id, object and device is there already: its number. Each shard must be
-    /// told afterwards (`Shard::add_component`).
+    /// informed afterwards (`Shard::add_component`).
     pub async fn create_component(&self, rt: &Rt, spec: ComponentSpec) -> Result<ComponentNo, GroupError> {
         let inner = &*self.0;
         let device = inner.device(spec.capacity_index)?;
@@ -739,7 +739,7 @@ impl Group {
         Ok(no)
     }
 
-    /// Changes a component, durably. Each shard must be told afterwards.
+    /// Changes a component, durably. Each shard must be informed afterwards.
     pub async fn update_component(&self, rt: &Rt, no: ComponentNo, update: ComponentUpdate) -> Result<ComponentInfo, GroupError> {
         let inner = &*self.0;
         if let Some(descriptor) = &update.descriptor {
@@ -755,7 +755,7 @@ impl Group {
         self.component(no).ok_or(GroupError::NoComponent(no))
     }
 
-    /// Deletes a component, durably. Each shard must be told afterwards (`Shard::drop_component`). One that is not there:
+    /// Deletes a component, durably. Each shard must be informed afterwards (`Shard::drop_component`). One that is not there:
     /// nothing to do.
     pub async fn delete_component(&self, rt: &Rt, no: ComponentNo) -> Result<(), GroupError> {
         let inner = &*self.0;

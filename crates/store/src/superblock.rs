@@ -2,7 +2,7 @@
 //!
 //! Invariants: the newest valid copy counts; an update writes the other copy only, and has it durable before it returns. So
 //! whatever a crash leaves, one of the two versions is there.
-//! Never: overwrites a device that it was not told to.
+//! Never: overwrites a device that it was not asked to.
 
 use crate::slots::AGAIN_MAX;
 use base::hooks::{self, SeededFault};

@@ -180,7 +180,7 @@ pub(super) fn set(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) 
             }
             c.shared.set_retry_delays(data[0] == 1);
         }
-        // It was told when the controller was connected (base 5.27.1.25).
+        // It was reported when the controller was connected (base 5.27.1.25).
         fid::FID_HOST_ID => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
         fid::FID_RESERVATION_MASK => {
             for ns in reservable(c, cx, set.nsid)? {

@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// A first half comes to nothing. Its data may have been wrong before; that is then what it is told.
+    /// A first half comes to nothing. Its data may have been wrong before; it is answered with that then.
     fn give_up_first(&mut self, cx: &mut Cx<'_>, first: u16, status: Status) {
         let before = self.slots[usize::from(first)].status;
         self.finish(cx, first, if before.is_success() { status } else { before }, 0);

@@ -50,7 +50,7 @@ pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
 }
 
 impl Target {
-    /// A queue was connected, and its host `must` authenticate on it now or not. Until it has it remains a stranger: anybody can name its NQN.
+    /// A queue was connected, and its host `must` authenticate on it now or not. Until it has it remains unauthenticated: anybody can name its NQN.
     pub(super) fn begin_authentication(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, must: bool) {
         let conn = &mut self.conns[place];
         if connect.subsystem != DISCOVERY_NQN {
@@ -153,7 +153,7 @@ impl Target {
                 let conn = &mut self.conns[place];
                 conn.session.set_unauthenticated(false);
                 self.unauthenticated.leave(conn.token);
-                // Each queue authenticates; the admin queue's is told.
+                // Each queue authenticates; the admin queue's is reported.
                 if matches!(conn.session.kind(), Kind::Admin(_)) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));

@@ -304,10 +304,10 @@ fn logs_say_which_logs_and_features_there_are() {
     }
     let features = b.data(Bench::log(0x12, 0, 1024, false));
     for fid in 0..=255u8 {
-        let told = u32::get(&features[usize::from(fid) * 4..]);
+        let reported = u32::get(&features[usize::from(fid) * 4..]);
         let code = b.status(get(fid, Select::Supported, 1, 0)).0;
-        assert_eq!(code, if told & 1 != 0 { StatusCode::SUCCESS } else { StatusCode::INVALID_FIELD }, "feature {fid:#x}");
-        assert_eq!(told >> 20 & 1 != 0, FEATURES.iter().any(|f| f.fid == fid && f.of_namespace), "scope of {fid:#x}");
+        assert_eq!(code, if reported & 1 != 0 { StatusCode::SUCCESS } else { StatusCode::INVALID_FIELD }, "feature {fid:#x}");
+        assert_eq!(reported >> 20 & 1 != 0, FEATURES.iter().any(|f| f.fid == fid && f.of_namespace), "scope of {fid:#x}");
     }
     let of_namespace = Sqe { nsid: 1, ..Bench::log(2, 0, 512, false) };
     assert_eq!(b.status(of_namespace).0, StatusCode::INVALID_FIELD, "no log of one namespace");
@@ -379,7 +379,7 @@ fn health_is_counted_and_its_warnings_are_told_once() {
     assert_eq!(health(&mut b).critical_warning, 1 << 1);
     assert_eq!(b.c.next_event(), None, "not asked for");
     b.status(set(feature::FID_ASYNC_EVENTS, 0xFF, 0));
-    assert_eq!(b.c.next_event(), Some((1, AsyncEvent { kind: 1, info: 1, log: 2 })), "a warning that stands is told");
+    assert_eq!(b.c.next_event(), Some((1, AsyncEvent { kind: 1, info: 1, log: 2 })), "a warning that stands is reported");
     ledger.media_error();
     b.c.look_at_health();
     assert_eq!(b.c.next_event(), Some((2, AsyncEvent { kind: 1, info: 0, log: 2 })));

@@ -18,7 +18,7 @@ const REPORT_BYTES: u32 = 1024;
 impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
     pub(super) fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
-        // One at a time of each client, so that it can be told which one was decided.
+        // One at a time of each client, so that it can be known which one was decided.
         if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
             return None;
         }
@@ -144,9 +144,9 @@ impl Workload {
             }
             return;
         }
-        let told = parse_extended_report(bytes);
+        let reported = parse_extended_report(bytes);
         let same = |state: &State| {
-            let Some((head, entries)) = &told else { return false };
+            let Some((head, entries)) = &reported else { return false };
             let registrants = state.registrants().iter().map(|(host, key)| (*host, *key, state.is_holder(*host)));
             head.generation == state.generation()
                 && head.rtype == state.rtype().map_or(0, ReservationType::byte)
@@ -154,7 +154,7 @@ impl Workload {
                 && registrants.eq(entries.iter().map(|e| (HostId::from_bytes(e.hostid), e.rkey, e.rcsts & 1 == 1)))
         };
         if !self.volumes[flight.place.volume].rights.may_be_reported(flight.sent, now, same) {
-            self.fail(format!("#{op} reported {told:?}, which was the case at no time since it was sent"), None);
+            self.fail(format!("#{op} reported {reported:?}, which was the case at no time since it was sent"), None);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A job takes the blocks of the records that the cursor comes to. Where such a block is one of [`RUN_MIN`] neighbours that are all in the log,
 //! in whatever segments, the whole run goes with it, as one write. Otherwise its neighbours wait for their own turn: until then
 //! they may be overwritten, and need not be moved at all.
-//! Invariants: what is written was verified; a block is moved by one job at a time; the index is told only after the write has
+//! Invariants: what is written was verified; a block is moved by one job at a time; the index is updated only after the write has
 //! ended, and only of blocks that are still the newest.
 //! Never: reads or writes within a borrow.
 
