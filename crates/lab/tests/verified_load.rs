@@ -1,4 +1,4 @@
-//! Verified load against the fake target: clean on a good one, across kills, and loud on each planted fault.
+//! Verified load against the fake target: clean on a good one, across kills, and loud on each seeded fault.
 #![allow(clippy::disallowed_methods)]
 
 #[path = "../../initiator/tests/fake/mod.rs"]
@@ -37,7 +37,7 @@ fn caught(fault: Fault) -> Vec<Found> {
         (disk.fault, disk.every) = (fault, if fault == Fault::LostZero { 3 } else { 40 });
     }
     let (summary, _) = run(spec(&fake), |_| ()).unwrap();
-    assert!(fake.disk.lock().unwrap().planted > 2, "{fault:?} was planted");
+    assert!(fake.disk.lock().unwrap().seeded > 2, "{fault:?} was seeded");
     assert!(summary.mismatches > 0 && !summary.is_clean(), "{fault:?} went unseen: {summary:?}");
     // Not of all: two reads that contradict each other, of which the first could have been right, leave nothing to be expected.
     assert!(summary.reports.iter().any(|r| !r.mismatch.expected.is_empty()));
@@ -94,7 +94,7 @@ fn killed(fault: Fault, kills: u32) -> lab::verified::LoadSummary {
         fake.revive();
     }
     let summary = load.join().unwrap();
-    assert!(fault == Fault::None || fake.disk.lock().unwrap().planted > 0);
+    assert!(fault == Fault::None || fake.disk.lock().unwrap().seeded > 0);
     assert!(summary.reconnects >= u64::from(kills) / 2, "{summary:?}");
     summary
 }

@@ -12,8 +12,8 @@
 use super::Follow;
 use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use dataplane::{
-    ComponentRef, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, ListenerKind, ListenerSpec, NamespaceDesired,
-    ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
+    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,
+    NamespaceDesired, ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
 };
 use lab::LabError;
 use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
@@ -80,7 +80,7 @@ pub struct Sizes {
 
 /// A node with fixtures.
 pub struct Site {
-    node: Host,
+    node: DataPlaneHandle,
     addr: SocketAddr,
     /// The disks of each fixture, as the client names them.
     fixtures: Vec<Vec<String>>,
@@ -91,7 +91,7 @@ fn wrong(place: &Path, problem: impl Into<String>) -> LabError {
     LabError::Disk { disk: place.display().to_string(), problem: problem.into() }
 }
 
-fn failed(error: HostError) -> LabError {
+fn failed(error: DataPlaneError) -> LabError {
     LabError::Engine { engine: "basalt in this process", problem: error.to_string() }
 }
 
@@ -168,7 +168,7 @@ impl Site {
     /// Starts a node, makes the files of all cuts in `real.dir`, formats and serves them.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
         let config = HostConfig { cores: cores(), pin: false, settings: settings(), target: TargetOptions::default() };
-        let node = Host::start(config).map_err(failed)?;
+        let node = DataPlaneHandle::start(config).map_err(failed)?;
         let listener = ListenerSpec {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             kind: ListenerKind::Io,

@@ -121,9 +121,9 @@ impl Difference {
     /// Why a reader may care; `None`: the counts say it all.
     fn why(self) -> Option<&'static str> {
         match self {
-            Difference::Lenient => {
-                Some("A host that sends this works there and is refused here. The specification forbids what it sends, or reserves it.")
-            }
+            Difference::Lenient => Some(
+                "A host that sends this works there and is refused here. The specification forbids what it sends, reserves it or leaves it open.",
+            ),
             Difference::Silent => Some("A host that sends this waits there, or has to connect anew. Here it gets an answer."),
             Difference::Strict => Some("A host that sends this works here and is refused there."),
             Difference::Same | Difference::Speechless | Difference::Words => None,
@@ -199,7 +199,7 @@ fn count(n: usize) -> String {
 pub fn summary(cases: &Cases) -> String {
     let peers = Peer::all();
     let subjects = subjects(cases);
-    let mut out = format!("{HEAD}{} cases: malformed PDUs, PDUs and commands out of place, values out of range. {HOW}", cases.len());
+    let mut out = format!("{HEAD}{} cases: malformed PDUs, PDUs and commands out of place, values out of range.\n{HOW}", cases.len());
     out += "\n## What Basalt answers\n\n";
     let endings = [
         (Ending::Terminated, "termination request"),
@@ -219,7 +219,7 @@ pub fn summary(cases: &Cases) -> String {
     for peer in &peers {
         writeln!(out, "- **{}**: {}", peer.name, peer.about).expect("a string takes all");
     }
-    out += "\nTime-outs and what a peer does not have were not tried there.\n\n";
+    out += "\nA case without an answer of a peer in the full table was not tried there.\n\n";
     head(&mut out, &["how the peer answers", "SPDK", "nvmet"]);
     let n = |peer: &Peer, d| cases.iter().filter(|(_, c)| peer.difference(c) == Some(d)).count();
     for d in Difference::ALL {

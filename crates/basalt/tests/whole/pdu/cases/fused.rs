@@ -1,4 +1,4 @@
-//! Compare and Write as one: halves alone, wrong, in the wrong place, and what the other half gets.
+//! Compare and Write as one: halves alone, wrong, in the wrong place, and what the other half is answered.
 
 use crate::pdu::case::{Answer, Case, CaseState, IO, case, fails, good, retry};
 use crate::pdu::run::{Run, Stop};
