@@ -2,7 +2,7 @@
 //!
 //! Invariants: a core has at most [`nvmf::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
 //! to its core through core 0's inbox, or the host has stopped. After each piece the thread rests as long as that took: authentications of
-//! strangers never take more than half a processor from the cores.
+//! unauthenticated peers never take more than half a processor from the cores.
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
 #![allow(clippy::disallowed_methods)] // A thread and a clock of its own, outside of the cores.
 

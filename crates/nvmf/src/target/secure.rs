@@ -30,7 +30,7 @@ fn has(conn: &Conn) -> Security {
 }
 
 impl Target {
-    /// Whether a connection may become the queue that it wishes to be, as things stand now; and whether it must authenticate then.
+    /// Whether a connection may become the queue that it asks to be, as things stand now; and whether it must authenticate then.
     pub(super) fn judge(&self, place: usize, connect: &ConnectRequest) -> Result<bool, Refusal> {
         let conn = &self.conns[place];
         admission::admit(connect, &self.view, conn.door.kind, self.draining)?;
