@@ -495,6 +495,16 @@ mod on {
         passed[mark as usize / 64] |= 1 << (mark as usize % 64);
         PASSED.set(passed);
     }
+    /// Runs a test with a fault seeded on this thread: it must fail then.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn notices(fault: SeededFault, test: fn()) {
+        seed_fault(Some(fault));
+        let result = std::panic::catch_unwind(test);
+        seed_fault(None);
+        assert!(result.is_err(), "{fault:?} is seeded, and its test does not notice");
+    }
     /// Makes the limits of [`tiny`] small on this thread, or as they are. Never while anything lives that was made with the others.
     pub fn set_tiny(small: bool) {
         TINY.set(small);
@@ -519,7 +529,7 @@ mod on {
     }
 }
 #[cfg(feature = "hooks")]
-pub use on::{must, reached, seed_fault, seeded, set_tiny, take_coverage_marks, tiny};
+pub use on::{must, notices, reached, seed_fault, seeded, set_tiny, take_coverage_marks, tiny};
 
 /// Never: nothing can be seeded in this build.
 #[cfg(not(feature = "hooks"))]

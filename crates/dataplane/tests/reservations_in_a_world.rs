@@ -539,3 +539,10 @@ fn no_write_of_a_preempted_host_takes_effect_after_the_preempt_was_answered() {
     );
     assert!(met.aborted > 0, "nothing was aborted");
 }
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_copy_that_is_not_judged_again_is_noticed() {
+    let test = a_preempt_refuses_what_a_limit_holds_back_of_the_old_holder_and_does_not_wait_for_it;
+    base::hooks::notices(base::hooks::SeededFault::CopyJudgedOnce, test);
+}

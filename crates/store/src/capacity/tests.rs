@@ -329,6 +329,6 @@ proptest! {
 #[test]
 fn seeded_faults_are_noticed() {
     use base::hooks::SeededFault;
-    crate::tests::notices(SeededFault::HeadAheadOfPages, a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since);
-    crate::tests::notices(SeededFault::SlotOfFailedPage, a_page_alternates_between_its_slots_only_when_committed);
+    base::hooks::notices(SeededFault::HeadAheadOfPages, a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since);
+    base::hooks::notices(SeededFault::SlotOfFailedPage, a_page_alternates_between_its_slots_only_when_committed);
 }
