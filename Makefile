@@ -24,7 +24,7 @@ blktests: ## the nvme group of blktests in a VM: make blktests TREE=a-checkout [
 	@scripts/setup test && cargo build --quiet -p basalt
 	@tests/vm/blktests $(foreach k,$(KERNELS),--kernel $(k)) "$(TREE)" $(TESTS)
 
-sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each planted bug found?
+sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each seeded fault found?
 	@scripts/sim run $(SEEDS) && scripts/sim known
 
 soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json
@@ -34,7 +34,7 @@ fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table 
 	@scripts/fuzz run $(TARGETS)
 
 bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-built-SPDK-tree] [ARGS="--rounds 1 --only idle"]
-	@cargo build --release -p basalt -p initiator && cargo build --release -p store --example buffer_growth
+	@cargo build --release -p basalt -p lab && cargo build --release -p store --example buffer_growth
 	@scripts/bench --spdk "$(SPDK)" $(ARGS)
 
 micro: ## instructions of the hot pieces beside the kept baseline: what got slower (ONLY=index)

@@ -181,7 +181,7 @@ pub struct Notice {
     pub seq: u64,
     /// Kind.
     pub kind: NoticeKind,
-    /// The hosts that are notified.
+    /// The hosts that get it.
     pub hosts: BTreeSet<HostId>,
 }
 
@@ -303,7 +303,7 @@ impl State {
         Ok(outcome)
     }
 
-    /// An administrator takes everything away: all registrants, and the reservation. They are notified as by Clear.
+    /// An administrator takes everything away: all registrants, and the reservation. They are informed as by Clear.
     pub fn clear_all(&mut self) {
         let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
         self.held = None;

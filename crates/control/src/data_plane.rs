@@ -6,8 +6,8 @@
 use crate::plane::*;
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
-    ControlRequestId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, DataPlaneHandle, HostConfig, DataPlaneError, DataPlaneEvent, NodeStats,
-    ListenerSpec, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Desired, Device,
+    FormatSpec, HostConfig, ListenerSpec, NodeStats, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
 };
 use directory::record::DeviceRecord;
 use nvmf::{Class, TargetStats};
@@ -219,7 +219,7 @@ fn gather(stats: &NodeStats) -> Stats {
 }
 
 fn object(stats: &NodeStats) -> ObjectFigures {
-    let planes = || stats.cores.iter().map(|c| &c.plane);
+    let planes = || stats.cores.iter().map(|c| &c.router);
     let mut counters = vec![
         ("crossed_parts", planes().map(|p| p.crossed).sum()),
         ("throttled_requests", planes().map(|p| p.throttled).sum()),

@@ -5,7 +5,8 @@
 use crate::plane::*;
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
-    ControlRequestId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, DataPlaneEvent, ListenerSpec, Refused, Reply, SessionInfo,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
+    SessionInfo,
 };
 use directory::record::DeviceRecord;
 use std::{

@@ -8,7 +8,8 @@
 
 use base::{ClusterId, GroupId, Histogram, VolumeId};
 use dataplane::{
-    ControlRequestId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, DataPlaneEvent, ListenerSpec, Refused, Reply, SessionInfo,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
+    SessionInfo,
 };
 use directory::record::DeviceRecord;
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};

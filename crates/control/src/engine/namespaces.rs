@@ -7,7 +7,7 @@
 use super::*;
 use crate::{Code, api::types as api};
 use base::Visibility;
-use dataplane::{RequestedBy, Refused, Reply};
+use dataplane::{Refused, Reply, RequestedBy};
 
 /// Names that are tried for a volume that a host makes.
 const NAMES_TRIED_MAX: u32 = 1000;

@@ -9,7 +9,7 @@ use super::*;
 use crate::api::types as api;
 use base::{HostId, VolumeId};
 use cluster::reservation::{Command, ReservationType, State};
-use dataplane::{RequestedBy, AuditEvent, AuditKind, Refused, Reply};
+use dataplane::{AuditEvent, AuditKind, Refused, Reply, RequestedBy};
 
 impl Control {
     /// The node that serves a volume has started: as its hosts see it, power was lost. What does not persist goes.

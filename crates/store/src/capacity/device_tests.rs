@@ -257,5 +257,5 @@ fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
 #[cfg(feature = "hooks")]
 #[test]
 fn a_late_page_that_is_not_looked_at_is_noticed() {
-    crate::tests::notices(base::hooks::Bug::LaterPagesUnchecked, a_page_that_fails_late_in_a_checkpoint_fails_all_of_it);
+    base::hooks::notices(base::hooks::SeededFault::LaterPagesUnchecked, a_page_that_fails_late_in_a_checkpoint_fails_all_of_it);
 }

@@ -224,7 +224,8 @@ fn writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees
     });
     assert!(written > 3, "{written}");
     lab.power_cycle();
-    (log.heal(), capacity.heal());
+    log.heal();
+    capacity.heal();
     lab.with(quick(), async |rt, s| {
         s.write(&rt, c, 500, &[5000]).await.unwrap();
         for n in 0..written {
@@ -743,9 +744,9 @@ fn a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others() {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn planted_bugs_are_noticed() {
-    use base::hooks::Bug;
-    crate::tests::notices(Bug::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
-    crate::tests::notices(Bug::RetryTakesLast, writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others);
-    crate::tests::notices(Bug::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
+fn seeded_faults_are_noticed() {
+    use base::hooks::SeededFault;
+    base::hooks::notices(SeededFault::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
+    base::hooks::notices(SeededFault::RetryTakesLast, writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others);
+    base::hooks::notices(SeededFault::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
 }

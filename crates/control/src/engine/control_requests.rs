@@ -1,0 +1,175 @@
+//! Control requests of hosts (NVMe commands that change metadata), and what the audit log gets.
+//!
+//! Invariants: a change is durable and served on every core before it is answered; nothing changes when it is refused.
+//! Never: answers before that; lets a host have what the administrator has not granted.
+
+use super::*;
+use crate::api::types as api;
+use base::{Visibility, WriteProtect};
+use dataplane::{AuditEvent, AuditKind, ControlRequest, DataPlaneEvent, Refused, Reply, RequestedBy, control_request::ControlVerb};
+use directory::commit::CONFLICT_ATTEMPTS_MAX;
+
+impl Control {
+    /// Works off what the data plane tells, until it ends. Runs on a thread of its own.
+    pub fn follow_events(&self) {
+        let Some(events) = self.plane.take_events() else { return };
+        for event in events {
+            match event {
+                DataPlaneEvent::Audit(event) => self.note(event),
+                DataPlaneEvent::Asked(ask) => {
+                    let result = self.decide(&ask);
+                    if let Err(refused) = &result {
+                        tracing::info!(host = %ask.by.host_nqn, what = ?ask.what, %refused, "refused what a host asked for");
+                    }
+                    if let Err(error) = self.plane.answer(ask.id, result) {
+                        tracing::warn!(%error, "a host's question could not be answered");
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn note(&self, event: AuditEvent) {
+        if let Some(log) = &self.audit {
+            log.note(event);
+        }
+    }
+
+    /// The newest entries of the audit log, oldest first.
+    pub fn audit_entries(&self, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+        let Some(log) = &self.audit else { return Ok(Vec::new()) };
+        log.newest(count).map_err(|e| {
+            Problem::new(crate::Code::Internal, format!("the audit log cannot be read: {e}"), "look at audit.jsonl in the data directory")
+        })
+    }
+
+    /// Carries out a control request of a host, if it may have it.
+    pub(crate) fn decide(&self, ask: &ControlRequest) -> Result<Reply, Refused> {
+        let _change = self.lock();
+        self.serve_what_is_durable()?;
+        let (reply, detail) = match &ask.what {
+            ControlVerb::WriteProtect { volume, state } => self.protect(&ask.by, *volume, *state)?,
+            ControlVerb::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
+            ControlVerb::NamespaceDetach { nsid, hosts } => self.detach_hosts(&ask.by, *nsid, hosts)?,
+            ControlVerb::NamespaceCreate { blocks, lba_bytes, shared } => self.create_namespace(&ask.by, *blocks, *lba_bytes, *shared)?,
+            ControlVerb::NamespaceDelete { nsid } => self.delete_namespaces(&ask.by, *nsid)?,
+            ControlVerb::Format { nsid, lba_bytes } => self.format_namespace(&ask.by, *nsid, *lba_bytes)?,
+            ControlVerb::Reservation { volume, command } => self.reserve(&ask.by, *volume, command)?,
+            ControlVerb::Persist { volumes, ptpl } => self.persist(&ask.by, volumes, *ptpl)?,
+        };
+        self.note(AuditEvent {
+            kind: match &ask.what {
+                ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
+                _ => AuditKind::Namespace,
+            },
+            peer: None,
+            host_nqn: ask.by.host_nqn.clone(),
+            subsystem: ask.by.subsystem.clone(),
+            cntlid: Some(ask.by.cntlid),
+            detail,
+        });
+        Ok(reply)
+    }
+
+    fn protect(&self, by: &RequestedBy, id: base::VolumeId, state: WriteProtect) -> Result<(Reply, String), Refused> {
+        // Nobody can undo it, so it is granted with the rest that hosts may do for good.
+        if state == WriteProtect::Permanent {
+            self.granted(by)?;
+        }
+        self.change(|| {
+            let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoNamespace)?;
+            // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
+            if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
+                return Err(Refused::NotChangeable);
+            }
+            volume.value.write_protect = state;
+            let detail = format!("volume {}: write protection {state:?}", volume.name);
+            Ok((Transaction::new().update(&volume), (Reply::Done, detail)))
+        })
+    }
+
+    /// The subsystem that a host asks about, when its hosts may manage namespaces.
+    pub(super) fn granted(&self, by: &RequestedBy) -> Result<Versioned<SubsystemRecord>, Refused> {
+        let subsystem = self.directory.find::<SubsystemRecord>(&by.subsystem).map_err(busy)?.ok_or(Refused::NotGranted)?;
+        if subsystem.namespace_grant.is_some() { Ok(subsystem) } else { Err(Refused::NotGranted) }
+    }
+
+    fn attach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
+        self.change(|| {
+            let mut subsystem = self.granted(by)?;
+            let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoNamespace)?;
+            let (exclusive, seen) = (namespace.exclusive, &mut namespace.hosts);
+            if hosts.iter().any(|h| seen.shows(h)) {
+                return Err(Refused::AlreadyAttached);
+            }
+            let Visibility::Only(to) = seen else { return Err(Refused::AlreadyAttached) };
+            to.extend(hosts.iter().cloned());
+            if exclusive && to.len() > 1 {
+                return Err(Refused::Private);
+            }
+            Ok((Transaction::new().update(&subsystem), (Reply::Done, format!("namespace {nsid} attached to {}", hosts.join(", ")))))
+        })
+    }
+
+    fn detach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
+        self.change(|| {
+            let mut subsystem = self.granted(by)?;
+            let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.hosts.clone() {
+                Visibility::Only(hosts) => hosts,
+                // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
+                Visibility::All => {
+                    let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
+                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.subsystem).map(|s| s.host_nqn);
+                    subsystem.hosts.iter().cloned().chain(connected).collect()
+                }
+            };
+            if hosts.iter().any(|h| !seen.contains(h)) {
+                return Err(Refused::NotAttached);
+            }
+            let left = Visibility::Only(seen.into_iter().filter(|h| !hosts.contains(h)).collect());
+            subsystem.value.namespaces.entry(nsid).and_modify(|n| n.hosts = left);
+            Ok((Transaction::new().update(&subsystem), (Reply::Done, format!("namespace {nsid} detached from {}", hosts.join(", ")))))
+        })
+    }
+
+    /// Decides, makes it durable, and has it served; decides again when another writer of the directory was faster.
+    pub(super) fn change<T>(&self, mut decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
+        let mut tried = 1;
+        let value = loop {
+            let (transaction, value) = decide()?;
+            if transaction.changes.is_empty() {
+                return Ok(value);
+            }
+            match self.commit(transaction) {
+                Ok(_) => break value,
+                Err(DirectoryError::Conflict { .. }) if tried < CONFLICT_ATTEMPTS_MAX => tried += 1,
+                Err(error) => return Err(busy(error)),
+            }
+        };
+        self.apply().map_err(|problem| {
+            tracing::error!(error = %problem.message, "a change is durable but could not be served");
+            Refused::Unserved
+        })?;
+        Ok(value)
+    }
+
+    /// An earlier change may be durable and not served: a host that tries again must not be told that it is done before it is.
+    fn serve_what_is_durable(&self) -> Result<(), Refused> {
+        if !self.is_behind() {
+            return Ok(());
+        }
+        self.apply().map_err(|problem| {
+            tracing::warn!(error = %problem.message, "what is durable cannot be served; hosts cannot change anything until then");
+            Refused::Busy
+        })
+    }
+}
+
+pub(super) fn busy(error: DirectoryError) -> Refused {
+    tracing::warn!(%error, "the directory could not take what a host asked for");
+    Refused::Busy
+}
+
+#[cfg(test)]
+#[path = "control_requests_tests.rs"]
+pub(super) mod tests;

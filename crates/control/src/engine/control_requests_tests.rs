@@ -1,0 +1,147 @@
+use super::*;
+use crate::fake::FakePlane;
+use base::ClusterId;
+use dataplane::ControlRequestId;
+use directory::Embedded;
+
+pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
+pub const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002";
+
+pub struct Bench {
+    pub control: Arc<Control>,
+    pub plane: Arc<FakePlane>,
+    dir: tempfile::TempDir,
+}
+
+fn control_in(dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
+    control_with(Arc::new(open_directory(dir)), dir, plane)
+}
+
+pub fn open_directory(dir: &std::path::Path) -> Embedded {
+    Embedded::open(dir, ClusterId::from_bytes([1; 16])).unwrap()
+}
+
+fn control_with(directory: Arc<dyn Directory>, dir: &std::path::Path, plane: &Arc<FakePlane>) -> Arc<Control> {
+    let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
+    let log = AuditLog::open(dir).unwrap();
+    let control = Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_audit(log);
+    control.start().unwrap();
+    Arc::new(control)
+}
+
+pub fn bench() -> Bench {
+    bench_on(open_directory)
+}
+
+/// A bench whose directory is made by `open`.
+pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let plane = Arc::new(FakePlane::default());
+    let control = control_with(Arc::new(open(dir.path())), dir.path(), &plane);
+    let device = |name: &str, bytes| {
+        let path = dir.path().join(name).display().to_string();
+        serde_json::json!({"path": path, "bytes": bytes})
+    };
+    let group = serde_json::json!({"name": "g1", "cache": device("cache", 1u64 << 30), "capacity": [device("data", 8u64 << 30)]});
+    control.create_group(&serde_json::from_value(group).unwrap()).unwrap();
+    control.create_volume(&serde_json::from_value(serde_json::json!({"name": "v1", "bytes": 1 << 30})).unwrap()).unwrap();
+    Bench { control, plane, dir }
+}
+
+impl Bench {
+    pub fn ask(&self, what: ControlVerb) -> Result<Reply, Refused> {
+        let subsystem = cluster::default_nqn(DEFAULT_NAME);
+        let by = RequestedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
+        self.control.decide(&ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what })
+    }
+    pub fn grant(&self) {
+        let grant = api::NamespaceGrant { policy: "default".into(), namespaces_max: 8, bytes_max: 4 << 30 };
+        let change = api::SubsystemChange { namespace_grant: Some(grant), ..Default::default() };
+        self.control.change_subsystem("default", &change).unwrap();
+    }
+    /// The daemon is killed and started again.
+    pub fn restart(&self) -> (Arc<FakePlane>, Arc<Control>) {
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(self.dir.path().join(directory::FILE_NAME), copy.path().join(directory::FILE_NAME)).unwrap();
+        self.plane.restart();
+        (Arc::clone(&self.plane), control_in(copy.path(), &self.plane))
+    }
+    fn seen_by(&self) -> Visibility {
+        self.plane.desired().subsystems[0].namespaces[&1].hosts.clone()
+    }
+    fn protection(&self) -> WriteProtect {
+        self.plane.desired().volumes[0].write_protect
+    }
+}
+
+#[test]
+fn a_host_protects_a_volume_and_only_what_can_be_undone_is_undone() {
+    let b = bench();
+    let volume = b.plane.desired().volumes[0].id;
+    let protect = |state| b.ask(ControlVerb::WriteProtect { volume, state });
+    assert_eq!(protect(WriteProtect::Protected), Ok(Reply::Done));
+    assert_eq!(b.protection(), WriteProtect::Protected);
+    assert_eq!(protect(WriteProtect::None), Ok(Reply::Done));
+    assert_eq!(protect(WriteProtect::Permanent), Err(Refused::NotGranted));
+    b.grant();
+    assert_eq!(protect(WriteProtect::Permanent), Ok(Reply::Done));
+    assert_eq!(protect(WriteProtect::None), Err(Refused::NotChangeable));
+    let change = api::VolumeChange { read_only: Some(false), ..Default::default() };
+    assert!(b.control.change_volume("v1", &change).is_err(), "not even by an administrator");
+    assert_eq!(b.control.audit_entries(10).unwrap().len(), 3);
+}
+
+#[test]
+fn protection_until_a_restart_ends_with_it() {
+    let b = bench();
+    let volume = b.plane.desired().volumes[0].id;
+    b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::UntilRestart }).unwrap();
+    assert_eq!(b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::None }), Err(Refused::NotChangeable));
+    let Bench { control, plane, dir } = b;
+    drop(control);
+    plane.restart();
+    let _control = control_in(dir.path(), &plane);
+    assert_eq!(plane.desired().volumes[0].write_protect, WriteProtect::None);
+}
+
+#[test]
+fn namespaces_are_attached_and_detached_where_that_is_granted() {
+    let b = bench();
+    let attach = |host: &str| b.ask(ControlVerb::NamespaceAttach { nsid: 1, hosts: vec![host.into()] });
+    let detach = |host: &str| b.ask(ControlVerb::NamespaceDetach { nsid: 1, hosts: vec![host.into()] });
+    assert_eq!(attach(HOST), Err(Refused::NotGranted));
+    b.grant();
+    assert_eq!(attach(HOST), Err(Refused::AlreadyAttached), "every host sees it");
+    assert_eq!(detach(OTHER), Err(Refused::NotAttached));
+    b.control.detach_volume("default", "v1").unwrap();
+    b.control.attach_volume("default", "v1", &api::Attach { nsid: Some(1), hosts: vec![HOST.into()] }).unwrap();
+    assert!(b.seen_by().shows(HOST) && !b.seen_by().shows(OTHER));
+    assert_eq!(attach(OTHER), Ok(Reply::Done));
+    assert!(b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
+    assert_eq!(detach(HOST), Ok(Reply::Done));
+    assert!(!b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
+    assert_eq!(b.ask(ControlVerb::NamespaceAttach { nsid: 2, hosts: vec![HOST.into()] }), Err(Refused::NoNamespace));
+}
+
+#[test]
+fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anything_else() {
+    let b = bench();
+    let fail = || b.plane.fail_next("apply", crate::plane::PlaneError::Failed("no".into()));
+    let volume = b.plane.desired().volumes[0].id;
+    let protect = || b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::Protected });
+    fail();
+    assert_eq!(protect(), Err(Refused::Unserved));
+    assert!(!Refused::Unserved.status().dnr);
+    assert_eq!(b.protection(), WriteProtect::None, "not served yet");
+    b.control.retry();
+    assert_eq!(b.protection(), WriteProtect::Protected, "the daemon tries again by itself");
+    // A reservation command that changes nothing any more is not answered before what it asked for is served.
+    let command = cluster::reservation::Command::Register { nrkey: 5, ptpl: None };
+    let register = || b.ask(ControlVerb::Reservation { volume, command });
+    fail();
+    assert_eq!(register(), Err(Refused::Unserved));
+    fail();
+    assert_eq!(register(), Err(Refused::Busy));
+    assert_eq!(register(), Ok(Reply::Done));
+    assert!(b.plane.desired().volumes[0].reservation.is_some());
+}

@@ -1,0 +1,191 @@
+//! The commands of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
+
+use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
+use dataplane::*;
+use rt::sim::{HostId, SimDeviceOptions, World};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const CORES: usize = 3;
+
+/// A host that can be started again, and the door to its newest life.
+struct Lab {
+    world: World,
+    host: HostId,
+    commands: Rc<RefCell<Option<CommandSender>>>,
+    devices: Vec<Device>,
+}
+
+impl Lab {
+    fn new(seed: u64) -> Self {
+        let mut world = World::new(seed);
+        let devices = vec![world.device(32 << 20, SimDeviceOptions::default()), world.device(64 << 20, SimDeviceOptions::default())];
+        let commands = Rc::new(RefCell::new(None));
+        let seeds: Rc<RefCell<Vec<Option<CoreSeed>>>> = Rc::default();
+        let newest = Rc::clone(&commands);
+        let host = world.add_host(CORES, move |rt| {
+            if rt.core() == 0 {
+                let (commands, _events, made) = core_seeds(CORES, Settings::default(), dataplane::TargetOptions::default());
+                *newest.borrow_mut() = Some(commands);
+                *seeds.borrow_mut() = made.into_iter().map(Some).collect();
+            }
+            let seed = seeds.borrow_mut()[rt.core()].take();
+            seed.expect("core 0 starts first, each core once").start(&rt)
+        });
+        if !world.is_up(host) {
+            world.start(host);
+        }
+        Self { world, host, commands, devices }
+    }
+
+    fn give<T>(&mut self, command: impl FnOnce(&CommandSender) -> Completion<T>) -> Result<T, DataPlaneError> {
+        let completion = command(self.commands.borrow().as_ref().expect("the host is up"));
+        let mut answer = None;
+        self.world.run_until(Duration::from_secs(60), || {
+            answer = answer.take().or_else(|| completion.try_take());
+            answer.is_some()
+        });
+        answer.expect("a command is answered within a minute")
+    }
+
+    fn power_cycle(&mut self) {
+        self.world.kill(self.host);
+        self.world.start(self.host);
+    }
+
+    fn format(&mut self) -> GroupInfo {
+        let (cache, capacity) = (self.devices[0].clone(), vec![self.devices[1].clone()]);
+        self.give(|o| o.format_group(format_spec(), cache, capacity)).unwrap()
+    }
+
+    fn open(&mut self) -> Result<(GroupInfo, Vec<ComponentInfo>), DataPlaneError> {
+        let devices = self.devices.clone();
+        self.give(|o| o.open_group(Some(cluster()), devices))
+    }
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::from_bytes([1; 16])
+}
+
+fn format_spec() -> FormatSpec {
+    let group = GroupId::from_bytes([2; 16]);
+    FormatSpec { cluster: cluster(), group, name: "g0".into(), shards: 4, created_unix_s: 1, force: false }
+}
+
+fn component(n: u8) -> ComponentSpec {
+    let (id, object) = (ComponentId::from_bytes([n; 16]), ObjectId::from_bytes([n; 16]));
+    ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![n] }
+}
+
+fn desired(group: GroupId, no: ComponentNo) -> Desired {
+    let stripe = Stripe { components: vec![ComponentRef { id: ComponentId::from_bytes([9; 16]), group, no }] };
+    let volume = VolumeDesired::plain(
+        VolumeId::from_bytes([7; 16]),
+        "v".into(),
+        8 << 20,
+        ObjectLayout { object: ObjectId::from_bytes([9; 16]), epoch: Epoch(1), stripes: vec![stripe] },
+    );
+    let subsystem = SubsystemDesired {
+        nqn: "nqn.2026-11.io.basalt:test".into(),
+        serial: "S1".into(),
+        model: "Basalt".into(),
+        allow_any_host: true,
+        hosts: vec![],
+        namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All })]),
+        security: Security::Plain,
+        manage_namespaces: false,
+    };
+    Desired { generation: 1, volumes: vec![volume], subsystems: vec![subsystem], hosts: BTreeMap::new() }
+}
+
+#[test]
+fn a_group_is_formatted_opened_served_closed_and_found_again_after_a_power_cut() {
+    let mut lab = Lab::new(1);
+    let group = lab.format().group;
+    let (_, components) = lab.open().unwrap();
+    assert!(components.is_empty());
+    let no = lab.give(|o| o.create_component(group, component(9))).unwrap();
+    assert_eq!(lab.give(|o| o.create_component(group, component(9))).unwrap(), no, "idempotent by id");
+    lab.give(|o| o.apply(desired(group, no))).unwrap();
+    lab.give(|o| o.apply(desired(group, no))).unwrap();
+    let stats = lab.give(|o| o.stats()).unwrap();
+    assert_eq!(stats.cores.len(), CORES);
+    assert_eq!(stats.cores.iter().map(|c| c.shards.len()).sum::<usize>(), 4, "every shard runs on one core");
+    assert!(stats.cores.iter().all(|c| !c.shards.is_empty()), "one group uses every core");
+
+    lab.power_cycle();
+    let (_, components) = lab.open().unwrap();
+    assert_eq!(components.len(), 1);
+    assert_eq!((components[0].no, components[0].descriptor.as_slice()), (no, [9].as_slice()));
+    lab.give(|o| o.delete_component(group, no)).unwrap();
+    lab.give(|o| o.close_group(group)).unwrap();
+    assert!(matches!(lab.give(|o| o.close_group(group)), Err(DataPlaneError::NoGroup(_))));
+    let (_, components) = lab.open().unwrap();
+    assert!(components.is_empty(), "a deleted component stays deleted");
+    lab.give(|o| o.shutdown()).unwrap();
+    let (world, host) = (&mut lab.world, lab.host);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.has_stopped(host));
+}
+
+/// A shutdown that took a full inbox for a data plane that has ended would wait for cores that have no command to end.
+#[test]
+fn a_full_inbox_is_busy_and_not_stopped_and_the_host_can_be_shut_down_after_it() {
+    let mut lab = Lab::new(3);
+    let commands = lab.commands.borrow().clone().expect("the host is up");
+    let waiting: Vec<_> = (0..rt::INBOX_DEPTH).map(|_| commands.stats()).collect();
+    assert!(matches!(commands.stats().try_take(), Some(Err(DataPlaneError::Busy))));
+    assert!(matches!(commands.shutdown().try_take(), Some(Err(DataPlaneError::Busy))));
+    lab.world.run_for(Duration::from_secs(1));
+    assert!(!lab.world.has_stopped(lab.host), "what was not taken is not done");
+    assert!(waiting.iter().all(|t| matches!(t.try_take(), Some(Ok(_)))), "what was taken is");
+    lab.give(|o| o.shutdown()).unwrap();
+    lab.world.run_for(Duration::from_secs(1));
+    assert!(lab.world.has_stopped(lab.host));
+    assert!(matches!(commands.stats().try_take(), Some(Err(DataPlaneError::Stopped))));
+}
+
+#[test]
+fn an_order_that_cannot_be_done_changes_nothing() {
+    let mut lab = Lab::new(2);
+    let group = lab.format().group;
+    let (cache, capacity) = (lab.devices[0].clone(), vec![lab.devices[1].clone()]);
+    assert!(
+        matches!(lab.give(|o| o.format_group(format_spec(), cache, capacity)), Err(DataPlaneError::Group(_))),
+        "devices that hold a group"
+    );
+    assert!(matches!(lab.give(|o| o.apply(desired(group, ComponentNo(1)))), Err(DataPlaneError::GroupOfVolume { .. })));
+    lab.open().unwrap();
+    assert!(lab.open().is_err(), "open already");
+    let mut dangling = desired(group, ComponentNo(1));
+    dangling.volumes.clear();
+    assert!(matches!(lab.give(|o| o.apply(dangling)), Err(DataPlaneError::VolumeOfSubsystem { .. })));
+    let mut mirrored = desired(group, ComponentNo(1));
+    let copy = mirrored.volumes[0].object.stripes[0].components[0];
+    mirrored.volumes[0].object.stripes[0].components.push(copy);
+    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::Mirrored(_))));
+    let other = vec![lab.devices[1].clone()];
+    assert!(lab.give(|o| o.open_group(None, other)).is_err(), "an incomplete set of devices");
+}
+
+#[test]
+fn a_power_cut_within_an_order_leaves_it_done_or_not_done() {
+    for seed in 0..40 {
+        let mut lab = Lab::new(100 + seed);
+        let group = lab.format().group;
+        lab.open().unwrap();
+        let kept = lab.give(|o| o.create_component(group, component(1))).unwrap();
+        let completion = lab.commands.borrow().as_ref().unwrap().create_component(group, component(2));
+        lab.world.run_for(Duration::from_micros(seed * 9));
+        let acknowledged = matches!(completion.try_take(), Some(Ok(_)));
+        lab.power_cycle();
+        let (_, components) = lab.open().unwrap();
+        assert!(components.iter().any(|c| c.no == kept));
+        let found = components.iter().any(|c| c.id == component(2).id);
+        assert!(found || !acknowledged, "seed {seed}: an acknowledged component is gone");
+        let again = lab.give(|o| o.create_component(group, component(2))).unwrap();
+        assert_ne!(again, kept, "numbers are given once");
+    }
+}
