@@ -74,7 +74,7 @@ fn a_profile_runs_against_the_volume_that_is_served_and_is_verified_kept_and_sho
 }
 
 #[test]
-fn bad_input_is_told_with_its_exit_status_and_harms_nothing() {
+fn bad_input_is_reported_with_its_exit_status_and_harms_nothing() {
     let d = alone();
     let (results, disk) = (d.at("results"), d.at("disk"));
     let run = |what: &str| format!("lab run {what} --results {results}");

@@ -319,7 +319,7 @@ fn compare_sentences(c: &Comparison) -> Vec<String> {
     vec![if r.significant() {
         format!("{}: {b} does {} IOPS than {a}, and the difference is real ({interval}).", c.group, size(r.ratio))
     } else {
-        format!("{}: no difference between {a} and {b} can be told ({interval}).", c.group)
+        format!("{}: no difference between {a} and {b} is shown ({interval}).", c.group)
     }]
 }
 

@@ -230,7 +230,7 @@ fn compare(a: &Analysis) -> impl Iterator<Item = Bars> + use<> {
         },
         Bars {
             title: format!("{} divided by {}", first.names.1, first.names.0),
-            note: "1 is no difference. A thin line, the 95 % confidence interval, that crosses 1 means that no difference can be told. \
+            note: "1 is no difference. A thin line, the 95 % confidence interval, that crosses 1 means that no difference is shown. \
                    More IOPS is better, more latency is worse."
                 .into(),
             measure: Measure::Plain("ratio".into()),

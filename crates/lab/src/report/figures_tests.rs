@@ -2,7 +2,7 @@ use super::*;
 use crate::report::example;
 
 #[test]
-fn a_percentile_is_told_only_with_an_operation_beyond_it() {
+fn a_percentile_is_shown_only_with_an_operation_beyond_it() {
     let f = |n: u64| {
         let mut f = Figures { operations: n, ..Figures::default() };
         (1..=n).for_each(|i| f.latency.record(i * 1000));

@@ -196,7 +196,7 @@ pub fn comparisons(list: &[Comparison]) -> Table {
             let better = (r.figure == "IOPS") == (r.ratio > 1.0);
             let said = match (r.interval, r.significant()) {
                 (None, _) => Cell { text: "one round can't tell".into(), mood: None },
-                (_, false) => Cell { text: "can't be told from none".into(), mood: None },
+                (_, false) => Cell { text: "no difference shown".into(), mood: None },
                 (_, true) => Cell { text: if better { "real: B is better" } else { "real: B is worse" }.into(), mood: Some(better) },
             };
             let interval = r.interval.map_or("–".into(), |(l, h)| format!("{l:.3} to {h:.3}"));

@@ -6,7 +6,7 @@ fn texts(axis: &Axis) -> Vec<&str> {
 }
 
 #[test]
-fn iops_are_told_in_thousands_from_zero() {
+fn iops_are_labelled_in_thousands_from_zero() {
     let a = Axis::new(&Measure::Iops(""), Scale::FromZero, [12_000.0, 231_000.0], 6);
     assert_eq!(a.title, "thousand IOPS");
     assert_eq!(texts(&a), ["0", "50", "100", "150", "200", "250"]);
@@ -27,7 +27,7 @@ fn percentiles_read_as_percentiles() {
 }
 
 #[test]
-fn long_times_are_told_in_minutes() {
+fn long_times_are_labelled_in_minutes() {
     let a = Axis::new(&Measure::Time, Scale::Linear, [-300.0, 3600.0], 9);
     assert_eq!(a.title, "time, min");
     assert_eq!(texts(&a), ["0", "10", "20", "30", "40", "50", "60"]);

@@ -1,4 +1,4 @@
-//! Charts: what is to be drawn, and the drawing of it at two widths, one for desks and paper and one for phones.
+//! Charts: what is to be drawn, and the drawing of it at two widths, one for large screens and paper and one for phones.
 //!
 //! Owns: panels, series, legends; the layout inside of an SVG.
 //! Invariants: everything lies inside of the view box; panels of one chart share their x axis; a series looks the same in all panels.
@@ -102,7 +102,7 @@ pub struct Layout {
     pub x_ticks: usize,
 }
 
-/// For desks and paper.
+/// For large screens and paper.
 pub const WIDE: Layout = Layout { class: "wide", width: 900, single: 340, stacked: 170, font: 12, x_ticks: 10 };
 /// For phones.
 pub const NARROW: Layout = Layout { class: "narrow", width: 350, single: 270, stacked: 150, font: 12, x_ticks: 5 };
