@@ -320,6 +320,54 @@ listed! {
         BandwidthForgotten,
         /// The first block of a volume that is formatted is kept.
         FormatKeepsFirst,
+        /// What an attempt at a read found bad is still bad in the next attempt.
+        BlindBadKept,
+        /// A checkpoint that waits for its tail is not woken when the log gives up.
+        BlindTailWaiterForgotten,
+        /// Blocks that could not be declared uncorrectable keep their chunks busy.
+        BlindFailedMarkKeepsPlace,
+        /// The cursor of destaging stays in a segment that was released.
+        BlindCursorLeftBehind,
+        /// Replay does not pass over the checksums of a component that is gone.
+        BlindCrcsNotPassed,
+        /// The older of two chunks with one content stays on the device.
+        BlindTwinNotCleaned,
+        /// The last chunk that is promised to others is given away.
+        BlindLastPromisedGiven,
+        /// A scrub reads what is wrong only once.
+        BlindScrubBelievesFirst,
+        /// Neighbours on capacity with a gap between them in the log are moved as if there were none.
+        BlindGapWritten,
+        /// A dropped component loses its chunks while changes are under way in them.
+        BlindDropNotAwaited,
+        /// A trim changes nothing when its first chunk is empty.
+        BlindFirstChunkLooked,
+        /// A compare and write that fails keeps its place in the order.
+        BlindMiscompareHolds,
+        /// The first block of a trim is zeroed to its end.
+        BlindEdgeTooLong,
+        /// Compare and write does not count against limits.
+        BlindCompareWriteUncounted,
+        /// A survey begins with the wrong piece of a stripe.
+        BlindStripeOffset,
+        /// Pieces that only another core has found beyond those of this one are forgotten.
+        BlindMergeKeepsLength,
+        /// A keep alive timeout of zero leaves the timer running.
+        BlindKatoZeroKept,
+        /// Events that were sent stay masked over a reset.
+        BlindMaskKept,
+        /// A Copy command that fails names the number of its ranges.
+        BlindCopyRangeReported,
+        /// What a closed connection left under way is forgotten by fences.
+        BlindLeftNotInherited,
+        /// The second half of a fused operation meets a first half that was aborted.
+        BlindAbortedHalfAwaited,
+        /// Shards of a disk group that could not be opened stay.
+        BlindFailedOpenKept,
+        /// Shards are not told of a changed component.
+        BlindUpdateNotTold,
+        /// Nobody is told of the end of a reservation of all registrants.
+        BlindReleaseUntold,
     }
 }
 

@@ -285,7 +285,9 @@ impl Controller {
     fn forget(&mut self) {
         self.requests.clear();
         self.events.clear();
-        self.masked.clear();
+        if !hooks::planted(Bug::BlindMaskKept) {
+            self.masked.clear();
+        }
         self.changed.clear();
         self.changed_overflow = false;
         self.gone.clear();
@@ -303,6 +305,9 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
+        if hooks::planted(Bug::BlindKatoZeroKept) && kato_ms == 0 {
+            return true;
+        }
         if hooks::planted(Bug::KatoKept) && self.kato_at.is_some() {
             return true;
         }

@@ -352,7 +352,9 @@ impl State {
         for key in ops.drain(..) {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
             let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
-            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable) {
+            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
+                && !(logged == Logged::Uncorrectable && hooks::planted(Bug::BlindFailedMarkKeepsPlace))
+            {
                 self.unplace(key);
             }
             self.finish(key, Err(StoreError::DeviceFailed), buf);
@@ -360,7 +362,9 @@ impl State {
         drop(data);
         self.fail_waiting(StoreError::DeviceFailed);
         self.tail_wanted = false;
-        self.tail_written.notify_all();
+        if !hooks::planted(Bug::BlindTailWaiterForgotten) {
+            self.tail_written.notify_all();
+        }
     }
 
     /// Tries whether the log can be written again, with an empty batch. It goes where the last attempt went: what may be there of that
