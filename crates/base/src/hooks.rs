@@ -321,53 +321,53 @@ listed! {
         /// The first block of a volume that is formatted is kept.
         FormatKeepsFirst,
         /// What an attempt at a read found bad is still bad in the next attempt.
-        BlindBadKept,
+        BadBlocksKept,
         /// A checkpoint that waits for its tail is not woken when the log gives up.
-        BlindTailWaiterForgotten,
+        TailWaiterForgotten,
         /// Blocks that could not be declared uncorrectable keep their chunks busy.
-        BlindFailedMarkKeepsPlace,
+        FailedMarkKeepsPlace,
         /// The cursor of destaging stays in a segment that was released.
-        BlindCursorLeftBehind,
+        CursorLeftBehind,
         /// Replay does not pass over the checksums of a component that is gone.
-        BlindCrcsNotPassed,
+        SumsNotPassed,
         /// The older of two chunks with one content stays on the device.
-        BlindTwinNotCleaned,
+        OlderPlaceLeft,
         /// The last chunk that is promised to others is given away.
-        BlindLastPromisedGiven,
+        LastPromisedGiven,
         /// A scrub reads what is wrong only once.
-        BlindScrubBelievesFirst,
+        ScrubBelievesFirst,
         /// Neighbours on capacity with a gap between them in the log are moved as if there were none.
-        BlindGapWritten,
+        GapForgotten,
         /// A dropped component loses its chunks while changes are under way in them.
-        BlindDropNotAwaited,
+        DropNotAwaited,
         /// A trim changes nothing when its first chunk is empty.
-        BlindFirstChunkLooked,
+        FirstChunkLookedAt,
         /// A compare and write that fails keeps its place in the order.
-        BlindMiscompareHolds,
+        MiscompareKeepsPlace,
         /// The first block of a trim is zeroed to its end.
-        BlindEdgeTooLong,
+        EdgeTooLong,
         /// Compare and write does not count against limits.
-        BlindCompareWriteUncounted,
+        CompareWriteUncounted,
         /// A survey begins with the wrong piece of a stripe.
-        BlindStripeOffset,
+        SurveyOffStripe,
         /// Pieces that only another core has found beyond those of this one are forgotten.
-        BlindMergeKeepsLength,
+        SurveyCutShort,
         /// A keep alive timeout of zero leaves the timer running.
-        BlindKatoZeroKept,
+        KatoZeroKept,
         /// Events that were sent stay masked over a reset.
-        BlindMaskKept,
+        MaskOutlivesReset,
         /// A Copy command that fails names the number of its ranges.
-        BlindCopyRangeReported,
+        CopyNamesCount,
         /// What a closed connection left under way is forgotten by fences.
-        BlindLeftNotInherited,
+        LeftNotInherited,
         /// The second half of a fused operation meets a first half that was aborted.
-        BlindAbortedHalfAwaited,
+        AbortedHalfAwaited,
         /// Shards of a disk group that could not be opened stay.
-        BlindFailedOpenKept,
+        FailedOpenKept,
         /// Shards are not told of a changed component.
-        BlindUpdateNotTold,
+        UpdateNotTold,
         /// Nobody is told of the end of a reservation of all registrants.
-        BlindReleaseUntold,
+        ReleaseUntold,
     }
 }
 

@@ -122,7 +122,7 @@ impl Orders {
             let (slot, group) = c.slot(group)?;
             let update = ComponentUpdate { bytes: Some(bytes), reserve_chunks: Some(reserve_chunks), descriptor: Some(descriptor) };
             group.update_component(&c.rt, no, update).await?;
-            if hooks::planted(Bug::BlindUpdateNotTold) {
+            if hooks::planted(Bug::UpdateNotTold) {
                 return Ok(());
             }
             c.tell_component(slot, &group, no).await
@@ -287,7 +287,7 @@ impl Conductor {
         receiver.await.map_err(|_| HostError::Stopped)?;
         let opened = std::mem::replace(&mut left.borrow_mut().1, Ok(()));
         if let Err(error) = opened {
-            if !hooks::planted(Bug::BlindFailedOpenKept) {
+            if !hooks::planted(Bug::FailedOpenKept) {
                 self.call_all(Call::CloseShards { slot }).await?;
             }
             return Err(error);

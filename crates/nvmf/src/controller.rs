@@ -285,7 +285,7 @@ impl Controller {
     fn forget(&mut self) {
         self.requests.clear();
         self.events.clear();
-        if !hooks::planted(Bug::BlindMaskKept) {
+        if !hooks::planted(Bug::MaskOutlivesReset) {
             self.masked.clear();
         }
         self.changed.clear();
@@ -305,7 +305,7 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
-        if hooks::planted(Bug::BlindKatoZeroKept) && kato_ms == 0 {
+        if hooks::planted(Bug::KatoZeroKept) && kato_ms == 0 {
             return true;
         }
         if hooks::planted(Bug::KatoKept) && self.kato_at.is_some() {

@@ -154,7 +154,7 @@ impl IoOp {
     pub(crate) fn transfers(&self) -> bool {
         matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. })
             && !(base::hooks::planted(base::hooks::Bug::VerifyUncounted) && matches!(self, IoOp::Verify { .. }))
-            && !(base::hooks::planted(base::hooks::Bug::BlindCompareWriteUncounted) && matches!(self, IoOp::CompareWrite { .. }))
+            && !(base::hooks::planted(base::hooks::Bug::CompareWriteUncounted) && matches!(self, IoOp::CompareWrite { .. }))
     }
 }
 

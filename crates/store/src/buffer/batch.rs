@@ -353,7 +353,7 @@ impl State {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
             let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
             if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
-                && !(logged == Logged::Uncorrectable && hooks::planted(Bug::BlindFailedMarkKeepsPlace))
+                && !(logged == Logged::Uncorrectable && hooks::planted(Bug::FailedMarkKeepsPlace))
             {
                 self.unplace(key);
             }
@@ -362,7 +362,7 @@ impl State {
         drop(data);
         self.fail_waiting(StoreError::DeviceFailed);
         self.tail_wanted = false;
-        if !hooks::planted(Bug::BlindTailWaiterForgotten) {
+        if !hooks::planted(Bug::TailWaiterForgotten) {
             self.tail_written.notify_all();
         }
     }

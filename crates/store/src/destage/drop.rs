@@ -22,7 +22,7 @@ pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>, component: ComponentNo)
 }
 
 async fn run(rt: Rt, state: Rc<RefCell<State>>, component: ComponentNo) {
-    while state.borrow().has_busy_chunks(component) && !hooks::planted(Bug::BlindDropNotAwaited) {
+    while state.borrow().has_busy_chunks(component) && !hooks::planted(Bug::DropNotAwaited) {
         rt.sleep(PAUSE).await;
     }
     state.borrow().table.borrow_mut().drop_component(component);
