@@ -16,7 +16,7 @@ use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, IoOpcode, Sgl, Sqe, Status};
 use format::nvme_tcp::Digests;
-use nvmf::ask::What;
+use nvmf::control_request::ControlVerb;
 use nvmf::limits::{HANDSHAKE_MAX, LINGER_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
 use nvmf::{ListenerKind, ListenerSpec, Options, Refused, Reply, Target, TargetMsg, TargetShared};
 use rt::sim::{HostId, NetOptions, World};
@@ -52,15 +52,15 @@ impl App for ServerApp {
             busy = true;
             s.target.on_work_done(rt, id, work.run());
         }
-        while let Some(ask) = s.target.pop_ask() {
+        while let Some(ask) = s.target.pop_control_request() {
             busy = true;
             s.turn = s.turn.wrapping_mul(5).wrapping_add(3);
             let reply = match (&ask.what, s.turn & 3) {
                 (_, 0) => Err(Refused::Busy),
-                (What::Reservation { volume, .. }, 1) => {
+                (ControlVerb::Reservation { volume, .. }, 1) => {
                     Ok(Reply::Fenced { volume: *volume, abort: [base::HostId::from_bytes([7; 16])].into() })
                 }
-                (What::NamespaceCreate { .. }, _) => Ok(Reply::Value(9)),
+                (ControlVerb::NamespaceCreate { .. }, _) => Ok(Reply::Value(9)),
                 _ => Ok(Reply::Done),
             };
             s.target.on_answer(rt, ask.id, reply);

@@ -222,14 +222,14 @@ impl Bench {
         let connect = Connect::of(sqe);
         let good = self.session.data(slot).len() >= CONNECT_DATA_BYTES && (1..QUEUE_ENTRIES_MAX).contains(&connect.sqsize);
         if !good {
-            self.session.rejoin();
+            self.session.readmit();
             return self.session.complete(&mut cx!(self), slot, StatusCode::CONNECT_INVALID_PARAMETERS.into(), 0);
         }
         let shared = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         shared.set_ready(true);
         let kind = if connect.qid == 0 { Kind::Admin(shared) } else { Kind::Io(shared, connect.qid) };
         self.entries = connect.sqsize + 1;
-        self.session.join(kind, self.entries, connect.cattr & Connect::CATTR_NO_FLOW_CONTROL == 0);
+        self.session.admit(kind, self.entries, connect.cattr & Connect::CATTR_NO_FLOW_CONTROL == 0);
         self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 1);
     }
 
@@ -270,8 +270,8 @@ impl Bench {
             assert_eq!((self.session.outstanding(), self.session.held()), (0, 0), "a Disconnect comes last");
         }
         if self.session.phase() == Phase::Ended && !self.ended {
-            let told = self.host.is_terminated() || self.stats.terminations_received > 0;
-            assert!(told, "a connection that ends says why, or was told");
+            let reported = self.host.is_terminated() || self.stats.terminations_received > 0;
+            assert!(reported, "a connection that ends says why, or was reported");
             assert_eq!((self.session.outstanding(), self.session.held(), self.session.running()), (0, 0, 0));
         }
         self.session.end();

@@ -6,8 +6,8 @@ use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, VolumeId};
 use dataplane::{
-    ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, FrontEnd, HostError, ObjectLayout, Orders, Settings, Stripe,
-    Ticket, VolumeDesired, core_seeds,
+    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, FrontEnd, ObjectLayout,
+    Settings, Stripe, VolumeDesired, core_seeds,
 };
 use format::nvme_tcp::Digests;
 use object::Backend;
@@ -129,7 +129,7 @@ struct Lab {
     cores: usize,
     world: World,
     host: HostId,
-    orders: Orders,
+    commands: CommandSender,
     play: Rc<RefCell<Play>>,
     /// The cache device, then that for capacity.
     devices: [Device; 2],
@@ -138,7 +138,7 @@ struct Lab {
 impl Lab {
     fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (orders, _events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
+        let (commands, _events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
         let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);
@@ -147,35 +147,35 @@ impl Lab {
             if rt.core() == 0 { seed.start_with(&rt, Box::new(Front(Rc::clone(&shared)))) } else { seed.start(&rt) }
         });
         let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
-        let mut lab = Lab { cores, world, host, orders, play, devices };
+        let mut lab = Lab { cores, world, host, commands, play, devices };
         lab.serve().expect("a volume is served");
         lab
     }
 
-    fn order<T>(&mut self, give: impl FnOnce(&Orders) -> Ticket<T>) -> Result<T, HostError> {
-        let ticket = give(&self.orders);
+    fn command<T>(&mut self, give: impl FnOnce(&CommandSender) -> Completion<T>) -> Result<T, DataPlaneError> {
+        let completion = give(&self.commands);
         let mut answer = None;
         self.world.run_until(WAIT_MAX, || {
-            answer = answer.take().or_else(|| ticket.try_take());
+            answer = answer.take().or_else(|| completion.try_take());
             answer.is_some()
         });
-        answer.unwrap_or(Err(HostError::Stopped))
+        answer.unwrap_or(Err(DataPlaneError::Stopped))
     }
 
     /// Makes a group with one volume and serves it.
-    fn serve(&mut self) -> Result<(), HostError> {
+    fn serve(&mut self) -> Result<(), DataPlaneError> {
         let (group, id, object) = (GroupId::from_bytes([2; 16]), ComponentId::from_bytes([3; 16]), ObjectId::from_bytes([3; 16]));
         let devices = self.devices.to_vec();
         let cluster = ClusterId::from_bytes([1; 16]);
         let spec = FormatSpec { cluster, group, name: "micro".into(), shards: self.cores as u8, created_unix_s: 0, force: true };
-        self.order(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
-        self.order(|o| o.open_group(Some(cluster), devices))?;
+        self.command(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
+        self.command(|o| o.open_group(Some(cluster), devices))?;
         let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
-        let no = self.order(|o| o.create_component(group, spec))?;
+        let no = self.command(|o| o.create_component(group, spec))?;
         let stripes = vec![Stripe { components: vec![ComponentRef { id, group, no }] }];
         let layout = ObjectLayout { object, epoch: Epoch(1), stripes };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
-        self.order(|o| o.apply(Desired { generation: 1, volumes: vec![volume], subsystems: vec![], hosts: BTreeMap::new() }))
+        self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], subsystems: vec![], hosts: BTreeMap::new() }))
     }
 
     /// Has so many commands done.
@@ -213,7 +213,7 @@ fn filled(cores: usize, in_log: bool) -> Lab {
 /// Lets time pass until everything is on capacity.
 fn drain(lab: &mut Lab) {
     lab.world.run_for(Duration::from_secs(60));
-    let stats = lab.order(|o| o.stats()).expect("a host that runs");
+    let stats = lab.command(|o| o.stats()).expect("a host that runs");
     assert!(stats.fullest_buffer() < 0.02, "all is on capacity");
 }
 

@@ -96,7 +96,7 @@ impl Line {
         self.calls.clear();
         let controller = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         controller.set_ready(true);
-        self.session.join(Kind::Io(controller, 1), ENTRIES, true);
+        self.session.admit(Kind::Io(controller, 1), ENTRIES, true);
         self.session.complete(&mut cx!(self), slot, format::nvme::Status::SUCCESS, 1);
         self.send();
         self.sent = 0;

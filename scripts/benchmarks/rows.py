@@ -68,7 +68,7 @@ ROWS = [
       for work, load, _ in _WORK),
     Row("4 KiB random write, durable, depth 1", "buffer", _WRITE, 0.8, Load(1, 4 * KIB, 0.0)),
     Row("4 KiB random write, durable, depth 32", "buffer", _WRITE, 2.0, Load(32, 4 * KIB, 0.0)),
-    # At depth 1 the issue sets no goal for sustained writes: the row is told without one.
+    # At depth 1 there is no goal for sustained writes: the row stands without one.
     Row("4 KiB random write, sustained, depth 1", "sustained", _WRITE, 0, Load(1, 4 * KIB, 0.0)),
     Row("4 KiB random write, sustained, depth 32", "sustained", _WRITE, 0.9, Load(32, 4 * KIB, 0.0)),
     Row("4 KiB random write, sustained, depth 32, p99.9", "sustained", _WRITE, 1.0, Load(32, 4 * KIB, 0.0), "p99_9_us", "us", True),

@@ -60,7 +60,7 @@ pub enum Outcome {
 /// What to do with an Authentication Send command.
 #[derive(Debug)]
 pub enum Sent {
-    /// It succeeds. Whether the message was right is told by the next Authentication Receive; the outcome is one only after the last message.
+    /// It succeeds. Whether the message was right is reported by the next Authentication Receive; the outcome is one only after the last message.
     Accepted(Option<Outcome>),
     /// It succeeds when this has been done and given to [`ControllerAuth::done`].
     Work(Work),

@@ -35,7 +35,7 @@ fn fail(error: impl std::fmt::Display) -> Failure {
     Failure::Local(error.to_string())
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is asked to end.
 pub fn serve(config_path: &Path) -> Result<(), Failure> {
     let config = Config::load(config_path).map_err(fail)?;
     log(&config);
@@ -100,8 +100,8 @@ fn run(
         notify("READY=1\nSTATUS=Serving");
         let retry = tokio::spawn(retry(control.clone()));
         tokio::select! {
-            _ = terminate.recv() => tracing::info!("told to end (SIGTERM)"),
-            _ = interrupt.recv() => tracing::info!("told to end (SIGINT)"),
+            _ = terminate.recv() => tracing::info!("asked to end (SIGTERM)"),
+            _ = interrupt.recv() => tracing::info!("asked to end (SIGINT)"),
         }
         notify("STOPPING=1\nSTATUS=Writing checkpoints");
         retry.abort();

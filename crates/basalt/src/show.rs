@@ -31,7 +31,7 @@ pub fn status(s: &Status) {
     println!();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let listeners = s.listeners.iter().map(|l| {
-        let advertise = l.advertise.as_ref().map(|a| format!(" (told to hosts: {a})")).unwrap_or_default();
+        let advertise = l.advertise.as_ref().map(|a| format!(" (published to hosts: {a})")).unwrap_or_default();
         format!("{} on {}{advertise}", l.kind, l.address)
     });
     let free = s.capacity_bytes.saturating_sub(s.used_bytes + s.reserved_bytes);

@@ -1,9 +1,9 @@
-//! Hooks for the simulator: deliberate bugs that it must find, and marks on rare branches that it must reach.
+//! Hooks for the simulator: deliberate (seeded) faults that it must find, and coverage marks on rare branches that it must reach.
 //!
-//! Owns: the two lists, and, with the feature `hooks`, which bug is planted, which marks were passed on this thread, and whether limits are small there
+//! Owns: the two lists, and, with the feature `hooks`, which bug is seeded, which marks were passed on this thread, and whether limits are small there
 //! ([`tiny`]: so that a small world meets what only a large one would); and what must hold at a place ([`must`]), looked at with the feature only.
-//! Invariant: without the feature (production) nothing is ever planted and every limit is the usual one; all calls compile to nothing.
-//! Never: changes what the code does when no bug is planted.
+//! Invariant: without the feature (production) nothing is ever seeded and every limit is the usual one; all calls compile to nothing.
+//! Never: changes what the code does when no bug is seeded.
 
 macro_rules! listed {
     ($(#[$meta:meta])* $name:ident { $( $(#[doc = $text:literal])+ $item:ident, )* }) => {
@@ -30,8 +30,8 @@ macro_rules! listed {
 }
 
 listed! {
-    /// A bug that can be planted.
-    Bug {
+    /// A fault that can be seeded.
+    SeededFault {
         /// The tail of the log moves on without a checkpoint.
         EarlyTail,
         /// The checkpoint releases what became clean while it was written.
@@ -40,7 +40,7 @@ listed! {
         TailOffByOne,
         /// Batches are acknowledged while they are still in the volatile cache of the device.
         VolatileBatch,
-        /// The place of data in the log is reckoned as if every batch header were one block.
+        /// The place of data in the log is computed as if every batch header were one block.
         LongHeaderForgotten,
         /// A batch that is written again elsewhere names the places of the first attempt.
         RetryKeepsPlaces,
@@ -252,7 +252,7 @@ listed! {
         PowerLossKeepsAll,
         /// An event whose log was read does not come again.
         EventMaskedForEver,
-        /// A namespace that is attached is not told of.
+        /// A namespace that is attached is not announced.
         AttachUntold,
         /// A namespace that has another size is taken for the same.
         ResizeUntold,
@@ -373,7 +373,7 @@ listed! {
 
 listed! {
     /// A rare branch.
-    Mark {
+    CoverageMark {
         /// The batch that carries a new tail takes a reserve segment.
         ReserveSegmentTaken,
         /// A batch has a header of more than one block.
@@ -434,7 +434,7 @@ listed! {
         UncorrectableReplayed,
         /// Recovery finds that such blocks were written later.
         UncorrectableOverwritten,
-        /// One of the two versions of a page is hurt, so it is read again.
+        /// One of the two versions of a page is damaged, so it is read again.
         DoubtfulPage,
         /// Two pages name the same chunk of a component.
         ChunkInTwoPages,
@@ -517,31 +517,41 @@ listed! {
 
 #[cfg(feature = "hooks")]
 mod on {
-    use super::{Bug, Mark};
+    use super::{CoverageMark, SeededFault};
     use core::cell::Cell;
 
     thread_local! {
-        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static SEEDED: Cell<Option<SeededFault>> = const { Cell::new(None) };
         static PASSED: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
         static TINY: Cell<bool> = const { Cell::new(false) };
     }
-    const _: () = assert!(Mark::ALL.len() <= 128);
+    const _: () = assert!(CoverageMark::ALL.len() <= 128);
 
-    /// Plants a bug on this thread, or none.
-    pub fn plant(bug: Option<Bug>) {
-        PLANTED.set(bug);
+    /// Seeds a fault on this thread, or none.
+    pub fn seed_fault(bug: Option<SeededFault>) {
+        SEEDED.set(bug);
     }
-    /// Whether it is planted.
+    /// Whether it is seeded.
     #[inline]
-    pub fn planted(bug: Bug) -> bool {
-        PLANTED.get() == Some(bug)
+    pub fn seeded(bug: SeededFault) -> bool {
+        SEEDED.get() == Some(bug)
     }
     /// This branch was taken.
     #[inline]
-    pub fn mark(mark: Mark) {
+    pub fn reached(mark: CoverageMark) {
         let mut passed = PASSED.get();
         passed[mark as usize / 64] |= 1 << (mark as usize % 64);
         PASSED.set(passed);
+    }
+    /// Runs a test with a fault seeded on this thread: it must fail then.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn notices(fault: SeededFault, test: fn()) {
+        seed_fault(Some(fault));
+        let result = std::panic::catch_unwind(test);
+        seed_fault(None);
+        assert!(result.is_err(), "{fault:?} is seeded, and its test does not notice");
     }
     /// Makes the limits of [`tiny`] small on this thread, or as they are. Never while anything lives that was made with the others.
     pub fn set_tiny(small: bool) {
@@ -560,25 +570,25 @@ mod on {
     pub fn must(holds: impl FnOnce() -> bool, what: &str) {
         assert!(holds(), "{what}");
     }
-    /// The marks that were passed on this thread since the last call.
-    pub fn take_marks() -> Vec<Mark> {
+    /// The coverage marks that were passed on this thread since the last call.
+    pub fn take_coverage_marks() -> Vec<CoverageMark> {
         let passed = PASSED.replace([0; 2]);
-        Mark::ALL.iter().copied().filter(|m| passed[*m as usize / 64] >> (*m as usize % 64) & 1 != 0).collect()
+        CoverageMark::ALL.iter().copied().filter(|m| passed[*m as usize / 64] >> (*m as usize % 64) & 1 != 0).collect()
     }
 }
 #[cfg(feature = "hooks")]
-pub use on::{mark, must, plant, planted, set_tiny, take_marks, tiny};
+pub use on::{must, notices, reached, seed_fault, seeded, set_tiny, take_coverage_marks, tiny};
 
-/// Never: nothing can be planted in this build.
+/// Never: nothing can be seeded in this build.
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]
-pub const fn planted(_: Bug) -> bool {
+pub const fn seeded(_: SeededFault) -> bool {
     false
 }
 /// Does nothing in this build.
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]
-pub const fn mark(_: Mark) {}
+pub const fn reached(_: CoverageMark) {}
 /// Is not looked at in this build.
 #[cfg(not(feature = "hooks"))]
 #[inline(always)]

@@ -15,7 +15,7 @@
 //! Never: does I/O; knows controllers or connections (a host is its Host Identifier, however many queues it has).
 
 use base::HostId;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -181,7 +181,7 @@ pub struct Notice {
     pub seq: u64,
     /// Kind.
     pub kind: NoticeKind,
-    /// The hosts that are told.
+    /// The hosts that get it.
     pub hosts: BTreeSet<HostId>,
 }
 
@@ -279,7 +279,7 @@ impl State {
         if self.is_holder(host) || registrants_may && self.registrants.contains_key(&host) {
             return Access::FULL;
         }
-        let slips = held.rtype == ReservationType::ExclusiveAccessAllRegistrants && hooks::planted(Bug::TypeSlips);
+        let slips = held.rtype == ReservationType::ExclusiveAccessAllRegistrants && hooks::seeded(SeededFault::TypeSlips);
         Access { read: !held.rtype.excludes_reads() || slips, write: false }
     }
 
@@ -303,7 +303,7 @@ impl State {
         Ok(outcome)
     }
 
-    /// An administrator takes everything away: all registrants, and the reservation. They are told as by Clear.
+    /// An administrator takes everything away: all registrants, and the reservation. They are informed as by Clear.
     pub fn clear_all(&mut self) {
         let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
         self.held = None;
@@ -313,7 +313,7 @@ impl State {
 
     /// Power was lost: what does not persist is gone, the generation counter starts again. Says whether anything changed.
     pub fn power_lost(&mut self) -> bool {
-        if self.ptpl || hooks::planted(Bug::PowerLossKeepsAll) {
+        if self.ptpl || hooks::seeded(SeededFault::PowerLossKeepsAll) {
             return false;
         }
         core::mem::take(self) != Self::default()
@@ -323,11 +323,11 @@ impl State {
     fn narrows(&self, before: &State) -> bool {
         let less = |now: Access, then: Access| !now.read && then.read || !now.write && then.write;
         // Every host that is no registrant, before and now, is like any other.
-        let stranger = |s: &State| match s.held {
+        let unregistered = |s: &State| match s.held {
             Some(h) => Access { read: !h.rtype.excludes_reads(), write: false },
             None => Access::FULL,
         };
-        less(stranger(self), stranger(before))
+        less(unregistered(self), unregistered(before))
             || self.registrants.keys().chain(before.registrants.keys()).any(|h| less(self.access(*h), before.access(*h)))
     }
 
@@ -397,7 +397,7 @@ impl State {
     fn drop_reservation_of(&mut self, host: HostId) -> Option<ReservationType> {
         let held = self.held?;
         let ends = match held.holder {
-            Some(holder) => holder == host && !hooks::planted(Bug::UnregisteredHolds),
+            Some(holder) => holder == host && !hooks::seeded(SeededFault::UnregisteredHolds),
             None => self.registrants.is_empty(),
         };
         if !ends {
@@ -441,7 +441,7 @@ impl State {
         self.registrants.retain(|h, _| !gone.contains(h));
         let old = self.held;
         if taken_over {
-            self.take(by, old.filter(|_| hooks::planted(Bug::PreemptKeepsType)).map_or(rtype, |old| old.rtype));
+            self.take(by, old.filter(|_| hooks::seeded(SeededFault::PreemptKeepsType)).map_or(rtype, |old| old.rtype));
         } else {
             for host in &gone {
                 self.drop_reservation_of(*host);
@@ -458,7 +458,7 @@ impl State {
 
     fn release(&mut self, by: HostId, crkey: u64, rtype: Option<ReservationType>) -> Result<Outcome, Refusal> {
         self.check_key(by, Some(crkey))?;
-        let Some(held) = self.held.filter(|_| self.is_holder(by) || hooks::planted(Bug::ReleaseByAnyone)) else {
+        let Some(held) = self.held.filter(|_| self.is_holder(by) || hooks::seeded(SeededFault::ReleaseByAnyone)) else {
             return Ok(Outcome::default());
         };
         if rtype != Some(held.rtype) {

@@ -87,8 +87,8 @@ fn the_last_holder_takes_the_reservation_with_it() {
         assert_eq!(s.execute(host(4), &leave(None)), Err(Refusal::Conflict), "never registered");
         s.execute(host(1), &leave(Some(10))).unwrap();
         assert_eq!(s.rtype(), rtype.is_all_registrants().then_some(rtype));
-        let told = matches!(rtype, WriteExclusiveRegistrantsOnly | ExclusiveAccessRegistrantsOnly);
-        let want = if told { vec![(NoticeKind::ReservationReleased, hosts(&[2, 3]))] } else { vec![] };
+        let reported = matches!(rtype, WriteExclusiveRegistrantsOnly | ExclusiveAccessRegistrantsOnly);
+        let want = if reported { vec![(NoticeKind::ReservationReleased, hosts(&[2, 3]))] } else { vec![] };
         assert_eq!(notices(&s, 0), want, "{rtype:?}");
         s.execute(host(2), &leave(None)).unwrap();
         s.execute(host(3), &leave(Some(30))).unwrap();
@@ -158,7 +158,7 @@ fn the_holder_is_preempted_by_its_key() {
     assert_eq!(outcome, Outcome { narrowed: true, preempted: hosts(&[1]), abort: true });
     assert!(s.is_holder(host(2)) && s.rtype() == Some(ExclusiveAccess) && !s.registrants().contains_key(&host(1)));
     let want = [(NoticeKind::RegistrationPreempted, hosts(&[1])), (NoticeKind::ReservationReleased, hosts(&[3]))];
-    assert_eq!(notices(&s, 0), want, "its type changed, so who is left is told");
+    assert_eq!(notices(&s, 0), want, "its type changed, so who is left is informed");
     let seen = s.last_notice();
     s.execute(host(3), &preempt(30, 20, ExclusiveAccess)).unwrap();
     assert_eq!(notices(&s, seen), [(NoticeKind::RegistrationPreempted, hosts(&[2]))], "no change of type");
@@ -282,7 +282,7 @@ impl Model {
     }
     fn run(&mut self, me: u8, command: &Command) -> Answer {
         let mine = self.keys.get(&me).copied();
-        let mut told = vec![];
+        let mut reported = vec![];
         match *command {
             Command::Register { nrkey, ptpl } | Command::Replace { crkey: None, nrkey, ptpl } => {
                 let replaces = matches!(command, Command::Replace { .. });
@@ -308,7 +308,7 @@ impl Model {
                 if let Some((3 | 4, h)) = self.reservation
                     && h == me
                 {
-                    told.push((2, self.but(me)));
+                    reported.push((2, self.but(me)));
                 }
                 self.unregister(me);
                 self.ptpl = ptpl.unwrap_or(self.ptpl);
@@ -334,23 +334,23 @@ impl Model {
                         let out = self.but(me);
                         self.keys.retain(|h, _| *h == me);
                         self.reservation = Some((rtype.byte(), me));
-                        told.push((1, out));
-                        let _ = t; // nobody is left to be told of a change of type
+                        reported.push((1, out));
+                        let _ = t; // nobody is left to be informed of a change of type
                     }
                     Some((t @ 1..=4, h)) if self.keys[&h] == prkey => {
                         let out: Vec<u8> = matching.into_iter().filter(|h| *h != me).collect();
                         self.keys.retain(|h, _| !out.contains(h));
                         self.reservation = Some((rtype.byte(), me));
-                        told.push((1, out));
+                        reported.push((1, out));
                         if t != rtype.byte() {
-                            told.push((2, self.but(me)));
+                            reported.push((2, self.but(me)));
                         }
                     }
                     Some((1..=4, _)) if prkey == 0 => return Answer::InvalidField,
                     _ if matching.is_empty() => return Answer::Conflict,
                     _ => {
                         matching.iter().for_each(|h| self.unregister(*h));
-                        told.push((1, matching.into_iter().filter(|h| *h != me).collect()));
+                        reported.push((1, matching.into_iter().filter(|h| *h != me).collect()));
                     }
                 }
                 self.generation += 1;
@@ -366,7 +366,7 @@ impl Model {
                     }
                     self.reservation = None;
                     if t > 2 {
-                        told.push((2, self.but(me)));
+                        reported.push((2, self.but(me)));
                     }
                 }
             }
@@ -374,13 +374,13 @@ impl Model {
                 if mine != Some(crkey) {
                     return Answer::Conflict;
                 }
-                told.push((3, self.but(me)));
+                reported.push((3, self.but(me)));
                 *self = Model { generation: self.generation + 1, ptpl: self.ptpl, ..Model::default() };
             }
             Command::Persist { ptpl } => self.ptpl = ptpl,
         }
-        told.retain(|(_, list)| !list.is_empty());
-        Answer::Success(told)
+        reported.retain(|(_, list)| !list.is_empty());
+        Answer::Success(reported)
     }
     fn may(&self, me: u8) -> (bool, bool) {
         let Some((t, _)) = self.reservation else { return (true, true) };

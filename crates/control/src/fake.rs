@@ -5,7 +5,8 @@
 use crate::plane::*;
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
-    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
+    SessionInfo,
 };
 use directory::record::DeviceRecord;
 use std::{
@@ -35,8 +36,8 @@ struct State {
     freed: Vec<(VolumeId, u64)>,
     formatting: Vec<VolumeId>,
     stopped: bool,
-    events: Option<mpsc::Receiver<HostEvent>>,
-    answers: Vec<(AskId, Result<Reply, Refused>)>,
+    events: Option<mpsc::Receiver<DataPlaneEvent>>,
+    answers: Vec<(ControlRequestId, Result<Reply, Refused>)>,
 }
 
 /// A data plane in memory.
@@ -60,13 +61,13 @@ impl FakePlane {
         self.state().formatting.clone()
     }
     /// What hosts will tell: the engine follows it.
-    pub fn events(&self) -> mpsc::Sender<HostEvent> {
+    pub fn events(&self) -> mpsc::Sender<DataPlaneEvent> {
         let (sender, receiver) = mpsc::channel();
         self.state().events = Some(receiver);
         sender
     }
     /// What hosts were answered.
-    pub fn answers(&self) -> Vec<(AskId, Result<Reply, Refused>)> {
+    pub fn answers(&self) -> Vec<(ControlRequestId, Result<Reply, Refused>)> {
         self.state().answers.clone()
     }
     /// What is served.
@@ -247,11 +248,11 @@ impl DataPlane for FakePlane {
         Ok(spec.addr)
     }
 
-    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>> {
+    fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {
         self.state().events.take()
     }
 
-    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
+    fn answer(&self, id: ControlRequestId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
         self.check("answer")?.answers.push((id, result));
         Ok(())
     }

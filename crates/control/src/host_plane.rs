@@ -6,8 +6,8 @@
 use crate::plane::*;
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
-    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, HostEvent, HostStats,
-    ListenerSpec, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Desired, Device,
+    FormatSpec, HostConfig, ListenerSpec, NodeStats, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
 };
 use directory::record::DeviceRecord;
 use nvmf::{Class, TargetStats};
@@ -21,7 +21,7 @@ use std::{
 use store::{GroupError, ShardStats};
 
 /// The data plane of this host.
-pub struct HostPlane(Host);
+pub struct HostPlane(DataPlaneHandle);
 
 impl HostPlane {
     /// Starts the cores.
@@ -33,29 +33,29 @@ impl HostPlane {
             fill_high: percent(store.destage_high_percent),
             ..Settings::default()
         };
-        Ok(Self(Host::start(HostConfig { cores, pin, settings, target: config.target_options() })?))
+        Ok(Self(DataPlaneHandle::start(HostConfig { cores, pin, settings, target: config.target_options() })?))
     }
 }
 
-impl From<HostError> for PlaneError {
-    fn from(error: HostError) -> Self {
+impl From<DataPlaneError> for PlaneError {
+    fn from(error: DataPlaneError) -> Self {
         let words = error.to_string();
         match error {
-            HostError::Group(GroupError::CannotReserve { .. } | GroupError::ComponentsFull { .. }) => Self::NoSpace(words),
-            HostError::Group(GroupError::NoComponent(_) | GroupError::ComponentExists(_) | GroupError::DescriptorTooLong { .. }) => {
+            DataPlaneError::Group(GroupError::CannotReserve { .. } | GroupError::ComponentsFull { .. }) => Self::NoSpace(words),
+            DataPlaneError::Group(GroupError::NoComponent(_) | GroupError::ComponentExists(_) | GroupError::DescriptorTooLong { .. }) => {
                 Self::Failed(words)
             }
-            HostError::Group(
+            DataPlaneError::Group(
                 GroupError::Device { .. } | GroupError::TooSmall { .. } | GroupError::NotEmpty { .. } | GroupError::GivenTwice { .. },
             )
-            | HostError::Device { .. } => Self::Device(words),
-            HostError::Group(_)
-            | HostError::NoGroup(_)
-            | HostError::GroupOpen(_)
-            | HostError::GroupOfVolume { .. }
-            | HostError::TooManyGroups => Self::Group(words),
-            HostError::Listen { .. } => Self::Listen(words),
-            HostError::Busy => Self::Busy(words),
+            | DataPlaneError::Device { .. } => Self::Device(words),
+            DataPlaneError::Group(_)
+            | DataPlaneError::NoGroup(_)
+            | DataPlaneError::GroupOpen(_)
+            | DataPlaneError::GroupOfVolume { .. }
+            | DataPlaneError::TooManyGroups => Self::Group(words),
+            DataPlaneError::Listen { .. } => Self::Listen(words),
+            DataPlaneError::Busy => Self::Busy(words),
             _ => Self::Failed(words),
         }
     }
@@ -152,7 +152,7 @@ impl DataPlane for HostPlane {
 
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
         match self.0.delete_component(group, no) {
-            Ok(()) | Err(HostError::Group(GroupError::NoComponent(_))) => Ok(()),
+            Ok(()) | Err(DataPlaneError::Group(GroupError::NoComponent(_))) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -177,11 +177,11 @@ impl DataPlane for HostPlane {
         Ok(gather(&self.0.stats()?))
     }
 
-    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>> {
+    fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {
         self.0.take_events()
     }
 
-    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
+    fn answer(&self, id: ControlRequestId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
         Ok(self.0.answer(id, result)?)
     }
 
@@ -190,7 +190,7 @@ impl DataPlane for HostPlane {
     }
 }
 
-fn gather(stats: &HostStats) -> Stats {
+fn gather(stats: &NodeStats) -> Stats {
     let core = |c: &dataplane::CoreSnapshot| {
         let r = &c.reactor;
         CoreFigures {
@@ -218,8 +218,8 @@ fn gather(stats: &HostStats) -> Stats {
     }
 }
 
-fn object(stats: &HostStats) -> ObjectFigures {
-    let planes = || stats.cores.iter().map(|c| &c.plane);
+fn object(stats: &NodeStats) -> ObjectFigures {
+    let planes = || stats.cores.iter().map(|c| &c.router);
     let mut counters = vec![
         ("crossed_parts", planes().map(|p| p.crossed).sum()),
         ("throttled_requests", planes().map(|p| p.throttled).sum()),
@@ -248,7 +248,7 @@ fn object(stats: &HostStats) -> ObjectFigures {
     ObjectFigures { counters, latencies: latencies.into_iter().map(|(name, h)| (name, (&h).into())).collect() }
 }
 
-fn front(stats: &HostStats) -> FrontFigures {
+fn front(stats: &NodeStats) -> FrontFigures {
     let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.target)).sum::<u64>();
     let mut latencies = Vec::new();
     for class in Class::ALL {
@@ -294,7 +294,7 @@ fn front(stats: &HostStats) -> FrontFigures {
     }
 }
 
-fn group(g: &dataplane::GroupSnapshot, stats: &HostStats) -> GroupFigures {
+fn group(g: &dataplane::GroupSnapshot, stats: &NodeStats) -> GroupFigures {
     let shards = || stats.cores.iter().flat_map(|c| &c.shards).filter(|s| s.group == g.info.group).map(|s| &s.stats);
     let sum = |pick: fn(&ShardStats) -> u64| shards().map(pick).sum::<u64>();
     let devices = g.info.capacity.len();
@@ -385,7 +385,7 @@ mod tests {
     /// Prometheus refuses a page on which a sample stands twice.
     #[test]
     fn no_figure_has_the_name_of_another() {
-        let all = gather(&HostStats { cores: Vec::new(), groups: Vec::new() });
+        let all = gather(&NodeStats { cores: Vec::new(), groups: Vec::new() });
         let names = |list: &[(&'static str, u64)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         for list in [&all.object.counters, &all.front.counters, &all.front.gauges, &store_counters(&|_| 0)] {
             let mut names = names(list);

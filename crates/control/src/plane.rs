@@ -8,7 +8,8 @@
 
 use base::{ClusterId, GroupId, Histogram, VolumeId};
 use dataplane::{
-    AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, FormatSpec, HostEvent, ListenerSpec, Refused, Reply, SessionInfo,
+    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
+    SessionInfo,
 };
 use directory::record::DeviceRecord;
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
@@ -219,9 +220,9 @@ pub trait DataPlane: Send + Sync {
     /// Figures of every layer.
     fn stats(&self) -> Result<Stats, PlaneError>;
     /// What the data plane tells without being asked; `None` when somebody follows it already.
-    fn take_events(&self) -> Option<mpsc::Receiver<HostEvent>>;
+    fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>>;
     /// Answers what a host asked for by an NVMe command.
-    fn answer(&self, id: AskId, result: Result<Reply, Refused>) -> Result<(), PlaneError>;
+    fn answer(&self, id: ControlRequestId, result: Result<Reply, Refused>) -> Result<(), PlaneError>;
     /// Ends in order: what is under way is answered, checkpoints are made.
     fn shutdown(&self) -> Result<(), PlaneError>;
 }

@@ -1,19 +1,19 @@
-//! One core: its front end, its plane, its messages, and what core 0 asks it to do.
+//! One core: its front end, its router, its messages, and what core 0 asks it to do.
 //!
 //! Invariant: `Core` is borrowed only between two awaits; a call is answered exactly once.
 
 use crate::{
-    error::HostError,
-    event::{self, EventSender, HostEvent},
-    handle::{Order, Orders},
-    helper::Helper,
-    message::{Answer, Call, HostMsg},
+    error::DataPlaneError,
+    event::{self, DataPlaneEvent, EventSender},
+    handle::{Command, CommandSender},
+    message::{Answer, Call, CoreMsg},
     stats::{CoreSnapshot, ShardSnapshot},
+    worker::Worker,
 };
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::{Duration, GroupId, VolumeId};
 use nvmf::{Options as TargetOptions, Refused, Target, TargetShared};
-use object::{Backend, GroupSlot, IoDone, IoError, IoRequest, Limits, Plane, VolumeRef};
+use object::{Backend, GroupSlot, IoDone, IoError, IoRequest, Limits, VolumeRef, VolumeRouter};
 use rt::sync::{OneSender, oneshot};
 use rt::{App, Inbox, MeshEnd, Progress, Rt};
 use slab::Slab;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use store::{Group, Settings, Shard};
 
-/// Orders taken in one turn of the loop.
-const ORDERS_MAX: usize = 16;
+/// Commands taken in one turn of the loop.
+const COMMANDS_MAX: usize = 16;
 /// Messages taken in one turn of the loop.
 const MESSAGES_MAX: usize = 1024;
 /// How often a drain looks whether all is quiet.
@@ -59,7 +59,7 @@ pub(crate) struct Ledger {
 
 /// The state of one core.
 pub(crate) struct Core {
-    pub(crate) plane: Plane<Shard>,
+    pub(crate) router: VolumeRouter<Shard>,
     pub(crate) target: Target,
     pub(crate) ledger: Ledger,
     groups: BTreeMap<GroupSlot, GroupId>,
@@ -67,21 +67,21 @@ pub(crate) struct Core {
     front: Option<Box<dyn FrontEnd>>,
     front_done: VecDeque<IoDone>,
     pub(crate) freeing: Slab<OneSender<Result<(), IoError>>>,
-    out: VecDeque<(usize, HostMsg)>,
+    out: VecDeque<(usize, CoreMsg)>,
     stop: bool,
 }
 
 struct CoreApp {
     core: Rc<RefCell<Core>>,
-    mesh: MeshEnd<HostMsg>,
-    inbox: Option<Inbox<Order>>,
+    mesh: MeshEnd<CoreMsg>,
+    inbox: Option<Inbox<Command>>,
     events: EventSender,
-    helper: Option<Helper>,
+    worker: Option<Worker>,
 }
 
-/// Core 0, as an order sees it.
+/// Core 0, as a command sees it.
 #[derive(Clone)]
-pub(crate) struct Conductor {
+pub(crate) struct CoreController {
     pub(crate) core: Rc<RefCell<Core>>,
     pub(crate) rt: Rt,
 }
@@ -103,7 +103,7 @@ fn may_begin(rt: &Rt, target: &mut Target, request: &IoRequest) -> bool {
 
 /// One door for two front ends: each gets its own answers.
 struct Door<'a> {
-    plane: &'a mut Plane<Shard>,
+    router: &'a mut VolumeRouter<Shard>,
     waiting: &'a mut VecDeque<IoDone>,
     front: bool,
 }
@@ -113,7 +113,7 @@ impl Backend for Door<'_> {
         if self.front {
             request.token |= FRONT;
         }
-        self.plane.submit(rt, request);
+        self.router.submit(rt, request);
     }
     fn pop(&mut self) -> Option<IoDone> {
         loop {
@@ -121,7 +121,7 @@ impl Backend for Door<'_> {
                 // The target was asked first and has put them here.
                 return self.waiting.pop_front();
             }
-            let mut done = self.plane.pop()?;
+            let mut done = self.router.pop()?;
             if done.token & FRONT == 0 {
                 return Some(done);
             }
@@ -133,31 +133,31 @@ impl Backend for Door<'_> {
 
 /// What a core is made from; see [`core_seeds`].
 pub struct CoreSeed {
-    mesh: MeshEnd<HostMsg>,
-    inbox: Option<Inbox<Order>>,
+    mesh: MeshEnd<CoreMsg>,
+    inbox: Option<Inbox<Command>>,
     shared: Arc<TargetShared>,
     settings: Settings,
     events: EventSender,
-    helper: Option<Helper>,
+    worker: Option<Worker>,
 }
 
-/// The seeds of all cores of a host, the door for orders, and what the data plane tells. Production starts them on threads ([`crate::Host`]), tests in a simulated world.
-pub fn core_seeds(cores: usize, settings: Settings, target: TargetOptions) -> (Orders, Receiver<HostEvent>, Vec<CoreSeed>) {
+/// The seeds of all cores of a host, the door for commands, and what the data plane tells. Production starts them on threads ([`crate::DataPlaneHandle`]), tests in a simulated world.
+pub fn core_seeds(cores: usize, settings: Settings, target: TargetOptions) -> (CommandSender, Receiver<DataPlaneEvent>, Vec<CoreSeed>) {
     let (inlet, inbox) = rt::inbox();
     let shared = Arc::new(TargetShared::new(target));
     let (sender, events) = event::channel();
     let mut inbox = Some(inbox);
     let seeds = rt::mesh(cores, MESH_DEPTH)
         .into_iter()
-        .map(|mesh| CoreSeed { mesh, inbox: inbox.take(), shared: Arc::clone(&shared), settings, events: sender.clone(), helper: None })
+        .map(|mesh| CoreSeed { mesh, inbox: inbox.take(), shared: Arc::clone(&shared), settings, events: sender.clone(), worker: None })
         .collect();
-    (Orders::new(inlet), events, seeds)
+    (CommandSender::new(inlet), events, seeds)
 }
 
 impl CoreSeed {
     /// Gives the core a thread for what would hold it up. Without one it does such work itself.
-    pub(crate) fn with_helper(self, helper: &Helper) -> Self {
-        Self { helper: Some(helper.clone()), ..self }
+    pub(crate) fn with_worker(self, worker: &Worker) -> Self {
+        Self { worker: Some(worker.clone()), ..self }
     }
     /// The program of this core, with a front end beside NVMe/TCP.
     pub fn start_with(self, rt: &Rt, front: Box<dyn FrontEnd>) -> Box<dyn App> {
@@ -172,7 +172,7 @@ impl CoreSeed {
             inbox.bind(rt);
         }
         let core = Core {
-            plane: Plane::new(rt),
+            router: VolumeRouter::new(rt),
             target: Target::new(rt, self.shared),
             ledger: Ledger { settings: self.settings, ..Ledger::default() },
             groups: BTreeMap::new(),
@@ -188,26 +188,26 @@ impl CoreSeed {
             mesh: self.mesh,
             inbox: self.inbox,
             events: self.events,
-            helper: self.helper,
+            worker: self.worker,
         })
     }
 }
 
 impl App for CoreApp {
     fn poll(&mut self, rt: &Rt) -> Progress {
-        let mut busy = self.take_orders(rt);
+        let mut busy = self.take_commands(rt);
         busy |= self.take_messages(rt);
         let core = &mut *self.core.borrow_mut();
         busy |= core.poll_fronts(rt);
         let target = &mut core.target;
-        if core.plane.poll(rt, |request| may_begin(rt, target, request)) {
+        if core.router.poll(rt, |request| may_begin(rt, target, request)) {
             busy = true;
             core.poll_fronts(rt);
         }
-        while let Some(done) = core.plane.pop_own() {
+        while let Some(done) = core.router.pop_own() {
             busy = true;
             let waiting = core.freeing.remove(done.token as usize);
-            // Nobody waits any more when the order's task was ended by a shutdown.
+            // Nobody waits any more when the command's task was ended by a shutdown.
             let _ = waiting.send(done.result);
         }
         busy |= self.tell(rt, core);
@@ -224,29 +224,29 @@ impl App for CoreApp {
 impl Core {
     /// Lets the front ends do what there is to do.
     fn poll_fronts(&mut self, rt: &Rt) -> bool {
-        let Some(front) = &mut self.front else { return self.target.poll(rt, &mut self.plane) };
-        let (plane, waiting) = (&mut self.plane, &mut self.front_done);
-        let mut busy = self.target.poll(rt, &mut Door { plane, waiting, front: false });
-        busy |= front.poll(rt, &mut Door { plane, waiting, front: true });
+        let Some(front) = &mut self.front else { return self.target.poll(rt, &mut self.router) };
+        let (router, waiting) = (&mut self.router, &mut self.front_done);
+        let mut busy = self.target.poll(rt, &mut Door { router, waiting, front: false });
+        busy |= front.poll(rt, &mut Door { router, waiting, front: true });
         busy
     }
     /// Sends a message to another core with the next turn.
-    pub(crate) fn send(&mut self, core: usize, msg: HostMsg) {
+    pub(crate) fn send(&mut self, core: usize, msg: CoreMsg) {
         self.out.push_back((core, msg));
     }
 }
 
 impl CoreApp {
-    fn conductor(&self, rt: &Rt) -> Conductor {
-        Conductor { core: Rc::clone(&self.core), rt: rt.clone() }
+    fn controller(&self, rt: &Rt) -> CoreController {
+        CoreController { core: Rc::clone(&self.core), rt: rt.clone() }
     }
 
-    fn take_orders(&mut self, rt: &Rt) -> bool {
+    fn take_commands(&mut self, rt: &Rt) -> bool {
         let Some(inbox) = &self.inbox else { return false };
         let mut taken = 0;
-        while taken < ORDERS_MAX {
-            let Some(order) = inbox.try_recv() else { break };
-            order(self.conductor(rt));
+        while taken < COMMANDS_MAX {
+            let Some(command) = inbox.try_recv() else { break };
+            command(self.controller(rt));
             taken += 1;
         }
         taken > 0
@@ -264,49 +264,49 @@ impl CoreApp {
 
     /// Hands on what the control plane is to know.
     fn tell(&self, rt: &Rt, core: &mut Core) -> bool {
-        let mut told = false;
-        while let Some(ask) = core.target.pop_ask() {
-            told = true;
+        let mut reported = false;
+        while let Some(ask) = core.target.pop_control_request() {
+            reported = true;
             let id = ask.id;
-            if self.events.send(HostEvent::Asked(ask)).is_err() {
+            if self.events.send(DataPlaneEvent::Asked(ask)).is_err() {
                 core.target.on_answer(rt, id, Err(Refused::Busy));
             }
         }
         while let Some(event) = core.target.pop_audit() {
-            told = true;
-            if self.events.send(HostEvent::Audit(event)).is_err() {
+            reported = true;
+            if self.events.send(DataPlaneEvent::Audit(event)).is_err() {
                 core.target.audit_lost();
             }
         }
         while let Some((id, work)) = core.target.pop_work() {
-            told = true;
-            let mine = match &self.helper {
-                Some(helper) => helper.give(id, work).err(),
+            reported = true;
+            let mine = match &self.worker {
+                Some(worker) => worker.give(id, work).err(),
                 None => Some((id, work)),
             };
             if let Some((id, work)) = mine {
                 core.target.on_work_done(rt, id, work.run());
             }
         }
-        told
+        reported
     }
 
-    fn on_msg(&self, rt: &Rt, msg: HostMsg) {
+    fn on_msg(&self, rt: &Rt, msg: CoreMsg) {
         match msg {
-            HostMsg::Plane(msg) => self.core.borrow_mut().plane.on_msg(rt, msg),
-            HostMsg::Target(msg) => self.core.borrow_mut().target.on_msg(rt, msg),
-            HostMsg::Worked(id, done) => self.core.borrow_mut().target.on_work_done(rt, id, *done),
-            HostMsg::Call { id, call } => {
-                let this = self.conductor(rt);
+            CoreMsg::Router(msg) => self.core.borrow_mut().router.on_msg(rt, msg),
+            CoreMsg::Target(msg) => self.core.borrow_mut().target.on_msg(rt, msg),
+            CoreMsg::Worked(id, done) => self.core.borrow_mut().target.on_work_done(rt, id, *done),
+            CoreMsg::Call { id, call } => {
+                let this = self.controller(rt);
                 rt.spawn(async move {
                     let answer = Box::new(this.perform(call).await);
-                    this.core.borrow_mut().out.push_back((0, HostMsg::Answer { id, answer }));
+                    this.core.borrow_mut().out.push_back((0, CoreMsg::Answer { id, answer }));
                     this.rt.wake(this.rt.core());
                 });
             }
-            HostMsg::Answer { id, answer } => {
+            CoreMsg::Answer { id, answer } => {
                 let waiting = self.core.borrow_mut().calls.remove(id as usize);
-                // Nobody waits any more when the order's task was ended by a shutdown.
+                // Nobody waits any more when the command's task was ended by a shutdown.
                 let _ = waiting.send(*answer);
             }
         }
@@ -326,21 +326,21 @@ impl CoreApp {
         }
         while let Some((to, msg)) = core.target.pop_msg() {
             moved = true;
-            if let Err(msg) = self.mesh.send(rt, to, HostMsg::Target(msg)) {
+            if let Err(msg) = self.mesh.send(rt, to, CoreMsg::Target(msg)) {
                 core.out.push_back((to, msg));
                 break;
             }
         }
-        while let Some((to, msg)) = core.plane.pop_msg() {
+        while let Some((to, msg)) = core.router.pop_msg() {
             moved = true;
             if to == rt.core() {
-                core.plane.on_msg(rt, msg);
+                core.router.on_msg(rt, msg);
                 continue;
             }
-            match self.mesh.send(rt, to, HostMsg::Plane(msg)) {
+            match self.mesh.send(rt, to, CoreMsg::Router(msg)) {
                 Ok(()) => {}
-                Err(HostMsg::Plane(msg)) => {
-                    core.plane.unpop_msg(to, msg);
+                Err(CoreMsg::Router(msg)) => {
+                    core.router.unpop_msg(to, msg);
                     break;
                 }
                 Err(_) => unreachable!("a full ring gives back what it was given"),
@@ -350,7 +350,7 @@ impl CoreApp {
     }
 }
 
-impl Conductor {
+impl CoreController {
     /// Asks a core to do something and waits for its answer.
     pub(crate) async fn call(&self, core: usize, call: Call) -> Answer {
         if core == self.rt.core() {
@@ -360,14 +360,14 @@ impl Conductor {
         {
             let mut mine = self.core.borrow_mut();
             let id = mine.calls.insert(sender) as u32;
-            mine.out.push_back((core, HostMsg::Call { id, call }));
+            mine.out.push_back((core, CoreMsg::Call { id, call }));
         }
         self.rt.wake(self.rt.core());
-        receiver.await.unwrap_or(Answer::Done(Err(HostError::Stopped)))
+        receiver.await.unwrap_or(Answer::Done(Err(DataPlaneError::Stopped)))
     }
 
     /// Asks every core, one after another; stops at the first that fails.
-    pub(crate) async fn call_all(&self, call: Call) -> Result<(), HostError> {
+    pub(crate) async fn call_all(&self, call: Call) -> Result<(), DataPlaneError> {
         for core in 0..self.rt.cores() {
             done(self.call(core, call.clone()).await)?;
         }
@@ -380,23 +380,23 @@ impl Conductor {
             Call::CloseShards { slot } => {
                 self.quiesce_shards(Some(slot)).await;
                 let mut core = self.core.borrow_mut();
-                drop(core.plane.lanes_mut().remove_group(slot));
+                drop(core.router.lanes_mut().remove_group(slot));
                 core.groups.remove(&slot);
                 Ok(())
             }
             Call::Route { slot, route } => {
-                self.core.borrow_mut().plane.set_route(slot, route);
+                self.core.borrow_mut().router.set_route(slot, route);
                 Ok(())
             }
             Call::AddComponent { slot, no, info } => {
                 let mut core = self.core.borrow_mut();
-                core.plane.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.add_component(no, &info));
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.add_component(no, &info));
                 Ok(())
             }
-            Call::DropComponent { .. } if hooks::planted(Bug::DroppedOnOneCore) && self.rt.core() > 0 => Ok(()),
+            Call::DropComponent { .. } if hooks::seeded(SeededFault::DroppedOnOneCore) && self.rt.core() > 0 => Ok(()),
             Call::DropComponent { slot, no } => {
                 let mut core = self.core.borrow_mut();
-                core.plane
+                core.router
                     .lanes_mut()
                     .shards_mut()
                     .filter(|(s, ..)| *s == slot)
@@ -405,20 +405,20 @@ impl Conductor {
             }
             Call::Apply { layout, view } => {
                 let core = &mut *self.core.borrow_mut();
-                if hooks::planted(Bug::GrowthOnOneCore) && self.rt.core() > 0 && core.plane.layout(VolumeRef(0)).is_some() {
+                if hooks::seeded(SeededFault::GrowthOnOneCore) && self.rt.core() > 0 && core.router.layout(VolumeRef(0)).is_some() {
                     return Answer::Done(Ok(()));
                 }
                 let protects = |v: &nvmf::VolumeView| v.write_protect.is_on();
-                if hooks::planted(Bug::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
+                if hooks::seeded(SeededFault::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
                     return Answer::Done(Ok(()));
                 }
                 core.target.apply(&self.rt, view);
                 let target = &mut core.target;
-                core.plane.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
+                core.router.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
                 Ok(())
             }
             Call::Settle { volume, end } => {
-                while self.core.borrow().plane.reaches_behind(volume, end) {
+                while self.core.borrow().router.reaches_behind(volume, end) {
                     self.rt.sleep(QUIET_POLL).await;
                 }
                 Ok(())
@@ -429,17 +429,17 @@ impl Conductor {
             }
             Call::Settings(settings) => {
                 let mut core = self.core.borrow_mut();
-                core.plane.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
+                core.router.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
                 Ok(())
             }
             Call::Scrub { slot } => {
                 let mut core = self.core.borrow_mut();
-                core.plane.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
                 Ok(())
             }
             Call::Stats => return Answer::Stats(Box::new(self.snapshot())),
             Call::Check => {
-                self.core.borrow().plane.lanes().shards().for_each(|(_, _, shard)| shard.check());
+                self.core.borrow().router.lanes().shards().for_each(|(_, _, shard)| shard.check());
                 Ok(())
             }
             Call::Drain => self.drain().await,
@@ -451,28 +451,28 @@ impl Conductor {
         Answer::Done(result)
     }
 
-    async fn open_shard(&self, slot: GroupSlot, no: u8, group: Group, settings: Settings) -> Result<(), HostError> {
+    async fn open_shard(&self, slot: GroupSlot, no: u8, group: Group, settings: Settings) -> Result<(), DataPlaneError> {
         let shard = Shard::open(&self.rt, &group, no, settings).await?;
         let mut core = self.core.borrow_mut();
-        core.plane.lanes_mut().add_shard(slot, no, shard);
+        core.router.lanes_mut().add_shard(slot, no, shard);
         core.groups.insert(slot, group.info().group);
         Ok(())
     }
 
     /// Front end first, then what is under way, then the shards with their checkpoints.
-    async fn drain(&self) -> Result<(), HostError> {
+    async fn drain(&self) -> Result<(), DataPlaneError> {
         self.core.borrow_mut().target.begin_shutdown(&self.rt);
         let started = self.rt.now();
         loop {
             {
                 let mut core = self.core.borrow_mut();
                 let late = self.rt.now().since(started) > DRAIN_MAX;
-                if late || core.target.is_quiet() && core.plane.is_idle() {
-                    core.plane.begin_shutdown();
+                if late || core.target.is_quiet() && core.router.is_idle() {
+                    core.router.begin_shutdown();
                     break;
                 }
             }
-            hooks::mark(Mark::DrainWaits);
+            hooks::reached(CoverageMark::DrainWaits);
             self.rt.sleep(QUIET_POLL).await;
         }
         self.quiesce_shards(None).await;
@@ -482,12 +482,12 @@ impl Conductor {
     async fn quiesce_shards(&self, slot: Option<GroupSlot>) {
         let is_ours = |s: GroupSlot| slot.is_none_or(|slot| slot == s);
         let begin = |core: &mut Core| {
-            core.plane.lanes_mut().shards_mut().filter(|(s, ..)| is_ours(*s)).for_each(|(_, _, shard)| shard.begin_shutdown(&self.rt));
+            core.router.lanes_mut().shards_mut().filter(|(s, ..)| is_ours(*s)).for_each(|(_, _, shard)| shard.begin_shutdown(&self.rt));
         };
         begin(&mut self.core.borrow_mut());
         let started = self.rt.now();
         loop {
-            let quiet = self.core.borrow().plane.lanes().shards().filter(|(s, ..)| is_ours(*s)).all(|(_, _, shard)| shard.is_quiet());
+            let quiet = self.core.borrow().router.lanes().shards().filter(|(s, ..)| is_ours(*s)).all(|(_, _, shard)| shard.is_quiet());
             if quiet || self.rt.now().since(started) > CHECKPOINT_MAX {
                 return; // Not quiet in time: nothing is lost, the next start replays the log.
             }
@@ -497,14 +497,14 @@ impl Conductor {
 
     fn snapshot(&self) -> CoreSnapshot {
         let core = self.core.borrow();
-        let shards = core.plane.lanes().shards();
+        let shards = core.router.lanes().shards();
         let shards = shards
             .filter_map(|(slot, shard, s)| Some(ShardSnapshot { group: *core.groups.get(&slot)?, shard, stats: s.stats() }))
             .collect();
         CoreSnapshot {
             core: self.rt.core(),
             reactor: self.rt.stats(),
-            plane: core.plane.stats(),
+            router: core.router.stats(),
             shards,
             target: core.target.stats(),
             sessions: core.target.sessions(),
@@ -512,7 +512,7 @@ impl Conductor {
     }
 }
 
-pub(crate) fn done(answer: Answer) -> Result<(), HostError> {
+pub(crate) fn done(answer: Answer) -> Result<(), DataPlaneError> {
     match answer {
         Answer::Done(result) => result,
         Answer::Stats(_) => unreachable!("only Stats is answered with figures"),

@@ -32,7 +32,7 @@ pub struct VolumeDesired {
     pub lba_bytes: u32,
     /// Whether it may be changed.
     pub write_protect: WriteProtect,
-    /// It is being formatted: hosts see it, no command reaches it, and all of its content lies behind its end ([`crate::Host::free_behind`]).
+    /// It is being formatted: hosts see it, no command reaches it, and all of its content lies behind its end ([`crate::DataPlaneHandle::free_behind`]).
     pub formatting: bool,
     /// Who is registered and who holds a reservation; `None`: nobody ever was.
     pub reservation: Option<Arc<cluster::reservation::State>>,

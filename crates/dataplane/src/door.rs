@@ -1,6 +1,6 @@
-//! How control threads put orders into core 0's inbox when it may be full.
+//! How control threads put commands into core 0's inbox when it may be full.
 //!
-//! Invariant: an order is in the inbox, or given back with the reason; a full inbox is never taken for a data plane that has ended.
+//! Invariant: a command is in the inbox, or given back with the reason; a full inbox is never taken for a data plane that has ended.
 //! Never: on a core's thread, nor in a simulated world with patience: there waiting would stop the world.
 #![allow(clippy::disallowed_methods)] // Threads outside of the cores wait here.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long to wait before a full inbox is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(2);
-/// How long the control plane waits for room. Core 0 takes orders in every turn, so it is stuck when there is none after that.
+/// How long the control plane waits for room. Core 0 takes commands in every turn, so it is stuck when there is none after that.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends; while the inbox is full, tries again for as long as `patience`.

@@ -1,11 +1,11 @@
-//! Why an order to the data plane was not done.
+//! Why a command to the data plane was not done.
 
 use base::GroupId;
 use store::GroupError;
 
-/// An order that failed. Nothing is half done unless the message says so.
+/// A command that failed. Nothing is half done unless the message says so.
 #[derive(Debug, thiserror::Error)]
-pub enum HostError {
+pub enum DataPlaneError {
     /// The reactors could not start.
     #[error(transparent)]
     Launch(#[from] rt::LaunchError),
@@ -34,7 +34,7 @@ pub enum HostError {
     /// The group is open already.
     #[error("disk group {0} is open already")]
     GroupOpen(GroupId),
-    /// A volume of the order names a component whose group is not open.
+    /// A volume of the command names a component whose group is not open.
     #[error("volume '{volume}' has a component in disk group {group}, which is not open on this host")]
     GroupOfVolume {
         /// The volume's name.
@@ -42,7 +42,7 @@ pub enum HostError {
         /// The group.
         group: GroupId,
     },
-    /// A subsystem of the order names a volume that the order does not have.
+    /// A subsystem of the command names a volume that the command does not have.
     #[error("subsystem '{nqn}' names volume {volume}, which does not exist")]
     VolumeOfSubsystem {
         /// The subsystem.
@@ -61,14 +61,14 @@ pub enum HostError {
         /// Why.
         cause: object::IoError,
     },
-    /// The helper thread could not start.
+    /// The worker thread could not start.
     #[error("cannot start a thread: {0}")]
-    Helper(std::io::Error),
+    Worker(std::io::Error),
     /// More disk groups than a daemon can hold in its life.
     #[error("too many disk groups were opened since the start; restart the service")]
     TooManyGroups,
-    /// Core 0 takes no orders: its inbox is full. Nothing was done; trying again may help.
-    #[error("the data plane is busy with other orders; try again")]
+    /// Core 0 takes no commands: its inbox is full. Nothing was done; trying again may help.
+    #[error("the data plane is busy with other commands; try again")]
     Busy,
     /// The data plane has ended.
     #[error("the data plane has stopped")]

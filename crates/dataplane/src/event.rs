@@ -3,7 +3,7 @@
 //! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
 //! Never: makes a core wait.
 
-use nvmf::{Ask, AuditEvent};
+use nvmf::{AuditEvent, ControlRequest};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Events that wait for the control plane.
@@ -11,20 +11,20 @@ pub const EVENTS_MAX: usize = 4096;
 
 /// Something for the control plane.
 #[derive(Debug)]
-pub enum HostEvent {
-    /// A host asks for a change by an NVMe command. Answer with [`crate::Orders::answer`].
-    Asked(Ask),
+pub enum DataPlaneEvent {
+    /// A host asks for a change by an NVMe command. Answer with [`crate::CommandSender::answer`].
+    Asked(ControlRequest),
     /// Something for the audit log.
     Audit(AuditEvent),
 }
 
 /// Where a core puts events.
 #[derive(Clone)]
-pub(crate) struct EventSender(SyncSender<HostEvent>);
+pub(crate) struct EventSender(SyncSender<DataPlaneEvent>);
 
 impl EventSender {
     /// Hands an event over, or gives it back: no room, or nobody listens any more.
-    pub(crate) fn send(&self, event: HostEvent) -> Result<(), Box<HostEvent>> {
+    pub(crate) fn send(&self, event: DataPlaneEvent) -> Result<(), Box<DataPlaneEvent>> {
         self.0.try_send(event).map_err(|e| match e {
             TrySendError::Full(event) | TrySendError::Disconnected(event) => Box::new(event),
         })
@@ -32,7 +32,7 @@ impl EventSender {
 }
 
 /// The two ends.
-pub(crate) fn channel() -> (EventSender, Receiver<HostEvent>) {
+pub(crate) fn channel() -> (EventSender, Receiver<DataPlaneEvent>) {
     let (sender, receiver) = sync_channel(EVENTS_MAX);
     (EventSender(sender), receiver)
 }

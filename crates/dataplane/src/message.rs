@@ -1,15 +1,15 @@
 //! What crosses between cores.
 
-use crate::{error::HostError, stats::CoreSnapshot};
+use crate::{error::DataPlaneError, stats::CoreSnapshot};
 use auth::WorkDone;
-use nvmf::{AskId, Refused, Reply, TargetMsg, View, WorkId};
-use object::{GroupRoute, GroupSlot, LayoutView, PlaneMsg, VolumeRef};
+use nvmf::{ControlRequestId, Refused, Reply, TargetMsg, View, WorkId};
+use object::{GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 
 /// Messages between two cores.
-pub(crate) enum HostMsg {
-    Plane(PlaneMsg),
+pub(crate) enum CoreMsg {
+    Router(RouterMsg),
     Target(TargetMsg),
     /// Authentication work is done.
     Worked(WorkId, Box<WorkDone>),
@@ -61,7 +61,7 @@ pub(crate) enum Call {
     },
     /// To a command that waits for it.
     Answer {
-        id: AskId,
+        id: ControlRequestId,
         result: Result<Reply, Refused>,
     },
     Settings(Settings),
@@ -79,6 +79,6 @@ pub(crate) enum Call {
 
 /// What a core says.
 pub(crate) enum Answer {
-    Done(Result<(), HostError>),
+    Done(Result<(), DataPlaneError>),
     Stats(Box<CoreSnapshot>),
 }

@@ -2,7 +2,7 @@
 
 use base::GroupId;
 use nvmf::{SessionInfo, TargetStats};
-use object::PlaneStats;
+use object::RouterStats;
 use rt::{CoreStats, Device};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct CoreSnapshot {
     /// Loops, busy and sleeping time, system calls.
     pub reactor: Arc<CoreStats>,
     /// Requests to volumes that entered here.
-    pub plane: PlaneStats,
+    pub router: RouterStats,
     /// Shards that run here.
     pub shards: Vec<ShardSnapshot>,
     /// The front end.
@@ -47,14 +47,14 @@ pub struct GroupSnapshot {
 
 /// The whole host.
 #[derive(Clone)]
-pub struct HostStats {
+pub struct NodeStats {
     /// Each core.
     pub cores: Vec<CoreSnapshot>,
     /// Each open disk group.
     pub groups: Vec<GroupSnapshot>,
 }
 
-impl HostStats {
+impl NodeStats {
     /// All shards.
     pub fn shards(&self) -> impl Iterator<Item = &ShardSnapshot> {
         self.cores.iter().flat_map(|core| &core.shards)

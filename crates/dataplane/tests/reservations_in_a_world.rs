@@ -3,7 +3,7 @@
 
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use cluster::reservation::State;
-use dataplane::ask::What;
+use dataplane::control_request::ControlVerb;
 use dataplane::*;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
@@ -81,15 +81,15 @@ impl App for PeerApp {
 
 /// What the control plane does next for a question of a host.
 enum Step {
-    Applying(Ticket<()>, AskId, Result<Reply, Refused>),
-    Answering(Ticket<()>),
+    Applying(Completion<()>, ControlRequestId, Result<Reply, Refused>),
+    Answering(Completion<()>),
 }
 
 struct Lab {
     world: World,
     cache: Device,
-    orders: Orders,
-    events: mpsc::Receiver<HostEvent>,
+    commands: CommandSender,
+    events: mpsc::Receiver<DataPlaneEvent>,
     peer: Peer,
     addr: SocketAddr,
     desired: Desired,
@@ -108,8 +108,8 @@ impl Lab {
         let (put, of) = (Rc::clone(&door), Rc::clone(&seeds));
         let server = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (orders, events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
-                *put.borrow_mut() = Some((orders, events));
+                let (commands, events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
+                *put.borrow_mut() = Some((commands, events));
                 *of.borrow_mut() = made.into_iter().map(Some).collect();
             }
             let seed = of.borrow_mut()[rt.core()].take();
@@ -124,14 +124,14 @@ impl Lab {
             }
         }
         world.run_for(Duration::from_millis(1));
-        let (orders, events) = door.borrow_mut().take().expect("the host is up");
+        let (commands, events) = door.borrow_mut().take().expect("the host is up");
         let rt = world.rt(client, 0);
         let peer = Peer { queue: rt.queue(), rt, links: Rc::default() };
         *slot.borrow_mut() = Some(peer.clone());
         let addr = SocketAddr::new(world.addr(server), 4420);
         let cache = devices[0].clone();
         let mut lab =
-            Lab { world, cache, orders, events, peer, addr, desired: Desired::default(), state: State::default(), step: None, tag: 0 };
+            Lab { world, cache, commands, events, peer, addr, desired: Desired::default(), state: State::default(), step: None, tag: 0 };
         lab.provision(server, devices);
         lab
     }
@@ -140,11 +140,11 @@ impl Lab {
         let (cluster, group) = (ClusterId::from_bytes([1; 16]), GroupId::from_bytes([2; 16]));
         let spec = FormatSpec { cluster, group, name: "g0".into(), shards: 4, created_unix_s: 1, force: false };
         let (cache, capacity) = (devices[0].clone(), vec![devices[1].clone()]);
-        self.order(|o| o.format_group(spec, cache, capacity));
-        self.order(|o| o.open_group(Some(cluster), devices));
+        self.command(|o| o.format_group(spec, cache, capacity));
+        self.command(|o| o.open_group(Some(cluster), devices));
         let (id, object) = (ComponentId::from_bytes([9; 16]), ObjectId::from_bytes([9; 16]));
         let component = ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![] };
-        let no = self.order(|o| o.create_component(group, component));
+        let no = self.command(|o| o.create_component(group, component));
         let volume = VolumeDesired::plain(
             VolumeId::from_bytes([7; 16]),
             "v".into(),
@@ -163,19 +163,19 @@ impl Lab {
         };
         self.desired = Desired { generation: 1, volumes: vec![volume], subsystems: vec![subsystem], hosts: BTreeMap::new() };
         let desired = self.desired.clone();
-        self.order(|o| o.apply(desired));
+        self.command(|o| o.apply(desired));
         let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-        self.order(|o| o.listen(spec));
+        self.command(|o| o.listen(spec));
     }
 
-    fn order<T>(&mut self, order: impl FnOnce(&Orders) -> Ticket<T>) -> T {
-        let ticket = order(&self.orders);
+    fn command<T>(&mut self, command: impl FnOnce(&CommandSender) -> Completion<T>) -> T {
+        let completion = command(&self.commands);
         let mut answer = None;
         self.world.run_until(Duration::from_secs(60), || {
-            answer = answer.take().or_else(|| ticket.try_take());
+            answer = answer.take().or_else(|| completion.try_take());
             answer.is_some()
         });
-        answer.expect("an order is answered").expect("and done")
+        answer.expect("a command is answered").expect("and done")
     }
 
     /// The volume has this limit of requests a second from now on.
@@ -183,33 +183,33 @@ impl Lab {
         self.desired.generation += 1;
         self.desired.volumes[0].iops_max = iops_max;
         let desired = self.desired.clone();
-        self.order(|o| o.apply(desired));
+        self.command(|o| o.apply(desired));
     }
 
     /// The control plane: one question at a time; decided, served by all cores, answered.
     fn control(&mut self) {
         self.step = match self.step.take() {
-            Some(Step::Applying(ticket, id, result)) => match ticket.try_take() {
+            Some(Step::Applying(completion, id, result)) => match completion.try_take() {
                 Some(done) => {
                     done.expect("applied");
-                    Some(Step::Answering(self.orders.answer(id, result)))
+                    Some(Step::Answering(self.commands.answer(id, result)))
                 }
-                None => Some(Step::Applying(ticket, id, result)),
+                None => Some(Step::Applying(completion, id, result)),
             },
-            Some(Step::Answering(ticket)) => ticket.try_take().is_none().then_some(Step::Answering(ticket)),
+            Some(Step::Answering(completion)) => completion.try_take().is_none().then_some(Step::Answering(completion)),
             None => None,
         };
         if self.step.is_some() {
             return;
         }
         while let Ok(event) = self.events.try_recv() {
-            let HostEvent::Asked(ask) = event else { continue };
-            let What::Reservation { volume, command } = &ask.what else { panic!("{ask:?}") };
+            let DataPlaneEvent::Asked(ask) = event else { continue };
+            let ControlVerb::Reservation { volume, command } = &ask.what else { panic!("{ask:?}") };
             let result = self.state.execute(base::HostId::from_bytes(ask.by.host_id), command);
             let reply = result.map(|o| Reply::reserved(*volume, o)).map_err(Refused::from);
             self.desired.generation += 1;
             self.desired.volumes[0].reservation = Some(Arc::new(self.state.clone()));
-            self.step = Some(Step::Applying(self.orders.apply(self.desired.clone()), ask.id, reply));
+            self.step = Some(Step::Applying(self.commands.apply(self.desired.clone()), ask.id, reply));
             return;
         }
     }
@@ -417,7 +417,7 @@ fn what_a_limit_holds_back_of_a_namespace_that_its_host_may_not_see_any_more_is_
     lab.desired.generation += 1;
     lab.desired.subsystems[0].namespaces.get_mut(&1).expect("served").hosts = Visibility::Only(Default::default());
     let desired = lab.desired.clone();
-    lab.order(|o| o.apply(desired));
+    lab.command(|o| o.apply(desired));
     let refused: Vec<Status> = lab.drain(first[1]).iter().map(|d| d.cqe.status).collect();
     assert_eq!(refused.len() + begun, 20);
     assert!(refused.len() >= 17 && refused.iter().all(|s| *s == StatusCode::INVALID_FIELD.into()), "{refused:?}");
@@ -433,7 +433,7 @@ fn nothing_that_began_before_a_volume_was_made_smaller_lies_behind_its_end_after
         lab.desired.generation += 1;
         lab.desired.volumes[0].bytes = bytes;
         let desired = lab.desired.clone();
-        lab.order(|o| o.apply(desired));
+        lab.command(|o| o.apply(desired));
     };
     resize(&mut lab, large);
     // More pieces than are under way at once, on a device that has stopped: the last ones follow when the volume is small already.
@@ -442,7 +442,7 @@ fn nothing_that_began_before_a_volume_was_made_smaller_lies_behind_its_end_after
     lab.submit(first[0], BlockRange::new(0, (blocks - 1) as u16).sqe(IoOpcode::WriteUncorrectable, 0, 1), Payload::None);
     lab.world.run_for(Duration::from_millis(5));
     resize(&mut lab, small);
-    lab.order(|o| o.free_behind(id, large));
+    lab.command(|o| o.free_behind(id, large));
     lab.drain(first[0]);
     resize(&mut lab, large);
     for block in (small / BLOCK as u64..blocks).step_by(64) {
@@ -538,4 +538,11 @@ fn no_write_of_a_preempted_host_takes_effect_after_the_preempt_was_answered() {
         met.in_flight_at_preempt
     );
     assert!(met.aborted > 0, "nothing was aborted");
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_copy_that_is_not_judged_again_is_noticed() {
+    let test = a_preempt_refuses_what_a_limit_holds_back_of_the_old_holder_and_does_not_wait_for_it;
+    base::hooks::notices(base::hooks::SeededFault::CopyJudgedOnce, test);
 }

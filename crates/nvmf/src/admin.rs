@@ -12,7 +12,7 @@ mod manage;
 
 pub use features::{FEATURES, Feature};
 
-use crate::ask::What;
+use crate::control_request::ControlVerb;
 use crate::controller::{Controller, Effect, State};
 use crate::shared::TargetShared;
 use crate::view::{Namespace, SubsystemView, View};
@@ -33,8 +33,8 @@ pub enum Answer {
     /// Nothing yet: an event request.
     Park,
     /// Nothing yet: the control plane decides.
-    Ask(What),
-    /// Nothing yet: the queue, which may be on another core, is told to abort a command.
+    ControlRequest(ControlVerb),
+    /// Nothing yet: the queue, which may be on another core, is asked to abort a command.
     Abort {
         /// The queue.
         sqid: u16,

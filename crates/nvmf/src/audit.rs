@@ -17,9 +17,9 @@ pub struct AuditEvent {
     pub kind: AuditKind,
     /// Where the host is; `None` when it was not a connection's doing.
     pub peer: Option<SocketAddr>,
-    /// NQN of the host, as far as it was told.
+    /// NQN of the host, as far as it was reported.
     pub host_nqn: String,
-    /// NQN of the subsystem, as far as it was told.
+    /// NQN of the subsystem, as far as it was reported.
     pub subsystem: String,
     /// The controller, if there is one.
     pub cntlid: Option<u16>,

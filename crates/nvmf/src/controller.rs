@@ -15,7 +15,7 @@ use crate::notices::Notices;
 use crate::quota::{HostLimits, Place, Reserve};
 use crate::shared::ControllerShared;
 use crate::view::{AnaState, Namespace, View};
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use base::{Duration, HostId, Instant, VolumeId};
 use format::nvme::log::{
     AER_ERROR, AER_HEALTH, AER_IO_COMMAND, AER_NOTICE, AsyncEvent, CHANGED_NAMESPACES_MAX, ERROR_TRANSIENT, HEALTH_RELIABILITY,
@@ -305,10 +305,7 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
-        if hooks::planted(Bug::KatoZeroKept) && kato_ms == 0 {
-            return true;
-        }
-        if hooks::planted(Bug::KatoKept) && self.kato_at.is_some() {
+        if hooks::seeded(SeededFault::KatoKept) && self.kato_at.is_some() {
             return true;
         }
         self.keep_alive(now);
@@ -316,7 +313,7 @@ impl Controller {
     }
     /// A Keep Alive command: the timer starts again.
     pub fn keep_alive(&mut self, now: Instant) {
-        if hooks::planted(Bug::KeepAliveNotRearmed) && self.kato_at.is_some() {
+        if hooks::seeded(SeededFault::KeepAliveNotRearmed) && self.kato_at.is_some() {
             return;
         }
         self.kato_at = (self.kato_ms > 0).then(|| now + Duration::from_millis(self.kato_ms.into()));
@@ -324,10 +321,10 @@ impl Controller {
     }
     /// Whether the host has been silent too long. With traffic in an interval the timer starts again (TBKAS, base 3.9.3.1).
     pub fn is_expired(&mut self, now: Instant) -> bool {
-        let early = if hooks::planted(Bug::KeepAliveTooShort) { self.kato_ms } else { 0 };
+        let early = if hooks::seeded(SeededFault::KeepAliveTooShort) { self.kato_ms } else { 0 };
         match self.kato_at {
             Some(at) if now + Duration::from_millis(early.into()) >= at => {
-                if self.shared.take_traffic() && !hooks::planted(Bug::TrafficForgotten) {
+                if self.shared.take_traffic() && !hooks::seeded(SeededFault::TrafficForgotten) {
                     self.kato_at = Some(now + Duration::from_millis(self.kato_ms.into()));
                     return false;
                 }
@@ -441,16 +438,16 @@ impl Controller {
         Some((slot, event))
     }
     fn raise(&mut self, event: AsyncEvent) {
-        if hooks::planted(Bug::EventNeedsRequest) && self.requests.is_empty() {
+        if hooks::seeded(SeededFault::EventNeedsRequest) && self.requests.is_empty() {
             return;
         }
         if !self.masked.contains(&event) && !self.events.contains(&event) && self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         }
     }
-    /// A log page was read (without RAE): its events are told, and may come again.
+    /// A log page was read (without RAE): its events are reported, and may come again.
     pub fn log_was_read(&mut self, lid: u8) {
-        self.masked.retain(|e| e.log != lid || hooks::planted(Bug::EventMaskedForEver));
+        self.masked.retain(|e| e.log != lid || hooks::seeded(SeededFault::EventMaskedForEver));
         self.events.retain(|e| e.log != lid);
         if lid == LID_RESERVATION && self.notices.was_read() {
             self.raise(RESERVATION_EVENT);
@@ -475,7 +472,7 @@ impl Controller {
     }
     /// The Changed Namespace list was read: it begins anew.
     pub fn forget_changed(&mut self) {
-        if !hooks::planted(Bug::LogNotBegunAnew) {
+        if !hooks::seeded(SeededFault::LogNotBegunAnew) {
             self.changed.clear();
         }
         self.changed_overflow = false;
@@ -500,7 +497,7 @@ impl Controller {
         let (old, new) = (by_id(&self.known), by_id(&now));
         let mut any = false;
         for nsid in old.keys().chain(new.keys()) {
-            let untold = hooks::planted(Bug::AttachUntold) && !old.contains_key(nsid);
+            let untold = hooks::seeded(SeededFault::AttachUntold) && !old.contains_key(nsid);
             let same = untold || old.get(nsid).zip(new.get(nsid)).is_some_and(|(a, b)| a.is_like(b));
             if !same {
                 any = true;

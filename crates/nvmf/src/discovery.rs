@@ -1,8 +1,8 @@
-//! The discovery log: what a host is told of where it may connect.
+//! The discovery log: where a host may connect.
 //!
-//! Owns: the entries that were told last, so that a host that reads the log piece by piece, or again and again, costs no more than the bytes that
-//! it gets. Hosts that may use the same subsystems are told the same.
-//! Invariants: a host is told of the subsystems it may use and of no other; addresses that nobody can connect to are not told; what is kept is
+//! Owns: the entries that were reported last, so that a host that reads the log piece by piece, or again and again, costs no more than the bytes that
+//! it gets. Hosts that may use the same subsystems get the same.
+//! Invariants: a host is informed of the subsystems it may use and of no other; addresses that nobody can connect to are not reported; what is kept is
 //! bounded.
 //! Never: is on the path of an I/O.
 
@@ -42,24 +42,24 @@ struct Seen {
     subsystems: Vec<u32>,
 }
 
-/// The entries that were told last, the newest in front. Shared by the cores.
+/// The entries that were reported last, the newest in front. Shared by the cores.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<VecDeque<(Seen, Arc<Entries>)>>);
+pub(crate) struct PublishedLogs(Mutex<VecDeque<(Seen, Arc<Entries>)>>);
 
-impl Told {
+impl PublishedLogs {
     fn entries(&self, seen: Seen, make: impl FnOnce() -> Vec<u8>) -> Arc<Entries> {
-        let told = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = told.iter().position(|(s, _)| *s == seen) {
-            told.swap(0, at);
-            return Arc::clone(&told[0].1);
+        let reported = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = reported.iter().position(|(s, _)| *s == seen) {
+            reported.swap(0, at);
+            return Arc::clone(&reported[0].1);
         }
         let bytes = make();
         let new = Arc::new(Entries { sum: base::crc32c(&bytes), bytes });
-        told.push_front((seen, Arc::clone(&new)));
-        while told.len() > DISCOVERY_KEPT_MAX
-            || told.len() > 1 && told.iter().map(|(_, e)| e.bytes.len()).sum::<usize>() > DISCOVERY_KEPT_BYTES_MAX
+        reported.push_front((seen, Arc::clone(&new)));
+        while reported.len() > DISCOVERY_KEPT_MAX
+            || reported.len() > 1 && reported.iter().map(|(_, e)| e.bytes.len()).sum::<usize>() > DISCOVERY_KEPT_BYTES_MAX
         {
-            told.pop_back();
+            reported.pop_back();
         }
         new
     }
@@ -71,7 +71,7 @@ pub(crate) fn entries(to: &ControllerShared, view: &View, shared: &TargetShared)
     let allowed = view.subsystems.iter().enumerate().filter(|(_, s)| s.allows(&to.host_nqn));
     let subsystems = allowed.map(|(at, _)| at as u32).collect();
     let seen = Seen { view: view.generation, listeners: shared.listeners_generation(), reached: to.reached, subsystems };
-    shared.told().entries(seen, || make(to, view, shared))
+    shared.published_logs().entries(seen, || make(to, view, shared))
 }
 
 fn make(to: &ControllerShared, view: &View, shared: &TargetShared) -> Vec<u8> {
@@ -134,20 +134,20 @@ mod tests {
 
     #[test]
     fn entries_are_made_once_for_all_who_see_the_same() {
-        let told = Told::default();
-        let first = told.entries(seen(1, &[0]), || vec![1; 10]);
-        assert!(Arc::ptr_eq(&first, &told.entries(seen(1, &[0]), || panic!("made again"))));
-        assert_eq!(told.entries(seen(1, &[0, 2]), || vec![2; 10]).bytes[0], 2);
-        assert_eq!(told.entries(seen(2, &[0]), || vec![3; 10]).bytes[0], 3);
-        assert!(Arc::ptr_eq(&first, &told.entries(seen(1, &[0]), || panic!("made again"))));
+        let reported = PublishedLogs::default();
+        let first = reported.entries(seen(1, &[0]), || vec![1; 10]);
+        assert!(Arc::ptr_eq(&first, &reported.entries(seen(1, &[0]), || panic!("made again"))));
+        assert_eq!(reported.entries(seen(1, &[0, 2]), || vec![2; 10]).bytes[0], 2);
+        assert_eq!(reported.entries(seen(2, &[0]), || vec![3; 10]).bytes[0], 3);
+        assert!(Arc::ptr_eq(&first, &reported.entries(seen(1, &[0]), || panic!("made again"))));
     }
 
     #[test]
     fn what_is_kept_is_bounded_by_count_and_by_bytes() {
-        let told = Told::default();
-        (0..100).for_each(|view| drop(told.entries(seen(view, &[]), || vec![0; 10])));
-        assert_eq!(told.0.lock().unwrap().len(), DISCOVERY_KEPT_MAX);
-        told.entries(seen(100, &[]), || vec![0; DISCOVERY_KEPT_BYTES_MAX + 1]);
-        assert_eq!(told.0.lock().unwrap().len(), 1, "the newest is kept whatever its size");
+        let reported = PublishedLogs::default();
+        (0..100).for_each(|view| drop(reported.entries(seen(view, &[]), || vec![0; 10])));
+        assert_eq!(reported.0.lock().unwrap().len(), DISCOVERY_KEPT_MAX);
+        reported.entries(seen(100, &[]), || vec![0; DISCOVERY_KEPT_BYTES_MAX + 1]);
+        assert_eq!(reported.0.lock().unwrap().len(), 1, "the newest is kept whatever its size");
     }
 }

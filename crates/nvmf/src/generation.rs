@@ -1,6 +1,6 @@
-//! Generation counters of discovery logs: they change when, and only when, what a host is told changes.
+//! Generation counters of discovery logs: they change when, and only when, what is published to a host changes.
 //!
-//! Owns: for each host (and form of the addresses it is told), the checksum of its log's entries and the counter.
+//! Owns: for each host (and form of the addresses that it gets), the checksum of its log's entries and the counter.
 //! Invariant: of one host, two logs with the same counter are the same; a counter never goes back, also when a host was forgotten.
 //! Never: is looked at on the path of an I/O.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-/// Whose log: the host, and the address whose form decides about what it is told.
+/// Whose log: the host, and the address whose form decides what is published to it.
 pub(crate) type LogOf = (String, Option<IpAddr>);
 
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +72,7 @@ mod tests {
         let g = Generations::default();
         let of = |host: &str, bytes: &[u8]| g.of((host.into(), None), &entries(bytes));
         assert_eq!((of("a", b"1"), of("a", b"1"), of("b", b"1")), (0, 0, 0));
-        assert_eq!((of("a", b"2"), of("a", b"2"), of("b", b"1")), (1, 1, 0), "another host is told the same as before");
+        assert_eq!((of("a", b"2"), of("a", b"2"), of("b", b"1")), (1, 1, 0), "another host is informed the same as before");
         assert_eq!(of("a", b"1"), 2, "back to what was is a change too");
     }
 

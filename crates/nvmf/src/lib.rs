@@ -7,14 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
-pub mod ask;
+mod admission;
 pub mod audit;
+pub mod control_request;
 pub mod controller;
 mod digest;
 mod discovery;
 mod generation;
 pub mod health;
-mod join;
 pub mod limits;
 pub mod notices;
 pub mod options;
@@ -27,15 +27,15 @@ pub mod session;
 pub mod shared;
 mod statics;
 pub mod stats;
-mod strangers;
 mod target;
+mod unauthenticated;
 pub mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Ask, AskId, AskedBy, Refused, Reply};
 pub use audit::{AuditEvent, AuditKind};
+pub use control_request::{ControlRequest, ControlRequestId, Refused, Reply, RequestedBy};
 pub use options::{ControllerIds, Options, Referral};
 pub use shared::TargetShared;
 pub use stats::{Class, ClassStats, SessionInfo, TargetStats};

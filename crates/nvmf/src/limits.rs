@@ -11,8 +11,8 @@ pub const HANDSHAKES_MAX: usize = 1024;
 /// makes room.
 pub const ADDRESS_HANDSHAKES_MAX: u32 = 256;
 /// Receives of connections that are not known yet which a core looks into in one turn: hosts' commands come first again before the next. Bytes
-/// of a stranger may cost a TLS handshake.
-pub const STRANGER_RECEIVES_A_TURN: usize = 4;
+/// of an unauthenticated peer may cost a TLS handshake.
+pub const UNAUTHENTICATED_RECEIVES_A_TURN: usize = 4;
 /// Discovery controllers of one core, and of them those of one address: anybody may make them.
 pub const DISCOVERY_CONTROLLERS_MAX: usize = 512;
 /// See [`DISCOVERY_CONTROLLERS_MAX`].
@@ -44,13 +44,13 @@ pub const DATA_HELD_MAX: u32 = 8 << 20;
 /// The same for an admin queue: one long log page, or many short answers.
 pub const ADMIN_HELD_MAX: u32 = ADMIN_DATA_MAX;
 /// The same for a queue whose host has still to authenticate: it may send authentication messages only, and nobody's quota holds it.
-pub const STRANGER_HELD_MAX: u32 = 8 << 10;
+pub const UNAUTHENTICATED_HELD_MAX: u32 = 8 << 10;
 /// In-capsule data of commands under way on one connection, in bytes; beyond, the connection is not read.
 pub const CAPSULE_HELD_MAX: u32 = 4 << 20;
 /// Responses that the peer has not taken, in bytes; beyond, the connection is not read.
 pub const SEND_BACKLOG_MAX: usize = 256 << 10;
 /// The same for a connection that is not known yet.
-pub const STRANGER_BACKLOG_MAX: usize = 16 << 10;
+pub const UNAUTHENTICATED_BACKLOG_MAX: usize = 16 << 10;
 /// Sends of a connection that the network has not taken.
 pub const SENDS_MAX: u8 = 2;
 /// Segments of one send.
@@ -78,7 +78,7 @@ pub const COPY_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that a Copy command reads and writes at a time: what it holds in memory.
 pub const COPY_STEP_BYTES: u64 = 512 << 10;
 /// Memory that a Verify command may hold while it runs, in bytes.
-pub const VERIFY_HELD_MAX: u64 = object::plane::VERIFY_PARTS_MAX as u64 * object::plane::VERIFY_PART_BYTES;
+pub const VERIFY_HELD_MAX: u64 = object::router::VERIFY_PARTS_MAX as u64 * object::router::VERIFY_PART_BYTES;
 /// Highest namespace ID (NN, MNAN).
 pub const NAMESPACES_MAX: u32 = 1024;
 /// Receive buffer of a connection that has not connected to a queue, in bytes.
@@ -143,10 +143,10 @@ pub const ADMIN_DATA_MAX: u32 = TRANSFER_MAX;
 const _: () = assert!(4096 << MDTS == TRANSFER_MAX);
 const _: () = {
     let requests = CONNECTIONS_MAX * QUEUE_ENTRIES_MAX as usize * RANGES_UNDER_WAY_MAX as usize;
-    assert!(requests <= object::plane::REQUESTS_MAX, "what all queues of a core may ask for at once");
+    assert!(requests <= object::router::REQUESTS_MAX, "what all queues of a core may ask for at once");
 };
 const _: () = assert!(TRANSFER_MAX <= DATA_HELD_MAX, "one command always fits the quota");
-const _: () = assert!(HANDSHAKES_MAX + DISCOVERY_CONTROLLERS_MAX < CONNECTIONS_MAX / 2, "strangers leave room for hosts");
+const _: () = assert!(HANDSHAKES_MAX + DISCOVERY_CONTROLLERS_MAX < CONNECTIONS_MAX / 2, "unauthenticated leave room for hosts");
 const _: () = assert!(QUEUE_WAIT_MAX.as_nanos() < HANDSHAKE_MAX.as_nanos());
 const _: () = assert!(MEMORY_BYTES_MAX >= HOST_MEMORY_BYTES_MAX);
 const _: () = assert!(CAPSULE_DATA_MAX >= 8192 && CAPSULE_DATA_MAX.is_multiple_of(4096));

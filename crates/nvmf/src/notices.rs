@@ -1,7 +1,7 @@
 //! Reservation notifications of one controller: which wait to be read, which the host does not want (base 8.19.1, log 80h, feature 82h).
 //!
 //! Owns: the queue of log pages and the masks.
-//! Invariants: a controller is told only what came after it saw the namespace; at most [`WAITING_MAX`] pages wait, and the count of a
+//! Invariants: a controller is informed only of what came after it saw the namespace; at most [`WAITING_MAX`] pages wait, and the count of a
 //! page shows when earlier ones found no room.
 //! Never: changes a reservation.
 
@@ -34,7 +34,7 @@ impl Notices {
             let seen = self.seen.insert(ns.id, last).unwrap_or(last);
             let mask = self.mask(ns.nsid);
             for notice in state.into_iter().flat_map(|s| s.notices_after(seen)) {
-                if (notice.hosts.contains(&host) || base::hooks::planted(base::hooks::Bug::NoticeToAll))
+                if (notice.hosts.contains(&host) || base::hooks::seeded(base::hooks::SeededFault::NoticeToAll))
                     && mask & 1 << notice.kind as u8 == 0
                 {
                     any |= self.push(ns.nsid, notice.kind as u8);
@@ -46,7 +46,7 @@ impl Notices {
     fn push(&mut self, nsid: u32, kind: u8) -> bool {
         // The count starts again at 1: zero means an empty page.
         self.count = self.count.checked_add(1).unwrap_or(1);
-        let room = self.waiting.len() < if base::hooks::planted(base::hooks::Bug::NoticeLost) { 0 } else { WAITING_MAX };
+        let room = self.waiting.len() < if base::hooks::seeded(base::hooks::SeededFault::NoticeLost) { 0 } else { WAITING_MAX };
         if room {
             self.waiting.push_back(Notification { count: self.count, kind, available: 0, nsid });
         }

@@ -54,7 +54,7 @@ impl ControllerIds {
     }
 }
 
-/// Another discovery service that hosts are told of.
+/// Another discovery service that is published to hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Referral {
     /// Where it is.

@@ -111,7 +111,7 @@ pub fn common_namespace() -> IdentifyNamespace {
         nlbaf: LBA_SHIFTS.len() as u8 - 1,
         nmic: 1,
         rescap: RESCAP_ALL,
-        // How far a format has come is told.
+        // How far a format has come is reported.
         fpi: 1 << 7,
         // Deallocated blocks read as zeroes; Write Zeroes deallocates.
         dlfeat: 1 | 1 << 3,
@@ -198,7 +198,7 @@ pub fn nvm_controller() -> NvmController {
     NvmController { wzsl: 13, ..NvmController::default() }
 }
 
-/// A log page: bytes of its own, then the entries of discovery, which others are told too.
+/// A log page: bytes of its own, then the entries of discovery, which others get too.
 pub struct Page {
     own: Vec<u8>,
     entries: Option<Arc<Entries>>,

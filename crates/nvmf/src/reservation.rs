@@ -5,7 +5,7 @@
 //! Never: changes a reservation; that is asked for.
 
 use crate::admin::Answer;
-use crate::ask::What;
+use crate::control_request::ControlVerb;
 use crate::limits::TRANSFER_MAX;
 use crate::view::{Namespace, View};
 use cluster::reservation::{Access, Command, ReservationType};
@@ -52,7 +52,7 @@ pub fn conflicts(op: IoOpcode, access: Access) -> bool {
 pub fn execute(view: &View, ns: &Namespace, sqe: &Sqe, data: &[u8]) -> Answer {
     let outcome = match IoOpcode::parse(sqe.opcode) {
         Some(IoOpcode::ReservationReport) => report(view, ns, sqe).map(Answer::Data),
-        _ => command(sqe, data).map(|command| Answer::Ask(What::Reservation { volume: ns.id, command })),
+        _ => command(sqe, data).map(|command| Answer::ControlRequest(ControlVerb::Reservation { volume: ns.id, command })),
     };
     outcome.unwrap_or_else(|code| Answer::Status(Status::dnr(code), 0))
 }

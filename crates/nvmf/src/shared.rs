@@ -3,7 +3,7 @@
 //! Invariants: nothing here is waited for on the path of an I/O (the locks guard what Connect commands and discovery look at).
 //! Dynamic controller IDs of core `c` of `n` are congruent to `c` modulo `n`, so a core finds a controller's home without asking.
 
-use crate::discovery::Told;
+use crate::discovery::PublishedLogs;
 use crate::generation::Generations;
 use crate::health::{ErrorLog, SubsystemFigures};
 use crate::options::Options;
@@ -23,7 +23,7 @@ pub struct TargetShared {
     quotas: Arc<Quotas>,
     statics: Statics,
     generations: Generations,
-    told: Told,
+    published_logs: PublishedLogs,
     listeners: Mutex<Vec<(ListenerSpec, SocketAddr)>>,
     listeners_generation: AtomicU64,
     tls: OnceLock<Option<Arc<tls::Context>>>,
@@ -49,7 +49,7 @@ impl TargetShared {
             quotas: Arc::new(Quotas::new(options.memory_bytes_max)),
             statics: Statics::new(options.controller_ids),
             generations: Generations::default(),
-            told: Told::default(),
+            published_logs: PublishedLogs::default(),
             options,
             listeners: Mutex::default(),
             listeners_generation: AtomicU64::new(0),
@@ -76,9 +76,9 @@ impl TargetShared {
     pub(crate) fn generations(&self) -> &Generations {
         &self.generations
     }
-    /// What discovery told last.
-    pub(crate) fn told(&self) -> &Told {
-        &self.told
+    /// What discovery published last.
+    pub(crate) fn published_logs(&self) -> &PublishedLogs {
+        &self.published_logs
     }
     /// The core that is home to a controller with this ID; `None` when it is a static one that nobody uses.
     pub(crate) fn home(&self, cntlid: u16, cores: usize) -> Option<usize> {
@@ -104,7 +104,7 @@ impl TargetShared {
         self.listeners_generation.load(Ordering::Acquire)
     }
     /// The addresses where a host that reached this server at `reached` finds what listeners of `kind` serve: a listener on all addresses is
-    /// told as the one that it reached, if that is of the same family. With what such a listener demands, once the least of each address.
+    /// published as the one that it reached, if that is of the same family. With what such a listener demands, once the least of each address.
     pub(crate) fn advertised(&self, kind: ListenerKind, reached: Option<IpAddr>) -> Vec<(SocketAddr, Security)> {
         let list = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let address = |(spec, addr): &(ListenerSpec, SocketAddr)| {

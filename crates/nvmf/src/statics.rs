@@ -5,7 +5,7 @@
 //! taken from its host.
 //! Never: is looked at on the path of an I/O.
 
-use crate::join::{Refusal, Wish, busy, wrong_cntlid};
+use crate::admission::{ConnectRequest, Refusal, busy, wrong_cntlid};
 use crate::options::ControllerIds;
 use format::nvme::fabrics::CNTLID_STATIC;
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ pub(crate) struct Statics {
 }
 
 impl Owner {
-    fn is_of(&self, wish: &Wish) -> bool {
-        self.subsystem == wish.subsystem && self.host_nqn == wish.host_nqn && self.host_id == wish.host_id
+    fn is_of(&self, connect: &ConnectRequest) -> bool {
+        self.subsystem == connect.subsystem && self.host_nqn == connect.host_nqn && self.host_id == connect.host_id
     }
 }
 
@@ -55,37 +55,37 @@ impl Statics {
     }
     /// Takes an ID for a controller whose admin queue is on `core`: the one that was asked for, or for FFFEh the one that the host had
     /// before, else one that is free.
-    pub(crate) fn take(&self, wish: &Wish, core: usize) -> Result<u16, Refusal> {
+    pub(crate) fn take(&self, connect: &ConnectRequest, core: usize) -> Result<u16, Refusal> {
         let book = &mut *self.book();
-        let id = if wish.cntlid == CNTLID_STATIC { self.any(book, wish) } else { self.named(book, wish) }?;
+        let id = if connect.cntlid == CNTLID_STATIC { self.any(book, connect) } else { self.named(book, connect) }?;
         book.connects += 1;
         let owner = Owner {
-            subsystem: wish.subsystem.clone(),
-            host_nqn: wish.host_nqn.clone(),
-            host_id: wish.host_id,
+            subsystem: connect.subsystem.clone(),
+            host_nqn: connect.host_nqn.clone(),
+            host_id: connect.host_id,
             home: Some(core),
             used: book.connects,
         };
         book.owners.insert(id, owner);
         Ok(id)
     }
-    fn named(&self, book: &Book, wish: &Wish) -> Result<u16, Refusal> {
-        if !self.ids.is_static(wish.cntlid) {
+    fn named(&self, book: &Book, connect: &ConnectRequest) -> Result<u16, Refusal> {
+        if !self.ids.is_static(connect.cntlid) {
             return Err(wrong_cntlid());
         }
-        match book.owners.get(&wish.cntlid) {
-            None => Ok(wish.cntlid),
-            Some(owner) if !owner.is_of(wish) => Err(wrong_cntlid()),
+        match book.owners.get(&connect.cntlid) {
+            None => Ok(connect.cntlid),
+            Some(owner) if !owner.is_of(connect) => Err(wrong_cntlid()),
             Some(owner) if owner.home.is_some() => Err(busy("the static controller is connected")),
-            Some(_) => Ok(wish.cntlid),
+            Some(_) => Ok(connect.cntlid),
         }
     }
-    fn any(&self, book: &Book, wish: &Wish) -> Result<u16, Refusal> {
+    fn any(&self, book: &Book, connect: &ConnectRequest) -> Result<u16, Refusal> {
         if self.ids.statics == 0 {
             return Err(wrong_cntlid());
         }
         let unused = || book.owners.iter().filter(|(_, o)| o.home.is_none());
-        let mine = unused().filter(|(_, o)| o.is_of(wish)).max_by_key(|(_, o)| o.used).map(|(id, _)| *id);
+        let mine = unused().filter(|(_, o)| o.is_of(connect)).max_by_key(|(_, o)| o.used).map(|(id, _)| *id);
         let free = || (self.ids.last_dynamic() + 1..=self.ids.last).find(|id| !book.owners.contains_key(id));
         let oldest = || unused().min_by_key(|(_, o)| o.used).map(|(id, _)| *id);
         mine.or_else(free).or_else(oldest).ok_or_else(|| busy("all static controllers are connected"))
@@ -104,9 +104,9 @@ mod tests {
     use format::nvme::StatusCode;
     use format::nvme::fabrics::Connect;
 
-    fn wish(cntlid: u16, host: &str) -> Wish {
+    fn connect(cntlid: u16, host: &str) -> ConnectRequest {
         let connect = Connect { recfmt: 0, qid: 0, sqsize: 31, cattr: 0, kato_ms: 0 };
-        Wish { connect, cntlid, host_id: [1; 16], host_nqn: host.into(), subsystem: "s".into() }
+        ConnectRequest { connect, cntlid, host_id: [1; 16], host_nqn: host.into(), subsystem: "s".into() }
     }
     fn code(r: Result<u16, Refusal>) -> (StatusCode, bool) {
         let status = r.unwrap_err().status;
@@ -116,26 +116,26 @@ mod tests {
     #[test]
     fn a_host_finds_its_controller_again_and_nobody_else_gets_it_while_there_are_others() {
         let s = Statics::new(ControllerIds::new(1, 128, 2).unwrap());
-        let a = s.take(&wish(CNTLID_STATIC, "a"), 3).unwrap();
+        let a = s.take(&connect(CNTLID_STATIC, "a"), 3).unwrap();
         assert_eq!((a, s.home(a)), (127, Some(3)));
-        assert_eq!(code(s.take(&wish(127, "a"), 0)), (StatusCode::CONNECT_CONTROLLER_BUSY, false), "it is connected");
-        assert_eq!(code(s.take(&wish(127, "b"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true), "it is another host's");
-        assert_eq!(code(s.take(&wish(126, "b"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true), "it is dynamic");
+        assert_eq!(code(s.take(&connect(127, "a"), 0)), (StatusCode::CONNECT_CONTROLLER_BUSY, false), "it is connected");
+        assert_eq!(code(s.take(&connect(127, "b"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true), "it is another host's");
+        assert_eq!(code(s.take(&connect(126, "b"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true), "it is dynamic");
         s.release(127);
         assert_eq!(s.home(127), None);
-        assert_eq!(s.take(&wish(CNTLID_STATIC, "b"), 0), Ok(128));
-        assert_eq!(s.take(&wish(CNTLID_STATIC, "a"), 0), Ok(127));
-        assert_eq!(code(s.take(&wish(CNTLID_STATIC, "c"), 0)), (StatusCode::CONNECT_CONTROLLER_BUSY, false), "none is left");
+        assert_eq!(s.take(&connect(CNTLID_STATIC, "b"), 0), Ok(128));
+        assert_eq!(s.take(&connect(CNTLID_STATIC, "a"), 0), Ok(127));
+        assert_eq!(code(s.take(&connect(CNTLID_STATIC, "c"), 0)), (StatusCode::CONNECT_CONTROLLER_BUSY, false), "none is left");
         s.release(128);
-        assert_eq!(s.take(&wish(CNTLID_STATIC, "c"), 0), Ok(128), "the one that was left longest ago");
-        assert_eq!(code(s.take(&wish(128, "b"), 0)).0, StatusCode::CONNECT_INVALID_PARAMETERS);
+        assert_eq!(s.take(&connect(CNTLID_STATIC, "c"), 0), Ok(128), "the one that was left longest ago");
+        assert_eq!(code(s.take(&connect(128, "b"), 0)).0, StatusCode::CONNECT_INVALID_PARAMETERS);
     }
 
     #[test]
     fn without_static_ids_only_dynamic_controllers_can_be_asked_for() {
         let s = Statics::new(ControllerIds::new(1, 128, 0).unwrap());
         for cntlid in [CNTLID_STATIC, 1, 128] {
-            assert_eq!(code(s.take(&wish(cntlid, "a"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true));
+            assert_eq!(code(s.take(&connect(cntlid, "a"), 0)), (StatusCode::CONNECT_INVALID_PARAMETERS, true));
         }
     }
 }

@@ -6,14 +6,14 @@
 //! Never: blocks; allocates on the path of an I/O that has room.
 
 use crate::admin::{self, AdminCx, Answer};
-use crate::ask::{Ask, AskId, AskedBy, Refused, Reply, What};
+use crate::admission::{self, ConnectRequest, Refusal};
 use crate::audit::{AuditEvent, AuditKind, AuditQueue};
+use crate::control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy};
 use crate::controller::{Controller, QueueAt};
 use crate::discovery;
-use crate::join::{self, Refusal, Wish};
 use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
-    RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, STRANGER_RECEIVES_A_TURN, TICK,
+    RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, TICK, UNAUTHENTICATED_RECEIVES_A_TURN,
 };
 use crate::quota::Place;
 use crate::refusal_log::RefusalLog;
@@ -21,9 +21,9 @@ use crate::secure::Layer;
 use crate::session::{Call, Cx, Kind, Phase, Session};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
-use crate::strangers::Strangers;
+use crate::unauthenticated::Unauthenticated;
 use crate::view::{ListenerKind, ListenerSpec, View};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::{Instant, Security, VolumeId};
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
@@ -54,9 +54,9 @@ enum Msg {
     /// A connection to take.
     Take { conn: OwnedConn, peer: SocketAddr, door: Door },
     /// To a controller's home: may this connection be its queue?
-    Join { wish: Box<Wish>, at: QueueAt, slot: u16 },
+    Join { connect: Box<ConnectRequest>, at: QueueAt, slot: u16 },
     /// The answer.
-    Joined { wish: Box<Wish>, token: u64, slot: u16, result: connect::Joined },
+    Admitted { connect: Box<ConnectRequest>, token: u64, slot: u16, result: connect::Admitted },
     /// A controller ended: close its queue.
     Close { token: u64 },
     /// The daemon ends: answer what runs, then close the queue.
@@ -68,7 +68,7 @@ enum Msg {
     /// To a controller's home: a queue is gone.
     QueueGone { cntlid: u16, serial: u64, qid: u16, at: QueueAt },
     /// What other hosts have under way on a volume is to end.
-    Fence(fence::FenceOrder),
+    Fence(fence::FenceCommand),
     /// It has.
     Fenced { id: u64 },
 }
@@ -78,7 +78,7 @@ impl core::fmt::Debug for Msg {
         f.write_str(match self {
             Msg::Take { .. } => "Take",
             Msg::Join { .. } => "Join",
-            Msg::Joined { .. } => "Joined",
+            Msg::Admitted { .. } => "Admitted",
             Msg::Close { .. } => "Close",
             Msg::Drain { .. } => "Drain",
             Msg::Abort { .. } => "Abort",
@@ -123,10 +123,10 @@ struct Conn {
     thrown_away: usize,
     /// Since when it is not read, because too much of it is under way.
     held_back: Option<Instant>,
-    /// `rt` was told to close it; it goes when its operations have come back.
+    /// `rt` was asked to close it; it goes when its operations have come back.
     closed: bool,
     /// Its controller or queue was given up.
-    parted: bool,
+    detached: bool,
     light: bool,
     /// Authentication of the queue; `None` before Connect and for discovery.
     auth: Option<Box<::auth::ControllerAuth>>,
@@ -173,21 +173,21 @@ pub struct Target {
     draining: bool,
     stats: TargetStats,
     /// Connections that have not got through their Connect command.
-    strangers: Strangers,
-    /// Receives of strangers that wait for their turn, at most one a connection.
+    unauthenticated: Unauthenticated,
+    /// Receives of unauthenticated peers that wait for their turn, at most one a connection.
     unheard: VecDeque<(u64, Result<usize, NetError>, Buf)>,
     /// Where TLS decrypts a record.
     plain: Vec<u8>,
     /// Connects that wait for a queue that goes.
-    waiting_joins: Vec<connect::WaitingJoin>,
-    /// Connects refused, and strangers closed to make room, since the last tick.
+    waiting_connects: Vec<connect::WaitingConnect>,
+    /// Connects refused, and unauthenticated connections closed to make room, since the last tick.
     refusals: u32,
     evicted: u32,
     refusal_log: RefusalLog,
     /// Asks that the control plane has not answered: the connection and slot of the command.
     asked: BTreeMap<u64, (u64, u16)>,
     ask_serial: u64,
-    asks: VecDeque<Ask>,
+    asks: VecDeque<ControlRequest>,
     audit: AuditQueue,
     /// Work of authentications that waits to be taken: the connection and slot of the command.
     works: VecDeque<(u64, u16, ::auth::Work)>,
@@ -202,9 +202,9 @@ macro_rules! cx {
 }
 
 mod abort;
-mod asks;
 mod authenticate;
 mod connect;
+mod control_requests;
 mod deadlines;
 mod fence;
 mod secure;
@@ -248,10 +248,10 @@ impl Target {
             tick_at: Instant::default(),
             draining: false,
             stats: TargetStats::default(),
-            strangers: Strangers::default(),
+            unauthenticated: Unauthenticated::default(),
             unheard: VecDeque::new(),
             plain: Vec::new(),
-            waiting_joins: Vec::new(),
+            waiting_connects: Vec::new(),
             refusals: 0,
             evicted: 0,
             refusal_log: RefusalLog::default(),
@@ -285,7 +285,7 @@ impl Target {
                 continue;
             }
             match self.view.subsystem(&c.shared.subsystem).filter(|s| s.allows(&c.shared.host_nqn)) {
-                Some(_) if hooks::planted(Bug::ChangesToldOnOneCore) && self.core > 0 => {}
+                Some(_) if hooks::seeded(SeededFault::ChangesToldOnOneCore) && self.core > 0 => {}
                 Some(s) => {
                     c.namespaces_are(self.view.namespaces(s, &c.shared.host_nqn));
                     c.reservations_are(&self.view);
@@ -331,7 +331,7 @@ impl Target {
             busy = true;
             self.on_event(rt, done.cookie, done.event);
         }
-        busy |= self.hear_strangers(rt);
+        busy |= self.receive_unauthenticated(rt);
         // A request may be answered at once, an answer may let another command go on.
         loop {
             for request in self.ios.drain(..) {
@@ -391,12 +391,12 @@ impl Target {
                 rt.send(&self.queue, cookie(conn.token, COOKIE_SEND), conn.id, list);
             }
             if conn.sends == SENDS_MAX && conn.session.has_send() {
-                hooks::mark(Mark::SendQueueFull);
+                hooks::reached(CoverageMark::SendQueueFull);
             }
-            if conn.layer.has_failed() && !conn.parted {
+            if conn.layer.has_failed() && !conn.detached {
                 conn.session.end();
             }
-            if conn.session.phase() == Phase::Ended && !conn.parted {
+            if conn.session.phase() == Phase::Ended && !conn.detached {
                 conn.close_at = Some(rt.now() + LINGER_MAX);
                 // With nothing to tell (the host has terminated) there is nothing to wait for.
                 conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
@@ -417,7 +417,7 @@ impl Target {
             return;
         }
         if !conn.session.wants_bytes() {
-            hooks::mark(Mark::ConnectionHeldBack);
+            hooks::reached(CoverageMark::ConnectionHeldBack);
             conn.held_back.get_or_insert(rt.now());
             return;
         }
@@ -449,7 +449,7 @@ impl Target {
             Event::Accepted { conn, peer } => self.on_accepted(rt, (cookie >> 2) as usize, conn, peer),
             Event::Received { result, buf, .. } => {
                 let token = token_of_cookie(cookie);
-                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.session.is_stranger()) {
+                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.session.is_unauthenticated()) {
                     return self.unheard.push_back((token, result, buf));
                 }
                 self.on_received(rt, token, result, buf);
@@ -475,11 +475,11 @@ impl Target {
 
     fn take(&mut self, rt: &Rt, id: ConnId, peer: SocketAddr, door: Door) {
         if self.conns.len() >= CONNECTIONS_MAX {
-            self.evict(rt, self.strangers.oldest());
+            self.evict(rt, self.unauthenticated.oldest());
         }
         // A place comes free when the operations of who made room have come back, so for a moment there may be more.
         if self.conns.len() >= CONNECTIONS_MAX + HANDSHAKES_MAX
-            || self.strangers.len() == 0 && self.conns.len() >= CONNECTIONS_MAX
+            || self.unauthenticated.len() == 0 && self.conns.len() >= CONNECTIONS_MAX
             || self.draining
         {
             self.stats.connections_refused += 1;
@@ -515,18 +515,18 @@ impl Target {
             thrown_away: 0,
             held_back: None,
             closed: false,
-            parted: false,
+            detached: false,
             light: false,
             auth: None,
             kept: None,
         });
         self.dirty.push(place);
         self.arm_tick(rt);
-        let out = self.strangers.enter(token, peer.ip(), self.shared.options().address_handshakes_max);
+        let out = self.unauthenticated.enter(token, peer.ip(), self.shared.options().address_handshakes_max);
         self.evict(rt, out);
     }
 
-    /// Closes a connection of a stranger, to make room.
+    /// Closes a connection of an unauthenticated peer, to make room.
     fn evict(&mut self, rt: &Rt, token: Option<u64>) {
         let Some(token) = token else { return };
         self.stats.evicted += 1;
@@ -538,9 +538,9 @@ impl Target {
     }
 
     /// A few receives of those whom nobody knows yet; the others wait for the next turns. Whether there were any.
-    fn hear_strangers(&mut self, rt: &Rt) -> bool {
+    fn receive_unauthenticated(&mut self, rt: &Rt) -> bool {
         let any = !self.unheard.is_empty();
-        for _ in 0..STRANGER_RECEIVES_A_TURN {
+        for _ in 0..UNAUTHENTICATED_RECEIVES_A_TURN {
             let Some((token, result, buf)) = self.unheard.pop_front() else { break };
             self.on_received(rt, token, result, buf);
         }
@@ -577,7 +577,7 @@ impl Target {
                 self.on_calls(rt, place);
             }
             _ => {
-                if hooks::planted(Bug::BufferLeaked) {
+                if hooks::seeded(SeededFault::BufferLeaked) {
                     core::mem::forget(buf);
                 }
                 self.close(rt, place, "connection closed");
@@ -606,7 +606,7 @@ impl Target {
         if !conn.closed {
             conn.closed = true;
             let token = conn.token;
-            self.strangers.leave(token);
+            self.unauthenticated.leave(token);
             self.asked.retain(|_, (of, _)| *of != token);
             self.works.retain(|(of, ..)| *of != token);
             conn.session.end();
@@ -621,10 +621,10 @@ impl Target {
         }
     }
 
-    /// The connection is no queue any more: its controller ends, or is told.
+    /// The connection is no queue any more: its controller ends, or is informed.
     fn part(&mut self, rt: &Rt, place: usize, why: &'static str) {
         let conn = &mut self.conns[place];
-        if core::mem::replace(&mut conn.parted, true) {
+        if core::mem::replace(&mut conn.detached, true) {
             return;
         }
         let at = QueueAt { core: self.core, token: conn.token };
@@ -661,10 +661,10 @@ impl Target {
             self.post(rt, q.core, if self.draining { Msg::Drain { token } } else { Msg::Close { token } });
         }
         let place = place_of(c.admin);
-        if self.conns.get(place).is_some_and(|x| x.token == c.admin && !x.parted) {
+        if self.conns.get(place).is_some_and(|x| x.token == c.admin && !x.detached) {
             self.close(rt, place, why);
         }
-        self.retry_joins(rt);
+        self.retry_connects(rt);
     }
 
     /// The next message for another core.
@@ -679,10 +679,10 @@ impl Target {
                 let id = rt.attach(conn);
                 self.take(rt, id, peer, door);
             }
-            Msg::Join { wish, at, slot } => {
-                self.on_join(rt, wish, at, slot, None);
+            Msg::Join { connect, at, slot } => {
+                self.on_connect_request(rt, connect, at, slot, None);
             }
-            Msg::Joined { wish, token, slot, result } => self.on_joined(rt, &wish, token, slot, result),
+            Msg::Admitted { connect, token, slot, result } => self.on_admitted(rt, &connect, token, slot, result),
             Msg::Close { token } => {
                 let place = place_of(token);
                 if self.conns.get(place).is_some_and(|c| c.token == token) {
@@ -704,7 +704,7 @@ impl Target {
             Msg::QueueGone { cntlid, serial, qid, at } => {
                 if let Some(c) = self.controllers.get_mut(&cntlid).filter(|c| c.shared.serial == serial) {
                     c.remove_queue(qid, at);
-                    self.retry_joins(rt);
+                    self.retry_connects(rt);
                 }
             }
         }
@@ -754,7 +754,7 @@ impl Target {
             Answer::Data(buf) => conn.session.complete_with(&mut cx!(self, rt), slot, buf),
             Answer::Park => self.park(rt, place, slot),
             Answer::Abort { sqid, cid } => self.abort(rt, place, slot, (sqid, cid)),
-            Answer::Ask(what) => self.ask(rt, place, slot, what),
+            Answer::ControlRequest(what) => self.request_control(rt, place, slot, what),
             Answer::Reset => {
                 conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, 0);
                 conn.session.forget_parked();
@@ -794,7 +794,7 @@ impl Target {
         for q in queues {
             self.post(rt, q.core, Msg::Close { token: q.token });
         }
-        self.retry_joins(rt);
+        self.retry_connects(rt);
     }
 
     /// Takes no new connection and no new command; what runs is answered, then connections are closed.

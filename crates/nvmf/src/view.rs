@@ -5,7 +5,7 @@
 use crate::limits::RETRY_IN_A_MOMENT;
 use crate::options::Options;
 use crate::quota::HostLimits;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
 use base::{HostId, Security, Visibility, VolumeId, WriteProtect};
 use cluster::reservation::{Access, State};
@@ -245,9 +245,9 @@ impl SubsystemView {
 }
 
 impl Namespace {
-    /// Whether what hosts are told by Identify is the same; ANA states have their own log and event.
+    /// Whether what hosts get by Identify is the same; ANA states have their own log and event.
     pub fn is_like(&self, other: &Namespace) -> bool {
-        let blocks = |n: &Namespace| if hooks::planted(Bug::ResizeUntold) { 0 } else { n.blocks };
+        let blocks = |n: &Namespace| if hooks::seeded(SeededFault::ResizeUntold) { 0 } else { n.blocks };
         let plain = |n: &Namespace| Namespace { blocks: blocks(n), ana: Ana { state: AnaState::Optimized, ..n.ana }, ..*n };
         plain(self) == plain(other)
     }

@@ -1,4 +1,4 @@
-//! What it costs to discard a volume to which nobody has written much, as `mkfs` does: 2 GiB at a time, one after the other. Plane and shards on one
+//! What it costs to discard a volume to which nobody has written much, as `mkfs` does: 2 GiB at a time, one after the other. VolumeRouter and shards on one
 //! core, on simulated devices; what is printed is processor time, and what the log takes.
 //!
 //! `cargo run --release -p object --example discard_bench -- [GiB of the volume [blocks written before, spread over it]]`
@@ -8,7 +8,8 @@
 use base::unit::{BLOCK_BYTES, COMPONENT_BYTES_MAX};
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId, crc32c};
 use object::{
-    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoDone, IoOp, IoRequest, LayoutView, Limits, Plane, VolumeLayout, VolumeRef,
+    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoDone, IoOp, IoRequest, LayoutView, Limits, VolumeLayout, VolumeRef,
+    VolumeRouter,
 };
 use rt::sim::{SimDeviceOptions, World};
 use rt::{App, Buf, Progress, Rt};
@@ -26,14 +27,14 @@ impl App for Idle {
     }
 }
 
-async fn call(rt: &Rt, plane: &mut Plane, op: IoOp) -> IoDone {
-    plane.submit(rt, IoRequest { token: 1, volume: VolumeRef(0), op });
+async fn call(rt: &Rt, router: &mut VolumeRouter, op: IoOp) -> IoDone {
+    router.submit(rt, IoRequest { token: 1, volume: VolumeRef(0), op });
     loop {
-        plane.poll(rt, |_| true);
-        while let Some((_, msg)) = plane.pop_msg() {
-            plane.on_msg(rt, msg);
+        router.poll(rt, |_| true);
+        while let Some((_, msg)) = router.pop_msg() {
+            router.on_msg(rt, msg);
         }
-        if let Some(done) = plane.pop() {
+        if let Some(done) = router.pop() {
             done.result.as_ref().expect("healthy devices");
             return done;
         }
@@ -42,8 +43,8 @@ async fn call(rt: &Rt, plane: &mut Plane, op: IoOp) -> IoDone {
 }
 
 /// Batches, and bytes of the log that are not data.
-fn logged(plane: &Plane) -> (u64, u64) {
-    let stats: Vec<_> = plane.lanes().shards().map(|(_, _, shard)| shard.stats()).collect();
+fn logged(router: &VolumeRouter) -> (u64, u64) {
+    let stats: Vec<_> = router.lanes().shards().map(|(_, _, shard)| shard.stats()).collect();
     (stats.iter().map(|s| s.batches).sum(), stats.iter().map(|s| s.log_overhead_bytes).sum())
 }
 
@@ -64,26 +65,26 @@ fn main() {
             let spec = ComponentSpec { id, object, capacity_index: 0, bytes: COMPONENT_BYTES_MAX, reserve_chunks: 0, descriptor: vec![] };
             stripes.push(ComponentAt { group: GroupSlot(0), no: group.create_component(&rt, spec).await.expect("creates") });
         }
-        let mut plane = Plane::new(&rt);
+        let mut router = VolumeRouter::new(&rt);
         for no in 0..SHARDS {
-            plane.lanes_mut().add_shard(GroupSlot(0), no, Shard::open(&rt, &group, no, Settings::default()).await.expect("opens"));
+            router.lanes_mut().add_shard(GroupSlot(0), no, Shard::open(&rt, &group, no, Settings::default()).await.expect("opens"));
         }
-        plane.set_route(GroupSlot(0), Some(GroupRoute { shards: SHARDS, first_core: 0 }));
+        router.set_route(GroupSlot(0), Some(GroupRoute { shards: SHARDS, first_core: 0 }));
         let id = VolumeId::from_bytes([7; 16]);
         let volume = VolumeLayout { id, bytes, read_only: false, checksum: true, limits: Arc::new(Limits::default()), stripes };
-        plane.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
+        router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
         for i in 0..blocks {
             let buf = Buf::copy_of(&[7; BLOCK_BYTES]);
             let crcs = [crc32c(&buf)].into_iter().collect();
             let offset = (bytes / blocks * i) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
             let data = DataVec::from_iter([Data { buf, crcs }]);
-            call(&rt, &mut plane, IoOp::Write { offset, data }).await;
+            call(&rt, &mut router, IoOp::Write { offset, data }).await;
         }
-        let (before, began) = (logged(&plane), Instant::now());
+        let (before, began) = (logged(&router), Instant::now());
         for offset in (0..bytes).step_by(STEP as usize) {
-            call(&rt, &mut plane, IoOp::Trim { offset, len: STEP.min(bytes - offset) }).await;
+            call(&rt, &mut router, IoOp::Trim { offset, len: STEP.min(bytes - offset) }).await;
         }
-        let (took, after) = (began.elapsed(), logged(&plane));
+        let (took, after) = (began.elapsed(), logged(&router));
         println!(
             "{} GiB with {blocks} blocks written, {} discards: {:.3} s of processor, {} batches, {} bytes of log",
             bytes >> 30,

@@ -4,15 +4,15 @@
 //! `cargo run --release -p object --example plane_bench -- [memory | DIRECTORY [depth [seconds a phase [rounds]]]]`
 //!
 //! Phases: the volume is filled, then 4 KiB random writes, then 4 KiB random reads, `depth` requests in flight over all cores. One and two cores
-//! take turns; medians over the rounds are told: operations a second, and processor time of all threads for each operation.
+//! take turns; medians over the rounds are reported: operations a second, and processor time of all threads for each operation.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a program of its own; the clock and the threads' times are only for the report
 #![forbid(unsafe_code)]
 
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, GroupId, Instant, ObjectId, VolumeId, crc32c};
 use object::{
-    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LayoutView, Limits, Plane, PlaneMsg, VolumeLayout,
-    VolumeRef,
+    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LayoutView, Limits, RouterMsg, VolumeLayout, VolumeRef,
+    VolumeRouter,
 };
 use rt::{App, Buf, Device, MeshEnd, OpenOptions, Progress, Rt, UringOptions, launch};
 use std::cell::RefCell;
@@ -53,8 +53,8 @@ struct Shared {
 
 struct Bench {
     shared: Arc<Shared>,
-    mesh: MeshEnd<PlaneMsg>,
-    plane: Rc<RefCell<Plane>>,
+    mesh: MeshEnd<RouterMsg>,
+    router: Rc<RefCell<VolumeRouter>>,
     opening: bool,
     phase: usize,
     began: Option<(Instant, u64)>,
@@ -75,18 +75,18 @@ impl App for Bench {
         }
         let mut busy = false;
         while let Some(msg) = self.mesh.recv() {
-            self.plane.borrow_mut().on_msg(rt, msg);
+            self.router.borrow_mut().on_msg(rt, msg);
             busy = true;
         }
         if self.phase == PHASES.len() {
             // Others may still need this core's shards.
-            self.plane.borrow_mut().poll(rt, |_| true);
+            self.router.borrow_mut().poll(rt, |_| true);
             self.send(rt);
             let all = self.shared.arrived[PHASES.len()].load(SeqCst) == self.shared.cores;
             return if all { Progress::Stop } else { Progress::Busy };
         }
         if self.shared.arrived[self.phase].load(SeqCst) < self.shared.cores {
-            self.plane.borrow_mut().poll(rt, |_| true);
+            self.router.borrow_mut().poll(rt, |_| true);
             self.send(rt);
             return Progress::Busy;
         }
@@ -100,14 +100,14 @@ impl Bench {
     /// Opens this core's shards when the group is there.
     fn open_shards(&self, rt: &Rt) -> bool {
         let Some((group, layout)) = self.shared.group.lock().expect("no panic").clone() else { return false };
-        let (rt, plane, shared) = (rt.clone(), Rc::clone(&self.plane), Arc::clone(&self.shared));
+        let (rt, router, shared) = (rt.clone(), Rc::clone(&self.router), Arc::clone(&self.shared));
         rt.clone().spawn(async move {
             for no in (0..SHARDS).filter(|no| ROUTE.core(usize::from(*no), rt.cores()) == rt.core()) {
                 let shard = Shard::open(&rt, &group, no, Settings::default()).await.expect("opens");
-                plane.borrow_mut().lanes_mut().add_shard(GroupSlot(0), no, shard);
+                router.borrow_mut().lanes_mut().add_shard(GroupSlot(0), no, shard);
             }
-            plane.borrow_mut().set_route(GroupSlot(0), Some(ROUTE));
-            plane.borrow_mut().apply(&rt, layout, |_| true);
+            router.borrow_mut().set_route(GroupSlot(0), Some(ROUTE));
+            router.borrow_mut().apply(&rt, layout, |_| true);
             shared.arrived[0].fetch_add(1, SeqCst);
             rt.wake(rt.core());
         });
@@ -115,10 +115,10 @@ impl Bench {
     }
 
     fn work(&mut self, rt: &Rt) -> bool {
-        let plane = Rc::clone(&self.plane);
-        let plane = &mut *plane.borrow_mut();
-        let mut busy = plane.poll(rt, |_| true);
-        while let Some(done) = plane.pop() {
+        let router = Rc::clone(&self.router);
+        let router = &mut *router.borrow_mut();
+        let mut busy = router.poll(rt, |_| true);
+        while let Some(done) = router.pop() {
             done.result.expect("healthy devices");
             self.bufs.extend(done.data.into_iter().map(|d| d.buf));
             self.bufs.truncate(self.shared.depth);
@@ -144,7 +144,7 @@ impl Bench {
         }
         while self.in_flight < self.shared.depth / self.shared.cores && (phase != Phase::Fill || self.submitted < share) {
             let request = self.request(rt, phase, share);
-            plane.submit(rt, request);
+            router.submit(rt, request);
             busy = true;
         }
         busy
@@ -178,12 +178,12 @@ impl Bench {
     }
 
     fn send(&mut self, rt: &Rt) {
-        let plane = &mut *self.plane.borrow_mut();
-        while let Some((to, msg)) = plane.pop_msg() {
+        let router = &mut *self.router.borrow_mut();
+        while let Some((to, msg)) = router.pop_msg() {
             if to == rt.core() {
-                plane.on_msg(rt, msg);
+                router.on_msg(rt, msg);
             } else if let Err(msg) = self.mesh.send(rt, to, msg) {
-                plane.unpop_msg(to, msg);
+                router.unpop_msg(to, msg);
                 break;
             }
         }
@@ -267,7 +267,7 @@ fn run(place: &str, cores: usize, depth: usize, seconds: f64) -> [(f64, f64); PH
         Box::new(Bench {
             shared: Arc::clone(&given),
             mesh: ends.lock().expect("no panic")[rt.core()].take().expect("a core starts once"),
-            plane: Rc::new(RefCell::new(Plane::new(&rt))),
+            router: Rc::new(RefCell::new(VolumeRouter::new(&rt))),
             opening: false,
             phase: 0,
             began: None,

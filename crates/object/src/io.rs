@@ -153,8 +153,7 @@ impl IoOp {
     /// Whether it moves data, and so counts against the limits of its volume.
     pub(crate) fn transfers(&self) -> bool {
         matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. })
-            && !(base::hooks::planted(base::hooks::Bug::VerifyUncounted) && matches!(self, IoOp::Verify { .. }))
-            && !(base::hooks::planted(base::hooks::Bug::CompareWriteUncounted) && matches!(self, IoOp::CompareWrite { .. }))
+            && !(base::hooks::seeded(base::hooks::SeededFault::VerifyUncounted) && matches!(self, IoOp::Verify { .. }))
     }
 }
 

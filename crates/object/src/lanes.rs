@@ -4,23 +4,23 @@
 //! ```text
 //! accept ─► Waiting ─► Running ────────────────────────► answered
 //!              ▲          │ not whole blocks
-//!              │          ├─► Covering (reads the blocks around it) ─► Running (writes them back) ─► answered
+//!              │          ├─► ReadingEdges (reads the blocks around it) ─► Running (writes them back) ─► answered
 //!              │          │      (compare and write goes this way too, and ends here when the bytes differ)
-//!           Order         └─► Covering ─► answered (a read: the bytes asked for are cut out)
+//!           RangeLocks         └─► ReadingEdges ─► answered (a read: the bytes asked for are cut out)
 //! ```
 //!
-//! Invariant: a part is answered exactly once; a change stays in [`Order`] from its beginning to its answer.
+//! Invariant: a part is answered exactly once; a change stays in [`RangeLocks`] from its beginning to its answer.
 //! Never: looks at requests, knows where a part came from.
 
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{GroupSlot, VolumeLayout},
-    order::Order,
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
+    range_lock::RangeLocks,
 };
 use base::crc32c;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
 use rt::{Buf, Rt};
 use slab::Slab;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use store::{ComponentNo, Crcs, OpKind, ShardDone, ShardOp, StoreError};
 
-/// Parts of one core that wait or run, of requests of all cores; those bound what they send. [`Order`] and the answers follow from them.
+/// Parts of one core that wait or run, of requests of all cores; those bound what they send. [`RangeLocks`] and the answers follow from them.
 pub const PARTS_MAX: usize = store::OPERATIONS_MAX;
 const _: () = assert!(PARTS_MAX <= u32::MAX as usize, "a part has a number of 32 bits");
 
@@ -68,7 +68,7 @@ enum Stage {
     /// The store works on the whole part.
     Running,
     /// The store reads the blocks around a part that is not made of whole blocks.
-    Covering,
+    ReadingEdges,
 }
 
 #[derive(Debug)]
@@ -100,7 +100,7 @@ pub struct LaneStats {
 pub struct Lanes<S> {
     slots: Vec<Slot<S>>,
     parts: Slab<Held>,
-    order: Order,
+    order: RangeLocks,
     done: VecDeque<PartDone>,
     begun: SmallVec<[u32; 8]>,
     stats: LaneStats,
@@ -111,7 +111,7 @@ impl<S: Blocks> Default for Lanes<S> {
         Self {
             slots: vec![],
             parts: Slab::new(),
-            order: Order::default(),
+            order: RangeLocks::default(),
             done: VecDeque::new(),
             begun: SmallVec::new(),
             stats: LaneStats::default(),
@@ -230,7 +230,7 @@ impl<S: Blocks> Lanes<S> {
             }
         };
         let covers = !whole || matches!(part.op, PartOp::CompareWrite(_));
-        *stage = if covers { Stage::Covering } else { Stage::Running };
+        *stage = if covers { Stage::ReadingEdges } else { Stage::Running };
         self.stats.partial_blocks += u64::from(!whole);
         self.hand_to_store(rt, id, kind);
     }
@@ -250,10 +250,10 @@ impl<S: Blocks> Lanes<S> {
         let Held { part, stage } = &mut self.parts[id as usize];
         match (done.result, *stage) {
             (_, Stage::Waiting) => panic!("an answer to a part that has not begun"),
-            (Ok(()), Stage::Covering) if part.changes() => {
-                self.covered(rt, id, done.buf.expect("a read gives its buffer back"));
+            (Ok(()), Stage::ReadingEdges) if part.changes() => {
+                self.edges_read(rt, id, done.buf.expect("a read gives its buffer back"));
             }
-            (Ok(()), Stage::Covering) => {
+            (Ok(()), Stage::ReadingEdges) => {
                 let block = done.buf.expect("a read gives its buffer back");
                 let skew = part.skew();
                 let mut buf = Buf::alloc(part.extent.len as usize);
@@ -270,15 +270,15 @@ impl<S: Blocks> Lanes<S> {
     }
 
     /// The blocks around a write were read.
-    fn covered(&mut self, rt: &Rt, id: u32, mut block: Buf) {
+    fn edges_read(&mut self, rt: &Rt, id: u32, mut block: Buf) {
         let Held { part, stage } = &mut self.parts[id as usize];
         let skew = part.skew();
         let data = match &mut part.op {
             PartOp::Write(data) => data.take().expect("the data of a part that covers"),
             PartOp::CompareWrite(both) => {
                 let CompareWrite { compare, data } = *both.take().expect("the data of a part that covers");
-                if block[skew..skew + compare.buf.len()] != *compare.buf && !hooks::planted(Bug::CompareIgnored) {
-                    hooks::mark(Mark::Miscompare);
+                if block[skew..skew + compare.buf.len()] != *compare.buf && !hooks::seeded(SeededFault::CompareIgnored) {
+                    hooks::reached(CoverageMark::Miscompare);
                     return self.answer(rt, id, Err(IoError::Miscompare), None);
                 }
                 data
@@ -287,19 +287,19 @@ impl<S: Blocks> Lanes<S> {
         };
         let Data { buf, crcs } = data;
         if block[skew..skew + buf.len()] == *buf {
-            hooks::mark(Mark::SameDataKept);
+            hooks::reached(CoverageMark::SameDataKept);
             // What is there is durable already. So zeroing the edge of a hole takes no space, and works on a full device.
             return self.answer(rt, id, Ok(()), None);
         }
         let (buf, crcs) = if part.extent.is_aligned() {
             (buf, crcs)
         } else {
-            hooks::mark(Mark::PartOfBlockWritten);
-            if hooks::planted(Bug::RestOfBlockLost) {
+            hooks::reached(CoverageMark::PartOfBlockWritten);
+            if hooks::seeded(SeededFault::RestOfBlockLost) {
                 block.fill(0);
             }
             let sums = |block: &Buf| block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
-            let early: Option<Crcs> = hooks::planted(Bug::SumBeforeMerge).then(|| sums(&block));
+            let early: Option<Crcs> = hooks::seeded(SeededFault::SumBeforeMerge).then(|| sums(&block));
             block[skew..skew + buf.len()].copy_from_slice(&buf);
             let crcs = early.unwrap_or_else(|| sums(&block));
             (block, crcs)

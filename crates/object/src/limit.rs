@@ -7,7 +7,7 @@
 //! Invariant: over any time T at most `rate * (T + BURST)` plus one request is let through, however many cores ask.
 //! Never: blocks, rejects.
 
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use base::{Duration, Instant};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ struct Rate {
 
 impl Rate {
     fn new(per_second: u64) -> Self {
-        let per_second = per_second.max(1) << u32::from(hooks::planted(Bug::LimitDoubled) && per_second < 1 << 40);
+        let per_second = per_second.max(1) << u32::from(hooks::seeded(SeededFault::LimitDoubled) && per_second < 1 << 40);
         Self {
             ns_per_mebi: u64::try_from((1_000_000_000u128 << 20) / u128::from(per_second)).unwrap_or(u64::MAX),
             paid_until: AtomicU64::new(0),
@@ -35,7 +35,7 @@ impl Rate {
 
     fn begin_at(&self, now: Instant, units: u64) -> Instant {
         let cost = u64::try_from((u128::from(self.ns_per_mebi) * u128::from(units)) >> 20).unwrap_or(u64::MAX);
-        let floor = now.0.saturating_sub(BURST.as_nanos() as u64 * if hooks::planted(Bug::BurstTooLong) { 10 } else { 1 });
+        let floor = now.0.saturating_sub(BURST.as_nanos() as u64 * if hooks::seeded(SeededFault::BurstTooLong) { 10 } else { 1 });
         let before = self
             .paid_until
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| Some(paid.max(floor).saturating_add(cost)))
@@ -57,7 +57,7 @@ impl Limits {
     pub fn new(iops_max: Option<u64>, bytes_per_s_max: Option<u64>) -> Self {
         Self {
             iops: iops_max.map(Rate::new),
-            bandwidth: bytes_per_s_max.filter(|_| !hooks::planted(Bug::BandwidthUnlimited)).map(Rate::new),
+            bandwidth: bytes_per_s_max.filter(|_| !hooks::seeded(SeededFault::BandwidthUnlimited)).map(Rate::new),
         }
     }
 
@@ -68,9 +68,9 @@ impl Limits {
 
     /// When a request of `bytes` may begin: `now` or later. It is counted at once.
     pub fn begin_at(&self, now: Instant, bytes: u64) -> Instant {
-        let units = if hooks::planted(Bug::LargeCountsOnce) {
+        let units = if hooks::seeded(SeededFault::LargeCountsOnce) {
             1
-        } else if hooks::planted(Bug::UnitsRoundedDown) {
+        } else if hooks::seeded(SeededFault::UnitsRoundedDown) {
             (bytes / NORMAL_BYTES).max(1)
         } else {
             bytes.div_ceil(NORMAL_BYTES).max(1)

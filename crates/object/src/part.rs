@@ -3,8 +3,8 @@
 use crate::{
     io::{CompareWrite, Data, Extent, IoError, VolumeRef},
     layout::ComponentAt,
-    order::Range,
     pieces::{Survey, Surveyed},
+    range_lock::Range,
 };
 use base::unit::{BLOCK_BYTES, BLOCK_SHIFT, BlockNo};
 
@@ -73,7 +73,7 @@ pub struct PartDone {
 
 /// What crosses between the planes of two cores.
 #[derive(Debug)]
-pub enum PlaneMsg {
+pub enum RouterMsg {
     /// To the core of the lane.
     Part(Part),
     /// Back to the core of the request.

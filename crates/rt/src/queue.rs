@@ -1,4 +1,4 @@
-//! Completion queues: where an operation's end is told.
+//! Completion queues: where an operation's end is reported.
 //!
 //! Owns: the queue and the events in it.
 //! Invariants: every operation that was submitted gives exactly one completion, in the queue it named; a queue keeps the order in

@@ -277,7 +277,7 @@ fn a_mounted_block_device_is_refused() {
     let mount = Mount::of(&block.0, &at);
     fs::write(at.join("file"), "kept").unwrap();
     match Device::open(Path::new(&block.0), &OpenOptions::default()) {
-        Err(OpenError::Mounted { at: told, path }) => assert_eq!((told, path.as_path()), (at.clone(), Path::new(&block.0))),
+        Err(OpenError::Mounted { at: reported, path }) => assert_eq!((reported, path.as_path()), (at.clone(), Path::new(&block.0))),
         other => panic!("{other:?}"),
     }
     assert_eq!(fs::read_to_string(at.join("file")).unwrap(), "kept");

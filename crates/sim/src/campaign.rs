@@ -28,8 +28,8 @@ pub struct CampaignOptions {
     pub twice_every: u64,
     /// Stop at so many failures.
     pub failures_max: usize,
-    /// A planted bug, by name.
-    pub plant: Option<String>,
+    /// A seeded fault, by name.
+    pub fault: Option<String>,
     /// Whether to show how far it is.
     pub progress: bool,
 }
@@ -173,7 +173,7 @@ pub fn campaign(options: &CampaignOptions) -> Sums {
 impl Shared<'_> {
     fn work(&self) {
         #[cfg(feature = "hooks")]
-        base::hooks::plant(self.options.plant.as_deref().and_then(base::hooks::Bug::named));
+        base::hooks::seed_fault(self.options.fault.as_deref().and_then(base::hooks::SeededFault::named));
         loop {
             let late = self.options.limit.is_some_and(|limit| self.began.elapsed() >= limit);
             if late || self.stop.load(Ordering::Relaxed) {
@@ -227,14 +227,14 @@ impl Shared<'_> {
 }
 
 /// The command that plays a seed again.
-pub fn replay_command(seed: u64, cuts: &Cuts, plant: Option<&str>) -> String {
+pub fn replay_command(seed: u64, cuts: &Cuts, fault: Option<&str>) -> String {
     let hooks = if cfg!(feature = "hooks") { " --features hooks" } else { "" };
     let mut command = format!("cargo run --release -p sim{hooks} -- replay {seed}");
     if *cuts != Cuts::default() {
         command += &format!(" --cuts {cuts}");
     }
-    if let Some(bug) = plant {
-        command += &format!(" --plant {bug}");
+    if let Some(name) = fault {
+        command += &format!(" --fault {name}");
     }
     command
 }

@@ -1,15 +1,15 @@
-//! A client host: an NVMe/TCP initiator on a simulated core, which connects, plays its part of the game, and connects again.
+//! A client host: an NVMe/TCP initiator on a simulated core, which connects, plays its part of the workload, and connects again.
 //!
 //! ```text
 //! Down ──timer──► Opening(admin) ──► ready ──► Opening(1) ──► ... ──► Serving ──any fault──► Down
 //! ```
 //!
 //! Invariants: what is in flight on a connection that is closed is given up at once; an event of an earlier attempt is dropped.
-//! Never: decides what is right (the game does).
+//! Never: decides what is right (the workload does).
 
 use crate::plan::ClientPlan;
 use crate::rights::host_id;
-use crate::workload::{Game, op_of};
+use crate::workload::{Workload, op_of};
 use base::{Duration, Instant};
 use format::nvme::admin::{GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
@@ -35,7 +35,7 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// Most bytes of one send.
 const SEND_BYTES: usize = 256 << 10;
 
-/// Tags of commands that are not the game's.
+/// Tags of commands that are not the workload's.
 const OWN: u64 = 1 << 63;
 const CONNECT: u64 = OWN;
 const ENABLE: u64 = OWN | 1;
@@ -76,7 +76,7 @@ pub struct Client {
     plan: ClientPlan,
     nqn: String,
     addr: SocketAddr,
-    game: Rc<RefCell<Game>>,
+    workload: Rc<RefCell<Workload>>,
     links: Vec<Link>,
     attempt: u64,
     phase: Phase,
@@ -103,7 +103,7 @@ impl App for ClientApp {
 
 impl Client {
     /// A client that connects at once.
-    pub fn new(id: usize, rt: &Rt, plan: ClientPlan, nqn: &str, addr: SocketAddr, game: Rc<RefCell<Game>>) -> Client {
+    pub fn new(id: usize, rt: &Rt, plan: ClientPlan, nqn: &str, addr: SocketAddr, workload: Rc<RefCell<Workload>>) -> Client {
         let mut client = Client {
             id,
             rt: rt.clone(),
@@ -111,7 +111,7 @@ impl Client {
             plan,
             nqn: nqn.to_owned(),
             addr,
-            game,
+            workload,
             links: Vec::new(),
             attempt: 0,
             phase: Phase::Down { until: 0 },
@@ -153,9 +153,9 @@ impl Client {
     pub fn drop_links(&mut self) {
         let now = self.now();
         let links = core::mem::take(&mut self.links);
-        let mut game = self.game.borrow_mut();
+        let mut workload = self.workload.borrow_mut();
         for link in &links {
-            game.given_up(link.queue.tags_in_flight().filter(|t| t & OWN == 0).map(op_of), now);
+            workload.given_up(link.queue.tags_in_flight().filter(|t| t & OWN == 0).map(op_of), now);
             if let Some(conn) = link.conn {
                 self.rt.close(conn);
             }
@@ -164,8 +164,8 @@ impl Client {
         self.aborting = None;
         self.asked.clear();
         self.attempt += 1;
-        let until = now + 100_000 + game.below(4_000_000);
-        drop(game);
+        let until = now + 100_000 + workload.below(4_000_000);
+        drop(workload);
         self.phase = Phase::Down { until };
         self.tick();
     }
@@ -198,7 +198,7 @@ impl Client {
                 Event::Received { conn, result: Ok(n), buf } if n > 0 => {
                     if let Err(error) = self.links[at].queue.receive(&buf[..n]) {
                         let text = format!("client {}, link {at}: {error}", self.id);
-                        self.game.borrow_mut().fail(text, None);
+                        self.workload.borrow_mut().fail(text, None);
                         return;
                     }
                     self.rt.recv(&self.queue, done.cookie, conn, buf);
@@ -211,7 +211,7 @@ impl Client {
                 }
                 event => {
                     if self.phase == Phase::Serving {
-                        self.game.borrow_mut().lost_service(self.id, &format!("{event:?}"));
+                        self.workload.borrow_mut().lost_service(self.id, &format!("{event:?}"));
                     }
                     self.drop_links();
                 }
@@ -228,9 +228,9 @@ impl Client {
             Phase::Down { until } if until <= now => self.open_first(),
             Phase::Opening { since } if since + OPENING_MAX_NS < now => self.drop_links(),
             Phase::Serving => {
-                let oldest = self.game.borrow().oldest_of(self.id);
+                let oldest = self.workload.borrow().oldest_of(self.id);
                 if oldest.is_some_and(|sent| sent + TIMEOUT_NS < now) {
-                    self.game.borrow_mut().lost_service(self.id, "a command is not answered");
+                    self.workload.borrow_mut().lost_service(self.id, "a command is not answered");
                     self.drop_links();
                 } else if self.plan.kato_ms > 0 && self.beat_at <= now {
                     self.beat_at = now + u64::from(self.plan.kato_ms) * 400_000;
@@ -283,7 +283,7 @@ impl Client {
                 // Each half of a pair has an identifier of its own, which is free as soon as it is answered.
                 let ended = (at, done.cqe.cid);
                 self.cids.retain(|(at, cid, _)| (*at, *cid) != ended);
-                self.game.borrow_mut().done(done, self.now());
+                self.workload.borrow_mut().done(done, self.now());
             } else if !self.own_answer(at, done) {
                 return false;
             }
@@ -338,12 +338,12 @@ impl Client {
                 let volume = (tag & 0xFFFF) as usize;
                 let bytes = done.payload.into_bytes();
                 let (nsid, since) = self.asked[((tag & !OWN) >> ASKED_SHIFT) as usize];
-                let (mut game, now) = (self.game.borrow_mut(), self.now());
+                let (mut workload, now) = (self.workload.borrow_mut(), self.now());
                 match IdentifyNamespace::parse(&bytes) {
-                    Some(id) => game.identified(volume, nsid, id.nsze, id.lba_bytes(), since, now),
-                    None => game.fail("an Identify Namespace that cannot be read".into(), None),
+                    Some(id) => workload.identified(volume, nsid, id.nsze, id.lba_bytes(), since, now),
+                    None => workload.fail("an Identify Namespace that cannot be read".into(), None),
                 }
-                drop(game);
+                drop(workload);
                 self.identify(volume + 1);
             }
             CONNECT => {
@@ -352,7 +352,7 @@ impl Client {
                     self.open_link();
                 } else {
                     self.phase = Phase::Serving;
-                    self.game.borrow_mut().counts.connects += 1;
+                    self.workload.borrow_mut().counts.connects += 1;
                 }
             }
             _ => {}
@@ -362,9 +362,9 @@ impl Client {
 
     /// Asks for the next volume that is attached, from this one on; when there is none, goes on to connect.
     fn identify(&mut self, volume: usize) {
-        let game = self.game.borrow();
-        let next = (volume..game.volumes.len()).find_map(|at| Some((at, game.nsid_of(at)?)));
-        drop(game);
+        let workload = self.workload.borrow();
+        let next = (volume..workload.volumes.len()).find_map(|at| Some((at, workload.nsid_of(at)?)));
+        drop(workload);
         let Some((volume, nsid)) = next else {
             if self.links.len() == 1 {
                 self.open_link();
@@ -383,19 +383,19 @@ impl Client {
             return;
         }
         let now = self.now();
-        let game = Rc::clone(&self.game);
-        let mut game = game.borrow_mut();
+        let workload = Rc::clone(&self.workload);
+        let mut workload = workload.borrow_mut();
         for at in 1..self.links.len() {
             let depth = usize::from(self.plan.depth);
-            while !game.nothing_left() && self.links[at].queue.room() > 0 && self.links[at].queue.in_flight() < depth {
+            while !workload.nothing_left() && self.links[at].queue.room() > 0 && self.links[at].queue.in_flight() < depth {
                 let room = self.links[at].queue.room();
-                for request in game.next(self.id, room, now) {
+                for request in workload.next(self.id, room, now) {
                     let op = op_of(request.tag);
                     match self.links[at].queue.submit(request) {
                         Ok(cid) => {
                             self.cids.push((at, cid, op));
                             if self.aborting == Some((at, cid)) {
-                                game.aborting(op);
+                                workload.aborting(op);
                             }
                         }
                         Err(request) => unreachable!("there is room for {request:?}"),
@@ -403,12 +403,12 @@ impl Client {
                 }
             }
         }
-        if self.aborting.is_none() && game.ops_left > 0 && !self.cids.is_empty() && game.draw_abort() && game.below(4) == 0 {
-            let (at, cid, op) = self.cids[game.below(self.cids.len() as u64) as usize];
+        if self.aborting.is_none() && workload.ops_left > 0 && !self.cids.is_empty() && workload.draw_abort() && workload.below(4) == 0 {
+            let (at, cid, op) = self.cids[workload.below(self.cids.len() as u64) as usize];
             let sqe = Sqe { cdw10: at as u32 | u32::from(cid) << 16, ..plain_sqe(AdminOpcode::Abort, 0) };
             if self.links[0].queue.submit(Request { sqe, payload: Payload::None, tag: ABORT }).is_ok() {
                 self.aborting = Some((at, cid));
-                game.aborting(op);
+                workload.aborting(op);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The examination: when everything was right, what the game cannot judge while clients meet each other is tried alone, step by step, with
+//! The examination: when everything was right, what the workload cannot judge while clients meet each other is tried alone, step by step, with
 //! exact answers: edges of ranges, events, rates over seconds, silence, space that is given back, commands in the middle of which the ground moves.
 //!
 //! Owns: which examinations a seed has, and the host that sends the commands.
@@ -22,7 +22,7 @@ use crate::lab::Lab;
 use crate::operator::NQN;
 use crate::rights::host_id;
 use base::Duration;
-use dataplane::HostStats;
+use dataplane::NodeStats;
 use examiner::{Examiner, ExaminerApp, plain};
 use format::nvme::admin::{SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
@@ -268,18 +268,18 @@ impl Exam<'_> {
 
     /// Any volume, as it is served now.
     fn subject(&mut self) -> Subject {
-        let live = self.lab.game.borrow().all_live();
+        let live = self.lab.workload.borrow().all_live();
         let at = live[self.rng.below(live.len() as u64) as usize];
         self.subject_at(at)
     }
     fn subject_at(&self, at: usize) -> Subject {
-        let game = self.lab.game.borrow();
-        let (ns, state) = (game.volumes[at].namespace, game.state_of(at));
+        let workload = self.lab.workload.borrow();
+        let (ns, state) = (workload.volumes[at].namespace, workload.state_of(at));
         Subject { at, ns: Namespace { blocks: state.blocks, nsid: state.nsid.unwrap_or(ns.nsid), ..ns } }
     }
     /// The operator does something to a volume, and is done.
     fn act(&mut self, make: impl FnOnce(u64) -> Act, of: usize) -> Held {
-        let number = self.lab.game.borrow().all_live().iter().position(|at| *at == of).expect("it is there") as u64;
+        let number = self.lab.workload.borrow().all_live().iter().position(|at| *at == of).expect("it is there") as u64;
         self.lab.operator.act(make(number));
         self.settle()
     }
@@ -300,12 +300,12 @@ impl Exam<'_> {
         self.next_value += 1;
         self.next_value
     }
-    fn stats(&mut self) -> Result<HostStats, Stop> {
-        let stats = self.lab.order(|o| o.stats()).ok_or_else(|| "there is no host".to_owned())?;
+    fn stats(&mut self) -> Result<NodeStats, Stop> {
+        let stats = self.lab.command(|o| o.stats()).ok_or_else(|| "there is no host".to_owned())?;
         stats.map_err(|e| Stop::Wrong(format!("no figures: {e}")))
     }
     /// Waits until the figures say that something is so.
-    fn until(&mut self, what: &str, good: impl Fn(&HostStats) -> bool) -> Held {
+    fn until(&mut self, what: &str, good: impl Fn(&NodeStats) -> bool) -> Held {
         for _ in 0..100 {
             if good(&self.stats()?) {
                 return Ok(());

@@ -115,7 +115,7 @@ impl Fault {
                 _ => Fault::Full { device },
             },
             Class::Damage => match rng.below(4) {
-                // What lies on capacity is told by its checksum. The end of the log is not: see the class `Lies`.
+                // What lies on capacity is recognised by its checksum. The end of the log is not: see the class `Lies`.
                 0 => Fault::LoseWrites { device: 1 + rng.below(devices - 1) as usize, times },
                 1 => {
                     let device = 1 + rng.below(devices - 1) as usize;

@@ -7,9 +7,9 @@
 use crate::faults::Class;
 use crate::lab::Lab;
 use crate::plan::{Cuts, End, Life, Plan};
-use crate::workload::{Counts, Game};
+use crate::workload::{Counts, Workload};
 use base::{Duration, Instant};
-use dataplane::HostStats;
+use dataplane::NodeStats;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +57,7 @@ pub struct Failure {
 pub struct RunOptions {
     /// What is left out.
     pub cuts: Cuts,
-    /// The whole trace is told when it fails.
+    /// The whole trace is reported when it fails.
     pub whole_trace: bool,
 }
 
@@ -74,7 +74,7 @@ pub fn keep_panics() {
 pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
     let buffers = rt::buffers_outstanding();
     #[cfg(feature = "hooks")]
-    drop(base::hooks::take_marks());
+    drop(base::hooks::take_coverage_marks());
     let plan = Rc::new(Plan::draw(seed).cut(&options.cuts));
     #[cfg(feature = "hooks")]
     base::hooks::set_tiny(plan.tiny);
@@ -88,7 +88,7 @@ pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
     };
     #[cfg(feature = "hooks")]
     {
-        report.marks = base::hooks::take_marks().into_iter().map(|m| base::hooks::Mark::ALL[m as usize].name()).collect();
+        report.marks = base::hooks::take_coverage_marks().into_iter().map(|m| base::hooks::CoverageMark::ALL[m as usize].name()).collect();
     }
     report.marks.sort_unstable();
     let left = rt::buffers_outstanding();
@@ -109,28 +109,28 @@ struct Run {
 fn play(plan: &Rc<Plan>, options: &RunOptions) -> Result<Report, Failure> {
     let lab = Lab::new(plan).map_err(|e| Failure { what: format!("a healthy host could not be set up: {e}") })?;
     let mut run = Run { lab, plan: Rc::clone(plan), report: Report::default(), given_up_before_last: 0 };
-    run.lab.game.borrow_mut().trace.whole = options.whole_trace;
+    run.lab.workload.borrow_mut().trace.whole = options.whole_trace;
     let result = run.lives();
-    let game = run.lab.game.borrow();
-    run.report.counts = game.counts.clone();
+    let workload = run.lab.workload.borrow();
+    run.report.counts = workload.counts.clone();
     run.report.virtual_ns = run.lab.now();
     run.report.hash = run.lab.world.trace_hash();
-    match (&game.wrong, result) {
+    match (&workload.wrong, result) {
         (Some(what), _) => Err(Failure { what: what.clone() }),
-        (None, Err(what)) => Err(Failure { what: format!("{what}\nthe last events:\n{}", game.trace.tell(None)) }),
+        (None, Err(what)) => Err(Failure { what: format!("{what}\nthe last events:\n{}", workload.trace.tell(None)) }),
         (None, Ok(())) => {
-            drop(game);
+            drop(workload);
             Ok(run.report)
         }
     }
 }
 
 impl Run {
-    fn game<R>(&self, f: impl FnOnce(&mut Game) -> R) -> R {
-        f(&mut self.lab.game.borrow_mut())
+    fn workload<R>(&self, f: impl FnOnce(&mut Workload) -> R) -> R {
+        f(&mut self.lab.workload.borrow_mut())
     }
     fn is_wrong(&self) -> bool {
-        self.lab.game.borrow().wrong.is_some()
+        self.lab.workload.borrow().wrong.is_some()
     }
     /// Whether failures of commands, and of the start, may follow from what the plan did to the devices.
     fn damaged(&self) -> bool {
@@ -145,13 +145,13 @@ impl Run {
                 return Ok(());
             }
             if life.check && self.lab.doom().is_none() && self.lab.operator.is_serving() {
-                self.lab.order(|o| o.check());
+                self.lab.command(|o| o.check());
             }
             self.end(self.lab.doom().map_or(life.end, |_| End::Power))?;
             if self.is_wrong() {
                 return Ok(());
             }
-            self.game(|g| g.errors_allowed = g.errors_allowed && g.plan.class >= Class::Damage);
+            self.workload(|g| g.errors_allowed = g.errors_allowed && g.plan.class >= Class::Damage);
             self.lab.start();
         }
         self.last()
@@ -163,7 +163,7 @@ impl Run {
         let end = start + Duration::from_nanos(life.limit_ns);
         // Devices that are full, or many bytes on slow ones, delay writes for seconds.
         let undisturbed = self.plan.class == Class::Crash && self.plan.has_acts() && life.faults.is_empty();
-        self.game(|g| {
+        self.workload(|g| {
             g.ops_left = life.ops;
             g.undisturbed = undisturbed;
             if life.verify_first {
@@ -192,9 +192,9 @@ impl Run {
             let now = self.lab.world.now();
             if next > now {
                 let over = acts.peek().is_none() && calm.is_none() && doom.is_none();
-                let idle = self
-                    .lab
-                    .run(next.since(now), |operator, game| over && operator.is_idle() && game.nothing_left() && game.in_flight() == 0);
+                let idle = self.lab.run(next.since(now), |operator, workload| {
+                    over && operator.is_idle() && workload.nothing_left() && workload.in_flight() == 0
+                });
                 if self.is_wrong() {
                     return Ok(());
                 }
@@ -207,16 +207,16 @@ impl Run {
             }
             if let Some(error) = self.lab.operator.refused() {
                 let text = format!("the host could not be brought into service: {error}");
-                if !self.damaged() && !self.game(|g| g.errors_allowed) {
+                if !self.damaged() && !self.workload(|g| g.errors_allowed) {
                     return Err(text);
                 }
                 let now = self.lab.now();
-                self.game(|g| g.note(now, text));
+                self.workload(|g| g.note(now, text));
                 return Ok(());
             }
             let now = self.lab.world.now();
             if now >= end {
-                let stuck = life.calm.is_some() && doom.is_none() && self.game(|g| g.is_stuck(now.0));
+                let stuck = life.calm.is_some() && doom.is_none() && self.workload(|g| g.is_stuck(now.0));
                 return if stuck { Err("a life went on without its faults, and its commands were not done".into()) } else { Ok(()) };
             }
             self.lab.heal_due(false);
@@ -225,12 +225,12 @@ impl Run {
             }
             if grow.is_some_and(|at| at <= now) {
                 grow = None;
-                let volume = self.game(|g| g.below(g.volumes.len() as u64)) as usize;
+                let volume = self.workload(|g| g.below(g.volumes.len() as u64)) as usize;
                 self.lab.grow(volume, 64);
             }
             while let Some((_, act)) = acts.next_if(|a| a.0 <= now) {
                 self.lab.operator.act(act);
-                self.game(|g| g.ops_left = g.ops_left.max(OPS_AT_AN_ACT));
+                self.workload(|g| g.ops_left = g.ops_left.max(OPS_AT_AN_ACT));
                 self.lab.wake_clients();
             }
             if scrub.is_some_and(|at| at <= now) {
@@ -258,7 +258,7 @@ impl Run {
     fn strike(&mut self, fault: &crate::faults::Fault) {
         *self.report.faults.entry(fault.name()).or_default() += 1;
         let now = self.lab.now();
-        self.game(|g| {
+        self.workload(|g| {
             g.note(now, format!("fault: {fault:?}"));
             g.strike(fault);
         });
@@ -267,9 +267,9 @@ impl Run {
 
     fn end(&mut self, end: End) -> Result<(), String> {
         if matches!(end, End::Shutdown | End::PowerInShutdown) && self.lab.operator.is_serving() {
-            self.game(|g| g.unsteady = true);
+            self.workload(|g| g.unsteady = true);
             self.lab.operator.shut_down();
-            let limit = if end == End::Shutdown { SHUTDOWN_MAX } else { Duration::from_nanos(self.game(|g| 1 + g.below(20_000_000))) };
+            let limit = if end == End::Shutdown { SHUTDOWN_MAX } else { Duration::from_nanos(self.workload(|g| 1 + g.below(20_000_000))) };
             let stopped = self.lab.run(limit, |operator, _| operator.has_stopped() || operator.refused().is_some());
             if self.is_wrong() {
                 return Ok(());
@@ -279,7 +279,7 @@ impl Run {
                 self.lab.run(at.since(now), |_, _| false);
                 return self.end(End::Power);
             }
-            if let (Some(error), false) = (self.lab.operator.refused(), self.damaged() || self.game(|g| g.errors_allowed)) {
+            if let (Some(error), false) = (self.lab.operator.refused(), self.damaged() || self.workload(|g| g.errors_allowed)) {
                 return Err(format!("the host could not be shut down: {error}"));
             }
             if end == End::Shutdown && !stopped {
@@ -294,7 +294,7 @@ impl Run {
             (End::Power | End::PowerInShutdown, _) => true,
             (End::Kill, _) => false,
             // What was shut down in order needs neither process nor power any more.
-            (End::Shutdown, _) => self.game(|g| g.below(2) == 0),
+            (End::Shutdown, _) => self.workload(|g| g.below(2) == 0),
         };
         self.lab.kill(power);
         Ok(())
@@ -303,20 +303,20 @@ impl Run {
     /// No fault comes any more: all is read, scrubbed, emptied, and shut down.
     fn last(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
-        self.given_up_before_last = self.game(|g| g.counts.given_up);
+        self.given_up_before_last = self.workload(|g| g.counts.given_up);
         self.lab.clear_reservations();
         if self.plan.has_acts() {
             self.lab.settle();
         }
-        self.game(|g| {
+        self.workload(|g| {
             g.undisturbed = false;
             g.calm = true;
             g.ops_left = 0;
             g.verify_all();
         });
         self.lab.wake_clients();
-        let done = self.lab.run(LAST_MAX, |operator, game| {
-            operator.refused().is_some() || operator.is_serving() && game.nothing_left() && game.in_flight() == 0
+        let done = self.lab.run(LAST_MAX, |operator, workload| {
+            operator.refused().is_some() || operator.is_serving() && workload.nothing_left() && workload.in_flight() == 0
         });
         if self.is_wrong() {
             return Ok(());
@@ -329,9 +329,9 @@ impl Run {
         if !done {
             return Err("not everything could be read in the last life".into());
         }
-        self.game(|g| g.ops_left = 100);
+        self.workload(|g| g.ops_left = 100);
         self.lab.wake_clients();
-        if !self.lab.run(LAST_MAX, |_, game| game.nothing_left() && game.in_flight() == 0) {
+        if !self.lab.run(LAST_MAX, |_, workload| workload.nothing_left() && workload.in_flight() == 0) {
             return Err("commands of the last life were not answered".into());
         }
         if self.is_wrong() || self.damaged() {
@@ -341,14 +341,14 @@ impl Run {
         self.lab.run(IDLE, |_, _| false);
         self.scrub()?;
         self.drain()?;
-        self.game(Game::close);
+        self.workload(Workload::close);
         crate::exam::hold(&mut self.lab, self.plan.seed)?;
         if self.is_wrong() {
             return Ok(());
         }
         self.wait("space is not free after the examination", is_free)?;
-        self.lab.order(|o| o.check());
-        self.game(|g| g.unsteady = true);
+        self.lab.command(|o| o.check());
+        self.workload(|g| g.unsteady = true);
         self.end(End::Shutdown)?;
         self.lab.end_clients();
         self.lab.world.run_for(Duration::from_secs(1));
@@ -358,13 +358,13 @@ impl Run {
         }
     }
 
-    fn stats(&mut self) -> Result<HostStats, String> {
-        let stats = self.lab.order(|o| o.stats()).ok_or("there is no host")?;
+    fn stats(&mut self) -> Result<NodeStats, String> {
+        let stats = self.lab.command(|o| o.stats()).ok_or("there is no host")?;
         stats.map_err(|e| format!("no figures: {e}"))
     }
 
     /// Waits until the figures of all shards satisfy something.
-    fn wait(&mut self, what: &str, mut good: impl FnMut(&HostStats) -> bool) -> Result<(), String> {
+    fn wait(&mut self, what: &str, mut good: impl FnMut(&NodeStats) -> bool) -> Result<(), String> {
         let mut stats = self.stats()?;
         for _ in 0..600 {
             if good(&stats) {
@@ -378,9 +378,9 @@ impl Run {
     }
 
     /// What the host reports of the last life must be what its clients saw, if none of them lost a command.
-    fn check_counts(&self, stats: &HostStats) {
-        if self.game(|g| g.counts.given_up) == self.given_up_before_last {
-            self.game(|g| g.check_counts(stats));
+    fn check_counts(&self, stats: &NodeStats) {
+        if self.workload(|g| g.counts.given_up) == self.given_up_before_last {
+            self.workload(|g| g.check_counts(stats));
         }
     }
 
@@ -388,7 +388,7 @@ impl Run {
         let stats = self.stats()?;
         self.check_counts(&stats);
         let group = stats.groups[0].info.group;
-        if let Some(Err(error)) = self.lab.order(|o| o.scrub(group)) {
+        if let Some(Err(error)) = self.lab.command(|o| o.scrub(group)) {
             return Err(format!("a scrub could not be begun: {error}"));
         }
         self.wait("the scrub did not come to its end", |s| all_shards(s).all(|s| s.scrub_passes > 0))?;
@@ -398,19 +398,19 @@ impl Run {
 
     /// All volumes are trimmed: then all space must be free.
     fn drain(&mut self) -> Result<(), String> {
-        self.game(|g| g.trim_all());
+        self.workload(|g| g.trim_all());
         self.lab.wake_clients();
-        if !self.lab.run(LAST_MAX, |_, game| game.nothing_left() && game.in_flight() == 0) {
+        if !self.lab.run(LAST_MAX, |_, workload| workload.nothing_left() && workload.in_flight() == 0) {
             return Err("the volumes could not be trimmed".into());
         }
         self.wait("space is not free though all was trimmed", is_free)
     }
 }
 
-fn is_free(stats: &HostStats) -> bool {
+fn is_free(stats: &NodeStats) -> bool {
     all_shards(stats).all(|s| s.chunks_allocated == 0 && s.log_live_bytes == 0 && s.component_chunks.iter().all(|(_, n)| *n == 0))
 }
 
-fn all_shards(stats: &HostStats) -> impl Iterator<Item = &dataplane::ShardStats> {
+fn all_shards(stats: &NodeStats) -> impl Iterator<Item = &dataplane::ShardStats> {
     stats.cores.iter().flat_map(|c| &c.shards).map(|s| &s.stats)
 }

@@ -1,4 +1,4 @@
-//! The world of a run: the host with the real code on its cores, its devices, the client hosts, and the ways to hurt them.
+//! The world of a run: the host with the real code on its cores, its devices, the client hosts, and the ways to damage them.
 //!
 //! Invariant: everything lives in one simulated world, in one thread.
 //! Never: draws anything; a plan says it all.
@@ -8,9 +8,9 @@ use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
 use crate::plan::Plan;
-use crate::workload::Game;
+use crate::workload::Workload;
 use base::{Duration, Instant};
-use dataplane::{CoreSeed, Device, HostError, Orders, Ticket, core_seeds};
+use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Device, core_seeds};
 use format::disk::FormatTag;
 use format::disk::superblock::SUPERBLOCK_OFFSETS;
 use rt::DeviceError;
@@ -25,7 +25,7 @@ const EVENTS_MAX: u64 = 20_000_000;
 /// The part of a device that one fault of its operations covers, in bytes.
 const PART_BYTES: u64 = 1 << 20;
 /// Longest time that an order may take, in virtual time.
-const ORDER_MAX: Duration = Duration::from_secs(120);
+const COMMAND_MAX: Duration = Duration::from_secs(120);
 
 struct ClientHost {
     host: HostId,
@@ -48,11 +48,11 @@ pub struct Lab {
     server: HostId,
     clients: Vec<ClientHost>,
     devices: Vec<Device>,
-    /// The game that the clients play.
-    pub game: Rc<RefCell<Game>>,
+    /// The workload that the clients play.
+    pub workload: Rc<RefCell<Workload>>,
     /// What stands in for the control plane.
     pub operator: Operator,
-    /// Cut ways that are mended later: when, from, to.
+    /// Cut ways that are restored later: when, from, to.
     heals: Vec<(Instant, HostId, HostId)>,
     images: Vec<(usize, SimImage)>,
     /// Where the chunks begin on each capacity device.
@@ -75,8 +75,8 @@ fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
     let (newest, cores, settings) = (Rc::clone(door), plan.cores, settings(plan));
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (orders, events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
-            *newest.borrow_mut() = Some((orders, events));
+            let (commands, events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
+            *newest.borrow_mut() = Some((commands, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
         let seed = seeds.borrow_mut()[rt.core()].take();
@@ -86,31 +86,31 @@ fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
 
 impl Lab {
     /// A world with a host whose group is made and whose volumes have their components; nothing is served yet.
-    pub fn new(plan: &Rc<Plan>) -> Result<Lab, HostError> {
+    pub fn new(plan: &Rc<Plan>) -> Result<Lab, DataPlaneError> {
         let mut world = World::new(plan.seed);
         world.network(plan.net);
         let devices: Vec<Device> =
             [&plan.cache].into_iter().chain(&plan.capacity).map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
         let door: Door = Rc::default();
         let server = add_server(&mut world, plan, &door);
-        let orders = door.borrow().as_ref().expect("the host is up").0.clone();
-        order(&mut world, || orders.format_group(format_spec(plan), devices[0].clone(), devices[1..].to_vec()))?;
-        let (info, _) = order(&mut world, || orders.open_group(None, devices.clone()))?;
+        let commands = door.borrow().as_ref().expect("the host is up").0.clone();
+        command(&mut world, || commands.format_group(format_spec(plan), devices[0].clone(), devices[1..].to_vec()))?;
+        let (info, _) = command(&mut world, || commands.open_group(None, devices.clone()))?;
         let mut components = Vec::new();
         for (volume, spec) in component_specs(plan) {
-            components.push((volume, order(&mut world, || orders.create_component(info.group, spec))?));
+            components.push((volume, command(&mut world, || commands.create_component(info.group, spec))?));
         }
         let chunks_from = info.geometry.capacity.iter().map(|g| g.chunk_area_offset).collect();
-        order(&mut world, || orders.close_group(info.group))?;
+        command(&mut world, || commands.close_group(info.group))?;
         let addr = SocketAddr::new(world.addr(server), 4420);
-        let game = Rc::new(RefCell::new(Game::new(Rc::clone(plan))));
+        let workload = Rc::new(RefCell::new(Workload::new(Rc::clone(plan))));
         let operator = Operator::new(plan, door, devices.clone(), addr, components);
         let mut lab = Lab {
             world,
             server,
             clients: Vec::new(),
             devices,
-            game,
+            workload,
             operator,
             heals: Vec::new(),
             images: Vec::new(),
@@ -127,9 +127,9 @@ impl Lab {
         };
         for (id, client) in plan.clients.iter().enumerate() {
             let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
-            let (made, client, game) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.game));
+            let (made, client, workload) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.workload));
             let host = lab.world.add_host(1, move |rt| {
-                let client = Client::new(id, &rt, client.clone(), NQN, addr, Rc::clone(&game));
+                let client = Client::new(id, &rt, client.clone(), NQN, addr, Rc::clone(&workload));
                 let client = Rc::new(RefCell::new(client));
                 *made.borrow_mut() = Some(Rc::clone(&client));
                 Box::new(ClientApp(client))
@@ -138,7 +138,7 @@ impl Lab {
             lab.clients.push(ClientHost { host, client });
         }
         let now = lab.now();
-        lab.operator.host_started(&lab.game, now);
+        lab.operator.host_started(&lab.workload, now);
         Ok(lab)
     }
 
@@ -232,7 +232,7 @@ impl Lab {
         let image = self.disk(device).image();
         self.images.push((device, image));
     }
-    /// When the next cut way is to be mended.
+    /// When the next cut way is to be restored.
     pub fn next_heal(&self) -> Option<Instant> {
         self.heals.iter().map(|h| h.0).min()
     }
@@ -249,7 +249,7 @@ impl Lab {
     }
 
     /// Lets time pass until something is to be done: the limit, `stop` holds, or a fault that brings death has hit. Whether it was not the limit.
-    pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Game) -> bool) -> bool {
+    pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&Operator, &Workload) -> bool) -> bool {
         let end = self.world.now() + limit;
         let mut goes_on = false;
         loop {
@@ -266,36 +266,36 @@ impl Lab {
     pub fn look(&mut self) {
         #[cfg(feature = "hooks")]
         if let Err(what) = crate::shadow::look(&mut self.looks, &self.world, &self.devices, self.shards) {
-            self.game.borrow_mut().fail(what, None);
+            self.workload.borrow_mut().fail(what, None);
         }
     }
 
-    fn run_until_a_look(&mut self, end: Instant, goes_on: bool, stop: &mut impl FnMut(&Operator, &Game) -> bool) -> Stopped {
+    fn run_until_a_look(&mut self, end: Instant, goes_on: bool, stop: &mut impl FnMut(&Operator, &Workload) -> bool) -> Stopped {
         #[cfg(feature = "hooks")]
         let looks = &mut self.looks;
-        let Lab { world, operator, game, events, clients, hits, doom, .. } = self;
+        let Lab { world, operator, workload, events, clients, hits, doom, .. } = self;
         let clock = world.rt(clients[0].host, 0);
         // What was looked at before the look is not looked at twice.
         let (mut skips, looked) = (goes_on, Cell::new(false));
         let limit = end.since(world.now());
         let early = world.run_until(limit, || {
             if core::mem::take(&mut skips) {
-                return game.borrow().wrong.is_some();
+                return workload.borrow().wrong.is_some();
             }
-            operator.turn(game, clock.now().0);
+            operator.turn(workload, clock.now().0);
             *events += 1;
             if *events > EVENTS_MAX {
-                game.borrow_mut().fail("the host is busy without end".into(), None);
+                workload.borrow_mut().fail("the host is busy without end".into(), None);
             }
             let hit = hits.take();
             if let Some(hit) = hit {
-                game.borrow_mut().hit(&hit, clock.now().0);
+                workload.borrow_mut().hit(&hit, clock.now().0);
                 *doom = doom.or(hit.death.map(|Death { after_ns, power }| (clock.now() + Duration::from_nanos(after_ns), power)));
                 #[cfg(feature = "hooks")]
                 looks.hit();
             }
-            let game = game.borrow();
-            let over = game.wrong.is_some() || hit.is_some_and(|hit| hit.death.is_some()) || stop(operator, &game);
+            let workload = workload.borrow();
+            let over = workload.wrong.is_some() || hit.is_some_and(|hit| hit.death.is_some()) || stop(operator, &workload);
             #[cfg(feature = "hooks")]
             {
                 looked.set(!over && looks.is_due());
@@ -309,9 +309,9 @@ impl Lab {
         }
     }
     /// Gives an order and waits for its answer; `None` when there is no host to give it to.
-    pub fn order<T>(&mut self, give: impl FnOnce(&Orders) -> Ticket<T>) -> Option<Result<T, HostError>> {
-        let ticket = self.operator.give(give)?;
-        Some(order(&mut self.world, || ticket))
+    pub fn command<T>(&mut self, give: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Result<T, DataPlaneError>> {
+        let completion = self.operator.give(give)?;
+        Some(command(&mut self.world, || completion))
     }
 
     /// Ends the host: its power, or only its process. The devices are well again, and as old as was ordered.
@@ -324,12 +324,12 @@ impl Lab {
         let now = self.now();
         (self.doom, _) = (None, self.hits.take());
         self.operator.host_died();
-        let mut game = self.game.borrow_mut();
-        game.unsteady = true;
-        (game.quiet_since, game.undisturbed_since) = (None, None);
-        game.host_died(now);
-        game.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
-        drop(game);
+        let mut workload = self.workload.borrow_mut();
+        workload.unsteady = true;
+        (workload.quiet_since, workload.undisturbed_since) = (None, None);
+        workload.host_died(now);
+        workload.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
+        drop(workload);
         for device in 0..self.devices.len() {
             self.disk(device).heal();
         }
@@ -341,16 +341,16 @@ impl Lab {
     pub fn start(&mut self) {
         self.world.start(self.server);
         let now = self.now();
-        self.operator.host_started(&self.game, now);
+        self.operator.host_started(&self.workload, now);
         for client in &self.clients {
             client.client.borrow_mut().drop_links();
         }
-        self.game.borrow_mut().note(now, "the host starts");
+        self.workload.borrow_mut().note(now, "the host starts");
     }
     /// The operator takes all reservations away. Only while nothing is served yet.
     pub fn clear_reservations(&mut self) {
         let now = self.now();
-        self.operator.clear_reservations(&self.game, now);
+        self.operator.clear_reservations(&self.workload, now);
     }
     /// Nothing disturbs any more while this life lasts: connections are whole, devices are well, and so many operations more are begun.
     pub fn calm(&mut self, ops: u64) {
@@ -360,22 +360,22 @@ impl Lab {
             self.disk(device).heal();
         }
         let now = self.now();
-        let mut game = self.game.borrow_mut();
-        game.note(now, "nothing disturbs from now on");
-        game.quiet_since = Some(now);
-        game.ops_left += ops;
-        drop(game);
+        let mut workload = self.workload.borrow_mut();
+        workload.note(now, "nothing disturbs from now on");
+        workload.quiet_since = Some(now);
+        workload.ops_left += ops;
+        drop(workload);
         self.wake_clients();
     }
     /// Every volume is served in full again. Only while nothing is served yet.
     pub fn settle(&mut self) {
         let now = self.now();
-        self.operator.settle(&self.game, now);
+        self.operator.settle(&self.workload, now);
     }
     /// A volume grows by so many logical blocks, if the operator can be asked now.
     pub fn grow(&mut self, volume: usize, blocks: u64) {
         let now = self.now();
-        self.operator.grow(&self.game, volume, blocks, now);
+        self.operator.grow(&self.workload, volume, blocks, now);
     }
     /// Whether its programs have ended.
     pub fn has_stopped(&self) -> bool {
@@ -404,12 +404,12 @@ impl Lab {
     }
 }
 
-fn order<T>(world: &mut World, give: impl FnOnce() -> Ticket<T>) -> Result<T, HostError> {
-    let ticket = give();
+fn command<T>(world: &mut World, give: impl FnOnce() -> Completion<T>) -> Result<T, DataPlaneError> {
+    let completion = give();
     let mut answer = None;
-    world.run_until(ORDER_MAX, || {
-        answer = answer.take().or_else(|| ticket.try_take());
+    world.run_until(COMMAND_MAX, || {
+        answer = answer.take().or_else(|| completion.try_take());
         answer.is_some()
     });
-    answer.unwrap_or(Err(HostError::Stopped))
+    answer.unwrap_or(Err(DataPlaneError::Stopped))
 }

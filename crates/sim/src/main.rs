@@ -1,4 +1,4 @@
-//! basalt-sim: plays seeds, plays one again, makes a failing one small, and checks that planted bugs are found.
+//! basalt-sim: plays seeds, plays one again, makes a failing one small, and checks that seeded faults are found.
 //!
 //! Exit codes: 0 all was right; 1 something was wrong; 2 it could not be begun.
 #![forbid(unsafe_code)]
@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Failures of a campaign that are told in full.
-const TOLD_MAX: usize = 3;
-/// The seed that found each planted bug last time, `BUG SEED` on a line.
+/// Failures of a campaign that are reported in full.
+const PRINTED_MAX: usize = 3;
+/// The seed that found each seeded fault last time, `BUG SEED` on a line.
 #[cfg(feature = "hooks")]
-const KNOWN_SEEDS: &str = include_str!("../plants.txt");
+const KNOWN_SEEDS: &str = include_str!("../seeded_faults.txt");
 /// Seeds that were wrong once.
 const OLD_SEEDS: &str = include_str!("../seeds.txt");
 
@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
   basalt-sim soak --minutes 60          new seeds on all cores for an hour
   basalt-sim replay 4711 --trace        one seed, with everything that happened
   basalt-sim minimise 4711              what does the failure need?
-  basalt-sim plants --seeds 1000        with --features hooks: is each planted bug found?";
+  basalt-sim seeded-faults --seeds 1000        with --features hooks: is each seeded fault found?";
 
 #[derive(Subcommand)]
 enum Command {
@@ -71,29 +71,29 @@ enum Command {
         /// Tell the whole trace when it fails.
         #[arg(long)]
         trace: bool,
-        /// Plant a bug (needs the feature `hooks`).
+        /// Seed a fault (needs the feature `hooks`).
         #[arg(long)]
-        plant: Option<String>,
+        fault: Option<String>,
     },
     /// Leave out of a failing seed what it does not need.
     Minimise {
         /// The seed.
         seed: u64,
-        /// Plant a bug (needs the feature `hooks`).
+        /// Seed a fault (needs the feature `hooks`).
         #[arg(long)]
-        plant: Option<String>,
+        fault: Option<String>,
     },
     /// Say what a seed means.
     Plan {
         /// The seed.
         seed: u64,
     },
-    /// Plant each bug and count the seeds until it is found (needs the feature `hooks`).
-    Plants {
+    /// Seed each fault and count the seeds until it is found (needs the feature `hooks`).
+    SeededFaults {
         /// Each must be found within so many.
         #[arg(long, default_value_t = 1000)]
         seeds: u64,
-        /// Only those that plants.txt knows a seed for, and that seed first: seconds instead of minutes.
+        /// Only those that seeded_faults.txt knows a seed for, and that seed first: seconds instead of minutes.
         #[arg(long)]
         quick: bool,
         /// Only those whose name contains this.
@@ -160,8 +160,8 @@ fn perform(command: Command) -> Result<bool> {
             let sums = play(&common, from..u64::MAX, Some(Duration::from_secs(minutes * 60)), 64);
             finish(&sums, &common)
         }
-        Command::Replay { seed, cuts, trace, plant } => {
-            plant_bug(plant.as_deref())?;
+        Command::Replay { seed, cuts, trace, fault } => {
+            seed_fault(fault.as_deref())?;
             print!("{}", Plan::draw(seed).cut(&cuts));
             match run(seed, &RunOptions { cuts, whole_trace: trace }) {
                 Ok(report) => {
@@ -174,21 +174,21 @@ fn perform(command: Command) -> Result<bool> {
                 }
             }
         }
-        Command::Minimise { seed, plant } => {
-            plant_bug(plant.as_deref())?;
+        Command::Minimise { seed, fault } => {
+            seed_fault(fault.as_deref())?;
             sim::history::keep_panics();
             let Some((cuts, failure)) = minimise(seed, |cuts| eprintln!("still fails with {cuts}")) else {
                 bail!("seed {seed} does not fail");
             };
             print!("{}", Plan::draw(seed).cut(&cuts));
-            println!("seed {seed} failed: {}\nagain with: {}", failure.what, replay_command(seed, &cuts, plant.as_deref()));
+            println!("seed {seed} failed: {}\nagain with: {}", failure.what, replay_command(seed, &cuts, fault.as_deref()));
             Ok(false)
         }
         Command::Plan { seed } => {
             print!("{}", Plan::draw(seed));
             Ok(true)
         }
-        Command::Plants { seeds, quick, name, common } => plants(seeds, quick, &name, &common),
+        Command::SeededFaults { seeds, quick, name, common } => seeded_faults(seeds, quick, &name, &common),
     }
 }
 
@@ -199,7 +199,7 @@ fn play(common: &Common, seeds: Range<u64>, limit: Option<Duration>, twice_every
         threads: common.threads(),
         twice_every,
         failures_max: 20,
-        plant: None,
+        fault: None,
         progress: !common.quiet,
     })
 }
@@ -210,22 +210,22 @@ fn old_seeds() -> Result<Vec<u64>> {
 }
 
 #[cfg(feature = "hooks")]
-fn plant_bug(name: Option<&str>) -> Result<()> {
-    let bug = name.map(|n| base::hooks::Bug::named(n).with_context(|| format!("there is no bug '{n}' to plant"))).transpose()?;
-    base::hooks::plant(bug);
+fn seed_fault(name: Option<&str>) -> Result<()> {
+    let bug = name.map(|n| base::hooks::SeededFault::named(n).with_context(|| format!("there is no seeded fault '{n}'"))).transpose()?;
+    base::hooks::seed_fault(bug);
     Ok(())
 }
 #[cfg(not(feature = "hooks"))]
-fn plant_bug(name: Option<&str>) -> Result<()> {
+fn seed_fault(name: Option<&str>) -> Result<()> {
     if name.is_some() {
-        bail!("bugs can be planted only with: cargo run --release -p sim --features hooks");
+        bail!("faults can be seeded only with: cargo run --release -p sim --features hooks");
     }
     Ok(())
 }
 
 #[cfg(feature = "hooks")]
-fn plants(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> {
-    use base::hooks::Bug;
+fn seeded_faults(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> {
+    use base::hooks::SeededFault;
     let known: std::collections::BTreeMap<&str, u64> = KNOWN_SEEDS
         .lines()
         .filter_map(|line| line.split_once(' '))
@@ -233,20 +233,20 @@ fn plants(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> 
         .collect();
     let mut missed = 0;
     let mut found = serde_json::Map::new();
-    println!("{:<28} {:>6}  what it is", "planted bug", "seeds");
-    let wanted = |bug: &Bug| bug.name().to_lowercase().contains(&name.to_lowercase()) && (!quick || known.contains_key(bug.name()));
-    for bug in Bug::ALL.iter().copied().filter(wanted) {
+    println!("{:<28} {:>6}  what it is", "seeded fault", "seeds");
+    let wanted = |bug: &SeededFault| bug.name().to_lowercase().contains(&name.to_lowercase()) && (!quick || known.contains_key(bug.name()));
+    for bug in SeededFault::ALL.iter().copied().filter(wanted) {
         let campaign_of = |seeds| CampaignOptions {
             seeds,
             limit: None,
             threads: common.threads(),
             twice_every: 0,
             failures_max: 1,
-            plant: Some(bug.name().into()),
+            fault: Some(bug.name().into()),
             progress: !common.quiet,
         };
         // A seed that fails without the bug too has not found it.
-        let fails_anyway = |seed: u64| !campaign(&CampaignOptions { plant: None, ..campaign_of(seed..seed + 1) }).failures.is_empty();
+        let fails_anyway = |seed: u64| !campaign(&CampaignOptions { fault: None, ..campaign_of(seed..seed + 1) }).failures.is_empty();
         let find = |seeds: Range<u64>| {
             let mut from = seeds.start;
             while from < seeds.end {
@@ -267,13 +267,13 @@ fn plants(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> 
         missed += usize::from(first.is_none());
         found.insert(bug.name().into(), serde_json::json!(first.map(|s| s + 1)));
     }
-    println!("{} of {} planted bugs were found within {seeds} seeds", found.len() - missed, found.len());
+    println!("{} of {} seeded faults were found within {seeds} seeds", found.len() - missed, found.len());
     write_json(common, &found.into())?;
     Ok(missed == 0)
 }
 #[cfg(not(feature = "hooks"))]
-fn plants(_: u64, _: bool, _: &str, _: &Common) -> Result<bool> {
-    plant_bug(Some("any")).map(|()| false)
+fn seeded_faults(_: u64, _: bool, _: &str, _: &Common) -> Result<bool> {
+    seed_fault(Some("any")).map(|()| false)
 }
 
 fn write_json(common: &Common, value: &serde_json::Value) -> Result<()> {
@@ -285,7 +285,7 @@ fn write_json(common: &Common, value: &serde_json::Value) -> Result<()> {
 /// Tells a campaign; whether all was right.
 fn finish(sums: &Sums, common: &Common) -> Result<bool> {
     write_json(common, &sums.to_json())?;
-    for (seed, what) in sums.failures.iter().take(TOLD_MAX) {
+    for (seed, what) in sums.failures.iter().take(PRINTED_MAX) {
         println!(
             "seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n",
             replay_command(*seed, &Cuts::default(), None)
@@ -309,7 +309,7 @@ fn finish(sums: &Sums, common: &Common) -> Result<bool> {
         sums.classes.get("Lies").unwrap_or(&0)
     );
     println!("virtual time {:.0} s, {:.1} times real time on each thread", sums.virtual_ns as f64 / 1e9, sums.times_real());
-    tell_marks(sums);
+    print_coverage_marks(sums);
     for seed in sums.failures.keys() {
         println!("FAILED: seed {seed}");
     }
@@ -318,13 +318,13 @@ fn finish(sums: &Sums, common: &Common) -> Result<bool> {
 }
 
 #[cfg(feature = "hooks")]
-fn tell_marks(sums: &Sums) {
-    use base::hooks::Mark;
-    let never: Vec<_> = Mark::ALL.iter().filter(|m| !sums.marks.contains_key(m.name())).collect();
-    println!("marks        {} of {} rare branches taken", Mark::ALL.len() - never.len(), Mark::ALL.len());
+fn print_coverage_marks(sums: &Sums) {
+    use base::hooks::CoverageMark;
+    let never: Vec<_> = CoverageMark::ALL.iter().filter(|m| !sums.marks.contains_key(m.name())).collect();
+    println!("marks        {} of {} rare branches taken", CoverageMark::ALL.len() - never.len(), CoverageMark::ALL.len());
     for mark in never {
         println!("  never taken: {}: {}", mark.name(), mark.text());
     }
 }
 #[cfg(not(feature = "hooks"))]
-fn tell_marks(_: &Sums) {}
+fn print_coverage_marks(_: &Sums) {}

@@ -12,7 +12,7 @@ fn kind_of(failure: &Failure) -> String {
 }
 
 /// The smallest cuts found with which the seed still fails the same way, and how; `None` when it does not fail at all.
-pub fn minimise(seed: u64, mut told: impl FnMut(&Cuts)) -> Option<(Cuts, Failure)> {
+pub fn minimise(seed: u64, mut reported: impl FnMut(&Cuts)) -> Option<(Cuts, Failure)> {
     let fails = |cuts: &Cuts| run(seed, &RunOptions { cuts: cuts.clone(), whole_trace: false }).err();
     let mut failure = fails(&Cuts::default())?;
     let kind = kind_of(&failure);
@@ -21,7 +21,7 @@ pub fn minimise(seed: u64, mut told: impl FnMut(&Cuts)) -> Option<(Cuts, Failure
     let mut try_cut = |cuts: Cuts, best: &mut Cuts| match fails(&cuts) {
         Some(now) if kind_of(&now) == kind => {
             (*best, failure) = (cuts, now);
-            told(best);
+            reported(best);
             true
         }
         _ => false,

@@ -63,7 +63,7 @@ impl Cell {
         self.0.push(Candidate { value, change, sent: now, settled: u64::MAX, gone: u64::MAX });
     }
     /// A copy brings what `source` has here. Where old values may return in `source`, they may come along: they count as having been here.
-    pub fn inherited(&mut self, source: &Cell) {
+    pub fn adopted(&mut self, source: &Cell) {
         let past = source.0.iter().filter(|c| self.0.iter().all(|mine| mine.value != c.value));
         let past: Vec<_> = past.map(|c| Candidate { settled: 0, gone: 0, ..*c }).collect();
         self.0.splice(0..0, past);
@@ -236,7 +236,7 @@ mod tests {
         from.done(1, 20);
         from.sent(2, 22, 30);
         from.done(2, 40);
-        to.inherited(&from);
+        to.adopted(&from);
         to.sent(3, 22, 50);
         to.done(3, 60);
         assert_eq!(to.seen(Some(11), 70, 71), Err(Wrong { seen: Some(11), legal: vec![22], stale: true }));

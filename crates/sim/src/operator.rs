@@ -15,12 +15,12 @@ mod task;
 
 use crate::acts::Act;
 use crate::plan::Plan;
-use crate::workload::Game;
+use crate::workload::Workload;
 use base::{ClusterId, ComponentId, GroupId, HostId, Security, Visibility};
-use dataplane::ask::What;
+use dataplane::control_request::ControlVerb;
 use dataplane::{
-    Ask, AskId, ComponentInfo, ComponentNo, ComponentSpec, Desired, Device, FormatSpec, GroupInfo, HostError, HostEvent, ListenerKind,
-    ListenerSpec, NamespaceDesired, Orders, Refused, Reply, Settings, SubsystemDesired, Ticket,
+    CommandSender, Completion, ComponentInfo, ComponentNo, ComponentSpec, ControlRequest, ControlRequestId, DataPlaneError, DataPlaneEvent,
+    Desired, Device, FormatSpec, GroupInfo, ListenerKind, ListenerSpec, NamespaceDesired, Refused, Reply, Settings, SubsystemDesired,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -37,27 +37,27 @@ type Opened = (GroupInfo, Vec<ComponentInfo>);
 
 enum Step {
     Down,
-    Opening(Ticket<Opened>),
-    Applying(Ticket<()>),
-    Listening(Ticket<SocketAddr>),
+    Opening(Completion<Opened>),
+    Applying(Completion<()>),
+    Listening(Completion<SocketAddr>),
     Serving,
-    Growing(Ticket<()>, usize, u64),
-    Reserving(Ticket<()>, usize, AskId, Reply),
+    Growing(Completion<()>, usize, u64),
+    Reserving(Completion<()>, usize, ControlRequestId, Reply),
     /// A step of the task.
     Moving(Moving),
-    ShuttingDown(Ticket<()>),
+    ShuttingDown(Completion<()>),
     Stopped,
-    Refused(HostError),
+    Refused(DataPlaneError),
 }
 
 /// A step of the task that the host was given.
 enum Moving {
-    Told(Ticket<()>),
-    Making(Ticket<ComponentNo>),
+    Reported(Completion<()>),
+    Making(Completion<ComponentNo>),
 }
 
 /// The door to the host's newest life: orders in, events out.
-pub type Door = Rc<RefCell<Option<(Orders, Receiver<HostEvent>)>>>;
+pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 
 /// The operator.
 pub struct Operator {
@@ -70,7 +70,7 @@ pub struct Operator {
     /// The highest namespace that was ever given.
     nsid_last: u32,
     /// What hosts have asked for and what was not begun.
-    asked: VecDeque<Ask>,
+    asked: VecDeque<ControlRequest>,
     /// Acts that were not begun.
     acts: VecDeque<Act>,
     /// The act under way, and the making of another volume in the place of one that it deletes.
@@ -163,21 +163,21 @@ impl Operator {
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
-    fn orders(&self) -> Option<Orders> {
-        self.door.borrow().as_ref().map(|(orders, _)| orders.clone())
+    fn orders(&self) -> Option<CommandSender> {
+        self.door.borrow().as_ref().map(|(commands, _)| commands.clone())
     }
 
     /// The host was started, which is a loss of power for what does not outlast one: it is brought into service.
-    pub fn host_started(&mut self, game: &RefCell<Game>, now: u64) {
+    pub fn host_started(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.step = Step::Down;
         self.starting = true;
         self.asked.clear();
         self.acts.clear();
         let states = self.records.iter().map(Record::state);
-        game.borrow_mut().host_started(states, now);
-        self.change_reservations(game, now, false);
-        if let Some(orders) = self.orders() {
-            self.step = Step::Opening(orders.open_group(Some(cluster()), self.devices.clone()));
+        workload.borrow_mut().host_started(states, now);
+        self.change_reservations(workload, now, false);
+        if let Some(commands) = self.orders() {
+            self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
         }
     }
     /// The host is gone.
@@ -185,12 +185,12 @@ impl Operator {
         self.step = Step::Down;
     }
     /// Nobody is registered any more.
-    pub fn clear_reservations(&mut self, game: &RefCell<Game>, now: u64) {
-        self.change_reservations(game, now, true);
+    pub fn clear_reservations(&mut self, workload: &RefCell<Workload>, now: u64) {
+        self.change_reservations(workload, now, true);
     }
     /// All reservations are taken away, or the power was lost.
-    fn change_reservations(&mut self, game: &RefCell<Game>, now: u64, clear: bool) {
-        let mut game = game.borrow_mut();
+    fn change_reservations(&mut self, workload: &RefCell<Workload>, now: u64, clear: bool) {
+        let mut workload = workload.borrow_mut();
         self.generation += 1;
         for (at, record) in self.records.iter_mut().enumerate() {
             let volume = &mut record.desired;
@@ -204,10 +204,10 @@ impl Operator {
                 }
                 volume.reservation = Some(Arc::new(state.clone()));
             }
-            // One that is being made is not in the game yet.
-            let Some(volume) = game.volumes.get_mut(at) else { continue };
+            // One that is being made is not in the workload yet.
+            let Some(volume) = workload.volumes.get_mut(at) else { continue };
             if known && !volume.rights.is_left(&state, clear) {
-                game.fail(format!("volume {at}: {state:?} is left, which is not what the standard says"), None);
+                workload.fail(format!("volume {at}: {state:?} is left, which is not what the standard says"), None);
                 return;
             }
             volume.rights.restarted(state, now);
@@ -215,7 +215,7 @@ impl Operator {
     }
     /// Every volume is served in full again once the host has started: as large as it ever was, writable, attached, without limits. Only
     /// while nothing is served yet.
-    pub fn settle(&mut self, game: &RefCell<Game>, now: u64) {
+    pub fn settle(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.acts.clear();
         for (at, record) in self.records.iter_mut().filter(|r| !r.gone).enumerate() {
             record.set(Change::ReadOnly(false));
@@ -227,7 +227,7 @@ impl Operator {
             }
         }
         let states = self.records.iter().map(Record::state);
-        game.borrow_mut().host_started(states, now);
+        workload.borrow_mut().host_started(states, now);
     }
     /// Whether all is served.
     pub fn is_serving(&self) -> bool {
@@ -251,15 +251,15 @@ impl Operator {
         matches!(self.step, Step::Stopped)
     }
     /// Why the host could not be brought into service.
-    pub fn refused(&self) -> Option<&HostError> {
+    pub fn refused(&self) -> Option<&DataPlaneError> {
         match &self.step {
             Step::Refused(error) => Some(error),
             _ => None,
         }
     }
-    /// A volume grows by so many logical blocks; the game may use them when every core serves them. Whether it could be asked now.
-    pub fn grow(&mut self, game: &RefCell<Game>, volume: usize, blocks: u64, now: u64) -> bool {
-        let (Step::Serving, Some(orders)) = (&self.step, self.orders()) else { return false };
+    /// A volume grows by so many logical blocks; the workload may use them when every core serves them. Whether it could be asked now.
+    pub fn grow(&mut self, workload: &RefCell<Workload>, volume: usize, blocks: u64, now: u64) -> bool {
+        let (Step::Serving, Some(commands)) = (&self.step, self.orders()) else { return false };
         let r = &mut self.records[volume];
         if r.gone || r.desired.bytes < r.most_bytes {
             return false;
@@ -267,139 +267,139 @@ impl Operator {
         r.desired.bytes += blocks * u64::from(r.desired.lba_bytes);
         r.most_bytes = r.desired.bytes;
         self.generation += 1;
-        game.borrow_mut().decided(volume, self.records[volume].state(), now);
-        self.step = Step::Growing(orders.apply(self.desired()), volume, blocks);
+        workload.borrow_mut().decided(volume, self.records[volume].state(), now);
+        self.step = Step::Growing(commands.apply(self.desired()), volume, blocks);
         true
     }
     /// Begins a scrub, if all is served now.
     pub fn scrub(&self) {
-        if let (Step::Serving, Some(orders)) = (&self.step, self.orders()) {
-            drop(orders.scrub(group()));
+        if let (Step::Serving, Some(commands)) = (&self.step, self.orders()) {
+            drop(commands.scrub(group()));
         }
     }
     /// Shuts the host down in order.
     pub fn shut_down(&mut self) {
-        if let Some(orders) = self.orders() {
-            self.step = Step::ShuttingDown(orders.shutdown());
+        if let Some(commands) = self.orders() {
+            self.step = Step::ShuttingDown(commands.shutdown());
         }
     }
     /// An order from outside, when none of its own is under way.
-    pub fn give<T>(&self, order: impl FnOnce(&Orders) -> Ticket<T>) -> Option<Ticket<T>> {
+    pub fn give<T>(&self, order: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Completion<T>> {
         self.orders().map(|o| order(&o))
     }
 
     /// Looks whether an answer has come, and goes on.
-    pub fn turn(&mut self, game: &RefCell<Game>, now: u64) {
-        self.take_asks();
-        let Some(orders) = self.orders() else { return };
+    pub fn turn(&mut self, workload: &RefCell<Workload>, now: u64) {
+        self.take_control_requests();
+        let Some(commands) = self.orders() else { return };
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
-            Step::Opening(ticket) => match ticket.try_take() {
-                None => Step::Opening(ticket),
-                Some(Ok(_)) => Step::Applying(orders.apply(self.desired())),
+            Step::Opening(completion) => match completion.try_take() {
+                None => Step::Opening(completion),
+                Some(Ok(_)) => Step::Applying(commands.apply(self.desired())),
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Applying(ticket) => match ticket.try_take() {
-                None => Step::Applying(ticket),
-                Some(Ok(())) => self.go_on(&orders, game, now),
+            Step::Applying(completion) => match completion.try_take() {
+                None => Step::Applying(completion),
+                Some(Ok(())) => self.go_on(&commands, workload, now),
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Moving(Moving::Told(ticket)) => match ticket.try_take() {
-                None => Step::Moving(Moving::Told(ticket)),
+            Step::Moving(Moving::Reported(completion)) => match completion.try_take() {
+                None => Step::Moving(Moving::Reported(completion)),
                 Some(Ok(())) => {
-                    self.moved(game, now);
-                    self.go_on(&orders, game, now)
+                    self.moved(workload, now);
+                    self.go_on(&commands, workload, now)
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Moving(Moving::Making(ticket)) => match ticket.try_take() {
-                None => Step::Moving(Moving::Making(ticket)),
+            Step::Moving(Moving::Making(completion)) => match completion.try_take() {
+                None => Step::Moving(Moving::Making(completion)),
                 Some(Ok(no)) => {
                     let task = self.task.as_ref().expect("it was begun");
                     let Some(Move::Create(stripe)) = task.moves.front().copied() else { unreachable!("a component is being made") };
                     self.records[task.volume].made(task.volume, stripe, no);
-                    self.moved(game, now);
-                    self.go_on(&orders, game, now)
+                    self.moved(workload, now);
+                    self.go_on(&commands, workload, now)
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Listening(ticket) => match ticket.try_take() {
-                None => Step::Listening(ticket),
+            Step::Listening(completion) => match completion.try_take() {
+                None => Step::Listening(completion),
                 Some(Ok(_)) => {
-                    let mut game = game.borrow_mut();
-                    game.unsteady = false;
-                    game.served_since(now);
+                    let mut workload = workload.borrow_mut();
+                    workload.unsteady = false;
+                    workload.served_since(now);
                     self.starting = false;
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Growing(ticket, volume, blocks) => match ticket.try_take() {
-                None => Step::Growing(ticket, volume, blocks),
+            Step::Growing(completion, volume, blocks) => match completion.try_take() {
+                None => Step::Growing(completion, volume, blocks),
                 Some(Ok(())) => {
-                    let mut game = game.borrow_mut();
-                    game.grown(volume, blocks);
-                    game.in_force(now);
+                    let mut workload = workload.borrow_mut();
+                    workload.grown(volume, blocks);
+                    workload.in_force(now);
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Reserving(ticket, volume, ask, reply) => match ticket.try_take() {
-                None => Step::Reserving(ticket, volume, ask, reply),
+            Step::Reserving(completion, volume, ask, reply) => match completion.try_take() {
+                None => Step::Reserving(completion, volume, ask, reply),
                 Some(Ok(())) => {
-                    game.borrow_mut().volumes[volume].rights.in_force(now);
-                    drop(orders.answer(ask, Ok(reply)));
+                    workload.borrow_mut().volumes[volume].rights.in_force(now);
+                    drop(commands.answer(ask, Ok(reply)));
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::ShuttingDown(ticket) => match ticket.try_take() {
-                None => Step::ShuttingDown(ticket),
+            Step::ShuttingDown(completion) => match completion.try_take() {
+                None => Step::ShuttingDown(completion),
                 Some(Ok(())) => Step::Stopped,
                 Some(Err(error)) => Step::Refused(error),
             },
             Step::Serving => match self.asked.pop_front() {
-                Some(ask) => self.decide(&orders, &ask, game, now),
-                None => self.begin(&orders, game, now),
+                Some(ask) => self.decide(&commands, &ask, workload, now),
+                None => self.begin(&commands, workload, now),
             },
             other => other,
         };
     }
 
     /// Begins the next act.
-    fn begin(&mut self, orders: &Orders, game: &RefCell<Game>, now: u64) -> Step {
+    fn begin(&mut self, commands: &CommandSender, workload: &RefCell<Workload>, now: u64) -> Step {
         while let Some(act) = self.acts.pop_front() {
             let Some(task) = task::task(act, &self.records, &mut self.nsid_last) else { continue };
-            game.borrow_mut().acting(now, task.volume, act);
+            workload.borrow_mut().acting(now, task.volume, act);
             self.replace = matches!(act, Act::Replace { .. }).then_some(task.volume);
             self.task = Some(task);
-            return self.go_on(orders, game, now);
+            return self.go_on(commands, workload, now);
         }
         Step::Serving
     }
 
     /// The step under way is done.
-    fn moved(&mut self, game: &RefCell<Game>, now: u64) {
+    fn moved(&mut self, workload: &RefCell<Workload>, now: u64) {
         let task = self.task.as_mut().expect("it was begun");
         let (done, volume) = (task.moves.pop_front().expect("a step was under way"), task.volume);
         match done {
-            Move::Apply => game.borrow_mut().in_force(now),
-            Move::Free => game.borrow_mut().freed(volume, now),
+            Move::Apply => workload.borrow_mut().in_force(now),
+            Move::Free => workload.borrow_mut().freed(volume, now),
             _ => {}
         }
     }
 
     /// Takes the next step of the task. When there is none: serves, or begins what is left to do before that.
-    fn go_on(&mut self, orders: &Orders, game: &RefCell<Game>, now: u64) -> Step {
+    fn go_on(&mut self, commands: &CommandSender, workload: &RefCell<Workload>, now: u64) -> Step {
         loop {
             let Some(task) = &mut self.task else {
                 if !self.starting {
                     return Step::Serving;
                 }
-                return match self.begin(orders, game, now) {
+                return match self.begin(commands, workload, now) {
                     Step::Serving => {
                         let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-                        Step::Listening(orders.listen(spec))
+                        Step::Listening(commands.listen(spec))
                     }
                     begun => begun,
                 };
@@ -415,66 +415,66 @@ impl Operator {
                     task.moves.pop_front();
                     record.set(change);
                     self.generation += 1;
-                    let mut game = game.borrow_mut();
+                    let mut workload = workload.borrow_mut();
                     match change {
-                        Change::Made(_) => game.made(&record.plan, record.state(), now),
-                        _ => game.decided(at, record.state(), now),
+                        Change::Made(_) => workload.made(&record.plan, record.state(), now),
+                        _ => workload.decided(at, record.state(), now),
                     }
                     if change == Change::Gone {
-                        game.deleted(at);
+                        workload.deleted(at);
                     }
                     continue;
                 }
-                Move::Apply => Moving::Told(orders.apply(self.desired())),
+                Move::Apply => Moving::Reported(commands.apply(self.desired())),
                 Move::Free => {
-                    game.borrow_mut().freeing(at, now);
-                    Moving::Told(orders.free_behind(record.desired.id, record.reached()))
+                    workload.borrow_mut().freeing(at, now);
+                    Moving::Reported(commands.free_behind(record.desired.id, record.reached()))
                 }
                 Move::Update(stripe) => {
                     let spec = record.component(at, stripe);
                     let no = record.number(stripe);
-                    Moving::Told(orders.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
+                    Moving::Reported(commands.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
                 }
-                Move::Delete(stripe) => Moving::Told(orders.delete_component(group(), record.number(stripe))),
-                Move::Create(stripe) => Moving::Making(orders.create_component(group(), record.component(at, stripe))),
+                Move::Delete(stripe) => Moving::Reported(commands.delete_component(group(), record.number(stripe))),
+                Move::Create(stripe) => Moving::Making(commands.create_component(group(), record.component(at, stripe))),
             });
         }
     }
 
-    fn take_asks(&mut self) {
+    fn take_control_requests(&mut self) {
         let door = self.door.borrow();
         let Some((_, events)) = door.as_ref() else { return };
         while let Ok(event) = events.try_recv() {
-            if let HostEvent::Asked(ask) = event {
+            if let DataPlaneEvent::Asked(ask) = event {
                 self.asked.push_back(ask);
             }
         }
     }
 
     /// Reservation commands are carried out, as `control` does it; nothing else of what hosts may ask for is granted here.
-    fn decide(&mut self, orders: &Orders, ask: &Ask, game: &RefCell<Game>, now: u64) -> Step {
-        let What::Reservation { volume, command } = &ask.what else {
-            drop(orders.answer(ask.id, Err(Refused::Invalid)));
+    fn decide(&mut self, commands: &CommandSender, ask: &ControlRequest, workload: &RefCell<Workload>, now: u64) -> Step {
+        let ControlVerb::Reservation { volume, command } = &ask.what else {
+            drop(commands.answer(ask.id, Err(Refused::Invalid)));
             return Step::Serving;
         };
         let at = self.records.iter().position(|r| r.desired.id == *volume).expect("records stay");
         if self.records[at].gone {
-            drop(orders.answer(ask.id, Err(Refused::NoNamespace)));
+            drop(commands.answer(ask.id, Err(Refused::NoNamespace)));
             return Step::Serving;
         }
         let by = HostId::from_bytes(ask.by.host_id);
         let mut state = self.records[at].desired.reservation.as_deref().cloned().unwrap_or_default();
         match state.execute(by, command) {
             Err(refusal) => {
-                game.borrow_mut().reservation_refused(at, by, command, refusal, now);
-                drop(orders.answer(ask.id, Err(refusal.into())));
+                workload.borrow_mut().reservation_refused(at, by, command, refusal, now);
+                drop(commands.answer(ask.id, Err(refusal.into())));
                 Step::Serving
             }
             Ok(outcome) => {
                 self.records[at].desired.reservation = Some(Arc::new(state.clone()));
                 self.generation += 1;
-                game.borrow_mut().reserved(at, by, state, command, &outcome, now);
-                Step::Reserving(orders.apply(self.desired()), at, ask.id, Reply::reserved(*volume, outcome))
+                workload.borrow_mut().reserved(at, by, state, command, &outcome, now);
+                Step::Reserving(commands.apply(self.desired()), at, ask.id, Reply::reserved(*volume, outcome))
             }
         }
     }

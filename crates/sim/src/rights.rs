@@ -139,7 +139,7 @@ impl Rights {
     /// A command of `by`, sent at `since`, was answered with success. Says which of the other clients, fenced by it, have had no right to
     /// write since: nothing of what these have sent takes effect before they have it again.
     pub fn fenced(&self, by: usize, since: u64, clients: usize) -> Vec<usize> {
-        // Which of them it was cannot be told if an earlier one, whose connection was lost, came late: so all must be such, and the first counts.
+        // Which of them it was cannot be known if an earlier one, whose connection was lost, came late: so all must be such, and the first counts.
         let own = |p: &Period| p.by == Some(by) && p.from >= since;
         let Some(first) = self.periods.iter().position(own) else { return Vec::new() };
         if !self.periods[first..].iter().filter(|p| own(p)).all(|p| p.fences) {

@@ -74,10 +74,10 @@ pub fn look(looks: &mut Looks, world: &World, devices: &[Device], shards: usize)
     let kept = looks.left.is_multiple_of(4);
     let image = |disk: SimDisk| if kept { disk.image() } else { disk.durable_image() };
     let images: Vec<_> = devices.iter().map(|d| (d.bytes(), image(world.disk(d)))).collect();
-    let marks = hooks::take_marks();
+    let marks = hooks::take_coverage_marks();
     let found = open(&images, pictures);
-    drop(hooks::take_marks());
-    marks.into_iter().for_each(hooks::mark);
+    drop(hooks::take_coverage_marks());
+    marks.into_iter().for_each(hooks::reached);
     found.map_err(|what| format!("{what} (if the {} had gone then)", if kept { "process" } else { "power" }))
 }
 

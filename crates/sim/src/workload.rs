@@ -1,6 +1,6 @@
 //! What the clients do, and what their answers prove.
 //!
-//! Owns: the game that all clients of a run play together: the model of every volume, the commands in flight, what is drawn next.
+//! Owns: the workload that all clients of a run play together: the model of every volume, the commands in flight, what is drawn next.
 //! Invariants: each command is in flight once and ends once, by its answer or with its connection; values are never used twice.
 //! Never: touches the world; clients carry the commands.
 
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// How long a command whose connection is gone may still take effect, in nanoseconds of the world.
-const LIMBO_NS: u64 = 20_000_000_000;
+const INDETERMINATE_NS: u64 = 20_000_000_000;
 /// Replaced versions of a block that are kept for messages.
 const HISTORY: usize = 6;
 /// A command without faults is answered within this, in nanoseconds.
@@ -124,8 +124,8 @@ impl Damage {
     }
 }
 
-/// The game.
-pub struct Game {
+/// The workload.
+pub struct Workload {
     /// What is played.
     pub plan: Rc<Plan>,
     rng: Rng,
@@ -145,7 +145,7 @@ pub struct Game {
     pub volumes: Vec<Volume>,
     flights: BTreeMap<u64, Flight>,
     /// Changes that were given up and may still take effect: whose, and until when.
-    limbo: BTreeMap<u64, (usize, u64)>,
+    indeterminate: BTreeMap<u64, (usize, u64)>,
     /// Writes that are whole or absent, and of which that is not known: where.
     tied: BTreeMap<u64, Place>,
     next_op: u64,
@@ -179,16 +179,16 @@ pub const fn op_of(tag: u64) -> u64 {
     tag >> 1
 }
 
-impl Game {
-    /// A game at its beginning: all volumes are zeroes.
-    pub fn new(plan: Rc<Plan>) -> Game {
+impl Workload {
+    /// A workload at its beginning: all volumes are zeroes.
+    pub fn new(plan: Rc<Plan>) -> Workload {
         let volume = |(at, v): (usize, &crate::plan::VolumePlan)| {
             let bytes = ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096);
             let (nsid, blocks) = (Some(at as u32 + 1), bytes / u64::from(v.lba_bytes));
             Volume::new(v, State { nsid, blocks, read_only: false, formatting: false, offline: false, limits: (v.iops_max, None) })
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
-        Game {
+        Workload {
             rng: Rng::new(plan.seed ^ 0x0057_0BE5),
             stale_allowed: plan.class == Class::Lies,
             moved: figures::Moved::default(),
@@ -200,7 +200,7 @@ impl Game {
             plan,
             volumes,
             flights: BTreeMap::new(),
-            limbo: BTreeMap::new(),
+            indeterminate: BTreeMap::new(),
             tied: BTreeMap::new(),
             next_op: 1,
             next_value: 1,
@@ -281,7 +281,7 @@ impl Game {
         for cell in self.volumes.iter_mut().flat_map(|v| &mut v.cells) {
             cell.cut_off(now);
         }
-        self.limbo.clear();
+        self.indeterminate.clear();
         self.to_probe.clear();
         self.volumes.iter_mut().for_each(|v| v.withheld.clear());
     }
@@ -494,7 +494,7 @@ impl Game {
         if kind == Kind::Copy && self.stale_allowed {
             for at in 0..place.blocks {
                 let source = cells[(more[0].block + at) as usize].clone();
-                cells[(place.block + at) as usize].inherited(&source);
+                cells[(place.block + at) as usize].adopted(&source);
             }
         }
         if changes {
@@ -585,13 +585,13 @@ impl Game {
             self.trace.push(now, Event::GivenUp { op });
             self.unpin(&flight);
             // A half of a pair may have been answered: what it said is not needed.
-            self.each_change(op, &flight, |cell| cell.unsure(op, now + LIMBO_NS));
+            self.each_change(op, &flight, |cell| cell.unsure(op, now + INDETERMINATE_NS));
             if flight.need() == Some(Need::Write) {
-                self.limbo.insert(op, (flight.client, now + LIMBO_NS));
+                self.indeterminate.insert(op, (flight.client, now + INDETERMINATE_NS));
             }
-            self.frozen_given_up(op, &flight, now + LIMBO_NS);
+            self.frozen_given_up(op, &flight, now + INDETERMINATE_NS);
             for (_, _, c) in self.volumes[flight.place.volume].withheld.iter_mut().filter(|(_, _, c)| c.change == op) {
-                c.settled = c.settled.min(now + LIMBO_NS);
+                c.settled = c.settled.min(now + INDETERMINATE_NS);
             }
             if flight.kind == Kind::Read && self.ops_left == 0 {
                 self.to_verify.push_back(flight.place);
@@ -767,7 +767,7 @@ impl Game {
                 self.each_change(op, flight, |cell| if begun { cell.unsure(op, now) } else { cell.refused(op) });
                 return;
             }
-            StatusCode::ABORTED_PREEMPT => rights.may_be_aborted(flight.client, flight.sent, LIMBO_NS),
+            StatusCode::ABORTED_PREEMPT => rights.may_be_aborted(flight.client, flight.sent, INDETERMINATE_NS),
             StatusCode::COMPARE_FAILURE if flight.kind == Kind::Compare => {
                 self.check_difference(op, flight, &flight.values);
                 return;
@@ -810,7 +810,7 @@ impl Game {
     }
 }
 
-impl Game {
+impl Workload {
     /// When the oldest command in flight of a client was sent.
     pub fn oldest_of(&self, client: usize) -> Option<u64> {
         self.flights.values().filter(|f| f.client == client).map(|f| f.sent).min()

@@ -4,10 +4,10 @@ use sim::campaign::{CampaignOptions, Sums, campaign};
 use sim::history::{RunOptions, run};
 use std::ops::Range;
 
-fn play(seeds: Range<u64>, plant: Option<&str>) -> Sums {
-    let plant = plant.map(str::to_owned);
-    let sums = campaign(&CampaignOptions { seeds, limit: None, threads: 2, twice_every: 0, failures_max: 1, plant, progress: false });
-    // A campaign keeps panics for its reports; those of a test are to be told.
+fn play(seeds: Range<u64>, fault: Option<&str>) -> Sums {
+    let fault = fault.map(str::to_owned);
+    let sums = campaign(&CampaignOptions { seeds, limit: None, threads: 2, twice_every: 0, failures_max: 1, fault, progress: false });
+    // A campaign keeps panics for its reports; those of a test are to be printed.
     drop(std::panic::take_hook());
     sums
 }
@@ -29,7 +29,7 @@ fn twenty_seeds_are_right() {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn a_planted_bug_is_found_where_nothing_is_wrong_without_it() {
+fn a_seeded_fault_is_found_where_nothing_is_wrong_without_it() {
     let found = play(0..50, Some("VolatileBatch"));
     let (&seed, what) = found.failures.first_key_value().expect("lost batches are noticed within 50 seeds");
     assert!(run(seed, &RunOptions::default()).is_ok(), "seed {seed} fails without the bug too: {what}");

@@ -482,7 +482,7 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
     let cache = find(&info.cache).expect("the set is complete");
     let capacity: Vec<Device> = info.capacity.iter().map(|uuid| find(uuid).expect("the set is complete")).collect();
     let components = load_components(rt, &info, &capacity).await?;
-    for m in members.iter_mut().filter(|m| !m.found.both_valid && !hooks::planted(hooks::Bug::DamagedCopyKept)) {
+    for m in members.iter_mut().filter(|m| !m.found.both_valid && !hooks::seeded(hooks::SeededFault::DamagedCopyKept)) {
         tracing::warn!(device = m.device.name(), "one copy of the superblock was damaged; it is written anew from the other");
         superblock::update(rt, m.device, &mut m.found, |_| ()).await.map_err(device_error(m.device))?;
     }
@@ -718,7 +718,7 @@ impl Group {
     }
 
     /// Adds a component, durably. One with the same id, object and device is there already: its number. Each shard must be
-    /// told afterwards (`Shard::add_component`).
+    /// informed afterwards (`Shard::add_component`).
     pub async fn create_component(&self, rt: &Rt, spec: ComponentSpec) -> Result<ComponentNo, GroupError> {
         let inner = &*self.0;
         let device = inner.device(spec.capacity_index)?;
@@ -739,7 +739,7 @@ impl Group {
         Ok(no)
     }
 
-    /// Changes a component, durably. Each shard must be told afterwards.
+    /// Changes a component, durably. Each shard must be informed afterwards.
     pub async fn update_component(&self, rt: &Rt, no: ComponentNo, update: ComponentUpdate) -> Result<ComponentInfo, GroupError> {
         let inner = &*self.0;
         if let Some(descriptor) = &update.descriptor {
@@ -755,7 +755,7 @@ impl Group {
         self.component(no).ok_or(GroupError::NoComponent(no))
     }
 
-    /// Deletes a component, durably. Each shard must be told afterwards (`Shard::drop_component`). One that is not there:
+    /// Deletes a component, durably. Each shard must be informed afterwards (`Shard::drop_component`). One that is not there:
     /// nothing to do.
     pub async fn delete_component(&self, rt: &Rt, no: ComponentNo) -> Result<(), GroupError> {
         let inner = &*self.0;

@@ -11,7 +11,7 @@
 
 use crate::ComponentNo;
 use base::BlockNo;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use core::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -175,7 +175,7 @@ impl LogIndex {
     pub fn mark_destaged(&mut self, key: Key, block: u32) -> bool {
         let map = self.map(key);
         match self.maps[map].get_mut(&key.0) {
-            Some(at) if at.pos.block() == block || hooks::planted(Bug::NewerTakenForDestaged) => {
+            Some(at) if at.pos.block() == block || hooks::seeded(SeededFault::NewerTakenForDestaged) => {
                 at.pos.0 |= POS_DESTAGED;
                 true
             }
@@ -187,7 +187,7 @@ impl LogIndex {
     pub fn release(&mut self, key: Key, block: u32) -> Option<Located> {
         let map = self.map(key);
         match self.maps[map].entry(key.0) {
-            Entry::Occupied(entry) if entry.get().pos.block() == block || hooks::planted(Bug::ReleaseForgetsNewer) => {
+            Entry::Occupied(entry) if entry.get().pos.block() == block || hooks::seeded(SeededFault::ReleaseForgetsNewer) => {
                 self.len -= 1;
                 Some(entry.remove())
             }

@@ -19,7 +19,7 @@ use crate::shard::chunks::Busy;
 use crate::shard::state::{State, chunk_parts};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
@@ -45,7 +45,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let devices = group.capacity().to_vec();
     let cache = group.cache().clone();
     // What an earlier process wrote and never flushed is there now and must still be there after the next loss of power.
-    if !hooks::planted(Bug::RecoveryUnflushed) {
+    if !hooks::seeded(SeededFault::RecoveryUnflushed) {
         flush_all(rt, core::iter::once(&cache).chain(&devices)).await?;
     }
     let components = group.components();
@@ -101,7 +101,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
     place_all(rt, &mut state, &cache).await?;
     place_marks(&mut state, &cache, &marks)?;
-    for c in components.iter().filter(|_| !hooks::planted(Bug::PromisesForgotten)) {
+    for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
     }
     state.counters.recovered_blocks = state.index.len();
@@ -133,7 +133,7 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
-        let skip = usize::from(group[0] != found.tail && group.len() > 1 && hooks::planted(Bug::ReplayWindowSkips));
+        let skip = usize::from(group[0] != found.tail && group.len() > 1 && hooks::seeded(SeededFault::ReplayWindowSkips));
         for (&seq, content) in group.iter().zip(contents).skip(skip) {
             replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
             rt.yield_now().await;
@@ -143,7 +143,7 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
         replay_segment(state, reader, (&mut chain, &mut marks), head.seq, Some(head.content))?;
     }
     let mut chain = chain.unwrap_or(found.fresh);
-    if hooks::planted(Bug::NumberUsedTwice) {
+    if hooks::seeded(SeededFault::NumberUsedTwice) {
         chain.lsn = chain.lsn.saturating_sub(1).max(1);
     }
     state.log = LogWriter::new(chain.lsn, chain.crc, found.tail);
@@ -166,7 +166,7 @@ fn replay_segment(
     state.ring.seal(seq);
     // A segment whose first write failed may have left nothing; the chain says whether anything is missing.
     let Some(content) = content else {
-        hooks::mark(Mark::SegmentWithoutTrace);
+        hooks::reached(CoverageMark::SegmentWithoutTrace);
         return if chain.is_some() { Ok(()) } else { Err(reader.damaged("the oldest segment cannot be read")) };
     };
     let follows = |before: &Chain| content.first_lsn == before.lsn && content.previous_crc.is_none_or(|crc| crc == before.crc);
@@ -193,7 +193,7 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
         }
         return;
     }
-    if !marks.is_empty() && !hooks::planted(Bug::MarkOutlivesWrite) && record.kind != RecordKind::Uncorrectable {
+    if !marks.is_empty() && !hooks::seeded(SeededFault::MarkOutlivesWrite) && record.kind != RecordKind::Uncorrectable {
         unmark(marks, record);
     }
     match record.kind {
@@ -204,17 +204,17 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
             let first = state.ring.first_block(seq) + at;
             for (i, crc) in crcs.enumerate() {
                 let pos = LogPos::new(first + i as u32, record.unchecked);
-                if hooks::planted(Bug::FirstRecordWins) && state.index.get(key.plus(i as u32)).is_some() {
+                if hooks::seeded(SeededFault::FirstRecordWins) && state.index.get(key.plus(i as u32)).is_some() {
                     continue;
                 }
                 state.index_write(key.plus(i as u32), Located { pos, crc });
             }
         }
-        RecordKind::Trim | RecordKind::Zero if hooks::planted(Bug::ForgottenTrim) => {}
+        RecordKind::Trim | RecordKind::Zero if hooks::seeded(SeededFault::ForgottenTrim) => {}
         RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.seq.0),
-        RecordKind::Uncorrectable if hooks::planted(Bug::ForgottenMark) => {}
+        RecordKind::Uncorrectable if hooks::seeded(SeededFault::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
-            hooks::mark(Mark::UncorrectableReplayed);
+            hooks::reached(CoverageMark::UncorrectableReplayed);
             for part in chunk_parts(record.block, record.blocks) {
                 state.index_remove_part(component, part);
                 let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
@@ -261,8 +261,8 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
 fn unmark(marks: &mut Marks, record: &Record) {
     for part in chunk_parts(record.block, record.blocks) {
         if let Entry::Occupied(mut entry) = marks.entry((record.component, part.chunk)) {
-            hooks::mark(Mark::UncorrectableOverwritten);
-            entry.get_mut().0 &= if hooks::planted(Bug::UnmarksWholeChunk) { 0 } else { !part.mask() };
+            hooks::reached(CoverageMark::UncorrectableOverwritten);
+            entry.get_mut().0 &= if hooks::seeded(SeededFault::UnmarksWholeChunk) { 0 } else { !part.mask() };
             if entry.get().0 == 0 {
                 entry.remove();
             }

@@ -8,7 +8,7 @@
 use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
 use crate::index::{Key, LogPos};
 use crate::shard::state::State;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
 use base::{BlockNo, Duration, crc32c};
 use core::cell::RefCell;
@@ -83,7 +83,7 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         let (result, buf) = rt.read_at(&device, offset, Buf::alloc(CHUNK_BYTES as usize)).await;
         let mut s = state.borrow_mut();
         if s.table.borrow().get(at).ver != before.ver || s.busy.is_busy(at) {
-            hooks::mark(Mark::ScrubPassedOver);
+            hooks::reached(CoverageMark::ScrubPassedOver);
             return; // it changes: it has just been, or will be, verified on its way
         }
         let mut bad = Vec::new();
@@ -147,7 +147,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
     }
     {
         let mut s = state.borrow_mut();
-        if good || !hooks::planted(Bug::ScrubKeepsPin) {
+        if good || !hooks::seeded(SeededFault::ScrubKeepsPin) {
             s.ring.unpin(pos.block());
         }
         s.scrub.reads = None;

@@ -1,11 +1,11 @@
 //! Reading what has two slots: pages and superblocks.
 //!
-//! Invariant: a slot that looks hurt is read again before the older version counts, until two readings agree: a bit that flips on the way
-//! must not bring an old version back, and what is hurt on the media reads the same each time.
+//! Invariant: a slot that looks damaged is read again before the older version counts, until two readings agree: a bit that flips on the way
+//! must not bring an old version back, and what is damaged on the media reads the same each time.
 //! Never: writes. What corruption on the media itself may do here stands in `docs/on-disk-format.md`.
 
 use base::BLOCK_BYTES;
-use base::hooks::{self, Mark};
+use base::hooks::{self, CoverageMark};
 use format::disk::page::{self, Newest};
 use format::disk::{DiskError, FormatTag, PageAddress};
 use rt::{Buf, Device, Rt};
@@ -28,7 +28,7 @@ pub(crate) async fn newest(
         if best.as_ref().is_ok_and(|newest| !newest.doubtful) {
             break;
         }
-        hooks::mark(Mark::DoubtfulPage);
+        hooks::reached(CoverageMark::DoubtfulPage);
         let (result, buf) = rt.read_at(device, offset, Buf::alloc(2 * BLOCK_BYTES)).await;
         if result.is_err() {
             continue;

@@ -2,10 +2,10 @@
 //!
 //! Invariants: the newest valid copy counts; an update writes the other copy only, and has it durable before it returns. So
 //! whatever a crash leaves, one of the two versions is there.
-//! Never: overwrites a device that it was not told to.
+//! Never: overwrites a device that it was not asked to.
 
 use crate::slots::AGAIN_MAX;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use format::disk::DiskError;
 use format::disk::foreign;
 use format::disk::superblock::{RESERVED_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, looks_like_superblock};
@@ -117,7 +117,7 @@ pub async fn update(rt: &Rt, device: &Device, found: &mut Found, change: impl Fn
     let mut next = found.superblock.clone();
     change(&mut next);
     next.generation = found.superblock.generation + 1;
-    let copy = if hooks::planted(Bug::SuperblockOverNewest) { found.copy } else { 1 - found.copy };
+    let copy = if hooks::seeded(SeededFault::SuperblockOverNewest) { found.copy } else { 1 - found.copy };
     write_copy(rt, device, copy, &next).await?;
     *found = Found { superblock: next, copy, both_valid: true };
     Ok(())

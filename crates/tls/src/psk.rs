@@ -131,7 +131,7 @@ impl ConfiguredPsk {
         SecretBytes::new([PREFIX.as_bytes(), hash.as_bytes(), b":", &data, b":"].concat())
     }
 
-    /// The hash that hosts use with it unless told otherwise: its own, else the one of its length.
+    /// The hash that hosts use with it unless set otherwise: its own, else the one of its length.
     pub fn hash(&self) -> Hash {
         self.hash.unwrap_or(if self.key.len() == Hash::Sha384.bytes() { Hash::Sha384 } else { Hash::Sha256 })
     }

@@ -2,7 +2,7 @@
 # Two subsystems, a host allow-list, and a volume with logical blocks of 512 bytes.
 . "$VM_LIB"
 MIB=1048576
-SELF=$(cat /etc/nvme/hostnqn) STRANGER=nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555
+SELF=$(cat /etc/nvme/hostnqn) OTHER=nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555
 OPEN=$NQN
 # what a refused connection says is not a defect
 LOG_ALLOWED='[Cc]onnect|failed to connect|Connect Invalid|rejected'
@@ -11,7 +11,7 @@ CLOSED=$(on_host subsystem_create closed "$SELF") || die "subsystem create: $CLO
 on_host volume_create private $((128 * MIB)) 4096 "$CLOSED" || die "volume create"
 
 step "allow-list"
-check_fails "another host is refused" connect "$CLOSED" --hostnqn="$STRANGER" --hostid=99999999-2222-3333-4444-555555555555
+check_fails "another host is refused" connect "$CLOSED" --hostnqn="$OTHER" --hostid=99999999-2222-3333-4444-555555555555
 # 0x184 is Connect Invalid Host; the kernel prints it in decimal with the do-not-retry bit, or by name
 check "because of its name" eval "dmesg | tail -n 8 | grep -iE 'nvme.*(connect|invalid host|not allowed)'"
 check "this host is let in" connect "$CLOSED" --nr-io-queues=1
@@ -19,8 +19,8 @@ check "any host is let into the open one" connect "$OPEN" --nr-io-queues=1
 P=$(device private) || die "no private volume"
 S=$(device small) || die "no small volume"
 equal "two subsystems" "$(ls -d /sys/class/nvme-subsystem/nvme-subsys* | wc -l)" 2
-nvme discover -t tcp -a "$ADDR" -s "$DISCOVERY_PORT" --hostnqn="$STRANGER" --hostid=99999999-2222-3333-4444-555555555555 >/tmp/log
-check "a stranger's discovery log has the open one" grep -q "subnqn: *$OPEN\$" /tmp/log
+nvme discover -t tcp -a "$ADDR" -s "$DISCOVERY_PORT" --hostnqn="$OTHER" --hostid=99999999-2222-3333-4444-555555555555 >/tmp/log
+check "another host's discovery log has the open one" grep -q "subnqn: *$OPEN\$" /tmp/log
 check_fails "but not the closed one" grep -q "subnqn: *$CLOSED\$" /tmp/log
 
 step "the volumes do not mix"

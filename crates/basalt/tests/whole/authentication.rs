@@ -34,8 +34,8 @@ fn hosts_authenticate_with_what_the_command_line_sets_and_no_secret_is_shown() {
 
     // Mutual, with every hash and some groups.
     let controller = Secret::parse(&daemon.ok("host set me --dhchap-controller-generate")).unwrap();
-    let told = daemon.refused(with(&secret, Some(&wrong)));
-    assert!(told.contains("the controller is refused"), "{told}");
+    let reported = daemon.refused(with(&secret, Some(&wrong)));
+    assert!(reported.contains("the controller is refused"), "{reported}");
     for hash in HashId::ALL {
         for group in [DhGroup::Null, DhGroup::Ffdhe2048, DhGroup::Ffdhe8192] {
             daemon.ok(&format!("host set me --dhchap-hash {} --dhchap-group {}", hash.name(), group.name()));

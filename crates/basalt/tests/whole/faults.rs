@@ -66,7 +66,7 @@ fn daemon(more: &str) -> Daemon {
     Daemon::kept(Subject::Faults, more)
 }
 
-/// A disk group on two files and a volume on it. Gives a load that goes on until it is told to end.
+/// A disk group on two files and a volume on it. Gives a load that goes on until it is asked to end.
 fn provision(daemon: &Daemon, cache: &str, capacity: &str) -> LoadSpec {
     daemon.ok(&format!("group create g --sparse --shards 2 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
     daemon.ok(&format!("volume create v --size {VOLUME_BYTES}"));
@@ -231,8 +231,8 @@ fn another_file_in_place_of_a_device_is_refused_after_a_restart_and_left_as_it_i
     assert_clean(&summary, &daemon);
 
     daemon.kill_and_start();
-    let told = daemon.ok("status");
-    assert!(told.contains("health: ERROR") && told.contains("capacity"), "{told}");
+    let reported = daemon.ok("status");
+    assert!(reported.contains("health: ERROR") && reported.contains("capacity"), "{reported}");
     let controller = Controller::connect(spec.target.clone()).expect("hosts keep their connections");
     let mut queue = controller.open_queue(1, 8, controller.namespace(1).expect("the namespace stays")).expect("a queue");
     assert_eq!(status(queue.read(0, 4096)), StatusCode::NAMESPACE_NOT_READY);
@@ -253,8 +253,8 @@ fn another_file_in_place_of_a_device_is_refused_after_a_restart_and_left_as_it_i
     daemon.stop();
     fs::rename(daemon.path("capacity"), daemon.path("away")).expect("it is moved");
     daemon.start();
-    let told = daemon.ok("status");
-    assert!(told.contains("health: ERROR") && !daemon.path("capacity").exists(), "{told}");
+    let reported = daemon.ok("status");
+    assert!(reported.contains("health: ERROR") && !daemon.path("capacity").exists(), "{reported}");
     fs::rename(daemon.path("away"), daemon.path("capacity")).expect("it is moved back");
     daemon.kill_and_start();
     let (summary, _) = read_back(&spec, saved, &daemon);

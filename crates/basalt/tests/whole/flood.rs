@@ -90,7 +90,7 @@ fn load(options: ControllerOptions, reads: f64, depth: u32, workers: usize, meas
     engine.run(&job, &mut Alone).expect("the load runs")
 }
 
-/// What a flood does until it is told to stop.
+/// What a flood does until it is asked to stop.
 struct Flood {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,

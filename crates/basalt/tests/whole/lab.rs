@@ -67,8 +67,8 @@ fn a_profile_runs_against_the_volume_that_is_served_and_is_verified_kept_and_sho
     assert!(d.ok(&format!("lab report {at}")).contains("report.html") && folder.join("report.html").exists());
     assert_eq!(d.json(&format!("lab show {at}"))["cases"], shown["cases"]);
     // What the run wrote is data now: the next run asks before it is destroyed.
-    let told = d.fails(&format!("lab run easy-run {SHORT} --results {}", d.at("second")), 5);
-    assert!(told.contains("--destroy") && told.contains("not zero") && !d.path("second").exists(), "{told}");
+    let reported = d.fails(&format!("lab run easy-run {SHORT} --results {}", d.at("second")), 5);
+    assert!(reported.contains("--destroy") && reported.contains("not zero") && !d.path("second").exists(), "{reported}");
     let only_reads = format!("lab run four-corners:4k-random-read {SHORT} --results {}", d.at("third"));
     d.ok(&only_reads);
 }
@@ -90,30 +90,30 @@ fn bad_input_is_told_with_its_exit_status_and_harms_nothing() {
         (&format!("easy-run {disk}:16MiB --working-set 200"), "working set"),
         (&format!("easy-run {disk}:16MiB --workers 1000"), "1 to 64"),
     ] {
-        let told = d.fails(&run(what), 2);
-        assert!(told.contains(words), "{what}: {told}");
+        let reported = d.fails(&run(what), 2);
+        assert!(reported.contains(words), "{what}: {reported}");
     }
     // A workload that is larger than its disk; one that cannot be verified.
     fs::write(d.path("big.toml"), workload("sizes = [{ bytes = 4194304 }]", "")).unwrap();
-    let told = d.fails(&run(&format!("{} {disk}:2MiB", d.at("big.toml"))), 5);
-    assert!(told.contains("does not fit") && told.contains("larger disk"), "{told}");
+    let reported = d.fails(&run(&format!("{} {disk}:2MiB", d.at("big.toml"))), 5);
+    assert!(reported.contains("does not fit") && reported.contains("larger disk"), "{reported}");
     fs::write(d.path("odd.toml"), workload("sizes = [{ bytes = 4096 }]", "verify = true\ndata = { compressible = 0.5 }")).unwrap();
-    let told = d.fails(&run(&format!("{} {disk}:2MiB", d.at("odd.toml"))), 2);
-    assert!(told.contains("verify") && told.contains("compressible"), "{told}");
+    let reported = d.fails(&run(&format!("{} {disk}:2MiB", d.at("odd.toml"))), 2);
+    assert!(reported.contains("verify") && reported.contains("compressible"), "{reported}");
     // What holds data, and what is not there.
     fs::write(d.path("photos"), vec![7; 16 << 20]).unwrap();
-    let told = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("photos"))), 5);
-    assert!(told.contains("photos") && told.contains("--destroy"), "{told}");
+    let reported = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("photos"))), 5);
+    assert!(reported.contains("photos") && reported.contains("--destroy"), "{reported}");
     assert!(fs::read(d.path("photos")).unwrap().iter().all(|&b| b == 7));
-    let told = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("none"))), 5);
-    assert!(told.contains("nothing at this path"), "{told}");
+    let reported = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("none"))), 5);
+    assert!(reported.contains("nothing at this path"), "{reported}");
     assert!(!d.path("results").exists(), "no folder was made");
     // Folders that are not ours.
     fs::create_dir(d.path("holiday")).unwrap();
     fs::write(d.path("holiday/run.json"), "{}").unwrap();
     for command in ["show", "report", "resume"] {
-        let told = d.fails(&format!("lab {command} {}", d.at("holiday")), 4);
-        assert!(told.contains("run.json") && told.contains("no file of the lab"), "{told}");
+        let reported = d.fails(&format!("lab {command} {}", d.at("holiday")), 4);
+        assert!(reported.contains("run.json") && reported.contains("no file of the lab"), "{reported}");
         assert!(d.fails(&format!("lab {command} {}", d.at("nowhere")), 4).contains("no such folder"));
     }
     assert_eq!(fs::read_dir(d.path("holiday")).unwrap().count(), 1, "nothing is written there");
@@ -121,8 +121,8 @@ fn bad_input_is_told_with_its_exit_status_and_harms_nothing() {
     fs::write(d.path("job.fio"), "[global]\nbs=4k\nrw=randread\n[a]\niodepth=4\nsize=100%\n").unwrap();
     let import = format!("lab import {} --out {}", d.at("job.fio"), d.at("job.toml"));
     d.ok(&import);
-    let (told, kept) = (d.fails(&import, 5), fs::read(d.path("job.toml")).unwrap());
-    assert!(told.contains("already"), "{told}");
+    let (reported, kept) = (d.fails(&import, 5), fs::read(d.path("job.toml")).unwrap());
+    assert!(reported.contains("already"), "{reported}");
     d.ok(&run(&format!("{} {disk}.new:16MiB {SHORT}", d.at("job.toml"))));
     assert_eq!(fs::read(d.path("job.toml")).unwrap(), kept);
 }
@@ -141,13 +141,13 @@ impl Long {
         command.arg("--api").arg(d.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
         Long(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the lab starts"))
     }
-    /// Its exit status and what it told.
+    /// Its exit status and what it reported.
     fn end(mut self) -> (Option<i32>, String) {
         let mut stderr = self.0.stderr.take().expect("a pipe");
         let status = ended(self.0);
-        let mut told = String::new();
-        stderr.read_to_string(&mut told).expect("text");
-        (status.code(), told)
+        let mut reported = String::new();
+        stderr.read_to_string(&mut reported).expect("text");
+        (status.code(), reported)
     }
 }
 
@@ -169,16 +169,16 @@ fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
     second_case_runs(&d);
     until("its queue is open beside the admin queue", || (d.metric("basalt_frontend_open_connections") >= 2).then_some(()));
     d.kill();
-    let (code, told) = long.end();
+    let (code, reported) = long.end();
     // 5: it vanished while the case connected.
-    assert!(matches!(code, Some(1 | 5)), "{code:?}: {told}");
-    assert!(told.contains("go on with: basalt lab resume"), "{told}");
+    assert!(matches!(code, Some(1 | 5)), "{code:?}: {reported}");
+    assert!(reported.contains("go on with: basalt lab resume"), "{reported}");
     let run = the_run(&d, "results");
     assert_eq!(record(&run)["state"], "interrupted");
     let first = fs::read(run.join("case-000.json")).unwrap();
     d.start();
-    let told = d.fails(&format!("lab resume {}", run.display()), 5);
-    assert!(told.contains("--destroy"), "{told}");
+    let reported = d.fails(&format!("lab resume {}", run.display()), 5);
+    assert!(reported.contains("--destroy"), "{reported}");
     d.ok(&format!("lab resume {} --destroy", run.display()));
     assert_eq!(record(&run)["state"], "complete");
     assert_eq!(fs::read(run.join("case-000.json")).unwrap(), first, "what was measured stays");
@@ -194,9 +194,9 @@ fn ctrl_c_and_sigterm_end_a_run_in_order() {
         second_case_runs(&d);
         let sent = Command::new("kill").args([signal, &long.0.id().to_string()]).status().unwrap();
         assert!(sent.success());
-        let (code, told) = long.end();
-        assert_eq!(code, Some(1), "{signal}: {told}");
-        assert!(told.contains("stopped") && told.contains("basalt lab resume"), "{signal}: {told}");
+        let (code, reported) = long.end();
+        assert_eq!(code, Some(1), "{signal}: {reported}");
+        assert!(reported.contains("stopped") && reported.contains("basalt lab resume"), "{signal}: {reported}");
         assert_eq!(record(&the_run(&d, "results"))["state"], "interrupted", "{signal}");
     }
 }
@@ -221,9 +221,9 @@ fn wrong_data_ends_a_run_with_a_status_of_its_own() {
         std::os::unix::fs::FileExt::write_all_at(&file, &all, 4 << 20).unwrap();
         file.sync_all().unwrap();
     }
-    let (code, told) = long.end();
-    assert_eq!(code, Some(6), "{told}");
-    assert!(told.contains("wrong data in the 4 KiB block at byte"), "{told}");
+    let (code, reported) = long.end();
+    assert_eq!(code, Some(6), "{reported}");
+    assert!(reported.contains("wrong data in the 4 KiB block at byte"), "{reported}");
     let run = the_run(&d, "results");
     assert!(record(&run)["verdict"][0].as_str().unwrap().starts_with("WRONG DATA"));
     assert!(fs::read_to_string(run.join("report.html")).unwrap().contains("WRONG DATA"));
@@ -244,9 +244,9 @@ fn wrong_data_on_a_volume_is_found_over_the_network() {
         queue.write(8 << 20, vec![0xA5; 128 << 10], false).unwrap();
         long.0.try_wait().unwrap()
     });
-    let (code, told) = long.end();
-    assert_eq!(code, Some(6), "{told}");
-    assert!(told.contains("nvme-tcp: nvme-tcp://127.0.0.1:") && told.contains("corrupted or foreign data"), "{told}");
+    let (code, reported) = long.end();
+    assert_eq!(code, Some(6), "{reported}");
+    assert!(reported.contains("nvme-tcp: nvme-tcp://127.0.0.1:") && reported.contains("corrupted or foreign data"), "{reported}");
     let verdict = record(&the_run(&d, "results"))["verdict"][0].as_str().unwrap().to_owned();
     assert!(verdict.starts_with("WRONG DATA: ") && verdict.contains("in the 4 KiB block at byte 8"), "{verdict}");
 }

@@ -52,13 +52,13 @@ fn hosts_connect_over_tls_with_what_the_command_line_sets_and_no_key_is_shown() 
 
     // Who comes with something else.
     let wrong = TlsOptions::new(ConfiguredPsk::generate(Hash::Sha384).unwrap());
-    let told = kept_out(daemon.over(0, Some(wrong.clone())));
-    assert!(told.contains("unknown psk identity") || told.contains("TLS failed"), "{told}");
+    let reported = kept_out(daemon.over(0, Some(wrong.clone())));
+    assert!(reported.contains("unknown psk identity") || reported.contains("TLS failed"), "{reported}");
     let same_name = TlsOptions { version: 0, ..wrong };
-    let told = kept_out(daemon.over(0, Some(same_name)));
-    assert!(told.contains("decrypt error") || told.contains("TLS failed"), "{told}");
-    let told = kept_out(daemon.over(0, Some(TlsOptions { name: Some("nqn.2014-08.com.example:other".into()), ..right.clone() })));
-    assert!(told.contains("TLS failed"), "{told}");
+    let reported = kept_out(daemon.over(0, Some(same_name)));
+    assert!(reported.contains("decrypt error") || reported.contains("TLS failed"), "{reported}");
+    let reported = kept_out(daemon.over(0, Some(TlsOptions { name: Some("nqn.2014-08.com.example:other".into()), ..right.clone() })));
+    assert!(reported.contains("TLS failed"), "{reported}");
     assert!(let_in(daemon.over(0, None)).is_ok(), "plain is let in where nothing else is asked for");
     assert!(let_in(daemon.over(1, None)).is_err(), "but not where only TLS is served");
     let mut garbage = TcpStream::connect(daemon.addrs("io")[1]).unwrap();
@@ -78,8 +78,8 @@ fn hosts_connect_over_tls_with_what_the_command_line_sets_and_no_key_is_shown() 
     std::fs::write(&file, &*ConfiguredPsk::generate(Hash::Sha256).unwrap().to_interchange()).unwrap();
     daemon.ok(&format!("host set you --tls-psk-file {}", file.display()));
     let yours = TlsOptions::new(ConfiguredPsk::parse(&std::fs::read_to_string(&file).unwrap()).unwrap());
-    let told = kept_out(daemon.over(0, Some(TlsOptions { name: Some(second.into()), ..yours })));
-    assert!(told.contains("0x182"), "{told}");
+    let reported = kept_out(daemon.over(0, Some(TlsOptions { name: Some(second.into()), ..yours })));
+    assert!(reported.contains("0x182"), "{reported}");
 
     // What a restart finds, and what is to be seen of it.
     daemon.kill_and_start();

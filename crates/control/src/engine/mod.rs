@@ -6,7 +6,7 @@
 //! the directory as it is.
 //! Never: answers before the outcome is durable.
 
-mod asks;
+mod control_requests;
 mod groups;
 mod hosts;
 mod layout;

@@ -7,7 +7,7 @@
 use super::*;
 use crate::{Code, api::types as api};
 use base::Visibility;
-use dataplane::{AskedBy, Refused, Reply};
+use dataplane::{Refused, Reply, RequestedBy};
 
 /// Names that are tried for a volume that a host makes.
 const NAMES_TRIED_MAX: u32 = 1000;
@@ -28,10 +28,10 @@ fn refused(problem: Problem) -> Refused {
 
 impl Control {
     /// Namespace Management, create: a volume with the grant's policy, attached to no host yet.
-    pub(super) fn create_namespace(&self, by: &AskedBy, blocks: u64, lba_bytes: u32, shared: bool) -> Decision {
+    pub(super) fn create_namespace(&self, by: &RequestedBy, blocks: u64, lba_bytes: u32, shared: bool) -> Decision {
         let bytes = blocks.checked_mul(lba_bytes.into()).and_then(|b| volumes::volume_size(b).ok()).ok_or(Refused::NoSpace)?;
         let (nsid, volume) = self.write_namespace(by, bytes, lba_bytes, shared)?;
-        let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::Failed)?;
+        let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::Failed)?;
         if let Err(problem) = self.finish_create(made) {
             self.drop_namespaces_of(volume.id)?;
             self.give_up_create(&volume).map_err(refused)?;
@@ -43,7 +43,7 @@ impl Control {
 
     /// Writes a namespace and the volume that is to be made for it, so a crash leaves both or none; it is served when the volume is. The ID and
     /// the name are free when they are looked for: when another writer has taken one of them since, all is decided on again.
-    fn write_namespace(&self, by: &AskedBy, bytes: u64, lba_bytes: u32, shared: bool) -> Result<(u32, VolumeRecord), Refused> {
+    fn write_namespace(&self, by: &RequestedBy, bytes: u64, lba_bytes: u32, shared: bool) -> Result<(u32, VolumeRecord), Refused> {
         let mut conflicts = 0;
         loop {
             let mut subsystem = self.granted(by)?;
@@ -65,7 +65,7 @@ impl Control {
             match self.directory.commit(&named.update(&subsystem)) {
                 Ok(_) => return Ok((nsid, volume)),
                 Err(DirectoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
-                Err(error) => return Err(asks::busy(error)),
+                Err(error) => return Err(control_requests::busy(error)),
             }
         }
     }
@@ -74,7 +74,7 @@ impl Control {
     fn bytes_of(&self, subsystem: &SubsystemRecord) -> Result<u64, Refused> {
         let mut sum = 0u64;
         for n in subsystem.namespaces.values() {
-            let volume = self.directory.find::<VolumeRecord>(&n.volume.to_string()).map_err(asks::busy)?;
+            let volume = self.directory.find::<VolumeRecord>(&n.volume.to_string()).map_err(control_requests::busy)?;
             sum = sum.saturating_add(volume.map_or(0, |v| v.bytes));
         }
         Ok(sum)
@@ -86,7 +86,7 @@ impl Control {
         let stem: String = subsystem.chars().take(room).collect();
         for n in 1..=NAMES_TRIED_MAX {
             let name = if n == 1 { format!("{stem}-ns{nsid}") } else { format!("{stem}-ns{nsid}-{n}") };
-            if self.directory.named(Kind::Volume, &name).map_err(asks::busy)?.is_none() {
+            if self.directory.named(Kind::Volume, &name).map_err(control_requests::busy)?.is_none() {
                 return Ok(name);
             }
         }
@@ -94,18 +94,18 @@ impl Control {
     }
 
     fn drop_namespaces_of(&self, volume: base::VolumeId) -> Result<(), Refused> {
-        for mut subsystem in self.directory.all::<SubsystemRecord>().map_err(asks::busy)? {
+        for mut subsystem in self.directory.all::<SubsystemRecord>().map_err(control_requests::busy)? {
             let before = subsystem.namespaces.len();
             subsystem.value.namespaces.retain(|_, n| n.volume != volume);
             if subsystem.namespaces.len() < before {
-                self.directory.commit(&Transaction::new().update(&subsystem)).map_err(asks::busy)?;
+                self.directory.commit(&Transaction::new().update(&subsystem)).map_err(control_requests::busy)?;
             }
         }
         Ok(())
     }
 
     /// Namespace Management, delete: the namespaces and their volumes. All are looked at before the first goes.
-    pub(super) fn delete_namespaces(&self, by: &AskedBy, nsid: Option<u32>) -> Decision {
+    pub(super) fn delete_namespaces(&self, by: &RequestedBy, nsid: Option<u32>) -> Decision {
         let subsystem = self.granted(by)?;
         let nsids: Vec<u32> = match nsid {
             Some(nsid) => vec![nsid],
@@ -122,11 +122,11 @@ impl Control {
     /// The volume of a namespace, when hosts of this subsystem may delete or format it.
     fn own_volume(&self, subsystem: &SubsystemRecord, nsid: u32) -> Result<Versioned<VolumeRecord>, Refused> {
         let id = subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.volume;
-        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(asks::busy)?.ok_or(Refused::NoNamespace)?;
+        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(control_requests::busy)?.ok_or(Refused::NoNamespace)?;
         if volume.write_protect.is_on() {
             return Err(Refused::WriteProtected);
         }
-        let all = self.directory.all::<SubsystemRecord>().map_err(asks::busy)?;
+        let all = self.directory.all::<SubsystemRecord>().map_err(control_requests::busy)?;
         if all.iter().any(|s| s.nqn != subsystem.nqn && s.namespaces.values().any(|n| n.volume == id)) {
             return Err(Refused::Invalid);
         }
@@ -137,7 +137,7 @@ impl Control {
     }
 
     /// Format NVM: all content goes, and logical blocks have another size.
-    pub(super) fn format_namespace(&self, by: &AskedBy, nsid: u32, lba_bytes: u32) -> Decision {
+    pub(super) fn format_namespace(&self, by: &RequestedBy, nsid: u32, lba_bytes: u32) -> Decision {
         let subsystem = self.granted(by)?;
         let mut volume = self.own_volume(&subsystem, nsid)?;
         if self.live().offline.contains_key(&volume.id) {
@@ -145,11 +145,11 @@ impl Control {
         }
         let name = volume.name.clone();
         volume.value.format_to = Some(lba_bytes);
-        self.directory.commit(&Transaction::new().update(&volume)).map_err(asks::busy)?;
-        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(asks::busy)?.ok_or(Refused::NoNamespace)?;
+        self.directory.commit(&Transaction::new().update(&volume)).map_err(control_requests::busy)?;
+        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::NoNamespace)?;
         let id = volume.id;
         if let Err(problem) = self.finish_format(volume) {
-            self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(asks::busy)?;
+            self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(control_requests::busy)?;
             return Err(refused(problem));
         }
         self.apply().map_err(refused)?;

@@ -4,12 +4,12 @@
 //! the daemon starts.
 //! Never: decides what a command means; that is `cluster::reservation`.
 
-use super::asks::busy;
+use super::control_requests::busy;
 use super::*;
 use crate::api::types as api;
 use base::{HostId, VolumeId};
 use cluster::reservation::{Command, ReservationType, State};
-use dataplane::{AskedBy, AuditEvent, AuditKind, Refused, Reply};
+use dataplane::{AuditEvent, AuditKind, Refused, Reply, RequestedBy};
 
 impl Control {
     /// The daemon starts: as hosts see it, power was lost. What does not persist goes.
@@ -30,7 +30,7 @@ impl Control {
     }
 
     /// Carries out a reservation command of a host.
-    pub(super) fn reserve(&self, by: &AskedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
+    pub(super) fn reserve(&self, by: &RequestedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
         let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
         let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
         let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
@@ -48,7 +48,7 @@ impl Control {
     }
 
     /// Whether reservations of these volumes persist through power loss, from now on.
-    pub(super) fn persist(&self, by: &AskedBy, volumes: &[VolumeId], ptpl: bool) -> Result<(Reply, String), Refused> {
+    pub(super) fn persist(&self, by: &RequestedBy, volumes: &[VolumeId], ptpl: bool) -> Result<(Reply, String), Refused> {
         for volume in volumes {
             self.reserve(by, *volume, &Command::Persist { ptpl })?;
         }

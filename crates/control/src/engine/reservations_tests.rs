@@ -1,17 +1,21 @@
 use super::*;
-use crate::engine::asks::tests::{Bench, HOST, bench};
+use crate::engine::control_requests::tests::{Bench, HOST, bench};
 use cluster::reservation::Access;
-use dataplane::ask::What;
-use dataplane::{Ask, AskId};
+use dataplane::control_request::ControlVerb;
+use dataplane::{ControlRequest, ControlRequestId};
 
 const READ_ONLY: Access = Access { read: true, write: false };
 
 impl Bench {
     fn reserve(&self, host: u8, command: Command) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = AskedBy { host_nqn: HOST.into(), host_id: [host; 16], subsystem, cntlid: 7 };
+        let by = RequestedBy { host_nqn: HOST.into(), host_id: [host; 16], subsystem, cntlid: 7 };
         let volume = self.plane.desired().volumes[0].id;
-        self.control.decide(&Ask { id: AskId { core: 0, serial: 1 }, by, what: What::Reservation { volume, command } })
+        self.control.decide(&ControlRequest {
+            id: ControlRequestId { core: 0, serial: 1 },
+            by,
+            what: ControlVerb::Reservation { volume, command },
+        })
     }
     /// What every core serves as the rights of hosts 1 and 2 and of one that is not registered, and by which generation of what is served.
     fn served(&self) -> ([Access; 3], u64) {

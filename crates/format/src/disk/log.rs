@@ -408,7 +408,7 @@ impl BatchHeader {
         crc
     }
 
-    /// Reads a batch header; `b` holds at least the blocks that [`BatchPeek`] told. The data is not looked at.
+    /// Reads a batch header; `b` holds at least the blocks that [`BatchPeek`] reported. The data is not looked at.
     pub fn parse(b: &[u8], tag: FormatTag) -> Result<BatchView<'_>, DiskError> {
         use batch::*;
         let peek = BatchPeek::parse(b, tag)?;
@@ -525,7 +525,7 @@ impl SummaryHeader {
         put_u32(out, at + CRC, crc);
     }
 
-    /// Reads a summary from `tail`: at least the blocks that [`SummaryPeek`] told, ending where the segment ends.
+    /// Reads a summary from `tail`: at least the blocks that [`SummaryPeek`] reported, ending where the segment ends.
     pub fn parse(tail: &[u8], tag: FormatTag) -> Result<SummaryView<'_>, DiskError> {
         use summary::*;
         let peek = SummaryPeek::parse(tail, tag)?;

@@ -129,7 +129,7 @@ pub struct Newest {
     pub slot: u8,
     /// The generation found there.
     pub generation: u64,
-    /// The other slot is neither valid nor blank: torn by a loss of power, or hurt on the media or on the way. Worth another reading.
+    /// The other slot is neither valid nor blank: torn by a loss of power, or damaged on the media or on the way. Worth another reading.
     pub doubtful: bool,
 }
 
@@ -139,12 +139,12 @@ pub fn newest(slots: &[u8], tag: FormatTag, address: PageAddress) -> Result<Newe
     let (first, second) = slots.split_at(PAGE_BYTES);
     let a = PageHeader::open(first, tag, address);
     let b = PageHeader::open(second, tag, address);
-    let hurt = |slot: &[u8], error: DiskError| error != DiskError::OtherFormat && slot.iter().any(|b| *b != 0);
+    let damaged = |slot: &[u8], error: DiskError| error != DiskError::OtherFormat && slot.iter().any(|b| *b != 0);
     match (a, b) {
         (Ok(a), Ok(b)) if b > a => Ok(Newest { slot: 1, generation: b, doubtful: false }),
         (Ok(a), Ok(_)) => Ok(Newest { slot: 0, generation: a, doubtful: false }),
-        (Ok(a), Err(e)) => Ok(Newest { slot: 0, generation: a, doubtful: hurt(second, e) }),
-        (Err(e), Ok(b)) => Ok(Newest { slot: 1, generation: b, doubtful: hurt(first, e) }),
+        (Ok(a), Err(e)) => Ok(Newest { slot: 0, generation: a, doubtful: damaged(second, e) }),
+        (Err(e), Ok(b)) => Ok(Newest { slot: 1, generation: b, doubtful: damaged(first, e) }),
         (Err(DiskError::Magic | DiskError::OtherFormat), Err(e)) | (Err(e), Err(_)) => Err(e),
     }
 }

@@ -29,7 +29,7 @@ pub const LID_RESERVATION: u8 = 0x80;
 pub const SUPPORTED_LOG_BYTES: usize = 1024;
 /// Bytes of the Changed Namespace List log.
 pub const CHANGED_NAMESPACES_BYTES: usize = 4096;
-/// IDs that fit it; more are told by one entry [`super::NSID_ALL`].
+/// IDs that fit it; more are reported by one entry [`super::NSID_ALL`].
 pub const CHANGED_NAMESPACES_MAX: usize = 1024;
 /// Bytes of the Feature Identifiers Supported and Effects log (base figure 256).
 pub const FEATURES_BYTES: usize = 1024;

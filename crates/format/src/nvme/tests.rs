@@ -103,7 +103,7 @@ proptest! {
     }
 }
 
-/// Offsets that a stranger's driver relies on, from base figure 276 and nvm figure 97.
+/// Offsets that every driver relies on, from base figure 276 and nvm figure 97.
 #[test]
 fn fields_lie_where_the_specification_puts_them() {
     let id = IdentifyController {

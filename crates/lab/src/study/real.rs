@@ -18,8 +18,8 @@ use crate::results::Measured;
 use crate::workload::Workload;
 use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use dataplane::{
-    ComponentRef, ComponentSpec, Desired, Device, FormatSpec, Host, HostConfig, HostError, ListenerKind, ListenerSpec, NamespaceDesired,
-    ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
+    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,
+    NamespaceDesired, ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,7 +80,7 @@ pub struct Sizes {
 
 /// A host with beds.
 pub struct Site {
-    host: Host,
+    host: DataPlaneHandle,
     addr: SocketAddr,
     /// The disks of each bed, as the client names them.
     beds: Vec<Vec<String>>,
@@ -91,7 +91,7 @@ fn wrong(place: &Path, problem: impl Into<String>) -> LabError {
     LabError::Disk { disk: place.display().to_string(), problem: problem.into() }
 }
 
-fn failed(error: HostError) -> LabError {
+fn failed(error: DataPlaneError) -> LabError {
     LabError::Engine { engine: "basalt in this process", problem: error.to_string() }
 }
 
@@ -168,7 +168,7 @@ impl Site {
     /// Starts a host, makes the files of all cuts in `real.dir`, formats and serves them.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
         let config = HostConfig { cores: cores(), pin: false, settings: settings(), target: TargetOptions::default() };
-        let host = Host::start(config).map_err(failed)?;
+        let host = DataPlaneHandle::start(config).map_err(failed)?;
         let listener = ListenerSpec {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
             kind: ListenerKind::Io,

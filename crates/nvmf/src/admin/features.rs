@@ -5,7 +5,7 @@
 //! keeps.
 
 use super::{AT_DWORD_10, AT_DWORD_11, AT_NSID, AdminCx, Answer, Fail, OK, Outcome, attached, existing, invalid, may_manage, named};
-use crate::ask::What;
+use crate::control_request::ControlVerb;
 use crate::controller::{Controller, Thresholds};
 use crate::pages;
 use crate::view::Namespace;
@@ -180,7 +180,7 @@ pub(super) fn set(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) 
             }
             c.shared.set_retry_delays(data[0] == 1);
         }
-        // It was told when the controller was connected (base 5.27.1.25).
+        // It was reported when the controller was connected (base 5.27.1.25).
         fid::FID_HOST_ID => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
         fid::FID_RESERVATION_MASK => {
             for ns in reservable(c, cx, set.nsid)? {
@@ -189,7 +189,7 @@ pub(super) fn set(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) 
         }
         fid::FID_RESERVATION_PERSISTENCE => {
             let volumes = reservable(c, cx, set.nsid)?.iter().map(|ns| ns.id).collect();
-            return Ok(Answer::Ask(What::Persist { volumes, ptpl: set.cdw11 & 1 != 0 }));
+            return Ok(Answer::ControlRequest(ControlVerb::Persist { volumes, ptpl: set.cdw11 & 1 != 0 }));
         }
         fid::FID_WRITE_PROTECT => return set_write_protect(c, cx, &set),
         _ => return Err(Fail { code: StatusCode::FEATURE_NOT_CHANGEABLE, ..invalid(AT_DWORD_10) }),
@@ -226,5 +226,5 @@ fn set_write_protect(c: &Controller, cx: &AdminCx<'_>, set: &SetFeatures) -> Out
     if ns.write_protect == state {
         return Ok(OK);
     }
-    Ok(Answer::Ask(What::WriteProtect { volume: ns.id, state }))
+    Ok(Answer::ControlRequest(ControlVerb::WriteProtect { volume: ns.id, state }))
 }

@@ -91,7 +91,7 @@ fn of_namespace(c: &Controller, cx: &AdminCx<'_>, id: &Identify, out: &mut Buf) 
     match id.cns {
         cns::CNS_NAMESPACE | cns::CNS_ALLOCATED_NAMESPACE => pages::identify_namespace(&ns, cx.view.used_blocks(&ns)).write(out),
         cns::CNS_INDEPENDENT_NAMESPACE => pages::independent_namespace(&ns).write(out),
-        // Of the NVM command set only protection information is told here, and there is none.
+        // Of the NVM command set only protection information is reported here, and there is none.
         _ => {}
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! Never: changes what is served.
 
 use super::{AT_DWORD_10, AT_NSID, AdminCx, Answer, Fail, Outcome, allocated, attached, existing, invalid, may_manage, subsystem_of};
-use crate::ask::What;
+use crate::control_request::ControlVerb;
 use crate::controller::Controller;
 use crate::limits::NAMESPACES_MAX;
 use crate::pages::LBA_SHIFTS;
@@ -49,7 +49,7 @@ pub(super) fn management(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
                     Some(ns.nsid)
                 }
             };
-            Ok(Answer::Ask(What::NamespaceDelete { nsid }))
+            Ok(Answer::ControlRequest(ControlVerb::NamespaceDelete { nsid }))
         }
     }
 }
@@ -64,29 +64,35 @@ fn create(c: &Controller, cx: &AdminCx<'_>, command: &NamespaceManagement, data:
     if command.nsid != 0 {
         return Err(invalid(AT_NSID));
     }
-    let wish = IdentifyNamespace::parse(data).ok_or(StatusCode::DATA_SGL_LENGTH_INVALID)?;
+    let connect = IdentifyNamespace::parse(data).ok_or(StatusCode::DATA_SGL_LENGTH_INVALID)?;
     // LBA format in bits 3:0 and 6:5; metadata is nowhere, so where it would be does not matter. No protection information.
-    let lba_bytes = lba_bytes(wish.flbas & 0xF | (wish.flbas >> 5 & 3) << 4)?;
-    if wish.dps != 0 {
+    let lba_bytes = lba_bytes(connect.flbas & 0xF | (connect.flbas >> 5 & 3) << 4)?;
+    if connect.dps != 0 {
         return Err(StatusCode::INVALID_FORMAT.into());
     }
     // ANACAP: the group is not the host's choice.
-    if wish.anagrpid != 0 {
+    if connect.anagrpid != 0 {
         return Err(StatusCode::ANA_GROUP_ID_INVALID.into());
     }
-    if wish.nmic & !1 != 0 || wish.nvmsetid != 0 || wish.endgid != 0 || wish.nsze == 0 || wish.ncap == 0 || wish.ncap > wish.nsze {
+    if connect.nmic & !1 != 0
+        || connect.nvmsetid != 0
+        || connect.endgid != 0
+        || connect.nsze == 0
+        || connect.ncap == 0
+        || connect.ncap > connect.nsze
+    {
         return Err(StatusCode::INVALID_FIELD.into());
     }
-    if wish.ncap < wish.nsze {
+    if connect.ncap < connect.nsze {
         return Err(StatusCode::THIN_PROVISIONING_NOT_SUPPORTED.into());
     }
-    if wish.nsze.checked_mul(u64::from(lba_bytes)).is_none() {
+    if connect.nsze.checked_mul(u64::from(lba_bytes)).is_none() {
         return Err(StatusCode::INSUFFICIENT_CAPACITY.into());
     }
     if subsystem_of(c, cx.view).is_some_and(|s| s.namespaces.len() >= NAMESPACES_MAX as usize) {
         return Err(StatusCode::NSID_UNAVAILABLE.into());
     }
-    Ok(Answer::Ask(What::NamespaceCreate { blocks: wish.nsze, lba_bytes, shared: wish.nmic & 1 != 0 }))
+    Ok(Answer::ControlRequest(ControlVerb::NamespaceCreate { blocks: connect.nsze, lba_bytes, shared: connect.nmic & 1 != 0 }))
 }
 
 pub(super) fn attachment(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) -> Outcome {
@@ -105,7 +111,11 @@ pub(super) fn attachment(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
     let host = |id: &u16| all.iter().find(|x| x.cntlid == *id).map(|x| x.host_nqn.clone());
     let hosts = list.iter().map(host).collect::<Option<std::collections::BTreeSet<String>>>().ok_or(StatusCode::CONTROLLER_LIST_INVALID)?;
     let hosts = hosts.into_iter().collect();
-    Ok(Answer::Ask(if attach { What::NamespaceAttach { nsid, hosts } } else { What::NamespaceDetach { nsid, hosts } }))
+    Ok(Answer::ControlRequest(if attach {
+        ControlVerb::NamespaceAttach { nsid, hosts }
+    } else {
+        ControlVerb::NamespaceDetach { nsid, hosts }
+    }))
 }
 
 pub(super) fn format(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
@@ -131,5 +141,5 @@ pub(super) fn format(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     if ns.formatting {
         return Err(StatusCode::FORMAT_IN_PROGRESS.into());
     }
-    Ok(Answer::Ask(What::Format { nsid: ns.nsid, lba_bytes }))
+    Ok(Answer::ControlRequest(ControlVerb::Format { nsid: ns.nsid, lba_bytes }))
 }

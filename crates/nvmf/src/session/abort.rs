@@ -8,7 +8,7 @@
 use super::fused::Fusing;
 use super::slot::{Identifier, NO_MATE, Stage};
 use super::{Cx, Session};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Status, StatusCode};
 
 /// What became of an abort.
@@ -31,15 +31,15 @@ impl Session {
         let Some((at, stage, paired)) = found.map(|(at, s)| (at as u16, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
         match (stage, paired) {
             (Stage::Running, _) => {
-                hooks::mark(Mark::AbortTooLate);
+                hooks::reached(CoverageMark::AbortTooLate);
                 return Aborted::No;
             }
             (Stage::Filling, _) | (Stage::Asked | Stage::Paired, true) => {
-                hooks::mark(Mark::AbortOfHalf);
+                hooks::reached(CoverageMark::AbortOfHalf);
                 self.mark_aborted(at);
             }
             (Stage::Waiting, _) => {
-                hooks::mark(Mark::AbortOfWaiting);
+                hooks::reached(CoverageMark::AbortOfWaiting);
                 self.waiting.retain(|w| *w != at);
                 self.mark_aborted(at);
                 self.run(cx, at);
@@ -53,7 +53,7 @@ impl Session {
             }
             (Stage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
             (Stage::Asked, false) => {
-                hooks::mark(Mark::AbortOfAsked);
+                hooks::reached(CoverageMark::AbortOfAsked);
                 self.answer_early(cx, at);
             }
             (Stage::Parked, _) => {
@@ -76,14 +76,14 @@ impl Session {
     fn answer_early(&mut self, cx: &mut Cx<'_>, at: u16) {
         self.mark_aborted(at);
         let slot = &mut self.slots[usize::from(at)];
-        if !hooks::planted(Bug::AbortedAnsweredTwice) {
+        if !hooks::seeded(SeededFault::AbortedAnsweredTwice) {
             slot.identifier = Identifier::Aborted;
         }
         slot.data.clear();
         slot.sums = [false; 2];
         let (held, cid) = (core::mem::take(&mut slot.held), slot.sqe.cid);
         self.held -= held;
-        self.pinched &= held == 0;
+        self.throttled &= held == 0;
         self.aborted += 1;
         self.mark_cid(cid, false);
         self.respond(cx, cid, REQUESTED, 0);

@@ -9,7 +9,7 @@ use crate::reservation;
 use crate::stats::Class;
 use crate::target::is_authentication;
 use crate::view::Namespace;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
@@ -50,14 +50,14 @@ impl Session {
             slot.identifier = Identifier::Another;
         }
         if source == Source::Capsule {
-            hooks::mark(Mark::DataInCapsule);
+            hooks::reached(CoverageMark::DataInCapsule);
             slot.take_buffers();
             slot.held = len;
             slot.capsule = len;
             let covered = self.may_hold(len);
             self.held += len;
             self.capsule_held += len;
-            self.pinched |= !covered;
+            self.throttled |= !covered;
         }
         if !conflict {
             self.mark_cid(sqe.cid, true);
@@ -93,7 +93,7 @@ impl Session {
             return self.run(cx, at);
         }
         if !self.waiting.is_empty() || !self.may_hold(needs) {
-            hooks::mark(Mark::WaitsForBuffers);
+            hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
             let slot = &mut self.slots[usize::from(at)];
             slot.stage = Stage::Waiting;
@@ -113,7 +113,7 @@ impl Session {
         slot.take_buffers();
         slot.stage = Stage::Asked;
         self.large += u32::from(slot.is_large());
-        self.ask(cx, at);
+        self.request_control(cx, at);
     }
 
     /// Buffers came free: those who wait go on, in their order.
@@ -260,9 +260,9 @@ impl Session {
         }
         let range = BlockRange::of(sqe);
         let blocks = u64::from(range.blocks());
-        let judged = if hooks::planted(Bug::RangeStartJudged) { 0 } else { blocks };
+        let judged = if hooks::seeded(SeededFault::RangeStartJudged) { 0 } else { blocks };
         if range.slba.checked_add(judged).is_none_or(|end| end > ns.blocks) {
-            if hooks::planted(Bug::OutsideRetried) {
+            if hooks::seeded(SeededFault::OutsideRetried) {
                 return Err(Status::retry(StatusCode::LBA_OUT_OF_RANGE));
             }
             return Err(StatusCode::LBA_OUT_OF_RANGE.into());
@@ -357,14 +357,14 @@ impl Session {
     fn run_ranges(&mut self, cx: &mut Cx<'_>, at: u16) {
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
-        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::planted(Bug::DsmAlwaysTrims);
+        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
         let Plan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
         if *next == 0 {
             // All ranges are judged before the first takes effect.
             let beyond = list
                 .chunks_exact(DsmRange::LEN)
-                .take(if hooks::planted(Bug::FirstRangeJudged) { 1 } else { usize::from(ranges) })
+                .take(if hooks::seeded(SeededFault::FirstRangeJudged) { 1 } else { usize::from(ranges) })
                 .filter_map(DsmRange::parse)
                 .any(|r| r.slba.checked_add(u64::from(r.blocks)).is_none_or(|end| end > blocks));
             if beyond {
@@ -373,7 +373,7 @@ impl Session {
         }
         let end = if !deallocate {
             0
-        } else if hooks::planted(Bug::OneRangeTrimmed) {
+        } else if hooks::seeded(SeededFault::OneRangeTrimmed) {
             1
         } else {
             ranges
@@ -422,9 +422,9 @@ impl Session {
                         .data
                         .iter()
                         .zip(&done.data)
-                        .take(if hooks::planted(Bug::FirstPieceCompared) { 1 } else { usize::MAX })
+                        .take(if hooks::seeded(SeededFault::FirstPieceCompared) { 1 } else { usize::MAX })
                         .all(|(a, b)| *a.buf == *b.buf);
-                if !same && !hooks::planted(Bug::CompareAlwaysEqual) {
+                if !same && !hooks::seeded(SeededFault::CompareAlwaysEqual) {
                     slot.status = StatusCode::COMPARE_FAILURE.into();
                 }
             }

@@ -16,7 +16,7 @@ use crate::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX, COPY_
 use crate::stats::Class;
 use crate::view::Namespace;
 use base::crc32c;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use format::nvme::io::{CopyCommand, CopyRange};
 use format::nvme::{Sqe, Status, StatusCode};
@@ -91,7 +91,7 @@ impl Copy {
         if total > COPY_BYTES_MAX >> self.shift {
             return Err(StatusCode::COMMAND_SIZE_LIMIT_EXCEEDED);
         }
-        let total = if hooks::planted(Bug::CopyEndUnchecked) { 0 } else { total };
+        let total = if hooks::seeded(SeededFault::CopyEndUnchecked) { 0 } else { total };
         let end = (self.to >> self.shift).checked_add(total);
         if end.is_none_or(|end| end > self.blocks) { Err(StatusCode::LBA_OUT_OF_RANGE) } else { Ok(()) }
     }
@@ -103,9 +103,9 @@ impl Copy {
         }
         let range = range(list, self.range);
         if self.done > 0 {
-            hooks::mark(Mark::CopyInSteps);
+            hooks::reached(CoverageMark::CopyInSteps);
         }
-        let from = (range.slba << self.shift) + if hooks::planted(Bug::CopyStartsOver) { 0 } else { self.done };
+        let from = (range.slba << self.shift) + if hooks::seeded(SeededFault::CopyStartsOver) { 0 } else { self.done };
         let left = ((u64::from(range.nlb) + 1) << self.shift) - self.done;
         let in_piece = |at: u64| PIECE_BYTES - at % PIECE_BYTES;
         self.step = left.min(COPY_STEP_BYTES).min(in_piece(from)).min(in_piece(self.to));

@@ -8,7 +8,7 @@ use super::slot::{NO_MATE, Plan, Slot, Stage};
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use cluster::reservation::Access;
 use format::nvme::{IoOpcode, Status, StatusCode};
 use object::VolumeRef;
@@ -42,8 +42,8 @@ impl Session {
         }
         // Halves of a fused operation run together, so either needs the rights of both.
         let conflicts = paired && !ns.access.write || reservation::conflicts(op, ns.access);
-        if ns.access != Access::FULL && conflicts && !hooks::planted(Bug::JudgedOnce) {
-            hooks::mark(Mark::ConflictAfterData);
+        if ns.access != Access::FULL && conflicts && !hooks::seeded(SeededFault::JudgedOnce) {
+            hooks::reached(CoverageMark::ConflictAfterData);
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
         if ns.write_protect.is_on() && Touch::of(op) == Touch::Write {
@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn may_go_on(&mut self, cx: &Cx<'_>, at: u16) -> bool {
         let may = self.is_still_allowed(cx, at);
         if !may {
-            hooks::mark(Mark::StoppedBetweenSteps);
+            hooks::reached(CoverageMark::StoppedBetweenSteps);
         }
         may
     }
@@ -81,7 +81,7 @@ impl Session {
         if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
             return false;
         }
-        let judged_once = hooks::planted(Bug::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, Plan::Copy(_));
+        let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, Plan::Copy(_));
         judged_once || self.is_still_allowed(cx, at)
     }
 
@@ -107,7 +107,7 @@ impl Session {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
             let more_to_do = slot.stage != Stage::Running || matches!(slot.plan, Plan::Trim { .. } | Plan::Copy(_));
             if more_to_do && slot.status.is_success() {
-                hooks::mark(Mark::PreemptAborts);
+                hooks::reached(CoverageMark::PreemptAborts);
                 slot.status = status;
             }
         }

@@ -17,7 +17,7 @@ use super::command::status_of;
 use super::slot::{NO_MATE, Plan, Stage};
 use super::{Cx, Session};
 use crate::stats::Class;
-use base::hooks::{self, Mark};
+use base::hooks::{self, CoverageMark};
 use base::unit::PIECE_BYTES;
 use format::nvme::{Fuse, IoOpcode, Status, StatusCode};
 use object::{ATOMIC_BYTES_MAX, CompareWrite, IoError, IoOp, IoRequest, VolumeRef};
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// A first half comes to nothing. Its data may have been wrong before; that is then what it is told.
+    /// A first half comes to nothing. Its data may have been wrong before; it is answered with that then.
     fn give_up_first(&mut self, cx: &mut Cx<'_>, first: u16, status: Status) {
         let before = self.slots[usize::from(first)].status;
         self.finish(cx, first, if before.is_success() { status } else { before }, 0);
@@ -114,7 +114,7 @@ impl Session {
         match (a.is_success(), b.is_success()) {
             (true, true) => self.run_pair(cx, first, second),
             (true, false) => {
-                hooks::mark(Mark::PairHalfFailed);
+                hooks::reached(CoverageMark::PairHalfFailed);
                 self.finish_pair(cx, first, FAILED, b);
             }
             (false, true) => self.finish_pair(cx, first, a, FAILED),

@@ -30,14 +30,15 @@ pub use slot::Slot;
 
 use crate::health::Ledger;
 use crate::limits::{
-    ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, STRANGER_BACKLOG_MAX, STRANGER_HELD_MAX,
+    ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX,
+    UNAUTHENTICATED_HELD_MAX,
 };
 use crate::quota::Place;
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::{Namespace, View};
 use base::checksum::Crc32c;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use base::{Duration, HostId, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
@@ -160,7 +161,7 @@ pub struct Session {
     /// Its share of what its host may hold; none where nobody counts.
     place: Option<Place>,
     /// The host's memory is used up by what came in capsules.
-    pinched: bool,
+    throttled: bool,
     /// When the first byte of the PDU that comes in was taken.
     pdu_began: Instant,
     /// A Disconnect command that is answered after all others.
@@ -216,7 +217,7 @@ impl Session {
             token_base: token,
             draining: false,
             place: None,
-            pinched: false,
+            throttled: false,
             pdu_began: Instant::default(),
             leaving: None,
             locked: false,
@@ -241,12 +242,12 @@ impl Session {
     }
     /// Whether more bytes may be taken from the network.
     pub fn wants_bytes(&self) -> bool {
-        let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.pinched;
-        let backlog_max = if self.is_stranger() { STRANGER_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
+        let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.throttled;
+        let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
         !self.draining && self.phase != Phase::Joining && self.backlog < backlog_max && memory
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
-    pub fn is_stranger(&self) -> bool {
+    pub fn is_unauthenticated(&self) -> bool {
         self.locked || matches!(self.kind, Kind::Fresh)
     }
     /// When the PDU that comes in began; `None` between PDUs.
@@ -275,7 +276,7 @@ impl Session {
     fn may_hold(&mut self, bytes: u32) -> bool {
         let (alone, sum) = (self.held == 0, self.held + bytes);
         let most = match self.kind {
-            _ if self.locked => STRANGER_HELD_MAX,
+            _ if self.locked => UNAUTHENTICATED_HELD_MAX,
             Kind::Io(..) => DATA_HELD_MAX,
             Kind::Admin(_) | Kind::Fresh => ADMIN_HELD_MAX,
         };
@@ -316,7 +317,7 @@ impl Session {
         }
     }
     /// Makes it a queue: its Connect command succeeded.
-    pub fn join(&mut self, kind: Kind, entries: u16, flow_control: bool) {
+    pub fn admit(&mut self, kind: Kind, entries: u16, flow_control: bool) {
         if let Kind::Io(c, _) = &kind {
             self.ledger = Some(Ledger::open(&c.figures));
         }
@@ -328,34 +329,34 @@ impl Session {
         self.cids = vec![0; 1024].into_boxed_slice();
     }
     /// Whether only authentication commands run: the host has not proved yet who it is (base 6.3, AUTHREQ).
-    pub fn set_locked(&mut self, locked: bool) {
+    pub fn set_unauthenticated(&mut self, locked: bool) {
         self.locked = locked;
     }
-    /// See [`Session::set_locked`].
-    pub fn is_locked(&self) -> bool {
+    /// See [`Session::set_unauthenticated`].
+    pub fn must_authenticate(&self) -> bool {
         self.locked
     }
     /// Back to waiting for a Connect command: it was refused.
-    pub fn rejoin(&mut self) {
+    pub fn readmit(&mut self) {
         if self.phase == Phase::Joining {
             self.phase = Phase::Fresh;
         }
     }
     /// Data of a new view is used from the next command on.
     fn refresh(&mut self, view: &View) {
-        if self.namespaces_of == view.generation || hooks::planted(Bug::RightsKept) && !self.namespaces.is_empty() {
+        if self.namespaces_of == view.generation || hooks::seeded(SeededFault::RightsKept) && !self.namespaces.is_empty() {
             return;
         }
         self.namespaces_of = view.generation;
         self.last_ns = 0;
-        if !hooks::planted(Bug::DetachedKept) {
+        if !hooks::seeded(SeededFault::DetachedKept) {
             self.namespaces.clear();
         }
         if let Kind::Io(c, _) = &self.kind
             && let Some(s) = view.subsystem(&c.subsystem)
         {
             let before = core::mem::replace(&mut self.namespaces, view.namespaces(s, &c.host_nqn));
-            if hooks::planted(Bug::DetachedKept) {
+            if hooks::seeded(SeededFault::DetachedKept) {
                 let seen: Vec<u32> = self.namespaces.iter().map(|ns| ns.nsid).collect();
                 self.namespaces.extend(before.into_iter().filter(|ns| !seen.contains(&ns.nsid)));
                 self.namespaces.sort_by_key(|ns| ns.nsid);

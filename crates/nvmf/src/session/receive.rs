@@ -4,7 +4,7 @@ use super::slot::Stage;
 use super::{Cx, Phase, Rx, RxData, Session};
 use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
 use base::checksum::Crc32c;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Field, Status, StatusCode};
 use format::nvme_tcp::fault::{AT_DATA_CCCID, AT_DATA_LENGTH, AT_DATA_TTAG, AT_FLAGS};
 use format::nvme_tcp::{
@@ -47,7 +47,7 @@ impl Session {
         if self.phase == Phase::Ended {
             return;
         }
-        hooks::mark(Mark::DataInPlace);
+        hooks::reached(CoverageMark::DataInPlace);
         if let Some(sum) = &mut d.sum {
             sum.update(&buf[at.clone()]);
         }
@@ -119,7 +119,7 @@ impl Session {
             None => {
                 used = self.gather(bytes, COMMON_BYTES);
                 if self.head_len < COMMON_BYTES {
-                    hooks::mark(Mark::HeaderInFragments);
+                    hooks::reached(CoverageMark::HeaderInFragments);
                     return Ok(used);
                 }
                 let common = self.check_common()?;
@@ -255,7 +255,7 @@ impl Session {
     fn data_done(&mut self, cx: &mut Cx<'_>, d: RxData) -> Result<(), Fault> {
         if d.capsule {
             self.capsule_done(cx, d.slot);
-        } else if d.last || hooks::planted(Bug::FirstDataRuns) {
+        } else if d.last || hooks::seeded(SeededFault::FirstDataRuns) {
             self.large -= u32::from(self.slots[usize::from(d.slot)].is_large());
             self.run(cx, d.slot);
         }

@@ -7,7 +7,7 @@ use crate::health::ErrorLog;
 use crate::limits::SEND_SEGMENTS_MAX;
 use crate::stats::Class;
 use base::crc32c;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::nvme::log::{ErrorEntry, TRTYPE_TCP};
 use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
@@ -61,9 +61,9 @@ impl Session {
         if self.free.len() < FREE_LISTS_MAX {
             self.free.push(list);
         }
-        self.held = self.held.saturating_sub(if hooks::planted(Bug::SentStaysHeld) { 0 } else { freed });
-        self.pinched &= freed == 0;
-        if self.phase != Phase::Ended && !hooks::planted(Bug::WaitingForgotten) {
+        self.held = self.held.saturating_sub(if hooks::seeded(SeededFault::SentStaysHeld) { 0 } else { freed });
+        self.throttled &= freed == 0;
+        if self.phase != Phase::Ended && !hooks::seeded(SeededFault::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
@@ -73,7 +73,7 @@ impl Session {
         let slot = self.slots.remove(usize::from(at));
         self.held -= slot.held - kept.min(slot.held);
         self.capsule_held -= slot.capsule;
-        self.pinched &= slot.held == 0;
+        self.throttled &= slot.held == 0;
         slot
     }
 
@@ -166,13 +166,13 @@ impl Session {
     }
 
     /// Asks for the data of a command, all at once.
-    pub(super) fn ask(&mut self, cx: &mut Cx<'_>, at: u16) {
+    pub(super) fn request_control(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &self.slots[usize::from(at)];
         let r2t = R2t { cccid: slot.sqe.cid, ttag: at, offset: slot.filled, bytes: slot.len - slot.filled };
         let mut bytes = [0; R2t::BYTES_MAX];
         let n = r2t.write(self.digests, &mut bytes);
         self.list().push_header(&bytes[..n]);
-        hooks::mark(Mark::DataAskedFor);
+        hooks::reached(CoverageMark::DataAskedFor);
         cx.stats.pdus_out += 1;
         cx.stats.r2ts += 1;
     }
@@ -231,7 +231,7 @@ impl Session {
     /// Forgets all that is under way.
     pub fn end(&mut self) {
         if self.running > 0 {
-            hooks::mark(Mark::ConnectionLostBusy);
+            hooks::reached(CoverageMark::ConnectionLostBusy);
         }
         self.leave_behind();
         self.phase = Phase::Ended;
@@ -264,7 +264,7 @@ impl Session {
         match (&self.ledger, slot.plan.class()) {
             (Some(ledger), Class::Read) if status.is_success() => ledger.read(bytes),
             (Some(ledger), Class::Write) if status.is_success() => ledger.wrote(bytes),
-            (Some(ledger), Class::Deallocate) if base::hooks::planted(base::hooks::Bug::TrimsHealth) => ledger.wrote(bytes),
+            (Some(ledger), Class::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
             _ if ErrorLog::tells(status) => self.note_error(slot, status),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use super::copy::Copy;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
@@ -247,9 +247,9 @@ impl Slot {
         self.at_byte = at as u32;
         if self.sums[extent] && at.is_multiple_of(BLOCK_BYTES) {
             if n < BLOCK_BYTES {
-                hooks::mark(Mark::BlockInFragments);
+                hooks::reached(CoverageMark::BlockInFragments);
             }
-            let summed = if hooks::planted(Bug::SumOfLastFragment) { n } else { BLOCK_BYTES };
+            let summed = if hooks::seeded(SeededFault::SumOfLastFragment) { n } else { BLOCK_BYTES };
             data.crcs.push(crc32c(&data.buf[at - summed..at]));
         }
         if at == data.buf.len() {

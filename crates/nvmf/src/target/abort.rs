@@ -30,7 +30,7 @@ impl Target {
             mark(&mut self.dirty, conn, place);
             if let (Aborted::Event(event), Kind::Admin(shared)) = (aborted, conn.session.kind())
                 && let Some(c) = self.controllers.get_mut(&shared.cntlid)
-                && !hooks::planted(Bug::AbortedRequestKept)
+                && !hooks::seeded(SeededFault::AbortedRequestKept)
             {
                 c.remove_request(event);
             }
@@ -49,7 +49,7 @@ impl Target {
         {
             c.end_abort();
         }
-        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, u64::from(!aborted && !hooks::planted(Bug::AbortSaysDone)));
+        conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, u64::from(!aborted && !hooks::seeded(SeededFault::AbortSaysDone)));
         mark(&mut self.dirty, conn, place);
         rt.wake(self.core);
     }

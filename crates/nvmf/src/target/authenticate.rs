@@ -4,7 +4,7 @@
 //! ([`Target::pop_work`]) and comes back done ([`Target::on_work_done`]); the Authentication Send command waits in its slot meanwhile.
 //!
 //! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`WORKS_OUT_MAX`] pieces of work are away, the others
-//! wait here and vanish with their connection, so a flood of strangers makes no heap of work; a failure ends the queue.
+//! wait here and vanish with their connection, so a flood of unauthenticated peers makes no heap of work; a failure ends the queue.
 //! Never: logs, counts or tells anything of a secret.
 
 use super::*;
@@ -29,16 +29,16 @@ const _: () = assert!(MESSAGE_BYTES_MAX <= ANSWER_BYTES_MAX);
 
 /// Whether a queue has to authenticate before anything else. A host that has a secret always has to, except for discovery, which asks nobody;
 /// where authentication is `wanted`, hosts that have none are refused.
-pub(super) fn must_authenticate(wish: &Wish, view: &View, wanted: Security, encrypted: bool) -> Result<bool, Refusal> {
-    if wish.subsystem == DISCOVERY_NQN {
+pub(super) fn must_authenticate(connect: &ConnectRequest, view: &View, wanted: Security, encrypted: bool) -> Result<bool, Refusal> {
+    if connect.subsystem == DISCOVERY_NQN {
         return Ok(false);
     }
-    if view.hosts.get(&wish.host_nqn).is_some_and(|h| h.credentials.is_some()) {
+    if view.hosts.get(&connect.host_nqn).is_some_and(|h| h.credentials.is_some()) {
         return Ok(true);
     }
     match wanted {
         // The key of the TLS connection has proved the host.
-        Security::Authenticated if !encrypted => Err(join::not_allowed("authentication is asked for, and the host has no secret")),
+        Security::Authenticated if !encrypted => Err(admission::not_allowed("authentication is asked for, and the host has no secret")),
         _ => Ok(false),
     }
 }
@@ -50,15 +50,15 @@ pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
 }
 
 impl Target {
-    /// A queue was connected, and its host `must` authenticate on it now or not. Until it has it remains a stranger: anybody can name its NQN.
-    pub(super) fn begin_authentication(&mut self, rt: &Rt, wish: &Wish, place: usize, must: bool) {
+    /// A queue was connected, and its host `must` authenticate on it now or not. Until it has it remains unauthenticated: anybody can name its NQN.
+    pub(super) fn begin_authentication(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, must: bool) {
         let conn = &mut self.conns[place];
-        if wish.subsystem != DISCOVERY_NQN {
-            conn.auth = Some(Box::new(ControllerAuth::new(&wish.host_nqn, &wish.subsystem, rt.now(), must)));
-            conn.session.set_locked(must);
+        if connect.subsystem != DISCOVERY_NQN {
+            conn.auth = Some(Box::new(ControllerAuth::new(&connect.host_nqn, &connect.subsystem, rt.now(), must)));
+            conn.session.set_unauthenticated(must);
         }
         if !must {
-            self.strangers.leave(conn.token);
+            self.unauthenticated.leave(conn.token);
         }
     }
 
@@ -151,9 +151,9 @@ impl Target {
                     return;
                 }
                 let conn = &mut self.conns[place];
-                conn.session.set_locked(false);
-                self.strangers.leave(conn.token);
-                // Each queue authenticates; the admin queue's is told.
+                conn.session.set_unauthenticated(false);
+                self.unauthenticated.leave(conn.token);
+                // Each queue authenticates; the admin queue's is reported.
                 if matches!(conn.session.kind(), Kind::Admin(_)) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
@@ -184,7 +184,7 @@ impl Target {
         self.conns[place].session.set_place(quota);
         if !taken {
             self.stats.connections_refused += 1;
-            self.end_queue(rt, place, AuditKind::Refused, join::too_many_connections().why.into());
+            self.end_queue(rt, place, AuditKind::Refused, admission::too_many_connections().why.into());
         }
         taken
     }
@@ -198,7 +198,7 @@ impl Target {
     /// A queue ends when what was answered has been sent, and runs nothing more.
     fn end_queue(&mut self, rt: &Rt, place: usize, kind: AuditKind, why: String) {
         let conn = &mut self.conns[place];
-        conn.session.set_locked(true);
+        conn.session.set_unauthenticated(true);
         conn.session.drain();
         conn.close_when_sent = true;
         self.audit_authentication(rt, place, kind, why);

@@ -2,29 +2,29 @@
 //!
 //! ```text
 //!  Connect ─► read, admit, quota ─┬─ admin ─► an ID ─► Controller ───────────────► admitted
-//!                                 └─ I/O ─► Join to its home ─┬─ ok ─► Joined ─► admitted
-//!                                                             ├─ no ─► Joined ─► refused
+//!                                 └─ I/O ─► Join to its home ─┬─ ok ─► Admitted ─► admitted
+//!                                                             ├─ no ─► Admitted ─► refused
 //!                                                             └─ ID in use ─► waits ─┬─ QueueGone ─► tried again
 //!                                                                                    └─ too long ─► refused
 //! ```
 //!
 //! Invariant: a Connect is answered once, or its connection is gone.
-//! Never: judges a wish; [`crate::join`] does.
+//! Never: judges a connect; [`crate::admission`] does.
 
 use super::*;
+use crate::admission::NotTaken;
 use crate::audit::AuditKind;
-use crate::join::NotTaken;
 use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
 use crate::quota::{HostLimits, Place, Reserve};
-use crate::strangers::network;
+use crate::unauthenticated::network;
 
 /// What the home of a controller says to a connection that wants to be one of its queues: its place in the quota of the host too, where one was
 /// kept for it.
-pub(super) type Joined = Result<(Arc<ControllerShared>, Option<Place>), Refusal>;
+pub(super) type Admitted = Result<(Arc<ControllerShared>, Option<Place>), Refusal>;
 
 /// A Connect that waits for the queue that has its ID to go.
-pub(super) struct WaitingJoin {
-    wish: Box<Wish>,
+pub(super) struct WaitingConnect {
+    connect: Box<ConnectRequest>,
     at: QueueAt,
     slot: u16,
     until: Instant,
@@ -35,24 +35,24 @@ impl Target {
         let Some(conn) = self.conns.get(place) else { return };
         let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
-        let wish = match join::read(sqe, conn.session.data(slot)) {
-            Ok(wish) => wish,
+        let connect = match admission::read(sqe, conn.session.data(slot)) {
+            Ok(connect) => connect,
             Err(refusal) => return self.refuse(rt, place, slot, None, refusal),
         };
-        let must = match self.judge(place, &wish) {
+        let must = match self.judge(place, &connect) {
             Ok(must) => must,
-            Err(refusal) => return self.refuse(rt, place, slot, Some(&wish), refusal),
+            Err(refusal) => return self.refuse(rt, place, slot, Some(&connect), refusal),
         };
-        if wish.connect.qid > 0 {
-            let Some(home) = self.shared.home(wish.cntlid, self.cores) else {
-                return self.refuse(rt, place, slot, Some(&wish), join::wrong_cntlid());
+        if connect.connect.qid > 0 {
+            let Some(home) = self.shared.home(connect.cntlid, self.cores) else {
+                return self.refuse(rt, place, slot, Some(&connect), admission::wrong_cntlid());
             };
             let at = QueueAt { core: self.core, token };
-            return self.post(rt, home, Msg::Join { wish: Box::new(wish), at, slot });
+            return self.post(rt, home, Msg::Join { connect: Box::new(connect), at, slot });
         }
-        match self.new_controller(rt, place, &wish, must) {
-            Ok((shared, quota)) => self.admitted(rt, &wish, place, slot, Kind::Admin(shared), (quota, must)),
-            Err(refusal) => self.refuse(rt, place, slot, Some(&wish), refusal),
+        match self.new_controller(rt, place, &connect, must) {
+            Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, Kind::Admin(shared), (quota, must)),
+            Err(refusal) => self.refuse(rt, place, slot, Some(&connect), refusal),
         }
     }
 
@@ -62,8 +62,8 @@ impl Target {
     }
 
     /// Whether a queue counts among the connections of its host now. Whoever asks discovery, or has still to authenticate, may name any host.
-    fn counts_at_connect(wish: &Wish, must: bool) -> bool {
-        !must && wish.subsystem != DISCOVERY_NQN
+    fn counts_at_connect(connect: &ConnectRequest, must: bool) -> bool {
+        !must && connect.subsystem != DISCOVERY_NQN
     }
 
     /// Places in the quota of a host for an admin queue and the first I/O queue of its controller.
@@ -84,7 +84,7 @@ impl Target {
 
     fn free_cntlid(&mut self) -> Result<u16, Refusal> {
         let ids = &self.shared.options().controller_ids;
-        join::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)
+        admission::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)
     }
 
     /// The oldest controller whose host has still to authenticate makes room: anybody can make one. `None`: there is none.
@@ -93,7 +93,7 @@ impl Target {
             let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
             of.is_some_and(|c| matches!(c.session.kind(), Kind::Admin(_)))
         };
-        let token = self.strangers.tokens().find(has_one)?;
+        let token = self.unauthenticated.tokens().find(has_one)?;
         self.evict(rt, Some(token));
         Some(())
     }
@@ -102,33 +102,34 @@ impl Target {
         &mut self,
         rt: &Rt,
         place: usize,
-        wish: &Wish,
+        connect: &ConnectRequest,
         must: bool,
     ) -> Result<(Arc<ControllerShared>, Option<Place>), Refusal> {
         let (token, peer) = (self.conns[place].token, self.conns[place].peer);
-        let discovery = wish.subsystem == DISCOVERY_NQN;
+        let discovery = connect.subsystem == DISCOVERY_NQN;
         if discovery && !self.room_for_discovery(peer) {
-            return Err(join::busy("there are as many discovery controllers as there may be"));
+            return Err(admission::busy("there are as many discovery controllers as there may be"));
         }
-        let counted = match Self::counts_at_connect(wish, must) {
-            true => Some(self.count_controller(&wish.host_nqn).ok_or_else(join::too_many_connections)?),
+        let counted = match Self::counts_at_connect(connect, must) {
+            true => Some(self.count_controller(&connect.host_nqn).ok_or_else(admission::too_many_connections)?),
             false => None,
         };
-        let cntlid = if wish.cntlid == CNTLID_DYNAMIC {
+        let cntlid = if connect.cntlid == CNTLID_DYNAMIC {
             self.free_cntlid().or_else(|busy| {
                 self.evict_claimed(rt).ok_or(busy)?;
                 self.free_cntlid()
             })?
         } else {
-            self.shared.statics().take(wish, self.core)?
+            self.shared.statics().take(connect, self.core)?
         };
         self.controller_serial += 1;
-        let mut shared = ControllerShared::new(cntlid, self.controller_serial, &wish.subsystem, &wish.host_nqn, wish.host_id, discovery);
+        let mut shared =
+            ControllerShared::new(cntlid, self.controller_serial, &connect.subsystem, &connect.host_nqn, connect.host_id, discovery);
         shared.home = self.core;
         shared.reached = rt.local_ip(self.conns[place].id);
-        let shared = Arc::new(shared.with_figures(self.shared.figures_of(&wish.subsystem)));
-        let known = self.view.subsystem(&wish.subsystem).map_or(Vec::new(), |s| self.view.namespaces(s, &wish.host_nqn));
-        let mut c = Controller::new(Arc::clone(&shared), token, peer, rt.now(), wish.connect.kato_ms, known);
+        let shared = Arc::new(shared.with_figures(self.shared.figures_of(&connect.subsystem)));
+        let known = self.view.subsystem(&connect.subsystem).map_or(Vec::new(), |s| self.view.namespaces(s, &connect.host_nqn));
+        let mut c = Controller::new(Arc::clone(&shared), token, peer, rt.now(), connect.connect.kato_ms, known);
         if discovery {
             c.discovery_is(discovery::entries(&c.shared, &self.view, &self.shared).sum);
         }
@@ -137,87 +138,87 @@ impl Target {
         }
         c.reservations_are(&self.view);
         let quota = counted.map(|(place, reserve)| {
-            c.set_reserve(reserve, self.limits_of(&wish.host_nqn), rt.now());
+            c.set_reserve(reserve, self.limits_of(&connect.host_nqn), rt.now());
             place
         });
         self.controllers.insert(cntlid, c);
         self.stats.controllers += 1;
         self.conns[place].light = true;
         self.shared.lighten(self.core);
-        tracing::debug!(cntlid, host = %wish.host_nqn, subsystem = %wish.subsystem, %peer, "controller connected");
+        tracing::debug!(cntlid, host = %connect.host_nqn, subsystem = %connect.subsystem, %peer, "controller connected");
         if !discovery {
-            self.note(AuditKind::Connected, place, Some(wish), Some(cntlid), String::new());
+            self.note(AuditKind::Connected, place, Some(connect), Some(cntlid), String::new());
         }
         Ok((shared, quota))
     }
 
     /// At the home of a controller: a connection wants to be one of its queues.
-    pub(super) fn on_join(&mut self, rt: &Rt, wish: Box<Wish>, at: QueueAt, slot: u16, until: Option<Instant>) {
-        let result = match join::add_io_queue(&mut self.controllers, &wish, at) {
-            Ok(shared) => Ok((shared, self.controllers.get_mut(&wish.cntlid).and_then(|c| c.take_place(rt.now())))),
+    pub(super) fn on_connect_request(&mut self, rt: &Rt, connect: Box<ConnectRequest>, at: QueueAt, slot: u16, until: Option<Instant>) {
+        let result = match admission::add_io_queue(&mut self.controllers, &connect, at) {
+            Ok(shared) => Ok((shared, self.controllers.get_mut(&connect.cntlid).and_then(|c| c.take_place(rt.now())))),
             Err(NotTaken::Refused(refusal)) => Err(refusal),
             Err(NotTaken::InUse) => {
                 let now = rt.now();
                 let until = until.unwrap_or(now + QUEUE_WAIT_MAX);
-                if now < until && self.waiting_joins.len() < QUEUE_WAITS_MAX {
+                if now < until && self.waiting_connects.len() < QUEUE_WAITS_MAX {
                     self.stats.waited_for_queues += 1;
-                    return self.waiting_joins.push(WaitingJoin { wish, at, slot, until });
+                    return self.waiting_connects.push(WaitingConnect { connect, at, slot, until });
                 }
-                Err(join::queue_in_use())
+                Err(admission::queue_in_use())
             }
         };
-        self.post(rt, at.core, Msg::Joined { wish, token: at.token, slot, result });
+        self.post(rt, at.core, Msg::Admitted { connect, token: at.token, slot, result });
     }
 
     /// Something changed for those who wait: they are tried again, in their order; those who waited too long are answered.
-    pub(super) fn retry_joins(&mut self, rt: &Rt) {
-        for w in core::mem::take(&mut self.waiting_joins) {
-            self.on_join(rt, w.wish, w.at, w.slot, Some(w.until));
+    pub(super) fn retry_connects(&mut self, rt: &Rt) {
+        for w in core::mem::take(&mut self.waiting_connects) {
+            self.on_connect_request(rt, w.connect, w.at, w.slot, Some(w.until));
         }
     }
 
-    pub(super) fn on_joined(&mut self, rt: &Rt, wish: &Wish, token: u64, slot: u16, result: Joined) {
+    pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
         let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == Phase::Joining;
         let there = self.conns.get(place).is_some_and(waits);
         let (c, kept) = match result {
             Ok(joined) => joined,
-            Err(refusal) if there => return self.refuse(rt, place, slot, Some(wish), refusal),
+            Err(refusal) if there => return self.refuse(rt, place, slot, Some(connect), refusal),
             Err(_) => return,
         };
-        let (home, gone) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: wish.connect.qid, at });
+        let (home, gone) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: connect.connect.qid, at });
         if !there {
             return self.post(rt, home, gone);
         }
         // It was judged when it asked; what is served may have changed since.
-        let taken = self.judge(place, wish).and_then(|must| {
+        let taken = self.judge(place, connect).and_then(|must| {
             let quota = match kept {
-                None if Self::counts_at_connect(wish, must) => {
-                    Some(self.count_queue(&wish.host_nqn).ok_or_else(join::too_many_connections)?)
+                None if Self::counts_at_connect(connect, must) => {
+                    Some(self.count_queue(&connect.host_nqn).ok_or_else(admission::too_many_connections)?)
                 }
                 kept => kept,
             };
             Ok((quota, must))
         });
         match taken {
-            Ok(taken) => self.admitted(rt, wish, place, slot, Kind::Io(c, wish.connect.qid), taken),
+            Ok(taken) => self.admitted(rt, connect, place, slot, Kind::Io(c, connect.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
-                self.refuse(rt, place, slot, Some(wish), refusal);
+                self.refuse(rt, place, slot, Some(connect), refusal);
             }
         }
     }
 
-    fn admitted(&mut self, rt: &Rt, wish: &Wish, place: usize, slot: u16, kind: Kind, (quota, must): (Option<Place>, bool)) {
-        self.begin_authentication(rt, wish, place, must);
+    fn admitted(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, slot: u16, kind: Kind, (quota, must): (Option<Place>, bool)) {
+        self.begin_authentication(rt, connect, place, must);
         let authreq = if must { AUTHREQ_ATR } else { 0 };
         let conn = &mut self.conns[place];
         let cntlid = match &kind {
             Kind::Admin(c) | Kind::Io(c, _) => c.cntlid,
             Kind::Fresh => unreachable!("admitted as something"),
         };
-        conn.session.join(kind, wish.entries(), wish.flow_control());
+        conn.session.admit(kind, connect.entries(), connect.flow_control());
         // What a host that has still to prove who it is holds in memory does not count as the host's.
         if must {
             conn.kept = quota
@@ -228,31 +229,31 @@ impl Target {
         mark(&mut self.dirty, conn, place);
     }
 
-    fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, wish: Option<&Wish>, refusal: Refusal) {
+    fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, connect: Option<&ConnectRequest>, refusal: Refusal) {
         let Refusal { status, result, why } = refusal;
         self.stats.connects_refused += 1;
         self.refusals += 1;
         let code = FabricsStatus(status.code);
         if self.refusals <= AUDIT_REFUSALS_A_TICK {
-            let cntlid = wish.map(|w| w.cntlid).filter(|id| *id < CNTLID_STATIC);
+            let cntlid = connect.map(|w| w.cntlid).filter(|id| *id < CNTLID_STATIC);
             let detail = if result == 0 { format!("{code}: {why}") } else { format!("{code}, result {result:#x}: {why}") };
-            self.note(AuditKind::Refused, place, wish, cntlid, detail);
+            self.note(AuditKind::Refused, place, connect, cntlid, detail);
         }
         if self.refusal_log.reports(rt.now()) {
-            let (host, subsystem) = wish.map_or(("", ""), |w| (w.host_nqn.as_str(), w.subsystem.as_str()));
-            let (peer, queue) = (self.conns[place].peer, wish.map_or(0, |w| w.connect.qid));
+            let (host, subsystem) = connect.map_or(("", ""), |w| (w.host_nqn.as_str(), w.subsystem.as_str()));
+            let (peer, queue) = (self.conns[place].peer, connect.map_or(0, |w| w.connect.qid));
             tracing::warn!(%peer, host, subsystem, queue, status = %code, "a Connect command was refused: {why}");
         }
         let conn = &mut self.conns[place];
-        conn.session.rejoin();
+        conn.session.readmit();
         conn.session.complete(&mut cx!(self, rt), slot, status, result);
         mark(&mut self.dirty, conn, place);
     }
 
     /// Notes an event for the audit log.
-    fn note(&mut self, kind: AuditKind, place: usize, wish: Option<&Wish>, cntlid: Option<u16>, detail: String) {
+    fn note(&mut self, kind: AuditKind, place: usize, connect: Option<&ConnectRequest>, cntlid: Option<u16>, detail: String) {
         let peer = self.conns.get(place).map(|c| c.peer);
-        let (host_nqn, subsystem) = wish.map_or_else(Default::default, |w| (w.host_nqn.clone(), w.subsystem.clone()));
+        let (host_nqn, subsystem) = connect.map_or_else(Default::default, |w| (w.host_nqn.clone(), w.subsystem.clone()));
         self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid, detail });
     }
 }

@@ -29,7 +29,7 @@ impl Target {
         self.authentication_deadlines(rt);
         let expired: Vec<u16> = self.controllers.iter_mut().filter_map(|(id, c)| c.is_expired(now).then_some(*id)).collect();
         for id in expired {
-            hooks::mark(Mark::KeepAliveExpired);
+            hooks::reached(CoverageMark::KeepAliveExpired);
             self.stats.keep_alive_expired += 1;
             if let Some(c) = self.controllers.get(&id) {
                 let (host, subsystem) = (&c.shared.host_nqn, &c.shared.subsystem);
@@ -37,7 +37,7 @@ impl Target {
             }
             self.end_controller(rt, id, "keep-alive expired");
         }
-        self.retry_joins(rt);
+        self.retry_connects(rt);
         self.note_refusals();
         self.refusal_log.report_the_rest(now);
         self.controllers.values_mut().for_each(|c| c.end_reserve(now));

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// What a core must do for a fence.
 #[derive(Clone)]
-pub(super) struct FenceOrder {
+pub(super) struct FenceCommand {
     id: u64,
     home: usize,
     volume: VolumeRef,
@@ -45,14 +45,14 @@ impl Target {
         self.fences.serial += 1;
         let id = self.fences.serial;
         self.fences.waiting.insert(id, (token, slot, self.cores));
-        let order = FenceOrder { id, home: self.core, volume: VolumeRef(at as u32), by, abort: Arc::new(abort) };
+        let order = FenceCommand { id, home: self.core, volume: VolumeRef(at as u32), by, abort: Arc::new(abort) };
         for core in 0..self.cores {
             self.post(rt, core, Msg::Fence(order.clone()));
         }
     }
 
     /// Notes what this core has under way on the volume.
-    pub(super) fn on_fence(&mut self, rt: &Rt, order: FenceOrder) {
+    pub(super) fn on_fence(&mut self, rt: &Rt, order: FenceCommand) {
         let mut under_way = BTreeSet::new();
         for (_, conn) in &mut self.conns {
             self.fences.left.extend(conn.session.take_left());
@@ -66,11 +66,11 @@ impl Target {
             }
         }
         let left = self.fences.left.iter().filter(|l| l.volume == order.volume).map(|l| l.token);
-        under_way.extend(left.inspect(|_| hooks::mark(Mark::FenceWaitsForLeft)));
+        under_way.extend(left.inspect(|_| hooks::reached(CoverageMark::FenceWaitsForLeft)));
         if under_way.is_empty() {
             return self.post(rt, order.home, Msg::Fenced { id: order.id });
         }
-        hooks::mark(Mark::FenceWaits);
+        hooks::reached(CoverageMark::FenceWaits);
         self.fences.standing.push((order.id, order.home, under_way));
     }
 

@@ -30,13 +30,13 @@ fn has(conn: &Conn) -> Security {
 }
 
 impl Target {
-    /// Whether a connection may become the queue that it wishes to be, as things stand now; and whether it must authenticate then.
-    pub(super) fn judge(&self, place: usize, wish: &Wish) -> Result<bool, Refusal> {
+    /// Whether a connection may become the queue that it asks to be, as things stand now; and whether it must authenticate then.
+    pub(super) fn judge(&self, place: usize, connect: &ConnectRequest) -> Result<bool, Refusal> {
         let conn = &self.conns[place];
-        join::admit(wish, &self.view, conn.door.kind, self.draining)?;
-        let (wanted, proved) = (wanted(&self.view, conn.door, &wish.subsystem), conn.layer.identity());
-        join::admit_secured(wish, wanted, proved)?;
-        authenticate::must_authenticate(wish, &self.view, wanted, proved.is_some())
+        admission::admit(connect, &self.view, conn.door.kind, self.draining)?;
+        let (wanted, proved) = (wanted(&self.view, conn.door, &connect.subsystem), conn.layer.identity());
+        admission::admit_secured(connect, wanted, proved)?;
+        authenticate::must_authenticate(connect, &self.view, wanted, proved.is_some())
     }
 
     /// Bytes of a connection that is not known to be plain.
@@ -114,7 +114,7 @@ impl Target {
         let short = |c: &Conn| {
             let of = c.session.controller().filter(|_| !c.closed)?;
             let wanted = wanted(&self.view, c.door, &of.subsystem);
-            let will_do = c.session.is_locked() && wanted == Security::Authenticated;
+            let will_do = c.session.must_authenticate() && wanted == Security::Authenticated;
             (has(c) < wanted && !will_do).then_some(wanted)
         };
         let short: Vec<(usize, Security)> = self.conns.iter().filter_map(|(place, c)| Some((place, short(c)?))).collect();

@@ -5,7 +5,7 @@ use super::controller_tests::{Bench, bench};
 use super::session_tests::Bench as Queue;
 use super::{HOST, NQN};
 use crate::admin::{Answer, FEATURES};
-use crate::ask::What;
+use crate::control_request::ControlVerb;
 use crate::shared::ControllerShared;
 use crate::view::{Ana, AnaState};
 use base::{Visibility, WriteProtect};
@@ -118,9 +118,9 @@ fn what_is_granted_is_what_identify_and_the_effects_log_say() {
     }
 }
 
-fn asked(answer: Answer) -> Result<What, StatusCode> {
+fn asked(answer: Answer) -> Result<ControlVerb, StatusCode> {
     match answer {
-        Answer::Ask(what) => Ok(what),
+        Answer::ControlRequest(what) => Ok(what),
         Answer::Refuse(s, _) => Err(s.code),
         _ => panic!("neither asked nor refused"),
     }
@@ -132,9 +132,9 @@ fn a_namespace_to_be_made_is_judged_before_anybody_is_asked() {
     let create = NamespaceManagement { action: Some(NamespaceAction::Create), csi: 0, nsid: 0 };
     let good = IdentifyNamespace { nsze: 2048, ncap: 2048, flbas: 1, ..IdentifyNamespace::default() };
     let make = |b: &mut Bench, n: IdentifyNamespace| asked(b.run_with(create.sqe(1), &n.to_bytes()));
-    assert_eq!(make(&mut b, good), Ok(What::NamespaceCreate { blocks: 2048, lba_bytes: 4096, shared: false }));
+    assert_eq!(make(&mut b, good), Ok(ControlVerb::NamespaceCreate { blocks: 2048, lba_bytes: 4096, shared: false }));
     let shared = IdentifyNamespace { nmic: 1, flbas: 0, ..good };
-    assert_eq!(make(&mut b, shared), Ok(What::NamespaceCreate { blocks: 2048, lba_bytes: 512, shared: true }));
+    assert_eq!(make(&mut b, shared), Ok(ControlVerb::NamespaceCreate { blocks: 2048, lba_bytes: 512, shared: true }));
     for (wrong, code) in [
         (IdentifyNamespace { ncap: 1024, ..good }, StatusCode::THIN_PROVISIONING_NOT_SUPPORTED),
         (IdentifyNamespace { ncap: 4096, ..good }, StatusCode::INVALID_FIELD),
@@ -155,8 +155,8 @@ fn a_namespace_to_be_made_is_judged_before_anybody_is_asked() {
     let reserved = NamespaceManagement { action: None, ..create };
     assert_eq!(asked(b.run_with(reserved.sqe(1), &bytes)), Err(StatusCode::INVALID_FIELD));
     let delete = |nsid| NamespaceManagement { action: Some(NamespaceAction::Delete), csi: 0, nsid }.sqe(1);
-    assert_eq!(asked(b.run(delete(2))), Ok(What::NamespaceDelete { nsid: Some(2) }), "allocated, attached to nobody");
-    assert_eq!(asked(b.run(delete(NSID_ALL))), Ok(What::NamespaceDelete { nsid: None }));
+    assert_eq!(asked(b.run(delete(2))), Ok(ControlVerb::NamespaceDelete { nsid: Some(2) }), "allocated, attached to nobody");
+    assert_eq!(asked(b.run(delete(NSID_ALL))), Ok(ControlVerb::NamespaceDelete { nsid: None }));
     assert_eq!(asked(b.run(delete(9))), Err(StatusCode::INVALID_FIELD));
     assert_eq!(asked(b.run(delete(0))), Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT));
 }
@@ -168,10 +168,10 @@ fn attachment_names_the_hosts_of_the_controllers_in_the_list() {
     let attach = |attach, nsid| NamespaceAttachment { attach: Some(attach), nsid }.sqe(1);
     write_controller_list([5, 6].into_iter(), 0, &mut list);
     let hosts = vec![HOST.to_owned(), OTHER.to_owned()];
-    assert_eq!(asked(b.run_with(attach(true, 2), &list)), Ok(What::NamespaceAttach { nsid: 2, hosts }));
+    assert_eq!(asked(b.run_with(attach(true, 2), &list)), Ok(ControlVerb::NamespaceAttach { nsid: 2, hosts }));
     write_controller_list([6].into_iter(), 0, &mut list);
     let other = vec![OTHER.to_owned()];
-    assert_eq!(asked(b.run_with(attach(false, 3), &list)), Ok(What::NamespaceDetach { nsid: 3, hosts: other }));
+    assert_eq!(asked(b.run_with(attach(false, 3), &list)), Ok(ControlVerb::NamespaceDetach { nsid: 3, hosts: other }));
     for wrong in [&[7][..], &[5, 9], &[6, 5], &[]] {
         list.fill(0);
         (wrong.len() as u16).put(&mut list);
@@ -189,9 +189,9 @@ fn attachment_names_the_hosts_of_the_controllers_in_the_list() {
 fn a_format_is_judged_before_anybody_is_asked() {
     let mut b = shared_by_two();
     let good = FormatNvm { lba_format: 1, protection: 0, secure_erase: 0, nsid: 1 };
-    assert_eq!(asked(b.run(good.sqe(1))), Ok(What::Format { nsid: 1, lba_bytes: 4096 }));
+    assert_eq!(asked(b.run(good.sqe(1))), Ok(ControlVerb::Format { nsid: 1, lba_bytes: 4096 }));
     let erase = FormatNvm { lba_format: 0, secure_erase: 1, ..good };
-    assert_eq!(asked(b.run(erase.sqe(1))), Ok(What::Format { nsid: 1, lba_bytes: 512 }));
+    assert_eq!(asked(b.run(erase.sqe(1))), Ok(ControlVerb::Format { nsid: 1, lba_bytes: 512 }));
     for (wrong, code) in [
         (FormatNvm { lba_format: 2, ..good }, StatusCode::INVALID_FORMAT),
         (FormatNvm { lba_format: 17, ..good }, StatusCode::INVALID_FORMAT),
@@ -278,12 +278,12 @@ fn write_protection_is_asked_for() {
     b.enable();
     let volume = base::VolumeId::from_bytes([1; 16]);
     let ask = |b: &mut Bench, state, nsid| asked(b.run(set(feature::FID_WRITE_PROTECT, state, nsid)));
-    assert_eq!(ask(&mut b, 1, 1), Ok(What::WriteProtect { volume, state: WriteProtect::Protected }));
-    assert_eq!(ask(&mut b, 2, 1), Ok(What::WriteProtect { volume, state: WriteProtect::UntilRestart }));
+    assert_eq!(ask(&mut b, 1, 1), Ok(ControlVerb::WriteProtect { volume, state: WriteProtect::Protected }));
+    assert_eq!(ask(&mut b, 2, 1), Ok(ControlVerb::WriteProtect { volume, state: WriteProtect::UntilRestart }));
     for (manages, nwpc) in [(false, 0b011), (true, 0b111)] {
         b.view.subsystems[0].manage_namespaces = manages;
         assert_eq!(IdentifyController::parse(&b.data(identify(0x01, 0, 0, 0))).unwrap().nwpc, nwpc);
-        let permanent = What::WriteProtect { volume, state: WriteProtect::Permanent };
+        let permanent = ControlVerb::WriteProtect { volume, state: WriteProtect::Permanent };
         assert_eq!(ask(&mut b, 3, 1), if manages { Ok(permanent) } else { Err(StatusCode::INVALID_FIELD) });
         assert_eq!(ask(&mut b, 4, 1), Err(StatusCode::INVALID_FIELD));
     }
@@ -304,10 +304,10 @@ fn logs_say_which_logs_and_features_there_are() {
     }
     let features = b.data(Bench::log(0x12, 0, 1024, false));
     for fid in 0..=255u8 {
-        let told = u32::get(&features[usize::from(fid) * 4..]);
+        let reported = u32::get(&features[usize::from(fid) * 4..]);
         let code = b.status(get(fid, Select::Supported, 1, 0)).0;
-        assert_eq!(code, if told & 1 != 0 { StatusCode::SUCCESS } else { StatusCode::INVALID_FIELD }, "feature {fid:#x}");
-        assert_eq!(told >> 20 & 1 != 0, FEATURES.iter().any(|f| f.fid == fid && f.of_namespace), "scope of {fid:#x}");
+        assert_eq!(code, if reported & 1 != 0 { StatusCode::SUCCESS } else { StatusCode::INVALID_FIELD }, "feature {fid:#x}");
+        assert_eq!(reported >> 20 & 1 != 0, FEATURES.iter().any(|f| f.fid == fid && f.of_namespace), "scope of {fid:#x}");
     }
     let of_namespace = Sqe { nsid: 1, ..Bench::log(2, 0, 512, false) };
     assert_eq!(b.status(of_namespace).0, StatusCode::INVALID_FIELD, "no log of one namespace");
@@ -379,7 +379,7 @@ fn health_is_counted_and_its_warnings_are_told_once() {
     assert_eq!(health(&mut b).critical_warning, 1 << 1);
     assert_eq!(b.c.next_event(), None, "not asked for");
     b.status(set(feature::FID_ASYNC_EVENTS, 0xFF, 0));
-    assert_eq!(b.c.next_event(), Some((1, AsyncEvent { kind: 1, info: 1, log: 2 })), "a warning that stands is told");
+    assert_eq!(b.c.next_event(), Some((1, AsyncEvent { kind: 1, info: 1, log: 2 })), "a warning that stands is reported");
     ledger.media_error();
     b.c.look_at_health();
     assert_eq!(b.c.next_event(), Some((2, AsyncEvent { kind: 1, info: 0, log: 2 })));

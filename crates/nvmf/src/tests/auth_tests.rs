@@ -4,7 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::Rig;
 use super::{HOST, NQN, view};
 use crate::audit::AuditKind;
-use crate::limits::STRANGER_HELD_MAX;
+use crate::limits::UNAUTHENTICATED_HELD_MAX;
 use crate::view::{HostView, ListenerKind};
 use crate::{AuditEvent, ControllerIds, Options, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
@@ -315,7 +315,7 @@ fn who_has_only_said_a_name_holds_little_memory() {
         assert!(matches!(pdu, Pdu::R2t(_)), "{pdu:?}");
         asked += 1;
     }
-    assert_eq!(asked, STRANGER_HELD_MAX / 4096);
+    assert_eq!(asked, UNAUTHENTICATED_HELD_MAX / 4096);
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Bench {
             Answer::Status(s, result) => (s.code, result),
             Answer::Refuse(s, _) => (s.code, 0),
             Answer::Data(_) | Answer::Reset => (StatusCode::SUCCESS, 0),
-            Answer::Park | Answer::Ask(_) | Answer::Abort { .. } | Answer::Disconnect => panic!("not of this command"),
+            Answer::Park | Answer::ControlRequest(_) | Answer::Abort { .. } | Answer::Disconnect => panic!("not of this command"),
         }
     }
     pub(super) fn data(&mut self, sqe: Sqe) -> Vec<u8> {
@@ -337,7 +337,7 @@ fn discovery_shows_a_host_what_it_may_use_and_nothing_else() {
     assert_eq!((head.numrec, head.genctr), (2, 0));
     b.view.generation += 1;
     let same = DiscoveryHeader::parse(&b.data(Bench::log(0x70, 0, 1024, false))).unwrap();
-    assert_eq!(same.genctr, 0, "nothing that this host is told has changed");
+    assert_eq!(same.genctr, 0, "nothing that this host is informed has changed");
     let entry = |n: usize| format::nvme::log::DiscoveryEntry::parse(&log[1024 * (n + 1)..]).unwrap();
     assert_eq!((entry(0).subtype, entry(0).adrfam, entry(0).address()), (3, 2, "::1".into()));
     assert_eq!((entry(1).nqn(), entry(1).address(), entry(1).service()), (Some(NQN), "10.0.0.7".into(), "4420".into()));

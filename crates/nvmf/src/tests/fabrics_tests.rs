@@ -177,8 +177,8 @@ fn a_flood_of_half_open_connections_makes_room_for_itself_and_a_host_gets_in() {
     assert!(rig.is_closed(half[0], Duration::from_millis(10)), "the oldest made room");
     rig.world.run_for(HANDSHAKE_MAX + Duration::from_secs(1));
     assert_eq!(rig.connections(), 2);
-    let told = audit(&rig).into_iter().filter(|e| e.kind == AuditKind::Refused && e.detail.contains("made room")).count();
-    assert!((1..=CORES * 4).contains(&told), "the log is not flooded: {told}");
+    let reported = audit(&rig).into_iter().filter(|e| e.kind == AuditKind::Refused && e.detail.contains("made room")).count();
+    assert!((1..=CORES * 4).contains(&reported), "the log is not flooded: {reported}");
 }
 
 #[test]
@@ -449,22 +449,22 @@ fn a_host_without_an_identifier_is_refused_with_its_place() {
 fn who_comes_and_goes_is_noted_for_the_audit_log() {
     let mut rig = Rig::new(43);
     let (admin, cntlid) = rig.admin(plain(), 2000);
-    let stranger = rig.open(rig.io, plain());
-    rig.connect(stranger, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody");
+    let unlisted = rig.open(rig.io, plain());
+    rig.connect(unlisted, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody");
     assert!(rig.is_closed(admin, Duration::from_secs(8)));
     let (again, second) = rig.admin(plain(), 0);
     rig.close(again);
     rig.world.run_for(Duration::from_millis(100));
     let events = audit(&rig);
-    let told = |kind| events.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
+    let reported = |kind| events.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
     assert_eq!(
-        told(AuditKind::Connected).iter().filter_map(|e| e.cntlid).collect::<std::collections::BTreeSet<_>>(),
+        reported(AuditKind::Connected).iter().filter_map(|e| e.cntlid).collect::<std::collections::BTreeSet<_>>(),
         [cntlid, second].into()
     );
-    let refused = told(AuditKind::Refused);
+    let refused = reported(AuditKind::Refused);
     assert_eq!((refused.len(), refused[0].host_nqn.as_str(), refused[0].subsystem.as_str()), (1, "nqn.2026-11.io.basalt:nobody", NQN));
     assert!(refused[0].detail.starts_with("CONNECT_INVALID_HOST (0x184)"), "{}", refused[0].detail);
-    let mut why: Vec<&str> = told(AuditKind::Disconnected).iter().map(|e| e.detail.as_str()).collect();
+    let mut why: Vec<&str> = reported(AuditKind::Disconnected).iter().map(|e| e.detail.as_str()).collect();
     why.sort_unstable();
     assert_eq!(why, ["connection closed", "keep-alive expired"]);
     assert!(events.iter().filter(|e| e.kind != AuditKind::Refused).all(|e| e.host_nqn == HOST && e.peer.is_some()));

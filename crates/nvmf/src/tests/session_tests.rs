@@ -106,7 +106,7 @@ impl Bench {
                 c.set_ready(true);
                 let qid = (sqe.cdw10 >> 16) as u16;
                 let kind = if qid == 0 { Kind::Admin(c) } else { Kind::Io(c, qid) };
-                self.session.join(kind, sqe.cdw11 as u16 + 1, sqe.cdw11 >> 18 & 1 == 0);
+                self.session.admit(kind, sqe.cdw11 as u16 + 1, sqe.cdw11 >> 18 & 1 == 0);
                 self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 1);
             }
             Call::Admin(slot) if self.session.sqe(slot).is_some_and(|sqe| sqe.opcode == 0x7F && sqe.fctype() == 8) => {

@@ -158,7 +158,7 @@ fn a_wrong_key_and_an_unknown_identity_hear_why_and_are_closed_and_noted() {
     let at = rig.start(rig.io, client(), Some(engine(&wrong, &identity(HOST, NQN, Hash::Sha256), Derivation::Standard)));
     assert!(rig.is_closed(at, Duration::from_secs(1)));
     assert!(matches!(rig.ended(at), Some(Err(Fault::Protocol(_)))), "{:?}", rig.ended(at));
-    let strange = engine(&key(), &identity("nqn.stranger", NQN, Hash::Sha256), Derivation::Standard);
+    let strange = engine(&key(), &identity("nqn.other", NQN, Hash::Sha256), Derivation::Standard);
     let at = rig.start(rig.io, client(), Some(strange));
     assert!(rig.is_closed(at, Duration::from_secs(1)));
     assert_eq!((rig.stat(|s| s.tls_failures), rig.stat(|s| s.tls_handshakes), rig.connections()), (2, 0, 0));

@@ -349,8 +349,8 @@ impl State {
             }
             let small = self.rng.one_in(10);
             let (least, most) = self.net.opts.segment_bytes;
-            let wish = self.rng.between(if small { (1, 64.min(most)) } else { (least.max(1), most) }) as usize;
-            let n = wish.clamp(1, left.min(room));
+            let wanted = self.rng.between(if small { (1, 64.min(most)) } else { (least.max(1), most) }) as usize;
+            let n = wanted.clamp(1, left.min(room));
             let end = self.net.ends.get_mut(&id).expect("looked up above");
             let front = end.sends.front_mut().expect("looked at above");
             let mut bytes = Vec::with_capacity(n);

@@ -57,7 +57,7 @@ pub struct DriveSpeed {
     pub read_bytes_per_s: f64,
     /// Writes a second at most, whatever their size.
     pub write_iops: f64,
-    /// Bytes written a second for long, in order.
+    /// Bytes written a second, sustained, in order.
     pub write_bytes_per_s: f64,
     /// Bytes of flash beyond what the drive offers, as a share of that: what garbage collection has to work with. Infinite: there is none (no flash).
     pub spare: f64,

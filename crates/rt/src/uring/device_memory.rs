@@ -44,7 +44,7 @@ impl MemoryDevice {
     pub(crate) fn populated(bytes: u64) -> io::Result<MemoryDevice> {
         let mut device = Self::map(bytes)?;
         device.populated = true;
-        // SAFETY: the range is our own mapping. Large pages are a wish; the call may fail.
+        // SAFETY: the range is our own mapping. Large pages are a hint; the call may fail.
         unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_HUGEPAGE) };
         // SAFETY: as above; the pages are made as a write would make them, and keep their zeroes.
         let made = unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_POPULATE_WRITE) };

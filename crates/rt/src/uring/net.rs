@@ -83,7 +83,7 @@ const EDGES_IN_OUT: u32 = EDGES_IN | libc::EPOLLOUT as u32;
 /// A connection on its way between cores.
 pub(crate) struct OwnedSocket(OwnedFd);
 
-/// What epoll tells of a connection. An accepted one is not told of before it is used: it may go to another core.
+/// What epoll tells of a connection. An accepted one is not reported before it is used: it may go to another core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Watch {
     Nothing,
@@ -367,7 +367,7 @@ impl Net {
         let deferred = Rc::clone(&self.deferred);
         let refuse = |e, buf| deferred.push(q, cookie, Event::Received { conn, result: Err(e), buf });
         let Some(c) = self.conns.get_mut(slot(conn.0)).filter(|c| c.id == conn.0) else { return refuse(NetError::Closed, buf) };
-        // Data that is there already is told at once.
+        // Data that is there already is reported at once.
         if c.broken.is_none() {
             c.broken = c.watch(Watch::In, &self.epoll, &self.stats).err();
         }

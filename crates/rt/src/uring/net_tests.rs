@@ -19,7 +19,7 @@ impl Rig {
         let addr = net.local_addr(listener);
         Rig { net, q, stats, addr, _wake: wake }
     }
-    /// Polls until something was told; the kernel may take a moment.
+    /// Polls until something was reported; the kernel may take a moment.
     fn next(&mut self) -> Event {
         for _ in 0..1_000_000 {
             if let Some(done) = self.q.pop() {

@@ -43,7 +43,7 @@ const POLL: u64 = u64::MAX;
 const ALARM: u64 = 1 << 62;
 /// Alarms that the kernel keeps for a core at once.
 const ALARMS: usize = 4;
-/// Cannot be told apart by errno from the crate: the poll's timeout.
+/// Cannot be distinguished by errno from the crate: the poll's timeout.
 const ETIME: i32 = libc::ETIME;
 
 /// An operation of a device, from submission to completion.

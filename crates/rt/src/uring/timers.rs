@@ -16,7 +16,7 @@ use crate::{Event, Queue, TimerId};
 pub(super) const TIMERS_MAX: usize = 1 << SLOT_BITS;
 /// An id is the slot below this bit and the serial number above.
 const SLOT_BITS: u32 = 20;
-/// Dead entries that are not worth a sweep.
+/// Dead entries that are not worth a pass over them.
 const SWEEP_MIN: usize = 64;
 
 struct Timer {

@@ -40,7 +40,7 @@ impl Exam<'_> {
             self.shifted(&mine, &other, &of, middle, shift)?;
         }
         let of = self.subject();
-        if self.lab.game.borrow().volumes.len() < 23 {
+        if self.lab.workload.borrow().volumes.len() < 23 {
             let middle = [Middle::Copy, Middle::Held, Middle::Data][self.rng.below(3) as usize];
             self.shifted(&mine, &other, &of, middle, Shift::Delete)?;
         }
@@ -119,7 +119,7 @@ impl Exam<'_> {
                 self.reserve(other, of, Reservation::Acquire { key, rtype: 1 })?;
             }
         }
-        let shrunk = self.lab.game.borrow().state_of(of.at).blocks;
+        let shrunk = self.lab.workload.borrow().state_of(of.at).blocks;
         self.examiner.borrow_mut().hold(link, false);
         self.wake();
         let limited = middle != Middle::Data && shift != Shift::Delete;

@@ -203,8 +203,8 @@ impl Exam<'_> {
 
     /// The figures count each command once, and its bytes, as what it is.
     fn counted(&mut self, port: &Port, of: &Subject) -> Held {
-        let sum = |s: &HostStats| {
-            let planes = || s.cores.iter().map(|c| &c.plane);
+        let sum = |s: &NodeStats| {
+            let planes = || s.cores.iter().map(|c| &c.router);
             let add = |all: [u64; 3], (a, b, c): (u64, u64, u64)| [all[0] + a, all[1] + b, all[2] + c];
             [
                 planes().map(|p| (p.read.requests, p.read.bytes, p.read.errors)).fold([0; 3], add),

@@ -112,7 +112,7 @@ impl Exam<'_> {
     }
     /// The operator does it; the namespaces that hosts are to hear of.
     fn change(&mut self, act: &Act, of: usize) -> Result<BTreeSet<u32>, Stop> {
-        let before = self.lab.game.borrow().state_of(of);
+        let before = self.lab.workload.borrow().state_of(of);
         let act = *act;
         self.act(
             |volume| match act {
@@ -126,7 +126,7 @@ impl Exam<'_> {
             },
             of,
         )?;
-        let after = self.lab.game.borrow().state_of(of);
+        let after = self.lab.workload.borrow().state_of(of);
         let heard = (before.nsid, before.blocks, before.read_only) != (after.nsid, after.blocks, after.read_only)
             || matches!(act, Act::Format { .. });
         Ok(before.nsid.into_iter().chain(after.nsid).filter(|_| heard).collect())
@@ -158,7 +158,7 @@ impl Exam<'_> {
 
     /// Every queue of a host meets a volume as it is served now, and Identify says it.
     fn serves(&mut self, port: &Port, at: usize) -> Held {
-        let (of, state) = (self.subject_at(at), self.lab.game.borrow().state_of(at));
+        let (of, state) = (self.subject_at(at), self.lab.workload.borrow().state_of(at));
         let sqe = Identify { cns: identify::CNS_NAMESPACE, cntid: 0, nsid: of.ns.nsid, csi: 0, cnssid: 0 }.sqe(0);
         let page = self.admin(port.admin, sqe, Payload::In(vec![0; 4096]))?.payload.into_bytes();
         let said = IdentifyNamespace::parse(&page).map(|id| id.nsze);

@@ -60,7 +60,7 @@ impl Exam<'_> {
                 }
             }
         }
-        let records = self.lab.game.borrow().volumes.len();
+        let records = self.lab.workload.borrow().volumes.len();
         self.scatter(&port, &of, &mut used)?;
         if records < 23 {
             if self.rng.one_in(2) {
@@ -68,7 +68,7 @@ impl Exam<'_> {
             }
             self.act(|volume| Act::Replace { volume }, of.at)?;
             used.clear();
-            let at = *self.lab.game.borrow().all_live().last().expect("it was made");
+            let at = *self.lab.workload.borrow().all_live().last().expect("it was made");
             let made = self.subject_at(at);
             self.must(at != of.at, || "no other volume was made".into())?;
             self.is_zeroes(&port, &made, &used)?;

@@ -1,4 +1,4 @@
-//! Orders about orders: aborts and what they say, notifications of reservations, commands that ask for nothing, and what the health log counts.
+//! Commands about commands: aborts and what they say, notifications of reservations, commands that ask for nothing, and what the health log counts.
 
 use super::*;
 use format::nvme::admin::GetLogPage;

@@ -48,7 +48,7 @@ impl Exam<'_> {
             let took = (self.now() - began) as f64 / 1e9;
             self.must(took < SLACK, || format!("a command that no limit counts took {took} s"))?;
         }
-        let live = self.lab.game.borrow().all_live();
+        let live = self.lab.workload.borrow().all_live();
         if let Some(other) = live.into_iter().find(|at| *at != of.at) {
             let other = self.subject_at(other);
             let began = self.now();

@@ -11,7 +11,7 @@ use super::*;
 const ATOMIC_BYTES: u64 = 256 << 10;
 const BOUNDARY_BYTES: u64 = 1 << 20;
 
-impl Game {
+impl Workload {
     /// A write is sent: if it must be whole, that is kept in mind until it is decided.
     pub(super) fn tie(&mut self, op: u64, kind: Kind, place: Place) {
         let v = &self.volumes[place.volume];

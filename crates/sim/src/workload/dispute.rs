@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 /// Bytes that a Reservation Report asks for: room for 15 registrants.
 const REPORT_BYTES: u32 = 1024;
 
-impl Game {
+impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
     pub(super) fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
-        // One at a time of each client, so that it can be told which one was decided.
+        // One at a time of each client, so that it can be known which one was decided.
         if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
             return None;
         }
@@ -76,11 +76,11 @@ impl Game {
             return self.fail(format!("{text}, which is not what the standard says"), None);
         }
         // Who may write again: what was withheld may come.
-        let (flights, limbo) = (&self.flights, &self.limbo);
+        let (flights, indeterminate) = (&self.flights, &self.indeterminate);
         for (client, block, c) in core::mem::take(&mut v.withheld) {
             if !v.rights.may_pass(client, Need::Write, now, now) {
                 v.withheld.push((client, block, c));
-            } else if flights.contains_key(&c.change) || limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+            } else if flights.contains_key(&c.change) || indeterminate.get(&c.change).is_some_and(|(_, until)| *until > now) {
                 v.cells[block as usize].release(c);
             }
         }
@@ -122,8 +122,8 @@ impl Game {
         let fenced = v.rights.fenced(flight.client, flight.sent, self.plan.clients.len());
         for client in fenced {
             let flights = self.flights.iter().filter(|(_, f)| f.client == client).map(|(op, _)| *op);
-            let limbo = self.limbo.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
-            let ops: BTreeSet<u64> = flights.chain(limbo).collect();
+            let indeterminate = self.indeterminate.iter().filter(|(_, (c, _))| *c == client).map(|(op, _)| *op);
+            let ops: BTreeSet<u64> = flights.chain(indeterminate).collect();
             for (block, cell) in v.cells.iter_mut().enumerate() {
                 let withheld = cell.withhold(|change| ops.contains(&change), now);
                 if !withheld.is_empty() {
@@ -144,9 +144,9 @@ impl Game {
             }
             return;
         }
-        let told = parse_extended_report(bytes);
+        let reported = parse_extended_report(bytes);
         let same = |state: &State| {
-            let Some((head, entries)) = &told else { return false };
+            let Some((head, entries)) = &reported else { return false };
             let registrants = state.registrants().iter().map(|(host, key)| (*host, *key, state.is_holder(*host)));
             head.generation == state.generation()
                 && head.rtype == state.rtype().map_or(0, ReservationType::byte)
@@ -154,7 +154,7 @@ impl Game {
                 && registrants.eq(entries.iter().map(|e| (HostId::from_bytes(e.hostid), e.rkey, e.rcsts & 1 == 1)))
         };
         if !self.volumes[flight.place.volume].rights.may_be_reported(flight.sent, now, same) {
-            self.fail(format!("#{op} reported {told:?}, which was the case at no time since it was sent"), None);
+            self.fail(format!("#{op} reported {reported:?}, which was the case at no time since it was sent"), None);
         }
     }
 }

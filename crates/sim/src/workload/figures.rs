@@ -4,7 +4,7 @@
 //! Never: judges a host by what it was asked while its limits changed.
 
 use super::*;
-use dataplane::{CoreSnapshot, HostStats};
+use dataplane::{CoreSnapshot, NodeStats};
 
 /// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
 const BURST_NS: u64 = 100_000_000;
@@ -59,7 +59,7 @@ fn class_of(kind: Kind) -> Option<usize> {
     }
 }
 
-impl Game {
+impl Workload {
     /// The limits of a volume are these on every core; `fresh` when the host has started.
     pub(super) fn limits_are(&mut self, volume: usize, limits: (Option<u64>, Option<u64>), fresh: bool, now: u64) {
         let ahead = self.ahead(volume);
@@ -114,10 +114,10 @@ impl Game {
         }
     }
     /// The figures of a host that has nothing under way, and whose clients kept their connections.
-    pub fn check_counts(&mut self, stats: &HostStats) {
+    pub fn check_counts(&mut self, stats: &NodeStats) {
         let sum = |of: &dyn Fn(&CoreSnapshot) -> u64| stats.cores.iter().map(of).sum::<u64>();
-        let reads = (sum(&|c| c.plane.read.bytes), sum(&|c| c.plane.read.requests));
-        let writes = (sum(&|c| c.plane.write.bytes), sum(&|c| c.plane.write.requests));
+        let reads = (sum(&|c| c.router.read.bytes), sum(&|c| c.router.read.requests));
+        let writes = (sum(&|c| c.router.write.bytes), sum(&|c| c.router.write.requests));
         for (class, (bytes, requests)) in [reads, writes].into_iter().enumerate() {
             let Moved { sent, answered, requests: done } = self.moved;
             if !(answered[class]..=sent[class]).contains(&bytes) || requests < done[class] {

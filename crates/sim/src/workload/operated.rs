@@ -1,4 +1,4 @@
-//! What the operator does to volumes while they are used, as the game knows it.
+//! What the operator does to volumes while they are used, as the workload knows it.
 //!
 //! Invariants: what was wiped out by a shrink or a format may come back only by a command that was not answered when the place could be
 //! reached again; while a volume is read-only on every core nothing of it changes.
@@ -56,7 +56,7 @@ impl Volume {
     }
 }
 
-impl Game {
+impl Workload {
     /// What a command needs of its volume.
     fn wants(&self, flight: &Flight) -> Wants {
         let v = &self.volumes[flight.place.volume];
@@ -136,7 +136,7 @@ impl Game {
             v.operated.frozen = false;
             for (block, c) in core::mem::take(&mut v.operated.withheld) {
                 let flying = self.flights.contains_key(&c.change);
-                if flying || self.limbo.get(&c.change).is_some_and(|(_, until)| *until > now) {
+                if flying || self.indeterminate.get(&c.change).is_some_and(|(_, until)| *until > now) {
                     v.cells[block as usize].release(c);
                 }
             }

@@ -7,7 +7,7 @@ use crate::index::Key;
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{Epoch, Seq};
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
@@ -52,7 +52,7 @@ impl State {
             return true;
         }
         if !self.ring.can_open(RESERVE_SEGMENTS) {
-            hooks::mark(Mark::ReserveSegmentTaken);
+            hooks::reached(CoverageMark::ReserveSegmentTaken);
         }
         self.roll(rt, 0)
     }
@@ -89,7 +89,7 @@ impl State {
                 break;
             }
             if !self.log.fits(records + 1, total, self.ring.segment_blocks())
-                && (records > 0 || !self.roll(rt, if hooks::planted(Bug::ReserveForgotten) { 0 } else { RESERVE_SEGMENTS }))
+                && (records > 0 || !self.roll(rt, if hooks::seeded(SeededFault::ReserveForgotten) { 0 } else { RESERVE_SEGMENTS }))
             {
                 break;
             }
@@ -148,9 +148,9 @@ impl State {
         let header_blocks = log::batch_header_blocks(batch.records.len(), batch.crcs.len()) as u32;
         let fresh = open.at == 0;
         let position = open.at.max(SEGMENT_HEADER_BLOCKS);
-        let shift = position + if hooks::planted(Bug::LongHeaderForgotten) { 1 } else { header_blocks };
+        let shift = position + if hooks::seeded(SeededFault::LongHeaderForgotten) { 1 } else { header_blocks };
         if header_blocks > 1 {
-            hooks::mark(Mark::LongBatchHeader);
+            hooks::reached(CoverageMark::LongBatchHeader);
         }
         for record in batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write) {
             record.data_at += shift;
@@ -187,7 +187,7 @@ impl State {
         bufs[0] = head;
         let start = first_block + if fresh { 0 } else { position };
         let offset = self.slice_at + u64::from(start) * BLOCK_BYTES as u64;
-        let durability = if hooks::planted(Bug::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
+        let durability = if hooks::seeded(SeededFault::VolatileBatch) { Durability::Volatile } else { Durability::Durable };
         rt.write(&self.queue, cookie::BATCH, &self.cache, offset, bufs, durability);
     }
 
@@ -223,7 +223,7 @@ impl State {
     pub fn seal_open(&mut self, rt: &Rt) -> Option<OpenSegment> {
         let open = self.log.open.take()?;
         self.ring.seal(open.seq);
-        if open.at == 0 && !hooks::planted(Bug::SummaryOfNothing) {
+        if open.at == 0 && !hooks::seeded(SeededFault::SummaryOfNothing) {
             return Some(open);
         }
         let blocks = log::summary_blocks(open.records.len(), open.crcs.len());
@@ -240,7 +240,7 @@ impl State {
         let mut buf = Buf::alloc(blocks * BLOCK_BYTES);
         header.build(&mut buf, &open.records, &open.crcs);
         let first = self.ring.first_block(open.seq);
-        if !hooks::planted(Bug::SummaryUnpinned) {
+        if !hooks::seeded(SeededFault::SummaryUnpinned) {
             self.ring.pin(first);
         }
         self.log.summaries.push(first);
@@ -259,13 +259,17 @@ impl State {
             self.counters.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
             // The last segment is for a batch that frees others: without it neither this life nor a later one could write anything any more.
-            let keep = u64::from(!self.tail_due() && !hooks::planted(Bug::RetryTakesLast));
+            let keep = u64::from(!self.tail_due() && !hooks::seeded(SeededFault::RetryTakesLast));
             if !self.log.batch.retried && self.roll(rt, keep) {
-                hooks::mark(Mark::BatchWrittenElsewhere);
+                hooks::reached(CoverageMark::BatchWrittenElsewhere);
                 self.log.batch.retried = true;
                 let shift = self.log.batch.position + self.log.batch.header_blocks;
-                for record in
-                    self.log.batch.records.iter_mut().filter(|r| r.kind == RecordKind::Write && !hooks::planted(Bug::RetryKeepsPlaces))
+                for record in self
+                    .log
+                    .batch
+                    .records
+                    .iter_mut()
+                    .filter(|r| r.kind == RecordKind::Write && !hooks::seeded(SeededFault::RetryKeepsPlaces))
                 {
                     record.data_at -= shift;
                 }
@@ -277,7 +281,7 @@ impl State {
         }
         self.commit();
         if self.log.stopped.take().is_some() {
-            hooks::mark(Mark::LogTakenUp);
+            hooks::reached(CoverageMark::LogTakenUp);
             tracing::warn!(shard = self.shard, device = self.cache.name(), "the log can be written again");
             self.destage.wake.notify_one();
         }
@@ -321,13 +325,13 @@ impl State {
         let open = log.open.as_mut().expect("a batch lies in the open segment");
         let batch = &log.batch;
         open.at = batch.position + batch.header_blocks + batch.blocks;
-        if !(batch.retried && hooks::planted(Bug::RetriedBatchUnlisted)) {
+        if !(batch.retried && hooks::seeded(SeededFault::RetriedBatchUnlisted)) {
             open.records.extend_from_slice(&batch.records);
             open.crcs.extend_from_slice(&batch.crcs);
         }
         log.next_lsn += 1;
         log.last_crc = batch.crc;
-        log.tail_durable = log.tail_durable.max(if hooks::planted(Bug::TailTakenAsNamed) { log.tail_next } else { batch.tail });
+        log.tail_durable = log.tail_durable.max(if hooks::seeded(SeededFault::TailTakenAsNamed) { log.tail_next } else { batch.tail });
         self.ring.get_mut(open.seq).used = open.at;
         if self.destage.asleep && !batch.records.is_empty() {
             self.destage.asleep = false;
@@ -341,7 +345,7 @@ impl State {
 
     /// The log cannot be written: this batch and all that waits fail, and so does every change until a probe succeeds. Reads go on.
     fn fail_log(&mut self, rt: &Rt, mut bufs: BufVec) {
-        hooks::mark(Mark::LogGivenUp);
+        hooks::reached(CoverageMark::LogGivenUp);
         let failures = self.log.stopped.as_ref().map_or(0, |stopped| stopped.failures);
         if failures == 0 {
             tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: writes fail until it can");
@@ -409,7 +413,7 @@ impl State {
             };
             let buf = match change {
                 Change::Write { buf, .. } => {
-                    if !hooks::planted(Bug::WaitingKeepsPlaces) {
+                    if !hooks::seeded(SeededFault::WaitingKeepsPlaces) {
                         self.unplace(key);
                     }
                     Some(buf)

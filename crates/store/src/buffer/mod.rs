@@ -10,7 +10,7 @@ pub(crate) mod batch;
 pub(crate) mod ring;
 
 use base::Duration;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use format::disk::log::{self, Record};
 use rt::TimerId;
 
@@ -114,7 +114,7 @@ impl LogWriter {
         }
         let header = log::batch_header_blocks(records, blocks as usize) as u32;
         let summary = log::summary_blocks(open.records.len() + records, open.crcs.len() + blocks as usize) as u32;
-        let summary = if hooks::planted(Bug::SummaryRoomForgotten) { 0 } else { summary };
+        let summary = if hooks::seeded(SeededFault::SummaryRoomForgotten) { 0 } else { summary };
         summary <= log::SUMMARY_BLOCKS_MAX && open.at.max(log::SEGMENT_HEADER_BLOCKS) + header + blocks + summary <= segment_blocks
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::index::Key;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 
 /// Segments that writes may not take: one for the batch that carries a new tail, which nothing else takes, one for the retry of a failed batch.
 pub(crate) const RESERVE_SEGMENTS: u64 = 2;
@@ -147,8 +147,9 @@ impl Ring {
 
     /// May the next segment be opened, leaving `keep` free?
     pub fn can_open(&self, keep: u64) -> bool {
-        let keep = keep - u64::from(keep > 0 && hooks::planted(Bug::ReserveOffByOne));
-        self.free() > keep && (self.segments[((self.head + 1) % self.count()) as usize].pins == 0 || hooks::planted(Bug::PinsIgnored))
+        let keep = keep - u64::from(keep > 0 && hooks::seeded(SeededFault::ReserveOffByOne));
+        self.free() > keep
+            && (self.segments[((self.head + 1) % self.count()) as usize].pins == 0 || hooks::seeded(SeededFault::PinsIgnored))
     }
 
     /// Opens the next segment. Only when [`Ring::can_open`] said so.

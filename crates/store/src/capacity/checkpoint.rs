@@ -8,7 +8,7 @@
 
 use super::table::{Checkpoint, ChunkTable, PageRef};
 use crate::join::join_all;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use core::cell::RefCell;
 use rt::{Buf, BufVec, Device, DeviceError, Durability, Rt};
 
@@ -56,16 +56,17 @@ pub async fn write_checkpoint(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[D
 }
 
 async fn write_phases(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], c: &Checkpoint) -> Result<(), CheckpointError> {
-    if hooks::planted(Bug::HeadWithPages) {
+    if hooks::seeded(SeededFault::HeadWithPages) {
         write_pages(rt, table, devices, &c.heads).await?;
         write_pages(rt, table, devices, &c.pages).await?;
         return flush(rt, table, devices, |_| true).await;
     }
     write_pages(rt, table, devices, &c.pages).await?;
-    flush(rt, table, devices, |_| !hooks::planted(Bug::PagesUnflushed)).await?;
+    flush(rt, table, devices, |_| !hooks::seeded(SeededFault::PagesUnflushed)).await?;
     if !c.heads.is_empty() {
         write_pages(rt, table, devices, &c.heads).await?;
-        flush(rt, table, devices, |device| !hooks::planted(Bug::HeadUnflushed) && c.heads.iter().any(|p| p.device == device)).await?;
+        flush(rt, table, devices, |device| !hooks::seeded(SeededFault::HeadUnflushed) && c.heads.iter().any(|p| p.device == device))
+            .await?;
     }
     Ok(())
 }
@@ -85,7 +86,7 @@ async fn write_pages(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], p
             to.push(p.device);
         }
         for ((result, _), device) in join_all(writes).await.into_iter().zip(to) {
-            if number == 0 || !hooks::planted(Bug::LaterPagesUnchecked) {
+            if number == 0 || !hooks::seeded(SeededFault::LaterPagesUnchecked) {
                 result.map_err(|error| CheckpointError { device, error })?;
             }
         }
@@ -99,7 +100,7 @@ async fn flush(rt: &Rt, table: &RefCell<ChunkTable>, devices: &[Device], wanted:
         let result = rt
             .flush_dev(&devices[usize::from(device)])
             .await
-            .or_else(|e| if hooks::planted(Bug::FailedFlushIgnored) { Ok(()) } else { Err(e) });
+            .or_else(|e| if hooks::seeded(SeededFault::FailedFlushIgnored) { Ok(()) } else { Err(e) });
         result.map_err(|error| CheckpointError { device, error })
     });
     join_all(flushes.map(Box::pin)).await.into_iter().collect()

@@ -310,5 +310,5 @@ fn an_older_place_that_is_left_on_the_device_is_noticed() {
 #[cfg(feature = "hooks")]
 #[test]
 fn a_late_page_that_is_not_looked_at_is_noticed() {
-    crate::tests::notices(base::hooks::Bug::LaterPagesUnchecked, a_page_that_fails_late_in_a_checkpoint_fails_all_of_it);
+    base::hooks::notices(base::hooks::SeededFault::LaterPagesUnchecked, a_page_that_fails_late_in_a_checkpoint_fails_all_of_it);
 }

@@ -15,7 +15,7 @@
 //! A hash table in its place took 17 to 38 bytes a chunk and two cache misses for each look-up.
 
 use super::table::Phys;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -101,7 +101,7 @@ impl Forward {
         });
         if at.leaves[leaf] == NONE {
             let no = self.spare.pop().unwrap_or_else(|| {
-                let over = u32::from(!self.pool.is_empty() && hooks::planted(Bug::PoolsOverlap));
+                let over = u32::from(!self.pool.is_empty() && hooks::seeded(SeededFault::PoolsOverlap));
                 let first = (self.pool.len() * grow()) as u32 - over;
                 self.pool.push(vec![Leaf([NONE; LEAF]); grow()].into());
                 self.spare.extend((first + 1..first + grow() as u32).rev());
@@ -133,7 +133,7 @@ impl Forward {
             self.spare.push(no);
             at.leaves[leaf] = NONE;
             at.used -= 1;
-            if at.used == u16::from(hooks::planted(Bug::RegionFreedEarly)) {
+            if at.used == u16::from(hooks::seeded(SeededFault::RegionFreedEarly)) {
                 tree.regions[region] = None;
                 tree.used -= 1;
             }

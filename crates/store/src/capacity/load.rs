@@ -10,7 +10,7 @@ use crate::group::GroupError;
 use crate::join::join_all;
 use crate::slots;
 use crate::usage::Usage;
-use base::hooks::{self, Bug};
+use base::hooks::{self, SeededFault};
 use base::lane::Lane;
 use base::unit::CHUNK_BLOCKS;
 use base::{BLOCK_BYTES, BlockNo};
@@ -83,7 +83,7 @@ impl Loader<'_> {
         table.set_loaded_page(PageRef { device: self.index, page: 0 }, newest.slot, newest.generation);
         let per_read = hooks::tiny(PAGES_PER_READ, 2);
         let starts: Vec<u32> = (1..used).step_by(per_read as usize).collect();
-        let last = starts.len() - usize::from(starts.len() > 1 && hooks::planted(Bug::LastPagesUnread));
+        let last = starts.len() - usize::from(starts.len() > 1 && hooks::seeded(SeededFault::LastPagesUnread));
         let starts = &starts[..last];
         for group in starts.chunks(hooks::tiny(READS_MAX, 2)) {
             let reads = group.iter().map(|&first| async move { (first, self.read(first, per_read.min(used - first)).await) });

@@ -25,7 +25,7 @@ use super::forward::Forward;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
 use crate::usage::{ChunksUsed, Usage};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
 use format::disk::chunk::CHUNK_NO_MAX;
 use format::disk::log::COMPONENT_NO_MAX;
@@ -504,7 +504,7 @@ impl ChunkTable {
         let bit = 1u16 << block;
         e.written |= bit;
         e.unchecked = if unchecked { e.unchecked | bit } else { e.unchecked & !bit };
-        if !unchecked || crc != 0 || !hooks::planted(Bug::MarkOutlivesUnchecked) {
+        if !unchecked || crc != 0 || !hooks::seeded(SeededFault::MarkOutlivesUnchecked) {
             e.crcs[block as usize] = crc;
         }
         e.seq = e.seq.max(seq);
@@ -531,9 +531,9 @@ impl ChunkTable {
         }
         let left = e.written;
         if changed && self.checkpoint_open {
-            hooks::mark(Mark::TrimUnderCheckpoint);
+            hooks::reached(CoverageMark::TrimUnderCheckpoint);
         }
-        if changed && !(self.checkpoint_open && hooks::planted(Bug::TrimUnderCheckpointClean)) {
+        if changed && !(self.checkpoint_open && hooks::seeded(SeededFault::TrimUnderCheckpointClean)) {
             self.mark_dirty(at);
         }
         left
@@ -608,7 +608,7 @@ impl ChunkTable {
             let grown = (page + 1).next_multiple_of(hooks::tiny(GROW_PAGES, 2)).min(d.geometry.chunk_pages_per_shard);
             d.meta.resize(grown as usize, Meta::NEW);
             // every page below the mark must be readable from then on, so all are written; the head last
-            let unwritten = used > 1 && hooks::planted(Bug::SecondGrowthUnwritten);
+            let unwritten = used > 1 && hooks::seeded(SeededFault::SecondGrowthUnwritten);
             for page in core::iter::once(0).chain(used..grown).filter(|page| *page == 0 || !unwritten) {
                 queue(&mut self.dirty, &mut d.meta, PageRef { device: at.device, page });
             }
@@ -641,7 +641,7 @@ impl ChunkTable {
         if p.page == 0 {
             // as of the start: pages that came into use since are not part of this checkpoint
             let now = d.meta.len() as u64;
-            let pages_used = if hooks::planted(Bug::HeadAheadOfPages) { now } else { d.pages_committing };
+            let pages_used = if hooks::seeded(SeededFault::HeadAheadOfPages) { now } else { d.pages_committing };
             TableHead { pages_used }.build(out);
             let written = |m: &Meta| m.generation > 0;
             hooks::must(|| d.meta[..pages_used as usize].iter().all(written), "the head of a table counts pages that were never written");
@@ -669,7 +669,7 @@ impl ChunkTable {
             let m = &mut d.meta[p.page as usize];
             if m.writing {
                 (m.writing, m.tries) = (false, 0);
-                m.slot ^= u8::from(!hooks::planted(Bug::SlotNotSwitched));
+                m.slot ^= u8::from(!hooks::seeded(SeededFault::SlotNotSwitched));
             } else {
                 assert!(d.failed, "a page of the checkpoint was not written");
             }
@@ -682,8 +682,8 @@ impl ChunkTable {
         for p in c.pages.into_iter().chain(c.heads) {
             let d = &mut self.devices[usize::from(p.device)];
             d.meta[p.page as usize].writing = false;
-            d.meta[p.page as usize].slot ^= u8::from(hooks::planted(Bug::SlotOfFailedPage));
-            if !d.failed && !hooks::planted(Bug::FailedPagesForgotten) {
+            d.meta[p.page as usize].slot ^= u8::from(hooks::seeded(SeededFault::SlotOfFailedPage));
+            if !d.failed && !hooks::seeded(SeededFault::FailedPagesForgotten) {
                 queue(&mut self.dirty, &mut d.meta, p);
             }
         }
@@ -696,7 +696,7 @@ impl ChunkTable {
     }
     pub(super) fn set_loaded_page(&mut self, p: PageRef, slot: u8, generation: u64) {
         self.devices[usize::from(p.device)].meta[p.page as usize] =
-            Meta { generation: if hooks::planted(Bug::LoadedGenerationForgotten) { 1 } else { generation }, slot, ..Meta::NEW };
+            Meta { generation: if hooks::seeded(SeededFault::LoadedGenerationForgotten) { 1 } else { generation }, slot, ..Meta::NEW };
     }
     pub(super) fn has_component_at(&self, component: u32, device: u8) -> bool {
         self.components.get(&component).is_some_and(|c| c.device == device)
@@ -708,7 +708,7 @@ impl ChunkTable {
     /// committed before a crash; the log brings it right from either, the later one is less work.
     pub(super) fn insert_loaded(&mut self, at: Phys, e: &ChunkEntry) {
         if let Some(other) = self.forward.get(e.component, e.chunk) {
-            hooks::mark(Mark::ChunkInTwoPages);
+            hooks::reached(CoverageMark::ChunkInTwoPages);
             if self.get(other).seq >= e.seq {
                 if !hooks::planted(Bug::OlderPlaceLeft) {
                     self.mark_dirty(at); // it is free in memory, and still has an owner on the device

@@ -230,7 +230,7 @@ fn what_changes_during_a_checkpoint_is_dirty_after_it() {
 #[derive(Clone, Debug)]
 enum Op {
     Set { component: u32, chunk: u64, block: u32, crc: Option<u32> },
-    Mark { component: u32, chunk: u64, mask: u16 },
+    CoverageMark { component: u32, chunk: u64, mask: u16 },
     Clear { component: u32, chunk: u64, mask: u16 },
     Free { component: u32, chunk: u64 },
     Promise { component: u32, chunks: u64 },
@@ -243,7 +243,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (component.clone(), chunk.clone(), 0u32..16, any::<Option<u32>>())
             .prop_map(|(component, chunk, block, crc)| Op::Set { component, chunk, block, crc }),
-        1 => (component.clone(), chunk.clone(), any::<u16>()).prop_map(|(component, chunk, mask)| Op::Mark { component, chunk, mask }),
+        1 => (component.clone(), chunk.clone(), any::<u16>()).prop_map(|(component, chunk, mask)| Op::CoverageMark { component, chunk, mask }),
         2 => (component.clone(), chunk.clone(), any::<u16>()).prop_map(|(component, chunk, mask)| Op::Clear { component, chunk, mask }),
         2 => (component.clone(), chunk).prop_map(|(component, chunk)| Op::Free { component, chunk }),
         1 => (component.clone(), 0u64..400).prop_map(|(component, chunks)| Op::Promise { component, chunks }),
@@ -278,7 +278,7 @@ proptest! {
                     t.set_block(at, block, crc, seq as u64);
                     model.entry((component, chunk)).or_default().insert(block, crc.map_or(BlockContent::Unchecked, BlockContent::Checked));
                 }
-                Op::Mark { component, chunk, mask } => {
+                Op::CoverageMark { component, chunk, mask } => {
                     let Some(at) = t.lookup(no(component), chunk) else { continue };
                     t.set_uncorrectable(at, mask, seq as u64);
                     let marked = (0..16).filter(|b| mask >> b & 1 == 1).map(|b| (b, BlockContent::Uncorrectable));
@@ -327,8 +327,8 @@ proptest! {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn planted_bugs_are_noticed() {
-    use base::hooks::Bug;
-    crate::tests::notices(Bug::HeadAheadOfPages, a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since);
-    crate::tests::notices(Bug::SlotOfFailedPage, a_page_alternates_between_its_slots_only_when_committed);
+fn seeded_faults_are_noticed() {
+    use base::hooks::SeededFault;
+    base::hooks::notices(SeededFault::HeadAheadOfPages, a_head_counts_the_pages_of_its_checkpoint_and_not_those_that_came_since);
+    base::hooks::notices(SeededFault::SlotOfFailedPage, a_page_alternates_between_its_slots_only_when_committed);
 }

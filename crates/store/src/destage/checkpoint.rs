@@ -13,7 +13,7 @@
 use super::Cursor;
 use crate::capacity;
 use crate::shard::state::State;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use core::cell::RefCell;
 use rt::Rt;
 use std::rc::Rc;
@@ -27,18 +27,18 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         (Rc::clone(&s.table), Rc::clone(&s.caps), target)
     };
     // `write_checkpoint` takes the dirty pages before it first waits.
-    let result = match hooks::planted(Bug::EarlyTail) {
+    let result = match hooks::seeded(SeededFault::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
         false => capacity::write_checkpoint(rt, &table, &caps).await,
     };
     if let Err(error) = result {
         let mut s = state.borrow_mut();
-        hooks::mark(Mark::CheckpointFailed);
+        hooks::reached(CoverageMark::CheckpointFailed);
         s.counters.capacity_write_errors += 1;
         s.capacity_failed(error.error, rt.now());
         return;
     }
-    let target = if hooks::planted(Bug::LateTarget) { state.borrow_mut().advance_clean() } else { target };
+    let target = if hooks::seeded(SeededFault::LateTarget) { state.borrow_mut().advance_clean() } else { target };
     if !write_tail(rt, state, target).await {
         return;
     }
@@ -50,7 +50,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
 async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
     let written = {
         let mut s = state.borrow_mut();
-        s.log.tail_next = s.log.tail_next.max(target + u64::from(hooks::planted(Bug::TailOffByOne)));
+        s.log.tail_next = s.log.tail_next.max(target + u64::from(hooks::seeded(SeededFault::TailOffByOne)));
         s.tail_wanted = true;
         s.start_batch(rt);
         s.tail_written.clone()
@@ -58,7 +58,7 @@ async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
     loop {
         {
             let s = state.borrow();
-            if s.log.tail_durable >= target || hooks::planted(Bug::ReleasedBeforeTail) {
+            if s.log.tail_durable >= target || hooks::seeded(SeededFault::ReleasedBeforeTail) {
                 return true;
             }
             if s.log.stopped.is_some() {

@@ -3,7 +3,7 @@
 //! A job takes the blocks of the records that the cursor comes to. Where such a block is one of [`RUN_MIN`] neighbours that are all in the log,
 //! in whatever segments, the whole run goes with it, as one write. Otherwise its neighbours wait for their own turn: until then
 //! they may be overwritten, and need not be moved at all.
-//! Invariants: what is written was verified; a block is moved by one job at a time; the index is told only after the write has
+//! Invariants: what is written was verified; a block is moved by one job at a time; the index is updated only after the write has
 //! ended, and only of blocks that are still the newest.
 //! Never: reads or writes within a borrow.
 
@@ -15,7 +15,7 @@ use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
 use crate::pace::{DESTAGE_WORKERS, Plan};
 use crate::shard::state::{State, chunk_parts};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration, Instant, crc32c};
 use core::cell::RefCell;
@@ -133,7 +133,8 @@ impl State {
             }
             let Cursor { seq, record } = self.destage.cursor;
             let segment = self.ring.get(seq);
-            let Some(found) = segment.records.get(record).filter(|_| segment.live > u32::from(hooks::planted(Bug::LastLiveSkipped))) else {
+            let Some(found) = segment.records.get(record).filter(|_| segment.live > u32::from(hooks::seeded(SeededFault::LastLiveSkipped)))
+            else {
                 let passed = u64::from(segment.used) * (segment.records.len() - record) as u64 / segment.records.len().max(1) as u64;
                 self.destage.passed_blocks += passed;
                 self.destage.cursor = Cursor { seq: seq + 1, record: 0 };
@@ -230,8 +231,8 @@ impl State {
     fn take_block(&mut self, key: Key, found: Located, phys: Phys, plan: Plan, job: &mut Option<Box<Job>>) {
         match self.destage.moving.get(&key) {
             Some(&block) if block == found.pos.block() => return, // by this job or another; should that fail, the cursor comes again
-            Some(_) if !hooks::planted(Bug::OlderBlockOvertaken) => {
-                hooks::mark(Mark::BlockLeftBehind);
+            Some(_) if !hooks::seeded(SeededFault::OlderBlockOvertaken) => {
+                hooks::reached(CoverageMark::BlockLeftBehind);
                 self.destage.left_behind = true;
                 return;
             }
@@ -267,12 +268,12 @@ impl State {
     /// The job has ended: tells the index and the chunk table what is on capacity now.
     fn job_ended(&mut self, rt: &Rt, job: Job, result: Result<(), JobError>) {
         let now = rt.now();
-        if result.is_ok() || !hooks::planted(Bug::FailedJobCounts) {
+        if result.is_ok() || !hooks::seeded(SeededFault::FailedJobCounts) {
             self.destage.jobs -= 1;
         }
         for item in &job.items {
             self.ring.unpin(item.pos.block());
-            if item.settled || !hooks::planted(Bug::FailedBlockStaysMoving) {
+            if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
             if !self.has_component(item.key.component()) {
@@ -286,7 +287,7 @@ impl State {
                 continue;
             }
             if !self.index.mark_destaged(item.key, item.pos.block()) {
-                hooks::mark(Mark::OverwrittenUnderDestage);
+                hooks::reached(CoverageMark::OverwrittenUnderDestage);
             } else {
                 self.ring.live_less(item.pos.block());
                 // A lost block gets the checksum of what it should be: whatever lies there, reads will find it wrong.
@@ -295,7 +296,7 @@ impl State {
                 self.table.borrow_mut().set_block(item.phys, item.key.block().in_chunk(), crc, seq);
                 self.counters.destaged_bytes += BLOCK_BYTES as u64;
                 if item.lost {
-                    hooks::mark(Mark::LostInLog);
+                    hooks::reached(CoverageMark::LostInLog);
                     self.counters.checksum_errors += 1;
                     self.note_bad(item.key.component(), item.key.block());
                 }
@@ -317,7 +318,7 @@ impl State {
                         cause
                     }
                     JobError::Write(cause) => {
-                        hooks::mark(Mark::DestageFailed);
+                        hooks::reached(CoverageMark::DestageFailed);
                         self.counters.capacity_write_errors += 1;
                         cause
                     }
@@ -423,7 +424,7 @@ impl Job {
 
     /// One block of the log, read until it is sound; `None` when it is lost, which is for good: so it is tried more than once.
     async fn read_again(&self, rt: &Rt, i: usize) -> Result<Option<Buf>, JobError> {
-        hooks::mark(Mark::DestageReadAgain);
+        hooks::reached(CoverageMark::DestageReadAgain);
         for _ in 0..AGAIN_MAX {
             let (result, block) = rt.read_at(&self.cache, self.log_offset(i), Buf::alloc(BLOCK_BYTES)).await;
             match result {
@@ -485,7 +486,7 @@ impl Job {
             let bytes = buf.len() as u64;
             if let Some(write) = writes.last_mut()
                 && let start = &self.items[write.runs[0].start]
-                && (start.phys.device == first.phys.device || hooks::planted(Bug::RunsOverDevices))
+                && (start.phys.device == first.phys.device || hooks::seeded(SeededFault::RunsOverDevices))
                 && start.offset + write.bytes == first.offset
                 && write.bytes + bytes <= hooks::tiny(BUF_BYTES_MAX, SMALL_BYTES) as u64
             {
@@ -507,7 +508,7 @@ impl Job {
         for (write, (result, _)) in writes.into_iter().zip(results) {
             match result {
                 Ok(()) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
-                Err(_) if hooks::planted(Bug::FailedDestageCounts) => {
+                Err(_) if hooks::seeded(SeededFault::FailedDestageCounts) => {
                     write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true)
                 }
                 Err(error) => failed = Some(JobError::Write(error)),

@@ -15,7 +15,7 @@ use crate::index::Key;
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
 use crate::shard::state::State;
-use base::hooks::{self, Mark};
+use base::hooks::{self, CoverageMark};
 use base::{Duration, Instant};
 use core::cell::RefCell;
 use core::future::Future;
@@ -55,7 +55,7 @@ pub(crate) struct Destage {
     pub jobs: u32,
     /// Blocks that a job in flight moves, and from which block of the slice.
     pub moving: HashMap<Key, u32, FixedState>,
-    /// Blocks of the log that the cursor has passed since the pacer was last told.
+    /// Blocks of the log that the cursor has passed since the pacer last heard of them.
     pub passed_blocks: u64,
     /// The cursor has passed something that was not moved: once more from the first segment that is not clean.
     pub left_behind: bool,
@@ -157,7 +157,7 @@ impl State {
             && self.log.stopped.is_none() // a probe goes there
             && self.plan(rt.now()).workers > 0
         {
-            hooks::mark(Mark::IdleDrain);
+            hooks::reached(CoverageMark::IdleDrain);
             let old = self.seal_open(rt);
             drop(old);
         }
@@ -178,7 +178,7 @@ impl State {
         self.counters.capacity_failing = 0;
     }
 
-    /// Capacity has failed for long and the log is full: waiting any longer helps nobody.
+    /// Capacity has failed for a while and the log is full: waiting any longer helps nobody.
     fn fail_when_stuck(&mut self, now: Instant) {
         if self.destage.failing >= hooks::tiny(FAILING_MAX, 3)
             && !self.waiting.is_empty()

@@ -12,7 +12,7 @@ use crate::GroupError;
 use crate::join::join_all;
 use crate::slots::AGAIN_MAX;
 use base::crc32c;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, BatchPeek, BatchView, Record, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader, SummaryPeek};
@@ -107,7 +107,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// The segment after `newest`, if it is there after all: a header that was not right may have been hurt on the way.
+    /// The segment after `newest`, if it is there after all: a header that was not right may have been damaged on the way.
     async fn one_more(&self, newest: u64, unreadable: &[u64]) -> Result<Option<SegmentHeader>, GroupError> {
         let place = (newest + 1) % u64::from(self.count);
         if unreadable.contains(&place) {
@@ -130,14 +130,14 @@ impl LogReader<'_> {
         };
         let header = *header;
         let content = match self.summary(newest).await? {
-            Some(content) if content.first_lsn == header.first_lsn || hooks::planted(Bug::SummaryOfNothing) => content,
+            Some(content) if content.first_lsn == header.first_lsn || hooks::seeded(SeededFault::SummaryOfNothing) => content,
             _ => self.scan(newest, &header, None).await?,
         };
-        let tail = if hooks::planted(Bug::TailOfHeaderOnly) { header.tail_seq } else { content.tail.max(header.tail_seq) };
+        let tail = if hooks::seeded(SeededFault::TailOfHeaderOnly) { header.tail_seq } else { content.tail.max(header.tail_seq) };
         let content = Content { previous_crc: Some(header.previous_crc), ..content };
         if content.last_lsn < content.first_lsn {
             // Nothing of it counts: its place and its number are used again.
-            hooks::mark(Mark::EmptyNewestSegment);
+            hooks::reached(CoverageMark::EmptyNewestSegment);
             return self.without_newest(headers, newest, tail).await;
         }
         let fresh = Chain { lsn: content.last_lsn + 1, crc: content.last_crc };
@@ -173,10 +173,10 @@ impl LogReader<'_> {
     pub async fn wipe(&self, places: &[(u64, u32)]) -> Result<(), GroupError> {
         for &(seq, block) in places.iter().filter(|(_, block)| *block < self.segment_blocks) {
             let Some(found) = self.read(seq, block, 1).await? else { continue };
-            if !BatchPeek::parse(&found, self.tag).is_ok_and(|peek| peek.segment_seq == seq) || hooks::planted(Bug::TornBatchKept) {
+            if !BatchPeek::parse(&found, self.tag).is_ok_and(|peek| peek.segment_seq == seq) || hooks::seeded(SeededFault::TornBatchKept) {
                 continue;
             }
-            hooks::mark(Mark::TornBatchWiped);
+            hooks::reached(CoverageMark::TornBatchWiped);
             let bufs = BufVec::from_iter([Buf::zeroed(BLOCK_BYTES)]);
             let (result, _) = self.rt.write_at(self.cache, self.offset(seq, block), bufs, Durability::Durable).await;
             result.map_err(|error| GroupError::Device { device: self.cache.name().into(), error })?;
@@ -212,7 +212,7 @@ impl LogReader<'_> {
     /// All headers by sequence number, and the places whose header the media cannot give.
     async fn headers(&self) -> Result<(BTreeMap<u64, SegmentHeader>, Vec<u64>), GroupError> {
         let (mut headers, mut unreadable) = (BTreeMap::new(), Vec::new());
-        let most = if hooks::planted(Bug::FirstHeadersOnly) { hooks::tiny(HEADERS_AT_ONCE, 4) as u64 } else { u64::MAX };
+        let most = if hooks::seeded(SeededFault::FirstHeadersOnly) { hooks::tiny(HEADERS_AT_ONCE, 4) as u64 } else { u64::MAX };
         let places: Vec<u64> = (0..u64::from(self.count).min(most)).collect();
         for group in places.chunks(hooks::tiny(HEADERS_AT_ONCE, 4)) {
             let reads = join_all(group.iter().map(|&place| Box::pin(self.read_header(place)))).await;
@@ -241,7 +241,7 @@ impl LogReader<'_> {
         if let Some(content) = self.summary(seq).await?.filter(leads_on) {
             return Ok(Some(Content { previous_crc: header.map(|h| h.previous_crc), ..content }));
         }
-        hooks::mark(Mark::SegmentWithoutSummary);
+        hooks::reached(CoverageMark::SegmentWithoutSummary);
         match header {
             Some(header) => Ok(Some(self.scan(seq, header, next_lsn).await?)),
             None => Ok(None),
@@ -268,7 +268,7 @@ impl LogReader<'_> {
             return Ok(None);
         }
         // Earlier versions wrote a summary for a segment that was given up at its first write, and a later life gave its number again.
-        if h.last_lsn < h.first_lsn && !hooks::planted(Bug::SummaryOfNothing) {
+        if h.last_lsn < h.first_lsn && !hooks::seeded(SeededFault::SummaryOfNothing) {
             return Ok(None);
         }
         let mut content = Content {
@@ -303,7 +303,7 @@ impl LogReader<'_> {
                 if agrees {
                     break;
                 }
-                hooks::mark(Mark::EndReadDifferently);
+                hooks::reached(CoverageMark::EndReadDifferently);
             }
         }
         Ok(content)
@@ -356,7 +356,7 @@ impl LogReader<'_> {
                 // Nor is a header of which a part cannot be read.
                 let peek = BatchPeek::parse(at(position), self.tag);
                 if peek.is_ok() {
-                    hooks::mark(Mark::TornBatchHeader);
+                    hooks::reached(CoverageMark::TornBatchHeader);
                 }
                 let blocks = peek.map_or(1, |peek| peek.header_blocks);
                 if next_lsn.is_none() && unreadable.iter().any(|b| (position..position + blocks).contains(b)) {
@@ -365,7 +365,7 @@ impl LogReader<'_> {
                 break;
             };
             if !self.is_next(&view, header.segment_seq, &content) {
-                hooks::mark(Mark::StaleBatchBehindEnd);
+                hooks::reached(CoverageMark::StaleBatchBehindEnd);
                 break;
             }
             let data = at(position + view.header_blocks);
@@ -373,13 +373,13 @@ impl LogReader<'_> {
                 break;
             }
             let end = position + view.header_blocks + view.data_blocks;
-            let torn = !hooks::planted(Bug::TornBatchTaken)
+            let torn = !hooks::seeded(SeededFault::TornBatchTaken)
                 && next_lsn.is_none()
                 && !unreadable.iter().any(|b| (position..end).contains(b))
                 && !sound(&view, data)
                 && !self.goes_on(at(end), &view, header.segment_seq);
             if torn {
-                hooks::mark(Mark::TornBatchDropped);
+                hooks::reached(CoverageMark::TornBatchDropped);
                 break;
             }
             for (record, crcs) in view.records.iter() {

@@ -11,7 +11,7 @@ use super::state::{State, chunk_parts};
 use crate::ComponentNo;
 use crate::capacity::{AllocateError, Phys};
 use base::BlockNo;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -32,7 +32,7 @@ impl Busy {
         match self.0.entry(phys) {
             Entry::Occupied(mut entry) => {
                 *entry.get_mut() -= 1;
-                if *entry.get() > 0 && !hooks::planted(Bug::BusyEndsEarly) {
+                if *entry.get() > 0 && !hooks::seeded(SeededFault::BusyEndsEarly) {
                     return false;
                 }
                 entry.remove();
@@ -65,8 +65,8 @@ impl State {
                     only = (part.blocks == blocks).then_some(phys);
                 }
                 Err(error) => {
-                    hooks::mark(Mark::NoPlace);
-                    if placed > 0 && !hooks::planted(Bug::PlacesKeptOnRefusal) {
+                    hooks::reached(CoverageMark::NoPlace);
+                    if placed > 0 && !hooks::seeded(SeededFault::PlacesKeptOnRefusal) {
                         self.release_places(component, block, placed);
                     }
                     return Err(match error {
@@ -128,8 +128,8 @@ impl State {
         if self.written(phys) != 0 {
             return;
         }
-        if self.busy.is_busy(phys) && !hooks::planted(Bug::BusyChunkFreed) {
-            return hooks::mark(Mark::BusyChunkKept);
+        if self.busy.is_busy(phys) && !hooks::seeded(SeededFault::BusyChunkFreed) {
+            return hooks::reached(CoverageMark::BusyChunkKept);
         }
         if self.content(component, chunk) == 0 {
             self.table.borrow_mut().free(phys);

@@ -16,7 +16,7 @@ use crate::pace::Settings;
 use crate::stats::ShardStats;
 use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
 use base::{BlockNo, crc32c};
 use core::cell::RefCell;
@@ -237,7 +237,7 @@ impl State {
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
             }
             OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
-                hooks::mark(Mark::NothingTrimmed);
+                hooks::reached(CoverageMark::NothingTrimmed);
                 self.counters.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
                 let key = self.ops.insert(new) as u32;
@@ -260,7 +260,7 @@ impl State {
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
         let step = write_blocks_max(self.ring.segment_blocks());
-        hooks::mark(Mark::WriteSplit);
+        hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
@@ -300,10 +300,10 @@ impl State {
             (cookie::Kind::Summary { first_block }, Event::Write { result, .. }) => {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
-                    hooks::mark(Mark::SummaryLost);
+                    hooks::reached(CoverageMark::SummaryLost);
                     self.counters.log_write_errors += 1;
                 }
-                if !hooks::planted(hooks::Bug::SummaryUnpinned) {
+                if !hooks::seeded(hooks::SeededFault::SummaryUnpinned) {
                     self.ring.unpin(first_block);
                 }
                 self.log.summaries.retain(|first| *first != first_block);
@@ -352,5 +352,5 @@ impl State {
 
 /// Blocks of a write that is one record of the log.
 fn write_blocks_max(segment_blocks: u32) -> u32 {
-    if hooks::planted(Bug::WriteTorn) { 8 } else { buffer::write_blocks_max(segment_blocks) }
+    if hooks::seeded(SeededFault::WriteTorn) { 8 } else { buffer::write_blocks_max(segment_blocks) }
 }

@@ -11,7 +11,7 @@ use crate::ComponentNo;
 use crate::capacity::{BlockContent, Phys};
 use crate::index::Key;
 use crate::shard::cookie;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, crc32c};
 use rt::{Buf, DeviceError, Rt};
@@ -97,7 +97,7 @@ impl State {
         let mut buf = reading.buf.take().expect("the buffer is here between attempts");
         if let [run] = runs[..] {
             if run.place == Place::Zeroes {
-                if !hooks::planted(Bug::HoleNotZeroed) {
+                if !hooks::seeded(SeededFault::HoleNotZeroed) {
                     buf.fill(0);
                 }
                 return self.finish(key, Ok(()), Some(buf));
@@ -110,7 +110,7 @@ impl State {
         let mut parts = buf.cut(runs.iter().map(|run| usize::from(run.blocks) * BLOCK_BYTES));
         reading.parts.clear();
         for (run, part) in runs.iter().zip(&mut parts) {
-            if run.place == Place::Zeroes && !hooks::planted(Bug::HoleNotZeroed) {
+            if run.place == Place::Zeroes && !hooks::seeded(SeededFault::HoleNotZeroed) {
                 part.fill(0);
             }
             reading.left += u32::from(run.place != Place::Zeroes);
@@ -130,7 +130,7 @@ impl State {
     /// The read meets a block that a host declared uncorrectable.
     fn uncorrectable(&mut self, key: u32, block: BlockNo) {
         let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
-        hooks::mark(Mark::UncorrectableRead);
+        hooks::reached(CoverageMark::UncorrectableRead);
         let buf = reading.buf.take();
         self.finish(key, Err(StoreError::Uncorrectable { block }), buf);
     }
@@ -155,9 +155,9 @@ impl State {
         let unchecked = match run.place {
             Place::Log(pos) => {
                 self.ring.unpin(pos.block());
-                pos.unchecked() || hooks::planted(Bug::LogReadUnverified)
+                pos.unchecked() || hooks::seeded(SeededFault::LogReadUnverified)
             }
-            Place::Capacity { unchecked, .. } => unchecked || hooks::planted(Bug::CapacityReadUnverified),
+            Place::Capacity { unchecked, .. } => unchecked || hooks::seeded(SeededFault::CapacityReadUnverified),
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         };
         let first = usize::from(run.first);
@@ -206,7 +206,7 @@ impl State {
         }
         let rewritten = |phys: Phys| self.table.borrow().changed_since(phys, reading.began);
         let phys = chunk.and_then(|(_, phys)| phys).filter(|_| matches!(place, Place::Capacity { .. }));
-        phys.is_some_and(rewritten) && !hooks::planted(Bug::SamePlaceTakenForSame)
+        phys.is_some_and(rewritten) && !hooks::seeded(SeededFault::SamePlaceTakenForSame)
     }
 
     /// What became of the attempt that has ended.
@@ -218,7 +218,7 @@ impl State {
         }
         let mut chunk = None;
         let (bad, tries) = reading.attempts.as_ref().map_or((&[][..], 0), |attempts| (&attempts.bad[..], attempts.tries));
-        let counts = hooks::planted(Bug::MovedReadCounts);
+        let counts = hooks::seeded(SeededFault::MovedReadCounts);
         match bad.iter().copied().filter(|at| counts || !self.has_moved(op, reading, *at, &mut chunk)).min() {
             Some(_) if tries + 1 < READ_TRIES => Verdict::Again,
             Some(at) => Verdict::Bad { at },
@@ -241,7 +241,7 @@ impl State {
             _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
             Verdict::Good => Ok(()),
             Verdict::Moved => {
-                hooks::mark(Mark::ReadMoved);
+                hooks::reached(CoverageMark::ReadMoved);
                 let attempts = reading.attempts.get_or_insert_default();
                 (attempts.tries, attempts.moves) = (0, attempts.moves + 1);
                 if attempts.moves < READ_MOVES_MAX {
@@ -250,12 +250,12 @@ impl State {
                 Err(StoreError::DeviceFailed)
             }
             Verdict::Again => {
-                hooks::mark(Mark::ReadAgain);
+                hooks::reached(CoverageMark::ReadAgain);
                 reading.attempts.get_or_insert_default().tries += 1;
                 return self.start_read(rt, key);
             }
             Verdict::Bad { at } => {
-                hooks::mark(Mark::ReadLost);
+                hooks::reached(CoverageMark::ReadLost);
                 let block = block.plus(u64::from(at));
                 self.counters.checksum_errors += 1;
                 self.note_bad(component, block);

@@ -19,7 +19,7 @@ use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::CHUNK_BLOCKS;
 use base::{BlockNo, Instant};
 use core::cell::RefCell;
@@ -187,7 +187,7 @@ impl State {
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         if self.has_component(component) {
             // What has no chunk has nothing in the index either.
-            let most = if hooks::planted(Bug::OneChunkTooFew) { 15 } else { usize::MAX };
+            let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
                 if self.lookup(component, part.chunk).is_some() {
                     self.trim_part(component, part, self.log.next_lsn - 1);
@@ -202,7 +202,7 @@ impl State {
         let most = if hooks::planted(Bug::FirstChunkLookedAt) { 1 } else { usize::MAX };
         chunk_parts(block, blocks).take(most).all(|part| {
             self.lookup(component, part.chunk).is_none_or(|phys| {
-                let log = !hooks::planted(Bug::LogNotLookedAt);
+                let log = !hooks::seeded(SeededFault::LogNotLookedAt);
                 let content = if log { self.content(component, part.chunk) } else { self.written(phys) };
                 content & part.mask() == 0
             })
@@ -239,15 +239,15 @@ impl State {
     }
 
     fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, seq: u64) {
-        if !hooks::planted(Bug::TrimKeepsLog) {
+        if !hooks::seeded(SeededFault::TrimKeepsLog) {
             self.index_remove_part(component, part);
         }
         let found = self.lookup(component, part.chunk);
         if let Some(phys) = found {
-            if !hooks::planted(Bug::TrimKeepsCapacity) {
+            if !hooks::seeded(SeededFault::TrimKeepsCapacity) {
                 self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
             }
-            if !hooks::planted(Bug::ChunkLeaked) {
+            if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
             }
         }
@@ -277,7 +277,7 @@ impl State {
             Some((id, _)) => rt.cancel_timer(id),
             None => {}
         }
-        hooks::mark(Mark::AdmissionWait);
+        hooks::reached(CoverageMark::AdmissionWait);
         self.counters.delayed_writes += 1;
         self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
     }

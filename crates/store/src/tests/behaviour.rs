@@ -504,5 +504,5 @@ fn the_pieces_with_anything_in_them_are_named_from_the_submission_of_a_write_to_
 #[cfg(feature = "hooks")]
 #[test]
 fn a_promise_that_is_forgotten_is_noticed() {
-    crate::tests::notices(base::hooks::Bug::PromisesForgotten, what_is_promised_and_not_yet_taken_is_kept_over_a_restart);
+    base::hooks::notices(base::hooks::SeededFault::PromisesForgotten, what_is_promised_and_not_yet_taken_is_kept_over_a_restart);
 }

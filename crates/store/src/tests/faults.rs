@@ -743,9 +743,9 @@ fn a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others() {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn planted_bugs_are_noticed() {
-    use base::hooks::Bug;
-    crate::tests::notices(Bug::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
-    crate::tests::notices(Bug::RetryTakesLast, writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others);
-    crate::tests::notices(Bug::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
+fn seeded_faults_are_noticed() {
+    use base::hooks::SeededFault;
+    base::hooks::notices(SeededFault::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
+    base::hooks::notices(SeededFault::RetryTakesLast, writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others);
+    base::hooks::notices(SeededFault::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
 }

@@ -7,12 +7,3 @@ mod behaviour;
 mod faults;
 mod harness;
 mod model;
-
-/// A test must fail when the bug is planted (`cargo test -p store --features hooks`).
-#[cfg(feature = "hooks")]
-pub(crate) fn notices(bug: base::hooks::Bug, test: fn()) {
-    base::hooks::plant(Some(bug));
-    let result = std::panic::catch_unwind(test);
-    base::hooks::plant(None);
-    assert!(result.is_err(), "{bug:?} is planted, and its test does not notice");
-}

@@ -216,9 +216,9 @@ impl Daemon {
     /// The same, which has to fail with this exit code: what it complains of.
     pub fn fails(&self, line: &str, code: i32) -> String {
         let output = self.cli(line);
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "basalt {line}: {told}");
-        told
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "basalt {line}: {reported}");
+        reported
     }
     /// What a command says with `--json`.
     pub fn json(&self, line: &str) -> serde_json::Value {

@@ -43,11 +43,11 @@ pub fn render(cases: &[(&'static str, Case)]) -> String {
     let (spdk, nvmet) = (observed(spdk_file), observed(nvmet_file));
     let mut out = HEAD.to_owned();
     for (name, file, seen) in [("SPDK", spdk_file, &spdk), ("nvmet", nvmet_file, &nvmet)] {
-        let told: Vec<&str> = file.lines().filter_map(|l| l.strip_prefix("# ")).collect();
+        let reported: Vec<&str> = file.lines().filter_map(|l| l.strip_prefix("# ")).collect();
         let known: Vec<&str> = cases.iter().filter_map(|(_, c)| compared(seen, c)).collect();
         let same = known.iter().filter(|text| **text == SAME).count();
         let tried = known.iter().filter(|text| !text.starts_with("not tried")).count();
-        writeln!(out, "**{name}**: {} {same} of {tried} answers are the same.\n", told.join(" ")).expect("a string takes all");
+        writeln!(out, "**{name}**: {} {same} of {tried} answers are the same.\n", reported.join(" ")).expect("a string takes all");
     }
     let mut subject = "";
     writeln!(out, "{} cases.", cases.len()).expect("a string takes all");

@@ -1,4 +1,4 @@
-//! What cases run against: a daemon of our own with volumes in memory, or another target that is told by the environment.
+//! What cases run against: a daemon of our own with volumes in memory, or another target that the environment names.
 
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, Setup, USUAL};

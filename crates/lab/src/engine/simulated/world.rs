@@ -9,8 +9,8 @@ use crate::model::cluster::{Cluster, Cost, GroupModel, Namespace};
 use crate::model::drives;
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, Instant, ObjectId, VolumeId};
 use dataplane::{
-    ComponentNo, ComponentRef, ComponentSpec, CoreSeed, Desired, Device, FormatSpec, HostError, ObjectLayout, Orders, Stripe,
-    TargetOptions, Ticket, VolumeDesired, core_seeds,
+    CommandSender, Completion, ComponentNo, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec,
+    ObjectLayout, Stripe, TargetOptions, VolumeDesired, core_seeds,
 };
 use rt::sim::{HostId, SimDeviceOptions, SimDrive, World};
 use std::cell::RefCell;
@@ -19,14 +19,14 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Longest time that an order may take, in virtual time.
-const ORDER_MAX: Duration = Duration::from_secs(3600);
+const COMMAND_MAX: Duration = Duration::from_secs(3600);
 
 /// See the module.
 pub(super) struct Modelled {
     world: World,
     host: HostId,
     cores: usize,
-    orders: Orders,
+    commands: CommandSender,
     devices: Vec<Device>,
     shared: Rc<RefCell<Shared>>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Figures {
     pub log_overhead: u64,
 }
 
-fn failed(error: HostError) -> LabError {
+fn failed(error: DataPlaneError) -> LabError {
     LabError::Engine { engine: super::NAME, problem: format!("the modelled host: {error}") }
 }
 
@@ -127,9 +127,9 @@ impl Modelled {
         let request_ns = if model.core_cost == Cost::Measured { Cost::REQUEST_NS * cluster.scale.rate } else { 0.0 };
         let net = ((cluster.network.round_trip_us * 1e3) as u64, 8.0 * cluster.scale.rate / cluster.network.gbit_per_s);
         let shared = Rc::new(RefCell::new(Shared::new(seed, net, request_ns)));
-        let (host, orders) = start_host(&mut world, cluster, &shared);
+        let (host, commands) = start_host(&mut world, cluster, &shared);
         let devices = groups.concat();
-        let mut modelled = Modelled { world, host, cores: model.cores, orders, devices, shared };
+        let mut modelled = Modelled { world, host, cores: model.cores, commands, devices, shared };
         modelled.serve(cluster, groups)?;
         if let Some(cost) = model.core_cost.of_core(&cluster.scale) {
             modelled.world.core_cost(host, cost);
@@ -148,15 +148,15 @@ impl Modelled {
                 created_unix_s: 1,
                 force: false,
             };
-            let orders = self.orders.clone();
-            self.order(|| orders.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
-            self.order(|| orders.set_settings(cluster.settings(models[at].shards)))?;
-            self.order(|| orders.open_group(Some(cluster_id()), devices.clone()))?;
+            let commands = self.commands.clone();
+            self.command(|| commands.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
+            self.command(|| commands.set_settings(cluster.settings(models[at].shards)))?;
+            self.command(|| commands.open_group(Some(cluster_id()), devices.clone()))?;
         }
         let volumes = (0..cluster.volumes.count).map(|v| self.volume(cluster, models, v)).collect::<Result<_, _>>()?;
         let desired = Desired { generation: 1, volumes, subsystems: vec![], hosts: BTreeMap::new() };
-        let orders = self.orders.clone();
-        self.order(|| orders.apply(desired))
+        let commands = self.commands.clone();
+        self.command(|| commands.apply(desired))
     }
 
     /// Makes the components of a volume.
@@ -171,8 +171,8 @@ impl Modelled {
             let id = component_id(at, stripe);
             let capacity_index = ((at / groups.len() + stripe) % capacity) as u8;
             let spec = ComponentSpec { id, object, capacity_index, bytes, reserve_chunks: 0, descriptor: vec![] };
-            let orders = self.orders.clone();
-            let no: ComponentNo = self.order(|| orders.create_component(group_id(group), spec))?;
+            let commands = self.commands.clone();
+            let no: ComponentNo = self.command(|| commands.create_component(group_id(group), spec))?;
             stripes.push(Stripe { components: vec![ComponentRef { id, group: group_id(group), no }] });
         }
         Ok(VolumeDesired::plain(
@@ -183,20 +183,20 @@ impl Modelled {
         ))
     }
 
-    fn order<T>(&mut self, give: impl FnOnce() -> Ticket<T>) -> Result<T, LabError> {
+    fn command<T>(&mut self, give: impl FnOnce() -> Completion<T>) -> Result<T, LabError> {
         let ticket = give();
         let mut answer = None;
-        self.world.run_until(ORDER_MAX, || {
+        self.world.run_until(COMMAND_MAX, || {
             answer = answer.take().or_else(|| ticket.try_take());
             answer.is_some()
         });
-        answer.unwrap_or(Err(HostError::Stopped)).map_err(failed)
+        answer.unwrap_or(Err(DataPlaneError::Stopped)).map_err(failed)
     }
 
     /// What was done until now.
     pub fn figures(&mut self) -> Result<Figures, LabError> {
-        let orders = self.orders.clone();
-        let stats = self.order(|| orders.stats())?;
+        let commands = self.commands.clone();
+        let stats = self.command(|| commands.stats())?;
         let mut figures = Figures { fill: stats.fullest_buffer(), ..Figures::default() };
         for shard in stats.shards() {
             figures.destaged += shard.stats.destaged_bytes;
@@ -247,10 +247,10 @@ impl Modelled {
     }
 }
 
-fn start_host(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>) -> (HostId, Orders) {
+fn start_host(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>) -> (HostId, CommandSender) {
     let cores = cluster.hosts[0].cores;
     let settings = cluster.settings(cluster.hosts[0].groups[0].shards);
-    let (orders, _events, made) = core_seeds(cores, settings, TargetOptions::default());
+    let (commands, _events, made) = core_seeds(cores, settings, TargetOptions::default());
     let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
     let shared = Rc::clone(shared);
     let host = world.add_host(cores, move |rt| {
@@ -258,5 +258,5 @@ fn start_host(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>
         let clients = Clients::new(&rt, Rc::clone(&shared));
         seed.start_with(&rt, Box::new(clients))
     });
-    (host, orders)
+    (host, commands)
 }

@@ -1,4 +1,4 @@
-//! Compare and Write as one: halves alone, wrong, in the wrong place, and what the other half is told.
+//! Compare and Write as one: halves alone, wrong, in the wrong place, and what the other half is answered.
 
 use crate::pdu::case::{Answer, Case, IO, State, case, fails, good, retry};
 use crate::pdu::run::{Run, Stop};
@@ -139,7 +139,7 @@ fn whole() -> Vec<Case> {
             Answer::Nothing,
         ),
     ];
-    // A data digest that is wrong is told to its half, the other comes to nothing.
+    // A data digest that is wrong is reported to its half, the other comes to nothing.
     let digests: State = IO.with(true, true);
     for (name, wrong, a, b) in [
         ("first", [true, false], transient(), failed()),

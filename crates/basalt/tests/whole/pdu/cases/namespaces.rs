@@ -27,7 +27,7 @@ fn attach(attach: Option<bool>, nsid: u32) -> Sqe {
     NamespaceAttachment { attach, nsid }.sqe(0)
 }
 /// What a host wants of a new namespace: 1 MiB in blocks of 4 KiB, and nothing else.
-fn wish() -> IdentifyNamespace {
+fn requested() -> IdentifyNamespace {
     IdentifyNamespace { nsze: 256, ncap: 256, flbas: lba_4k(), ..IdentifyNamespace::default() }
 }
 /// The index of the LBA format with blocks of 4 KiB.
@@ -84,28 +84,28 @@ fn management() -> Vec<Case> {
             length(),
         ));
     }
-    let mut create = |name: &str, section, nsid, csi, wish: IdentifyNamespace, answer: Answer| {
+    let mut create = |name: &str, section, nsid, csi, requested: IdentifyNamespace, answer: Answer| {
         let sqe = manage(Some(NamespaceAction::Create), nsid, csi);
         let name = format!("Namespace Management, create, {name}");
-        all.push(case(name, section, MANAGED, move |r| send(r, sqe, &wish.to_bytes()), answer));
+        all.push(case(name, section, MANAGED, move |r| send(r, sqe, &requested.to_bytes()), answer));
     };
     let format = || fails(StatusCode::INVALID_FORMAT);
-    create("with an NSID", MANAGEMENT, 7, 0, wish(), field());
-    create("of command set 02h", MANAGEMENT, 0, 2, wish(), fails(StatusCode::COMMAND_SET_NOT_SUPPORTED));
-    create("of no blocks", MANAGEMENT, 0, 0, IdentifyNamespace { nsze: 0, ncap: 0, ..wish() }, field());
-    create("of a capacity of 0", MANAGEMENT, 0, 0, IdentifyNamespace { ncap: 0, ..wish() }, field());
-    create("of a capacity above its size", MANAGEMENT, 0, 0, IdentifyNamespace { ncap: 257, ..wish() }, field());
+    create("with an NSID", MANAGEMENT, 7, 0, requested(), field());
+    create("of command set 02h", MANAGEMENT, 0, 2, requested(), fails(StatusCode::COMMAND_SET_NOT_SUPPORTED));
+    create("of no blocks", MANAGEMENT, 0, 0, IdentifyNamespace { nsze: 0, ncap: 0, ..requested() }, field());
+    create("of a capacity of 0", MANAGEMENT, 0, 0, IdentifyNamespace { ncap: 0, ..requested() }, field());
+    create("of a capacity above its size", MANAGEMENT, 0, 0, IdentifyNamespace { ncap: 257, ..requested() }, field());
     let thin = fails(StatusCode::THIN_PROVISIONING_NOT_SUPPORTED);
-    create("of a capacity below its size", "base 5.23, 1Bh", 0, 0, IdentifyNamespace { ncap: 255, ..wish() }, thin);
-    create("with an LBA format that there is not", MANAGEMENT, 0, 0, IdentifyNamespace { flbas: 0xF, ..wish() }, format());
-    create("with protection information", MANAGEMENT, 0, 0, IdentifyNamespace { dps: 1, ..wish() }, format());
-    create("with reserved bits of NMIC", "base 5.23, own", 0, 0, IdentifyNamespace { nmic: 0xFE, ..wish() }, field());
+    create("of a capacity below its size", "base 5.23, 1Bh", 0, 0, IdentifyNamespace { ncap: 255, ..requested() }, thin);
+    create("with an LBA format that there is not", MANAGEMENT, 0, 0, IdentifyNamespace { flbas: 0xF, ..requested() }, format());
+    create("with protection information", MANAGEMENT, 0, 0, IdentifyNamespace { dps: 1, ..requested() }, format());
+    create("with reserved bits of NMIC", "base 5.23, own", 0, 0, IdentifyNamespace { nmic: 0xFE, ..requested() }, field());
     let group = fails(StatusCode::ANA_GROUP_ID_INVALID);
-    create("in an ANA group of the host's choice", "base 5.23, 24h", 0, 0, IdentifyNamespace { anagrpid: 9, ..wish() }, group);
-    create("in an NVM set", "base 5.23, own", 0, 0, IdentifyNamespace { nvmsetid: 1, ..wish() }, field());
-    create("in an endurance group", "base 5.23, own", 0, 0, IdentifyNamespace { endgid: 1, ..wish() }, field());
+    create("in an ANA group of the host's choice", "base 5.23, 24h", 0, 0, IdentifyNamespace { anagrpid: 9, ..requested() }, group);
+    create("in an NVM set", "base 5.23, own", 0, 0, IdentifyNamespace { nvmsetid: 1, ..requested() }, field());
+    create("in an endurance group", "base 5.23, own", 0, 0, IdentifyNamespace { endgid: 1, ..requested() }, field());
     let room = || fails(StatusCode::INSUFFICIENT_CAPACITY);
-    let of = |blocks| IdentifyNamespace { nsze: blocks, ncap: blocks, ..wish() };
+    let of = |blocks| IdentifyNamespace { nsze: blocks, ncap: blocks, ..requested() };
     create("of more than was granted", "base 5.23, 15h", 0, 0, of(1 << 20), room());
     create("of 2^64 - 1 blocks", "base 5.23, 15h", 0, 0, of(u64::MAX), room());
     create("of 2^52 blocks, which are 2^64 bytes", "base 5.23, 15h", 0, 0, of(1 << 52), room());

@@ -6,7 +6,7 @@
 //! Never: does I/O, looks at data.
 
 use crate::io::VolumeRef;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::PIECE_BLOCKS;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -49,14 +49,14 @@ struct Piece {
 
 /// The changes under way in the lanes of one core.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct RangeLocks {
     pieces: HashMap<u64, Piece, FixedState>,
     waited: u64,
 }
 
-impl Order {
-    /// Asks to begin operation `id`. `true`: begin now; `false`: it waits, and [`Order::end`] of another will name it.
-    /// A change that may begin is running until [`Order::end`]; a read is not remembered once it runs.
+impl RangeLocks {
+    /// Asks to begin operation `id`. `true`: begin now; `false`: it waits, and [`RangeLocks::end`] of another will name it.
+    /// A change that may begin is running until [`RangeLocks::end`]; a read is not remembered once it runs.
     pub fn begin(&mut self, range: Range, id: u32, changes: bool) -> bool {
         if !changes && self.pieces.is_empty() {
             return true;
@@ -67,14 +67,14 @@ impl Order {
             if !blocked(&entry, &piece.running, &piece.waiting) {
                 return true;
             }
-            hooks::mark(Mark::ReadWaits);
+            hooks::reached(CoverageMark::ReadWaits);
             piece.waiting.push(entry);
             self.waited += 1;
             return false;
         }
         let piece = self.pieces.entry(range.key()).or_default();
-        if blocked(&entry, &piece.running, &piece.waiting) && !hooks::planted(Bug::ChangesTogether) {
-            hooks::mark(Mark::ChangeWaits);
+        if blocked(&entry, &piece.running, &piece.waiting) && !hooks::seeded(SeededFault::ChangesTogether) {
+            hooks::reached(CoverageMark::ChangeWaits);
             piece.waiting.push(entry);
             self.waited += 1;
             return false;
@@ -148,7 +148,7 @@ mod tests {
         Range { volume: VolumeRef(1), block, blocks }
     }
 
-    fn end(order: &mut Order, r: Range, id: u32) -> Vec<u32> {
+    fn end(order: &mut RangeLocks, r: Range, id: u32) -> Vec<u32> {
         let mut begun = vec![];
         order.end(r, id, |id| begun.push(id));
         begun
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_overlapping_change_waits_and_others_pass() {
-        let mut order = Order::default();
+        let mut order = RangeLocks::default();
         assert!(order.begin(range(0, 4), 1, true));
         assert!(!order.begin(range(3, 2), 2, true));
         assert!(order.begin(range(8, 1), 3, true));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn changes_of_the_same_block_happen_in_the_order_they_came() {
-        let mut order = Order::default();
+        let mut order = RangeLocks::default();
         assert!(order.begin(range(0, 1), 1, true));
         assert!(!order.begin(range(0, 1), 2, true));
         assert!(!order.begin(range(0, 1), 3, true));
@@ -182,19 +182,19 @@ mod tests {
 
     #[test]
     fn another_volume_is_another_range() {
-        let mut order = Order::default();
+        let mut order = RangeLocks::default();
         assert!(order.begin(range(0, 1), 1, true));
         assert!(order.begin(Range { volume: VolumeRef(2), block: 0, blocks: 1 }, 2, true));
     }
 
     #[test]
     fn the_pieces_with_changes_are_named() {
-        let mut order = Order::default();
+        let mut order = RangeLocks::default();
         assert!(order.begin(range(0, 4), 1, true));
         assert!(order.begin(range(5 * PIECE_BLOCKS, 4), 2, true));
         assert!(order.begin(Range { volume: VolumeRef(2), block: PIECE_BLOCKS, blocks: 1 }, 3, true));
         assert!(order.begin(range(7 * PIECE_BLOCKS, 1), 4, false));
-        let named = |order: &Order, window| {
+        let named = |order: &RangeLocks, window| {
             let mut out = vec![];
             order.pieces(VolumeRef(1), &window, |p| out.push(p));
             out.sort_unstable();
@@ -209,7 +209,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_overlapping_changes_run_together_and_all_end(ops in prop::collection::vec((0u64..20, 1u32..6, any::<bool>()), 1..80)) {
-            let mut order = Order::default();
+            let mut order = RangeLocks::default();
             let mut running: Vec<usize> = vec![];
             let mut done = vec![false; ops.len()];
             let r = |i: usize| range(ops[i].0, ops[i].1);

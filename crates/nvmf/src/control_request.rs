@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Names an ask; the answer brings it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId {
+pub struct ControlRequestId {
     /// The core whose front end asks.
     pub core: usize,
     /// Never given twice by one front end.
@@ -23,7 +23,7 @@ pub struct AskId {
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AskedBy {
+pub struct RequestedBy {
     /// NQN of the host.
     pub host_nqn: String,
     /// Identifier of the host.
@@ -36,18 +36,18 @@ pub struct AskedBy {
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct ControlRequest {
     /// For the answer.
-    pub id: AskId,
+    pub id: ControlRequestId,
     /// Who asks. That it may connect was checked; that it may have what it asks for is the control plane's to check.
-    pub by: AskedBy,
+    pub by: RequestedBy,
     /// What is asked for.
-    pub what: What,
+    pub what: ControlVerb,
 }
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ControlVerb {
     /// Namespace Management, create: a new volume, a namespace of the subsystem that no host sees yet. Answered with [`Reply::Value`], its ID.
     NamespaceCreate {
         /// Logical blocks.
@@ -192,7 +192,7 @@ impl From<reservation::Refusal> for Refused {
 }
 
 impl Refused {
-    /// What the host is told.
+    /// The status that the host gets.
     pub fn status(self) -> Status {
         let code = match self {
             Refused::NotGranted => StatusCode::INVALID_OPCODE,

@@ -1,4 +1,4 @@
-//! The orders of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
+//! The commands of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
 use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
 use dataplane::*;
@@ -13,7 +13,7 @@ const CORES: usize = 3;
 struct Lab {
     world: World,
     host: HostId,
-    orders: Rc<RefCell<Option<Orders>>>,
+    commands: Rc<RefCell<Option<CommandSender>>>,
     devices: Vec<Device>,
 }
 
@@ -21,13 +21,13 @@ impl Lab {
     fn new(seed: u64) -> Self {
         let mut world = World::new(seed);
         let devices = vec![world.device(32 << 20, SimDeviceOptions::default()), world.device(64 << 20, SimDeviceOptions::default())];
-        let orders = Rc::new(RefCell::new(None));
+        let commands = Rc::new(RefCell::new(None));
         let seeds: Rc<RefCell<Vec<Option<CoreSeed>>>> = Rc::default();
-        let newest = Rc::clone(&orders);
+        let newest = Rc::clone(&commands);
         let host = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (orders, _events, made) = core_seeds(CORES, Settings::default(), dataplane::TargetOptions::default());
-                *newest.borrow_mut() = Some(orders);
+                let (commands, _events, made) = core_seeds(CORES, Settings::default(), dataplane::TargetOptions::default());
+                *newest.borrow_mut() = Some(commands);
                 *seeds.borrow_mut() = made.into_iter().map(Some).collect();
             }
             let seed = seeds.borrow_mut()[rt.core()].take();
@@ -36,17 +36,17 @@ impl Lab {
         if !world.is_up(host) {
             world.start(host);
         }
-        Self { world, host, orders, devices }
+        Self { world, host, commands, devices }
     }
 
-    fn give<T>(&mut self, order: impl FnOnce(&Orders) -> Ticket<T>) -> Result<T, HostError> {
-        let ticket = order(self.orders.borrow().as_ref().expect("the host is up"));
+    fn give<T>(&mut self, command: impl FnOnce(&CommandSender) -> Completion<T>) -> Result<T, DataPlaneError> {
+        let completion = command(self.commands.borrow().as_ref().expect("the host is up"));
         let mut answer = None;
         self.world.run_until(Duration::from_secs(60), || {
-            answer = answer.take().or_else(|| ticket.try_take());
+            answer = answer.take().or_else(|| completion.try_take());
             answer.is_some()
         });
-        answer.expect("an order is answered within a minute")
+        answer.expect("a command is answered within a minute")
     }
 
     fn power_cycle(&mut self) {
@@ -59,7 +59,7 @@ impl Lab {
         self.give(|o| o.format_group(format_spec(), cache, capacity)).unwrap()
     }
 
-    fn open(&mut self) -> Result<(GroupInfo, Vec<ComponentInfo>), HostError> {
+    fn open(&mut self) -> Result<(GroupInfo, Vec<ComponentInfo>), DataPlaneError> {
         let devices = self.devices.clone();
         self.give(|o| o.open_group(Some(cluster()), devices))
     }
@@ -121,7 +121,7 @@ fn a_group_is_formatted_opened_served_closed_and_found_again_after_a_power_cut()
     assert_eq!((components[0].no, components[0].descriptor.as_slice()), (no, [9].as_slice()));
     lab.give(|o| o.delete_component(group, no)).unwrap();
     lab.give(|o| o.close_group(group)).unwrap();
-    assert!(matches!(lab.give(|o| o.close_group(group)), Err(HostError::NoGroup(_))));
+    assert!(matches!(lab.give(|o| o.close_group(group)), Err(DataPlaneError::NoGroup(_))));
     let (_, components) = lab.open().unwrap();
     assert!(components.is_empty(), "a deleted component stays deleted");
     lab.give(|o| o.shutdown()).unwrap();
@@ -134,17 +134,17 @@ fn a_group_is_formatted_opened_served_closed_and_found_again_after_a_power_cut()
 #[test]
 fn a_full_inbox_is_busy_and_not_stopped_and_the_host_can_be_shut_down_after_it() {
     let mut lab = Lab::new(3);
-    let orders = lab.orders.borrow().clone().expect("the host is up");
-    let waiting: Vec<_> = (0..rt::INBOX_DEPTH).map(|_| orders.stats()).collect();
-    assert!(matches!(orders.stats().try_take(), Some(Err(HostError::Busy))));
-    assert!(matches!(orders.shutdown().try_take(), Some(Err(HostError::Busy))));
+    let commands = lab.commands.borrow().clone().expect("the host is up");
+    let waiting: Vec<_> = (0..rt::INBOX_DEPTH).map(|_| commands.stats()).collect();
+    assert!(matches!(commands.stats().try_take(), Some(Err(DataPlaneError::Busy))));
+    assert!(matches!(commands.shutdown().try_take(), Some(Err(DataPlaneError::Busy))));
     lab.world.run_for(Duration::from_secs(1));
     assert!(!lab.world.has_stopped(lab.host), "what was not taken is not done");
     assert!(waiting.iter().all(|t| matches!(t.try_take(), Some(Ok(_)))), "what was taken is");
     lab.give(|o| o.shutdown()).unwrap();
     lab.world.run_for(Duration::from_secs(1));
     assert!(lab.world.has_stopped(lab.host));
-    assert!(matches!(orders.stats().try_take(), Some(Err(HostError::Stopped))));
+    assert!(matches!(commands.stats().try_take(), Some(Err(DataPlaneError::Stopped))));
 }
 
 #[test]
@@ -152,17 +152,20 @@ fn an_order_that_cannot_be_done_changes_nothing() {
     let mut lab = Lab::new(2);
     let group = lab.format().group;
     let (cache, capacity) = (lab.devices[0].clone(), vec![lab.devices[1].clone()]);
-    assert!(matches!(lab.give(|o| o.format_group(format_spec(), cache, capacity)), Err(HostError::Group(_))), "devices that hold a group");
-    assert!(matches!(lab.give(|o| o.apply(desired(group, ComponentNo(1)))), Err(HostError::GroupOfVolume { .. })));
+    assert!(
+        matches!(lab.give(|o| o.format_group(format_spec(), cache, capacity)), Err(DataPlaneError::Group(_))),
+        "devices that hold a group"
+    );
+    assert!(matches!(lab.give(|o| o.apply(desired(group, ComponentNo(1)))), Err(DataPlaneError::GroupOfVolume { .. })));
     lab.open().unwrap();
     assert!(lab.open().is_err(), "open already");
     let mut dangling = desired(group, ComponentNo(1));
     dangling.volumes.clear();
-    assert!(matches!(lab.give(|o| o.apply(dangling)), Err(HostError::VolumeOfSubsystem { .. })));
+    assert!(matches!(lab.give(|o| o.apply(dangling)), Err(DataPlaneError::VolumeOfSubsystem { .. })));
     let mut mirrored = desired(group, ComponentNo(1));
     let copy = mirrored.volumes[0].object.stripes[0].components[0];
     mirrored.volumes[0].object.stripes[0].components.push(copy);
-    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(HostError::Mirrored(_))));
+    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::Mirrored(_))));
     let other = vec![lab.devices[1].clone()];
     assert!(lab.give(|o| o.open_group(None, other)).is_err(), "an incomplete set of devices");
 }
@@ -174,9 +177,9 @@ fn a_power_cut_within_an_order_leaves_it_done_or_not_done() {
         let group = lab.format().group;
         lab.open().unwrap();
         let kept = lab.give(|o| o.create_component(group, component(1))).unwrap();
-        let ticket = lab.orders.borrow().as_ref().unwrap().create_component(group, component(2));
+        let completion = lab.commands.borrow().as_ref().unwrap().create_component(group, component(2));
         lab.world.run_for(Duration::from_micros(seed * 9));
-        let acknowledged = matches!(ticket.try_take(), Some(Ok(_)));
+        let acknowledged = matches!(completion.try_take(), Some(Ok(_)));
         lab.power_cycle();
         let (_, components) = lab.open().unwrap();
         assert!(components.iter().any(|c| c.no == kept));

@@ -1,4 +1,4 @@
-//! The plane over a stand-in for the store that answers late and in any order, against a model of each 512-byte sector.
+//! The router over a stand-in for the store that answers late and in any order, against a model of each 512-byte sector.
 
 use super::*;
 use crate::io::CompareWrite;
@@ -121,36 +121,36 @@ impl Blocks for LateBlocks {
     }
 }
 
-fn plane(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> Plane<LateBlocks> {
-    let mut plane = Plane::new(rt);
-    plane.set_route(GroupSlot(0), Some(GroupRoute { shards: 2, first_core: 0 }));
-    plane.lanes_mut().add_shard(GroupSlot(0), 0, LateBlocks::new(seed));
-    plane.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
+fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<LateBlocks> {
+    let mut router = VolumeRouter::new(rt);
+    router.set_route(GroupSlot(0), Some(GroupRoute { shards: 2, first_core: 0 }));
+    router.lanes_mut().add_shard(GroupSlot(0), 0, LateBlocks::new(seed));
+    router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
     let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
     let id = VolumeId::from_bytes([7; 16]);
     let volume = VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), stripes };
-    serve(rt, &mut plane, Some(volume));
-    plane
+    serve(rt, &mut router, Some(volume));
+    router
 }
 
 /// The only volume is this one from now on.
-fn serve(rt: &Rt, plane: &mut Plane<LateBlocks>, volume: Option<VolumeLayout>) {
-    plane.apply(rt, Arc::new(LayoutView { volumes: vec![volume.map(Arc::new)] }), |_| true);
+fn serve(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, volume: Option<VolumeLayout>) {
+    router.apply(rt, Arc::new(LayoutView { volumes: vec![volume.map(Arc::new)] }), |_| true);
 }
 
-fn drive(rt: &Rt, plane: &mut Plane<LateBlocks>) -> Option<IoDone> {
-    plane.poll(rt, |_| true);
-    while let Some((to, msg)) = plane.pop_msg() {
+fn drive(rt: &Rt, router: &mut VolumeRouter<LateBlocks>) -> Option<IoDone> {
+    router.poll(rt, |_| true);
+    while let Some((to, msg)) = router.pop_msg() {
         assert_eq!(to, 0);
-        plane.on_msg(rt, msg);
+        router.on_msg(rt, msg);
     }
-    plane.pop()
+    router.pop()
 }
 
-async fn answer(rt: &Rt, plane: &mut Plane<LateBlocks>, op: IoOp) -> IoDone {
-    plane.submit(rt, IoRequest { token: 9, volume: VolumeRef(0), op });
+async fn answer(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, op: IoOp) -> IoDone {
+    router.submit(rt, IoRequest { token: 9, volume: VolumeRef(0), op });
     for _ in 0..1_000_000 {
-        if let Some(done) = drive(rt, plane) {
+        if let Some(done) = drive(rt, router) {
             assert_eq!(done.token, 9);
             return done;
         }
@@ -189,7 +189,7 @@ struct Model {
 fn any_mix_of_requests_reads_what_was_written() {
     for seed in 0..30u64 {
         rt::sim::block_on(seed, async move |rt: Rt| {
-            let mut plane = plane(&rt, seed, Limits::default(), false);
+            let mut router = router(&rt, seed, Limits::default(), false);
             let mut model = Model { settled: vec![(0, 0); SECTORS], running: BTreeMap::new() };
             // token -> (first sector, the values that each sector may show)
             let mut reads: BTreeMap<u64, (usize, Vec<Vec<u8>>)> = BTreeMap::new();
@@ -198,22 +198,22 @@ fn any_mix_of_requests_reads_what_was_written() {
             while answered < 1500 {
                 if token < 1500 && model.running.len() + reads.len() < 24 {
                     token += 1;
-                    submit_random(&rt, &mut plane, &mut model, &mut reads, &mut chance, token);
+                    submit_random(&rt, &mut router, &mut model, &mut reads, &mut chance, token);
                 }
-                if let Some(done) = drive(&rt, &mut plane) {
+                if let Some(done) = drive(&rt, &mut router) {
                     answered += 1;
                     check(&mut model, &mut reads, done);
                 }
             }
-            assert!(plane.is_idle());
-            assert!(plane.stats().lanes.waited > 0 && plane.stats().lanes.partial_blocks > 0, "the test must meet the rare ways");
+            assert!(router.is_idle());
+            assert!(router.stats().lanes.waited > 0 && router.stats().lanes.partial_blocks > 0, "the test must meet the rare ways");
         });
     }
 }
 
 fn submit_random(
     rt: &Rt,
-    plane: &mut Plane<LateBlocks>,
+    router: &mut VolumeRouter<LateBlocks>,
     model: &mut Model,
     reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>,
     chance: &mut LateBlocks,
@@ -265,7 +265,7 @@ fn submit_random(
             IoOp::Flush
         }
     };
-    plane.submit(rt, IoRequest { token, volume: VolumeRef(0), op });
+    router.submit(rt, IoRequest { token, volume: VolumeRef(0), op });
 }
 
 fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, done: IoDone) {
@@ -289,10 +289,10 @@ fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, do
 #[test]
 fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut locked = plane(&rt, 1, Limits::default(), true);
+        let mut locked = router(&rt, 1, Limits::default(), true);
         let write = IoOp::Write { offset: 0, data: data(0, 4096, |_| 1) };
         assert_eq!(answer(&rt, &mut locked, write).await.result, Err(IoError::ReadOnly));
-        let mut open = plane(&rt, 1, Limits::default(), false);
+        let mut open = router(&rt, 1, Limits::default(), false);
         for (offset, len) in [(VOLUME_BYTES, 512), (VOLUME_BYTES - 512, 1024), (u64::MAX - 511, 1024)] {
             assert_eq!(answer(&rt, &mut open, IoOp::Read { offset, len }).await.result, Err(IoError::OutOfRange));
         }
@@ -303,30 +303,30 @@ fn a_read_only_volume_refuses_changes_and_a_range_beyond_the_end_is_refused() {
 #[test]
 fn a_bad_block_fails_only_its_request() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let mut router = router(&rt, 1, Limits::default(), false);
         for no in 0..2 {
-            plane.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
+            router.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
         }
-        let done = answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 8 * 4096 }).await;
+        let done = answer(&rt, &mut router, IoOp::Read { offset: 0, len: 8 * 4096 }).await;
         assert_eq!(done.result, Err(IoError::Media { offset: 3 * 4096 }));
         assert!(done.data.is_empty());
-        assert_eq!(answer(&rt, &mut plane, IoOp::Read { offset: 4 * 4096, len: 4096 }).await.result, Ok(()));
-        assert!(plane.is_idle());
+        assert_eq!(answer(&rt, &mut router, IoOp::Read { offset: 4 * 4096, len: 4096 }).await.result, Ok(()));
+        assert!(router.is_idle());
     });
 }
 
 #[test]
 fn a_trim_and_a_zero_clear_their_edges_too() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let mut router = router(&rt, 1, Limits::default(), false);
         let write = |_: usize| IoOp::Write { offset: 0, data: data(0, 16384, |_| 9) };
-        answer(&rt, &mut plane, write(0)).await.result.unwrap();
-        answer(&rt, &mut plane, IoOp::Trim { offset: 512, len: 8192 }).await.result.unwrap();
-        let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
+        answer(&rt, &mut router, write(0)).await.result.unwrap();
+        answer(&rt, &mut router, IoOp::Trim { offset: 512, len: 8192 }).await.result.unwrap();
+        let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
-        answer(&rt, &mut plane, write(0)).await.result.unwrap();
-        answer(&rt, &mut plane, IoOp::Zero { offset: 512, len: 8192 }).await.result.unwrap();
-        let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 0, len: 16384 }).await);
+        answer(&rt, &mut router, write(0)).await.result.unwrap();
+        answer(&rt, &mut router, IoOp::Zero { offset: 512, len: 8192 }).await.result.unwrap();
+        let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: 0, len: 16384 }).await);
         assert!(got[..512].iter().all(|b| *b == 9) && got[512..8704].iter().all(|b| *b == 0) && got[8704..].iter().all(|b| *b == 9));
     });
 }
@@ -334,54 +334,54 @@ fn a_trim_and_a_zero_clear_their_edges_too() {
 #[test]
 fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::new(Some(1000), None), false);
+        let mut router = router(&rt, 1, Limits::new(Some(1000), None), false);
         for token in 0..300 {
-            plane.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
+            router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
         }
         let (started, mut answered) = (rt.now(), 0);
         while rt.now().since(started) < base::Duration::from_millis(100) {
-            while drive(&rt, &mut plane).is_some() {
+            while drive(&rt, &mut router).is_some() {
                 answered += 1;
             }
             rt.sleep(base::Duration::from_micros(200)).await;
         }
         assert!((195..=205).contains(&answered), "a burst of 100 and 100 ms at 1000 a second: {answered}");
-        plane.begin_shutdown();
+        router.begin_shutdown();
         let (mut closing, mut late) = (0, 0);
         for _ in 0..1000 {
-            match drive(&rt, &mut plane) {
+            match drive(&rt, &mut router) {
                 Some(IoDone { result: Err(IoError::Closing), .. }) => closing += 1,
                 Some(_) => late += 1,
                 None => {}
             }
         }
         assert_eq!(answered + closing + late, 300);
-        assert!(closing >= 90 && plane.is_idle());
+        assert!(closing >= 90 && router.is_idle());
     });
 }
 
 /// The volume as it is served, to be served otherwise.
-fn served(plane: &Plane<LateBlocks>) -> VolumeLayout {
-    let old = plane.layout(VolumeRef(0)).expect("served");
+fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
+    let old = router.layout(VolumeRef(0)).expect("served");
     let VolumeLayout { id, bytes, read_only, checksum, ref limits, ref stripes } = **old;
     VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), stripes: stripes.clone() }
 }
 
 /// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.
-async fn hold_back(rt: &Rt, plane: &mut Plane<LateBlocks>, requests: impl Iterator<Item = IoOp>) -> usize {
+async fn hold_back(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, requests: impl Iterator<Item = IoOp>) -> usize {
     let mut submitted = 0;
     for op in requests {
-        plane.submit(rt, IoRequest { token: submitted, volume: VolumeRef(0), op });
+        router.submit(rt, IoRequest { token: submitted, volume: VolumeRef(0), op });
         submitted += 1;
     }
     let mut begun = 0;
     for _ in 0..1000 {
-        if let Some(done) = drive(rt, plane) {
+        if let Some(done) = drive(rt, router) {
             assert_eq!(done.result, Ok(()));
             begun += 1;
         }
     }
-    assert_eq!(plane.stats().throttled, submitted - begun as u64);
+    assert_eq!(router.stats().throttled, submitted - begun as u64);
     begun
 }
 
@@ -402,28 +402,28 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
     ];
     for (name, change, writes, expected) in cases {
         rt::sim::block_on(1, async move |rt: Rt| {
-            let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
+            let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
             let begun = if writes {
-                hold_back(&rt, &mut plane, (0..30).map(write)).await
+                hold_back(&rt, &mut router, (0..30).map(write)).await
             } else {
-                hold_back(&rt, &mut plane, (0..30).map(read)).await
+                hold_back(&rt, &mut router, (0..30).map(read)).await
             };
             assert!((1..20).contains(&begun), "{name}: {begun} of the burst");
-            let before: Vec<_> = plane.lanes().shards().map(|(_, _, s)| s.writes).collect();
-            let changed = change(served(&plane));
-            serve(&rt, &mut plane, changed);
+            let before: Vec<_> = router.lanes().shards().map(|(_, _, s)| s.writes).collect();
+            let changed = change(served(&router));
+            serve(&rt, &mut router, changed);
             let mut answered = 0;
             for _ in 0..30_000 {
                 rt.sleep(base::Duration::from_micros(100)).await;
-                while let Some(done) = drive(&rt, &mut plane) {
+                while let Some(done) = drive(&rt, &mut router) {
                     assert_eq!(done.result, expected, "{name}");
                     answered += 1;
                 }
             }
             assert_eq!(begun + answered, 30, "{name}");
-            let after: Vec<_> = plane.lanes().shards().map(|(_, _, s)| s.writes).collect();
+            let after: Vec<_> = router.lanes().shards().map(|(_, _, s)| s.writes).collect();
             assert_eq!(before, after, "{name}: no held write took effect");
-            assert!(plane.is_idle());
+            assert!(router.is_idle());
         });
     }
 }
@@ -431,72 +431,72 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
 #[test]
 fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_served_changes() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::new(Some(100), None), false);
+        let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
         let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9) };
-        let begun = hold_back(&rt, &mut plane, (0..30).map(write)).await;
+        let begun = hold_back(&rt, &mut router, (0..30).map(write)).await;
         // Nothing that is served has changed, but the front end says no to one when its time has come.
         let no = begun as u64;
         let mut results = BTreeMap::new();
         while results.len() < 2 {
             rt.sleep(base::Duration::from_micros(100)).await;
-            plane.poll(&rt, |request| request.token != no);
-            while let Some(done) = plane.pop() {
+            router.poll(&rt, |request| request.token != no);
+            while let Some(done) = router.pop() {
                 results.insert(done.token, done.result);
             }
         }
         assert_eq!(results, BTreeMap::from([(no, Err(IoError::Withdrawn)), (no + 1, Ok(()))]));
         // What it forbids by a new picture is answered at once, not in its time.
-        let same = LayoutView { volumes: vec![Some(Arc::new(served(&plane)))] };
-        plane.apply(&rt, Arc::new(same), |request| !request.token.is_multiple_of(2));
-        let refused: Vec<_> = std::iter::from_fn(|| plane.pop()).collect();
+        let same = LayoutView { volumes: vec![Some(Arc::new(served(&router)))] };
+        router.apply(&rt, Arc::new(same), |request| !request.token.is_multiple_of(2));
+        let refused: Vec<_> = std::iter::from_fn(|| router.pop()).collect();
         assert!(!refused.is_empty() && refused.iter().all(|d| d.token.is_multiple_of(2) && d.result == Err(IoError::Withdrawn)));
-        assert_eq!(refused.len() + plane.held.len(), 30 - begun - 2);
+        assert_eq!(refused.len() + router.held.len(), 30 - begun - 2);
     });
 }
 
 #[test]
 fn what_is_held_back_waits_by_the_limit_that_is_served() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::new(Some(1), None), false);
-        let begun = hold_back(&rt, &mut plane, (0..300).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
+        let mut router = router(&rt, 1, Limits::new(Some(1), None), false);
+        let begun = hold_back(&rt, &mut router, (0..300).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
         assert!(begun <= 2);
         // The same limit again changes nothing: 298 s are to wait for.
-        let same = served(&plane);
-        serve(&rt, &mut plane, Some(same));
-        assert!(drive(&rt, &mut plane).is_none());
-        let faster = VolumeLayout { limits: Arc::new(Limits::new(Some(1000), None)), ..served(&plane) };
-        serve(&rt, &mut plane, Some(faster));
+        let same = served(&router);
+        serve(&rt, &mut router, Some(same));
+        assert!(drive(&rt, &mut router).is_none());
+        let faster = VolumeLayout { limits: Arc::new(Limits::new(Some(1000), None)), ..served(&router) };
+        serve(&rt, &mut router, Some(faster));
         let (started, mut answered) = (rt.now(), 0);
         while answered + begun < 300 {
             rt.sleep(base::Duration::from_micros(100)).await;
-            answered += std::iter::from_fn(|| drive(&rt, &mut plane)).count();
+            answered += std::iter::from_fn(|| drive(&rt, &mut router)).count();
         }
         let took = rt.now().since(started).as_secs_f64();
         assert!((0.19..0.21).contains(&took), "a burst of 100 ms, the others at 1000 a second: {took} s");
-        assert!(plane.is_idle());
+        assert!(router.is_idle());
     });
 }
 
 #[test]
 fn bytes_count_when_they_have_moved_and_time_from_the_submission() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::new(Some(10), None), false);
+        let mut router = router(&rt, 1, Limits::new(Some(10), None), false);
         let read = |offset| IoOp::Read { offset, len: 8192 };
-        assert_eq!(answer(&rt, &mut plane, read(0)).await.result, Ok(()));
-        assert_eq!(plane.stats().read.bytes, 8192);
+        assert_eq!(answer(&rt, &mut router, read(0)).await.result, Ok(()));
+        assert_eq!(router.stats().read.bytes, 8192);
         for no in 0..2 {
-            plane.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
+            router.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fail_at = Some(3);
         }
-        assert!(matches!(answer(&rt, &mut plane, read(8192)).await.result, Err(IoError::Media { .. })));
-        let stats = plane.stats();
+        assert!(matches!(answer(&rt, &mut router, read(8192)).await.result, Err(IoError::Media { .. })));
+        let stats = router.stats();
         assert_eq!((stats.read.requests, stats.read.errors, stats.read.bytes), (2, 1, 8192), "what failed moved nothing");
-        plane.submit(&rt, IoRequest { token: 9, volume: VolumeRef(0), op: read(0) });
-        assert_eq!(plane.stats().throttled, 1);
-        assert_eq!(plane.stats().read.bytes, 8192, "held back, not moved");
-        while drive(&rt, &mut plane).is_none() {
+        router.submit(&rt, IoRequest { token: 9, volume: VolumeRef(0), op: read(0) });
+        assert_eq!(router.stats().throttled, 1);
+        assert_eq!(router.stats().read.bytes, 8192, "held back, not moved");
+        while drive(&rt, &mut router).is_none() {
             rt.sleep(base::Duration::from_millis(1)).await;
         }
-        let stats = plane.stats();
+        let stats = router.stats();
         assert_eq!(stats.read.bytes, 16384);
         assert!(stats.read.latency.sum_ns() >= 50_000_000, "the wait is part of it: {} ns", stats.read.latency.sum_ns());
     });
@@ -510,21 +510,21 @@ fn compare_write(offset: u64, len: u32, old: u8, new: u8) -> IoOp {
 #[test]
 fn a_compare_and_write_writes_only_what_was_expected() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let mut router = router(&rt, 1, Limits::default(), false);
         for (offset, len) in [(0, 4096), (512, 512), (8192 + 512, 8192), (PIECE_BYTES - 512, 512)] {
-            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 0, 5)).await.result, Ok(()), "{offset}");
-            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 0, 6)).await.result, Err(IoError::Miscompare), "{offset}");
-            let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset, len }).await);
+            assert_eq!(answer(&rt, &mut router, compare_write(offset, len, 0, 5)).await.result, Ok(()), "{offset}");
+            assert_eq!(answer(&rt, &mut router, compare_write(offset, len, 0, 6)).await.result, Err(IoError::Miscompare), "{offset}");
+            let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset, len }).await);
             assert!(got.iter().all(|b| *b == 5), "{offset}");
-            assert_eq!(answer(&rt, &mut plane, compare_write(offset, len, 5, 0)).await.result, Ok(()), "{offset}");
+            assert_eq!(answer(&rt, &mut router, compare_write(offset, len, 5, 0)).await.result, Ok(()), "{offset}");
         }
         // Not within one piece, or too long to be atomic.
         for (offset, len) in [(PIECE_BYTES - 512, 1024), (0, ATOMIC_BYTES_MAX as u32 + 512)] {
             let one = || Data { buf: Buf::zeroed(len as usize), crcs: Crcs::new() };
             let op = IoOp::CompareWrite { offset, both: Box::new(CompareWrite { compare: one(), data: one() }) };
-            assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Unaligned));
+            assert_eq!(answer(&rt, &mut router, op).await.result, Err(IoError::Unaligned));
         }
-        assert!(plane.is_idle());
+        assert!(router.is_idle());
     });
 }
 
@@ -533,7 +533,7 @@ fn a_compare_and_write_writes_only_what_was_expected() {
 fn counters_that_many_exchange_at_once_never_lose_an_increment() {
     for seed in 0..20u64 {
         rt::sim::block_on(seed, async move |rt: Rt| {
-            let mut plane = plane(&rt, seed, Limits::default(), false);
+            let mut router = router(&rt, seed, Limits::default(), false);
             let mut chance = LateBlocks::new(seed * 7 + 1);
             let (clients, rounds) = (12u64, 40u64);
             // token = client + clients * n; where a client stands: its rounds done and the value that it read, if it did
@@ -541,10 +541,10 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
             let (mut lost, mut busy) = (0, 0);
             let offset = |client: u64| if client.is_multiple_of(2) { 512 } else { 1024 };
             let read = |client: u64| IoRequest { token: client, volume: VolumeRef(0), op: IoOp::Read { offset: offset(client), len: 512 } };
-            (0..clients).for_each(|c| plane.submit(&rt, read(c)));
+            (0..clients).for_each(|c| router.submit(&rt, read(c)));
             busy += clients;
             while busy > 0 {
-                let Some(done) = drive(&rt, &mut plane) else { continue };
+                let Some(done) = drive(&rt, &mut router) else { continue };
                 let client = done.token;
                 let stand = &mut stands[client as usize];
                 match (stand.1.take(), done.result) {
@@ -552,7 +552,7 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
                         let value = bytes_of(&done)[0];
                         stand.1 = Some(value);
                         let op = compare_write(offset(client), 512, value, value.wrapping_add(1));
-                        plane.submit(&rt, IoRequest { token: client, volume: VolumeRef(0), op });
+                        router.submit(&rt, IoRequest { token: client, volume: VolumeRef(0), op });
                         continue;
                     }
                     (Some(_), Ok(())) => stand.0 += 1,
@@ -560,7 +560,7 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
                     other => panic!("{other:?}"),
                 }
                 if stand.0 < rounds {
-                    plane.submit(&rt, read(client))
+                    router.submit(&rt, read(client))
                 } else {
                     busy -= 1
                 }
@@ -569,11 +569,11 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
                 }
             }
             for offset in [512, 1024] {
-                let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset, len: 512 }).await);
+                let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset, len: 512 }).await);
                 assert!(got.iter().all(|b| *b == (clients / 2 * rounds) as u8), "seed {seed}: {} of {}", got[0], clients / 2 * rounds);
             }
             assert!(lost > 100, "they must meet: {lost}");
-            assert!(plane.is_idle());
+            assert!(router.is_idle());
         });
     }
 }
@@ -581,70 +581,70 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
 #[test]
 fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
+        let mut router = router(&rt, 1, Limits::default(), false);
         let verify = || IoOp::Verify { offset: 512, len: VOLUME_BYTES - 512 };
-        let done = answer(&rt, &mut plane, verify()).await;
+        let done = answer(&rt, &mut router, verify()).await;
         assert!(done.result.is_ok() && done.data.is_empty());
         let at = PIECE_BYTES - 4096;
-        assert_eq!(answer(&rt, &mut plane, IoOp::Uncorrectable { offset: at, len: 8192 }).await.result, Ok(()));
-        assert_eq!(answer(&rt, &mut plane, IoOp::Uncorrectable { offset: 512, len: 4096 }).await.result, Err(IoError::Unaligned));
-        // Parts are answered in any order: the first bad one is told.
-        assert!(matches!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset }) if offset >= at));
+        assert_eq!(answer(&rt, &mut router, IoOp::Uncorrectable { offset: at, len: 8192 }).await.result, Ok(()));
+        assert_eq!(answer(&rt, &mut router, IoOp::Uncorrectable { offset: 512, len: 4096 }).await.result, Err(IoError::Unaligned));
+        // Parts are answered in any order: the first bad one is reported.
+        assert!(matches!(answer(&rt, &mut router, verify()).await.result, Err(IoError::Media { offset }) if offset >= at));
         for op in [IoOp::Read { offset: at, len: 512 }, compare_write(at, 512, 0, 1)] {
-            assert_eq!(answer(&rt, &mut plane, op).await.result, Err(IoError::Media { offset: at }));
+            assert_eq!(answer(&rt, &mut router, op).await.result, Err(IoError::Media { offset: at }));
         }
         // A write of a part of it cannot know the rest.
         let part = IoOp::Write { offset: at, data: data(at, 512, |_| 1) };
-        assert_eq!(answer(&rt, &mut plane, part).await.result, Err(IoError::Media { offset: at }));
-        answer(&rt, &mut plane, IoOp::Write { offset: at, data: data(at, 4096, |_| 1) }).await.result.unwrap();
-        assert_eq!(answer(&rt, &mut plane, verify()).await.result, Err(IoError::Media { offset: PIECE_BYTES }));
-        answer(&rt, &mut plane, IoOp::Trim { offset: PIECE_BYTES, len: 4096 }).await.result.unwrap();
-        assert_eq!(answer(&rt, &mut plane, verify()).await.result, Ok(()));
-        assert!(plane.is_idle());
+        assert_eq!(answer(&rt, &mut router, part).await.result, Err(IoError::Media { offset: at }));
+        answer(&rt, &mut router, IoOp::Write { offset: at, data: data(at, 4096, |_| 1) }).await.result.unwrap();
+        assert_eq!(answer(&rt, &mut router, verify()).await.result, Err(IoError::Media { offset: PIECE_BYTES }));
+        answer(&rt, &mut router, IoOp::Trim { offset: PIECE_BYTES, len: 4096 }).await.result.unwrap();
+        assert_eq!(answer(&rt, &mut router, verify()).await.result, Ok(()));
+        assert!(router.is_idle());
     });
 }
 
 const GIB: u64 = 1 << 30;
 
 /// The volume has this size and these stripes from now on.
-fn reshape(rt: &Rt, plane: &mut Plane<LateBlocks>, bytes: u64, stripes: u32) {
+fn reshape(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, bytes: u64, stripes: u32) {
     let stripes = (0..stripes).map(|i| ComponentAt { group: GroupSlot(0), no: ComponentNo(i + 1) }).collect();
-    let volume = VolumeLayout { bytes, stripes, ..served(plane) };
-    serve(rt, plane, Some(volume));
+    let volume = VolumeLayout { bytes, stripes, ..served(router) };
+    serve(rt, router, Some(volume));
 }
 
-fn trims(plane: &Plane<LateBlocks>) -> u64 {
-    plane.lanes().shards().map(|(_, _, shard)| shard.trims).sum()
+fn trims(router: &VolumeRouter<LateBlocks>) -> u64 {
+    router.lanes().shards().map(|(_, _, shard)| shard.trims).sum()
 }
 
 #[test]
 fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
     for stripes in [1, 3, 65] {
         rt::sim::block_on(1, async move |rt: Rt| {
-            let mut plane = plane(&rt, 1, Limits::default(), false);
-            reshape(&rt, &mut plane, 600 * GIB, stripes);
+            let mut router = router(&rt, 1, Limits::default(), false);
+            reshape(&rt, &mut router, 600 * GIB, stripes);
             // At both edges, at borders of windows, alone and side by side.
             let window = WINDOW_PIECES * PIECE_BYTES;
             let places = [512, 4096, 5 * PIECE_BYTES, 6 * PIECE_BYTES, window - 4096, window, 17 * window + 8192, 600 * GIB - 4096];
             for at in places {
                 let op = IoOp::Write { offset: at, data: data(at, 4096.min(600 * GIB - at) as u32, |_| 9) };
-                answer(&rt, &mut plane, op).await.result.unwrap();
+                answer(&rt, &mut router, op).await.result.unwrap();
             }
             let trim = IoOp::Trim { offset: 512, len: 600 * GIB - 1024 };
-            answer(&rt, &mut plane, trim).await.result.unwrap();
+            answer(&rt, &mut router, trim).await.result.unwrap();
             // Two of the writes share a piece, and of the first and the last what is not whole blocks is written, not trimmed.
-            assert_eq!(trims(&plane), 7, "of {} pieces", 600 * GIB / PIECE_BYTES);
+            assert_eq!(trims(&router), 7, "of {} pieces", 600 * GIB / PIECE_BYTES);
             for at in places {
                 let len = (600 * GIB - 512 - at).min(4096) as u32;
-                let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: at, len }).await);
+                let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: at, len }).await);
                 assert!(got.iter().all(|b| *b == 0), "{stripes} stripes: {at} is not clear");
             }
-            let got = bytes_of(&answer(&rt, &mut plane, IoOp::Read { offset: 600 * GIB - 512, len: 512 }).await);
+            let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: 600 * GIB - 512, len: 512 }).await);
             assert!(got.iter().all(|b| *b == 9), "what is behind the range stays");
-            let before = trims(&plane);
-            answer(&rt, &mut plane, IoOp::Zero { offset: PIECE_BYTES, len: 500 * GIB }).await.result.unwrap();
-            assert_eq!(trims(&plane), before, "nothing is there any more");
-            assert!(plane.is_idle());
+            let before = trims(&router);
+            answer(&rt, &mut router, IoOp::Zero { offset: PIECE_BYTES, len: 500 * GIB }).await.result.unwrap();
+            assert_eq!(trims(&router), before, "nothing is there any more");
+            assert!(router.is_idle());
         });
     }
 }
@@ -652,35 +652,35 @@ fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
 #[test]
 fn a_long_trim_sends_all_its_parts_where_nobody_can_say_what_is_there() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
-        plane.lanes_mut().shard_mut(GroupSlot(0), 1).unwrap().can_say = false;
-        answer(&rt, &mut plane, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result.unwrap();
-        assert_eq!(trims(&plane), 3);
+        let mut router = router(&rt, 1, Limits::default(), false);
+        router.lanes_mut().shard_mut(GroupSlot(0), 1).unwrap().can_say = false;
+        answer(&rt, &mut router, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result.unwrap();
+        assert_eq!(trims(&router), 3);
         // A group that is closed: its volumes fail, though nothing of them is found.
-        plane.set_route(GroupSlot(0), None);
-        assert_eq!(answer(&rt, &mut plane, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result, Err(IoError::Failed));
-        assert!(plane.is_idle());
+        router.set_route(GroupSlot(0), None);
+        assert_eq!(answer(&rt, &mut router, IoOp::Trim { offset: 0, len: VOLUME_BYTES }).await.result, Err(IoError::Failed));
+        assert!(router.is_idle());
     });
 }
 
 /// Two cores with a shard each; what crosses between them arrives in its order, late.
 struct TwoCores {
-    planes: [Plane<LateBlocks>; 2],
-    ways: [VecDeque<PlaneMsg>; 2],
+    planes: [VolumeRouter<LateBlocks>; 2],
+    ways: [VecDeque<RouterMsg>; 2],
     chance: LateBlocks,
 }
 
 impl TwoCores {
     fn new(rt: &Rt, seed: u64, bytes: u64, stripes: u32) -> Self {
         let planes = [0, 1].map(|core| {
-            let mut plane = plane(rt, seed, Limits::default(), false);
-            (plane.core, plane.cores) = (core, 2);
-            for shard in plane.lanes_mut().remove_group(GroupSlot(0)) {
+            let mut router = router(rt, seed, Limits::default(), false);
+            (router.core, router.cores) = (core, 2);
+            for shard in router.lanes_mut().remove_group(GroupSlot(0)) {
                 drop(shard);
             }
-            plane.lanes_mut().add_shard(GroupSlot(0), core as u8, LateBlocks::new(seed ^ core as u64));
-            reshape(rt, &mut plane, bytes, stripes);
-            plane
+            router.lanes_mut().add_shard(GroupSlot(0), core as u8, LateBlocks::new(seed ^ core as u64));
+            reshape(rt, &mut router, bytes, stripes);
+            router
         });
         Self { planes, ways: Default::default(), chance: LateBlocks::new(seed * 3 + 1) }
     }
@@ -756,7 +756,7 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
                 }
             }
             let asked = cores.planes.iter().map(|p| p.stats().crossed).sum::<u64>();
-            assert!(asked > 100 && cores.planes.iter().all(Plane::is_idle));
+            assert!(asked > 100 && cores.planes.iter().all(VolumeRouter::is_idle));
         });
     }
 }
@@ -764,20 +764,20 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
 #[test]
 fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut plane = plane(&rt, 1, Limits::default(), false);
-        reshape(&rt, &mut plane, 64 * PIECE_BYTES, 1);
+        let mut router = router(&rt, 1, Limits::default(), false);
+        reshape(&rt, &mut router, 64 * PIECE_BYTES, 1);
         let requests = 600;
         for token in 0..requests {
             let op = IoOp::Uncorrectable { offset: 0, len: 64 * PIECE_BYTES };
-            plane.submit(&rt, IoRequest { token, volume: VolumeRef(0), op });
+            router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op });
         }
-        let most = |plane: &Plane<LateBlocks>| plane.stats().lanes.running as usize <= SWEEP_PARTS_MAX + requests as usize;
-        assert!(plane.sweep_parts >= SWEEP_PARTS_MAX && most(&plane));
+        let most = |router: &VolumeRouter<LateBlocks>| router.stats().lanes.running as usize <= RANGE_PARTS_MAX + requests as usize;
+        assert!(router.range_parts >= RANGE_PARTS_MAX && most(&router));
         let mut answered = 0;
         while answered < requests {
-            answered += std::iter::from_fn(|| drive(&rt, &mut plane)).count() as u64;
-            assert!(most(&plane));
+            answered += std::iter::from_fn(|| drive(&rt, &mut router)).count() as u64;
+            assert!(most(&router));
         }
-        assert!(plane.is_idle() && plane.sweep_parts == 0);
+        assert!(router.is_idle() && router.range_parts == 0);
     });
 }

@@ -7,23 +7,23 @@ use super::*;
 
 impl Target {
     /// The command in this slot waits for what the control plane says.
-    pub(super) fn ask(&mut self, rt: &Rt, place: usize, slot: u16, what: What) {
+    pub(super) fn request_control(&mut self, rt: &Rt, place: usize, slot: u16, what: ControlVerb) {
         let conn = &mut self.conns[place];
         let Some(c) = conn.session.controller() else { return };
-        let by = AskedBy { host_nqn: c.host_nqn.clone(), host_id: c.host_id, subsystem: c.subsystem.clone(), cntlid: c.cntlid };
+        let by = RequestedBy { host_nqn: c.host_nqn.clone(), host_id: c.host_id, subsystem: c.subsystem.clone(), cntlid: c.cntlid };
         self.ask_serial += 1;
         self.asked.insert(self.ask_serial, (conn.token, slot));
-        self.asks.push_back(Ask { id: AskId { core: self.core, serial: self.ask_serial }, by, what });
+        self.asks.push_back(ControlRequest { id: ControlRequestId { core: self.core, serial: self.ask_serial }, by, what });
         rt.wake(self.core);
     }
 
     /// The next question for the control plane.
-    pub fn pop_ask(&mut self) -> Option<Ask> {
+    pub fn pop_control_request(&mut self) -> Option<ControlRequest> {
         self.asks.pop_front()
     }
 
     /// The control plane's answer to an ask of this core. Nothing happens when the command is gone.
-    pub fn on_answer(&mut self, rt: &Rt, id: AskId, result: Result<Reply, Refused>) {
+    pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         let Some((token, slot)) = self.asked.remove(&id.serial) else { return };
         let place = place_of(token);
         if !self.conns.get(place).is_some_and(|c| c.token == token && !c.closed) {

@@ -9,7 +9,7 @@ use crate::limits::HANDSHAKES_MAX;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Where a connection comes from, as far as strangers are told apart: an IPv4 address, or an IPv6 network of /64, which one machine has for
+/// Where a connection comes from, as far as unauthenticated peers are distinguished: an IPv4 address, or an IPv6 network of /64, which one machine has for
 /// itself.
 pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
@@ -20,13 +20,13 @@ pub(crate) fn network(ip: IpAddr) -> IpAddr {
 
 /// Those of one core.
 #[derive(Debug, Default)]
-pub(crate) struct Strangers {
+pub(crate) struct Unauthenticated {
     /// By token, which grows with time.
     order: BTreeMap<u64, IpAddr>,
     by_network: BTreeMap<IpAddr, u32>,
 }
 
-impl Strangers {
+impl Unauthenticated {
     /// One came. Gives who must make room for it, if somebody must.
     pub(crate) fn enter(&mut self, token: u64, ip: IpAddr, network_max: u32) -> Option<u64> {
         let of = network(ip);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_network_that_floods_makes_room_for_itself() {
-        let mut s = Strangers::default();
+        let mut s = Unauthenticated::default();
         s.enter(1, ip("10.0.0.9"), 4);
         for token in 2..6 {
             assert_eq!(s.enter(token, ip("10.0.0.1"), 4), None);
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn many_networks_make_room_together_and_the_largest_first() {
-        let mut s = Strangers::default();
+        let mut s = Unauthenticated::default();
         let count = HANDSHAKES_MAX as u64;
         for token in 1..=count - 3 {
             assert_eq!(s.enter(token, ip(&format!("10.1.{}.{}", token / 200, token % 200)), 4), None);

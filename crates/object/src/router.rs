@@ -3,17 +3,17 @@
 //! Invariants: a request is answered exactly once, after all its parts; a part crosses to the core of its lane once and its answer crosses
 //! back once; a request to a range of any length keeps at most [`PARTS_MAX`] parts under way. A long trim, or zeroes, ask first which
 //! pieces may hold something, and send parts for those only.
-//! Never: waits for another plane; looks at the bytes.
+//! Never: waits for another router; looks at the bytes.
 
 use crate::{
     io::{ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents},
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupRoute, GroupSlot, LayoutView, VolumeLayout},
-    part::{Part, PartDone, PartOp, PlaneMsg},
+    part::{Part, PartDone, PartOp, RouterMsg},
     pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
 };
 use arrayvec::ArrayVec;
-use base::hooks::{self, Bug, Mark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
 use base::{Histogram, Instant, Lane};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
@@ -26,30 +26,30 @@ use store::Crcs;
 /// Requests of the front ends of one core that are under way, or held back by a limit: all queues here follow from them. The front ends keep within it
 /// (`nvmf::limits`).
 pub const REQUESTS_MAX: usize = 1 << 26;
-/// Requests of a core that the host makes itself ([`Plane::free_range`]), beside those; it keeps within it.
+/// Requests of a core that the host makes itself ([`VolumeRouter::free_range`]), beside those; it keeps within it.
 pub const OWN_REQUESTS_MAX: usize = 64;
 const _: () = assert!(REQUESTS_MAX + OWN_REQUESTS_MAX <= u32::MAX as usize, "a part names its request in 32 bits");
 /// Parts of one long request (zero, trim) that are under way at once.
 pub const PARTS_MAX: usize = 32;
 /// Parts of all long requests of a core that are under way at once. Beyond, each has one.
-pub const SWEEP_PARTS_MAX: usize = 8192;
-const _: () = assert!(PARTS_MAX < SWEEP_PARTS_MAX);
+pub const RANGE_PARTS_MAX: usize = 8192;
+const _: () = assert!(PARTS_MAX < RANGE_PARTS_MAX);
 /// Parts of one verify that are under way at once, and bytes of each: what it holds in memory at most is their product.
 pub const VERIFY_PARTS_MAX: usize = 4;
 /// See [`VERIFY_PARTS_MAX`].
 pub const VERIFY_PART_BYTES: u64 = 256 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
-/// Windows of pieces that a sweep asks about in one turn of its core.
+/// Windows of pieces that a range operation asks about in one turn of its core.
 const WINDOWS_A_TURN: u32 = 8;
 /// Disk groups of one host in the life of a daemon.
 pub const GROUPS_MAX: usize = 1024;
 
 /// What is left to send out of a request of any length.
 #[derive(Debug)]
-struct Sweep {
+struct RangeOperation {
     next: u64,
     end: u64,
-    what: SweepOp,
+    what: RangeVerb,
     /// Of what comes before this byte, the pieces that are not in `found` hold nothing.
     known_to: u64,
     found: Pieces,
@@ -57,8 +57,8 @@ struct Sweep {
     asked: u32,
 }
 
-impl Sweep {
-    fn new(range: std::ops::Range<u64>, what: SweepOp) -> Box<Self> {
+impl RangeOperation {
+    fn new(range: std::ops::Range<u64>, what: RangeVerb) -> Box<Self> {
         Box::new(Self { next: range.start, end: range.end, what, known_to: range.start, found: Pieces::default(), asked: 0 })
     }
     /// Goes on behind pieces in which there is nothing to take away. True when it did.
@@ -70,21 +70,21 @@ impl Sweep {
         let next = self.found.next(piece).map_or(self.known_to, |found| found * PIECE_BYTES);
         let passed = next > self.next;
         if passed {
-            hooks::mark(Mark::PiecesPassedOver);
+            hooks::reached(CoverageMark::PiecesPassedOver);
             self.next = next.min(self.end);
         }
         passed
     }
     /// The next pieces to ask about, if it is worth it.
     fn window(&self) -> Option<std::ops::Range<u64>> {
-        let frees = matches!(self.what, SweepOp::Trim | SweepOp::Zero);
+        let frees = matches!(self.what, RangeVerb::Trim | RangeVerb::Zero);
         let (first, end) = (self.next / PIECE_BYTES, self.end.div_ceil(PIECE_BYTES));
         (frees && self.next >= self.known_to && end > first + 1).then_some(first..end.min(first + WINDOW_PIECES))
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SweepOp {
+enum RangeVerb {
     Trim,
     Zero,
     Verify,
@@ -103,8 +103,8 @@ struct Request {
     parts: u32,
     result: Result<(), IoError>,
     data: ArrayVec<Option<Data>, 2>,
-    sweep: Option<Box<Sweep>>,
-    /// Asked by the host itself, not by a front end: answered through [`Plane::pop_own`].
+    range_operation: Option<Box<RangeOperation>>,
+    /// Asked by the host itself, not by a front end: answered through [`VolumeRouter::pop_own`].
     own: bool,
 }
 
@@ -146,9 +146,9 @@ pub struct KindStats {
     pub latency: Histogram,
 }
 
-/// Counters of one core's plane.
+/// Counters of one core's router.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaneStats {
+pub struct RouterStats {
     /// Reads.
     pub read: KindStats,
     /// Writes.
@@ -164,14 +164,14 @@ pub struct PlaneStats {
 }
 
 /// One core's door into the volumes. `S` is the shard of the store.
-pub struct Plane<S = store::Shard> {
+pub struct VolumeRouter<S = store::Shard> {
     core: usize,
     cores: usize,
     view: Arc<LayoutView>,
     routes: Vec<Option<GroupRoute>>,
     requests: Slab<Request>,
     lanes: Lanes<S>,
-    out: VecDeque<(usize, PlaneMsg)>,
+    out: VecDeque<(usize, RouterMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
     /// Sweeps that go on with the next turn.
@@ -182,13 +182,13 @@ pub struct Plane<S = store::Shard> {
     timer: Option<(TimerId, Instant)>,
     queue: Queue,
     closing: bool,
-    /// Parts of sweeps under way.
-    sweep_parts: usize,
-    stats: PlaneStats,
+    /// Parts of range operations under way.
+    range_parts: usize,
+    stats: RouterStats,
 }
 
-impl<S: Blocks> Plane<S> {
-    /// The plane of the core that `rt` belongs to, with no volume and no shard.
+impl<S: Blocks> VolumeRouter<S> {
+    /// The router of the core that `rt` belongs to, with no volume and no shard.
     pub fn new(rt: &Rt) -> Self {
         Self {
             core: rt.core(),
@@ -206,18 +206,18 @@ impl<S: Blocks> Plane<S> {
             timer: None,
             queue: rt.queue(),
             closing: false,
-            sweep_parts: 0,
-            stats: PlaneStats::default(),
+            range_parts: 0,
+            stats: RouterStats::default(),
         }
     }
     /// Takes the new picture of the volumes. Requests under way go on with the old one. What a limit holds back has not begun: it is judged by the
-    /// new one, here and again when it begins, and waits by the new limits. `may_begin` is as in [`Plane::poll`].
+    /// new one, here and again when it begins, and waits by the new limits. `may_begin` is as in [`VolumeRouter::poll`].
     pub fn apply(&mut self, rt: &Rt, view: Arc<LayoutView>, mut may_begin: impl FnMut(&IoRequest) -> bool) {
         let before = std::mem::replace(&mut self.view, view);
         for ((at, order), held) in std::mem::take(&mut self.held) {
             let Some(Judged { layout, bytes }) = self.judge_held(&held.request, &mut may_begin) else { continue };
             let same = before.get(held.request.volume).is_some_and(|old| Arc::ptr_eq(&old.limits, &layout.limits));
-            let at = if same || hooks::planted(Bug::HeldTimesKept) { at } else { layout.limits.begin_at(rt.now(), bytes) };
+            let at = if same || hooks::seeded(SeededFault::HeldTimesKept) { at } else { layout.limits.begin_at(rt.now(), bytes) };
             self.held.insert((at, order), held);
         }
     }
@@ -243,28 +243,28 @@ impl<S: Blocks> Plane<S> {
         &self.lanes
     }
     /// Counters so far.
-    pub fn stats(&self) -> PlaneStats {
-        PlaneStats { lanes: self.lanes.stats(), ..self.stats.clone() }
+    pub fn stats(&self) -> RouterStats {
+        RouterStats { lanes: self.lanes.stats(), ..self.stats.clone() }
     }
     /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
     pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {
         self.requests.iter().any(|(_, request)| request.volume == volume && request.layout.bytes > end)
     }
     /// Frees what lies in a range of blocks that no view shows any more: behind the new end of a volume that was made smaller, say. `layout` says
-    /// where it lay. Answered through [`Plane::pop_own`].
+    /// where it lay. Answered through [`VolumeRouter::pop_own`].
     pub fn free_range(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, range: std::ops::Range<u64>) {
         assert!(!layout.stripes.is_empty(), "an offline volume has no place where something could lie");
         let block = BLOCK_BYTES as u64;
         let first = range.start.next_multiple_of(block);
-        let sweep = Some(Sweep::new(first..range.end.next_multiple_of(block).max(first), SweepOp::Trim));
+        let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
         let (since, kind) = (rt.now(), Kind::Discard);
         let bytes = range.end.saturating_sub(range.start);
         let data = ArrayVec::new();
-        let request = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, sweep, own: true };
+        let request = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
         let id = self.requests.insert(request);
-        self.sweep(rt, id);
+        self.range_operation(rt, id);
     }
-    /// The next answer to [`Plane::free_range`].
+    /// The next answer to [`VolumeRouter::free_range`].
     pub fn pop_own(&mut self) -> Option<IoDone> {
         self.own_done.pop_front()
     }
@@ -280,23 +280,23 @@ impl<S: Blocks> Plane<S> {
         self.requests.is_empty() && self.lanes.is_idle() && self.out.is_empty() && self.held.is_empty()
     }
     /// The next message for another core.
-    pub fn pop_msg(&mut self) -> Option<(usize, PlaneMsg)> {
+    pub fn pop_msg(&mut self) -> Option<(usize, RouterMsg)> {
         self.out.pop_front()
     }
     /// Puts a message back that could not be sent yet.
-    pub fn unpop_msg(&mut self, to: usize, msg: PlaneMsg) {
+    pub fn unpop_msg(&mut self, to: usize, msg: RouterMsg) {
         self.out.push_front((to, msg));
     }
     /// Takes a message from another core.
-    pub fn on_msg(&mut self, rt: &Rt, msg: PlaneMsg) {
+    pub fn on_msg(&mut self, rt: &Rt, msg: RouterMsg) {
         match msg {
-            PlaneMsg::Part(part) => self.lanes.accept(rt, part),
-            PlaneMsg::Done(done) => self.on_done(rt, done),
-            PlaneMsg::Survey(Survey { origin, request, volume, layout, window }) => {
+            RouterMsg::Part(part) => self.lanes.accept(rt, part),
+            RouterMsg::Done(done) => self.on_done(rt, done),
+            RouterMsg::Survey(Survey { origin, request, volume, layout, window }) => {
                 let found = self.look(volume, &layout, &window);
-                self.out.push_back((usize::from(origin), PlaneMsg::Surveyed(Surveyed { request, found })));
+                self.out.push_back((usize::from(origin), RouterMsg::Surveyed(Surveyed { request, found })));
             }
-            PlaneMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
+            RouterMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
         }
     }
 
@@ -314,7 +314,7 @@ impl<S: Blocks> Plane<S> {
             moved = true;
             for id in std::mem::take(&mut self.later) {
                 self.requests[id].parts -= 1;
-                self.sweep(rt, id);
+                self.range_operation(rt, id);
             }
         }
         moved |= self.lanes.poll(rt);
@@ -323,7 +323,7 @@ impl<S: Blocks> Plane<S> {
             if usize::from(done.origin) == self.core {
                 self.on_done(rt, done);
             } else {
-                self.out.push_back((usize::from(done.origin), PlaneMsg::Done(done)));
+                self.out.push_back((usize::from(done.origin), RouterMsg::Done(done)));
             }
         }
         moved
@@ -334,7 +334,7 @@ impl<S: Blocks> Plane<S> {
         while let Some(entry) = self.held.first_entry() {
             let (at, _) = *entry.key();
             if at > rt.now() {
-                if self.timer.is_none_or(|(_, armed)| armed > at && !hooks::planted(Bug::HeldTimerKept)) {
+                if self.timer.is_none_or(|(_, armed)| armed > at && !hooks::seeded(SeededFault::HeldTimerKept)) {
                     if let Some((id, _)) = self.timer.take() {
                         rt.cancel_timer(id);
                     }
@@ -345,7 +345,7 @@ impl<S: Blocks> Plane<S> {
             let HeldBack { request, since } = entry.remove();
             moved = true;
             if let Some(judged) = self.judge_held(&request, &mut may_begin) {
-                if hooks::planted(Bug::PaidTwice) {
+                if hooks::seeded(SeededFault::PaidTwice) {
                     judged.layout.limits.begin_at(rt.now(), judged.bytes);
                 }
                 self.start(rt, request, judged, since);
@@ -357,13 +357,15 @@ impl<S: Blocks> Plane<S> {
     /// Whether a request that is held back may (still) begin: `None` when it was answered instead.
     fn judge_held(&mut self, request: &IoRequest, may_begin: &mut impl FnMut(&IoRequest) -> bool) -> Option<Judged> {
         let found = match self.view.get(request.volume) {
-            Some(layout) if hooks::planted(Bug::HeldNotJudged) => Ok(Judged { layout: Arc::clone(layout), bytes: request.op.range().1 }),
+            Some(layout) if hooks::seeded(SeededFault::HeldNotJudged) => {
+                Ok(Judged { layout: Arc::clone(layout), bytes: request.op.range().1 })
+            }
             _ if !may_begin(request) => Err(IoError::Withdrawn),
             _ => self.judge(request),
         };
         found
             .inspect_err(|error| {
-                hooks::mark(Mark::HeldRefused);
+                hooks::reached(CoverageMark::HeldRefused);
                 self.done.push_back(IoDone { token: request.token, result: Err(*error), data: DataVec::new() });
             })
             .ok()
@@ -379,7 +381,7 @@ impl<S: Blocks> Plane<S> {
         }
         let layout = self.view.get(request.volume).ok_or(IoError::NoVolume)?;
         let (offset, bytes) = request.op.range();
-        let bytes_judged = if hooks::planted(Bug::HeldStartJudged) { 0 } else { bytes };
+        let bytes_judged = if hooks::seeded(SeededFault::HeldStartJudged) { 0 } else { bytes };
         if offset.checked_add(bytes_judged).is_none_or(|end| end > layout.bytes) {
             return Err(IoError::OutOfRange);
         }
@@ -400,14 +402,15 @@ impl<S: Blocks> Plane<S> {
     fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant) {
         let (token, volume) = (request.token, request.volume);
         let kind = match &request.op {
-            IoOp::Verify { .. } if hooks::planted(Bug::VerifyCountsAsWrite) => Kind::Write,
+            IoOp::Verify { .. } if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Kind::Write,
             IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
             IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
             IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
             IoOp::Flush => return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }),
         };
         let data = ArrayVec::new();
-        let mut made = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, sweep: None, own: false };
+        let mut made =
+            Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -430,50 +433,54 @@ impl<S: Blocks> Plane<S> {
                 let extent = Extent { offset, len: both.data.buf.len() as u32 };
                 self.send_part(rt, id, 0, extent, PartOp::CompareWrite(Some(both)));
             }
-            IoOp::Zero { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Zero),
-            IoOp::Trim { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Trim),
-            IoOp::Uncorrectable { offset, len } => self.begin_sweep(rt, made, offset..offset + len, SweepOp::Uncorrectable),
+            IoOp::Zero { offset, len } => self.begin_range_operation(rt, made, offset..offset + len, RangeVerb::Zero),
+            IoOp::Trim { offset, len } => self.begin_range_operation(rt, made, offset..offset + len, RangeVerb::Trim),
+            IoOp::Uncorrectable { offset, len } => self.begin_range_operation(rt, made, offset..offset + len, RangeVerb::Uncorrectable),
             IoOp::Verify { offset, len } => {
                 let block = BLOCK_BYTES as u64;
                 let around = offset / block * block..(offset + len).next_multiple_of(block);
-                let last = if hooks::planted(Bug::VerifyEndsEarly) { block } else { 0 };
-                self.begin_sweep(rt, made, around.start..around.end - last, SweepOp::Verify);
+                let last = if hooks::seeded(SeededFault::VerifyEndsEarly) { block } else { 0 };
+                self.begin_range_operation(rt, made, around.start..around.end - last, RangeVerb::Verify);
             }
             IoOp::Flush => unreachable!("answered above"),
         }
     }
 
-    fn begin_sweep(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: SweepOp) {
-        let end =
-            if hooks::planted(Bug::SweepEndsEarly) { range.end.min((range.start / PIECE_BYTES + 1) * PIECE_BYTES) } else { range.end };
-        let sweep = Some(Sweep::new(range.start..end, what));
-        let id = self.requests.insert(Request { sweep, ..made });
-        self.sweep(rt, id);
+    fn begin_range_operation(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: RangeVerb) {
+        let end = if hooks::seeded(SeededFault::SweepEndsEarly) {
+            range.end.min((range.start / PIECE_BYTES + 1) * PIECE_BYTES)
+        } else {
+            range.end
+        };
+        let range_operation = Some(RangeOperation::new(range.start..end, what));
+        let id = self.requests.insert(Request { range_operation, ..made });
+        self.range_operation(rt, id);
     }
 
     /// Sends the next parts of a long request, and answers it when nothing is left.
-    fn sweep(&mut self, rt: &Rt, id: usize) {
+    fn range_operation(&mut self, rt: &Rt, id: usize) {
         let mut windows = 0;
         loop {
             let request = &mut self.requests[id];
-            let Some(sweep) = &mut request.sweep else { break };
-            if sweep.asked > 0 {
+            let Some(range_operation) = &mut request.range_operation else { break };
+            if range_operation.asked > 0 {
                 break;
             }
-            let (parts_max, stop) = match sweep.what {
-                SweepOp::Verify => {
-                    (hooks::tiny(VERIFY_PARTS_MAX, 1), sweep.end.min((sweep.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES))
-                }
-                _ => (hooks::tiny(PARTS_MAX, 2), sweep.end),
+            let (parts_max, stop) = match range_operation.what {
+                RangeVerb::Verify => (
+                    hooks::tiny(VERIFY_PARTS_MAX, 1),
+                    range_operation.end.min((range_operation.next / VERIFY_PART_BYTES + 1) * VERIFY_PART_BYTES),
+                ),
+                _ => (hooks::tiny(PARTS_MAX, 2), range_operation.end),
             };
-            let parts_max = if self.sweep_parts < SWEEP_PARTS_MAX { parts_max } else { 1 };
-            if request.parts as usize >= parts_max && sweep.next < sweep.end {
-                hooks::mark(Mark::SweepWaits);
+            let parts_max = if self.range_parts < RANGE_PARTS_MAX { parts_max } else { 1 };
+            if request.parts as usize >= parts_max && range_operation.next < range_operation.end {
+                hooks::reached(CoverageMark::SweepWaits);
             }
-            if request.parts as usize >= parts_max || sweep.next >= sweep.end {
+            if request.parts as usize >= parts_max || range_operation.next >= range_operation.end {
                 break;
             }
-            if let Some(window) = sweep.window() {
+            if let Some(window) = range_operation.window() {
                 windows += 1;
                 if windows > WINDOWS_A_TURN {
                     // Others have their turn first; until then it does not end.
@@ -483,17 +490,17 @@ impl<S: Blocks> Plane<S> {
                 self.survey(id, window);
                 continue;
             }
-            if sweep.pass_over() {
+            if range_operation.pass_over() {
                 continue;
             }
-            let extent = next_extent(sweep.next, stop);
-            sweep.next += u64::from(extent.len);
-            let op = match (sweep.what, extent.is_aligned()) {
-                (SweepOp::Trim, true) => PartOp::Trim,
-                (SweepOp::Zero, true) => PartOp::Zero,
-                (SweepOp::Verify, _) => PartOp::Verify,
-                (SweepOp::Uncorrectable, _) => PartOp::Uncorrectable,
-                (SweepOp::Trim | SweepOp::Zero, false) => {
+            let extent = next_extent(range_operation.next, stop);
+            range_operation.next += u64::from(extent.len);
+            let op = match (range_operation.what, extent.is_aligned()) {
+                (RangeVerb::Trim, true) => PartOp::Trim,
+                (RangeVerb::Zero, true) => PartOp::Zero,
+                (RangeVerb::Verify, _) => PartOp::Verify,
+                (RangeVerb::Uncorrectable, _) => PartOp::Uncorrectable,
+                (RangeVerb::Trim | RangeVerb::Zero, false) => {
                     PartOp::Write(Some(Data { buf: Buf::zeroed(extent.len as usize), crcs: Crcs::new() }))
                 }
             };
@@ -530,13 +537,13 @@ impl<S: Blocks> Plane<S> {
             asked += 1;
             self.stats.crossed += 1;
             let (origin, request, layout, window) = (self.core as u8, id as u32, Arc::clone(&layout), window.clone());
-            self.out.push_back((core, PlaneMsg::Survey(Survey { origin, request, volume, layout, window })));
+            self.out.push_back((core, RouterMsg::Survey(Survey { origin, request, volume, layout, window })));
         }
         let request = &mut self.requests[id];
         // As long as they are asked it does not end.
         request.parts += asked;
-        let sweep = request.sweep.as_mut().expect("a sweep asks");
-        (sweep.known_to, sweep.found, sweep.asked) = (window.end * PIECE_BYTES, found, asked);
+        let range_operation = request.range_operation.as_mut().expect("a range operation asks");
+        (range_operation.known_to, range_operation.found, range_operation.asked) = (window.end * PIECE_BYTES, found, asked);
     }
 
     /// What this core knows of a window.
@@ -545,36 +552,36 @@ impl<S: Blocks> Plane<S> {
             let route = self.routes.get(usize::from(group.0)).copied().flatten();
             route.map_or(0, |route| (0..usize::from(route.shards)).filter(|shard| route.core(*shard, self.cores) == self.core).count())
         };
-        let end = window.end - u64::from(hooks::planted(Bug::LastPieceNotAskedFor));
+        let end = window.end - u64::from(hooks::seeded(SeededFault::LastPieceNotAskedFor));
         self.lanes.survey(volume, layout, &(window.start..end), mine)
     }
 
     fn on_surveyed(&mut self, rt: &Rt, id: usize, found: &Pieces) {
         let request = &mut self.requests[id];
         request.parts -= 1;
-        let sweep = request.sweep.as_mut().expect("a sweep has asked");
-        sweep.asked -= 1;
-        if hooks::planted(Bug::LastSurveyCounts) {
-            sweep.found = Pieces::none(found.first());
+        let range_operation = request.range_operation.as_mut().expect("a range operation has asked");
+        range_operation.asked -= 1;
+        if hooks::seeded(SeededFault::LastSurveyCounts) {
+            range_operation.found = Pieces::none(found.first());
         }
-        sweep.found.merge(found);
-        self.sweep(rt, id);
+        range_operation.found.merge(found);
+        self.range_operation(rt, id);
     }
 
     fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {
         let request = &mut self.requests[id];
         request.parts += 1;
-        self.sweep_parts += usize::from(request.sweep.is_some());
-        let before = if hooks::planted(Bug::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
+        self.range_parts += usize::from(request.range_operation.is_some());
+        let before = if hooks::seeded(SeededFault::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
         let at = request.layout.component(extent.offset - before);
         if index > 0 {
-            hooks::mark(Mark::RequestOverPieces);
+            hooks::reached(CoverageMark::RequestOverPieces);
         }
         let route = self.routes.get(usize::from(at.group.0)).copied().flatten();
         let Some(route) = route else {
             let done = PartDone { origin: self.core as u8, request: id as u32, index, result: Err(IoError::Failed), data: None };
             // Not answered here and now: the caller may still be sending parts of the same request.
-            return self.out.push_back((self.core, PlaneMsg::Done(done)));
+            return self.out.push_back((self.core, RouterMsg::Done(done)));
         };
         let shard = Lane::of(BlockNo::containing(extent.offset)).shard(usize::from(route.shards));
         let part = Part {
@@ -592,9 +599,9 @@ impl<S: Blocks> Plane<S> {
         if core == self.core {
             self.lanes.accept(rt, part);
         } else {
-            hooks::mark(Mark::PartCrosses);
+            hooks::reached(CoverageMark::PartCrosses);
             self.stats.crossed += 1;
-            self.out.push_back((core, PlaneMsg::Part(part)));
+            self.out.push_back((core, RouterMsg::Part(part)));
         }
     }
 
@@ -602,21 +609,21 @@ impl<S: Blocks> Plane<S> {
         let id = done.request as usize;
         let request = &mut self.requests[id];
         request.parts -= 1;
-        if hooks::planted(Bug::LastPartDecides) {
+        if hooks::seeded(SeededFault::LastPartDecides) {
             request.result = done.result;
         }
-        self.sweep_parts -= usize::from(request.sweep.is_some());
+        self.range_parts -= usize::from(request.range_operation.is_some());
         if let Err(error) = done.result {
             request.result = request.result.and(Err(error));
-            if let Some(sweep) = &mut request.sweep {
-                sweep.next = sweep.end;
+            if let Some(range_operation) = &mut request.range_operation {
+                range_operation.next = range_operation.end;
             }
         }
         if let Some(slot) = request.data.get_mut(usize::from(done.index)) {
             *slot = done.data;
         }
-        if request.sweep.is_some() {
-            self.sweep(rt, id);
+        if request.range_operation.is_some() {
+            self.range_operation(rt, id);
         } else if request.parts == 0 {
             self.finish(rt, id);
         }
@@ -669,7 +676,7 @@ fn is_sane(op: &IoOp) -> bool {
     }
 }
 
-impl<S: Blocks> Backend for Plane<S> {
+impl<S: Blocks> Backend for VolumeRouter<S> {
     fn submit(&mut self, rt: &Rt, request: IoRequest) {
         let judged = match self.judge(&request) {
             Ok(judged) => judged,
@@ -680,7 +687,7 @@ impl<S: Blocks> Backend for Plane<S> {
         if !judged.layout.limits.is_none() && request.op.transfers() {
             let at = judged.layout.limits.begin_at(now, judged.bytes);
             if at > now {
-                hooks::mark(Mark::LimitDelays);
+                hooks::reached(CoverageMark::LimitDelays);
                 self.stats.throttled += 1;
                 self.held_count += 1;
                 self.held.insert((at, self.held_count), HeldBack { request, since: now });
@@ -696,5 +703,5 @@ impl<S: Blocks> Backend for Plane<S> {
 }
 
 #[cfg(test)]
-#[path = "plane_tests.rs"]
+#[path = "router_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@
 use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
-use dataplane::{Ask, AskedBy, AuditEvent, AuditKind, HostEvent, Refused, Reply, ask::What};
+use dataplane::{AuditEvent, AuditKind, ControlRequest, DataPlaneEvent, Refused, Reply, RequestedBy, control_request::ControlVerb};
 
 impl Control {
     /// Works off what the data plane tells, until it ends. Runs on a thread of its own.
@@ -14,8 +14,8 @@ impl Control {
         let Some(events) = self.plane.take_events() else { return };
         for event in events {
             match event {
-                HostEvent::Audit(event) => self.note(event),
-                HostEvent::Asked(ask) => {
+                DataPlaneEvent::Audit(event) => self.note(event),
+                DataPlaneEvent::Asked(ask) => {
                     let result = self.decide(&ask);
                     if let Err(refused) = &result {
                         tracing::info!(host = %ask.by.host_nqn, what = ?ask.what, %refused, "refused what a host asked for");
@@ -43,22 +43,22 @@ impl Control {
     }
 
     /// Does what a host asks for, if it may have it.
-    pub(crate) fn decide(&self, ask: &Ask) -> Result<Reply, Refused> {
+    pub(crate) fn decide(&self, ask: &ControlRequest) -> Result<Reply, Refused> {
         let _change = self.lock();
         self.serve_what_is_durable()?;
         let (reply, detail) = match &ask.what {
-            What::WriteProtect { volume, state } => self.protect(&ask.by, *volume, *state)?,
-            What::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
-            What::NamespaceDetach { nsid, hosts } => self.detach_hosts(&ask.by, *nsid, hosts)?,
-            What::NamespaceCreate { blocks, lba_bytes, shared } => self.create_namespace(&ask.by, *blocks, *lba_bytes, *shared)?,
-            What::NamespaceDelete { nsid } => self.delete_namespaces(&ask.by, *nsid)?,
-            What::Format { nsid, lba_bytes } => self.format_namespace(&ask.by, *nsid, *lba_bytes)?,
-            What::Reservation { volume, command } => self.reserve(&ask.by, *volume, command)?,
-            What::Persist { volumes, ptpl } => self.persist(&ask.by, volumes, *ptpl)?,
+            ControlVerb::WriteProtect { volume, state } => self.protect(&ask.by, *volume, *state)?,
+            ControlVerb::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
+            ControlVerb::NamespaceDetach { nsid, hosts } => self.detach_hosts(&ask.by, *nsid, hosts)?,
+            ControlVerb::NamespaceCreate { blocks, lba_bytes, shared } => self.create_namespace(&ask.by, *blocks, *lba_bytes, *shared)?,
+            ControlVerb::NamespaceDelete { nsid } => self.delete_namespaces(&ask.by, *nsid)?,
+            ControlVerb::Format { nsid, lba_bytes } => self.format_namespace(&ask.by, *nsid, *lba_bytes)?,
+            ControlVerb::Reservation { volume, command } => self.reserve(&ask.by, *volume, command)?,
+            ControlVerb::Persist { volumes, ptpl } => self.persist(&ask.by, volumes, *ptpl)?,
         };
         self.note(AuditEvent {
             kind: match &ask.what {
-                What::Reservation { .. } | What::Persist { .. } => AuditKind::Reservation,
+                ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
                 _ => AuditKind::Namespace,
             },
             peer: None,
@@ -70,7 +70,7 @@ impl Control {
         Ok(reply)
     }
 
-    fn protect(&self, by: &AskedBy, id: base::VolumeId, state: WriteProtect) -> Result<(Reply, String), Refused> {
+    fn protect(&self, by: &RequestedBy, id: base::VolumeId, state: WriteProtect) -> Result<(Reply, String), Refused> {
         // Nobody can undo it, so it is granted with the rest that hosts may do for good.
         if state == WriteProtect::Permanent {
             self.granted(by)?;
@@ -87,12 +87,12 @@ impl Control {
     }
 
     /// The subsystem that a host asks about, when its hosts may manage namespaces.
-    pub(super) fn granted(&self, by: &AskedBy) -> Result<Versioned<SubsystemRecord>, Refused> {
+    pub(super) fn granted(&self, by: &RequestedBy) -> Result<Versioned<SubsystemRecord>, Refused> {
         let subsystem = self.directory.find::<SubsystemRecord>(&by.subsystem).map_err(busy)?.ok_or(Refused::NotGranted)?;
         if subsystem.namespace_grant.is_some() { Ok(subsystem) } else { Err(Refused::NotGranted) }
     }
 
-    fn attach_hosts(&self, by: &AskedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
+    fn attach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
         let mut subsystem = self.granted(by)?;
         let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoNamespace)?;
         let (exclusive, seen) = (namespace.exclusive, &mut namespace.hosts);
@@ -108,7 +108,7 @@ impl Control {
         Ok((Reply::Done, format!("namespace {nsid} attached to {}", hosts.join(", "))))
     }
 
-    fn detach_hosts(&self, by: &AskedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
+    fn detach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
         let mut subsystem = self.granted(by)?;
         let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.hosts.clone() {
             Visibility::Only(hosts) => hosts,
@@ -155,5 +155,5 @@ pub(super) fn busy(error: DirectoryError) -> Refused {
 }
 
 #[cfg(test)]
-#[path = "asks_tests.rs"]
+#[path = "control_requests_tests.rs"]
 pub(super) mod tests;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fake::FakePlane;
 use base::ClusterId;
-use dataplane::AskId;
+use dataplane::ControlRequestId;
 use directory::Embedded;
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
@@ -49,10 +49,10 @@ pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D
 }
 
 impl Bench {
-    pub fn ask(&self, what: What) -> Result<Reply, Refused> {
+    pub fn ask(&self, what: ControlVerb) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = AskedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
-        self.control.decide(&Ask { id: AskId { core: 0, serial: 1 }, by, what })
+        let by = RequestedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
+        self.control.decide(&ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what })
     }
     pub fn grant(&self) {
         let grant = api::NamespaceGrant { policy: "default".into(), namespaces_max: 8, bytes_max: 4 << 30 };
@@ -78,7 +78,7 @@ impl Bench {
 fn a_host_protects_a_volume_and_only_what_can_be_undone_is_undone() {
     let b = bench();
     let volume = b.plane.desired().volumes[0].id;
-    let protect = |state| b.ask(What::WriteProtect { volume, state });
+    let protect = |state| b.ask(ControlVerb::WriteProtect { volume, state });
     assert_eq!(protect(WriteProtect::Protected), Ok(Reply::Done));
     assert_eq!(b.protection(), WriteProtect::Protected);
     assert_eq!(protect(WriteProtect::None), Ok(Reply::Done));
@@ -95,8 +95,8 @@ fn a_host_protects_a_volume_and_only_what_can_be_undone_is_undone() {
 fn protection_until_a_restart_ends_with_it() {
     let b = bench();
     let volume = b.plane.desired().volumes[0].id;
-    b.ask(What::WriteProtect { volume, state: WriteProtect::UntilRestart }).unwrap();
-    assert_eq!(b.ask(What::WriteProtect { volume, state: WriteProtect::None }), Err(Refused::NotChangeable));
+    b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::UntilRestart }).unwrap();
+    assert_eq!(b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::None }), Err(Refused::NotChangeable));
     let Bench { control, plane, dir } = b;
     drop(control);
     plane.restart();
@@ -107,8 +107,8 @@ fn protection_until_a_restart_ends_with_it() {
 #[test]
 fn namespaces_are_attached_and_detached_where_that_is_granted() {
     let b = bench();
-    let attach = |host: &str| b.ask(What::NamespaceAttach { nsid: 1, hosts: vec![host.into()] });
-    let detach = |host: &str| b.ask(What::NamespaceDetach { nsid: 1, hosts: vec![host.into()] });
+    let attach = |host: &str| b.ask(ControlVerb::NamespaceAttach { nsid: 1, hosts: vec![host.into()] });
+    let detach = |host: &str| b.ask(ControlVerb::NamespaceDetach { nsid: 1, hosts: vec![host.into()] });
     assert_eq!(attach(HOST), Err(Refused::NotGranted));
     b.grant();
     assert_eq!(attach(HOST), Err(Refused::AlreadyAttached), "every host sees it");
@@ -120,7 +120,7 @@ fn namespaces_are_attached_and_detached_where_that_is_granted() {
     assert!(b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
     assert_eq!(detach(HOST), Ok(Reply::Done));
     assert!(!b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
-    assert_eq!(b.ask(What::NamespaceAttach { nsid: 2, hosts: vec![HOST.into()] }), Err(Refused::NoNamespace));
+    assert_eq!(b.ask(ControlVerb::NamespaceAttach { nsid: 2, hosts: vec![HOST.into()] }), Err(Refused::NoNamespace));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anythi
     let b = bench();
     let fail = || b.plane.fail_next("apply", crate::plane::PlaneError::Failed("no".into()));
     let volume = b.plane.desired().volumes[0].id;
-    let protect = || b.ask(What::WriteProtect { volume, state: WriteProtect::Protected });
+    let protect = || b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::Protected });
     fail();
     assert_eq!(protect(), Err(Refused::Unserved));
     assert!(!Refused::Unserved.status().dnr);
@@ -137,7 +137,7 @@ fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anythi
     assert_eq!(b.protection(), WriteProtect::Protected, "the daemon tries again by itself");
     // A reservation command that changes nothing any more is not answered before what it asked for is served.
     let command = cluster::reservation::Command::Register { nrkey: 5, ptpl: None };
-    let register = || b.ask(What::Reservation { volume, command });
+    let register = || b.ask(ControlVerb::Reservation { volume, command });
     fail();
     assert_eq!(register(), Err(Refused::Unserved));
     fail();

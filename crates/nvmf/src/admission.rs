@@ -69,7 +69,7 @@ pub(crate) fn not_allowed(why: &'static str) -> Refusal {
 
 /// A Connect command that makes sense by itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct ConnectRequest {
     pub(crate) connect: Connect,
     pub(crate) cntlid: u16,
     pub(crate) host_id: [u8; 16],
@@ -77,7 +77,7 @@ pub(crate) struct Wish {
     pub(crate) subsystem: String,
 }
 
-impl Wish {
+impl ConnectRequest {
     pub(crate) fn flow_control(&self) -> bool {
         self.connect.cattr & Connect::CATTR_NO_FLOW_CONTROL == 0
     }
@@ -87,7 +87,7 @@ impl Wish {
 }
 
 /// Reads a Connect command and its data.
-pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
+pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<ConnectRequest, Refusal> {
     let connect = Connect::of(sqe);
     if connect.recfmt != 0 {
         return Err(Refusal::of(Status::dnr(StatusCode::CONNECT_INCOMPATIBLE_FORMAT), "its record format is not 0"));
@@ -101,9 +101,9 @@ pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
         return Err(in_command(CONNECT_SQE_SQSIZE, "the size of its queue is not supported"));
     }
     let subsystem = data.subsystem().ok_or(in_data(CONNECT_DATA_SUBNQN, "the subsystem's name is no NQN"))?;
-    // No name at all is a name that no list holds: spdk_nvme_perf connects so unless told otherwise.
+    // No name at all is a name that no list holds: spdk_nvme_perf connects so unless set otherwise.
     let host_nqn = data.host_or_none().ok_or(in_data(CONNECT_DATA_HOSTNQN, "the host's name is no NQN"))?;
-    // Hosts without an identifier could not be told apart: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
+    // Hosts without an identifier could not be distinguished: they would be one registrant of a reservation (base 2.0, 6.3: it is refused).
     if data.host_id == [0; 16] {
         return Err(in_data(CONNECT_DATA_HOSTID, "its host identifier is zero"));
     }
@@ -116,32 +116,32 @@ pub(crate) fn read(sqe: &Sqe, data: &[u8]) -> Result<Wish, Refusal> {
     if connect.qid == 0 && connect.kato_ms > KATO_MS_MAX {
         return Err(in_command(CONNECT_SQE_KATO, "its keep-alive timeout is longer than a day"));
     }
-    Ok(Wish { connect, cntlid: data.cntlid, host_id: data.host_id, host_nqn: host_nqn.into(), subsystem: subsystem.into() })
+    Ok(ConnectRequest { connect, cntlid: data.cntlid, host_id: data.host_id, host_nqn: host_nqn.into(), subsystem: subsystem.into() })
 }
 
 /// Whether the host may have a controller of the subsystem through this listener.
-pub(crate) fn admit(wish: &Wish, view: &View, kind: ListenerKind, draining: bool) -> Result<(), Refusal> {
+pub(crate) fn admit(connect: &ConnectRequest, view: &View, kind: ListenerKind, draining: bool) -> Result<(), Refusal> {
     // Nothing was loaded yet, or all is about to end: later it may be different.
-    if draining || view.generation == 0 && view.subsystems.is_empty() && wish.subsystem != DISCOVERY_NQN {
+    if draining || view.generation == 0 && view.subsystems.is_empty() && connect.subsystem != DISCOVERY_NQN {
         return Err(busy(if draining { "the daemon ends" } else { "nothing is served yet" }));
     }
-    if wish.subsystem == DISCOVERY_NQN {
+    if connect.subsystem == DISCOVERY_NQN {
         return Ok(());
     }
     let subsystem = match kind {
-        ListenerKind::Io => view.subsystem(&wish.subsystem),
+        ListenerKind::Io => view.subsystem(&connect.subsystem),
         ListenerKind::Discovery => None,
     };
     let subsystem = subsystem.ok_or(in_data(CONNECT_DATA_SUBNQN, "there is no such subsystem behind this listener"))?;
-    if subsystem.allows(&wish.host_nqn) { Ok(()) } else { Err(not_allowed("the host is not on the subsystem's list")) }
+    if subsystem.allows(&connect.host_nqn) { Ok(()) } else { Err(not_allowed("the host is not on the subsystem's list")) }
 }
 
 /// Whether a connection is as safe as `wanted`, and is of those whom its key names. The standard has no status of its own for a
 /// secure channel that is missing (base 2.0, 6.3): the host, as it comes, is not allowed.
-pub(crate) fn admit_secured(wish: &Wish, wanted: Security, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
+pub(crate) fn admit_secured(connect: &ConnectRequest, wanted: Security, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
     match proved {
-        Some(identity) if identity.host_nqn != wish.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN, "its TLS key is another host's")),
-        Some(identity) if identity.subsystem_nqn != wish.subsystem => {
+        Some(identity) if identity.host_nqn != connect.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN, "its TLS key is another host's")),
+        Some(identity) if identity.subsystem_nqn != connect.subsystem => {
             Err(in_data(CONNECT_DATA_SUBNQN, "its TLS key is for another subsystem"))
         }
         Some(_) => Ok(()),
@@ -187,28 +187,28 @@ impl From<Refusal> for NotTaken {
 /// At the controller's home: takes an I/O queue.
 pub(crate) fn add_io_queue(
     controllers: &mut BTreeMap<u16, Controller>,
-    wish: &Wish,
+    connect: &ConnectRequest,
     at: QueueAt,
 ) -> Result<Arc<ControllerShared>, NotTaken> {
-    let c = controllers.get_mut(&wish.cntlid).ok_or_else(wrong_cntlid)?;
+    let c = controllers.get_mut(&connect.cntlid).ok_or_else(wrong_cntlid)?;
     if c.shared.discovery {
         return Err(in_command(CONNECT_SQE_QID, NO_SUCH_QUEUE).into());
     }
-    if c.shared.subsystem != wish.subsystem {
+    if c.shared.subsystem != connect.subsystem {
         return Err(in_data(CONNECT_DATA_SUBNQN, "its controller is another subsystem's").into());
     }
-    if c.shared.host_nqn != wish.host_nqn {
+    if c.shared.host_nqn != connect.host_nqn {
         return Err(in_data(CONNECT_DATA_HOSTNQN, OTHER_HOST).into());
     }
-    if c.shared.host_id != wish.host_id {
+    if c.shared.host_id != connect.host_id {
         return Err(in_data(CONNECT_DATA_HOSTID, OTHER_HOST).into());
     }
-    if wish.connect.qid > c.queues_granted() {
+    if connect.connect.qid > c.queues_granted() {
         return Err(in_command(CONNECT_SQE_QID, NO_SUCH_QUEUE).into());
     }
-    if c.queues().contains_key(&wish.connect.qid) {
+    if c.queues().contains_key(&connect.connect.qid) {
         return Err(NotTaken::InUse);
     }
-    c.add_queue(wish.connect.qid, at).map_err(|code| Refusal::of(Status::retry(code), "its controller is not enabled"))?;
+    c.add_queue(connect.connect.qid, at).map_err(|code| Refusal::of(Status::retry(code), "its controller is not enabled"))?;
     Ok(Arc::clone(&c.shared))
 }

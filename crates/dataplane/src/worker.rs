@@ -1,12 +1,12 @@
-//! The helper: a thread beside the cores for arithmetic that would hold up a core, which is the modular exponentiation of authentications.
+//! The worker: a thread beside the cores for arithmetic that would hold up a core, which is the modular exponentiation of authentications.
 //!
 //! Invariants: a core has at most [`nvmf::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
 //! to its core through core 0's inbox, or the host has stopped. After each piece the thread rests as long as that took: authentications of
-//! strangers never take more than half a processor from the cores.
+//! unauthenticated peers never take more than half a processor from the cores.
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
 #![allow(clippy::disallowed_methods)] // A thread and a clock of its own, outside of the cores.
 
-use crate::{door, handle::Order, message::HostMsg};
+use crate::{door, handle::Command, message::CoreMsg};
 use auth::Work;
 use nvmf::WorkId;
 use rt::Inlet;
@@ -19,13 +19,13 @@ const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Where a core puts work. The thread ends when all of these are gone.
 #[derive(Clone)]
-pub(crate) struct Helper(Sender<(WorkId, Work)>);
+pub(crate) struct Worker(Sender<(WorkId, Work)>);
 
-impl Helper {
+impl Worker {
     /// Starts the thread. It gives back what is done through `inlet`.
-    pub(crate) fn start(inlet: Inlet<Order>) -> std::io::Result<Self> {
+    pub(crate) fn start(inlet: Inlet<Command>) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
-        thread::Builder::new().name("basalt-helper".into()).spawn(move || serve(&receiver, &inlet))?;
+        thread::Builder::new().name("basalt-worker".into()).spawn(move || serve(&receiver, &inlet))?;
         Ok(Self(sender))
     }
     /// Hands over a piece of work, or gives it back when the thread is gone.
@@ -34,23 +34,23 @@ impl Helper {
     }
 }
 
-fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Order>) {
+fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Command>) {
     while let Ok((id, work)) = receiver.recv() {
         let started = Instant::now();
         let done = Box::new(work.run());
         let took = started.elapsed();
-        let order: Order = Box::new(move |conductor| {
-            let rt = conductor.rt.clone();
-            let core = &mut *conductor.core.borrow_mut();
+        let command: Command = Box::new(move |controller| {
+            let rt = controller.rt.clone();
+            let core = &mut *controller.core.borrow_mut();
             if id.core == rt.core() {
                 core.target.on_work_done(&rt, id, *done);
             } else {
-                core.send(id.core, HostMsg::Worked(id, done));
+                core.send(id.core, CoreMsg::Worked(id, done));
                 rt.wake(rt.core());
             }
         });
         // What is lost would be missed by its core, which counts what is away: so it waits for as long as there is a core.
-        if door::send(inlet, order, Duration::MAX).is_err() {
+        if door::send(inlet, command, Duration::MAX).is_err() {
             return;
         }
         thread::sleep(took.min(REST_MAX));
