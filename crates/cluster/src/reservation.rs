@@ -465,7 +465,7 @@ impl State {
             return Err(Refusal::InvalidField);
         }
         self.held = None;
-        let untold = held.rtype.is_all_registrants() && hooks::planted(Bug::ReleaseUntold);
+        let untold = held.rtype.is_all_registrants() && hooks::seeded(SeededFault::ReleaseUntold);
         if !untold && !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
             self.note(NoticeKind::ReservationReleased, self.others(by));
         }

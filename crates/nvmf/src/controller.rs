@@ -285,7 +285,7 @@ impl Controller {
     fn forget(&mut self) {
         self.requests.clear();
         self.events.clear();
-        if !hooks::planted(Bug::MaskOutlivesReset) {
+        if !hooks::seeded(SeededFault::MaskOutlivesReset) {
             self.masked.clear();
         }
         self.changed.clear();
@@ -305,6 +305,9 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
+        if hooks::seeded(SeededFault::KatoZeroKept) && kato_ms == 0 {
+            return true;
+        }
         if hooks::seeded(SeededFault::KatoKept) && self.kato_at.is_some() {
             return true;
         }

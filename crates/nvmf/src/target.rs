@@ -613,7 +613,7 @@ impl Target {
             rt.close(conn.id);
         }
         if !conn.receiving && conn.sends == 0 {
-            if !hooks::planted(Bug::LeftNotInherited) {
+            if !hooks::seeded(SeededFault::LeftNotInherited) {
                 self.inherit(place);
             }
             let conn = self.conns.remove(place);

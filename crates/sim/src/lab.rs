@@ -200,9 +200,9 @@ impl Lab {
         self.disk(device).fail_reads(part, None);
     }
     /// Opens the group, which was closed; its volumes are not served.
-    pub fn open_group(&mut self) -> Option<Result<(), HostError>> {
+    pub fn open_group(&mut self) -> Option<Result<(), DataPlaneError>> {
         let devices = self.devices.clone();
-        self.order(|o| o.open_group(None, devices)).map(|opened| opened.map(drop))
+        self.command(|o| o.open_group(None, devices)).map(|opened| opened.map(drop))
     }
     /// The part of a device that damage hits, in bytes: of capacity the chunks only, where every block has its checksum; all of it when the class
     /// is `Lies`.

@@ -46,7 +46,7 @@ impl Session {
                 self.wake_waiting(cx);
             }
             (Stage::Paired, false) => {
-                if !hooks::planted(Bug::AbortedHalfAwaited) {
+                if !hooks::seeded(SeededFault::AbortedHalfAwaited) {
                     self.fusing = Fusing::Failed;
                 }
                 self.finish(cx, at, REQUESTED, 0);

@@ -14,7 +14,7 @@ const PIECE: u64 = 1 << 20;
 /// How long the log's device does not answer.
 const STALL: Duration = Duration::from_millis(400);
 
-fn shards(stats: &HostStats) -> impl Iterator<Item = &ShardStats> {
+fn shards(stats: &NodeStats) -> impl Iterator<Item = &ShardStats> {
     stats.cores.iter().flat_map(|c| &c.shards).map(|s| &s.stats)
 }
 
@@ -93,9 +93,9 @@ impl Exam<'_> {
     }
     /// The log is emptied as soon as nothing comes, or as the plan has it.
     fn drains_at_once(&mut self, at_once: bool) -> Held {
-        let usual = settings(&self.lab.game.borrow().plan);
+        let usual = settings(&self.lab.workload.borrow().plan);
         let quick = Settings { idle_drain: Duration::from_millis(1), ..usual };
-        let set = self.lab.order(|o| o.set_settings(if at_once { quick } else { usual }));
+        let set = self.lab.command(|o| o.set_settings(if at_once { quick } else { usual }));
         self.must(matches!(set, Some(Ok(()))), || "settings were refused".into())
     }
 
@@ -110,14 +110,14 @@ impl Exam<'_> {
         }
         self.until("what was written does not come to capacity", |stats| shards(stats).all(|s| s.log_live_bytes == 0))?;
         let figures =
-            |stats: &HostStats| shards(stats).map(|s| (s.scrub_passes, s.checksum_errors, s.bad_blocks.len())).collect::<Vec<_>>();
+            |stats: &NodeStats| shards(stats).map(|s| (s.scrub_passes, s.checksum_errors, s.bad_blocks.len())).collect::<Vec<_>>();
         let stats = self.stats()?;
         let (before, group) = (figures(&stats), stats.groups[0].info.group);
         let devices = self.lab.devices();
         for device in 0..devices {
             self.lab.strike(&Fault::FlipReads { device, times: 1 });
         }
-        let begun = self.lab.order(|o| o.scrub(group));
+        let begun = self.lab.command(|o| o.scrub(group));
         self.must(matches!(begun, Some(Ok(()))), || "a scrub was refused".into())?;
         self.until("a scrub comes to no end", |stats| figures(stats).iter().zip(&before).all(|(now, then)| now.0 > then.0))?;
         for device in 0..devices {
@@ -162,7 +162,7 @@ impl Exam<'_> {
     /// A disk group that cannot be opened leaves nothing behind, and opens when its devices are well. The last thing that is tried.
     pub(super) fn opening(&mut self) -> Held {
         let info = self.stats()?.groups[0].info.clone();
-        let closed = self.lab.order(|o| o.close_group(info.group));
+        let closed = self.lab.command(|o| o.close_group(info.group));
         self.must(matches!(closed, Some(Ok(()))), || format!("the disk group could not be closed: {closed:?}"))?;
         self.is_closed("was closed")?;
         let shard = self.rng.below(u64::from(info.shards)) as u8;

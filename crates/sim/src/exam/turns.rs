@@ -103,7 +103,7 @@ impl Exam<'_> {
 
     /// What is promised to one is refused to others, to the last chunk, as soon as it is promised, and not any more when it is not.
     pub(super) fn promises(&mut self) -> Held {
-        let live = self.lab.game.borrow().all_live();
+        let live = self.lab.workload.borrow().all_live();
         let of = live.into_iter().map(|at| self.subject_at(at)).find(|of| !self.lab.operator.place_of(of.at).1);
         let Some(of) = of else { return Err(Stop::Cannot) };
         let port = self.port(1, 0, 0)?;
@@ -113,7 +113,7 @@ impl Exam<'_> {
         let stats = self.stats()?;
         let group = &stats.groups[0].info;
         let (shards, id) = (u64::from(group.shards), group.group);
-        let free = |stats: &HostStats| {
+        let free = |stats: &NodeStats| {
             let space = |s: &dataplane::ShardSnapshot| s.stats.space[usize::from(device)];
             stats.cores.iter().flat_map(|c| &c.shards).map(|s| space(s).free - space(s).promised).collect::<Vec<_>>()
         };
@@ -127,11 +127,11 @@ impl Exam<'_> {
             reserve_chunks: 0,
             descriptor: vec![250],
         };
-        let made = self.lab.order(|o| o.create_component(id, spec));
+        let made = self.lab.command(|o| o.create_component(id, spec));
         let Some(Ok(no)) = made else { return Err(Stop::Wrong(format!("a component could not be made: {made:?}"))) };
         let write = || Io::Write { offset: 0, data: vec![7; BLOCK as usize], fua: false };
         for (promised, left) in [(least, 0), (least - 1, 1), (least, 0), (0, least)] {
-            let set = self.lab.order(|o| o.update_component(id, no, 1 << 30, promised * shards, vec![250]));
+            let set = self.lab.command(|o| o.update_component(id, no, 1 << 30, promised * shards, vec![250]));
             self.must(matches!(set, Some(Ok(()))), || format!("{promised} chunks of a shard could not be promised: {set:?}"))?;
             let now = free(&self.stats()?);
             self.must(now.iter().all(|n| *n == left), || {
@@ -145,7 +145,7 @@ impl Exam<'_> {
             self.empty(link, &of)?;
             self.until("space is not free", |stats| free(stats).iter().all(|n| *n == left))?;
         }
-        let deleted = self.lab.order(|o| o.delete_component(id, no));
+        let deleted = self.lab.command(|o| o.delete_component(id, no));
         self.must(matches!(deleted, Some(Ok(()))), || format!("a component could not be deleted: {deleted:?}"))
     }
 }

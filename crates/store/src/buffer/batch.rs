@@ -357,7 +357,7 @@ impl State {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
             let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
             if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
-                && !(logged == Logged::Uncorrectable && hooks::planted(Bug::FailedMarkKeepsPlace))
+                && !(logged == Logged::Uncorrectable && hooks::seeded(SeededFault::FailedMarkKeepsPlace))
             {
                 self.unplace(key);
             }
@@ -366,7 +366,7 @@ impl State {
         drop(data);
         self.fail_waiting(StoreError::DeviceFailed);
         self.tail_wanted = false;
-        if !hooks::planted(Bug::TailWaiterForgotten) {
+        if !hooks::seeded(SeededFault::TailWaiterForgotten) {
             self.tail_written.notify_all();
         }
     }

@@ -304,7 +304,7 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
 #[cfg(feature = "hooks")]
 #[test]
 fn an_older_place_that_is_left_on_the_device_is_noticed() {
-    crate::tests::notices(base::hooks::Bug::OlderPlaceLeft, the_older_of_two_places_of_a_chunk_does_not_come_back);
+    base::hooks::notices(base::hooks::SeededFault::OlderPlaceLeft, the_older_of_two_places_of_a_chunk_does_not_come_back);
 }
 
 #[cfg(feature = "hooks")]

@@ -6,7 +6,7 @@ use crate::ComponentNo;
 use crate::shard::state::State;
 use base::{
     Duration,
-    hooks::{self, Bug},
+    hooks::{self, SeededFault},
 };
 use core::cell::RefCell;
 use rt::{Rt, TaskId};
@@ -22,7 +22,7 @@ pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>, component: ComponentNo)
 }
 
 async fn run(rt: Rt, state: Rc<RefCell<State>>, component: ComponentNo) {
-    while state.borrow().has_busy_chunks(component) && !hooks::planted(Bug::DropNotAwaited) {
+    while state.borrow().has_busy_chunks(component) && !hooks::seeded(SeededFault::DropNotAwaited) {
         rt.sleep(PAUSE).await;
     }
     state.borrow().table.borrow_mut().drop_component(component);

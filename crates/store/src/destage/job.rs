@@ -449,7 +449,9 @@ impl Job {
             let at = self.in_read(&read, i);
             match of.last_mut() {
                 Some(Some(run))
-                    if (at == end || hooks::planted(Bug::GapForgotten)) && run.end == i && self.items[i - 1].neighbour(&self.items[i]) =>
+                    if (at == end || hooks::seeded(SeededFault::GapForgotten))
+                        && run.end == i
+                        && self.items[i - 1].neighbour(&self.items[i]) =>
                 {
                     run.end = i + 1;
                     *lens.last_mut().expect("as long as the other list") += BLOCK_BYTES;

@@ -89,7 +89,7 @@ impl State {
         *slot = crcs;
         reading.began = self.table.borrow().changes();
         if let Some(attempts) = &mut reading.attempts
-            && !hooks::planted(Bug::BadBlocksKept)
+            && !hooks::seeded(SeededFault::BadBlocksKept)
         {
             attempts.bad.clear();
         }
