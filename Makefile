@@ -34,7 +34,7 @@ fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table 
 	@scripts/fuzz run $(TARGETS)
 
 bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-built-SPDK-tree] [ARGS="--rounds 1 --only idle"]
-	@cargo build --release -p basalt -p initiator && cargo build --release -p store --example buffer_growth
+	@cargo build --release -p basalt -p lab && cargo build --release -p store --example buffer_growth
 	@scripts/bench --spdk "$(SPDK)" $(ARGS)
 
 micro: ## instructions of the hot pieces beside the kept baseline: what got slower (ONLY=index)

@@ -76,7 +76,7 @@ const MEMORY: [&str; 10] = [
 ];
 
 /// A daemon without its sockets.
-struct Bed {
+struct Fixture {
     dir: tempfile::TempDir,
     runtime: tokio::runtime::Runtime,
     directory: Arc<Embedded>,
@@ -85,7 +85,7 @@ struct Bed {
     document: Value,
 }
 
-impl Bed {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(dir.path().join("root/sys/block")).expect("a folder");
@@ -318,21 +318,21 @@ fn anything(c: &mut Choices<'_>) -> Value {
 pub fn api(data: &[u8]) {
     let mut c = Choices::new(data);
     let restart = c.once_in(4);
-    let mut bed = Bed::new();
+    let mut fixture = Fixture::new();
     for _ in 0..REQUESTS_MAX {
         if c.is_empty() {
             break;
         }
-        bed.request(&mut c);
+        fixture.request(&mut c);
     }
-    let before = bed.lists();
+    let before = fixture.lists();
     if restart {
-        let memory = bed.call("GET", "/api/v1/groups", None, false).1;
+        let memory = fixture.call("GET", "/api/v1/groups", None, false).1;
         let memory = memory.as_array().is_some_and(|all| all.iter().any(|g| g["volatile"] == true));
-        bed = bed.restart();
+        fixture = fixture.restart();
         // A disk group in memory is empty after a start, and what lay on it is reported, not gone.
-        let after = bed.lists();
+        let after = fixture.lists();
         assert!(memory || after == before, "before: {before:?}\nafter: {after:?}");
     }
-    bed.control.shutdown().expect("an ordered end");
+    fixture.control.shutdown().expect("an ordered end");
 }

@@ -271,7 +271,7 @@ impl Bench {
         }
         if self.session.phase() == Phase::Ended && !self.ended {
             let reported = self.host.is_terminated() || self.stats.terminations_received > 0;
-            assert!(reported, "a connection that ends says why, or was reported");
+            assert!(reported, "a connection that ends says why, or was given a reason");
             assert_eq!((self.session.outstanding(), self.session.held(), self.session.running()), (0, 0, 0));
         }
         self.session.end();

@@ -61,7 +61,7 @@ def missing(o, kind):
     if kind in ("buffer", "sustained", "capacity") and not shutil.which("fio"):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
-        return f"no {beside}/basalt-client (cargo build --release -p initiator)"
+        return f"no {beside}/basalt-client (cargo build --release -p lab)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
     if kind in ("spdk", "digests", "buffer", "sustained", "capacity", "cores") and (os.cpu_count() or 1) < 2:

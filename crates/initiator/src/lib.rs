@@ -1,10 +1,10 @@
 //! A user-space NVMe/TCP client for tests, tools and the lab.
 //!
 //! Owns: the client side of a queue as a machine without I/O ([`queue`]), its driver over a socket ([`connection`]), a
-//! controller with admin queue, keep-alive and events ([`controller`]), TLS ([`secured`]), discovery ([`discovery`]), verified load ([`verify`]), plain
-//! load ([`bench`]) and a hand-driven PDU client for bad input ([`raw`]).
+//! controller with admin queue, keep-alive and events ([`controller`]), TLS ([`secured`]), discovery ([`discovery`]),
+//! and a hand-driven PDU client for bad input ([`raw`]).
 //! Invariants: every wait has a deadline; every buffer and queue has a named limit.
-//! Never: part of the data plane; nothing below `basalt` depends on it.
+//! Never: part of the data plane; generates a load, which is the lab's.
 #![forbid(unsafe_code)]
 // A client on the tool side: threads, sockets and clocks of the standard library are what it is made of.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -20,7 +20,6 @@ pub mod raw;
 pub mod reservation;
 pub mod rng;
 pub mod secured;
-pub mod verify;
 
 pub use auth::{Credentials, DhGroup, HashId, Secret};
 pub use controller::{Controller, ControllerOptions, HostIdentity};

@@ -250,7 +250,7 @@ impl ClientQueue {
             self.tx_sent = 0;
         }
     }
-    /// Where the next received bytes belong, when they are many and of one command: they may be received there and told to [`Self::landed`].
+    /// Where the next received bytes belong, when they are many and of one command: they may be received there and reported with [`Self::landed`].
     pub fn landing(&mut self) -> Option<&mut [u8]> {
         let Rx::Body { pdu, got, .. } = &self.rx else { return None };
         let (from, to) = (pdu.offset as usize + got, pdu.offset as usize + pdu.bytes as usize);

@@ -66,7 +66,7 @@ fn all_commands(fake: &Fake, options: ControllerOptions) {
     }
     q.disconnect().unwrap();
     controller.shutdown().unwrap();
-    assert_eq!(fake.disk.lock().unwrap().planted, 0);
+    assert_eq!(fake.disk.lock().unwrap().seeded, 0);
 }
 
 #[test]

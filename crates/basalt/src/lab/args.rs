@@ -40,7 +40,7 @@ at most 5 %. The shares come in an open loop: latency counts from when an operat
   basalt lab compare random-8k --a /dev/nvme1n1 --b /dev/nvme2n1 --rounds 6 --destroy
   basalt lab compare iometer --a disk.img:4GiB --b disk.img --engine-b fio --name-a basalt --name-b fio")]
     Compare(CompareArgs),
-    /// Run a workload for long
+    /// Run a sustained workload
     #[command(after_help = "Examples:
   basalt lab soak easy-run:4k-70-30 /dev/nvme1n1 --time 24h --destroy")]
     Soak(RunArgs),

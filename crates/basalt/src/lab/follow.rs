@@ -3,7 +3,7 @@
 //! Invariant: what goes to standard output is the result only; all this goes to standard error.
 
 use super::daemon::Target;
-use super::live::{self, Screen, State};
+use super::live::{self, LiveState, Screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::LabError;
 use lab::engine::Watch;
@@ -24,7 +24,7 @@ pub struct Follower {
     target: Option<Target>,
     stop: Arc<AtomicBool>,
     bar: Option<ProgressBar>,
-    live: Option<(Screen, State)>,
+    live: Option<(Screen, LiveState)>,
     terminal: bool,
     quiet: bool,
     case: String,
@@ -77,13 +77,13 @@ impl Follower {
     /// With the live view, where there is a terminal for it; `title` is the run's.
     pub fn live(mut self, title: &str) -> Follower {
         if !self.quiet {
-            self.live = Screen::open(&self.stop).map(|screen| (screen, State::new(title)));
+            self.live = Screen::open(&self.stop).map(|screen| (screen, LiveState::new(title)));
         }
         self
     }
 
     /// Changes what the live view shows, and shows it; whether there is one.
-    fn show(&mut self, change: impl FnOnce(&mut State)) -> bool {
+    fn show(&mut self, change: impl FnOnce(&mut LiveState)) -> bool {
         let Some((screen, state)) = &mut self.live else { return false };
         change(state);
         state.stopping = self.stop.load(Relaxed);
@@ -236,7 +236,7 @@ impl Follow for Follower {
     }
 }
 
-impl lab::study::Follow for Follower {
+impl studies::study::Follow for Follower {
     fn folder(&mut self, folder: &Folder) {
         Follow::folder(self, folder);
     }

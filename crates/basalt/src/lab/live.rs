@@ -38,7 +38,7 @@ const SIZE_MIN: (u16, u16) = (50, 16);
 
 /// What is shown.
 #[derive(Default)]
-pub struct State {
+pub struct LiveState {
     /// Headline of the run.
     title: String,
     /// The case: "2 of 4: 8k-50-50".
@@ -57,10 +57,10 @@ pub struct State {
     lines: VecDeque<String>,
 }
 
-impl State {
+impl LiveState {
     /// Of a run with this headline.
-    pub fn new(title: &str) -> State {
-        State { title: title.into(), ..State::default() }
+    pub fn new(title: &str) -> LiveState {
+        LiveState { title: title.into(), ..LiveState::default() }
     }
     /// A case begins.
     pub fn case_begins(&mut self, case: String, times_s: (f64, f64)) {
@@ -68,7 +68,7 @@ impl State {
         (self.latency, self.operations, self.errors) = Default::default();
         self.seconds.clear();
     }
-    /// Latencies of the second that is told next.
+    /// Latencies of the second that is reported next.
     pub fn latencies(&mut self, latency: &Latency) {
         self.latency.0 = latency.clone();
     }
@@ -176,8 +176,8 @@ impl State {
         const COLUMNS: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
         let head = COLUMNS.iter().map(|c| c.0).chain(["longest"]).fold(format!("{:10}", ""), |line, c| line + &format!("{c:>10}"));
         let row = |name: &str, l: &Latency| {
-            let told = |p: f64| if l.count() == 0 { "–".into() } else { verdict::time(l.percentile_ns(p) as f64) };
-            let figures = COLUMNS.iter().map(|c| told(c.1)).chain([told(100.0)]);
+            let shown = |p: f64| if l.count() == 0 { "–".into() } else { verdict::time(l.percentile_ns(p) as f64) };
+            let figures = COLUMNS.iter().map(|c| shown(c.1)).chain([shown(100.0)]);
             figures.fold(format!("{name:10}"), |line, figure| line + &format!("{figure:>10}"))
         };
         let lines = vec![
@@ -260,7 +260,7 @@ impl Screen {
     }
 
     /// Draws what there is.
-    pub fn draw(&mut self, state: &State) {
+    pub fn draw(&mut self, state: &LiveState) {
         draw_on(&mut self.terminal, state);
     }
 }
@@ -272,7 +272,7 @@ impl Drop for Screen {
 }
 
 /// Draws on any terminal; one that fails is left alone.
-fn draw_on<B: Backend>(terminal: &mut Terminal<B>, state: &State) {
+fn draw_on<B: Backend>(terminal: &mut Terminal<B>, state: &LiveState) {
     let _ = terminal.draw(|frame| state.draw(frame));
 }
 

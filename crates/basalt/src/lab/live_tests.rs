@@ -14,8 +14,8 @@ fn second(at_s: f64, reads: u64, target: bool) -> Second {
 }
 
 /// Ten seconds of warm-up and `measured` seconds.
-fn state(measured: i32, target: bool) -> State {
-    let mut s = State::new("easy-run");
+fn state(measured: i32, target: bool) -> LiveState {
+    let mut s = LiveState::new("easy-run");
     s.case_begins("2 of 4: 8k-50-50".into(), (10.0, 30.0));
     for at in -10..measured {
         let mut latency = Latency::default();
@@ -27,7 +27,7 @@ fn state(measured: i32, target: bool) -> State {
     s
 }
 
-fn drawn(s: &State, width: u16, height: u16) -> String {
+fn drawn(s: &LiveState, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     draw_on(&mut terminal, s);
     let buffer = terminal.backend().buffer();
@@ -84,12 +84,12 @@ fn any_size_of_terminal_can_be_drawn_on() {
         drawn(&s, width, height);
     }
     assert!(drawn(&s, 40, 5).contains("8k-50-50"), "a small one shows what it can");
-    assert!(drawn(&State::default(), 80, 24).contains("before the first case"));
+    assert!(drawn(&LiveState::default(), 80, 24).contains("before the first case"));
 }
 
 #[test]
 fn what_was_said_is_kept_up_to_a_limit() {
-    let mut s = State::default();
+    let mut s = LiveState::default();
     (0..LINES_MAX + 5).for_each(|n| s.say(format!("line {n}")));
     let lines = s.take_lines();
     assert_eq!((lines.len(), lines[0].as_str()), (LINES_MAX, "line 5"));

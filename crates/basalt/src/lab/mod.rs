@@ -1,7 +1,7 @@
 //! `basalt lab`: from the command line to the lab, and from results to what is printed.
 //!
 //! Owns: arguments ([`args`]), what is seen while a run runs ([`follow`], [`live`]), asking the daemon ([`daemon`]), tables.
-//! Never: measures or decides anything; that is the crate `lab`'s.
+//! Never: measures or decides anything: that is for the crates `lab` and `studies`, which it brings together.
 
 pub mod args;
 mod daemon;
@@ -16,23 +16,23 @@ use follow::Follower;
 use lab::LabError;
 use lab::engine::Fill;
 use lab::engine::open::{EngineKind, System};
-use lab::model::cluster::Cluster;
 use lab::results::folder::{self, Folder};
-use lab::results::{Kind, Measured, State, Verified};
+use lab::results::{Measured, RunKind, RunState, Verified};
 use lab::run::{self, Config, Curve, verdict};
-use lab::study;
 use lab::workload::Spacing;
 use lab::workload::profiles::{self, Profile};
 use serde_json::json;
 use std::path::Path;
+use studies::model::cluster::Cluster;
+use studies::{ModelledClusters, study};
 
 type Done = Result<(), Failure>;
 
 /// Does what the command line says.
 pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
     match command {
-        LabCommand::Run(args) => Bench { api, json }.single(&args, Kind::Run, |_| {}),
-        LabCommand::Soak(args) => Bench { api, json }.single(&args, Kind::Soak, |_| {}),
+        LabCommand::Run(args) => Bench { api, json }.single(&args, RunKind::Run, |_| {}),
+        LabCommand::Soak(args) => Bench { api, json }.single(&args, RunKind::Soak, |_| {}),
         LabCommand::Curve(args) => {
             let spacing = match args.spacing {
                 SpacingArg::Poisson => Some(Spacing::Poisson),
@@ -40,14 +40,14 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
                 SpacingArg::Limited => None,
             };
             let curve = Curve { loads: args.loads, spacing, maximum_iops: args.maximum };
-            Bench { api, json }.single(&args.run, Kind::Curve, |config| config.curve = curve)
+            Bench { api, json }.single(&args.run, RunKind::Curve, |config| config.curve = curve)
         }
-        LabCommand::Sweep(args) => Bench { api, json }.single(&args.run, Kind::Sweep, |config| config.sweep = args.over),
+        LabCommand::Sweep(args) => Bench { api, json }.single(&args.run, RunKind::Sweep, |config| config.sweep = args.over),
         LabCommand::Compare(args) => Bench { api, json }.compare(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
             let mut follow = Follower::new(json, Target::of(api)).live(&folder.record()?.title);
-            let ended = run::resume(&folder, destroy, &mut follow);
+            let ended = run::resume(&folder, destroy, &ModelledClusters, &mut follow);
             finish(&folder, ended, follow, json)
         }
         LabCommand::List { results } => list(&results, json),
@@ -95,7 +95,7 @@ fn workloads(name: &str, common: &CommonArgs) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-fn config(kind: Kind, profile: Profile, systems: Vec<System>, common: &CommonArgs) -> Config {
+fn config(kind: RunKind, profile: Profile, systems: Vec<System>, common: &CommonArgs) -> Config {
     Config {
         kind,
         title: common.title.clone().unwrap_or_else(|| profile.name.clone()),
@@ -138,11 +138,11 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn single(&self, args: &RunArgs, kind: Kind, change: impl FnOnce(&mut Config)) -> Done {
+    fn single(&self, args: &RunArgs, kind: RunKind, change: impl FnOnce(&mut Config)) -> Done {
         let profile = workloads(&args.profile, &args.common)?;
         let mut target = None;
         let system = match &args.simulate {
-            Some(file) => System { simulate: Some(Cluster::load(file)?), ..system("A", &[], args.engine, &args.common) },
+            Some(file) => System { simulate: Some(Cluster::load(file)?.to_table()), ..system("A", &[], args.engine, &args.common) },
             None if args.disks.is_empty() => {
                 let (found, disks) = daemon::served(self.api)?;
                 target = Some(found);
@@ -161,14 +161,14 @@ impl Bench<'_> {
         let profile = workloads(&args.profile, &args.common)?;
         let a = system(&args.name_a, &args.a, args.engine_a, &args.common);
         let b = system(&args.name_b, &args.b, args.engine_b, &args.common);
-        let config = Config { rounds: args.rounds, search: None, ..config(Kind::Compare, profile, vec![a, b], &args.common) };
+        let config = Config { rounds: args.rounds, search: None, ..config(RunKind::Compare, profile, vec![a, b], &args.common) };
         self.measure(&config, &args.common, None)
     }
 
     fn measure(&self, config: &Config, common: &CommonArgs, target: Option<Target>) -> Done {
         let mut follow = Follower::new(self.json, target).live(&config.title);
         let command = std::env::args().collect();
-        let ended = run::start(config, &common.results, common.destroy, command, &mut follow);
+        let ended = run::start(config, &common.results, common.destroy, &ModelledClusters, command, &mut follow);
         match follow.folder().cloned() {
             Some(folder) => finish(&folder, ended.map(drop), follow, self.json),
             None => ended.map(drop).map_err(Failure::from),
@@ -377,9 +377,9 @@ fn list(results: &Path, json: bool) -> Done {
     let rows = all.iter().map(|(path, record)| match record {
         Ok(r) => {
             let state = match r.state {
-                State::Complete => "complete",
-                State::Interrupted => "interrupted",
-                State::Running => "running, or its process died",
+                RunState::Complete => "complete",
+                RunState::Interrupted => "interrupted",
+                RunState::Running => "running, or its process died",
             };
             vec![path.display().to_string(), r.title.clone(), format!("{:?}", r.kind).to_lowercase(), r.cases.to_string(), state.into()]
         }

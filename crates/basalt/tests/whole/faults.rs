@@ -8,8 +8,8 @@ use crate::harness::turn::Subject;
 use crate::harness::{Daemon, PATIENCE, let_in, status, until};
 use format::nvme::StatusCode;
 use initiator::raw::RawClient;
-use initiator::verify::{self, LoadSpec, LoadSummary, file::Saved};
 use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
+use lab::verified::{self, LoadSpec, LoadSummary, file::Saved};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ fn read_back(spec: &LoadSpec, saved: Saved, daemon: &Daemon) -> (LoadSummary, Sa
 /// So many operations more, then reads all back.
 fn more(spec: &LoadSpec, saved: Saved, ops: u64, daemon: &Daemon) -> (LoadSummary, Saved) {
     let spec = LoadSpec { ops: Some(ops), resume: Some(saved), stop: Default::default(), ..spec.clone() };
-    verify::run(spec, |_| ()).unwrap_or_else(|e| panic!("the load failed: {e}\n{}", daemon.log_tail()))
+    verified::run(spec, |_| ()).unwrap_or_else(|e| panic!("the load failed: {e}\n{}", daemon.log_tail()))
 }
 /// More load until nothing fails any more.
 fn until_all_is_well(spec: &LoadSpec, saved: Saved, daemon: &Daemon) -> Saved {
@@ -104,11 +104,11 @@ fn assert_errors_are(summary: &LoadSummary, allowed: &[&str], daemon: &Daemon) {
     assert!(other.is_empty(), "{other:?} among {:?}\n{}", summary.errors, daemon.log_tail());
 }
 /// Whether `basalt status` has an error about `subject` with these words.
-fn tells(daemon: &Daemon, check: &str) -> bool {
+fn reports(daemon: &Daemon, check: &str) -> bool {
     daemon.json("status")["checks"].as_array().is_some_and(|all| all.iter().any(|c| c["id"] == check))
 }
 fn wait_for_check(daemon: &Daemon, check: &str) {
-    until(check, || tells(daemon, check).then_some(()));
+    until(check, || reports(daemon, check).then_some(()));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
     assert_eq!((logged("cannot be moved to capacity"), logged("writes fail")), (1, 1), "once for both shards");
     disk.grow();
     let saved = until_all_is_well(&spec, saved, &daemon);
-    until("the check is gone", || (!tells(&daemon, "capacity_failing")).then_some(()));
+    until("the check is gone", || (!reports(&daemon, "capacity_failing")).then_some(()));
     daemon.kill_and_start();
     let (summary, _) = read_back(&spec, saved, &daemon);
     assert_clean(&summary, &daemon);
@@ -175,7 +175,7 @@ fn a_full_disk_beneath_a_sparse_write_buffer_is_told_and_heals_with_a_restart() 
     daemon.kill_and_start();
     let (summary, _) = more(&spec, saved, 2000, &daemon);
     assert_clean(&summary, &daemon);
-    assert!(!tells(&daemon, "cache_failed"));
+    assert!(!reports(&daemon, "cache_failed"));
     daemon.stop();
 }
 
@@ -197,7 +197,7 @@ fn a_capacity_file_that_is_cut_fails_reads_of_what_was_there_and_writes_heal_the
     let (summary, saved) = load.finish(&daemon);
     println!("{summary:?}");
     assert_errors_are(&summary, &["Read: UNRECOVERED_READ_ERROR"], &daemon);
-    assert!(tells(&daemon, "media_errors"));
+    assert!(reports(&daemon, "media_errors"));
     // All is written again, and then all reads.
     drop(saved);
     let controller = Controller::connect(spec.target.clone()).expect("it serves");

@@ -7,8 +7,8 @@ use crate::harness::load::{Load, assert_clean};
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, number};
 use initiator::rng::Rng;
-use initiator::verify::{self, LoadSpec, file};
 use initiator::{Controller, ControllerOptions, Digests};
+use lab::verified::{self, LoadSpec, file};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -81,7 +81,7 @@ fn kill_and_verify(lba: u32, digests: Digests, kills: u64) {
         daemon.start();
         let check =
             LoadSpec { ops: Some(0), resume: Some(file::load(&model).expect("the model loads")), ..LoadSpec::new(target.clone(), nsid) };
-        let (summary, _) = verify::run(check, |_| ()).expect("the check runs");
+        let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
         assert!(summary.units_checked > 0);
         assert_clean(&summary, &daemon);
     }

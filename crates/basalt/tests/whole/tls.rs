@@ -1,8 +1,8 @@
 //! TLS from end to end: keys set by the command line, verified load over TLS, hosts that come with a wrong key, a wrong name or in plain.
 
 use crate::harness::{Daemon, Setup, USUAL, kept_out, let_in};
-use initiator::verify::{self, LoadSpec};
 use initiator::{ControllerOptions, Digests, TlsOptions};
+use lab::verified::{self, LoadSpec};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -43,8 +43,8 @@ fn hosts_connect_over_tls_with_what_the_command_line_sets_and_no_key_is_shown() 
         let target = ControllerOptions { digests, ..daemon.over(0, Some(right.clone())) };
         let mut spec = LoadSpec::new(target, 1);
         (spec.time, spec.queues, spec.depth) = (Duration::from_secs(2), 2, 16);
-        spec.before = verify::Before::Unknown;
-        let (summary, _) = verify::run(spec, |_| {}).unwrap();
+        spec.before = verified::Before::Unknown;
+        let (summary, _) = verified::run(spec, |_| {}).unwrap();
         assert!(summary.is_clean() && summary.units_checked > 0, "{:?}", summary.reports);
     }
     let live = let_in(daemon.over(0, Some(right.clone()))).unwrap();

@@ -3,7 +3,7 @@
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
 use format::nvme::{IoOpcode, Sqe, StatusCode};
 
-/// A planted fault. Each applies to one command in `Disk::every`.
+/// A seeded fault. Each applies to one command in `Disk::every`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -31,7 +31,7 @@ pub struct Disk {
     pub fault: Fault,
     pub every: u64,
     count: u64,
-    pub planted: u64,
+    pub seeded: u64,
     pub alive: bool,
     pub life: u64,
     undo: Option<(usize, Vec<u8>)>,
@@ -48,7 +48,7 @@ impl Disk {
             fault: Fault::None,
             every: 10,
             count: 0,
-            planted: 0,
+            seeded: 0,
             alive: true,
             life: 0,
             undo: None,
@@ -61,7 +61,7 @@ impl Disk {
         }
         self.count += 1;
         let hit = self.count.is_multiple_of(self.every);
-        self.planted += u64::from(hit);
+        self.seeded += u64::from(hit);
         hit
     }
 
@@ -73,7 +73,7 @@ impl Disk {
     /// Undoes the last write of [`Fault::LostAtKill`].
     pub fn undo(&mut self) -> bool {
         let Some((at, old)) = self.undo.take() else { return false };
-        self.planted += 1;
+        self.seeded += 1;
         self.bytes[at..at + old.len()].copy_from_slice(&old);
         true
     }

@@ -9,7 +9,7 @@ use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::measure::Figures;
 use crate::results::Measured;
-use crate::workload::generate::{Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, working_set_bytes};
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -228,7 +228,7 @@ impl Engine for Fio {
         if workload.verify {
             return Err(wrong(format!("{}: verify", workload.name), "the fio engine does not check what it reads"));
         }
-        self.disks.iter().try_for_each(|(p, b)| Plan::new(workload, &p.display().to_string(), *b).map(drop))?;
+        self.disks.iter().try_for_each(|(p, b)| AccessPlan::new(workload, &p.display().to_string(), *b).map(drop))?;
         let job = Job { workload: workload.clone(), warm_up: Duration::ZERO, measure: Duration::from_secs(1), seed: 1 };
         job_file(&job, &self.disks)?;
         if prepare || workload.changes_data() { self.may_write() } else { Ok(()) }
@@ -256,7 +256,7 @@ impl Engine for Fio {
         let cpu =
             jobs.iter().map(|j| (j["usr_cpu"].as_f64().unwrap_or(0.0) + j["sys_cpu"].as_f64().unwrap_or(0.0)) / 100.0 * measured_s).sum();
         let mut notes =
-            vec![format!("Measured by {}. It tells no figures for each second.", answer["fio version"].as_str().unwrap_or("fio"))];
+            vec![format!("Measured by {}. It reports no figures for each second.", answer["fio version"].as_str().unwrap_or("fio"))];
         if matches!(job.workload.arrivals, Arrivals::Open { .. }) {
             notes.push("fio counts latency from when an operation was given to the kernel, not from when it should have come: waiting before that is not seen.".into());
         }

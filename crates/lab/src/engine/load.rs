@@ -10,7 +10,7 @@
 //! Never: reads a clock, does I/O, allocates for an operation.
 
 use crate::measure::recorder::{Recorder, Window};
-use crate::workload::generate::{Kind, Operation, Plan, Schedule, Thread};
+use crate::workload::generate::{AccessPlan, Operation, OperationKind, Schedule, Thread};
 use crate::workload::{Arrivals, Workload};
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ struct Lane {
 impl Filling {
     fn next_operation(&mut self) -> Operation {
         let bytes = (self.to - self.at).min(u64::from(FILL_BYTES)) as u32;
-        let op = Operation { kind: Kind::Write, stream: 0, offset: self.at, bytes };
+        let op = Operation { kind: OperationKind::Write, stream: 0, offset: self.at, bytes };
         self.at += u64::from(bytes);
         op
     }
@@ -119,7 +119,7 @@ pub struct Load {
 
 impl Load {
     /// The part `lanes` of `workload`, whose disks are laid out as `plans` say.
-    pub fn new(workload: &Workload, plans: &[Arc<Plan>], lanes: &[LanePart], seed: u64, window: Window) -> Load {
+    pub fn new(workload: &Workload, plans: &[Arc<AccessPlan>], lanes: &[LanePart], seed: u64, window: Window) -> Load {
         let (mut slots, mut slot_lane) = (0, Vec::new());
         let threads_in_all = plans.len() as f64 * f64::from(workload.depth);
         let mine: u32 = lanes.iter().map(|l| l.count).sum();

@@ -15,7 +15,7 @@ fn random_reads(depth: u32, arrivals: Arrivals) -> Workload {
 /// Runs a load on one server with a queue; `service` gives the time of an operation that starts at a time.
 fn run(w: &Workload, seconds: u64, service: impl Fn(u64) -> u64) -> Load {
     let window = Window { from_ns: 0, to_ns: seconds * S };
-    let plans = [Plan::new(w, "fake", 1 << 30).unwrap()];
+    let plans = [AccessPlan::new(w, "fake", 1 << 30).unwrap()];
     let mut load = Load::new(w, &plans, &[LanePart { disk: 0, first: 0, count: w.depth }], 3, window);
     let mut ends: BinaryHeap<std::cmp::Reverse<(u64, usize)>> = BinaryHeap::new();
     let (mut now, mut free_at) = (0, 0);
@@ -98,7 +98,7 @@ fn a_limited_loop_keeps_its_rate_and_does_not_make_up_for_a_stall() {
 }
 
 #[test]
-fn too_much_load_is_told_by_what_was_left_waiting() {
+fn too_much_load_is_reported_by_what_was_left_waiting() {
     let w = random_reads(4, Arrivals::Open { iops: 20_000.0, spacing: Spacing::Fixed });
     let mut load = run(&w, 5, |_| 100_000);
     assert!(load.left_waiting().abs_diff(50_000) < 20);

@@ -1,10 +1,9 @@
 //! What puts a load on storage. One model of a load, several engines.
 //!
-//! Invariants: an engine stays within the working set; what it tells a [`Watch`] adds up to the [`Measured`] it returns; it ends soon after
+//! Invariants: an engine stays within the working set; what it reports to a [`Watch`] adds up to the [`Measured`] it returns; it ends soon after
 //! [`Watch::stopped`] says so, with what it has.
 //! Never: decides what is a good result.
 
-pub mod crew;
 pub mod fio;
 pub mod guard;
 pub mod load;
@@ -12,8 +11,8 @@ pub mod native;
 pub mod nvme_address;
 pub mod nvme_tcp;
 pub mod open;
-pub mod simulated;
 pub mod verify;
+pub mod workers;
 
 use crate::error::LabError;
 use crate::measure::{Latency, Second, TargetSecond};
@@ -35,11 +34,11 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// What a long job tells, and asks.
+/// Whom a long job reports to, and asks.
 pub trait Watch {
     /// A second has passed.
     fn second(&mut self, second: &Second);
-    /// Latencies of the second that is told next, from engines that have them.
+    /// Latencies of the second that is reported next, from engines that have them.
     fn latencies(&mut self, _: &Latency) {}
     /// Preparing: so many of so many bytes are done.
     fn progress(&mut self, what: &str, done: u64, all: u64);
@@ -67,7 +66,7 @@ pub enum Fill {
 
 /// Something that can put a load on disks it was made for.
 pub trait Engine {
-    /// Its name, as in reports: `native`, `nvme-tcp`, `fio`, `simulated`.
+    /// Its name, as in reports: `native`, `nvme-tcp`, `fio`, or that of a model.
     fn name(&self) -> &'static str;
     /// The disks, as the user named them, with their sizes in bytes.
     fn disks(&self) -> Vec<(String, u64)>;

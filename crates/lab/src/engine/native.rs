@@ -4,14 +4,14 @@
 //! at most 1 MiB and count once.
 //! Never: writes to a disk that holds something unless that was said.
 
-use super::crew::{Crew, Post};
 use super::load::Issue;
 use super::verify::{AfterTrim, Checking, Ledgers, Promise};
+use super::workers::{WorkerContext, Workers};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::data::Filler;
-use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
 use base::Duration;
 use rt::{
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Memory for buffers, in bytes: beyond that nobody measures.
 pub const BUFFERS_BYTES_MAX: u64 = 8 << 30;
 /// Operations handed to the kernel with one call unless something else was asked for. One at a time, the device works on the first while the next
-/// is made; many at once save calls, and a device that tells of a batch at its end (virtual ones do) idles in between.
+/// is made; many at once save calls, and a device that reports a batch at its end (virtual ones do) idles in between.
 pub const BATCH: u32 = 1;
 /// What spinning without end is.
 const SPIN: std::time::Duration = std::time::Duration::from_secs(10);
@@ -104,12 +104,12 @@ impl Native {
         self.claim.take(self.disks.iter().map(|d| d.path.as_path()))
     }
 
-    fn launch(&self, posts: Vec<Post>) -> Result<rt::Cores, LabError> {
+    fn launch(&self, contexts: Vec<WorkerContext>) -> Result<rt::Cores, LabError> {
         let failed = |e: rt::LaunchError| LabError::Engine { engine: "native", problem: e.to_string() };
-        let deepest = posts.iter().map(Post::slots).max().unwrap_or(1) as u32;
+        let deepest = contexts.iter().map(WorkerContext::slots).max().unwrap_or(1) as u32;
         let spin = if self.options.spin { SPIN } else { std::time::Duration::ZERO };
         let options = UringOptions {
-            cores: posts.len(),
+            cores: contexts.len(),
             ring_entries: (deepest + 2).next_power_of_two().clamp(8, 4096),
             submit_ops: self.options.batch,
             spin_devices: spin,
@@ -119,12 +119,12 @@ impl Native {
         };
         let devices: Vec<Device> = self.disks.iter().map(|d| d.device.clone()).collect();
         let batch = self.options.batch.max(1);
-        let posts: Arc<Mutex<Vec<Option<Post>>>> = Arc::new(Mutex::new(posts.into_iter().map(Some).collect()));
+        let contexts: Arc<Mutex<Vec<Option<WorkerContext>>>> = Arc::new(Mutex::new(contexts.into_iter().map(Some).collect()));
         rt::launch(options, move |rt| {
-            let post = posts.lock().unwrap_or_else(PoisonError::into_inner)[rt.core()].take().expect("each core starts once");
+            let context = contexts.lock().unwrap_or_else(PoisonError::into_inner)[rt.core()].take().expect("each core starts once");
             // Timers of an open loop are to be exact; a kernel that cannot do that only makes them coarser.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            Box::new(Worker::new(post, devices.clone(), batch, &rt))
+            Box::new(Worker::new(context, devices.clone(), batch, &rt))
         })
         .map_err(failed)
     }
@@ -172,7 +172,7 @@ impl Engine for Native {
 
     fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
         workload.check(&workload.name)?;
-        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.device.bytes()).map(drop))?;
+        self.disks.iter().try_for_each(|d| AccessPlan::new(workload, &d.name, d.device.bytes()).map(drop))?;
         self.fits(workload)?;
         if prepare { self.may_write() } else { Ok(()) }
     }
@@ -182,9 +182,9 @@ impl Engine for Native {
         let disks = self.disks();
         let all = disks.iter().map(|d| working_set_bytes(workload, d.1)).sum();
         let check = self.checking(workload, true)?;
-        let (crew, _) = Crew::fill("native", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
-        let cores = self.launch(crew.posts)?;
-        let filled = crew.desk.filled(all, watch);
+        let (workers, _) = Workers::fill("native", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
+        let cores = self.launch(workers.contexts)?;
+        let filled = workers.collector.filled(all, watch);
         cores.join().map_err(|e| LabError::Engine { engine: "native", problem: e.to_string() })?;
         filled
     }
@@ -193,9 +193,9 @@ impl Engine for Native {
         self.fits(&job.workload)?;
         let disks = self.disks();
         let check = self.checking(&job.workload, job.workload.changes_data())?;
-        let (crew, _) = Crew::new("native", job, &disks, self.options.workers, check.as_ref())?;
-        let cores = self.launch(crew.posts)?;
-        let measured = crew.desk.measure(job, disks, watch);
+        let (workers, _) = Workers::new("native", job, &disks, self.options.workers, check.as_ref())?;
+        let cores = self.launch(workers.contexts)?;
+        let measured = workers.collector.measure(job, disks, watch);
         cores.join().map_err(|e| LabError::Engine { engine: "native", problem: e.to_string() })?;
         let mut measured = measured?;
         for d in self.disks.iter().filter(|d| !d.device.info().direct) {
@@ -209,7 +209,7 @@ impl Engine for Native {
 
 /// The buffers of a slot; lent to operations and got back.
 #[derive(Default)]
-struct Slot {
+struct OperationSlot {
     reads: Vec<Option<Buf>>,
     writes: BufVec,
     parts_left: u32,
@@ -218,20 +218,20 @@ struct Slot {
 
 /// One core's program.
 struct Worker {
-    post: Post,
+    context: WorkerContext,
     devices: Vec<Device>,
     q: Queue,
-    slots: Vec<Slot>,
+    slots: Vec<OperationSlot>,
     filler: Filler,
     batch: u32,
     timer: Option<(u64, TimerId)>,
 }
 
 impl Worker {
-    fn new(post: Post, devices: Vec<Device>, batch: u32, rt: &Rt) -> Worker {
-        let slots = (0..post.slots()).map(|_| Slot::default()).collect();
-        let filler = Filler::new(post.data, post.seed, post.number as u64);
-        Worker { q: rt.queue(), slots, filler, devices, batch, timer: None, post }
+    fn new(context: WorkerContext, devices: Vec<Device>, batch: u32, rt: &Rt) -> Worker {
+        let slots = (0..context.slots()).map(|_| OperationSlot::default()).collect();
+        let filler = Filler::new(context.data, context.seed, context.number as u64);
+        Worker { q: rt.queue(), slots, filler, devices, batch, timer: None, context }
     }
 
     fn start(&mut self, rt: &Rt, issue: Issue) {
@@ -239,7 +239,7 @@ impl Worker {
         let cookie = (issue.slot as u64) << 8;
         (slot.parts_left, slot.failed) = (1, None);
         match op.kind {
-            Kind::Read => {
+            OperationKind::Read => {
                 let parts = (op.bytes as usize).div_ceil(BUF_BYTES_MAX);
                 slot.parts_left = parts as u32;
                 if slot.reads.len() < parts {
@@ -251,16 +251,16 @@ impl Worker {
                     rt.read(&self.q, cookie | n as u64, dev, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
                 }
             }
-            Kind::Write => {
+            OperationKind::Write => {
                 let mut bufs = std::mem::take(&mut slot.writes);
-                let verifies = self.post.verifies();
-                lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.post.zeroes || verifies);
+                let verifies = self.context.verifies();
+                lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.context.zeroes || verifies);
                 for (n, buf) in bufs.iter_mut().enumerate().filter(|_| verifies) {
-                    self.post.fill(issue.slot, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
+                    self.context.fill(issue.slot, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
                 }
                 rt.write(&self.q, cookie, dev, op.offset, bufs, Durability::Volatile);
             }
-            Kind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
+            OperationKind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
         }
     }
 
@@ -269,11 +269,11 @@ impl Worker {
         let slot = &mut self.slots[number];
         let result = match event {
             Event::Read { result, buf } => {
-                if self.post.verifies()
+                if self.context.verifies()
                     && result.is_ok()
-                    && let Some(at) = self.post.operation(number).map(|op| op.offset)
+                    && let Some(at) = self.context.operation(number).map(|op| op.offset)
                 {
-                    self.post.read(number, at + (part * BUF_BYTES_MAX) as u64, &buf);
+                    self.context.read(number, at + (part * BUF_BYTES_MAX) as u64, &buf);
                 }
                 slot.reads[part] = Some(buf);
                 result
@@ -289,8 +289,8 @@ impl Worker {
         slot.parts_left -= 1;
         if slot.parts_left == 0 {
             let failed = slot.failed;
-            let now = self.post.now_ns();
-            self.post.done(number, now, failed.map_or(Ok(()), |e| Err(move || e.to_string())));
+            let now = self.context.now_ns();
+            self.context.done(number, now, failed.map_or(Ok(()), |e| Err(move || e.to_string())));
         }
     }
 }
@@ -342,13 +342,13 @@ impl App for Worker {
                 event => self.take(done.cookie, event),
             }
         }
-        let now = self.post.now_ns();
-        let over = self.post.tick(now);
-        if over && self.post.in_flight() == 0 {
+        let now = self.context.now_ns();
+        let over = self.context.tick(now);
+        if over && self.context.in_flight() == 0 {
             return Progress::Stop;
         }
         for _ in 0..self.batch {
-            let Some(issue) = self.post.next(now) else { break };
+            let Some(issue) = self.context.next(now) else { break };
             progress = Progress::Busy;
             self.start(rt, issue);
         }
@@ -356,7 +356,7 @@ impl App for Worker {
             // Another turn follows, with what is left to start; who will sleep sets the timer then.
             return progress;
         }
-        let wake = now + self.post.pause_ns(now);
+        let wake = now + self.context.pause_ns(now);
         if self.timer.is_none_or(|(at, _)| wake < at) {
             if let Some((_, id)) = self.timer.take() {
                 rt.cancel_timer(id);

@@ -202,13 +202,13 @@ fn all_that_is_read_is_verified_whatever_is_written_meanwhile() {
 }
 
 #[test]
-fn a_load_that_reads_nothing_is_told_to_have_verified_nothing() {
+fn a_load_that_reads_nothing_is_reported_to_have_verified_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut engine = file(&dir, 2 << 20);
-    for (reads, told) in [(0.0, true), (1.0, false)] {
+    for (reads, reported) in [(0.0, true), (1.0, false)] {
         let m = engine.run(&job(verified(reads), 200), &mut Silent::default()).unwrap();
-        assert_eq!(m.notes.iter().any(|n| n.contains("nothing was verified")), told, "{:?}", m.notes);
-        assert_eq!(m.verified.unwrap().checked > 0, !told);
+        assert_eq!(m.notes.iter().any(|n| n.contains("nothing was verified")), reported, "{:?}", m.notes);
+        assert_eq!(m.verified.unwrap().checked > 0, !reported);
     }
 }
 

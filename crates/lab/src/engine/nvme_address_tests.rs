@@ -11,7 +11,7 @@ fn an_address_has_a_host_a_name_and_options() {
 }
 
 #[test]
-fn what_is_no_address_is_told_why() {
+fn what_is_no_address_is_refused_with_the_reason() {
     for (text, says) in [
         ("nvme-tcp://", "HOST:PORT"),
         ("nvme-tcp://h/x", "HOST:PORT"),

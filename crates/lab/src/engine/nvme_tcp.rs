@@ -4,16 +4,16 @@
 //! controller's limit goes out in parts and counts once; a connection that breaks or goes silent ends the run with what it has.
 //! Never: writes to a namespace that holds something unless that was said; reconnects.
 
-use super::crew::{Crew, Dealt, Post};
 use super::load::{FILL_BYTES, FILL_DEPTH, Issue, LanePart};
 use super::nvme_address::Address;
 use super::verify::{AfterTrim, Checking, Ledgers, Promise};
+use super::workers::{Dealt, WorkerContext, Workers};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{GRAIN_BYTES, Kind, Plan, working_set_bytes};
+use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
 use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
@@ -150,14 +150,14 @@ impl NvmeTcp {
         dealt.iter().map(|lanes| lanes.iter().map(&mut open).collect()).collect()
     }
 
-    /// Runs the workers and, meanwhile, `desk`.
-    fn work<T>(&self, posts: Vec<Post>, queues: Vec<Vec<IoQueue>>, desk: impl FnOnce() -> T) -> T {
+    /// Runs the workers and, meanwhile, `collector`.
+    fn work<T>(&self, contexts: Vec<WorkerContext>, queues: Vec<Vec<IoQueue>>, collector: impl FnOnce() -> T) -> T {
         let spin = self.options.spin;
         std::thread::scope(|scope| {
-            for (post, queues) in posts.into_iter().zip(queues) {
-                scope.spawn(move || Worker::new(post, queues).run(spin));
+            for (context, queues) in contexts.into_iter().zip(queues) {
+                scope.spawn(move || Worker::new(context, queues).run(spin));
             }
-            desk()
+            collector()
         })
     }
 }
@@ -210,7 +210,7 @@ impl Engine for NvmeTcp {
 
     fn admit(&mut self, workload: &Workload, prepare: bool) -> Result<(), LabError> {
         workload.check(&workload.name)?;
-        self.disks.iter().try_for_each(|d| Plan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
+        self.disks.iter().try_for_each(|d| AccessPlan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
         self.fits(workload)?;
         if prepare { self.check_writable() } else { Ok(()) }
     }
@@ -220,35 +220,35 @@ impl Engine for NvmeTcp {
         let disks = self.disks();
         let all = disks.iter().map(|d| working_set_bytes(workload, d.1)).sum();
         let check = self.checking(workload, true)?;
-        let (crew, dealt) = Crew::fill("nvme-tcp", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
+        let (workers, dealt) = Workers::fill("nvme-tcp", workload, 1, fill == Fill::Zero, &disks, self.options.workers, check.as_ref());
         let queues = self.queues(&dealt, |_| FILL_DEPTH, FILL_BYTES)?;
-        let Crew { posts, desk } = crew;
-        self.work(posts, queues, || desk.filled(all, watch))
+        let Workers { contexts, collector } = workers;
+        self.work(contexts, queues, || collector.filled(all, watch))
     }
 
     fn run(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Measured, LabError> {
         self.fits(&job.workload)?;
         let disks = self.disks();
         let check = self.checking(&job.workload, job.workload.changes_data())?;
-        let (crew, dealt) = Crew::new("nvme-tcp", job, &disks, self.options.workers, check.as_ref())?;
+        let (workers, dealt) = Workers::new("nvme-tcp", job, &disks, self.options.workers, check.as_ref())?;
         let largest = job.workload.streams.iter().flat_map(|s| &s.sizes).map(|z| z.bytes).max().unwrap_or(4096);
         let queues = self.queues(&dealt, |lane| lane.count, largest)?;
-        let Crew { posts, desk } = crew;
-        self.work(posts, queues, || desk.measure(job, disks, watch))
+        let Workers { contexts, collector } = workers;
+        self.work(contexts, queues, || collector.measure(job, disks, watch))
     }
 }
 
 #[derive(Clone, Copy, Default)]
-struct Slot {
+struct OperationSlot {
     parts_left: u32,
     failed: bool,
 }
 
 /// One thread: its queues, one a lane.
 struct Worker {
-    post: Post,
+    context: WorkerContext,
     queues: Vec<IoQueue>,
-    slots: Vec<Slot>,
+    slots: Vec<OperationSlot>,
     filler: Filler,
     /// Buffers that are free: for reads, and for writes (filled).
     reads: Vec<Vec<u8>>,
@@ -256,28 +256,28 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(post: Post, queues: Vec<IoQueue>) -> Worker {
-        let slots = vec![Slot::default(); post.slots()];
-        let filler = Filler::new(post.data, post.seed, post.number as u64);
-        Worker { post, queues, slots, filler, reads: Vec::new(), writes: Vec::new() }
+    fn new(context: WorkerContext, queues: Vec<IoQueue>) -> Worker {
+        let slots = vec![OperationSlot::default(); context.slots()];
+        let filler = Filler::new(context.data, context.seed, context.number as u64);
+        Worker { context, queues, slots, filler, reads: Vec::new(), writes: Vec::new() }
     }
 
     fn run(mut self, spin: bool) {
         // Timers of an open loop are to be exact; a kernel that cannot do that only makes them coarser.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         if let Err(e) = self.serve(spin) {
-            self.post.fail(e.to_string());
+            self.context.fail(e.to_string());
         }
     }
 
     fn serve(&mut self, spin: bool) -> Result<(), Error> {
-        let mut now = self.post.now_ns();
+        let mut now = self.context.now_ns();
         let mut heard = now;
         loop {
-            if self.post.tick(now) && self.post.in_flight() == 0 {
+            if self.context.tick(now) && self.context.in_flight() == 0 {
                 break;
             }
-            while let Some(issue) = self.post.next(now) {
+            while let Some(issue) = self.context.next(now) {
                 self.start(issue)?;
             }
             let mut ended = false;
@@ -285,7 +285,7 @@ impl Worker {
                 self.queues[n].poll(Duration::ZERO)?;
                 while let Some(done) = self.queues[n].pop() {
                     ended = true;
-                    now = self.post.now_ns();
+                    now = self.context.now_ns();
                     self.end(n, now, done);
                 }
             }
@@ -296,10 +296,10 @@ impl Worker {
             if spin {
                 std::thread::yield_now(); // to the kernel's own threads
             } else {
-                IoQueue::wait_any(&self.queues, Duration::from_nanos(self.post.pause_ns(now)))?;
+                IoQueue::wait_any(&self.queues, Duration::from_nanos(self.context.pause_ns(now)))?;
             }
-            now = self.post.now_ns();
-            if self.post.in_flight() == 0 {
+            now = self.context.now_ns();
+            if self.context.in_flight() == 0 {
                 heard = now;
             } else if now - heard > SILENCE_NS {
                 return Err(Error::Timeout("any answer of the target"));
@@ -313,27 +313,27 @@ impl Worker {
     fn start(&mut self, issue: Issue) -> Result<(), Error> {
         let (queue, op) = (&mut self.queues[issue.lane], issue.op);
         let limit = queue.namespace().transfer_bytes_max;
-        let parts = if op.kind == Kind::Trim { 1 } else { op.bytes.div_ceil(limit) };
-        self.slots[issue.slot] = Slot { parts_left: parts, failed: false };
+        let parts = if op.kind == OperationKind::Trim { 1 } else { op.bytes.div_ceil(limit) };
+        self.slots[issue.slot] = OperationSlot { parts_left: parts, failed: false };
         for part in 0..parts {
             let tag = (issue.slot as u64) << 16 | u64::from(part) << 2 | op.kind as u64;
             let at = part * limit;
             let (offset, bytes) = (op.offset + u64::from(at), (op.bytes - at).min(limit) as usize);
             match op.kind {
-                Kind::Read => {
+                OperationKind::Read => {
                     let mut buffer = self.reads.pop().unwrap_or_default();
                     buffer.resize(bytes, 0);
                     queue.submit_read_into(tag, offset, buffer)?;
                 }
-                Kind::Write => {
-                    let verifies = self.post.verifies();
-                    let mut data = filled(self.writes.pop(), bytes, &mut self.filler, self.post.zeroes || verifies);
+                OperationKind::Write => {
+                    let verifies = self.context.verifies();
+                    let mut data = filled(self.writes.pop(), bytes, &mut self.filler, self.context.zeroes || verifies);
                     if verifies {
-                        self.post.fill(issue.slot, offset, &mut data);
+                        self.context.fill(issue.slot, offset, &mut data);
                     }
                     queue.submit(tag, Io::Write { offset, data, fua: false })?;
                 }
-                Kind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
+                OperationKind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
             }
         }
         Ok(())
@@ -341,18 +341,18 @@ impl Worker {
 
     fn end(&mut self, queue: usize, now: u64, done: initiator::IoDone) {
         let number = (done.tag >> 16) as usize;
-        if self.post.verifies()
-            && done.tag & 3 == Kind::Read as u64
+        if self.context.verifies()
+            && done.tag & 3 == OperationKind::Read as u64
             && done.status.is_success()
-            && let Some(at) = self.post.operation(number).map(|op| op.offset)
+            && let Some(at) = self.context.operation(number).map(|op| op.offset)
         {
             let part = (done.tag >> 2) & PARTS_MASK;
             let limit = u64::from(self.queues[queue].namespace().transfer_bytes_max);
-            self.post.read(number, at + part * limit, &done.data);
+            self.context.read(number, at + part * limit, &done.data);
         }
         match done.tag & 3 {
-            k if k == Kind::Read as u64 => self.reads.push(done.data),
-            k if k == Kind::Write as u64 => self.writes.push(done.data),
+            k if k == OperationKind::Read as u64 => self.reads.push(done.data),
+            k if k == OperationKind::Write as u64 => self.writes.push(done.data),
             _ => {}
         }
         let slot = &mut self.slots[number];
@@ -361,7 +361,7 @@ impl Worker {
         if slot.parts_left == 0 {
             let status = done.status;
             let result = if slot.failed { Err(move || format!("status {}", status.code)) } else { Ok(()) };
-            self.post.done(number, now, result);
+            self.context.done(number, now, result);
         }
     }
 }

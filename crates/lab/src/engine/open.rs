@@ -1,17 +1,15 @@
 //! From what a user names to an engine: disks by path or address, and which engine suits them.
 //!
 //! Invariant: disks of one system are all of one kind.
-//! Never: writes.
+//! Never: writes; knows a model: what is modelled is opened by whoever brings the models ([`Models`]).
 
 use super::Engine;
 use super::fio::Fio;
 use super::native::{BATCH, Native, NativeOptions};
 use super::nvme_address::SCHEME;
 use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
-use super::simulated::Simulated;
 use super::verify::Ledgers;
 use crate::error::LabError;
-use crate::model::cluster::Cluster;
 use base::ByteSize;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -22,6 +20,21 @@ pub const DISKS_MAX: usize = 256;
 pub const BATCH_MAX: u32 = 1024;
 /// Threads of the client.
 pub const WORKERS_MAX: usize = 64;
+
+/// Opens what is modelled. The lab knows no model: the program that has some hands them in.
+pub trait Models {
+    /// An engine on the cluster that `model` describes; `name` is that of the system, `seed` draws what is drawn at random.
+    fn open(&self, name: &str, model: &toml::Table, seed: u64) -> Result<Box<dyn Engine>, LabError>;
+}
+
+/// Of a program without models.
+pub struct NoModels;
+
+impl Models for NoModels {
+    fn open(&self, name: &str, _: &toml::Table, _: u64) -> Result<Box<dyn Engine>, LabError> {
+        Err(LabError::Workload { place: format!("system {name}: simulate"), problem: "this program has no models: name disks".into() })
+    }
+}
 
 /// What is measured, and through what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,9 +58,9 @@ pub struct System {
     /// Operations that the native engine hands to the kernel with one call, at most.
     #[serde(default = "batch")]
     pub batch: u32,
-    /// Instead of disks: a modelled cluster, in virtual time.
+    /// Instead of disks: a model, in virtual time, as whoever opens it describes it ([`Models`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub simulate: Option<Cluster>,
+    pub simulate: Option<toml::Table>,
 }
 
 /// Engines.
@@ -89,12 +102,8 @@ impl System {
         let wrong = |key: &str, problem: &str| {
             Err(LabError::Workload { place: format!("system {}: {key}", self.name), problem: problem.to_owned() })
         };
-        if let Some(cluster) = &self.simulate {
-            return if self.disks.is_empty() {
-                cluster.check(&self.name)
-            } else {
-                wrong("disks", "a modelled cluster has disks of its own: name none")
-            };
+        if self.simulate.is_some() {
+            return if self.disks.is_empty() { Ok(()) } else { wrong("disks", "a modelled cluster has disks of its own: name none") };
         }
         if self.disks.is_empty() || self.disks.len() > DISKS_MAX {
             return wrong(
@@ -111,11 +120,11 @@ impl System {
         Ok(())
     }
 
-    /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for models. `ledgers`: what the disks of this run hold.
-    pub fn open(&self, destroy: bool, seed: u64, ledgers: &Ledgers) -> Result<Box<dyn Engine>, LabError> {
+    /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for `models`. `ledgers`: what the disks of this run hold.
+    pub fn open(&self, destroy: bool, seed: u64, ledgers: &Ledgers, models: &dyn Models) -> Result<Box<dyn Engine>, LabError> {
         self.check()?;
-        if let Some(cluster) = &self.simulate {
-            return Ok(Box::new(Simulated::new(cluster, seed)?));
+        if let Some(model) = &self.simulate {
+            return models.open(&self.name, model, seed);
         }
         let remote = self.disks.iter().filter(|d| d.starts_with(SCHEME)).count();
         match self.engine {

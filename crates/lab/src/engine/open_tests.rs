@@ -9,8 +9,40 @@ fn a_size_behind_a_path_makes_a_file() {
 
 #[test]
 fn a_system_without_disks_is_refused() {
-    let e = System::of(Vec::new()).open(false, 1, &Ledgers::default()).err().unwrap().to_string();
+    let e = System::of(Vec::new()).open(false, 1, &Ledgers::default(), &NoModels).err().unwrap().to_string();
     assert!(e.contains("1 to 256 disks"), "{e}");
-    let e = System { workers: 0, ..System::of(vec!["x".into()]) }.open(false, 1, &Ledgers::default()).err().unwrap().to_string();
+    let e = System { workers: 0, ..System::of(vec!["x".into()]) }.open(false, 1, &Ledgers::default(), &NoModels).err().unwrap().to_string();
     assert!(e.contains("workers"), "{e}");
+}
+
+/// Remembers what it was asked to open.
+struct Seen(std::cell::RefCell<Vec<(String, String, u64)>>);
+
+impl Models for Seen {
+    fn open(&self, name: &str, model: &toml::Table, seed: u64) -> Result<Box<dyn Engine>, LabError> {
+        self.0.borrow_mut().push((name.into(), model.to_string(), seed));
+        Err(LabError::Stopped)
+    }
+}
+
+#[test]
+fn a_model_is_opened_by_who_brings_models_and_has_no_disks() {
+    let model: toml::Table = toml::from_str("name = \"one\"\ncores = 2\n").unwrap();
+    let system = System { simulate: Some(model), ..System::of(Vec::new()) };
+    let seen = Seen(Default::default());
+    assert!(matches!(system.open(false, 7, &Ledgers::default(), &seen), Err(LabError::Stopped)));
+    assert_eq!(seen.0.borrow()[..], [("A".to_owned(), "name = \"one\"\ncores = 2\n".to_owned(), 7)]);
+    let e = system.open(false, 7, &Ledgers::default(), &NoModels).err().unwrap().to_string();
+    assert!(e.contains("no models"), "{e}");
+    let e = System { disks: vec!["x".into()], ..system }.check().unwrap_err().to_string();
+    assert!(e.contains("name none"), "{e}");
+}
+
+#[test]
+fn a_model_keeps_its_form_in_the_configuration_of_a_run() {
+    let text = "name = \"A\"\n\n[simulate]\nzone = \"b\"\nname = \"one\"\n\n[simulate.scale]\nsize = 4\nrate = 2\n";
+    let system: System = toml::from_str(text).unwrap();
+    let kept = toml::to_string(&system).unwrap();
+    assert!(kept.contains(&text[text.find("[simulate]").unwrap()..]), "{kept}");
+    assert_eq!(toml::from_str::<System>(&kept).unwrap(), system);
 }

@@ -1,7 +1,7 @@
 //! Verification of all data read: what each disk may legally hold, and checking every block that is read against it.
 //!
 //! ```text
-//! begin(slot, operation) ─► fill(slot, ...)   what is written says which disk, place and version it is (`initiator::verify::Pattern`)
+//! begin(slot, operation) ─► fill(slot, ...)   what is written says which disk, place and version it is (`crate::verified::Pattern`)
 //!        │                  read(slot, ...)   what was read is looked at
 //!        └─► end(slot, ok) ─► Model: is that legal here, now?  ─► finding, in words
 //! ```
@@ -14,10 +14,10 @@
 
 use crate::error::LabError;
 use crate::results::Verified;
+use crate::verified::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
 use crate::workload::Workload;
-use crate::workload::generate::{GRAIN_BYTES, Kind, Operation, working_set_bytes};
+use crate::workload::generate::{GRAIN_BYTES, Operation, OperationKind, working_set_bytes};
 use initiator::rng::mix;
-use initiator::verify::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Blocks of 4 KiB that all disks of a load may have together: 1 TiB, for which the ledgers take 2 GiB of memory.
 pub const UNITS_MAX: u64 = 1 << 28;
-/// Wrong blocks that each worker tells in words; all are counted.
+/// Wrong blocks that each worker reports in words; all are counted.
 pub const FINDINGS_MAX: usize = 8;
 
 /// What a disk holds after a trim.
@@ -127,18 +127,18 @@ pub struct Checking {
 }
 
 /// What is under way in a slot.
-enum Flight {
+enum CheckedFlight {
     Nothing,
     Read(ReadToken),
     Change(u64),
 }
 
-struct Slot {
+struct CheckedSlot {
     disk: usize,
     offset: u64,
     span: Span,
-    kind: Kind,
-    flight: Flight,
+    kind: OperationKind,
+    flight: CheckedFlight,
     found: Vec<Found>,
     looked_at: u64,
 }
@@ -146,7 +146,7 @@ struct Slot {
 /// One worker's part.
 pub struct Checker {
     disks: Vec<Arc<Ledger>>,
-    slots: Vec<Slot>,
+    slots: Vec<CheckedSlot>,
     /// What is written are zeroes.
     zeroes: bool,
     /// Blocks, counted.
@@ -158,12 +158,12 @@ pub struct Checker {
 impl Checker {
     /// For a worker with so many slots, whose writes are zeroes or not.
     pub fn new(checking: &Checking, slots: usize, zeroes: bool) -> Checker {
-        let slot = || Slot {
+        let slot = || CheckedSlot {
             disk: 0,
             offset: 0,
             span: Span { first: 0, count: 0 },
-            kind: Kind::Read,
-            flight: Flight::Nothing,
+            kind: OperationKind::Read,
+            flight: CheckedFlight::Nothing,
             found: Vec::new(),
             looked_at: 0,
         };
@@ -178,13 +178,13 @@ impl Checker {
         (slot.disk, slot.offset, slot.span, slot.kind, slot.looked_at) = (disk, op.offset, span, op.kind, 0);
         let mut model = lock(&ledger.model);
         slot.flight = match (op.kind, ledger.after_trim) {
-            (Kind::Read, _) => Flight::Read(model.begin_read()),
-            (Kind::Write, _) if self.zeroes => Flight::Change(model.begin_change(span, Change::Zero)),
-            (Kind::Write, _) => Flight::Change(model.begin_change(span, Change::Data)),
-            (Kind::Trim, AfterTrim::Anything) => Flight::Change(model.begin_change(span, Change::Any)),
-            (Kind::Trim, _) => Flight::Change(model.begin_change(span, Change::Zero)),
+            (OperationKind::Read, _) => CheckedFlight::Read(model.begin_read()),
+            (OperationKind::Write, _) if self.zeroes => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
+            (OperationKind::Write, _) => CheckedFlight::Change(model.begin_change(span, Change::Data)),
+            (OperationKind::Trim, AfterTrim::Anything) => CheckedFlight::Change(model.begin_change(span, Change::Any)),
+            (OperationKind::Trim, _) => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
         };
-        if op.kind == Kind::Read {
+        if op.kind == OperationKind::Read {
             slot.found.clear();
             slot.found.resize(span.count as usize, Found::Zero);
         }
@@ -193,7 +193,7 @@ impl Checker {
     /// What a part of a write, from byte `offset` of the disk on, is to hold.
     pub fn fill(&self, number: usize, offset: u64, out: &mut [u8]) {
         let slot = &self.slots[number];
-        let Flight::Change(version) = slot.flight else { unreachable!("only a write that was begun is filled") };
+        let CheckedFlight::Change(version) = slot.flight else { unreachable!("only a write that was begun is filled") };
         if self.zeroes {
             out.fill(0);
         } else {
@@ -217,8 +217,8 @@ impl Checker {
         let slot = &mut self.slots[number];
         let ledger = &self.disks[slot.disk];
         let mut model = lock(&ledger.model);
-        let bad = match std::mem::replace(&mut slot.flight, Flight::Nothing) {
-            Flight::Read(token) if good => {
+        let bad = match std::mem::replace(&mut slot.flight, CheckedFlight::Nothing) {
+            CheckedFlight::Read(token) if good => {
                 assert_eq!(slot.looked_at, slot.span.count, "an engine shows all that it read");
                 let unknown = model.unjudged(token, slot.span);
                 let bad = model.end_read(token, slot.span, &slot.found);
@@ -226,16 +226,16 @@ impl Checker {
                 self.tally.checked += slot.span.count - unknown;
                 bad
             }
-            Flight::Read(token) => {
+            CheckedFlight::Read(token) => {
                 model.abandon_read(token);
                 Vec::new()
             }
-            Flight::Change(version) => {
-                let advice = slot.kind == Kind::Trim && ledger.after_trim == AfterTrim::ZeroesOrOld;
+            CheckedFlight::Change(version) => {
+                let advice = slot.kind == OperationKind::Trim && ledger.after_trim == AfterTrim::ZeroesOrOld;
                 model.end_change(slot.span, version, if good && !advice { Outcome::Applied } else { Outcome::Unknown });
                 Vec::new()
             }
-            Flight::Nothing => unreachable!("an operation ends once"),
+            CheckedFlight::Nothing => unreachable!("an operation ends once"),
         };
         drop(model);
         self.tally.wrong += bad.len() as u64;

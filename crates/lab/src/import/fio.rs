@@ -7,7 +7,7 @@
 //! Invariants: an option is understood, or remarked on with its line.
 //! Never: expands variables of the environment.
 
-use super::{Imported, Plan, units};
+use super::{Imported, ImportedPlan, units};
 use crate::error::LabError;
 use crate::workload::{Access, Arrivals, DEPTH_MAX, Data, Hot, Size, Skew, Spacing, Stream, TRANSFER_BYTES_MAX, Workload};
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ pub fn import(text: &str, place: &str) -> Result<Imported, LabError> {
         }
         let plan = importer.plan(job)?;
         let name = importer.out.workload(workload, place, job.line)?;
-        importer.out.plans.push(Plan { workloads: vec![name], ..plan });
+        importer.out.plans.push(ImportedPlan { workloads: vec![name], ..plan });
         last = Some((same, importer.out.plans.len() - 1));
     }
     Ok(importer.out)
@@ -184,7 +184,7 @@ impl Importer<'_> {
         }
     }
 
-    fn plan(&self, job: &Job) -> Result<Plan, LabError> {
+    fn plan(&self, job: &Job) -> Result<ImportedPlan, LabError> {
         let seconds = |key: &str, default: f64| match job.options.get(key) {
             None => Ok(default),
             Some(g) => match units::seconds(&g.value) {
@@ -193,7 +193,7 @@ impl Importer<'_> {
             },
         };
         let (warm_up_s, measure_s) = (seconds("ramp_time", 0.0)?, seconds("runtime", RUNTIME_S)?);
-        Ok(Plan { name: job.name.clone(), workloads: Vec::new(), warm_up_s, measure_s, curve: Vec::new() })
+        Ok(ImportedPlan { name: job.name.clone(), workloads: Vec::new(), warm_up_s, measure_s, curve: Vec::new() })
     }
 
     /// A number of an option, or its default.
@@ -304,8 +304,8 @@ impl Importer<'_> {
         }
     }
 
-    fn kind(&mut self, job: &Job) -> Result<Kind, LabError> {
-        let Some(g) = job.options.get("rw") else { return Ok(Kind { random: false, reads: 1.0, trims: 0.0 }) };
+    fn kind(&mut self, job: &Job) -> Result<AccessKind, LabError> {
+        let Some(g) = job.options.get("rw") else { return Ok(AccessKind { random: false, reads: 1.0, trims: 0.0 }) };
         let (name, more) = g.value.split_once(':').map_or((g.value.as_str(), None), |(n, m)| (n, Some(m)));
         if more.is_some() {
             self.out.remark(g.line, &g.text, "the number behind the colon is not taken over: the pattern is");
@@ -320,14 +320,14 @@ impl Importer<'_> {
             Err(g) => return self.wrong(g.line, format!("'{}': a percentage from 0 to 100", short(&g.text))),
         };
         Ok(match name.to_ascii_lowercase().as_str() {
-            "read" => Kind { random: false, reads: 1.0, trims: 0.0 },
-            "write" => Kind { random: false, reads: 0.0, trims: 0.0 },
-            "trim" => Kind { random: false, reads: 0.0, trims: 1.0 },
-            "randread" => Kind { random: true, reads: 1.0, trims: 0.0 },
-            "randwrite" => Kind { random: true, reads: 0.0, trims: 0.0 },
-            "randtrim" => Kind { random: true, reads: 0.0, trims: 1.0 },
-            "rw" | "readwrite" => Kind { random: false, reads: mix, trims: 0.0 },
-            "randrw" => Kind { random: true, reads: mix, trims: 0.0 },
+            "read" => AccessKind { random: false, reads: 1.0, trims: 0.0 },
+            "write" => AccessKind { random: false, reads: 0.0, trims: 0.0 },
+            "trim" => AccessKind { random: false, reads: 0.0, trims: 1.0 },
+            "randread" => AccessKind { random: true, reads: 1.0, trims: 0.0 },
+            "randwrite" => AccessKind { random: true, reads: 0.0, trims: 0.0 },
+            "randtrim" => AccessKind { random: true, reads: 0.0, trims: 1.0 },
+            "rw" | "readwrite" => AccessKind { random: false, reads: mix, trims: 0.0 },
+            "randrw" => AccessKind { random: true, reads: mix, trims: 0.0 },
             other => return self.wrong(g.line, format!("rw={other}: the lab knows read, write, trim, rw and the same with rand")),
         })
     }
@@ -392,7 +392,7 @@ impl Importer<'_> {
     }
 
     /// One stream, or one for reads and one for writes where they differ in size or place.
-    fn streams(&mut self, job: &Job, kind: Kind) -> Result<Vec<Stream>, LabError> {
+    fn streams(&mut self, job: &Job, kind: AccessKind) -> Result<Vec<Stream>, LabError> {
         let sizes = self.sizes(job)?;
         let accesses = self.access(job, kind)?;
         let align_bytes = match job.options.get("ba") {
@@ -462,7 +462,7 @@ impl Importer<'_> {
     }
 
     /// Where reads and writes go.
-    fn access(&mut self, job: &Job, kind: Kind) -> Result<[Access; 2], LabError> {
+    fn access(&mut self, job: &Job, kind: AccessKind) -> Result<[Access; 2], LabError> {
         let same = |a: Access| [a.clone(), a];
         if !kind.random {
             return Ok(same(Access::Sequential { shared: false }));
@@ -531,7 +531,7 @@ impl Importer<'_> {
 
 /// What rw= says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Kind {
+struct AccessKind {
     random: bool,
     reads: f64,
     trims: f64,

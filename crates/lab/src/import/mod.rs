@@ -38,7 +38,7 @@ pub struct Remark {
 
 /// How a load of the file was meant to be run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plan {
+pub struct ImportedPlan {
     /// Name of the run (vdbench) or job (fio).
     pub name: String,
     /// The workloads it runs, by name, in order.
@@ -57,7 +57,7 @@ pub struct Imported {
     /// Its workloads.
     pub profile: Profile,
     /// How they were meant to be run.
-    pub plans: Vec<Plan>,
+    pub plans: Vec<ImportedPlan>,
     /// Disks and files that it names.
     pub disks: Vec<String>,
     /// What could not be taken over.

@@ -7,7 +7,7 @@
 //! Invariants: a parameter is understood, or remarked on with its line.
 //! Never: file system loads (fsd, fwd); they are no block loads.
 
-use super::{Imported, Plan, units};
+use super::{Imported, ImportedPlan, units};
 use crate::error::LabError;
 use crate::workload::{Access, Arrivals, Data, Hot, Size, Skew, Spacing, Stream, Workload};
 use std::collections::BTreeMap;
@@ -302,7 +302,7 @@ impl Importer<'_> {
         };
         let (elapsed, warm_up) = (seconds("elapsed", 30.0)?, seconds("warmup", 0.0)?);
         let (rates, curve) = self.rates(rd)?;
-        let mut plan = Plan { name: rd.name.clone(), workloads: Vec::new(), warm_up_s: warm_up, measure_s: elapsed, curve };
+        let mut plan = ImportedPlan { name: rd.name.clone(), workloads: Vec::new(), warm_up_s: warm_up, measure_s: elapsed, curve };
         let none = vec![String::new()];
         let list = |key: &str, other: &str| p.get(key).or_else(|| p.get(other)).map_or_else(|| none.clone(), |g| g.values.clone());
         // A size in parentheses of forxfersize is one value of the loop; xfersize of an RD may be a mix.

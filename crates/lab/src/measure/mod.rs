@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// Longest latency that is told apart: 10 minutes.
+/// Longest latency that is distinguished: 10 minutes.
 pub const LATENCY_NS_MAX: u64 = 600_000_000_000;
 
 /// Latencies in nanoseconds, three digits right.

@@ -5,7 +5,7 @@
 //! Never: reads a clock.
 
 use super::{Figures, Latency, Second};
-use crate::workload::generate::Kind;
+use crate::workload::generate::OperationKind;
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -101,7 +101,7 @@ impl Recorder {
 
     /// Counts an operation that ended at `now_ns`.
     #[inline]
-    pub fn record(&mut self, now_ns: u64, kind: Kind, stream: usize, bytes: u32, latency_ns: u64, good: bool) {
+    pub fn record(&mut self, now_ns: u64, kind: OperationKind, stream: usize, bytes: u32, latency_ns: u64, good: bool) {
         if now_ns >= self.window.to_ns {
             return;
         }
@@ -118,9 +118,11 @@ impl Recorder {
             return;
         }
         match kind {
-            Kind::Read => (self.second.reads, self.second.read_bytes) = (self.second.reads + 1, self.second.read_bytes + bytes),
-            Kind::Write => (self.second.writes, self.second.written_bytes) = (self.second.writes + 1, self.second.written_bytes + bytes),
-            Kind::Trim => self.second.writes += 1,
+            OperationKind::Read => (self.second.reads, self.second.read_bytes) = (self.second.reads + 1, self.second.read_bytes + bytes),
+            OperationKind::Write => {
+                (self.second.writes, self.second.written_bytes) = (self.second.writes + 1, self.second.written_bytes + bytes)
+            }
+            OperationKind::Trim => self.second.writes += 1,
         }
         self.second.latency.record(latency_ns);
         if measured {
@@ -171,7 +173,7 @@ impl Merger {
         Merger { threads, open: BTreeMap::new(), latency: Latency::default() }
     }
 
-    /// Takes a part; gives the second when all threads have told theirs.
+    /// Takes a part; gives the second when all threads have reported theirs.
     pub fn take(&mut self, part: SecondPart) -> Option<Second> {
         let index = part.index;
         match self.open.get_mut(&index) {

@@ -8,7 +8,7 @@ use crate::report::compare::{Comparison, comparisons};
 use crate::report::figures::Case;
 use crate::report::load::Loaded;
 use crate::report::text::{latency, number, parameter, percent, whole};
-use crate::results::{Kind, Measured, State};
+use crate::results::{Measured, RunKind, RunState};
 use serde::Serialize;
 
 /// Below this share of what was asked for, a rate was not held.
@@ -106,7 +106,7 @@ impl Analysis {
         let mut list = Vec::new();
         let short = self.cases.iter().filter(|c| c.cut_short).count();
         // A case that was cut short is measured again when the run goes on.
-        let here = self.cases.len() - usize::from(run.record.state != State::Complete && self.cases.last().is_some_and(|c| c.cut_short));
+        let here = self.cases.len() - usize::from(run.record.state != RunState::Complete && self.cases.last().is_some_and(|c| c.cut_short));
         let wrong: u64 = self.cases.iter().filter_map(|c| c.verified).map(|v| v.wrong).sum();
         if wrong > 0 {
             list.push(format!(
@@ -121,9 +121,9 @@ impl Analysis {
         }
         if here < run.record.cases {
             let why = match run.record.state {
-                State::Interrupted => "the run was interrupted",
-                State::Running => "the run is still going, or its process died",
-                State::Complete => "files are missing though the run is said to be complete",
+                RunState::Interrupted => "the run was interrupted",
+                RunState::Running => "the run is still going, or its process died",
+                RunState::Complete => "files are missing though the run is said to be complete",
             };
             list.push(format!("Not everything was measured: {here} of {} cases are there; {why}.", run.record.cases));
         }
@@ -140,13 +140,13 @@ impl Analysis {
             return vec!["Nothing was measured.".into()];
         }
         let mut list = match run.record.kind {
-            Kind::Compare => self.comparisons.iter().flat_map(compare_sentences).collect(),
-            Kind::Curve => self.curves.iter().filter_map(|c| self.curve_sentence(c)).collect(),
-            Kind::Sweep | Kind::Study => self.scaling_sentences(),
-            Kind::Soak => run.cases.iter().zip(&self.cases).filter_map(|(m, c)| soak_sentence(&m.1, c)).collect(),
-            Kind::Run => Vec::new(),
+            RunKind::Compare => self.comparisons.iter().flat_map(compare_sentences).collect(),
+            RunKind::Curve => self.curves.iter().filter_map(|c| self.curve_sentence(c)).collect(),
+            RunKind::Sweep | RunKind::Study => self.scaling_sentences(),
+            RunKind::Soak => run.cases.iter().zip(&self.cases).filter_map(|(m, c)| soak_sentence(&m.1, c)).collect(),
+            RunKind::Run => Vec::new(),
         };
-        if list.is_empty() || matches!(run.record.kind, Kind::Run | Kind::Sweep | Kind::Study) {
+        if list.is_empty() || matches!(run.record.kind, RunKind::Run | RunKind::Sweep | RunKind::Study) {
             list.extend(self.best_sentences());
         }
         if list.len() > SENTENCES_MAX {

@@ -42,7 +42,7 @@ fn a_verdict_that_was_written_stays_and_warnings_come_beside_it() {
     let (mut record, mut cases) = example::run();
     record.verdict = vec!["As fast as light.".into()];
     record.cases = 9;
-    record.state = State::Interrupted;
+    record.state = RunState::Interrupted;
     cases[1].reads.errors = 3;
     cases[2].verified = Some(crate::results::Verified { checked: 100, wrong: 2, unknown: 0 });
     cases[3].cut_short = true;
@@ -81,6 +81,6 @@ fn published_figures_stand_beside_the_case_with_their_labels() {
 
 #[test]
 fn without_cases_nothing_is_claimed() {
-    let a = analysis((example::record(Kind::Compare, "t", 4), Vec::new()));
+    let a = analysis((example::record(RunKind::Compare, "t", 4), Vec::new()));
     assert_eq!(a.verdict, ["Nothing was measured."]);
 }

@@ -11,7 +11,7 @@ use crate::report::chart::svg::SERIES_MAX;
 use crate::report::chart::{Bar, Bars, Chart, POINTS_MAX, Panel, Series, Shape, Value};
 use crate::report::load::Loaded;
 use crate::report::text::{self, number};
-use crate::results::{Kind, Measured};
+use crate::results::{Measured, RunKind};
 
 /// Bars of one chart.
 const BARS_MAX: usize = 24;
@@ -42,15 +42,15 @@ fn bar(v: f64, look: u8) -> Value {
 /// The charts that stand before the single cases.
 pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
     let mut list = Vec::new();
-    if run.record.kind == Kind::Compare {
+    if run.record.kind == RunKind::Compare {
         list.extend(compare(a).map(Picture::Bars));
     }
     list.extend(curves(a).into_iter().map(Picture::Chart));
-    if run.record.kind != Kind::Compare {
+    if run.record.kind != RunKind::Compare {
         let scaling = a.parameters.iter().filter(|p| p.numeric && p.key != "load" && p.values.len() > 1);
         list.extend(scaling.take(CHARTS_MAX).map(|p| Picture::Chart(scaling_chart(a, &p.key))));
     }
-    if !list.iter().any(|p| matches!(p, Picture::Chart(_))) && run.record.kind != Kind::Compare && a.cases.len() > 1 {
+    if !list.iter().any(|p| matches!(p, Picture::Chart(_))) && run.record.kind != RunKind::Compare && a.cases.len() > 1 {
         list.push(Picture::Bars(rates(a)));
     }
     if a.cases.len() > 1 {
@@ -64,9 +64,9 @@ pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
 fn latencies(run: &Loaded, a: &Analysis) -> Vec<(String, Latency)> {
     let mut list: Vec<(String, Latency)> = Vec::new();
     for ((_, m), c) in run.cases.iter().zip(&a.cases) {
-        let name = if run.record.kind == Kind::Compare { c.group(&["round"]) } else { c.name.clone() };
+        let name = if run.record.kind == RunKind::Compare { c.group(&["round"]) } else { c.name.clone() };
         let latency = m.total().latency;
-        match list.iter_mut().find(|l| l.0 == name && run.record.kind == Kind::Compare) {
+        match list.iter_mut().find(|l| l.0 == name && run.record.kind == RunKind::Compare) {
             Some(l) => l.1.merge(&latency),
             None => list.push((name, latency)),
         }
@@ -332,9 +332,9 @@ fn histogram(latencies: &[(String, Latency)]) -> Chart {
 }
 
 /// Several seconds as one point.
-struct Slot<'a>(&'a [Second]);
+struct TimeSpan<'a>(&'a [Second]);
 
-impl Slot<'_> {
+impl TimeSpan<'_> {
     fn at(&self) -> f64 {
         self.0[0].at_s
     }
@@ -355,17 +355,17 @@ impl Slot<'_> {
     }
 }
 
-/// What happened when: rates, data, latency and, where the target told, its buffer.
+/// What happened when: rates, data, latency and, where the target reported it, its buffer.
 fn time(m: &Measured) -> Option<Chart> {
     if m.seconds.len() < 2 {
         return None;
     }
     let width = m.seconds.len().div_ceil(POINTS_MAX);
-    let slots: Vec<Slot> = m.seconds.chunks(width).map(Slot).collect();
-    let line = |name: &str, look: u8, f: &dyn Fn(&Slot) -> f64| {
+    let slots: Vec<TimeSpan> = m.seconds.chunks(width).map(TimeSpan).collect();
+    let line = |name: &str, look: u8, f: &dyn Fn(&TimeSpan) -> f64| {
         Series::new(name, look, Shape::Line, slots.iter().map(|s| (s.at(), f(s))).collect())
     };
-    let some = |name: &str, look: u8, f: &dyn Fn(&Slot) -> Option<f64>| {
+    let some = |name: &str, look: u8, f: &dyn Fn(&TimeSpan) -> Option<f64>| {
         Series::new(name, look, Shape::Line, slots.iter().filter_map(|s| f(s).map(|y| (s.at(), y))).collect())
     };
     const MIB: f64 = 1_048_576.0;

@@ -4,7 +4,7 @@
 //! Never: part of the program.
 
 use crate::measure::{Figures, Second, TargetSecond};
-use crate::results::{Kind, Machine, Measured, Published, Record, State, VERSION};
+use crate::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use std::path::Path;
 
@@ -106,12 +106,12 @@ pub fn random(name: &str, bytes: u32, reads: f64) -> Workload {
 }
 
 /// A run without cases yet.
-pub fn record(kind: Kind, title: &str, cases: usize) -> Record {
+pub fn record(kind: RunKind, title: &str, cases: usize) -> Record {
     Record {
         version: VERSION,
         kind,
         title: title.into(),
-        state: State::Complete,
+        state: RunState::Complete,
         command: ["basalt", "lab", "run", "easy-run", "--disk", "/dev/nvme1n1", "--title", "it's a test"].map(String::from).to_vec(),
         basalt: "0.1.0".into(),
         machine: Machine {
@@ -137,7 +137,7 @@ pub fn run() -> (Record, Vec<Measured>) {
         case(&random("8 KiB random 50/50", 8192, 0.5), &[], 84_000.0, 350.0, 60),
         case(&sequential, &[], 4_100.0, 5_800.0, 60),
     ];
-    (record(Kind::Run, "Easy run on two NVMe drives", 4), cases)
+    (record(RunKind::Run, "Easy run on two NVMe drives", 4), cases)
 }
 
 /// A curve that breaks at 80 %.
@@ -153,7 +153,7 @@ pub fn curve() -> (Record, Vec<Measured>) {
         let delivered = asked * if percent >= 9 { 0.91 } else { 1.0 };
         cases.push(case(&w, &[("load", &format!("{} %", percent * 10))], delivered, us, 120));
     }
-    (record(Kind::Curve, "70/30 32 KiB curve", 11), cases)
+    (record(RunKind::Curve, "70/30 32 KiB curve", 11), cases)
 }
 
 /// Depths and sizes.
@@ -166,7 +166,7 @@ pub fn sweep() -> (Record, Vec<Measured>) {
             cases.push(case(&random("random read", size, 1.0), &labels, f64::from(depth) * 1e6 / us, us, 10));
         }
     }
-    (record(Kind::Sweep, "Random read over size and depth", cases.len()), cases)
+    (record(RunKind::Sweep, "Random read over size and depth", cases.len()), cases)
 }
 
 /// Two systems, five rounds, two loads; the second load shows no real difference.
@@ -183,19 +183,19 @@ pub fn compare() -> (Record, Vec<Measured>) {
             }
         }
     }
-    (record(Kind::Compare, "fio beside the native engine", cases.len()), cases)
+    (record(RunKind::Compare, "fio beside the native engine", cases.len()), cases)
 }
 
 /// Half an hour.
 pub fn soak() -> (Record, Vec<Measured>) {
     let mut m = case(&random("8 KiB random 50/50", 8192, 0.5), &[], 61_000.0, 410.0, 1800);
     m.verified = Some(crate::results::Verified { checked: 30_000_000, wrong: 0, unknown: 0 });
-    (record(Kind::Soak, "Half an hour of 8 KiB", 1), vec![m])
+    (record(RunKind::Soak, "Half an hour of 8 KiB", 1), vec![m])
 }
 
 /// A study beside published figures.
 pub fn study() -> (Record, Vec<Measured>) {
-    let mut r = record(Kind::Study, "Namespaces under one drive", 8);
+    let mut r = record(RunKind::Study, "Namespaces under one drive", 8);
     r.source = "KIOXIA, namespaces under a virtual SAN, four disk groups".into();
     let mut cases = Vec::new();
     for (load, bytes, reads, published) in [

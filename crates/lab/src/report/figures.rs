@@ -1,7 +1,7 @@
 //! What is computed from a case: the figures that tables, charts and `report.json` have in common.
 //!
-//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is not told where there are too few
-//! operations to tell it.
+//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is left out where there are too few
+//! operations for it.
 //! Never: reads files.
 
 use crate::measure::Figures;
@@ -29,7 +29,7 @@ pub struct Op {
     pub mib_s: f64,
     /// Mean latency in microseconds; none without operations.
     pub mean_us: Option<f64>,
-    /// [`PERCENTILES`] in microseconds; none where there are too few operations to tell.
+    /// [`PERCENTILES`] in microseconds; none where there are too few operations for it.
     pub percentiles_us: [Option<f64>; 5],
     /// The longest, in microseconds.
     pub max_us: Option<f64>,
@@ -42,8 +42,8 @@ impl Op {
         let some = |v: f64| (counted > 0).then_some(v);
         let percentile = |p: f64| {
             // Percentile p needs one operation beyond it: 100 for p99, 10,000 for p99.99.
-            let told = counted as f64 * (100.0 - p) / 100.0 >= 0.999_999;
-            told.then(|| f.latency.percentile_ns(p) as f64 / 1e3)
+            let enough = counted as f64 * (100.0 - p) / 100.0 >= 0.999_999;
+            enough.then(|| f.latency.percentile_ns(p) as f64 / 1e3)
         };
         let per_s = |v: f64| if measured_s > 0.0 { v / measured_s } else { 0.0 };
         Op {

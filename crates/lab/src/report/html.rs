@@ -11,10 +11,10 @@ use crate::report::charts::{self, Picture};
 use crate::report::figures::Case;
 use crate::report::table::{self, Table};
 use crate::report::text;
-use crate::results::{Kind, Measured, State};
+use crate::results::{Measured, RunKind, RunState};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Cases with charts of their own; of more, the tables and files tell.
+/// Cases with charts of their own; more than that are in tables and files only.
 pub const DETAILS_MAX: usize = 40;
 /// Up to so many, the cases are shown unfolded.
 const UNFOLDED_MAX: usize = 4;
@@ -50,14 +50,14 @@ pub fn page(r: &Report) -> String {
     page.into_string()
 }
 
-fn kind(k: Kind) -> &'static str {
+fn kind(k: RunKind) -> &'static str {
     match k {
-        Kind::Run => "Run",
-        Kind::Curve => "Load curve",
-        Kind::Sweep => "Sweep",
-        Kind::Compare => "Comparison of two systems",
-        Kind::Soak => "Soak",
-        Kind::Study => "Study",
+        RunKind::Run => "Run",
+        RunKind::Curve => "Load curve",
+        RunKind::Sweep => "Sweep",
+        RunKind::Compare => "Comparison of two systems",
+        RunKind::Soak => "Soak",
+        RunKind::Study => "Study",
     }
 }
 
@@ -224,11 +224,11 @@ fn setting(r: &Report) -> Markup {
     }
 }
 
-fn state(s: State) -> &'static str {
+fn state(s: RunState) -> &'static str {
     match s {
-        State::Running => "running, or its process died",
-        State::Interrupted => "interrupted; it can go on",
-        State::Complete => "complete",
+        RunState::Running => "running, or its process died",
+        RunState::Interrupted => "interrupted; it can go on",
+        RunState::Complete => "complete",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::results::folder::Folder;
 use crate::results::{Measured, Record};
 use std::path::Path;
 
-/// A run as its files tell it. Texts are safe to be shown in one line, but not yet escaped for any format.
+/// A run as its files have it. Texts are safe to be shown in one line, but not yet escaped for any format.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {
     /// The run.

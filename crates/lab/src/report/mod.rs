@@ -18,7 +18,7 @@ mod table;
 pub mod text;
 
 use crate::error::LabError;
-use crate::results::{Kind, Machine, State};
+use crate::results::{Machine, RunKind, RunState};
 use analysis::{Analysis, Beside};
 use load::{Loaded, load};
 use serde::Serialize;
@@ -104,8 +104,8 @@ impl Report {
 #[derive(Serialize)]
 struct Json<'a> {
     title: &'a str,
-    kind: Kind,
-    state: State,
+    kind: RunKind,
+    state: RunState,
     planned_cases: usize,
     basalt: &'a str,
     machine: &'a Machine,

@@ -89,7 +89,7 @@ fn charts(html: &str) -> Vec<String> {
     html.split("<svg xmlns").skip(1).map(|s| format!("<svg xmlns{}</svg>", s.split("</svg>").next().unwrap())).collect()
 }
 
-/// Well-formed, told to screen readers, and all of it inside of its view box.
+/// Well-formed, readable by screen readers, and all of it inside of its view box.
 fn check_svg(text: &str) {
     let document = roxmltree::Document::parse(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     let root = document.root_element();
@@ -203,8 +203,8 @@ fn hostile_texts_stay_texts() {
 
 #[test]
 fn a_run_without_cases_is_a_page_that_says_so() {
-    let mut record = example::record(Kind::Curve, "Nothing yet", 11);
-    record.state = State::Running;
+    let mut record = example::record(RunKind::Curve, "Nothing yet", 11);
+    record.state = RunState::Running;
     let (dir, r) = report_of((record, Vec::new()));
     let html = r.html();
     check_page(&html, 0);
@@ -215,7 +215,7 @@ fn a_run_without_cases_is_a_page_that_says_so() {
 #[test]
 fn an_interrupted_run_shows_what_it_has() {
     let (mut record, mut cases) = example::curve();
-    record.state = State::Interrupted;
+    record.state = RunState::Interrupted;
     cases.truncate(5);
     cases[4].cut_short = true;
     cases[4].seconds.truncate(3);
@@ -227,7 +227,7 @@ fn an_interrupted_run_shows_what_it_has() {
 #[test]
 fn a_case_that_was_cut_short_is_shown_as_far_as_it_went() {
     let (mut record, cases) = example::run();
-    record.state = State::Interrupted;
+    record.state = RunState::Interrupted;
     let dir = tempfile::tempdir().unwrap();
     example::write(dir.path(), &record, &cases[..2]);
     std::fs::write(dir.path().join("partial-002.json"), serde_json::to_vec(&cases[2]).unwrap()).unwrap();
@@ -259,7 +259,7 @@ fn cases_without_seconds_operations_or_time_are_shown() {
 fn one_operation_in_one_second_is_a_page() {
     let mut m = example::case(&example::random("one", 512, 1.0), &[], 1.0, 100.0, 1);
     m.seconds.truncate(1);
-    let (_dir, r) = report_of((example::record(Kind::Run, "One", 1), vec![m]));
+    let (_dir, r) = report_of((example::record(RunKind::Run, "One", 1), vec![m]));
     check_page(&r.html(), 1);
 }
 
@@ -277,7 +277,7 @@ fn two_hundred_cases_make_a_bounded_page_that_names_all() {
             )
         })
         .collect();
-    let (_dir, r) = report_of((example::record(Kind::Sweep, "Many", 200), cases));
+    let (_dir, r) = report_of((example::record(RunKind::Sweep, "Many", 200), cases));
     let html = r.html();
     check_page(&html, 200);
     assert!(html.len() < 4 << 20, "{} bytes", html.len());

@@ -120,7 +120,7 @@ impl Folder {
 /// A folder that looks like a run, and what is known of it.
 pub type Listed = (PathBuf, Result<Record, LabError>);
 
-/// The runs below `results`, the oldest first; other folders there are passed over, broken ones are told.
+/// The runs below `results`, the oldest first; other folders there are passed over, broken ones are reported.
 pub fn list(results: &Path) -> Result<Vec<Listed>, LabError> {
     let entries = match fs::read_dir(results) {
         Ok(entries) => entries,

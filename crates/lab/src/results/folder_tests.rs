@@ -1,14 +1,14 @@
 use super::*;
 use crate::measure::Figures;
-use crate::results::{Kind, Machine, State};
+use crate::results::{Machine, RunKind, RunState};
 use crate::workload::{Access, Workload};
 
 fn record() -> Record {
     Record {
         version: VERSION,
-        kind: Kind::Run,
+        kind: RunKind::Run,
         title: "a run".into(),
-        state: State::Running,
+        state: RunState::Running,
         command: vec!["basalt".into()],
         basalt: "0".into(),
         machine: Machine::default(),

@@ -103,7 +103,7 @@ impl Verified {
 /// What kind of run it was: it decides which charts a report has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum RunKind {
     /// One workload or profile after another.
     Run,
     /// The maximum, then shares of it.
@@ -112,7 +112,7 @@ pub enum Kind {
     Sweep,
     /// Two systems in alternation: cases have the label "system" "A" or "B" and the label "round".
     Compare,
-    /// One load for long.
+    /// One sustained load.
     Soak,
     /// A published study.
     Study,
@@ -121,7 +121,7 @@ pub enum Kind {
 /// How a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum RunState {
     /// Cases are still to come (or its process died).
     Running,
     /// Ended by the user or by an error; it can go on.
@@ -163,11 +163,11 @@ pub struct Record {
     /// [`VERSION`].
     pub version: u32,
     /// What kind.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Headline.
     pub title: String,
     /// How it stands.
-    pub state: State,
+    pub state: RunState,
     /// The command that repeats it.
     pub command: Vec<String>,
     /// Version of Basalt.

@@ -13,12 +13,12 @@
 pub mod plan;
 pub mod verdict;
 
-use crate::engine::open::System;
+use crate::engine::open::{Models, System};
 use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Fill, Job, Watch};
 use crate::error::LabError;
 use crate::results::folder::{CASES_MAX, Folder};
-use crate::results::{Kind, Machine, Measured, Record, State, VERSION};
+use crate::results::{Machine, Measured, Record, RunKind, RunState, VERSION};
 use crate::workload::profiles::Search;
 use crate::workload::{Data, Spacing, Workload};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub const SECONDS_MAX: f64 = 30.0 * 86_400.0;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What kind.
-    pub kind: Kind,
+    pub kind: RunKind,
     /// Headline.
     pub title: String,
     /// Seed of everything drawn at random.
@@ -189,7 +189,7 @@ impl Config {
         if self.workloads.is_empty() {
             return wrong("workloads", "there is nothing to run");
         }
-        let systems = if self.kind == Kind::Compare { 2 } else { 1 };
+        let systems = if self.kind == RunKind::Compare { 2 } else { 1 };
         if self.systems.len() != systems {
             return wrong("systems", if systems == 2 { "a comparison has two systems" } else { "this run has one system" });
         }
@@ -204,11 +204,18 @@ impl Config {
     }
 }
 
-/// Begins a run below `results`. `destroy`: what the disks hold may be lost. `command` repeats it.
-pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
+/// Begins a run below `results`. `destroy`: what the disks hold may be lost. `models` opens what is modelled. `command` repeats it.
+pub fn start(
+    config: &Config,
+    results: &Path,
+    destroy: bool,
+    models: &dyn Models,
+    command: Vec<String>,
+    follow: &mut dyn Follow,
+) -> Result<Folder, LabError> {
     config.check()?;
     // What cannot be opened, or must not be written, is found out before a folder is made.
-    let mut open = Open::new(destroy, config.seed);
+    let mut open = Open::new(destroy, config.seed, models);
     for system in &config.systems {
         let engine = open.get(system)?;
         config.workloads.iter().try_for_each(|w| engine.admit(w, config.prepare.is_some()))?;
@@ -217,7 +224,7 @@ pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String
         version: VERSION,
         kind: config.kind,
         title: config.title.clone(),
-        state: State::Running,
+        state: RunState::Running,
         command,
         basalt: env!("CARGO_PKG_VERSION").into(),
         machine: Machine::this(),
@@ -234,7 +241,7 @@ pub fn start(config: &Config, results: &Path, destroy: bool, command: Vec<String
 }
 
 /// Goes on with a run that was interrupted.
-pub fn resume(folder: &Folder, destroy: bool, follow: &mut dyn Follow) -> Result<(), LabError> {
+pub fn resume(folder: &Folder, destroy: bool, models: &dyn Models, follow: &mut dyn Follow) -> Result<(), LabError> {
     let record = folder.record()?;
     let place = folder.path().join("run.json").display().to_string();
     let config: Config = toml::from_str(&record.configuration).map_err(|e| LabError::Workload {
@@ -243,40 +250,41 @@ pub fn resume(folder: &Folder, destroy: bool, follow: &mut dyn Follow) -> Result
     })?;
     config.check()?;
     follow.folder(folder);
-    go_on(&config, folder, record, Open::new(destroy, config.seed), follow)
+    go_on(&config, folder, record, Open::new(destroy, config.seed, models), follow)
 }
 
 /// The engine that is open, with the system it is for.
-struct Open {
+struct Open<'a> {
     destroy: bool,
     seed: u64,
+    models: &'a dyn Models,
     /// What the disks hold: it outlives an engine.
     ledgers: Ledgers,
     now: Option<(System, Box<dyn Engine>)>,
 }
 
-impl Open {
-    fn new(destroy: bool, seed: u64) -> Open {
-        Open { destroy, seed, ledgers: Ledgers::default(), now: None }
+impl<'a> Open<'a> {
+    fn new(destroy: bool, seed: u64, models: &'a dyn Models) -> Open<'a> {
+        Open { destroy, seed, models, ledgers: Ledgers::default(), now: None }
     }
     /// The engine of `system`: the one that is open, or a new one after that was closed.
     fn get(&mut self, system: &System) -> Result<&mut dyn Engine, LabError> {
         if self.now.as_ref().is_none_or(|(s, _)| s != system) {
             self.now = None;
-            self.now = Some((system.clone(), system.open(self.destroy, self.seed, &self.ledgers)?));
+            self.now = Some((system.clone(), system.open(self.destroy, self.seed, &self.ledgers, self.models)?));
         }
         let (_, engine) = self.now.as_mut().expect("just opened");
         Ok(engine.as_mut())
     }
 }
 
-fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open, follow: &mut dyn Follow) -> Result<(), LabError> {
+fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open<'_>, follow: &mut dyn Follow) -> Result<(), LabError> {
     let mut cases = folder.cases()?;
-    record.state = State::Running;
+    record.state = RunState::Running;
     folder.write_record(&record)?;
     let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
     let done = plan::next(config, &cases).is_none();
-    record.state = if done { State::Complete } else { State::Interrupted };
+    record.state = if done { RunState::Complete } else { RunState::Interrupted };
     record.verdict = verdict::of(config, &record, &cases);
     folder.write_record(&record)?;
     ended
@@ -287,7 +295,7 @@ fn all_cases(
     folder: &Folder,
     record: &mut Record,
     cases: &mut Vec<Measured>,
-    open: &mut Open,
+    open: &mut Open<'_>,
     follow: &mut dyn Follow,
 ) -> Result<(), LabError> {
     let verify = config.workloads.iter().any(|w| w.verify);

@@ -13,7 +13,7 @@ use super::{Axis, Case, Config, Curve, Parameter};
 use crate::engine::open::System;
 use crate::error::LabError;
 use crate::results::folder::CASES_MAX;
-use crate::results::{Kind, Measured};
+use crate::results::{Measured, RunKind};
 use crate::workload::profiles::Search;
 use crate::workload::{Arrivals, Workload};
 
@@ -42,16 +42,16 @@ pub fn check(config: &Config) -> Result<(), LabError> {
         return wrong("workloads", "two workloads have the same name: give each its own".into());
     }
     match config.kind {
-        Kind::Curve if config.curve.loads.is_empty() || config.curve.loads.len() > 100 => {
+        RunKind::Curve if config.curve.loads.is_empty() || config.curve.loads.len() > 100 => {
             wrong("loads", "a curve has 1 to 100 points".into())
         }
-        Kind::Curve if config.curve.loads.iter().any(|l| !(*l > 0.0 && *l <= 1000.0)) => {
+        RunKind::Curve if config.curve.loads.iter().any(|l| !(*l > 0.0 && *l <= 1000.0)) => {
             wrong("loads", "a load is a percentage above 0 and at most 1000".into())
         }
-        Kind::Compare if config.rounds == 0 || config.rounds > ROUNDS_MAX => {
+        RunKind::Compare if config.rounds == 0 || config.rounds > ROUNDS_MAX => {
             wrong("rounds", format!("a comparison has 1 to {ROUNDS_MAX} rounds"))
         }
-        Kind::Sweep => check_sweep(config),
+        RunKind::Sweep => check_sweep(config),
         _ => Ok(()),
     }
 }
@@ -77,15 +77,15 @@ fn check_sweep(config: &Config) -> Result<(), LabError> {
 /// The next case; `None`: all is done.
 pub fn next(config: &Config, done: &[Measured]) -> Option<Case> {
     match (config.kind, config.search) {
-        (Kind::Run, Some(search)) => searched(config, search, done),
-        (Kind::Run | Kind::Soak, _) => one_after_the_other(config, done),
-        (Kind::Curve, _) => curve(config, done),
-        (Kind::Sweep, _) => {
+        (RunKind::Run, Some(search)) => searched(config, search, done),
+        (RunKind::Run | RunKind::Soak, _) => one_after_the_other(config, done),
+        (RunKind::Curve, _) => curve(config, done),
+        (RunKind::Sweep, _) => {
             let all = config.sweep.iter().map(|a| a.values.len()).product::<usize>() * config.workloads.len();
             (done.len() < all).then(|| sweep_case(config, done.len()))
         }
-        (Kind::Compare, _) => compare(config, done.len()),
-        (Kind::Study, _) => None,
+        (RunKind::Compare, _) => compare(config, done.len()),
+        (RunKind::Study, _) => None,
     }
 }
 

@@ -50,7 +50,7 @@ fn values(done: &[Measured], key: &str) -> Vec<String> {
 
 #[test]
 fn a_curve_waits_for_a_steady_maximum_and_takes_shares_of_it() {
-    let mut c = example(Kind::Curve, "mixed-70-30-32k");
+    let mut c = example(RunKind::Curve, "mixed-70-30-32k");
     c.curve.loads = vec![10.0, 50.0, 100.0];
     // The first windows are faster than what can be kept: an empty buffer.
     let speeds = [9000.0, 7000.0, 5000.0, 5100.0, 4900.0];
@@ -64,7 +64,7 @@ fn a_curve_waits_for_a_steady_maximum_and_takes_shares_of_it() {
 
 #[test]
 fn a_maximum_that_never_settles_is_taken_and_told() {
-    let mut c = example(Kind::Curve, "mixed-70-30-32k");
+    let mut c = example(RunKind::Curve, "mixed-70-30-32k");
     c.curve.loads = vec![50.0];
     let done = all(&c, |case, n| measure(case, 1000.0 * (1 + n % 2) as f64, |_| 1.0));
     assert_eq!(done.len(), WINDOWS_MAX + 1);
@@ -73,7 +73,7 @@ fn a_maximum_that_never_settles_is_taken_and_told() {
 
 #[test]
 fn a_sweep_has_every_combination_once() {
-    let mut c = example(Kind::Sweep, "four-corners");
+    let mut c = example(RunKind::Sweep, "four-corners");
     c.workloads.truncate(2);
     c.sweep = vec![
         Axis { parameter: Parameter::Depth, values: vec![1.0, 4.0] },
@@ -92,7 +92,7 @@ fn a_sweep_has_every_combination_once() {
 
 #[test]
 fn a_comparison_alternates_and_changes_its_order() {
-    let mut c = example(Kind::Compare, "random-8k");
+    let mut c = example(RunKind::Compare, "random-8k");
     c.workloads.truncate(1);
     c.systems.push(System { name: "other".into(), ..c.systems[0].clone() });
     c.rounds = 3;
@@ -104,7 +104,7 @@ fn a_comparison_alternates_and_changes_its_order() {
 
 #[test]
 fn a_search_finds_the_largest_load_that_keeps_its_limit() {
-    let c = example(Kind::Run, "spc1-like");
+    let c = example(RunKind::Run, "spc1-like");
     assert_eq!(profiles::find("spc1-like").unwrap().search, c.search);
     // M/M/1 with 10,000 a second: the mean is 30 ms at 9,966.7, which is 199 units.
     let done = all(&c, |case, _| measure(case, 10_000.0, |iops| if iops < 9_999.0 { 1000.0 / (10_000.0 - iops) } else { 1e4 }));

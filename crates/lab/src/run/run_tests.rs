@@ -1,4 +1,5 @@
 use super::*;
+use crate::engine::open::NoModels;
 use crate::measure::Second;
 use crate::workload::profiles;
 use std::fs;
@@ -27,11 +28,11 @@ impl Follow for Follower {
 
 fn config(dir: &Path) -> Config {
     let disk = dir.join("disk").display().to_string();
-    Config { systems: vec![System::of(vec![format!("{disk}:16MiB")])], ..example(Kind::Run, "easy-run") }
+    Config { systems: vec![System::of(vec![format!("{disk}:16MiB")])], ..example(RunKind::Run, "easy-run") }
 }
 
 /// A run of a profile, for tests of plans.
-pub(crate) fn example(kind: Kind, profile: &str) -> Config {
+pub(crate) fn example(kind: RunKind, profile: &str) -> Config {
     let profile = profiles::find(profile).unwrap();
     Config {
         kind,
@@ -54,9 +55,9 @@ pub(crate) fn example(kind: Kind, profile: &str) -> Config {
 fn a_profile_runs_case_by_case_and_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut follow = Follower::default();
-    let folder = start(&config(dir.path()), &dir.path().join("results"), false, vec!["again".into()], &mut follow).unwrap();
+    let folder = start(&config(dir.path()), &dir.path().join("results"), false, &NoModels, vec!["again".into()], &mut follow).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, record.cases, cases.len()), (State::Complete, 4, 4));
+    assert_eq!((record.state, record.cases, cases.len()), (RunState::Complete, 4, 4));
     assert_eq!(cases[2].workload.name, "8k-50-50");
     assert!(record.verdict.iter().any(|s| s.contains("4k-read")), "{:?}", record.verdict);
     assert_eq!(follow.cases, [0, 1, 2, 3]);
@@ -67,16 +68,16 @@ fn an_interrupted_run_goes_on_with_the_first_case_that_is_missing() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path().join("results");
     let mut follow = Follower { stop_after: Some(2), ..Follower::default() };
-    let stopped = start(&config(dir.path()), &results, false, Vec::new(), &mut follow);
+    let stopped = start(&config(dir.path()), &results, false, &NoModels, Vec::new(), &mut follow);
     assert!(matches!(stopped, Err(LabError::Stopped)));
     let path = fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
     let folder = Folder::open(&path).unwrap();
-    assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (State::Interrupted, 2));
+    assert_eq!((folder.record().unwrap().state, folder.cases().unwrap().len()), (RunState::Interrupted, 2));
     let first = folder.cases().unwrap();
     let mut follow = Follower::default();
-    resume(&folder, false, &mut follow).unwrap();
+    resume(&folder, false, &NoModels, &mut follow).unwrap();
     assert_eq!(follow.cases, [2, 3]);
-    assert_eq!(folder.record().unwrap().state, State::Complete);
+    assert_eq!(folder.record().unwrap().state, RunState::Complete);
     assert_eq!(folder.cases().unwrap()[..2], first[..]);
 }
 
@@ -86,10 +87,10 @@ fn what_cannot_begin_leaves_no_folder() {
     let results = dir.path().join("results");
     let mut c = config(dir.path());
     c.systems[0].disks = vec![dir.path().join("none").display().to_string()];
-    assert!(start(&c, &results, false, Vec::new(), &mut Follower::default()).is_err());
+    assert!(start(&c, &results, false, &NoModels, Vec::new(), &mut Follower::default()).is_err());
     let mut c = config(dir.path());
     c.measure_s = -1.0;
-    let e = start(&c, &results, false, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
+    let e = start(&c, &results, false, &NoModels, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
     assert!(e.contains("0.01 to 2592000"), "{e}");
     assert!(!results.exists());
 }
@@ -102,7 +103,7 @@ fn a_disk_that_holds_data_leaves_no_folder_and_stays_as_it_is() {
     fs::File::open(&path).unwrap().sync_all().unwrap();
     let mut c = config(dir.path());
     c.systems[0].disks = vec![path.display().to_string()];
-    let e = start(&c, &results, false, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
+    let e = start(&c, &results, false, &NoModels, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
     assert!(e.contains("photos") && e.contains("--destroy"), "{e}");
     assert!(!results.exists() && fs::read(&path).unwrap().iter().all(|&b| b == 7));
 }
@@ -111,9 +112,9 @@ fn a_disk_that_holds_data_leaves_no_folder_and_stays_as_it_is() {
 fn a_curve_on_a_file_finds_its_maximum_and_keeps_the_rates() {
     let dir = tempfile::tempdir().unwrap();
     let mut c = config(dir.path());
-    (c.kind, c.measure_s, c.curve.loads) = (Kind::Curve, 0.1, vec![20.0, 40.0]);
+    (c.kind, c.measure_s, c.curve.loads) = (RunKind::Curve, 0.1, vec![20.0, 40.0]);
     c.workloads.truncate(1);
-    let folder = start(&c, &dir.path().join("results"), false, Vec::new(), &mut Follower::default()).unwrap();
+    let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
     let cases = folder.cases().unwrap();
     assert!(cases.len() >= 5);
     assert!(folder.record().unwrap().verdict.iter().any(|s| s.contains("maximum")), "{:?}", folder.record().unwrap().verdict);
@@ -151,11 +152,11 @@ fn wrong_data_ends_the_run_is_kept_and_comes_first_in_the_verdict() {
     c.measure_s = 30.0;
     let mut spoiler = Spoiler(dir.path().join("disk"), Vec::new());
     let results = dir.path().join("results");
-    let e = start(&c, &results, false, Vec::new(), &mut spoiler).unwrap_err();
+    let e = start(&c, &results, false, &NoModels, Vec::new(), &mut spoiler).unwrap_err();
     assert!(matches!(&e, LabError::WrongData { problem, .. } if problem.contains("at byte 1048576")), "{e}");
     let folder = Folder::open(&fs::read_dir(&results).unwrap().next().unwrap().unwrap().path()).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, cases.len()), (State::Interrupted, 1));
+    assert_eq!((record.state, cases.len()), (RunState::Interrupted, 1));
     assert!(record.verdict[0].starts_with("WRONG DATA: ") && record.verdict[0].contains("1048576"), "{:?}", record.verdict);
     assert_eq!(spoiler.1, cases[0].notes);
 }
@@ -167,7 +168,7 @@ fn a_run_that_verifies_says_how_much_and_what_it_could_not() {
     c.workloads.truncate(1);
     c.workloads[0].verify = true;
     let said = |c: &Config, n: usize| {
-        let folder = start(c, &dir.path().join(format!("results{n}")), true, Vec::new(), &mut Follower::default()).unwrap();
+        let folder = start(c, &dir.path().join(format!("results{n}")), true, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
         folder.record().unwrap().verdict.join("\n")
     };
     let text = said(&c, 0);

@@ -7,7 +7,7 @@ use super::Config;
 use super::plan;
 use crate::report::analysis::Analysis;
 use crate::report::load::Loaded;
-use crate::results::{Kind, Measured, Record, Verified};
+use crate::results::{Measured, Record, RunKind, Verified};
 
 /// The sentences, the most important first.
 pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
@@ -52,7 +52,7 @@ fn checked(all: &Verified) -> String {
 
 /// What searches for a largest load have found.
 fn searches(config: &Config, cases: &[Measured]) -> Vec<String> {
-    let (Kind::Run, Some(search)) = (config.kind, config.search) else { return Vec::new() };
+    let (RunKind::Run, Some(search)) = (config.kind, config.search) else { return Vec::new() };
     let sentence = |name: &str| {
         let mine: Vec<&Measured> = cases.iter().filter(|m| m.workload.name == name).collect();
         let found = plan::found(&search, &mine)?;
@@ -74,7 +74,7 @@ fn searches(config: &Config, cases: &[Measured]) -> Vec<String> {
 
 /// How the maxima of curves were found.
 fn maxima(config: &Config, cases: &[Measured]) -> Vec<String> {
-    if config.kind != Kind::Curve {
+    if config.kind != RunKind::Curve {
         return Vec::new();
     }
     let sentence = |name: &str| {

@@ -16,7 +16,7 @@ pub const GRAIN_BYTES: u64 = 4096;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// Read.
     Read,
     /// Write.
@@ -29,7 +29,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// What.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// Which stream it belongs to.
     pub stream: usize,
     /// Where, in bytes from the start of the disk.
@@ -46,7 +46,7 @@ pub fn working_set_bytes(workload: &Workload, disk_bytes: u64) -> u64 {
 
 /// A workload on one disk, worked out; all threads of the disk share it.
 #[derive(Debug)]
-pub struct Plan {
+pub struct AccessPlan {
     shares: Vec<f64>,
     streams: Vec<Laid>,
 }
@@ -77,12 +77,12 @@ struct Placed {
     zipf: Option<Zipf>,
 }
 
-impl Plan {
+impl AccessPlan {
     /// Lays `workload` on a disk; an error says what does not fit. `disk` is its name, for errors.
-    pub fn new(workload: &Workload, disk: &str, disk_bytes: u64) -> Result<Arc<Plan>, LabError> {
+    pub fn new(workload: &Workload, disk: &str, disk_bytes: u64) -> Result<Arc<AccessPlan>, LabError> {
         let space = working_set_bytes(workload, disk_bytes);
         let streams = workload.streams.iter().enumerate().map(|(i, s)| lay(s, i, space, disk, disk_bytes)).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Plan { shares: cumulative(workload.streams.iter().map(|s| s.share)), streams }))
+        Ok(Arc::new(AccessPlan { shares: cumulative(workload.streams.iter().map(|s| s.share)), streams }))
     }
 }
 
@@ -149,7 +149,7 @@ fn pick(rng: &mut Rng, sums: &[f64]) -> usize {
 /// One thread of a disk, or the one source of its open loop: where the operations come from.
 #[derive(Debug)]
 pub struct Thread {
-    plan: Arc<Plan>,
+    plan: Arc<AccessPlan>,
     rng: Rng,
     /// Where the run or walk of each stream stands, in bytes.
     at: Vec<u64>,
@@ -157,7 +157,7 @@ pub struct Thread {
 
 impl Thread {
     /// Thread `thread` of `threads` on disk number `disk`.
-    pub fn new(plan: &Arc<Plan>, seed: u64, disk: u64, thread: u64, threads: u64) -> Thread {
+    pub fn new(plan: &Arc<AccessPlan>, seed: u64, disk: u64, thread: u64, threads: u64) -> Thread {
         let mut rng = Rng::new(mix(seed ^ mix(disk ^ mix(thread ^ 0x1AB0))));
         let mut start = |laid: &Laid| match laid.access {
             Access::Walk { .. } => laid.from + rng.below(laid.to - laid.from),
@@ -174,9 +174,9 @@ impl Thread {
         let laid = &self.plan.streams[stream];
         let size = &laid.sizes[pick(&mut self.rng, &laid.weights)];
         let kind = match unit(&mut self.rng) {
-            x if x < laid.reads => Kind::Read,
-            x if x < laid.reads + laid.trims => Kind::Trim,
-            _ => Kind::Write,
+            x if x < laid.reads => OperationKind::Read,
+            x if x < laid.reads + laid.trims => OperationKind::Trim,
+            _ => OperationKind::Write,
         };
         let offset = laid.place(size, &mut self.rng, &mut self.at[stream]);
         Operation { kind, stream, offset, bytes: size.bytes }

@@ -8,7 +8,7 @@ const GIB: u64 = 1 << 30;
 
 fn operations(w: &Workload, disk: u64, n: usize) -> Vec<Operation> {
     w.check("test").unwrap();
-    let plan = Plan::new(w, "disk", disk).unwrap();
+    let plan = AccessPlan::new(w, "disk", disk).unwrap();
     let mut t = Thread::new(&plan, 7, 0, 0, 1);
     (0..n).map(|_| t.next_operation()).collect()
 }
@@ -33,7 +33,7 @@ fn sequential_runs_have_no_gaps_and_begin_again() {
 fn threads_have_runs_of_their_own_or_share_one() {
     for (shared, want) in [(false, [0, 512 << 20, 4096, (512 << 20) + 4096]), (true, [0, 4096, 8192, 12288])] {
         let w = Workload::simple("t", 4096, 1.0, Access::Sequential { shared }, 2);
-        let plan = Plan::new(&w, "disk", GIB).unwrap();
+        let plan = AccessPlan::new(&w, "disk", GIB).unwrap();
         let (mut a, mut b) = (Thread::new(&plan, 1, 0, 0, 2), Thread::new(&plan, 1, 0, 1, 2));
         let got = [a.next_operation(), b.next_operation(), a.next_operation(), b.next_operation()].map(|o| o.offset);
         assert_eq!(got, want, "shared {shared}");
@@ -114,8 +114,8 @@ fn sizes_reads_and_trims_have_their_shares() {
     let ops = operations(&w, GIB, 100_000);
     let share = |f: &dyn Fn(&Operation) -> bool| ops.iter().filter(|o| f(o)).count() as f64 / 1e5;
     near(share(&|o| o.bytes == 4096), 0.75, 0.01);
-    near(share(&|o| o.kind == Kind::Read), 0.6, 0.01);
-    near(share(&|o| o.kind == Kind::Trim), 0.1, 0.01);
+    near(share(&|o| o.kind == OperationKind::Read), 0.6, 0.01);
+    near(share(&|o| o.kind == OperationKind::Trim), 0.1, 0.01);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_spc1_like_mix_has_its_shares_sizes_and_reads() {
     let disk = 64 * GIB;
     let ops = operations(w, disk, n);
     let share = |f: &dyn Fn(&Operation) -> bool| ops.iter().filter(|o| f(o)).count() as f64 / n as f64;
-    let reads = share(&|o| o.kind == Kind::Read);
+    let reads = share(&|o| o.kind == OperationKind::Read);
     assert!((0.39..=0.40).contains(&reads), "read share {reads}");
     let want =
         [("1-1", 0.035), ("1-2", 0.281), ("1-3", 0.07), ("1-4", 0.21), ("2-1", 0.018), ("2-2", 0.07), ("2-3", 0.035), ("3-1", 0.281)];
@@ -186,7 +186,7 @@ fn arrivals_come_at_their_rate() {
 #[test]
 fn what_does_not_fit_on_the_disk_is_said() {
     let w = Workload::simple("t", 1 << 20, 1.0, Access::Sequential { shared: false }, 1);
-    let e = Plan::new(&w, "/dev/small", 512 << 10).unwrap_err().to_string();
+    let e = AccessPlan::new(&w, "/dev/small", 512 << 10).unwrap_err().to_string();
     assert!(e.contains("/dev/small") && e.contains("1048576 bytes does not fit"), "{e}");
 }
 
@@ -214,8 +214,8 @@ proptest! {
         (w.streams[0].align_bytes, w.streams[0].area) = (align, area);
         w.check("test").unwrap();
         let bytes = disk << 20;
-        let plan = Plan::new(&w, "disk", bytes).unwrap();
-        let again = Plan::new(&w, "disk", bytes).unwrap();
+        let plan = AccessPlan::new(&w, "disk", bytes).unwrap();
+        let again = AccessPlan::new(&w, "disk", bytes).unwrap();
         let space = bytes as f64 * working_set;
         let (mut a, mut b) = (Thread::new(&plan, seed, 1, 2, 3), Thread::new(&again, seed, 1, 2, 3));
         for _ in 0..300 {

@@ -224,7 +224,8 @@ fn writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees
     });
     assert!(written > 3, "{written}");
     lab.power_cycle();
-    (log.heal(), capacity.heal());
+    log.heal();
+    capacity.heal();
     lab.with(quick(), async |rt, s| {
         s.write(&rt, c, 500, &[5000]).await.unwrap();
         for n in 0..written {

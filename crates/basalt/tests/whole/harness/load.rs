@@ -1,7 +1,7 @@
 //! Verified load beside what a test does to the daemon.
 
 use super::Daemon;
-use initiator::verify::{self, LoadError, LoadSpec, LoadSummary, file::Saved};
+use lab::verified::{self, LoadError, LoadSpec, LoadSummary, file::Saved};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -22,7 +22,7 @@ impl Load {
         let (stop, (sender, result)) = (spec.stop.clone(), mpsc::channel());
         thread::spawn(move || {
             // Nobody listens any more when the test has failed.
-            let _ = sender.send(verify::run(spec, |_| ()));
+            let _ = sender.send(verified::run(spec, |_| ()));
         });
         Self { stop, result }
     }

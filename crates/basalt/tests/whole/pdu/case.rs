@@ -28,27 +28,27 @@ pub enum At {
 
 /// State of the connection that a case uses, and the digests in force.
 #[derive(Clone, Copy, Debug)]
-pub struct State {
+pub struct CaseState {
     pub at: At,
     pub digests: Digests,
 }
 
-const fn plain(at: At) -> State {
-    State { at, digests: Digests { header: false, data: false } }
+const fn plain(at: At) -> CaseState {
+    CaseState { at, digests: Digests { header: false, data: false } }
 }
-pub const CONNECTED: State = plain(At::Connected);
-pub const GREETED: State = plain(At::Greeted);
-pub const DISABLED: State = plain(At::Disabled);
-pub const ADMIN: State = plain(At::Admin);
-pub const IO: State = plain(At::Io);
-pub const DISCOVERY: State = plain(At::Discovery);
-pub const MANAGED: State = plain(At::Managed);
-pub const KEYED: State = plain(At::Keyed);
+pub const CONNECTED: CaseState = plain(At::Connected);
+pub const GREETED: CaseState = plain(At::Greeted);
+pub const DISABLED: CaseState = plain(At::Disabled);
+pub const ADMIN: CaseState = plain(At::Admin);
+pub const IO: CaseState = plain(At::Io);
+pub const DISCOVERY: CaseState = plain(At::Discovery);
+pub const MANAGED: CaseState = plain(At::Managed);
+pub const KEYED: CaseState = plain(At::Keyed);
 
-impl State {
+impl CaseState {
     /// The same with digests.
-    pub const fn with(self, header: bool, data: bool) -> State {
-        State { at: self.at, digests: Digests { header, data } }
+    pub const fn with(self, header: bool, data: bool) -> CaseState {
+        CaseState { at: self.at, digests: Digests { header, data } }
     }
     /// For the page.
     pub fn text(&self) -> String {
@@ -223,7 +223,7 @@ pub struct Case {
     /// Where the specification says what is right.
     pub section: &'static str,
     /// State before.
-    pub state: State,
+    pub state: CaseState,
     /// Sends it.
     pub act: Act,
     /// What must come then, in order. After it the connection has to serve on, or to close after a termination request.
@@ -236,7 +236,7 @@ pub struct Case {
 pub fn case(
     name: impl Into<String>,
     section: &'static str,
-    state: State,
+    state: CaseState,
     act: impl Fn(&mut Run<'_>) -> Result<(), Stop> + Send + Sync + 'static,
     answers: impl Into<Vec<Answer>>,
 ) -> Case {

@@ -1,9 +1,10 @@
 //! Every malformed thing in every state, by hand, against a real daemon: the exact answer is checked each time, while a second connection
-//! under verified load must never notice. `docs/pdu-cases.md` is the list, written from the same table.
+//! under verified load must never notice. `docs/pdu-cases.md` sums them up; both that page and the full table are written from the same cases.
 //!
 //! ```text
 //! cargo test -p basalt --test whole pdu::                                        # all cases
 //! PDU_CASE='H2CData' cargo test -p basalt --test whole pdu:: -- --nocapture      # those with this in their name, with all that went over
+//! cargo test -p basalt --test whole the_page                                     # writes the full table into the build folder
 //! PDU_WRITE=1 cargo test -p basalt --test whole the_page                         # writes docs/pdu-cases.md
 //! PDU_PEER=127.0.0.1:4420 PDU_NQN=nqn… PDU_OUT=crates/basalt/tests/whole/pdu/observed/spdk.txt \
 //!     cargo test -p basalt --test whole -- --ignored observe                     # records what another target answers
@@ -19,8 +20,8 @@ use self::case::Case;
 use self::run::{Run, Stop};
 use self::target::{Env, LOAD_NSID};
 use crate::harness::load::{Load, assert_clean};
-use initiator::verify::LoadSpec;
 use initiator::{ControllerOptions, Digests, HostIdentity};
+use lab::verified::LoadSpec;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -105,13 +106,34 @@ fn the_page_is_what_the_cases_say() {
     let mut names: Vec<&str> = cases.iter().map(|(_, c)| c.name.as_str()).collect();
     names.sort_unstable();
     names.windows(2).for_each(|w| assert_ne!(w[0], w[1], "two cases of one name"));
-    let page = page::render(&cases);
+    let table = concat!(env!("CARGO_TARGET_TMPDIR"), "/pdu-cases.md");
+    std::fs::write(table, page::table(&cases)).expect("the table is written");
+    println!("the full table: {table}");
+    let page = page::summary(&cases);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pdu-cases.md");
     if std::env::var("PDU_WRITE").is_ok() {
         std::fs::write(path, &page).expect("the page is written");
     }
     let there = std::fs::read_to_string(path).unwrap_or_default();
     assert!(there == page, "docs/pdu-cases.md is not what the cases say: PDU_WRITE=1 cargo test -p basalt --test whole the_page");
+    let table = std::fs::read_to_string(table).expect("the table is there");
+    for (_, case) in &cases {
+        assert!(
+            table.contains(&format!("| {} | {} |", case.name.replace('|', "\\|"), case.state.text())),
+            "{} is not in the table",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn the_readme_gives_the_number_of_cases() {
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).expect("the README");
+    for line in readme.lines().filter(|l| l.contains("pdu-cases.md")) {
+        for number in line.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<usize>().ok()).filter(|n| *n >= 100) {
+            assert_eq!(number, cases::all().len(), "{line}");
+        }
+    }
 }
 
 /// Whether a target still takes connections; when not, waits for somebody to start it again.

@@ -1,6 +1,6 @@
 //! One case under way: its connections, what went over them, and whether the answers are right.
 
-use crate::pdu::case::{Answer, At, Echo, Fei, State, failure1_text, status_text, term_text};
+use crate::pdu::case::{Answer, At, CaseState, Echo, Fei, failure1_text, status_text, term_text};
 use crate::pdu::target::{Env, KEYED_HOST, MANAGED_NQN, OTHER_HOST};
 use format::nvme::admin::GetLogPage;
 use format::nvme::auth::{MessageId, failure_code, transaction_of};
@@ -463,7 +463,7 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Reaches the state.
-    pub fn begin(env: &'a Env, state: State, log: &Log) -> Result<Self, Stop> {
+    pub fn begin(env: &'a Env, state: CaseState, log: &Log) -> Result<Self, Stop> {
         let number = env.next_number();
         let host = if state.at == At::Keyed { KEYED_HOST } else { FIRST_HOST + number };
         let host = HostIdentity::numbered(host);

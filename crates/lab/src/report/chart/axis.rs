@@ -192,7 +192,7 @@ impl Axis {
 
     fn log(measure: &Measure, lo: f64, hi: f64, max: usize) -> Axis {
         let (divisor, title) = match measure {
-            // What spans decades is told in the unit of its middle.
+            // What spans decades is labelled in the unit of its middle.
             Measure::Latency(_) => unit(measure, (lo * hi).sqrt() * 4.0),
             _ => unit(measure, hi),
         };

@@ -85,7 +85,7 @@ impl<'a> Svg<'a> {
     }
 }
 
-/// The whole element, with what screen readers are told.
+/// The whole element, with what screen readers read out.
 pub fn document(class: &str, width: u32, height: u32, title: &str, description: &str, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"{class}\" role=\"img\" viewBox=\"0 0 {width} {height}\"><title>{}</title><desc>{}</desc>{body}</svg>",

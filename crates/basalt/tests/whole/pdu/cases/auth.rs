@@ -1,7 +1,7 @@
 //! In-band authentication: what must not come before it, messages out of order, and messages whose fields or lengths are wrong.
 
 use super::with;
-use crate::pdu::case::{ADMIN, Answer, Case, DISCOVERY, IO, KEYED, State, case, fails, good};
+use crate::pdu::case::{ADMIN, Answer, Case, CaseState, DISCOVERY, IO, KEYED, case, fails, good};
 use crate::pdu::run::{Run, Stop};
 use format::nvme::admin::plain_sqe;
 use format::nvme::auth::{
@@ -168,7 +168,7 @@ fn commands() -> Vec<Case> {
 }
 
 /// A host without a secret asks to authenticate where nobody asked it to.
-fn unwanted(state: State, name: &str) -> Case {
+fn unwanted(state: CaseState, name: &str) -> Case {
     case(
         format!("AUTH_Negotiate on the {name} of a host that has no secret"),
         "base 8.13.5, own",

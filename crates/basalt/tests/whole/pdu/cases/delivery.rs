@@ -1,7 +1,7 @@
 //! How bytes arrive: one by one, all at once, cut anywhere; and what an end of one connection does to others.
 
 use super::with;
-use crate::pdu::case::{ADMIN, Answer, Case, GREETED, IO, State, case, good, header_field, result};
+use crate::pdu::case::{ADMIN, Answer, Case, CaseState, GREETED, IO, case, good, header_field, result};
 use crate::pdu::run::{ENTRIES, Run, Stop, connect};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, PropertyAccess};
 use format::nvme::io::flush_sqe;
@@ -16,7 +16,7 @@ const ASSOCIATION: &str = "base 3.3.2.2";
 fn version() -> Sqe {
     PropertyAccess::get_sqe(0, VS, false)
 }
-fn pieces(name: &str, state: State, n: usize) -> Case {
+fn pieces(name: &str, state: CaseState, n: usize) -> Case {
     case(
         name,
         STREAM,

@@ -1,7 +1,7 @@
 //! Header and data digests: right, wrong, missing, and where there must be none.
 
 use super::with;
-use crate::pdu::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, fails, good, header_field, result, retry};
+use crate::pdu::case::{ADMIN, Answer, Case, CaseState, Echo, Fei, GREETED, IO, case, fails, good, header_field, result, retry};
 use crate::pdu::run::{Conn, ENTRIES, Run, Stop, connect};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, PropertyAccess};
 use format::nvme::io::{DatasetManagement, DsmRange};
@@ -11,7 +11,7 @@ use format::nvme_tcp::{Digests, Fes, IcReq, digest};
 
 const HDGST: &str = "tcp 3.3.1.1, HDGST";
 const DDGST: &str = "tcp 3.3.1.2, DDGST";
-const BOTH: State = IO.with(true, true);
+const BOTH: CaseState = IO.with(true, true);
 
 fn bad_digest() -> Answer {
     Answer::Ends(Fes::HeaderDigest, Fei::Digest, Echo::Header)
@@ -40,7 +40,7 @@ fn asked_for(r: &mut Run<'_>, blocks: u32, fill: u8) -> Result<Vec<u8>, Stop> {
 }
 
 fn header_digests() -> Vec<Case> {
-    let on = |s: State| s.with(true, false);
+    let on = |s: CaseState| s.with(true, false);
     let mut all = vec![
         case(
             "Connect with a wrong header digest",
@@ -157,7 +157,7 @@ fn header_digests() -> Vec<Case> {
 }
 
 fn data_digests() -> Vec<Case> {
-    let on = |s: State| s.with(false, true);
+    let on = |s: CaseState| s.with(false, true);
     let mut all = vec![
         case(
             "write in a capsule with a wrong data digest: nothing is written",

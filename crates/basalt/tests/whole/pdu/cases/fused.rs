@@ -1,6 +1,6 @@
 //! Compare and Write as one: halves alone, wrong, in the wrong place, and what the other half is answered.
 
-use crate::pdu::case::{Answer, Case, IO, State, case, fails, good, retry};
+use crate::pdu::case::{Answer, Case, CaseState, IO, case, fails, good, retry};
 use crate::pdu::run::{Run, Stop};
 use crate::pdu::target::{INACTIVE_NSID, READ_ONLY_NSID};
 use format::nvme::io::{BlockRange, flush_sqe};
@@ -140,7 +140,7 @@ fn whole() -> Vec<Case> {
         ),
     ];
     // A data digest that is wrong is reported to its half, the other comes to nothing.
-    let digests: State = IO.with(true, true);
+    let digests: CaseState = IO.with(true, true);
     for (name, wrong, a, b) in [
         ("first", [true, false], transient(), failed()),
         ("second", [false, true], failed(), transient()),

@@ -1,7 +1,7 @@
 //! The common header of PDUs on queues that serve.
 
 use super::{NOT_FROM_A_HOST, bare, with, with_plen};
-use crate::pdu::case::{ADMIN, Answer, Case, Echo, Fei, GREETED, IO, State, case, good, header_field, out_of_order};
+use crate::pdu::case::{ADMIN, Answer, Case, CaseState, Echo, Fei, GREETED, IO, case, good, header_field, out_of_order};
 use crate::pdu::run::{Run, Stop};
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::property::VS;
@@ -50,7 +50,7 @@ fn types() -> Vec<Case> {
 
 fn capsules() -> Vec<Case> {
     let mut all = Vec::new();
-    let mut bad = |name: String, section, state: State, at: usize, value: u8, answer: Answer| {
+    let mut bad = |name: String, section, state: CaseState, at: usize, value: u8, answer: Answer| {
         all.push(case(name, section, state, move |r| capsule(r, |b| with(b, at, value)), answer));
     };
     for flags in [0x01, 0x02, 0x04, 0x08, 0x10, 0x80] {

@@ -1,6 +1,6 @@
 //! Properties: what may be read and set, and what a controller does with a CC that it cannot serve.
 
-use crate::pdu::case::{ADMIN, Answer, Case, DISABLED, IO, State, case, fails, good, good_any, result, retry};
+use crate::pdu::case::{ADMIN, Answer, Case, CaseState, DISABLED, IO, case, fails, good, good_any, result, retry};
 use crate::pdu::run::{ENTRIES, Run, Stop, connect, enabled};
 use format::nvme::admin::Identify;
 use format::nvme::fabrics::PropertyAccess;
@@ -65,7 +65,7 @@ fn access() -> Vec<Case> {
 }
 
 /// CC, then CSTS.
-fn config(name: &str, section: &'static str, state: State, config: Config, csts: u64) -> Case {
+fn config(name: &str, section: &'static str, state: CaseState, config: Config, csts: u64) -> Case {
     case(
         name,
         section,

@@ -1,0 +1,411 @@
+//! The file that says what a modelled cluster consists of: `cluster.toml` (docs/lab-models.md teaches it).
+//!
+//! ```toml
+//! name = "one CM6"
+//! [scale]
+//! rate = 4              # a quarter of every rate, and of the load
+//! size = 50             # sizes, and with them the times in which they fill, 50 times as small again
+//! [[nodes]]
+//! cores = 4
+//! drives = [{ name = "nvme0", model = "kioxia-cm6-7680" }]
+//! [[nodes.groups]]
+//! cache = { drive = "nvme0", gib = 600 }
+//! capacity = [{ drive = "nvme0", gib = 925, count = 7 }]
+//! [volumes]
+//! count = 8
+//! gib = 100
+//! ```
+//!
+//! Invariants: sizes in the file are those of the real thing, before scaling; what passed [`Cluster::check`] can be built.
+//! Never: a second meaning for a key.
+
+use super::drives;
+use dataplane::{Rules, Settings};
+use lab::LabError;
+use rt::sim::CoreCost;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Nodes that a file may have today.
+pub const NODES_MAX: usize = 1;
+/// Cores of a node.
+pub const CORES_MAX: usize = 64;
+/// Drives, groups, or namespaces of one entry.
+pub const DEVICES_MAX: usize = 64;
+/// Capacity devices of a group, as the store has it.
+pub const CAPACITY_MAX: usize = 7;
+/// Volumes.
+pub const VOLUMES_MAX: usize = 128;
+/// Smallest namespace after scaling: below this a group has no room for its tables.
+pub const NAMESPACE_BYTES_MIN: u64 = 96 << 20;
+const GIB: f64 = 1_073_741_824.0;
+
+/// A modelled cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Name, as in reports.
+    pub name: String,
+    /// How much smaller than the real thing it is run.
+    #[serde(default)]
+    pub scale: Scale,
+    /// The nodes; one today. Files from before they were called so say `hosts`.
+    #[serde(alias = "hosts")]
+    pub nodes: Vec<NodeModel>,
+    /// The way between clients and nodes.
+    #[serde(default)]
+    pub network: Network,
+    /// The volumes, which are the disks of the load.
+    pub volumes: Volumes,
+    /// How destaging is paced.
+    #[serde(default)]
+    pub destage: Destage,
+}
+
+/// How much smaller than the real thing a model is run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// Every drive has one `rate`-th of its media, every core of its speed; latencies stay. Rates of the results are multiplied by it.
+    #[serde(default = "one")]
+    pub rate: f64,
+    /// Sizes are divided by `rate` and by this: buffers fill, and everything that follows from it happens, so many times sooner.
+    #[serde(default = "one")]
+    pub size: f64,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Scale { rate: 1.0, size: 1.0 }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeModel {
+    /// Cores of the data plane.
+    pub cores: usize,
+    /// What their work costs.
+    #[serde(default)]
+    pub core_cost: Cost,
+    /// Its drives.
+    pub drives: Vec<DriveUse>,
+    /// Its disk groups.
+    pub groups: Vec<GroupModel>,
+}
+
+/// What the work of a core costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cost {
+    /// What was measured (docs/performance.md): about 118,000 reads or 90,000 writes of 4 KiB a second and core, over NVMe/TCP.
+    #[default]
+    Measured,
+    /// Nothing: the drives and the network are the only limits.
+    Free,
+}
+
+impl Cost {
+    /// Nanoseconds of the front end for a request, besides devices.
+    pub const REQUEST_NS: f64 = 3_000.0;
+    /// For the simulator; `None`: free.
+    pub fn of_core(self, scale: &Scale) -> Option<CoreCost> {
+        let n = scale.rate;
+        let cost = CoreCost { turn_ns: 200.0 * n, device_op_ns: 1_300.0 * n, byte_ns: 0.9 * n, net_op_ns: 1_000.0 * n };
+        (self == Cost::Measured).then_some(cost)
+    }
+}
+
+/// A drive of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveUse {
+    /// As its namespaces name it.
+    pub name: String,
+    /// A name of `model::drives`.
+    pub model: String,
+    /// The share of it that holds data, 0 to 1: what is free helps garbage collection.
+    #[serde(default = "one")]
+    pub used: f64,
+}
+
+/// A disk group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupModel {
+    /// Its write buffer.
+    pub cache: Namespace,
+    /// Its capacity devices.
+    pub capacity: Vec<Namespace>,
+    /// A power of two, 1 to 16.
+    #[serde(default = "shards")]
+    pub shards: u8,
+}
+
+/// A slice of a drive, or several of the same size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Namespace {
+    /// Which drive.
+    pub drive: String,
+    /// Its size.
+    pub gib: f64,
+    /// How many.
+    #[serde(default = "once")]
+    pub count: usize,
+}
+
+/// The way between clients and nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// There and back, in microseconds.
+    #[serde(default = "round_trip")]
+    pub round_trip_us: f64,
+    /// Of each node and direction, in gigabits a second.
+    #[serde(default = "gbit")]
+    pub gbit_per_s: f64,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Network { round_trip_us: round_trip(), gbit_per_s: gbit() }
+    }
+}
+
+/// The volumes: all alike, dealt to the groups in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volumes {
+    /// How many.
+    pub count: usize,
+    /// Size of each.
+    pub gib: f64,
+    /// Capacity devices that each is striped over; 0: all of its group.
+    #[serde(default)]
+    pub stripes: usize,
+}
+
+/// How destaging is paced.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Destage {
+    /// Which controller.
+    #[serde(default)]
+    pub rules: RulesName,
+    /// Below this fill of the write buffer nothing is destaged, in percent.
+    #[serde(default = "low")]
+    pub low_percent: f64,
+    /// From this one on writes are paced.
+    #[serde(default = "high")]
+    pub high_percent: f64,
+    /// Stepped rules: MiB a second that a group destages at `low_percent`.
+    #[serde(default = "stepped_low")]
+    pub stepped_low_mib_s: f64,
+    /// And just below `high_percent`.
+    #[serde(default = "stepped_high")]
+    pub stepped_high_mib_s: f64,
+}
+
+/// Controllers of destaging.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RulesName {
+    /// Ours (docs/store.md, "Pace").
+    #[default]
+    Smooth,
+    /// The published ones: nothing, limited, all.
+    Stepped,
+}
+
+impl Default for Destage {
+    fn default() -> Self {
+        Destage {
+            rules: RulesName::Smooth,
+            low_percent: low(),
+            high_percent: high(),
+            stepped_low_mib_s: stepped_low(),
+            stepped_high_mib_s: stepped_high(),
+        }
+    }
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn once() -> usize {
+    1
+}
+fn shards() -> u8 {
+    8
+}
+fn round_trip() -> f64 {
+    30.0
+}
+fn gbit() -> f64 {
+    100.0
+}
+fn low() -> f64 {
+    30.0
+}
+fn high() -> f64 {
+    70.0
+}
+/// With the next: through the two published points, 8 MB/s near 40 % and 434 MB/s at 60 %.
+fn stepped_low() -> f64 {
+    1.08
+}
+fn stepped_high() -> f64 {
+    3_190.0
+}
+
+impl Cluster {
+    /// Reads a file; errors name the file and the key.
+    pub fn load(path: &Path) -> Result<Cluster, LabError> {
+        let wrong = |problem: String| LabError::Workload { place: path.display().to_string(), problem };
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+        let cluster: Cluster = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        cluster.check(&path.display().to_string())?;
+        Ok(cluster)
+    }
+
+    /// From the TOML of a run's configuration; `system` is the name of the system that is modelled.
+    pub fn from_table(system: &str, table: &toml::Table) -> Result<Cluster, LabError> {
+        let wrong = |e: toml::de::Error| LabError::Workload { place: format!("system {system}: simulate"), problem: e.message().into() };
+        table.clone().try_into().map_err(wrong)
+    }
+
+    /// For the configuration of a run.
+    pub fn to_table(&self) -> toml::Table {
+        toml::Table::try_from(self).expect("a cluster is plain data")
+    }
+
+    /// As TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_else(|e| format!("# cannot be written: {e}"))
+    }
+
+    /// Bytes of so many GiB of the real thing, in the model: a multiple of 1 MiB.
+    pub fn bytes(&self, gib: f64) -> u64 {
+        ((gib * GIB / (self.scale.rate * self.scale.size)) as u64) >> 20 << 20
+    }
+
+    /// The settings of a group's shards.
+    pub fn settings(&self, shards: u8) -> Settings {
+        let part = 1_048_576.0 / self.scale.rate / f64::from(shards);
+        let rules = match self.destage.rules {
+            RulesName::Smooth => Rules::Smooth,
+            RulesName::Stepped => Rules::Stepped {
+                low_bytes_per_s: self.destage.stepped_low_mib_s * part,
+                high_bytes_per_s: self.destage.stepped_high_mib_s * part,
+            },
+        };
+        Settings { fill_low: self.destage.low_percent / 100.0, fill_high: self.destage.high_percent / 100.0, rules, ..Settings::default() }
+    }
+
+    /// Whether it makes sense; `place` names where it comes from.
+    pub fn check(&self, place: &str) -> Result<(), LabError> {
+        let wrong = |key: &str, problem: String| Err(LabError::Workload { place: format!("{place}: {key}"), problem });
+        if self.nodes.len() != NODES_MAX {
+            return wrong("nodes", format!("{} nodes: models have exactly one node today", self.nodes.len()));
+        }
+        let scale = |x: f64| x.is_finite() && (1.0..=1e6).contains(&x);
+        if !scale(self.scale.rate) || !scale(self.scale.size) {
+            return wrong("scale", "scales are from 1 (the real size) to 1e6".into());
+        }
+        let positive = |x: f64, most: f64| x.is_finite() && x > 0.0 && x <= most;
+        if !(self.network.round_trip_us >= 0.0 && self.network.round_trip_us <= 1e6 && positive(self.network.gbit_per_s, 1e5)) {
+            return wrong("network", "a round trip is 0 to 1e6 microseconds, bandwidth above 0".into());
+        }
+        let d = &self.destage;
+        if !(d.low_percent >= 0.0 && d.low_percent < d.high_percent && d.high_percent <= 100.0) {
+            return wrong("destage", "percentages are 0 <= low_percent < high_percent <= 100".into());
+        }
+        if !(positive(d.stepped_low_mib_s, 1e6) && positive(d.stepped_high_mib_s, 1e6) && d.stepped_low_mib_s <= d.stepped_high_mib_s) {
+            return wrong("destage", "the rates of the stepped rules are above 0, the low one not above the high one".into());
+        }
+        self.nodes.iter().try_for_each(|n| self.check_node(place, n))?;
+        let v = &self.volumes;
+        if v.count == 0 || v.count > VOLUMES_MAX || !positive(v.gib, 1e9) || self.bytes(v.gib) == 0 {
+            return wrong("volumes", format!("1 to {VOLUMES_MAX} volumes of at least 1 MiB after scaling"));
+        }
+        self.check_room(place)
+    }
+
+    fn check_node(&self, place: &str, node: &NodeModel) -> Result<(), LabError> {
+        let wrong = |key: &str, problem: String| Err(LabError::Workload { place: format!("{place}: nodes.{key}"), problem });
+        if node.cores == 0 || node.cores > CORES_MAX {
+            return wrong("cores", format!("a node has 1 to {CORES_MAX} cores"));
+        }
+        if node.drives.is_empty() || node.drives.len() > DEVICES_MAX || node.groups.is_empty() || node.groups.len() > DEVICES_MAX {
+            return wrong("drives", format!("a node has 1 to {DEVICES_MAX} drives and as many groups"));
+        }
+        for drive in &node.drives {
+            let known = drives::all().iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
+            if drives::find(&drive.model).is_none() {
+                return wrong("drives", format!("no drive model is called {}; there are {known}", drive.model));
+            }
+            if !(drive.used > 0.0 && drive.used <= 1.0) {
+                return wrong("drives", format!("{}: used is a share above 0, at most 1", drive.name));
+            }
+            if node.drives.iter().filter(|d| d.name == drive.name).count() > 1 {
+                return wrong("drives", format!("two drives are called {}", drive.name));
+            }
+        }
+        for (at, group) in node.groups.iter().enumerate() {
+            let key = format!("groups[{at}]");
+            if !group.shards.is_power_of_two() || group.shards > 16 {
+                return wrong(&key, "shards are a power of two, at most 16".into());
+            }
+            let capacity: usize = group.capacity.iter().map(|n| n.count).sum();
+            if capacity == 0 || capacity > CAPACITY_MAX || group.cache.count != 1 {
+                return wrong(&key, format!("a group has one cache namespace and 1 to {CAPACITY_MAX} capacity namespaces"));
+            }
+            for space in std::iter::once(&group.cache).chain(&group.capacity) {
+                if !node.drives.iter().any(|d| d.name == space.drive) {
+                    return wrong(&key, format!("there is no drive {}", space.drive));
+                }
+                if self.bytes(space.gib) < NAMESPACE_BYTES_MIN {
+                    let have = self.bytes(space.gib) >> 20;
+                    let problem =
+                        format!("a namespace of {} GiB has {have} MiB after scaling, at least 96 are needed; scale less", space.gib);
+                    return wrong(&key, problem);
+                }
+            }
+        }
+        for drive in &node.drives {
+            let on_it = |n: &&Namespace| n.drive == drive.name;
+            let spaces = node.groups.iter().flat_map(|g| std::iter::once(&g.cache).chain(&g.capacity));
+            let gib: f64 = spaces.filter(on_it).map(|n| n.gib * n.count as f64).sum();
+            let have = drives::find(&drive.model).map_or(0, |d| d.bytes) as f64 / GIB;
+            if gib > have {
+                return wrong("groups", format!("the namespaces on {} have {gib:.0} GiB, the drive has {have:.0}", drive.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the volumes fit, with a tenth to spare for tables and what is written again.
+    fn check_room(&self, place: &str) -> Result<(), LabError> {
+        let node = &self.nodes[0];
+        let groups = node.groups.len();
+        for (at, group) in node.groups.iter().enumerate() {
+            let volumes = (self.volumes.count + groups - 1 - at) / groups;
+            let asked = volumes as f64 * self.volumes.gib;
+            let have: f64 = group.capacity.iter().map(|n| n.gib * n.count as f64).sum();
+            if asked > have * 0.9 {
+                let problem = format!(
+                    "group {at} holds {volumes} volumes of {} GiB, its capacity of {have:.0} GiB takes nine tenths of that",
+                    self.volumes.gib
+                );
+                return Err(LabError::Workload { place: format!("{place}: volumes"), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -1,0 +1,338 @@
+//! The clients of a modelled node: a front end on each of its cores that plays the load and keeps its latencies.
+//!
+//! ```text
+//! Thread: operation drawn ──► submitted ──► answered by the node ──► round trip and link ──► counted ──► the next one
+//! ```
+//!
+//! A volume is served by one core, as a queue of NVMe/TCP is: volumes are dealt to the cores in turn.
+//! Invariants: an operation is counted once, when its client sees the answer; the open loop counts from the intended start; the same load and seed
+//! give the same operations.
+//! Never: waits; knows where data lies.
+
+use super::tally::Tally;
+use base::{Instant, crc32c};
+use dataplane::{Backend, Data, DataVec, FrontEnd, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use lab::workload::generate::{Operation, OperationKind, Schedule, Thread};
+use rt::{Buf, Queue, Rt, TimerId};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::rc::Rc;
+
+/// Contents that blocks are written with: few, so that disks of many GiB fit in memory.
+const PATTERNS: usize = 16;
+const BLOCK: usize = base::BLOCK_BYTES;
+/// An open loop whose operations wait for a free thread keeps at most so many; more are counted as errors when they come.
+pub const WAITING_MAX: usize = 1 << 20;
+
+/// One content of a block and its checksum.
+struct Pattern {
+    bytes: [u8; BLOCK],
+    crc: u32,
+}
+
+/// What all clients share.
+pub struct Shared {
+    patterns: Vec<Pattern>,
+    pattern: usize,
+    /// What the clients do now.
+    pub play: Option<Play>,
+    /// When each direction of the link is free again, in nanoseconds.
+    link: [u64; 2],
+    /// Round trip in nanoseconds, and nanoseconds a byte.
+    net: (u64, f64),
+    /// Nanoseconds of a core for a request, besides devices.
+    request_ns: f64,
+    /// What went wrong first.
+    pub wrong: Option<String>,
+}
+
+/// A load that is played.
+pub struct Play {
+    /// When it began, in nanoseconds of the world.
+    pub began: u64,
+    /// No operation is begun after.
+    pub ends: u64,
+    /// Figures; latencies are in the model's time.
+    pub tally: Tally,
+    /// Each volume.
+    pub disks: Vec<Disk>,
+    /// Operations that were begun and are not counted yet.
+    pub under_way: usize,
+}
+
+/// A volume under load.
+pub struct Disk {
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// Open loop: when operations come, and where from.
+    pub open: Option<(Schedule, Thread)>,
+    /// Closed loop with a limit: nanoseconds between operations, and when the next may begin.
+    pub limit: Option<(f64, f64)>,
+    /// When threads that a limit holds back are looked at again, if that is arranged: once for all of them.
+    pub called: Option<u64>,
+    /// Threads without an operation.
+    pub idle: Vec<usize>,
+    /// Operations of the open loop that wait for a thread, by their intended starts.
+    pub waiting: VecDeque<(u64, Operation)>,
+}
+
+struct Flight {
+    disk: usize,
+    thread: usize,
+    op: Operation,
+    intended: u64,
+    good: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// The client sees an answer: its flight.
+    Seen(usize),
+    /// An open loop's operation comes, or a limit lets one begin.
+    Come(usize),
+}
+
+/// The front end of one core.
+pub struct Clients {
+    shared: Rc<RefCell<Shared>>,
+    queue: Queue,
+    timer: Option<(TimerId, u64)>,
+    due: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    number: u64,
+    flights: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    /// Which play it has begun, by its beginning.
+    began: u64,
+}
+
+impl Shared {
+    /// For a world with this network and cost of a request.
+    pub fn new(seed: u64, net: (u64, f64), request_ns: f64) -> Shared {
+        let mut rng = rt::sim::Rng::new(seed ^ 0xDA7A);
+        let pattern = |_| {
+            let mut bytes = [0; BLOCK];
+            bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
+            Pattern { crc: crc32c(&bytes), bytes }
+        };
+        Shared { patterns: (0..PATTERNS).map(pattern).collect(), pattern: 0, play: None, link: [0; 2], net, request_ns, wrong: None }
+    }
+
+    fn data(&mut self, offset: u64, len: u32) -> DataVec {
+        let mut parts = DataVec::new();
+        for extent in extents(offset, len) {
+            let mut buf = Buf::alloc(extent.len as usize);
+            let mut data = Data { buf: Buf::alloc(0), crcs: Default::default() };
+            if extent.is_aligned() {
+                for block in buf.chunks_exact_mut(BLOCK) {
+                    self.pattern = (self.pattern + 1) % PATTERNS;
+                    let pattern = &self.patterns[self.pattern];
+                    block.copy_from_slice(&pattern.bytes);
+                    data.crcs.push(pattern.crc);
+                }
+            } else {
+                buf.fill(1);
+            }
+            data.buf = buf;
+            parts.push(data);
+        }
+        parts
+    }
+
+    /// When a client sees what is done now: after the link, in its order, and the round trip.
+    fn seen_at(&mut self, now: u64, kind: OperationKind, bytes: u32) -> u64 {
+        let moved = if kind == OperationKind::Trim { 0.0 } else { f64::from(bytes) };
+        let link = &mut self.link[usize::from(kind == OperationKind::Read)];
+        *link = (*link).max(now) + (moved * self.net.1) as u64;
+        *link + self.net.0
+    }
+}
+
+impl Clients {
+    /// The clients of a core.
+    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>) -> Clients {
+        Clients {
+            shared,
+            queue: rt.queue(),
+            timer: None,
+            due: BinaryHeap::new(),
+            number: 0,
+            flights: Vec::new(),
+            free: Vec::new(),
+            began: 0,
+        }
+    }
+
+    fn later(&mut self, at: u64, due: Due) {
+        self.number += 1;
+        self.due.push(Reverse((at, self.number, due)));
+    }
+
+    /// A new play: every thread of this core's volumes begins.
+    fn begin(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend) {
+        let Some(play) = &shared.play else { return };
+        if play.began == self.began {
+            return;
+        }
+        self.began = play.began;
+        let mine: Vec<usize> = (0..play.disks.len()).filter(|d| d % rt.cores() == rt.core()).collect();
+        for disk in mine {
+            let d = &shared.play.as_ref().expect("looked at above").disks[disk];
+            match &d.open {
+                Some((schedule, _)) => {
+                    let at = self.began + schedule.at_ns();
+                    self.later(at, Due::Come(disk));
+                }
+                None => self.start_idle(rt, shared, backend, disk),
+            }
+        }
+    }
+
+    /// Lets threads without work begin, as far as the loop's kind lets them.
+    fn start_idle(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, disk: usize) {
+        let now = rt.now().0;
+        loop {
+            let Some(play) = &mut shared.play else { return };
+            let ends = play.ends;
+            let d = &mut play.disks[disk];
+            let Some(&thread) = d.idle.last() else { return };
+            let (intended, op) = match (&d.open, &mut d.limit) {
+                (Some(_), _) => match d.waiting.pop_front() {
+                    Some(next) => next,
+                    None => return,
+                },
+                (None, _) if now >= ends => return,
+                (None, Some((gap, next))) => {
+                    if *next > now as f64 {
+                        let at = next.ceil() as u64;
+                        if d.called.replace(at) != Some(at) {
+                            self.later(at, Due::Come(disk));
+                        }
+                        return;
+                    }
+                    // What was missed by a tick is made good, what was missed by a stall is not.
+                    *next = next.max(now as f64 - *gap * 16.0) + *gap;
+                    (now, d.threads[thread].next_operation())
+                }
+                (None, None) => (now, d.threads[thread].next_operation()),
+            };
+            d.idle.pop();
+            self.submit(rt, shared, backend, Flight { disk, thread, op, intended, good: false });
+        }
+    }
+
+    fn submit(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, flight: Flight) {
+        let Flight { disk, op, .. } = flight;
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() - 1
+        });
+        self.flights[at] = Some(flight);
+        if let Some(play) = &mut shared.play {
+            play.under_way += 1;
+        }
+        rt::sim::charge(rt, shared.request_ns);
+        let (offset, len) = (op.offset, u64::from(op.bytes));
+        let op = match op.kind {
+            OperationKind::Read => IoOp::Read { offset, len: op.bytes },
+            OperationKind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
+            OperationKind::Trim => IoOp::Trim { offset, len },
+        };
+        backend.submit(rt, IoRequest { token: at as u64, volume: VolumeRef(disk as u32), op });
+    }
+
+    fn answered(&mut self, rt: &Rt, shared: &mut Shared, done: IoDone) {
+        let at = done.token as usize;
+        let flight = self.flights[at].as_mut().expect("an answer to an operation under way");
+        flight.good = done.result.is_ok();
+        if let Err(error) = done.result {
+            shared.wrong.get_or_insert_with(|| format!("volume {}: {error}", flight.disk + 1));
+        }
+        let seen = shared.seen_at(rt.now().0, flight.op.kind, flight.op.bytes);
+        self.later(seen, Due::Seen(at));
+    }
+
+    fn seen(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, at: usize) {
+        let flight = self.flights[at].take().expect("seen once");
+        self.free.push(at);
+        let now = rt.now().0;
+        let Some(play) = &mut shared.play else { return };
+        play.under_way -= 1;
+        play.tally.record(&flight.op, now - flight.intended, flight.good);
+        play.disks[flight.disk].idle.push(flight.thread);
+        self.start_idle(rt, shared, backend, flight.disk);
+    }
+
+    /// An operation of an open loop comes, or a limit lets one begin.
+    fn come(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, disk: usize) {
+        let Some(play) = &mut shared.play else { return };
+        let (began, ends) = (play.began, play.ends);
+        let d = &mut play.disks[disk];
+        d.called = d.called.filter(|at| *at > rt.now().0);
+        if let Some((schedule, thread)) = &mut d.open {
+            let intended = began + schedule.at_ns();
+            if intended >= ends {
+                return;
+            }
+            let op = thread.next_operation();
+            schedule.advance();
+            let next = began + schedule.at_ns();
+            if d.waiting.len() < WAITING_MAX {
+                d.waiting.push_back((intended, op));
+            } else {
+                shared.wrong.get_or_insert_with(|| format!("volume {}: a million operations wait; the load is far too much", disk + 1));
+            }
+            self.later(next, Due::Come(disk));
+        }
+        self.start_idle(rt, shared, backend, disk);
+    }
+
+    fn arm(&mut self, rt: &Rt, disks: usize) {
+        // An answer for each flight; for each disk one look at what comes next, and one that is left of the play before.
+        debug_assert!(
+            self.due.len() <= self.flights.len() + 2 * disks,
+            "{} events, {} flights, {disks} disks",
+            self.due.len(),
+            self.flights.len()
+        );
+        let Some(Reverse((at, ..))) = self.due.peek() else { return };
+        if self.timer.is_some_and(|(_, armed)| armed <= *at) {
+            return;
+        }
+        if let Some((id, _)) = self.timer.take() {
+            rt.cancel_timer(id);
+        }
+        self.timer = Some((rt.timer(&self.queue, 0, Instant(*at)), *at));
+    }
+}
+
+impl FrontEnd for Clients {
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+        while self.queue.pop().is_some() {
+            self.timer = None;
+        }
+        let shared = Rc::clone(&self.shared);
+        let mut shared = shared.borrow_mut();
+        let mut busy = false;
+        while let Some(done) = backend.pop() {
+            busy = true;
+            self.answered(rt, &mut shared, done);
+        }
+        self.begin(rt, &mut shared, backend);
+        let now = rt.now().0;
+        while let Some(Reverse((at, _, due))) = self.due.peek().copied() {
+            if at > now {
+                break;
+            }
+            self.due.pop();
+            busy = true;
+            match due {
+                Due::Seen(flight) => self.seen(rt, &mut shared, backend, flight),
+                Due::Come(disk) => self.come(rt, &mut shared, backend, disk),
+            }
+        }
+        let disks = shared.play.as_ref().map_or(0, |play| play.disks.len());
+        self.arm(rt, disks);
+        busy
+    }
+}

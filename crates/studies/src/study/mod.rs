@@ -1,0 +1,258 @@
+//! The published studies, repeated: on modelled hardware, or on files of this machine.
+//!
+//! Owns: what each study runs, the published figures beside it, and the sentences that say what came out.
+//! Invariants: the sentences follow from the figures of the cases, whatever they are; published figures are never changed, and what does not agree
+//! with itself in them is said.
+//! Never: fits a model so that a study comes out right.
+
+pub mod cache_tier;
+pub mod fixture;
+pub mod namespaces;
+pub mod namespaces_real;
+pub mod one_drive;
+pub mod real;
+
+use lab::LabError;
+use lab::engine::Watch;
+use lab::measure::Second;
+use lab::results::folder::Folder;
+use lab::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
+use std::path::Path;
+
+/// A study that can be asked for.
+pub struct Study {
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// What it asks.
+    pub title: &'static str,
+    /// Where the figures beside ours were published.
+    pub source: &'static str,
+    run: fn(&Options, &mut dyn Follow) -> Result<Vec<Measured>, LabError>,
+    verdict: fn(&[Measured]) -> Vec<String>,
+    figures: fn() -> Vec<Published>,
+    /// On files of this machine, where that shows something.
+    real: Option<OnFiles>,
+}
+
+/// What came out, in words.
+type Sentences = Result<Vec<String>, LabError>;
+
+/// A study on files.
+struct OnFiles {
+    /// Whether it can be run there. Makes nothing.
+    admit: fn(&real::Real) -> Result<(), LabError>,
+    /// Gives its sentences.
+    run: fn(&real::Real, &Options, &mut dyn Follow) -> Sentences,
+}
+
+/// All of them.
+pub const ALL: [Study; 3] = [
+    Study {
+        name: "cache-tier",
+        title: "What the cache drive does: NAND and Optane write buffers, 70/30 32 KiB random",
+        source: "A published comparison of NAND and Optane cache drives in a four-host vSAN cluster (HCIBench, vdbench curve)",
+        run: cache_tier::run,
+        verdict: cache_tier::verdict,
+        figures: cache_tier::figures,
+        real: None,
+    },
+    Study {
+        name: "namespaces",
+        title: "Namespaces under a virtual SAN: a KIOXIA CM6 as 1+1, 1+4 and 1+7, and as one to five groups",
+        source: "A published test of KIOXIA CM6 namespaces in a three-host vSAN 7.0 U1 cluster (HCIBench)",
+        run: namespaces::run,
+        verdict: namespaces::verdict,
+        figures: namespaces::figures,
+        real: Some(OnFiles { admit: namespaces_real::admit, run: namespaces_real::run }),
+    },
+    Study {
+        name: "one-drive",
+        title: "One drive as up to 24 devices: a Micron 9300 as one to three groups",
+        source: "A published test of Micron 9300 drives cut into 24 namespaces, two and four hosts",
+        run: one_drive::run,
+        verdict: one_drive::verdict,
+        figures: one_drive::figures,
+        real: None,
+    },
+];
+
+/// One by its name.
+pub fn find(name: &str) -> Result<&'static Study, LabError> {
+    let names = ALL.iter().map(|s| s.name).collect::<Vec<_>>().join(", ");
+    let problem = format!("there is no such study; there are {names}");
+    ALL.iter().find(|s| s.name == name).ok_or(LabError::Workload { place: name.into(), problem })
+}
+
+/// Runs a study and keeps it in a folder below `results`. `command` repeats it.
+pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<String>, follow: &mut dyn Follow) -> Result<Folder, LabError> {
+    options.check()?;
+    let run = study.runner(options)?;
+    let mut record = Record {
+        version: VERSION,
+        kind: RunKind::Study,
+        title: study.title.into(),
+        state: RunState::Running,
+        command,
+        basalt: env!("CARGO_PKG_VERSION").into(),
+        machine: Machine::this(),
+        configuration: options.to_toml(study.name),
+        verdict: Vec::new(),
+        published: (study.figures)(),
+        source: study.source.into(),
+        cases: 0,
+    };
+    let folder = Folder::create(results, study.name, &record)?;
+    follow.folder(&folder);
+    let mut keeper = Keeper { folder: &folder, follow, kept: 0, real: options.real.is_some() };
+    let ended = run(&mut keeper);
+    record.cases = keeper.kept;
+    match ended {
+        Ok(verdict) => {
+            record.verdict = verdict;
+            record.state = RunState::Complete;
+            folder.write_record(&record)?;
+            Ok(folder)
+        }
+        Err(error) => {
+            record.state = RunState::Interrupted;
+            record.verdict = vec![format!("The study did not come to its end: {error}. Begin it again; a study is not gone on with.")];
+            folder.write_record(&record)?;
+            Err(error)
+        }
+    }
+}
+
+impl Study {
+    /// Runs it on what the options say, and gives its sentences.
+    fn runner<'a>(&'a self, options: &'a Options) -> Result<Runner<'a>, LabError> {
+        match (&options.real, &self.real) {
+            (None, _) => Ok(Box::new(|follow| Ok((self.verdict)(&(self.run)(options, follow)?)))),
+            (Some(real), Some(on_files)) => {
+                (on_files.admit)(real)?;
+                Ok(Box::new(|follow| (on_files.run)(real, options, follow)))
+            }
+            (Some(_), None) => {
+                let there = ALL.iter().filter(|s| s.real.is_some()).map(|s| s.name).collect::<Vec<_>>().join(", ");
+                let problem = format!(
+                    "this study compares drives that are modelled, so files of this machine show nothing of it: leave --real out (studies with it: {there})"
+                );
+                Err(LabError::Workload { place: self.name.into(), problem })
+            }
+        }
+    }
+}
+
+type Runner<'a> = Box<dyn FnOnce(&mut dyn Follow) -> Sentences + 'a>;
+
+/// Keeps each case as it comes.
+struct Keeper<'a> {
+    folder: &'a Folder,
+    follow: &'a mut dyn Follow,
+    kept: usize,
+    /// Seconds are seconds: whoever follows may see them pass.
+    real: bool,
+}
+
+impl Watch for Keeper<'_> {
+    fn second(&mut self, second: &Second) {
+        if self.real {
+            self.follow.second(second);
+        }
+    }
+    fn progress(&mut self, what: &str, done: u64, all: u64) {
+        if self.real {
+            self.follow.progress(what, done, all);
+        }
+    }
+    fn stopped(&self) -> bool {
+        self.follow.stopped()
+    }
+}
+
+impl Follow for Keeper<'_> {
+    fn folder(&mut self, _: &Folder) {}
+    fn begins(&mut self, what: &str) {
+        self.follow.begins(what);
+    }
+    fn case(&mut self, measured: &Measured) -> Result<(), LabError> {
+        self.folder.write_case(self.kept, measured)?;
+        self.kept += 1;
+        self.follow.case(measured)?;
+        if self.follow.stopped() { Err(LabError::Stopped) } else { Ok(()) }
+    }
+}
+
+/// How a study is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// On files of this machine instead of modelled hardware.
+    pub real: Option<real::Real>,
+    /// Scale of rates: see `model::cluster::Scale`; `None`: the study's own.
+    pub rate: Option<f64>,
+    /// Scale of sizes.
+    pub size: Option<f64>,
+    /// Virtual seconds of a case, in parts of the study's own: 1 is the whole study.
+    pub time: f64,
+    /// Seed of everything drawn at random.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { real: None, rate: None, size: None, time: 1.0, seed: 1 }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<(), LabError> {
+        let sound = |x: f64, least: f64| x.is_finite() && x >= least && x <= 1e6;
+        let scales = [self.rate, self.size].into_iter().flatten().all(|x| sound(x, 1.0));
+        if scales && sound(self.time, 0.01) {
+            return Ok(());
+        }
+        Err(LabError::Workload {
+            place: "study".into(),
+            problem: "scales are from 1 to 1e6, the time is at least 0.01 of the study's".into(),
+        })
+    }
+    fn to_toml(&self, study: &str) -> String {
+        if let Some(real) = &self.real {
+            let dir = toml::Value::String(real.dir.display().to_string());
+            return format!(
+                "study = \"{study}\"\nseed = {}\ntime = {}\n[real]\ndir = {dir}\nbytes = {}\n",
+                self.seed, self.time, real.bytes
+            );
+        }
+        let scale = |x: Option<f64>| x.map_or("\"the study's own\"".into(), |x| x.to_string());
+        format!(
+            "study = \"{study}\"\nseed = {}\ntime = {}\n[scale]\nrate = {}\nsize = {}\n",
+            self.seed,
+            self.time,
+            scale(self.rate),
+            scale(self.size)
+        )
+    }
+}
+
+/// Whoever follows a study.
+pub trait Follow: Watch {
+    /// The folder is made.
+    fn folder(&mut self, folder: &Folder);
+    /// Something begins, in words.
+    fn begins(&mut self, what: &str);
+    /// A case has been measured.
+    fn case(&mut self, measured: &Measured) -> Result<(), LabError>;
+}
+
+/// The label `key` of a case.
+pub fn label<'a>(measured: &'a Measured, key: &str) -> &'a str {
+    measured.labels.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
+}
+
+fn published(pairs: &[(&str, &str)], figure: &str, value: f64, remark: &str) -> Published {
+    Published { labels: labels(pairs), figure: figure.into(), value, remark: remark.into() }
+}
