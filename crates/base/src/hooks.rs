@@ -320,6 +320,54 @@ listed! {
         BandwidthForgotten,
         /// The first block of a volume that is formatted is kept.
         FormatKeepsFirst,
+        /// What an attempt at a read found bad is still bad in the next attempt.
+        BadBlocksKept,
+        /// A checkpoint that waits for its tail is not woken when the log gives up.
+        TailWaiterForgotten,
+        /// Blocks that could not be declared uncorrectable keep their chunks busy.
+        FailedMarkKeepsPlace,
+        /// The cursor of destaging stays in a segment that was released.
+        CursorLeftBehind,
+        /// Replay does not pass over the checksums of a component that is gone.
+        SumsNotPassed,
+        /// The older of two chunks with one content stays on the device.
+        OlderPlaceLeft,
+        /// The last chunk that is promised to others is given away.
+        LastPromisedGiven,
+        /// A scrub reads what is wrong only once.
+        ScrubBelievesFirst,
+        /// Neighbours on capacity with a gap between them in the log are moved as if there were none.
+        GapForgotten,
+        /// A dropped component loses its chunks while changes are under way in them.
+        DropNotAwaited,
+        /// A trim changes nothing when its first chunk is empty.
+        FirstChunkLookedAt,
+        /// A compare and write that fails keeps its place in the order.
+        MiscompareKeepsPlace,
+        /// The first block of a trim is zeroed to its end.
+        EdgeTooLong,
+        /// Compare and write does not count against limits.
+        CompareWriteUncounted,
+        /// A survey begins with the wrong piece of a stripe.
+        SurveyOffStripe,
+        /// Pieces that only another core has found beyond those of this one are forgotten.
+        SurveyCutShort,
+        /// A keep alive timeout of zero leaves the timer running.
+        KatoZeroKept,
+        /// Events that were sent stay masked over a reset.
+        MaskOutlivesReset,
+        /// A Copy command that fails names the number of its ranges.
+        CopyNamesCount,
+        /// What a closed connection left under way is forgotten by fences.
+        LeftNotInherited,
+        /// The second half of a fused operation meets a first half that was aborted.
+        AbortedHalfAwaited,
+        /// Shards of a disk group that could not be opened stay.
+        FailedOpenKept,
+        /// Shards are not told of a changed component.
+        UpdateNotTold,
+        /// Nobody is told of the end of a reservation of all registrants.
+        ReleaseUntold,
     }
 }
 

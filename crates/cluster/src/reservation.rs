@@ -465,7 +465,8 @@ impl State {
             return Err(Refusal::InvalidField);
         }
         self.held = None;
-        if !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
+        let untold = held.rtype.is_all_registrants() && hooks::seeded(SeededFault::ReleaseUntold);
+        if !untold && !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
             self.note(NoticeKind::ReservationReleased, self.others(by));
         }
         Ok(Outcome::default())

@@ -129,6 +129,9 @@ impl CommandSender {
             let (slot, group) = c.slot(group)?;
             let update = ComponentUpdate { bytes: Some(bytes), reserve_chunks: Some(reserve_chunks), descriptor: Some(descriptor) };
             group.update_component(&c.rt, no, update).await?;
+            if hooks::seeded(SeededFault::UpdateNotTold) {
+                return Ok(());
+            }
             c.tell_component(slot, &group, no).await
         })
     }
@@ -295,7 +298,9 @@ impl CoreController {
         receiver.await.map_err(|_| DataPlaneError::Stopped)?;
         let opened = std::mem::replace(&mut left.borrow_mut().1, Ok(()));
         if let Err(error) = opened {
-            self.call_all(Call::CloseShards { slot }).await?;
+            if !hooks::seeded(SeededFault::FailedOpenKept) {
+                self.call_all(Call::CloseShards { slot }).await?;
+            }
             return Err(error);
         }
         self.call_all(Call::Route { slot, route: Some(route) }).await?;

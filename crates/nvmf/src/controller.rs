@@ -285,7 +285,9 @@ impl Controller {
     fn forget(&mut self) {
         self.requests.clear();
         self.events.clear();
-        self.masked.clear();
+        if !hooks::seeded(SeededFault::MaskOutlivesReset) {
+            self.masked.clear();
+        }
         self.changed.clear();
         self.changed_overflow = false;
         self.gone.clear();
@@ -303,6 +305,9 @@ impl Controller {
             return false;
         }
         self.kato_ms = kato_ms.next_multiple_of(u32::from(KAS) * 100);
+        if hooks::seeded(SeededFault::KatoZeroKept) && kato_ms == 0 {
+            return true;
+        }
         if hooks::seeded(SeededFault::KatoKept) && self.kato_at.is_some() {
             return true;
         }

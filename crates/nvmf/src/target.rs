@@ -613,7 +613,9 @@ impl Target {
             rt.close(conn.id);
         }
         if !conn.receiving && conn.sends == 0 {
-            self.inherit(place);
+            if !hooks::seeded(SeededFault::LeftNotInherited) {
+                self.inherit(place);
+            }
             let conn = self.conns.remove(place);
             self.shared.gone(self.core, conn.light);
         }

@@ -154,6 +154,7 @@ impl IoOp {
     pub(crate) fn transfers(&self) -> bool {
         matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. })
             && !(base::hooks::seeded(base::hooks::SeededFault::VerifyUncounted) && matches!(self, IoOp::Verify { .. }))
+            && !(base::hooks::seeded(base::hooks::SeededFault::CompareWriteUncounted) && matches!(self, IoOp::CompareWrite { .. }))
     }
 }
 

@@ -157,7 +157,9 @@ impl<S: Blocks> Lanes<S> {
             }
             before = Some(at.group);
             // The first piece of the window that lies on this stripe.
-            let first = window.start + (i as u64 + step - window.start % step) % step;
+            let past = window.start % step;
+            let first =
+                window.start + if hooks::seeded(SeededFault::SurveyOffStripe) { i as u64 + past } else { i as u64 + step - past } % step;
             for slot in here(at.group) {
                 if !slot.shard.pieces(at.no, first, step, window.end, |piece| found.insert(piece)) {
                     return Pieces::all(window);
@@ -313,7 +315,7 @@ impl<S: Blocks> Lanes<S> {
         self.stats.parts += 1;
         let data = if matches!(part.op, PartOp::Read) { data } else { None };
         self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
-        if part.changes() {
+        if part.changes() && !(result == Err(IoError::Miscompare) && hooks::seeded(SeededFault::MiscompareKeepsPlace)) {
             let mut begun = std::mem::take(&mut self.begun);
             self.order.end(part.range(), id, |id| begun.push(id));
             for id in begun.drain(..) {

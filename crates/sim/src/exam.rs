@@ -14,6 +14,8 @@ mod freed;
 mod orders;
 mod pace;
 mod silence;
+mod trouble;
+mod turns;
 
 use crate::acts::Act;
 use crate::lab::Lab;
@@ -59,6 +61,28 @@ type Held = Result<(), Stop>;
 /// One of the examinations.
 type Examination = fn(&mut Exam<'_>) -> Held;
 
+/// Those that were first.
+const FIRST: [(&str, Examination); 7] = [
+    ("edges", |e| e.edges()),
+    ("events", |e| e.events()),
+    ("rates", |e| e.rates()),
+    ("silence", |e| e.silence()),
+    ("space", |e| e.space()),
+    ("ground", |e| e.ground()),
+    ("orders", |e| e.orders()),
+];
+
+/// Those that came later, in a stream of their own.
+const SECOND: [(&str, Examination); 7] = [
+    ("outage", |e| e.outage()),
+    ("flips", |e| e.flips()),
+    ("left", |e| e.left()),
+    ("opening", |e| e.opening()),
+    ("resets", |e| e.resets()),
+    ("halves", |e| e.halves()),
+    ("promises", |e| e.promises()),
+];
+
 /// A controller of the examiner: the admin queue and the others.
 #[derive(Clone, Debug)]
 struct Port {
@@ -85,8 +109,9 @@ pub struct Exam<'a> {
 
 /// Holds the examinations of a seed. All volumes are empty, and clients have nothing to do.
 pub fn hold(lab: &mut Lab, seed: u64) -> Result<(), String> {
-    let mut rng = Rng::new(seed ^ 0x00E0_A817);
-    if !rng.one_in(SHARE) {
+    let mut streams = [0x00E0_A817, 0x017A_B1E5].map(|salt| Rng::new(seed ^ salt));
+    let wanted = streams.each_mut().map(|rng| rng.one_in(SHARE));
+    if wanted == [false; 2] {
         return Ok(());
     }
     let slot: Rc<RefCell<Option<Rc<RefCell<Examiner>>>>> = Rc::default();
@@ -99,29 +124,30 @@ pub fn hold(lab: &mut Lab, seed: u64) -> Result<(), String> {
     let examiner = slot.borrow_mut().take().expect("its core was started");
     // What the clients still have is nothing to them any more.
     lab.clients_leave();
+    let [rng, later] = streams;
     let mut exam = Exam { lab, examiner, host, rng, hosts: HOST_FIRST, next_value: 1 << 40 };
-    let kinds: [(&str, Examination); 7] = [
-        ("edges", |e| e.edges()),
-        ("events", |e| e.events()),
-        ("rates", |e| e.rates()),
-        ("silence", |e| e.silence()),
-        ("space", |e| e.space()),
-        ("ground", |e| e.ground()),
-        ("orders", |e| e.orders()),
-    ];
-    let (name, examination) = kinds[exam.rng.below(kinds.len() as u64) as usize];
-    let result = examination(&mut exam);
-    let wrong = exam.examiner.borrow_mut().wrong.take();
-    match (result, wrong) {
-        (Err(Stop::Wrong(what)), _) | (_, Some(what)) => Err(format!("examination of {name}: {what}")),
-        _ => {
-            exam.lab.world.kill_process(host);
-            Ok(())
-        }
+    if wanted[0] {
+        exam.hold_one(&FIRST)?;
     }
+    if wanted[1] {
+        exam.rng = later;
+        exam.hold_one(&SECOND)?;
+    }
+    exam.lab.world.kill_process(host);
+    Ok(())
 }
 
 impl Exam<'_> {
+    /// Draws one of these and holds it.
+    fn hold_one(&mut self, of: &[(&str, Examination); 7]) -> Result<(), String> {
+        let (name, examination) = of[self.rng.below(of.len() as u64) as usize];
+        let result = examination(self);
+        let wrong = self.examiner.borrow_mut().wrong.take();
+        match (result, wrong) {
+            (Err(Stop::Wrong(what)), _) | (_, Some(what)) => Err(format!("examination of {name}: {what}")),
+            _ => Ok(()),
+        }
+    }
     fn now(&self) -> u64 {
         self.lab.now()
     }

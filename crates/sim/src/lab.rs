@@ -186,6 +186,24 @@ impl Lab {
     fn disk(&self, device: usize) -> SimDisk {
         self.world.disk(&self.devices[device])
     }
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.devices.len()
+    }
+    /// All writes of a device fail, or nothing of it does any more.
+    pub fn fail_all(&self, device: usize, on: bool) {
+        let disk = self.disk(device);
+        if on { disk.fail_writes(0..disk.bytes(), None, DeviceError::Media) } else { disk.heal() }
+    }
+    /// Reads of a part of a device fail, until nothing of it does any more.
+    pub fn fail_reads(&self, device: usize, part: Range<u64>) {
+        self.disk(device).fail_reads(part, None);
+    }
+    /// Opens the group, which was closed; its volumes are not served.
+    pub fn open_group(&mut self) -> Option<Result<(), DataPlaneError>> {
+        let devices = self.devices.clone();
+        self.command(|o| o.open_group(None, devices)).map(|opened| opened.map(drop))
+    }
     /// The part of a device that damage hits, in bytes: of capacity the chunks only, where every block has its checksum; all of it when the class
     /// is `Lies`.
     fn zone(&self, device: usize) -> Range<u64> {

@@ -241,6 +241,11 @@ impl Operator {
     pub fn act(&mut self, act: Act) {
         self.acts.push_back(act);
     }
+    /// On which capacity device the first stripe of a volume lies, and whether space is promised to it.
+    pub fn place_of(&self, volume: usize) -> (u8, bool) {
+        let plan = &self.records[volume].plan;
+        (plan.stripes[0], plan.reserve_chunks > 0)
+    }
     /// Whether the host said that it has shut down.
     pub fn has_stopped(&self) -> bool {
         matches!(self.step, Step::Stopped)

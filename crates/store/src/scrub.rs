@@ -99,7 +99,7 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
                 bad.push(block);
             }
         }
-        if !bad.is_empty() && attempt == 0 {
+        if !bad.is_empty() && attempt == 0 && !hooks::seeded(SeededFault::ScrubBelievesFirst) {
             continue;
         }
         s.counters.scrubbed_blocks += verified;

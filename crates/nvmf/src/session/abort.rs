@@ -46,7 +46,9 @@ impl Session {
                 self.wake_waiting(cx);
             }
             (Stage::Paired, false) => {
-                self.fusing = Fusing::Failed;
+                if !hooks::seeded(SeededFault::AbortedHalfAwaited) {
+                    self.fusing = Fusing::Failed;
+                }
                 self.finish(cx, at, REQUESTED, 0);
             }
             (Stage::Asked, false) if self.aborted >= self.entries => return Aborted::No,

@@ -162,7 +162,7 @@ impl Session {
     fn copy_failed(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &self.slots[usize::from(at)];
         let Plan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
-        let (status, range) = (slot.status, copy.range);
+        let (status, range) = (slot.status, if hooks::seeded(SeededFault::CopyNamesCount) { copy.ranges } else { copy.range });
         self.finish_running(cx, at, status, range.into());
     }
 

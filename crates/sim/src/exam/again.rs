@@ -163,6 +163,16 @@ impl Exam<'_> {
             Shift::Delete => return Ok(()),
         }
         self.examiner.borrow_mut().in_capsule(link, 4096);
+        // A Copy says at which of its ranges it ended: those before it are there.
+        let kept = matches!(shift, Shift::Protect | Shift::Detach | Shift::Offline | Shift::Reserve);
+        if middle == Middle::Copy {
+            self.must(range < RANGES, || format!("of a Copy with {RANGES} ranges number {range} failed"))?;
+        }
+        for at in (0..range).filter(|_| middle == Middle::Copy && kept) {
+            let bytes = self.good(link, of, Io::Read { offset: (to + at * n) * lba, len: len as u32 })?.payload.into_bytes();
+            let right = bytes.chunks_exact(lba as usize).all(|block| value_of(block) == Some(value));
+            self.must(right, || format!("a Copy ended at range {range}, and range {at} is not there"))?;
+        }
         // What was refused has not happened.
         let refused = match middle {
             Middle::Copy => range + 1..RANGES,

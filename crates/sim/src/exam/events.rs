@@ -131,11 +131,11 @@ impl Exam<'_> {
             || matches!(act, Act::Format { .. });
         Ok(before.nsid.into_iter().chain(after.nsid).filter(|_| heard).collect())
     }
-    fn request_event(&mut self, port: &Port) -> Result<u64, Stop> {
+    pub(super) fn request_event(&mut self, port: &Port) -> Result<u64, Stop> {
         self.send(port.admin, plain(plain_sqe(AdminOpcode::AsyncEventRequest, 0), Payload::None))
     }
     /// An event of namespaces comes, or does not.
-    fn comes(&mut self, port: &Port, tag: u64, comes: bool, why: &str) -> Held {
+    pub(super) fn comes(&mut self, port: &Port, tag: u64, comes: bool, why: &str) -> Held {
         let Some((done, _)) = self.wait(port.admin, tag, if comes { SOON } else { QUIET }) else {
             return self.must(!comes, || format!("no event came within {SOON:?}: {why}"));
         };
@@ -146,7 +146,7 @@ impl Exam<'_> {
         })
     }
     /// The log of the namespaces that changed.
-    fn changed(&mut self, port: &Port, rae: bool) -> Result<BTreeSet<u32>, Stop> {
+    pub(super) fn changed(&mut self, port: &Port, rae: bool) -> Result<BTreeSet<u32>, Stop> {
         let bytes = log::CHANGED_NAMESPACES_BYTES;
         let numd = bytes as u32 / 4 - 1;
         let page =

@@ -104,13 +104,13 @@ impl Exam<'_> {
         }
         Ok(())
     }
-    fn send_known(&mut self, link: usize, request: Request) -> Result<(u64, u16), Stop> {
+    pub(super) fn send_known(&mut self, link: usize, request: Request) -> Result<(u64, u16), Stop> {
         let sent = self.examiner.borrow_mut().submit_known(link, request);
         self.wake();
         sent.ok_or_else(|| Stop::Wrong(format!("link {link} takes no command")))
     }
     /// Whether it says that it has aborted the command.
-    fn abort(&mut self, port: &Port, sqid: u32, cid: u16, must: Option<bool>) -> Result<bool, Stop> {
+    pub(super) fn abort(&mut self, port: &Port, sqid: u32, cid: u16, must: Option<bool>) -> Result<bool, Stop> {
         let sqe = Sqe { cdw10: sqid | u32::from(cid) << 16, ..plain_sqe(AdminOpcode::Abort, 0) };
         let done = self.admin(port.admin, sqe, Payload::None)?.cqe.result & 1 == 0;
         self.must(must.is_none_or(|must| must == done), || format!("an Abort says {done}"))?;
@@ -144,13 +144,24 @@ impl Exam<'_> {
             let heard = self.take_notices(mine)?;
             self.must(heard == [(kind, of.ns.nsid)], || format!("the notifications are {heard:?}, not of kind {kind}"))?;
         }
+        // Of a reservation of all registrants each of them is a holder, and the others are told of its end.
+        let heard = self.send(mine.admin, plain(events, Payload::None))?;
+        self.reserve_as(mine, of, Reservation::Register { key: 1, cptpl: 0 })?;
+        for rtype in [5, 6] {
+            self.reserve_as(mine, of, Reservation::Acquire { key: 1, rtype })?;
+            self.reserve_as(other, of, Reservation::Release { key: 2, rtype })?;
+        }
+        self.event(mine, heard)?;
+        let heard = self.take_notices(mine)?;
+        self.must(heard == [(2, of.ns.nsid); 2], || format!("the notifications are {heard:?}, after two releases"))?;
+        self.reserve_as(mine, of, Reservation::Unregister { key: Some(1) })?;
         let none = self.wait(other.admin, quiet, Duration::from_millis(20)).is_none();
         self.must(none, || "a host is notified of what it has done itself".into())?;
         let heard = self.take_notices(other)?;
         self.must(heard.is_empty(), || format!("a host is notified of what it has done itself: {heard:?}"))?;
         self.reserve_as(other, of, Reservation::Clear { key: 2 })
     }
-    fn reserve_as(&mut self, port: &Port, of: &Subject, what: Reservation) -> Held {
+    pub(super) fn reserve_as(&mut self, port: &Port, of: &Subject, what: Reservation) -> Held {
         let (sqe, payload) = what.request(of.ns.nsid);
         let status = self.call(port.io[0], plain(sqe, payload), "a reservation command")?.cqe.status;
         self.must(status.is_success(), || format!("{what:?} failed with {status:?}"))

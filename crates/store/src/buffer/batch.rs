@@ -356,7 +356,9 @@ impl State {
         for key in ops.drain(..) {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
             let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
-            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable) {
+            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
+                && !(logged == Logged::Uncorrectable && hooks::seeded(SeededFault::FailedMarkKeepsPlace))
+            {
                 self.unplace(key);
             }
             self.finish(key, Err(StoreError::DeviceFailed), buf);
@@ -364,7 +366,9 @@ impl State {
         drop(data);
         self.fail_waiting(StoreError::DeviceFailed);
         self.tail_wanted = false;
-        self.tail_written.notify_all();
+        if !hooks::seeded(SeededFault::TailWaiterForgotten) {
+            self.tail_written.notify_all();
+        }
     }
 
     /// Tries whether the log can be written again, with an empty batch. It goes where the last attempt went: what may be there of that

@@ -254,6 +254,59 @@ fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
     assert!(matches!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { table: "chunk", page: 1, shard: 0, .. })));
 }
 
+/// A chunk was moved from one page to an earlier one, and only that page came: what lies in the other is older, and is taken off the device.
+#[test]
+fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
+    let mut bed = Bed::new(6);
+    let (group, table) = bed.open().unwrap();
+    let geometry = group.info().geometry.capacity[0];
+    let table = Rc::new(RefCell::new(table));
+    let page = |at: Phys| 1 + at.chunk / format::disk::CHUNKS_PER_PAGE as u32;
+    let chunk = mine(64);
+    let (old, new) = {
+        let mut t = table.borrow_mut();
+        let before: Vec<Phys> = (0..3).map(|i| t.allocate(ComponentNo(3), mine(i * 16)).unwrap()).collect();
+        let old = t.allocate(ComponentNo(1), chunk).unwrap();
+        t.set_block(old, 0, Some(5), 1);
+        drop(t);
+        bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        let mut t = table.borrow_mut();
+        t.clear_blocks(old, u16::MAX, 2);
+        t.free(old);
+        t.free(before[0]);
+        let new = t.allocate(ComponentNo(1), chunk).unwrap();
+        t.set_block(new, 0, Some(6), 3);
+        (old, new)
+    };
+    assert!(page(new) < page(old), "{new:?} after {old:?}");
+    let offset = geometry.chunk_page_offset(0, page(old), 0);
+    bed.world.disk(&bed.devices[1]).fail_writes(offset..offset + 8192, Some(1), rt::DeviceError::Media);
+    let result = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
+    let restart = |bed: &mut Bed| {
+        bed.world.kill_process(bed.host);
+        bed.world.start(bed.host);
+        bed.open().unwrap()
+    };
+    let (group, loaded) = restart(&mut bed);
+    loaded.check().unwrap();
+    let at = loaded.lookup(ComponentNo(1), chunk).unwrap();
+    assert_eq!((at, loaded.get(at).block(0)), (new, BlockContent::Checked(6)));
+    // It is trimmed: then neither of the two may be there.
+    let loaded = Rc::new(RefCell::new(loaded));
+    loaded.borrow_mut().clear_blocks(at, u16::MAX, 4);
+    loaded.borrow_mut().free(at);
+    bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &loaded, group.capacity()).await.unwrap());
+    let (_, loaded) = restart(&mut bed);
+    assert_eq!(loaded.lookup(ComponentNo(1), chunk), None, "what was overwritten and trimmed is there again");
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn an_older_place_that_is_left_on_the_device_is_noticed() {
+    base::hooks::notices(base::hooks::SeededFault::OlderPlaceLeft, the_older_of_two_places_of_a_chunk_does_not_come_back);
+}
+
 #[cfg(feature = "hooks")]
 #[test]
 fn a_late_page_that_is_not_looked_at_is_noticed() {

@@ -436,7 +436,7 @@ impl ChunkTable {
         if d.failed {
             return Err(AllocateError::DeviceFailed);
         }
-        if u64::from(d.free.free()) <= d.promised - own {
+        if u64::from(d.free.free()) + u64::from(hooks::seeded(SeededFault::LastPromisedGiven) && d.free.free() > 0) <= d.promised - own {
             return Err(AllocateError::NoSpace);
         }
         let place = self.place_for(no, device, chunk).ok_or(AllocateError::NoSpace)?;
@@ -710,7 +710,9 @@ impl ChunkTable {
         if let Some(other) = self.forward.get(e.component, e.chunk) {
             hooks::reached(CoverageMark::ChunkInTwoPages);
             if self.get(other).seq >= e.seq {
-                self.mark_dirty(at); // it is free in memory, and still has an owner on the device
+                if !hooks::seeded(SeededFault::OlderPlaceLeft) {
+                    self.mark_dirty(at); // it is free in memory, and still has an owner on the device
+                }
                 return;
             }
             self.free(other);

@@ -103,7 +103,7 @@ impl State {
         }
         self.ring.get_mut(seq).records = records;
         self.ring.release_oldest();
-        if self.destage.cursor.seq < self.ring.tail() {
+        if self.destage.cursor.seq < self.ring.tail() && !hooks::seeded(SeededFault::CursorLeftBehind) {
             self.destage.cursor = Cursor { seq: self.ring.tail(), record: 0 };
         }
     }

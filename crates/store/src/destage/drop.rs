@@ -4,7 +4,10 @@
 
 use crate::ComponentNo;
 use crate::shard::state::State;
-use base::{Duration, hooks};
+use base::{
+    Duration,
+    hooks::{self, SeededFault},
+};
 use core::cell::RefCell;
 use rt::{Rt, TaskId};
 use std::rc::Rc;
@@ -19,7 +22,7 @@ pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>, component: ComponentNo)
 }
 
 async fn run(rt: Rt, state: Rc<RefCell<State>>, component: ComponentNo) {
-    while state.borrow().has_busy_chunks(component) {
+    while state.borrow().has_busy_chunks(component) && !hooks::seeded(SeededFault::DropNotAwaited) {
         rt.sleep(PAUSE).await;
     }
     state.borrow().table.borrow_mut().drop_component(component);

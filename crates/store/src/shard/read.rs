@@ -88,7 +88,9 @@ impl State {
         let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
         *slot = crcs;
         reading.began = self.table.borrow().changes();
-        if let Some(attempts) = &mut reading.attempts {
+        if let Some(attempts) = &mut reading.attempts
+            && !hooks::seeded(SeededFault::BadBlocksKept)
+        {
             attempts.bad.clear();
         }
         reading.left = 0;
