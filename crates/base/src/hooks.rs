@@ -364,9 +364,9 @@ listed! {
         AbortedHalfAwaited,
         /// Shards of a disk group that could not be opened stay.
         FailedOpenKept,
-        /// Shards are not told of a changed component.
+        /// Shards are not informed of a changed component.
         UpdateNotTold,
-        /// Nobody is told of the end of a reservation of all registrants.
+        /// Nobody is informed of the end of a reservation of all registrants.
         ReleaseUntold,
     }
 }

@@ -153,7 +153,7 @@ impl Control {
         Ok(value)
     }
 
-    /// An earlier change may be durable and not served: a host that tries again must not be told that it is done before it is.
+    /// An earlier change may be durable and not served: a host that tries again must not hear that it is done before it is.
     fn serve_what_is_durable(&self) -> Result<(), Refused> {
         if !self.is_behind() {
             return Ok(());

@@ -747,6 +747,7 @@ fn a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others() {
 fn seeded_faults_are_noticed() {
     use base::hooks::SeededFault;
     base::hooks::notices(SeededFault::FailedFlushIgnored, a_checkpoint_whose_flush_fails_releases_nothing);
+    base::hooks::notices(SeededFault::TornBatchKept, what_a_torn_write_left_is_not_completed_by_a_later_one);
     base::hooks::notices(SeededFault::RetryTakesLast, writes_that_fail_one_after_the_other_leave_a_segment_for_the_batch_that_frees_others);
     base::hooks::notices(SeededFault::ScrubKeepsPin, a_scrub_that_finds_a_block_of_the_log_lost_leaves_its_segment_to_others);
 }
