@@ -144,7 +144,7 @@ impl Exam<'_> {
             let heard = self.take_notices(mine)?;
             self.must(heard == [(kind, of.ns.nsid)], || format!("the notifications are {heard:?}, not of kind {kind}"))?;
         }
-        // Of a reservation of all registrants each of them is a holder, and the others are told of its end.
+        // Of a reservation of all registrants each of them is a holder, and the others hear of its end.
         let heard = self.send(mine.admin, plain(events, Payload::None))?;
         self.reserve_as(mine, of, Reservation::Register { key: 1, cptpl: 0 })?;
         for rtype in [5, 6] {
