@@ -364,9 +364,9 @@ listed! {
         AbortedHalfAwaited,
         /// Shards of a disk group that could not be opened stay.
         FailedOpenKept,
-        /// Shards are not informed of a changed component.
+        /// Shards do not learn of a changed component.
         UpdateNotTold,
-        /// Nobody is informed of the end of a reservation of all registrants.
+        /// No host hears of the end of a reservation of all registrants.
         ReleaseUntold,
     }
 }

@@ -14,10 +14,10 @@ impl Exam<'_> {
         self.changed(&port, false)?;
         for _ in 0..2 {
             // One event is sent and its log not read; of another request nothing comes.
-            let asked = self.request_event(&port)?;
+            let sent = self.request_event(&port)?;
             self.request_event(&port)?;
             self.protect(&of, true)?;
-            self.comes(&port, asked, true, "a change")?;
+            self.comes(&port, sent, true, "a change")?;
             let cc = |en| Config { en, iosqes: 6, iocqes: 4, ..Config::default() }.bits();
             for en in [false, true] {
                 self.admin(port.admin, PropertyAccess::set_sqe(0, property::CC, false, cc(en).into()), Payload::None)?;
