@@ -28,14 +28,14 @@ pub enum DataPlaneError {
         /// What the system said.
         cause: rt::NetError,
     },
-    /// The group is not open on this host.
-    #[error("disk group {0} is not open on this host")]
+    /// The group is not open on this node.
+    #[error("disk group {0} is not open on this node")]
     NoGroup(GroupId),
     /// The group is open already.
     #[error("disk group {0} is open already")]
     GroupOpen(GroupId),
     /// A volume of the command names a component whose group is not open.
-    #[error("volume '{volume}' has a component in disk group {group}, which is not open on this host")]
+    #[error("volume '{volume}' has a component in disk group {group}, which is not open on this node")]
     GroupOfVolume {
         /// The volume's name.
         volume: String,
