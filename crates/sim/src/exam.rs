@@ -314,8 +314,8 @@ impl Exam<'_> {
         }
         let stats = self.stats()?;
         let shards = stats.cores.iter().flat_map(|c| &c.shards).map(|s| &s.stats);
-        let shards: Vec<_> = shards.map(|s| (s.chunks_allocated, s.log_live_bytes, &s.component_chunks)).collect();
-        Err(Stop::Wrong(format!("{what}; by shard, chunks, live bytes of the log, chunks of components: {shards:?}")))
+        let shards: Vec<_> = shards.map(|s| (s.chunks_allocated, s.log_live_bytes, s.log_used_bytes, &s.component_chunks)).collect();
+        Err(Stop::Wrong(format!("{what}; by shard, chunks, live and used bytes of the log, chunks of components: {shards:?}")))
     }
     /// Takes away all that a volume holds.
     fn empty(&mut self, link: usize, of: &Subject) -> Held {

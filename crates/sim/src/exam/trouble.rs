@@ -70,6 +70,8 @@ impl Exam<'_> {
         self.lab.fail_all(0, false);
         self.writes_again(link, &of)?;
         self.empty(link, &of)?;
+        // The checkpoint that the outage ended is not tried again before the next is due, which is after ten seconds.
+        self.pause(Duration::from_secs(10));
         let segment = u64::from(self.stats()?.groups[0].info.geometry.log.segment_bytes);
         self.until("a log is not emptied though nothing is to be done", |stats| shards(stats).all(|s| s.log_used_bytes <= segment))?;
         self.drains_at_once(false)
