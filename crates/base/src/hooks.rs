@@ -368,6 +368,8 @@ listed! {
         UpdateNotTold,
         /// No host hears of the end of a reservation of all registrants.
         ReleaseUntold,
+        /// A long trim, or zeroes, goes on when its volume has become read-only.
+        RangeGoesOn,
     }
 }
 
@@ -416,6 +418,8 @@ listed! {
         BusyChunkKept,
         /// Recovery drops the last batch: its data is not whole.
         TornBatchDropped,
+        /// The rest of a range operation is not done: its volume has become read-only.
+        RangeForbidden,
         /// Recovery wiped a batch that is not of the log.
         TornBatchWiped,
         /// Recovery finds a batch whose header is not whole.

@@ -466,6 +466,14 @@ impl<S: Blocks> VolumeRouter<S> {
             if range_operation.asked > 0 {
                 break;
             }
+            let read_only = self.view.get(request.volume).is_some_and(|layout| layout.read_only);
+            let forbidden = read_only && !request.own && range_operation.what != RangeVerb::Verify;
+            if forbidden && range_operation.next < range_operation.end && !hooks::seeded(SeededFault::RangeGoesOn) {
+                // What it has sent keeps its place before later reads; nothing more may change.
+                hooks::reached(CoverageMark::RangeForbidden);
+                request.result = request.result.and(Err(IoError::ReadOnly));
+                range_operation.end = range_operation.next;
+            }
             let (parts_max, stop) = match range_operation.what {
                 RangeVerb::Verify => (
                     hooks::tiny(VERIFY_PARTS_MAX, 1),

@@ -649,6 +649,54 @@ fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
     }
 }
 
+/// A range operation ends when its volume becomes read-only: what it has sent is done, nothing more is sent, and it says so.
+#[test]
+fn a_range_operation_ends_when_its_volume_becomes_read_only() {
+    let all = |what| {
+        move |len| match what {
+            RangeVerb::Trim => IoOp::Trim { offset: 0, len },
+            RangeVerb::Zero => IoOp::Zero { offset: 0, len },
+            RangeVerb::Uncorrectable => IoOp::Uncorrectable { offset: 0, len },
+            RangeVerb::Verify => IoOp::Verify { offset: 0, len },
+        }
+    };
+    for what in [RangeVerb::Trim, RangeVerb::Zero, RangeVerb::Uncorrectable, RangeVerb::Verify] {
+        rt::sim::block_on(1, async move |rt: Rt| {
+            let mut router = router(&rt, 1, Limits::default(), false);
+            let pieces = 4 * PARTS_MAX as u64;
+            reshape(&rt, &mut router, pieces * PIECE_BYTES, 1);
+            for at in (0..pieces).map(|piece| piece * PIECE_BYTES) {
+                answer(&rt, &mut router, IoOp::Write { offset: at, data: data(at, 4096, |_| 9) }).await.result.unwrap();
+            }
+            let op = all(what)(pieces * PIECE_BYTES);
+            router.submit(&rt, IoRequest { token: 1, volume: VolumeRef(0), op });
+            let read_only = VolumeLayout { read_only: true, ..served(&router) };
+            serve(&rt, &mut router, Some(read_only));
+            let done = loop {
+                if let Some(done) = drive(&rt, &mut router) {
+                    break done;
+                }
+                rt.sleep(base::Duration::from_micros(1)).await;
+            };
+            let changes = what != RangeVerb::Verify;
+            assert_eq!(done.result, if changes { Err(IoError::ReadOnly) } else { Ok(()) }, "{what:?}");
+            for piece in 0..pieces {
+                let read = IoOp::Read { offset: piece * PIECE_BYTES, len: 4096 };
+                let found = answer(&rt, &mut router, read).await;
+                let kept = found.result.is_ok() && bytes_of(&found).iter().all(|b| *b == 9);
+                assert_eq!(kept, !changes || piece >= PARTS_MAX as u64, "{what:?}: piece {piece}");
+            }
+            assert!(router.is_idle());
+        });
+    }
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_range_operation_that_goes_on_is_noticed() {
+    hooks::notices(hooks::SeededFault::RangeGoesOn, a_range_operation_ends_when_its_volume_becomes_read_only);
+}
+
 #[test]
 fn a_long_trim_sends_all_its_parts_where_nobody_can_say_what_is_there() {
     rt::sim::block_on(1, async |rt: Rt| {
