@@ -40,6 +40,7 @@ impl Exam<'_> {
         let (iops, bytes) = limits((one / 20).max(1));
         self.limit(of.at, iops, bytes)?;
         self.pause(Duration::from_millis(400));
+        drop(self.answered(&mut waiting)?);
         self.fill(&port, &of, len, &mut waiting)?;
         let link = port.io[0];
         for free in [Io::Flush, Io::Deallocate(vec![((of.ns.blocks - 1) * lba, lba)])] {
@@ -105,24 +106,29 @@ impl Exam<'_> {
             let left = Duration::from_nanos(((secs - time(self.now())) * 1e9) as u64 + 1);
             let (examiner, flying) = (Rc::clone(&self.examiner), waiting.clone());
             self.lab.run(left, |_, _| flying.iter().any(|(link, tag)| examiner.borrow().has(*link, *tag)));
-            let mut still = Vec::new();
-            for (link, tag) in core::mem::take(waiting) {
-                let answer = self.examiner.borrow_mut().take(link, tag);
-                match answer {
-                    Some((done, at)) => {
-                        let status = done.cqe.status;
-                        self.must(status.is_success(), || format!("a command within limits failed with {status:?}"))?;
-                        // What was answered under the limit before says nothing of this one.
-                        if at >= began {
-                            given.push((time(at), one));
-                        }
-                    }
-                    None => still.push((link, tag)),
-                }
-            }
-            *waiting = still;
+            // What was answered under the limit before says nothing of this one.
+            let answers = self.answered(waiting)?;
+            given.extend(answers.into_iter().filter(|at| *at >= began).map(|at| (time(at), one)));
         }
         self.judge_rate(&given, one as f64, rate as f64, secs)
+    }
+    /// Takes out the commands that were answered. When each was.
+    fn answered(&self, waiting: &mut Vec<(usize, u64)>) -> Result<Vec<u64>, Stop> {
+        let mut answers = Vec::new();
+        let mut still = Vec::new();
+        for (link, tag) in core::mem::take(waiting) {
+            let answer = self.examiner.borrow_mut().take(link, tag);
+            match answer {
+                Some((done, at)) => {
+                    let status = done.cqe.status;
+                    self.must(status.is_success(), || format!("a command within limits failed with {status:?}"))?;
+                    answers.push(at);
+                }
+                None => still.push((link, tag)),
+            }
+        }
+        *waiting = still;
+        Ok(answers)
     }
     fn judge_rate(&self, given: &[Given], one: f64, rate: f64, secs: f64) -> Held {
         for (at, (from, _)) in given.iter().enumerate() {

@@ -10,6 +10,8 @@ use dataplane::{CoreSnapshot, NodeStats};
 const BURST_NS: u64 = 100_000_000;
 /// The unit of the IOPS limit, in bytes.
 const UNIT_BYTES: u64 = 32 << 10;
+/// A command that is refused when it comes is answered within this time, in nanoseconds.
+const REFUSAL_NS: u64 = 1_000_000;
 /// What a command may take beside waiting for its turn, where nothing disturbs, in nanoseconds.
 const WAIT_MAX_NS: u64 = 1_500_000_000;
 /// While nothing disturbs, a command is answered within this, in nanoseconds.
@@ -28,6 +30,8 @@ pub(super) struct Had {
     largest: (u64, u64),
     /// How long the last of all that was under way at once had to wait for its turn within these limits, at the most, in nanoseconds.
     turn_max_ns: u64,
+    /// Until when the share of what was refused after it had waited may last: those behind it do not begin earlier.
+    share_until_ns: u64,
 }
 
 /// Bytes that clients have sent commands for, and that were answered well, since the host started: of reads and of writes.
@@ -68,6 +72,15 @@ impl Workload {
             *had = Had { since: now, ..Had::new(limits) };
             had.turn_max_ns = had.turn_ns(ahead);
         }
+    }
+    /// A command was refused for how its volume is served: if it waited for its turn, it has used its share.
+    pub(super) fn may_waste_share(&mut self, flight: &Flight, now: u64) {
+        if now < flight.sent + REFUSAL_NS {
+            return; // refused when it came
+        }
+        let (units, bytes) = (self.units_of(flight.kind, flight.place), self.bytes_of(flight.place));
+        let had = &mut self.volumes[flight.place.volume].had;
+        had.share_until_ns = had.share_until_ns.max(now) + had.turn_ns((units, bytes));
     }
     /// The host starts, and has done nothing yet.
     pub(super) fn counts_begin(&mut self) {
@@ -157,7 +170,7 @@ impl Workload {
     fn has_waited_too_long(&self, flight: &Flight, now: u64) -> bool {
         let had = &self.volumes[flight.place.volume].had;
         let turns = 2 * had.turn_max_ns;
-        let from = had.since.max(flight.sent);
+        let from = had.since.max(flight.sent).max(had.share_until_ns);
         let late = self.undisturbed_since.is_some_and(|since| flight.kind != Kind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
         let stuck = self.quiet_since.is_some_and(|since| flight.sent >= since && now > from + turns + CALM_LATENCY_MAX_NS);
         late || stuck

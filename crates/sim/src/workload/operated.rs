@@ -76,6 +76,7 @@ impl Workload {
     }
     /// What was refused for how the volume is served has not taken effect; parts of a command with several may have.
     pub(super) fn unserved(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        self.may_waste_share(flight, now);
         let in_parts = matches!(flight.kind, Kind::Trim | Kind::Zero | Kind::Lose | Kind::Copy);
         let whole = !in_parts && status.code != StatusCode::NAMESPACE_NOT_READY;
         let changes = flight.need() == Some(Need::Write);
