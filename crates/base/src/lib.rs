@@ -24,4 +24,4 @@ pub use lane::Lane;
 pub use secret::SecretBytes;
 pub use size::ByteSize;
 pub use time::{Duration, Instant};
-pub use unit::{BLOCK_BYTES, BlockNo, Epoch, Seq};
+pub use unit::{BLOCK_BYTES, BlockNo, Epoch, Seq, is_zero};

@@ -25,7 +25,7 @@ pub fn fill(block: &mut [u8], value: u64) {
 pub fn value_of(block: &[u8]) -> Option<u64> {
     let value = u64::from_le_bytes(block.get(..8)?.try_into().ok()?);
     if value == 0 {
-        return block.iter().all(|b| *b == 0).then_some(0);
+        return base::is_zero(block).then_some(0);
     }
     let whole = block.chunks_exact(8).enumerate().skip(1).all(|(at, bytes)| bytes == word(value, at).to_le_bytes());
     whole.then_some(value)

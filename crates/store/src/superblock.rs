@@ -55,7 +55,7 @@ pub async fn probe(rt: &Rt, device: &Device) -> Result<Probe, DeviceError> {
     let (result, mut front) = rt.read_at(device, 0, Buf::alloc(front_bytes)).await;
     result?;
     let whole = |front: &Buf| matches!(judge(front, &[], device.bytes()), Probe::Ours(found) if found.both_valid);
-    let blank = |front: &Buf| front.iter().all(|b| *b == 0);
+    let blank = |front: &Buf| base::is_zero(front);
     for _ in 0..AGAIN_MAX {
         if whole(&front) || blank(&front) {
             break;
@@ -91,7 +91,7 @@ fn judge(front: &[u8], tail: &[u8], device_bytes: u64) -> Probe {
         [(true, Err(cause)), _] | [_, (true, Err(cause))] => Probe::Damaged { cause: *cause },
         _ => match foreign::recognise(front, tail, device_bytes) {
             Some(what) => Probe::Foreign { what },
-            None if front.iter().any(|b| *b != 0) => Probe::Foreign { what: "data of unknown kind" },
+            None if !base::is_zero(front) => Probe::Foreign { what: "data of unknown kind" },
             None => Probe::Empty,
         },
     }

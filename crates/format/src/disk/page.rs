@@ -139,7 +139,7 @@ pub fn newest(slots: &[u8], tag: FormatTag, address: PageAddress) -> Result<Newe
     let (first, second) = slots.split_at(PAGE_BYTES);
     let a = PageHeader::open(first, tag, address);
     let b = PageHeader::open(second, tag, address);
-    let damaged = |slot: &[u8], error: DiskError| error != DiskError::OtherFormat && slot.iter().any(|b| *b != 0);
+    let damaged = |slot: &[u8], error: DiskError| error != DiskError::OtherFormat && !base::is_zero(slot);
     match (a, b) {
         (Ok(a), Ok(b)) if b > a => Ok(Newest { slot: 1, generation: b, doubtful: false }),
         (Ok(a), Ok(_)) => Ok(Newest { slot: 0, generation: a, doubtful: false }),

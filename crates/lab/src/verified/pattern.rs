@@ -139,7 +139,7 @@ impl Pattern {
     }
 
     fn sector(&self, bytes: &[u8]) -> Sector {
-        if bytes.iter().all(|&b| b == 0) {
+        if base::is_zero(bytes) {
             return Sector::Zero;
         }
         if bytes[..4] != MAGIC.to_le_bytes() {

@@ -196,7 +196,7 @@ impl LogReader<'_> {
         let mut block = self.read(place, 0, 1).await?;
         for _ in 0..AGAIN_MAX {
             match &block {
-                Some(b) if self.header_at(place, b).is_none() && b.iter().any(|b| *b != 0) => {}
+                Some(b) if self.header_at(place, b).is_none() && !base::is_zero(b) => {}
                 _ => break,
             }
             let again = self.read(place, 0, 1).await?;
