@@ -6,6 +6,7 @@ use crate::{
     pieces::{Survey, Surveyed},
     range_lock::Range,
 };
+use base::Ownership;
 use base::unit::{BLOCK_BYTES, BLOCK_SHIFT, BlockNo};
 
 /// A part on its way to the core of its lane.
@@ -18,6 +19,7 @@ pub struct Part {
     pub(crate) checksum: bool,
     pub(crate) volume: VolumeRef,
     pub(crate) at: ComponentAt,
+    pub(crate) ownership: Ownership,
     pub(crate) extent: Extent,
     pub(crate) op: PartOp,
 }

@@ -600,6 +600,7 @@ impl<S: Blocks> VolumeRouter<S> {
             checksum: request.layout.checksum,
             volume: request.volume,
             at,
+            ownership: request.layout.ownership,
             extent,
             op,
         };

@@ -6,6 +6,8 @@
 
 use crate::capacity::BlockContent;
 use crate::shard::state::State;
+use base::Epoch;
+use base::unit::CHUNK_BLOCKS;
 use crate::{ComponentNo, Group, Shard};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +65,8 @@ pub struct Picture {
     pub unsure: bool,
     blocks: BTreeMap<(u32, u64), BlockContent>,
     changing: BTreeSet<(u32, u64)>,
+    /// Of each chunk: the epoch of its last change, and which blocks have changed.
+    changes: BTreeMap<(u32, u64), (Epoch, u16)>,
     components: BTreeSet<u32>,
     tail_durable: u64,
     tail_next: u64,
@@ -77,6 +81,7 @@ impl Picture {
             unsure: state.log.stopped.is_some() || state.counters.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
+            changes: state.table.borrow().changes_of_chunks(),
             components: state.components.keys().copied().collect(),
             tail_durable: state.log.tail_durable,
             tail_next: state.log.tail_next,
@@ -94,6 +99,15 @@ impl Picture {
             let (here, there) = (self.blocks.get(key), there.blocks.get(key));
             if here != there {
                 return Some(format!("block {} of component {} is {here:?} in memory, and {there:?} after another start", key.1, key.0));
+            }
+        }
+        for (key @ (component, chunk), &(epoch, changed)) in &self.changes {
+            let under_way = (0..CHUNK_BLOCKS).any(|i| self.changing.contains(&(*component, chunk * CHUNK_BLOCKS + i)));
+            let Some(&(is, mask)) = there.changes.get(key).filter(|_| !under_way && !self.unsure) else { continue };
+            if is != epoch || mask != changed && mask != u16::MAX {
+                return Some(format!(
+                    "chunk {chunk} of component {component} changed in epoch {epoch}, blocks {changed:#06x}; after another start {is}, {mask:#06x}"
+                ));
             }
         }
         if !(self.tail_durable..=self.tail_next).contains(&there.tail_durable) {

@@ -105,6 +105,8 @@ struct Live {
     served: Revision,
     /// What ends with a restart has ended.
     started: bool,
+    /// The terms that this daemon has begun: it serves no object in another one.
+    terms: BTreeMap<base::ObjectId, base::Epoch>,
     stats: Option<(Instant, Stats)>,
 }
 

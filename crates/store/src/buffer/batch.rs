@@ -9,7 +9,6 @@ use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
-use base::{Epoch, Seq};
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
 use rt::{Buf, BufVec, DeviceError, Durability, Rt};
 
@@ -116,8 +115,8 @@ impl State {
             component: op.component.0,
             block: op.block,
             blocks: op.blocks,
-            seq: Seq(lsn),
-            epoch: Epoch(0),
+            lsn,
+            order: op.order,
             data_at: 0,
         };
         match core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) {

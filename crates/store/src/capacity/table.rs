@@ -17,14 +17,15 @@
 //!
 //! Never: does I/O. Everything is synchronous; `load` and `checkpoint` bring it from and to the devices.
 //!
-//! Memory: 88 bytes a chunk in pages that have any in use, 4 bytes of forward map for an allocated one (64 when it is alone in its piece), 24
-//! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 93 bytes for 64 KiB of data, 1.5 GiB a TiB.
+//! Memory: 92 bytes a chunk in pages that have any in use, 4 bytes of forward map for an allocated one (64 when it is alone in its piece), 24
+//! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 97 bytes for 64 KiB of data, 1.5 GiB a TiB.
 
 use super::extents::FreeMap;
 use super::forward::Forward;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
 use crate::usage::{ChunksUsed, Usage};
+use base::Epoch;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
 use format::disk::chunk::CHUNK_NO_MAX;
@@ -56,8 +57,13 @@ pub struct Chunk {
     pub unchecked: u16,
     /// Changes with every change of this entry.
     pub ver: u32,
-    /// Order of the last change of content.
-    pub seq: u64,
+    /// Batch of the last change of content: the low 32 bits, and the next 16.
+    lsn_low: u32,
+    lsn_high: u16,
+    /// The epoch of the last change that is durable.
+    pub epoch: Epoch,
+    /// Bit i: block i has changed since the object last stopped being in sync on all copies, or the chunk was made since.
+    pub changed: u16,
     /// CRC-32C of each written block that is not `unchecked`; 0 or [`UNCORRECTABLE`] otherwise.
     pub crcs: [u32; CHUNK_BLOCKS as usize],
 }
@@ -78,13 +84,22 @@ pub enum BlockContent {
     Uncorrectable,
 }
 
-const FREE: Chunk = Chunk { component: 0, chunk: 0, written: 0, unchecked: 0, ver: 0, seq: 0, crcs: [0; CHUNK_BLOCKS as usize] };
-const _: () = assert!(size_of::<Chunk>() == 88);
+const FREE: Chunk = Chunk { component: 0, chunk: 0, written: 0, unchecked: 0, ver: 0, lsn_low: 0, lsn_high: 0, epoch: Epoch(0), changed: 0, crcs: [0; CHUNK_BLOCKS as usize] };
+const _: () = assert!(size_of::<Chunk>() == 92);
 
 impl Chunk {
     /// The component that owns it; `None` when free.
     pub fn component(&self) -> Option<ComponentNo> {
         (self.component != 0).then_some(ComponentNo(self.component))
+    }
+    /// Batch of the last change of content. Below 2^48: a batch each microsecond for nine years.
+    fn lsn(&self) -> u64 {
+        u64::from(self.lsn_high) << 32 | u64::from(self.lsn_low)
+    }
+    fn raise_lsn(&mut self, lsn: u64) {
+        let newest = self.lsn().max(lsn);
+        assert!(newest < 1 << 48, "the log has no numbers left");
+        (self.lsn_low, self.lsn_high) = (newest as u32, (newest >> 32) as u16);
     }
     /// Which chunk of the object it holds.
     pub fn chunk(&self) -> u64 {
@@ -118,8 +133,9 @@ impl Chunk {
             (0..crcs.len()).filter(|i| uncorrectable >> i & 1 == 1).for_each(|i| crcs[i] = 0);
         }
         let unchecked = self.unchecked & !uncorrectable;
-        let (component, chunk, written, seq) = (self.component, self.chunk(), self.written, self.seq);
-        Some(ChunkEntry { component, chunk, written, unchecked, uncorrectable, seq, crcs })
+        let Chunk { component, written, epoch, changed, .. } = *self;
+        let lsn = self.lsn();
+        Some(ChunkEntry { component, chunk: self.chunk(), written, unchecked, uncorrectable, lsn, epoch, changed, crcs })
     }
 }
 
@@ -473,7 +489,7 @@ impl ChunkTable {
         let body = d.bodies[page].get_or_insert_with(|| Box::new(Body { entries: [FREE; CHUNKS_PER_PAGE], used: 0 }));
         body.used += 1;
         let e = &mut body.entries[at.chunk as usize % CHUNKS_PER_PAGE];
-        *e = Chunk { component, chunk: chunk as u32, ver, ..FREE };
+        *e = Chunk { component, chunk: chunk as u32, ver, changed: if hooks::seeded(SeededFault::NewChunkUnmarked) { 0 } else { u16::MAX }, ..FREE };
         let before = self.forward.insert(component, chunk, at);
         assert!(before.is_none(), "chunk {chunk} of component {component} is allocated twice");
         if let Some(c) = self.components.get_mut(&component) {
@@ -485,18 +501,18 @@ impl ChunkTable {
     }
 
     /// Says what block `block` of a chunk now holds: its checksum (`None`: kept without) and the order of the change.
-    pub fn set_block(&mut self, at: Phys, block: u32, crc: Option<u32>, seq: u64) {
-        self.set(at, block, crc.is_none(), crc.unwrap_or(0), seq);
+    pub fn set_block(&mut self, at: Phys, block: u32, crc: Option<u32>, lsn: u64) {
+        self.set(at, block, crc.is_none(), crc.unwrap_or(0), lsn);
     }
 
-    /// Reads of the blocks of `mask` fail from now on. `seq`: the order of the change.
-    pub fn set_uncorrectable(&mut self, at: Phys, mask: u16, seq: u64) {
+    /// Reads of the blocks of `mask` fail from now on. `lsn`: the order of the change.
+    pub fn set_uncorrectable(&mut self, at: Phys, mask: u16, lsn: u64) {
         for block in (0..CHUNK_BLOCKS as u32).filter(|i| mask >> i & 1 == 1) {
-            self.set(at, block, true, UNCORRECTABLE, seq);
+            self.set(at, block, true, UNCORRECTABLE, lsn);
         }
     }
 
-    fn set(&mut self, at: Phys, block: u32, unchecked: bool, crc: u32, seq: u64) {
+    fn set(&mut self, at: Phys, block: u32, unchecked: bool, crc: u32, lsn: u64) {
         assert!(u64::from(block) < CHUNK_BLOCKS);
         let ver = self.next_ver();
         let e = self.entry_mut(at);
@@ -507,13 +523,35 @@ impl ChunkTable {
         if !unchecked || crc != 0 || !hooks::seeded(SeededFault::MarkOutlivesUnchecked) {
             e.crcs[block as usize] = crc;
         }
-        e.seq = e.seq.max(seq);
+        e.raise_lsn(lsn);
         e.ver = ver;
         self.mark_dirty(at);
     }
 
+    /// A change of the blocks of `mask` is durable. A chunk that has no content on capacity yet is written with its content; of any other the page
+    /// is due at once, because the record may be released before a block of the chunk is destaged.
+    pub fn set_changed(&mut self, at: Phys, mask: u16, epoch: Epoch, period_start: Epoch) {
+        let e = self.entry_mut(at);
+        assert!(e.component != 0, "blocks of a free chunk have changed");
+        // Replay: the page has seen a later change, and so this one. (Those of a component come in the order of their epochs.)
+        if epoch < e.epoch && !hooks::seeded(SeededFault::OldRecordsInMask) {
+            return;
+        }
+        let before = (e.epoch, e.changed);
+        // What changed before the period is on every copy that was in sync when it began. A chunk without an epoch is new: all of it has changed.
+        let old = if hooks::seeded(SeededFault::MaskOfEachEpoch) { e.epoch < epoch } else { e.epoch < period_start };
+        let since = if e.epoch != Epoch(0) && old && !hooks::seeded(SeededFault::MaskOfOldPeriod) { 0 } else { e.changed };
+        e.changed = since | mask;
+        if since != e.changed || !hooks::seeded(SeededFault::EpochOfFirstChange) {
+            e.epoch = e.epoch.max(epoch);
+        }
+        if e.written != 0 && before != (e.epoch, e.changed) && !hooks::seeded(SeededFault::MaskNotDirty) {
+            self.mark_dirty(at);
+        }
+    }
+
     /// The blocks of `mask` read as zeroes from now on; returns which blocks still have content. The chunk stays allocated.
-    pub fn clear_blocks(&mut self, at: Phys, mask: u16, seq: u64) -> u16 {
+    pub fn clear_blocks(&mut self, at: Phys, mask: u16, lsn: u64) -> u16 {
         let ver = self.next_ver();
         let e = self.entry_mut(at);
         assert!(e.component != 0, "blocks of a free chunk are cleared");
@@ -526,7 +564,7 @@ impl ChunkTable {
                     *crc = 0;
                 }
             }
-            e.seq = e.seq.max(seq);
+            e.raise_lsn(lsn);
             e.ver = ver;
         }
         let left = e.written;
@@ -709,7 +747,7 @@ impl ChunkTable {
     pub(super) fn insert_loaded(&mut self, at: Phys, e: &ChunkEntry) {
         if let Some(other) = self.forward.get(e.component, e.chunk) {
             hooks::reached(CoverageMark::ChunkInTwoPages);
-            if self.get(other).seq >= e.seq {
+            if self.get(other).lsn() >= e.lsn {
                 if !hooks::seeded(SeededFault::OlderPlaceLeft) {
                     self.mark_dirty(at); // it is free in memory, and still has an owner on the device
                 }
@@ -721,7 +759,8 @@ impl ChunkTable {
         let slot = self.entry_mut(at);
         slot.written = e.written;
         slot.unchecked = e.unchecked | e.uncorrectable;
-        slot.seq = e.seq;
+        slot.raise_lsn(e.lsn);
+        (slot.epoch, slot.changed) = (e.epoch, e.changed);
         slot.crcs = core::array::from_fn(|i| match (e.uncorrectable >> i & 1, e.unchecked >> i & 1) {
             (1, _) => UNCORRECTABLE,
             (_, 1) => 0,
@@ -742,6 +781,13 @@ impl ChunkTable {
     #[cfg(feature = "hooks")]
     pub fn usage(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         self.components.iter().map(|(no, c)| (*no, c.allocated, c.used.get()))
+    }
+
+    /// Of each chunk that has content on capacity or in the log: the epoch of its last change, and which blocks have changed.
+    #[cfg(feature = "hooks")]
+    pub fn changes_of_chunks(&self) -> BTreeMap<(u32, u64), (Epoch, u16)> {
+        let chunks = self.devices.iter().flat_map(|d| &d.bodies).flatten().flat_map(|body| &body.entries);
+        chunks.filter(|e| e.component != 0).map(|e| ((e.component, e.chunk()), (e.epoch, e.changed))).collect()
     }
 
     /// This shard's part of what is promised to a component.

@@ -29,6 +29,8 @@ impl State {
         self.check_busy();
         self.table.borrow().check().expect("the chunk table is sound");
         self.check_chunks();
+        #[cfg(feature = "hooks")]
+        self.check_changes();
         if self.destage.jobs == 0 {
             assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
         }

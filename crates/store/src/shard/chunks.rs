@@ -133,6 +133,8 @@ impl State {
         }
         if self.content(component, chunk) == 0 {
             self.table.borrow_mut().free(phys);
+            #[cfg(feature = "hooks")]
+            self.witness_free(component, chunk);
         }
     }
 }

@@ -7,9 +7,12 @@
 
 mod check;
 pub(crate) mod chunks;
+pub(crate) mod member;
 pub(crate) mod op;
 pub(crate) mod read;
 pub(crate) mod state;
+#[cfg(feature = "hooks")]
+pub(crate) mod witness;
 
 use crate::buffer;
 use crate::pace::Settings;
@@ -18,7 +21,7 @@ use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, crc32c};
+use base::{BlockNo, Lane, Seq, crc32c};
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
@@ -110,6 +113,11 @@ impl Shard {
         known
     }
 
+    /// The newest change of a lane of a component that has ended, as far as the log goes back.
+    pub fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
+        self.state.borrow().components.get(&component.0).map_or(Seq::default(), |member| member.lane(lane).ended)
+    }
+
     /// The next operation that has ended.
     pub fn pop_done(&mut self) -> Option<ShardDone> {
         self.state.borrow_mut().done.pop_front()
@@ -188,13 +196,14 @@ impl State {
     fn submit(&mut self, rt: &Rt, op: ShardOp) {
         // What is asked for in a turn begins together, with the next poll.
         assert!(self.ops.len() < OPERATIONS_MAX * OPERATION_SLOTS_MAX, "the caller bounds what it asks for");
-        let ShardOp { cookie, component, block, blocks, kind } = op;
+        let ShardOp { cookie, component, block, blocks, order, kind } = op;
         debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
         let mut new = Op {
             cookie,
             component,
             block,
             blocks,
+            order,
             parent: NO_PARENT,
             crcs: Crcs::new(),
             place: None,
@@ -206,6 +215,7 @@ impl State {
             _ if self.closing => Some(StoreError::Closing),
             _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
             OpKind::Read { .. } => None,
+            _ if !flush && !self.accept(component, block, &order) => Some(StoreError::StaleEpoch),
             _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {
@@ -262,7 +272,7 @@ impl State {
         let step = write_blocks_max(self.ring.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
-        let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
+        let (component, block, blocks, order, entered, crcs) = (op.component, op.block, op.blocks, op.order, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
         let parent = self.ops.insert(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op }) as u32;
         // Each part ends its own hold on the chunks; one that two parts share is held by both.
@@ -273,7 +283,7 @@ impl State {
             let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
-            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
+            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, order, parent, crcs, place, entered, stage }) as u32;
             self.waiting.push_back(key);
         }
         self.unplace(parent);

@@ -15,13 +15,14 @@ use crate::pace::{Pacer, Settings};
 use crate::scrub::Scrub;
 use crate::shard::chunks::Busy;
 use crate::shard::cookie;
+use crate::shard::member::Member;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::CHUNK_BLOCKS;
-use base::{BlockNo, Instant};
+use base::{BlockNo, Instant, Lane, Order};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::FormatTag;
@@ -35,6 +36,8 @@ use std::rc::Rc;
 pub(crate) struct State {
     pub tag: FormatTag,
     pub shard: u8,
+    /// Of the group.
+    pub shards: u8,
     pub cache: Device,
     /// Where the slice begins on the cache device, in bytes.
     pub slice_at: u64,
@@ -45,7 +48,7 @@ pub(crate) struct State {
     pub table: Rc<RefCell<ChunkTable>>,
     pub caps: Rc<[Device]>,
     pub busy: Busy,
-    pub components: HashMap<u32, (), FixedState>,
+    pub components: HashMap<u32, Member, FixedState>,
     pub pacer: Pacer,
     pub settings: Settings,
     pub ops: Slab<Op>,
@@ -62,6 +65,8 @@ pub(crate) struct State {
     pub trouble: Trouble,
     pub scrub: Scrub,
     pub counters: ShardStats,
+    #[cfg(feature = "hooks")]
+    pub witness: crate::shard::witness::Witness,
     pub zero_crc: u32,
     /// Shutting down.
     pub closing: bool,
@@ -100,9 +105,20 @@ impl State {
         (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
     }
 
+    /// Takes a change of a component that is there; false when its epoch is over.
+    pub fn accept(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> bool {
+        let member = self.components.get_mut(&component.0).expect("a component that is there");
+        member.accept(Lane::of(block), order)
+    }
+
     /// An operation has ended: gives its answer (to its parent, if it is a part).
     pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
         let op = self.ops.remove(key as usize);
+        if op.order.seq.counter != 0 && (op.parent == NO_PARENT || result.is_ok())
+            && let Some(member) = self.components.get_mut(&op.component.0)
+        {
+            member.ended(Lane::of(op.block), &op.order, result.is_ok());
+        }
         if op.parent != NO_PARENT {
             self.part_ended(op.parent, result);
             return;
@@ -146,14 +162,28 @@ impl State {
     }
 
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
-        self.components.insert(component.0, ());
+        let shards = self.shards;
+        self.components.entry(component.0).or_insert_with(|| Member::new(shards));
         self.table.borrow_mut().add_component(component, info.capacity_index, info.reserve_chunks);
+    }
+
+    /// A durable change of blocks takes effect.
+    fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
+        #[cfg(feature = "hooks")]
+        self.witness_change(_component, _part, _order);
+    }
+
+    /// A change of blocks is durable: the chunk, if there is one, says so.
+    pub fn note_change(&mut self, component: ComponentNo, part: ChunkPart, order: &Order) {
+        if let Some(phys) = self.lookup(component, part.chunk) {
+            self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
+        }
     }
 
     /// A write of the batch is durable: from now on this is the content of its blocks.
     pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
         let data_at = self.log.batch.records[record].data_at;
         let seq = self.log.open.as_ref().expect("just written to").seq;
         if self.has_component(component) {
@@ -163,6 +193,10 @@ impl State {
             for i in 0..blocks {
                 let crc = self.ops[key as usize].crcs[i as usize];
                 self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
+            }
+            for part in chunk_parts(block, blocks) {
+                self.change_takes_effect(component, part, &order);
+                self.note_change(component, part, &order);
             }
             self.settle(key);
         } else {
@@ -184,13 +218,13 @@ impl State {
     /// A trim of the batch is durable.
     pub fn apply_trim(&mut self, key: u32) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
         if self.has_component(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
                 if self.lookup(component, part.chunk).is_some() {
-                    self.trim_part(component, part, self.log.next_lsn - 1);
+                    self.trim_part(component, part, self.log.next_lsn - 1, &order);
                 }
             }
         }
@@ -212,13 +246,17 @@ impl State {
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
     pub fn apply_uncorrectable(&mut self, key: u32) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
         if self.has_component(component) {
-            let seq = self.log.next_lsn - 1;
+            let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
                 self.index_remove_part(component, part);
                 let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
-                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), seq);
+                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
+                self.change_takes_effect(component, part, &order);
+                if !hooks::seeded(SeededFault::MaskForgetsMark) {
+                    self.note_change(component, part, &order);
+                }
             }
         }
         self.unplace(key);
@@ -232,20 +270,24 @@ impl State {
     }
 
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
-    pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, seq: u64) {
+    pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, lsn: u64, order: &Order) {
         for part in chunk_parts(block, blocks) {
-            self.trim_part(component, part, seq);
+            self.trim_part(component, part, lsn, order);
         }
     }
 
-    fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, seq: u64) {
+    fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, lsn: u64, order: &Order) {
         if !hooks::seeded(SeededFault::TrimKeepsLog) {
             self.index_remove_part(component, part);
         }
         let found = self.lookup(component, part.chunk);
         if let Some(phys) = found {
             if !hooks::seeded(SeededFault::TrimKeepsCapacity) {
-                self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
+                self.table.borrow_mut().clear_blocks(phys, part.mask(), lsn);
+            }
+            self.change_takes_effect(component, part, order);
+            if !hooks::seeded(SeededFault::MaskForgetsTrim) {
+                self.note_change(component, part, order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
