@@ -4,7 +4,7 @@
 use crate::session::Line;
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, Duration, Ownership, GroupId, ObjectId, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId};
 use dataplane::{
     CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, FrontEnd, ObjectLayout,
     Settings, Stripe, VolumeDesired, core_seeds,

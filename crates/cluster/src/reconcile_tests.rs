@@ -1,7 +1,7 @@
 use crate::reconcile::*;
 use crate::record::*;
 use crate::reservation::{Command, ReservationType, State};
-use base::{ComponentId, Ownership, GroupId, HostId, ObjectId, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, HostId, ObjectId, Ownership, VolumeId, WriteProtect};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

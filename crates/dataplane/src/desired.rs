@@ -1,6 +1,6 @@
 //! What a host is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, Ownership, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use nvmf::HostView;
 use std::collections::BTreeMap;
 use std::sync::Arc;

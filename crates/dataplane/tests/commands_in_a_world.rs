@@ -1,6 +1,6 @@
 //! The commands of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
-use base::{ClusterId, ComponentId, Duration, Ownership, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::*;
 use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;

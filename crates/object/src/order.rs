@@ -191,4 +191,11 @@ mod tests {
         orders.forget(MIRROR);
         assert_eq!(orders.ended(places[3]), None, "of what is gone");
     }
+
+    #[cfg(feature = "hooks")]
+    #[test]
+    fn seeded_faults_are_noticed() {
+        use base::hooks::notices;
+        notices(SeededFault::EpochOfFirstPart, a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended);
+    }
 }

@@ -4,9 +4,9 @@ use super::*;
 use crate::io::CompareWrite;
 use crate::layout::ComponentAt;
 use crate::limit::Limits;
-use base::{Lane, Ownership, Seq, VolumeId};
 use base::crc32c;
 use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
+use base::{Lane, Ownership, Seq, VolumeId};
 use std::ops::Range;
 use store::{ComponentNo, OpKind, ShardDone, ShardOp, StoreError};
 
@@ -133,7 +133,8 @@ fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<L
     router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
     let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
     let id = VolumeId::from_bytes([7; 16]);
-    let volume = VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, stripes };
+    let volume =
+        VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, stripes };
     serve(rt, &mut router, Some(volume));
     router
 }

@@ -6,9 +6,9 @@
 
 use crate::capacity::BlockContent;
 use crate::shard::state::State;
+use crate::{ComponentNo, Group, Shard};
 use base::Epoch;
 use base::unit::CHUNK_BLOCKS;
-use crate::{ComponentNo, Group, Shard};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};

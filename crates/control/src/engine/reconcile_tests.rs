@@ -1,6 +1,6 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
-use base::{Ownership, HostId};
+use base::{HostId, Ownership};
 use cluster::reservation::{Command, ReservationType, State};
 
 impl Bench {

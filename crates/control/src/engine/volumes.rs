@@ -7,7 +7,7 @@ use crate::{
     plane::Stats,
 };
 use base::{
-    ByteSize, ComponentId, Ownership, ObjectId, VolumeId,
+    ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 use cluster::{Inventory, Placement, Shortfall};

@@ -248,7 +248,17 @@ mod entries {
     #[test]
     fn values_that_cannot_be_are_refused() {
         let mut b = vec![0; PAGE_BYTES];
-        let e = ChunkEntry { component: 1, chunk: 2, written: 3, unchecked: 1, uncorrectable: 2, lsn: 4, epoch: Epoch(5), changed: 6, crcs: [5; 16] };
+        let e = ChunkEntry {
+            component: 1,
+            chunk: 2,
+            written: 3,
+            unchecked: 1,
+            uncorrectable: 2,
+            lsn: 4,
+            epoch: Epoch(5),
+            changed: 6,
+            crcs: [5; 16],
+        };
         put_entry(&mut b, 0, Some(&e));
         for (at, value) in [(64 + 6, 0xFF), (64 + 3, 0xFF), (64 + 24, 1), (64 + 24, 4), (64 + 13, 1)] {
             let mut bad = b.clone();
@@ -273,16 +283,7 @@ mod logs {
 
     fn record(kind: RecordKind, blocks: u32, data_at: u32) -> Record {
         let data_at = if kind == RecordKind::Write { data_at } else { 0 };
-        Record {
-            kind,
-            unchecked: blocks.is_multiple_of(2),
-            component: 5,
-            block: BlockNo(1000),
-            blocks,
-            lsn: 9,
-            order: ORDER,
-            data_at,
-        }
+        Record { kind, unchecked: blocks.is_multiple_of(2), component: 5, block: BlockNo(1000), blocks, lsn: 9, order: ORDER, data_at }
     }
 
     /// Records with data laid out from `position` + header; their checksums; blocks of the header.

@@ -7,7 +7,7 @@ use super::{cluster_group, component_id};
 use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
-use base::{Ownership, ObjectId, VolumeId, WriteProtect};
+use base::{ObjectId, Ownership, VolumeId, WriteProtect};
 use dataplane::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
 use std::collections::VecDeque;
 

@@ -84,7 +84,18 @@ pub enum BlockContent {
     Uncorrectable,
 }
 
-const FREE: Chunk = Chunk { component: 0, chunk: 0, written: 0, unchecked: 0, ver: 0, lsn_low: 0, lsn_high: 0, epoch: Epoch(0), changed: 0, crcs: [0; CHUNK_BLOCKS as usize] };
+const FREE: Chunk = Chunk {
+    component: 0,
+    chunk: 0,
+    written: 0,
+    unchecked: 0,
+    ver: 0,
+    lsn_low: 0,
+    lsn_high: 0,
+    epoch: Epoch(0),
+    changed: 0,
+    crcs: [0; CHUNK_BLOCKS as usize],
+};
 const _: () = assert!(size_of::<Chunk>() == 92);
 
 impl Chunk {
@@ -489,7 +500,13 @@ impl ChunkTable {
         let body = d.bodies[page].get_or_insert_with(|| Box::new(Body { entries: [FREE; CHUNKS_PER_PAGE], used: 0 }));
         body.used += 1;
         let e = &mut body.entries[at.chunk as usize % CHUNKS_PER_PAGE];
-        *e = Chunk { component, chunk: chunk as u32, ver, changed: if hooks::seeded(SeededFault::NewChunkUnmarked) { 0 } else { u16::MAX }, ..FREE };
+        *e = Chunk {
+            component,
+            chunk: chunk as u32,
+            ver,
+            changed: if hooks::seeded(SeededFault::NewChunkUnmarked) { 0 } else { u16::MAX },
+            ..FREE
+        };
         let before = self.forward.insert(component, chunk, at);
         assert!(before.is_none(), "chunk {chunk} of component {component} is allocated twice");
         if let Some(c) = self.components.get_mut(&component) {

@@ -173,7 +173,7 @@ impl Shard {
     }
 
     /// All that it knows.
-    #[cfg(feature = "hooks")]
+    #[cfg(any(test, feature = "hooks"))]
     pub(crate) fn state(&self) -> &RefCell<State> {
         &self.state
     }

@@ -22,7 +22,7 @@ use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::CHUNK_BLOCKS;
-use base::{BlockNo, Instant, Lane, Order};
+use base::{BlockNo, Instant, Lane, Order, Seq};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::FormatTag;
@@ -107,14 +107,19 @@ impl State {
 
     /// Takes a change of a component that is there; false when its epoch is over.
     pub fn accept(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> bool {
+        let lane = Lane::of(block);
+        let open = |op: &Op| op.component == component && Lane::of(op.block) == lane && op.order.seq > Seq::default();
+        let named = || self.ops.iter().any(|(_, op)| open(op) && op.order.seq <= order.mark);
+        hooks::must(|| !named(), "a mark names a change that has not ended");
         let member = self.components.get_mut(&component.0).expect("a component that is there");
-        member.accept(Lane::of(block), order)
+        member.accept(lane, order)
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
     pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
         let op = self.ops.remove(key as usize);
-        if op.order.seq.counter != 0 && (op.parent == NO_PARENT || result.is_ok())
+        if op.order.seq.counter != 0
+            && (op.parent == NO_PARENT || result.is_ok())
             && let Some(member) = self.components.get_mut(&op.component.0)
         {
             member.ended(Lane::of(op.block), &op.order, result.is_ok());

@@ -55,9 +55,14 @@ impl Running {
 
     /// Submits an operation; its cookie.
     pub fn submit(&self, rt: &Rt, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> u64 {
+        self.submit_as(rt, next_order(), component, block, blocks, kind)
+    }
+
+    /// The same, as the owner says it.
+    pub fn submit_as(&self, rt: &Rt, order: Order, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> u64 {
         let cookie = self.cookies.get();
         self.cookies.set(cookie + 1);
-        let op = ShardOp { cookie, component, block: BlockNo(block), blocks, order: next_order(), kind };
+        let op = ShardOp { cookie, component, block: BlockNo(block), blocks, order, kind };
         self.shard.borrow_mut().as_mut().expect("open").submit(rt, op);
         // Submitting from a task: the program polls in the next turn of the loop.
         rt.wake(rt.core());
@@ -74,7 +79,12 @@ impl Running {
 
     /// Submits and waits.
     pub async fn call(&self, rt: &Rt, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> ShardDone {
-        let cookie = self.submit(rt, component, block, blocks, kind);
+        self.call_as(rt, next_order(), component, block, blocks, kind).await
+    }
+
+    /// The same, as the owner says it.
+    pub async fn call_as(&self, rt: &Rt, order: Order, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> ShardDone {
+        let cookie = self.submit_as(rt, order, component, block, blocks, kind);
         loop {
             if let Some(done) = self.done.borrow_mut().remove(&cookie) {
                 return done;

@@ -10,7 +10,7 @@
 //! Never: measures through the page cache; says what came out.
 
 use super::Follow;
-use base::{ByteSize, ClusterId, ComponentId, Ownership, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::{
     ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,
     NamespaceDesired, ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
