@@ -135,7 +135,7 @@ struct Chain {
 /// They get their chunks after the replay (I4), like what is in the index.
 type Marks = BTreeMap<(u32, u64), (u16, u64)>;
 
-/// Chunks that the table does not have and the log has changes of, by component and number: the epoch of the newest.
+/// Chunks that may have to be made after the replay, by component and number: the epoch of the newest change.
 type NewChunks = HashMap<(u32, u64), Epoch, FixedState>;
 
 /// What the replay gathers for chunks that get their place only after it.
@@ -242,19 +242,22 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
     if let Some(member) = state.components.get_mut(&component.0) {
         member.ended(Lane::of(record.block), order, true);
     }
+    let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     for part in chunk_parts(record.block, record.blocks) {
-        let key = (component.0, part.chunk);
-        if state.lookup(component, part.chunk).is_some() {
-            // A trim has noted it itself.
-            if matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable) && !hooks::seeded(SeededFault::MaskNotReplayed) {
-                state.note_change(component, part, order);
-            }
-        } else if matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable) {
-            let epoch = new.entry(key).or_default();
-            *epoch = if hooks::seeded(SeededFault::FirstEpochReplayed) && *epoch != Epoch(0) { *epoch } else { order.epoch.max(*epoch) };
-        } else if let Some(epoch) = new.get_mut(&key) {
-            *epoch = order.epoch.max(*epoch);
+        let there = state.lookup(component, part.chunk).is_some();
+        // A trim has noted it itself.
+        if there && keeps && !hooks::seeded(SeededFault::MaskNotReplayed) {
+            state.note_change(component, part, order);
         }
+        // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
+        let epoch = match new.entry((component.0, part.chunk)) {
+            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(entry) if keeps && (!there || record.kind == RecordKind::Uncorrectable) => {
+                entry.insert(Epoch(0))
+            }
+            hashbrown::hash_map::Entry::Vacant(_) => continue,
+        };
+        *epoch = if hooks::seeded(SeededFault::FirstEpochReplayed) && *epoch != Epoch(0) { *epoch } else { order.epoch.max(*epoch) };
     }
 }
 
@@ -291,7 +294,7 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
     Ok(())
 }
 
-/// Chunks that were made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
+/// Chunks that are made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
 fn stamp_new(state: &mut State, new: &NewChunks) {
     for (&(component, chunk), &epoch) in new {
         if let Some(phys) = state.lookup(ComponentNo(component), chunk) {
