@@ -15,7 +15,7 @@
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{ComponentAt, GroupSlot, VolumeLayout},
-    order::{Orders, Place},
+    order::Orders,
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
     range_lock::RangeLocks,
@@ -78,14 +78,15 @@ enum Stage {
     ReadingEdges,
 }
 
+/// `Held::nth` of a part that is not a change with a number.
+const NO_CHANGE: u64 = u64::MAX;
+
 #[derive(Debug)]
 struct Held {
     part: Part,
     stage: Stage,
-    /// Of a change that the store works on: its place in the order of its lane.
-    place: Option<Place>,
-    /// Of a change that waits for its place: what the store is to do.
-    kind: Option<Box<OpKind>>,
+    /// Of a change that the store works on: which one of its lane; otherwise [`NO_CHANGE`].
+    nth: u64,
 }
 
 struct Slot<S> {
@@ -202,7 +203,7 @@ impl<S: Blocks> Lanes<S> {
     pub fn accept(&mut self, rt: &Rt, part: Part) {
         assert!(self.parts.len() < PARTS_MAX, "the cores bound what they send");
         let (range, changes) = (part.range(), part.changes());
-        let id = self.parts.insert(Held { part, stage: Stage::Waiting, place: None, kind: None }) as u32;
+        let id = self.parts.insert(Held { part, stage: Stage::Waiting, nth: NO_CHANGE }) as u32;
         if self.order.begin(range, id, changes) {
             self.begin(rt, id);
         }
@@ -261,12 +262,9 @@ impl<S: Blocks> Lanes<S> {
                 let slot = slots.iter().find(|s| s.group == group && s.no == no);
                 slot.map_or(Seq::default(), |slot| slot.shard.newest(component, lane))
             };
-            match self.numbers.begin(at, lane, ownership, id, before) {
-                Some((given, place)) => (order, held.place) = (given, Some(place)),
-                None => {
-                    held.kind = Some(Box::new(kind));
-                    return;
-                }
+            match self.numbers.begin(at, lane, ownership, before) {
+                Some((given, nth)) => (order, held.nth) = (given, nth),
+                None => return self.numbers.wait(at, lane, id, kind),
             }
         }
         let op = ShardOp { cookie: u64::from(id), component, block, blocks: range.blocks, order, kind };
@@ -277,11 +275,11 @@ impl<S: Blocks> Lanes<S> {
     }
 
     /// The change that the store worked on has ended: the mark may move, and what waited for that begins.
-    fn place_ended(&mut self, rt: &Rt, id: u32) {
-        let Some(place) = self.parts[id as usize].place.take() else { return };
-        if let Some(next) = self.numbers.ended(place) {
-            let kind = self.parts[next as usize].kind.take().expect("what waits for its place knows what it is to do");
-            self.hand_to_store(rt, next, *kind);
+    fn change_ended(&mut self, rt: &Rt, id: u32) {
+        let held = &mut self.parts[id as usize];
+        let nth = core::mem::replace(&mut held.nth, NO_CHANGE);
+        if let Some((next, kind)) = self.numbers.ended(held.part.at, Lane::of(BlockNo(held.part.range().block)), nth) {
+            self.hand_to_store(rt, next, kind);
         }
     }
 
@@ -292,7 +290,9 @@ impl<S: Blocks> Lanes<S> {
 
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {
         let id = done.cookie as u32;
-        self.place_ended(rt, id);
+        if self.parts[id as usize].nth != NO_CHANGE {
+            self.change_ended(rt, id);
+        }
         let Held { part, stage, .. } = &mut self.parts[id as usize];
         match (done.result, *stage) {
             (_, Stage::Waiting) => panic!("an answer to a part that has not begun"),

@@ -17,18 +17,10 @@ use base::{Order, Ownership, Seq};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
+use store::OpKind;
 
 /// Changes of a mirror and lane that may be above its mark. Further ones wait: a takeover has to look at each.
 pub const IN_DOUBT_MAX: usize = 1024;
-
-/// Where a change stands in the order of its lane, to say later that it has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    mirror: ComponentAt,
-    lane: Lane,
-    /// Which of all changes of the lane.
-    nth: u64,
-}
 
 /// One mirror and lane.
 #[derive(Debug, Default)]
@@ -39,8 +31,8 @@ struct LaneOrder {
     open: VecDeque<(Seq, bool)>,
     /// Which of all changes the first of `open` is.
     first: u64,
-    /// Parts that wait until the mark moves, oldest first.
-    waiting: VecDeque<u32>,
+    /// Parts that wait until the mark moves, oldest first, and what the store is to do.
+    waiting: VecDeque<(u32, OpKind)>,
 }
 
 #[derive(Debug)]
@@ -61,16 +53,8 @@ impl Default for Orders {
 
 impl Orders {
     /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind. `before`: how far the lane had come
-    /// when this term began, on all copies. `None`: too many changes of the lane are in doubt; [`Orders::ended`] gives `part` back when that
-    /// has changed.
-    pub fn begin(
-        &mut self,
-        mirror: ComponentAt,
-        lane: Lane,
-        ownership: Ownership,
-        part: u32,
-        before: impl FnOnce() -> Seq,
-    ) -> Option<(Order, Place)> {
+    /// when this term began, on all copies. Comes with which change of the lane it is. `None`: too many of them are in doubt.
+    pub fn begin(&mut self, mirror: ComponentAt, lane: Lane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
         let new = || MirrorOrder { ownership, lanes: core::array::from_fn(|_| LaneOrder::default()) };
         let known = self.0.entry(mirror).or_insert_with(new);
         if ownership.epoch > known.ownership.epoch && !(hooks::seeded(SeededFault::EpochOfFirstPart)) {
@@ -83,7 +67,6 @@ impl Orders {
         }
         if at.open.len() >= hooks::tiny(IN_DOUBT_MAX, 8) && !hooks::seeded(SeededFault::InDoubtUnbounded) {
             hooks::reached(CoverageMark::TooManyInDoubt);
-            at.waiting.push_back(part);
             return None;
         }
         hooks::must(|| at.open.len() < hooks::tiny(IN_DOUBT_MAX, 8), "more changes of a lane are in doubt than may be");
@@ -92,14 +75,20 @@ impl Orders {
         at.last = Seq { term, counter: counter + u64::from(!twice) };
         let nth = at.first + at.open.len() as u64;
         at.open.push_back((at.last, false));
-        Some((Order { epoch, period_start, seq: at.last, mark: at.mark }, Place { mirror, lane, nth }))
+        Some((Order { epoch, period_start, seq: at.last, mark: at.mark }, nth))
     }
 
-    /// The change has ended. Returns a part that may begin now.
-    pub fn ended(&mut self, place: Place) -> Option<u32> {
-        let known = self.0.get_mut(&place.mirror)?; // it was deleted meanwhile
-        let at = &mut known.lanes[place.lane.index()];
-        let entry = at.open.get_mut(place.nth.checked_sub(at.first)? as usize)?;
+    /// A part for which there was no number waits until the mark has moved.
+    pub fn wait(&mut self, mirror: ComponentAt, lane: Lane, part: u32, kind: OpKind) {
+        let known = self.0.get_mut(&mirror).expect("a mirror that has changes in doubt");
+        known.lanes[lane.index()].waiting.push_back((part, kind));
+    }
+
+    /// Change `nth` of the lane has ended. Returns a part that may begin now.
+    pub fn ended(&mut self, mirror: ComponentAt, lane: Lane, nth: u64) -> Option<(u32, OpKind)> {
+        let known = self.0.get_mut(&mirror)?; // it was deleted meanwhile
+        let at = &mut known.lanes[lane.index()];
+        let entry = at.open.get_mut(nth.checked_sub(at.first)? as usize)?;
         entry.1 = true;
         while let Some(&(seq, true)) = at.open.front() {
             at.mark = seq;
@@ -142,40 +131,40 @@ mod tests {
     #[test]
     fn the_mark_stands_before_the_first_that_has_not_ended() {
         let mut orders = Orders::default();
-        let begin = |orders: &mut Orders| orders.begin(MIRROR, lane(5), owned(1, 1), 0, Seq::default).unwrap();
+        let begin = |orders: &mut Orders| orders.begin(MIRROR, lane(5), owned(1, 1), Seq::default).unwrap();
         let begun: Vec<_> = (0..4).map(|_| begin(&mut orders)).collect();
         assert_eq!(begun.iter().map(|(o, _)| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
-        orders.ended(begun[1].1);
-        orders.ended(begun[2].1);
+        orders.ended(MIRROR, lane(5), begun[1].1);
+        orders.ended(MIRROR, lane(5), begun[2].1);
         assert_eq!(begin(&mut orders).0.mark, seq(0, 0));
-        orders.ended(begun[0].1);
+        orders.ended(MIRROR, lane(5), begun[0].1);
         assert_eq!(begin(&mut orders).0.mark, seq(1, 3));
-        let other = orders.begin(ComponentAt { no: ComponentNo(4), ..MIRROR }, lane(5), owned(1, 1), 0, Seq::default).unwrap().0;
+        let other = orders.begin(ComponentAt { no: ComponentNo(4), ..MIRROR }, lane(5), owned(1, 1), Seq::default).unwrap().0;
         assert_eq!((other.seq, other.mark), (seq(1, 1), seq(0, 0)), "another mirror has an order of its own");
     }
 
     #[test]
     fn a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended() {
         let mut orders = Orders::default();
-        let (_, first) = orders.begin(MIRROR, lane(0), owned(1, 1), 0, Seq::default).unwrap();
-        let (_, second) = orders.begin(MIRROR, lane(0), owned(1, 1), 0, Seq::default).unwrap();
-        orders.ended(first);
-        let (third, third_place) = orders.begin(MIRROR, lane(0), owned(2, 1), 0, Seq::default).unwrap();
+        let (_, first) = orders.begin(MIRROR, lane(0), owned(1, 1), Seq::default).unwrap();
+        let (_, second) = orders.begin(MIRROR, lane(0), owned(1, 1), Seq::default).unwrap();
+        orders.ended(MIRROR, lane(0), first);
+        let (third, third_place) = orders.begin(MIRROR, lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((third.epoch, third.seq), (Epoch(2), seq(1, 3)), "an epoch within a term goes on counting");
-        let (fourth, _) = orders.begin(MIRROR, lane(0), owned(4, 4), 0, Seq::default).unwrap();
+        let (fourth, _) = orders.begin(MIRROR, lane(0), owned(4, 4), Seq::default).unwrap();
         assert_eq!((fourth.seq, fourth.mark), (seq(4, 1), seq(1, 1)));
-        orders.ended(third_place);
-        orders.ended(second);
-        let (fifth, _) = orders.begin(MIRROR, lane(0), owned(2, 1), 0, Seq::default).unwrap();
+        orders.ended(MIRROR, lane(0), third_place);
+        orders.ended(MIRROR, lane(0), second);
+        let (fifth, _) = orders.begin(MIRROR, lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((fifth.epoch, fifth.seq, fifth.mark), (Epoch(4), seq(4, 2), seq(1, 3)), "who sent the part was behind");
     }
 
     #[test]
     fn the_mark_of_a_new_life_begins_where_the_copies_have_come_to() {
         let mut orders = Orders::default();
-        let (first, _) = orders.begin(MIRROR, lane(5), owned(7, 7), 0, || seq(4, 99)).unwrap();
+        let (first, _) = orders.begin(MIRROR, lane(5), owned(7, 7), || seq(4, 99)).unwrap();
         assert_eq!((first.seq, first.mark), (seq(7, 1), seq(4, 99)));
-        let (second, _) = orders.begin(MIRROR, lane(5), owned(7, 7), 0, || seq(7, 1)).unwrap();
+        let (second, _) = orders.begin(MIRROR, lane(5), owned(7, 7), || seq(7, 1)).unwrap();
         assert_eq!(second.mark, seq(4, 99), "what has not ended is not asked for again");
     }
 
@@ -183,13 +172,14 @@ mod tests {
     fn so_many_are_in_doubt_and_the_next_one_waits_for_the_mark() {
         let mut orders = Orders::default();
         let max = hooks::tiny(IN_DOUBT_MAX, 8) as u32;
-        let places: Vec<_> = (0..max).map(|part| orders.begin(MIRROR, lane(1), owned(1, 1), part, Seq::default).unwrap().1).collect();
-        assert_eq!(orders.begin(MIRROR, lane(1), owned(1, 1), 7777, Seq::default), None);
-        assert!(orders.begin(MIRROR, lane(2), owned(1, 1), 1, Seq::default).is_some(), "another lane goes on");
-        assert_eq!(orders.ended(places[0]), Some(7777));
-        assert_eq!(orders.ended(places[2]), None);
+        let places: Vec<_> = (0..max).map(|_| orders.begin(MIRROR, lane(1), owned(1, 1), Seq::default).unwrap().1).collect();
+        assert_eq!(orders.begin(MIRROR, lane(1), owned(1, 1), Seq::default), None);
+        orders.wait(MIRROR, lane(1), 7777, OpKind::Trim);
+        assert!(orders.begin(MIRROR, lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");
+        assert_eq!(orders.ended(MIRROR, lane(1), places[0]).map(|(part, _)| part), Some(7777));
+        assert!(orders.ended(MIRROR, lane(1), places[2]).is_none());
         orders.forget(MIRROR);
-        assert_eq!(orders.ended(places[3]), None, "of what is gone");
+        assert!(orders.ended(MIRROR, lane(1), places[3]).is_none(), "of what is gone");
     }
 
     #[cfg(feature = "hooks")]

@@ -21,7 +21,7 @@ use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, Epoch, Lane, crc32c};
+use base::{BlockNo, Epoch, crc32c};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
@@ -239,9 +239,7 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
             }
         }
     }
-    if let Some(member) = state.components.get_mut(&component.0) {
-        member.ended(Lane::of(record.block), order, true);
-    }
+    state.change_ended(component, record.block, order, true);
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     for part in chunk_parts(record.block, record.blocks) {
         let there = state.lookup(component, part.chunk).is_some();

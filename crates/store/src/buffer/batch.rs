@@ -69,7 +69,7 @@ impl State {
         let lsn = self.log.next_lsn;
         while let Some(&key) = self.waiting.front() {
             let op = &self.ops[key as usize];
-            let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
+            let Stage::Waiting(change, _) = &op.stage else { unreachable!("only what waits is in line") };
             let (kind, blocks) = match change {
                 Change::Write { .. } => (RecordKind::Write, op.blocks),
                 Change::Trim => (RecordKind::Trim, 0),
@@ -109,18 +109,13 @@ impl State {
         if waited > self.counters.admission_wait_max {
             self.counters.admission_wait_max = waited;
         }
-        let mut record = Record {
-            kind,
-            unchecked: false,
-            component: op.component.0,
-            block: op.block,
-            blocks: op.blocks,
-            lsn,
-            order: op.order,
-            data_at: 0,
+        let Stage::Waiting(change, order) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) else {
+            unreachable!("only what waits enters the log")
         };
-        match core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) {
-            Stage::Waiting(Change::Write { buf, unchecked }) => {
+        let mut record =
+            Record { kind, unchecked: false, component: op.component.0, block: op.block, blocks: op.blocks, lsn, order, data_at: 0 };
+        match change {
+            Change::Write { buf, unchecked } => {
                 bufs.push(buf);
                 record.unchecked = unchecked;
                 record.data_at = self.log.batch.blocks; // from the start of the data; the header's length is added below
@@ -128,9 +123,9 @@ impl State {
                 self.log.batch.blocks += op.blocks;
                 op.stage = Stage::Logging(Logged::Write { unchecked });
             }
-            Stage::Waiting(Change::Uncorrectable) => op.stage = Stage::Logging(Logged::Uncorrectable),
-            Stage::Waiting(Change::Trim | Change::Zero) => {}
-            other => unreachable!("{other:?} enters the log"),
+            Change::Uncorrectable => op.stage = Stage::Logging(Logged::Uncorrectable),
+            Change::Trim | Change::Zero => {}
+            Change::Flush => unreachable!("a flush enters no log"),
         }
         self.log.batch.ops.push(key);
         self.log.batch.records.push(record);
@@ -298,16 +293,20 @@ impl State {
                     data.next()
                 }
                 Logged::Trim => {
-                    self.apply_trim(key);
+                    self.apply_trim(key, record);
                     None
                 }
                 Logged::Uncorrectable => {
-                    self.apply_uncorrectable(key);
+                    self.apply_uncorrectable(key, record);
                     None
                 }
                 Logged::Flush => None,
             };
-            record += usize::from(logged != Logged::Flush);
+            if logged != Logged::Flush {
+                let Record { component, block, order, .. } = self.log.batch.records[record];
+                self.change_ended(ComponentNo(component), block, &order, true);
+                record += 1;
+            }
             self.finish(key, Ok(()), buf);
         }
         drop(data);
@@ -350,6 +349,10 @@ impl State {
             tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: writes fail until it can");
         }
         self.log_stopped(rt, failures);
+        for i in 0..self.log.batch.records.len() {
+            let Record { component, block, order, .. } = self.log.batch.records[i];
+            self.change_ended(ComponentNo(component), block, &order, false);
+        }
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
@@ -407,9 +410,13 @@ impl State {
     pub fn fail_waiting(&mut self, error: StoreError) {
         while let Some(key) = self.waiting.pop_front() {
             let op = &mut self.ops[key as usize];
-            let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
+            let Stage::Waiting(change, order) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
                 unreachable!("only what waits is in line")
             };
+            let (component, block) = (op.component, op.block);
+            if !matches!(change, Change::Flush) {
+                self.change_ended(component, block, &order, false);
+            }
             let buf = match change {
                 Change::Write { buf, .. } => {
                     if !hooks::seeded(SeededFault::WaitingKeepsPlaces) {

@@ -21,7 +21,7 @@ use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, Lane, Seq, crc32c};
+use base::{BlockNo, Lane, Order, Seq, crc32c};
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
@@ -203,12 +203,11 @@ impl State {
             component,
             block,
             blocks,
-            order,
             parent: NO_PARENT,
             crcs: Crcs::new(),
             place: None,
             entered: rt.now(),
-            stage: Stage::Waiting(Change::Flush),
+            stage: Stage::Waiting(Change::Flush, order),
         };
         let flush = matches!(kind, OpKind::Flush);
         let refused = match kind {
@@ -226,6 +225,9 @@ impl State {
             },
             _ => None,
         };
+        if refused.is_some() && order.seq > Seq::default() {
+            self.change_ended(component, block, &order, false);
+        }
         match kind {
             OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
             _ if refused.is_some() => return self.refuse(new, refused, None),
@@ -242,20 +244,21 @@ impl State {
                     new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
                 }
                 if blocks > write_blocks_max(self.ring.segment_blocks()) {
-                    return self.split(new, buf, !checksum);
+                    return self.split(new, buf, !checksum, order);
                 }
-                new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
+                new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum }, order);
             }
             OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
                 hooks::reached(CoverageMark::NothingTrimmed);
                 self.counters.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
+                self.change_ended(component, block, &order, false);
                 let key = self.ops.insert(new) as u32;
                 return self.finish(key, Ok(()), None);
             }
-            OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
-            OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),
-            OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
+            OpKind::Trim => new.stage = Stage::Waiting(Change::Trim, order),
+            OpKind::Zero => new.stage = Stage::Waiting(Change::Zero, order),
+            OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable, order),
             OpKind::Flush => {}
         }
         let key = self.ops.insert(new) as u32;
@@ -268,11 +271,11 @@ impl State {
     }
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
-    fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
+    fn split(&mut self, op: Op, buf: Buf, unchecked: bool, order: Order) {
         let step = write_blocks_max(self.ring.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
-        let (component, block, blocks, order, entered, crcs) = (op.component, op.block, op.blocks, op.order, op.entered, op.crcs.clone());
+        let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
         let parent = self.ops.insert(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op }) as u32;
         // Each part ends its own hold on the chunks; one that two parts share is held by both.
@@ -282,8 +285,8 @@ impl State {
             let block = BlockNo(block.0 + u64::from(first));
             let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
-            let stage = Stage::Waiting(Change::Write { buf, unchecked });
-            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, order, parent, crcs, place, entered, stage }) as u32;
+            let stage = Stage::Waiting(Change::Write { buf, unchecked }, order);
+            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
             self.waiting.push_back(key);
         }
         self.unplace(parent);

@@ -119,7 +119,6 @@ pub(crate) struct Op {
     pub component: ComponentNo,
     pub block: BlockNo,
     pub blocks: u32,
-    pub order: Order,
     /// The key in the slab of the operation that this is a part of.
     pub parent: u32,
     pub crcs: Crcs,
@@ -133,7 +132,7 @@ pub(crate) struct Op {
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// In line for the log.
-    Waiting(Change),
+    Waiting(Change, Order),
     /// In the batch in flight. The buffer of a write is with the device.
     Logging(Logged),
     /// Device reads are in flight.

@@ -16,7 +16,7 @@ use crate::scrub::Scrub;
 use crate::shard::chunks::Busy;
 use crate::shard::cookie;
 use crate::shard::member::Member;
-use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::shard::op::{Change, Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
@@ -108,22 +108,31 @@ impl State {
     /// Takes a change of a component that is there; false when its epoch is over.
     pub fn accept(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> bool {
         let lane = Lane::of(block);
-        let open = |op: &Op| op.component == component && Lane::of(op.block) == lane && op.order.seq > Seq::default();
-        let named = || self.ops.iter().any(|(_, op)| open(op) && op.order.seq <= order.mark);
-        hooks::must(|| !named(), "a mark names a change that has not ended");
+        hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
         let member = self.components.get_mut(&component.0).expect("a component that is there");
         member.accept(lane, order)
+    }
+    /// Whether a change is in line or in the batch that the mark says has ended.
+    fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
+        let is = |of: ComponentNo, block: BlockNo, seq: Seq| of == component && Lane::of(block) == lane && seq <= order.mark;
+        let waits = |key: &u32| {
+            let op = &self.ops[*key as usize];
+            matches!(&op.stage, Stage::Waiting(change, order) if !matches!(change, Change::Flush) && is(op.component, op.block, order.seq))
+        };
+        let batch = &self.log.batch;
+        let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
+        logged || self.waiting.iter().any(waits)
+    }
+    /// A change has ended; `logged`: its record is durable.
+    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
+        if let Some(member) = self.components.get_mut(&component.0) {
+            member.ended(Lane::of(block), order, logged);
+        }
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
     pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
         let op = self.ops.remove(key as usize);
-        if op.order.seq.counter != 0
-            && (op.parent == NO_PARENT || result.is_ok())
-            && let Some(member) = self.components.get_mut(&op.component.0)
-        {
-            member.ended(Lane::of(op.block), &op.order, result.is_ok());
-        }
         if op.parent != NO_PARENT {
             self.part_ended(op.parent, result);
             return;
@@ -188,8 +197,8 @@ impl State {
     /// A write of the batch is durable: from now on this is the content of its blocks.
     pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
-        let data_at = self.log.batch.records[record].data_at;
+        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (data_at, order) = (self.log.batch.records[record].data_at, self.log.batch.records[record].order);
         let seq = self.log.open.as_ref().expect("just written to").seq;
         if self.has_component(component) {
             let first = Key::new(component, block);
@@ -221,9 +230,9 @@ impl State {
     }
 
     /// A trim of the batch is durable.
-    pub fn apply_trim(&mut self, key: u32) {
+    pub fn apply_trim(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.has_component(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
@@ -249,9 +258,9 @@ impl State {
     }
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
-    pub fn apply_uncorrectable(&mut self, key: u32) {
+    pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, op.order);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.has_component(component) {
             let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
