@@ -157,8 +157,6 @@ fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> 
 
 impl DataPlane for FakePlane {
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
-        let mut state = self.check("format_group")?;
-        state.files.push(file);
         let mut devices = vec![cache.clone()];
         devices.extend_from_slice(capacity);
         for device in &devices {
@@ -167,6 +165,9 @@ impl DataPlane for FakePlane {
                 made.map_err(|e| PlaneError::Device(format!("{path}: {e}")))?;
             }
         }
+        // As the host: the files are there when it fails.
+        let mut state = self.check("format_group")?;
+        state.files.push(file);
         let group = FakeGroup { cluster: spec.cluster, devices, open: true, next_no: 1, components: BTreeMap::new() };
         state.groups.insert(spec.group, group);
         Ok(())

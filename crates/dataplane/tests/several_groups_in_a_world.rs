@@ -17,22 +17,22 @@ const BLOCK: usize = 4096;
 const PIECES: u64 = 24;
 
 #[derive(Default)]
-struct Desk {
+struct Exchange {
     todo: VecDeque<IoRequest>,
     done: VecDeque<IoDone>,
 }
 
-struct Front(Rc<RefCell<Desk>>);
+struct Front(Rc<RefCell<Exchange>>);
 
 impl FrontEnd for Front {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
-        let (mut desk, mut busy) = (self.0.borrow_mut(), false);
-        while let Some(request) = desk.todo.pop_front() {
+        let (mut exchange, mut busy) = (self.0.borrow_mut(), false);
+        while let Some(request) = exchange.todo.pop_front() {
             backend.submit(rt, request);
             busy = true;
         }
         while let Some(done) = backend.pop() {
-            desk.done.push_back(done);
+            exchange.done.push_back(done);
             busy = true;
         }
         busy
@@ -44,7 +44,7 @@ struct Lab {
     world: World,
     host: HostId,
     commands: Rc<RefCell<Option<CommandSender>>>,
-    desks: Vec<Rc<RefCell<Desk>>>,
+    exchanges: Vec<Rc<RefCell<Exchange>>>,
     devices: Vec<Vec<Device>>,
     desired: Desired,
     /// The place of each volume, in the order in which they were first served in this life.
@@ -57,9 +57,9 @@ impl Lab {
         let device = |world: &mut World, mib: u64| world.device(mib << 20, SimDeviceOptions::default());
         let devices = (0..groups).map(|_| vec![device(&mut world, 32), device(&mut world, 64)]).collect();
         let commands = Rc::new(RefCell::new(None));
-        let desks: Vec<Rc<RefCell<Desk>>> = (0..CORES).map(|_| Rc::default()).collect();
+        let exchanges: Vec<Rc<RefCell<Exchange>>> = (0..CORES).map(|_| Rc::default()).collect();
         let seeds: Rc<RefCell<Vec<Option<CoreSeed>>>> = Rc::default();
-        let (newest, fronts) = (Rc::clone(&commands), desks.clone());
+        let (newest, fronts) = (Rc::clone(&commands), exchanges.clone());
         let host = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
                 let (commands, _events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
@@ -67,14 +67,14 @@ impl Lab {
                 *seeds.borrow_mut() = made.into_iter().map(Some).collect();
             }
             let seed = seeds.borrow_mut()[rt.core()].take();
-            let desk = Rc::clone(&fronts[rt.core()]);
-            *desk.borrow_mut() = Desk::default();
-            seed.expect("core 0 starts first, each core once").start_with(&rt, Box::new(Front(desk)))
+            let exchange = Rc::clone(&fronts[rt.core()]);
+            *exchange.borrow_mut() = Exchange::default();
+            seed.expect("core 0 starts first, each core once").start_with(&rt, Box::new(Front(exchange)))
         });
         if !world.is_up(host) {
             world.start(host);
         }
-        let mut lab = Self { world, host, commands, desks, devices, desired: Desired::default(), refs: vec![] };
+        let mut lab = Self { world, host, commands, exchanges, devices, desired: Desired::default(), refs: vec![] };
         for n in 0..groups {
             let (cache, capacity) = (lab.devices[usize::from(n)][0].clone(), vec![lab.devices[usize::from(n)][1].clone()]);
             let spec =
@@ -133,14 +133,14 @@ impl Lab {
     }
     fn submit(&mut self, core: usize, token: u64, volume: VolumeId, op: IoOp) {
         let volume = VolumeRef(self.refs.iter().position(|v| *v == volume).expect("served once") as u32);
-        self.desks[core].borrow_mut().todo.push_back(IoRequest { token, volume, op });
+        self.exchanges[core].borrow_mut().todo.push_back(IoRequest { token, volume, op });
         self.world.rt(self.host, core).wake(core);
     }
     fn answer(&mut self, core: usize) -> IoDone {
-        let desk = Rc::clone(&self.desks[core]);
-        let answered = self.world.run_until(Duration::from_secs(20), || !desk.borrow().done.is_empty());
+        let exchange = Rc::clone(&self.exchanges[core]);
+        let answered = self.world.run_until(Duration::from_secs(20), || !exchange.borrow().done.is_empty());
         assert!(answered, "never answered");
-        let done = desk.borrow_mut().done.pop_front();
+        let done = exchange.borrow_mut().done.pop_front();
         done.expect("just seen")
     }
     fn io(&mut self, core: usize, volume: VolumeId, op: IoOp) -> IoDone {
@@ -373,8 +373,9 @@ fn a_limit_counts_from_when_it_is_set_and_goes_on_when_something_else_is_changed
     lab.open(0);
     let (volume, other) = (lab.volume(1, &[0]), lab.volume(2, &[0]));
     let mib = Some(1 << 20);
-    // The limits; reads, their size; whether the limits are new; and how long it takes: new ones begin with what 100 ms give.
-    let steps: [(Option<u64>, Option<u64>, u64, u32, f64); 10] = [
+    // The limits; reads and their size; how long they take: new limits begin with what 100 ms give.
+    type Step = (Option<u64>, Option<u64>, u64, u32, f64);
+    let steps: [Step; 10] = [
         (None, None, 100, 4096, 0.0),
         (Some(100), None, 20, 4096, 0.09),
         (Some(100), None, 10, 4096, 0.1),
@@ -418,6 +419,68 @@ fn a_shutdown_answers_what_is_under_way_as_if_there_was_none() {
     lab.open(0);
     lab.apply();
     lab.holds(volume, 9);
+}
+
+/// The log of one shard cannot be read: the group is not open, and no part of it; when it can be read, all of it is.
+#[test]
+fn a_group_is_open_when_every_shard_of_it_is() {
+    let mut lab = Lab::new(9, 1);
+    lab.open(0);
+    let volume = lab.volume(1, &[0]);
+    lab.fill(volume, 9);
+    let cache = lab.devices[0][0].clone();
+    let part = cache.info().bytes / 16;
+    let mut failed = 0;
+    for n in 1..16 {
+        lab.power_cycle();
+        lab.world.disk(&cache).fail_reads(n * part..(n + 1) * part, None);
+        let devices = lab.devices[0].clone();
+        let opened = lab.give(|o| o.open_group(Some(cluster()), devices));
+        lab.world.disk(&cache).heal();
+        if opened.is_err() {
+            failed += 1;
+            assert!(matches!(lab.give(|o| o.scrub(group(0))), Err(DataPlaneError::NoGroup(_))), "part {n}");
+            let stats = lab.must(|o| o.stats());
+            assert_eq!((stats.groups.len(), stats.shards().count()), (0, 0), "part {n}: some of it is open");
+            lab.open(0);
+        }
+        assert_eq!(lab.shards(0).len(), usize::from(SHARDS));
+        lab.apply();
+        lab.holds(volume, 9);
+    }
+    assert!(failed > 1, "it tests nothing");
+}
+
+/// A byte changes on the capacity device.
+#[test]
+fn damage_is_an_error_where_blocks_keep_a_checksum_and_shows_where_they_do_not() {
+    for checksum in [true, false] {
+        let mut lab = Lab::new(10, 1);
+        lab.open(0);
+        let volume = lab.volume(1, &[0]);
+        lab.desired.volumes[0].checksum = checksum;
+        lab.apply();
+        lab.fill(volume, 0xa7);
+        lab.must(|o| o.set_settings(Settings { idle_drain: Duration::from_millis(1), ..Settings::default() }));
+        lab.world.run_for(Duration::from_secs(2));
+        lab.must(|o| o.close_group(group(0)));
+        let disk = lab.world.disk(&lab.devices[0][1]);
+        let image = disk.peek(0, disk.bytes() as usize);
+        let blocks: Vec<usize> = (0..image.len()).step_by(BLOCK).filter(|at| image[*at..at + BLOCK].iter().all(|b| *b == 0xa7)).collect();
+        assert_eq!(blocks.len() as u64, PIECES, "all of it is on capacity");
+        let mut other = [0xa7; BLOCK];
+        other[5] = 0xa6;
+        blocks.iter().for_each(|at| disk.poke(*at as u64, &other));
+        lab.open(0);
+        lab.apply();
+        for piece in 0..PIECES {
+            let done = lab.io(piece as usize % CORES, volume, IoOp::Read { offset: piece * PIECE_BYTES, len: BLOCK as u32 });
+            match done.result {
+                Ok(()) => assert!(!checksum && done.data[0].buf[5] == 0xa6, "piece {piece}"),
+                Err(error) => assert!(checksum && error == IoError::Media { offset: piece * PIECE_BYTES }, "piece {piece}: {error}"),
+            }
+        }
+    }
 }
 
 /// What a volume should be.

@@ -302,3 +302,20 @@ fn as_many_nonces_are_remembered_as_is_promised_and_no_more() {
 fn expected(directory: &Embedded, n: u64) -> Expect {
     directory.get(&Key::new(Kind::Task, format!("t{n}"))).unwrap().map_or(Expect::Absent, |e| Expect::At(e.revision))
 }
+
+#[test]
+fn as_many_sessions_are_open_as_there_may_be_and_no_more() {
+    let directory = Embedded::on(
+        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
+        Path::new("memory"),
+        cluster_id(1),
+        Arc::new(|| Duration::ZERO),
+    )
+    .unwrap();
+    let open = || directory.open_session(Duration::from_secs(10));
+    let sessions: Vec<_> = (0..SESSIONS_MAX).map(|_| open().unwrap()).collect();
+    assert!(matches!(open(), Err(DirectoryError::TooLarge(TooLarge::Sessions))));
+    directory.end_session(sessions[3]).unwrap();
+    open().unwrap();
+    assert!(open().is_err());
+}

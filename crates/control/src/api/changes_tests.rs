@@ -408,16 +408,14 @@ async fn the_devices_of_a_new_group_are_looked_at_before_anything_is_made() {
 #[tokio::test]
 async fn a_group_that_cannot_be_made_leaves_no_file_and_no_name() {
     let bench = Bench::new();
-    let group =
-        json!({"name": "g", "sparse": true, "cache": bench.device("c", GIB), "capacity": [bench.device("d", GIB), bench.device("e", GIB)]});
+    let group = json!({"name": "g", "sparse": true, "cache": bench.device("c", GIB), "capacity": [bench.device("d", GIB), bench.device("f", GIB), bench.device("e", GIB)]});
+    // One of them was there before.
+    std::fs::File::create(bench.dir.path().join("f")).and_then(|f| f.set_len(GIB)).unwrap();
     for n in 0..3 {
-        // The data plane has made them when it fails.
-        ["c", "d", "e"].iter().for_each(|name| drop(std::fs::File::create(bench.dir.path().join(name)).map(|f| f.set_len(GIB))));
-        ["c", "d", "e"].iter().for_each(|name| std::fs::remove_file(bench.dir.path().join(name)).unwrap());
-        let dir = bench.dir.path().to_owned();
         bench.plane.fail_next("format_group", PlaneError::Device("no".into()));
         bench.refused("POST", "/api/v1/groups", group.clone()).await;
-        assert!(["c", "d", "e"].iter().all(|name| !dir.join(name).exists()), "{n}");
+        let there = |name: &str| bench.dir.path().join(name).exists();
+        assert_eq!(["c", "d", "e", "f"].map(there), [false, false, false, true], "{n}");
         assert_eq!(bench.get("/api/v1/groups").await, json!([]));
     }
     bench.ok("POST", "/api/v1/groups", group).await;
@@ -638,7 +636,8 @@ async fn figures_of_groups_are_shown_for_their_device_and_volume_and_make_checks
     };
     again(&bench).unwrap();
     assert_eq!(bench.checks().await, []);
-    let fresh = || std::thread::sleep(std::time::Duration::from_millis(520));
+    // Figures are half a second old at most, and new after a change.
+    let fresh = async || drop(bench.ok("PATCH", "/api/v1/volumes/v", json!({})).await);
     let figures = |used: [u64; 2], reserved: [u64; 2], buffer: u64| {
         move |f: &mut crate::plane::GroupFigures| {
             let n = f.capacity_bytes.len();
@@ -649,7 +648,7 @@ async fn figures_of_groups_are_shown_for_their_device_and_volume_and_make_checks
         }
     };
     bench.plane.figures(figures([3 * GIB, 5 * GIB], [7 * GIB, 11 * GIB], 50));
-    fresh();
+    fresh().await;
     let group = bench.get("/api/v1/groups/g1").await;
     let of = |n: usize| json!([group["capacity"][n]["used_bytes"], group["capacity"][n]["reserved_bytes"]]);
     assert_eq!((of(0), of(1)), (json!([3 * GIB, 7 * GIB]), json!([5 * GIB, 11 * GIB])));
@@ -671,7 +670,7 @@ async fn figures_of_groups_are_shown_for_their_device_and_volume_and_make_checks
                 change(f)
             }
         });
-        fresh();
+        fresh().await;
         let expected: Vec<_> = expected.into_iter().map(|(id, health)| (id.to_owned(), health.to_owned(), "group g2".to_owned())).collect();
         assert_eq!(bench.checks().await, expected, "{used}, {reserved}, {buffer}");
     }
@@ -680,7 +679,7 @@ async fn figures_of_groups_are_shown_for_their_device_and_volume_and_make_checks
             (f.failed_shards, f.failing_shards, f.media_errors, f.devices[1].errors) = (1, 1, 1, 1);
         }
     });
-    fresh();
+    fresh().await;
     let mut checks = bench.checks().await;
     assert_eq!(checks.pop(), Some(("device_errors".into(), "warning".into(), "group g2".into())), "what is worse comes first");
     let ids: Vec<_> = checks.iter().map(|(id, health, subject)| (id.as_str(), health.as_str(), subject.as_str())).collect();
@@ -697,4 +696,112 @@ async fn a_change_that_could_not_be_served_is_shown_until_it_is() {
     bench.control.retry();
     assert_eq!(bench.checks().await, []);
     assert!(bench.plane.desired().volumes[0].write_protect.is_on());
+}
+
+#[tokio::test]
+async fn a_volume_that_is_deleted_is_shown_in_no_subsystem_any_more() {
+    for subsystems in 0..4 {
+        let bench = Bench::new().with_group().await;
+        bench.ok("POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "detached": true})).await;
+        for n in 0..subsystems {
+            bench.ok("POST", "/api/v1/subsystems", json!({"name": format!("s{n}")})).await;
+            bench.ok("PUT", &format!("/api/v1/subsystems/s{n}/volumes/v"), json!({})).await;
+        }
+        assert_eq!(bench.get("/api/v1/volumes/v").await["attachments"].as_array().unwrap().len(), subsystems);
+        bench.ok("DELETE", "/api/v1/volumes/v", Value::Null).await;
+        for s in bench.get("/api/v1/subsystems").await.as_array().unwrap() {
+            assert_eq!(s["namespaces"], json!([]), "{}", s["name"]);
+        }
+        assert!(bench.plane.desired().subsystems.iter().all(|s| s.namespaces.is_empty()));
+    }
+}
+
+#[tokio::test]
+async fn a_shrink_frees_all_that_lies_behind_the_end_on_every_stripe() {
+    let bench = Bench::new().with_group().await;
+    bench.ok("POST", "/api/v1/policies", json!({"name": "wide", "stripe_width": 2})).await;
+    for (policy, stripes) in [("default", 1), ("wide", 2)] {
+        bench.ok("POST", "/api/v1/volumes", json!({"name": policy, "bytes": 9 * MIB, "policy": policy})).await;
+        for (bytes, reached) in [(4 * MIB, 9), (3 * MIB, 4), (MIB, 3)] {
+            bench.ok("POST", &format!("/api/v1/volumes/{policy}/resize"), json!({"bytes": bytes, "force": true})).await;
+            let reached = u64::div_ceil(reached, stripes) * stripes * MIB;
+            assert_eq!(bench.plane.freed().last().map(|f| f.1), Some(reached), "{policy} to {bytes}");
+            assert_eq!(bench.plane.ends().last(), Some(&bytes), "{policy}: its hosts do not reach behind it any more");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_host_proves_itself_with_is_kept_changed_and_served_piece_by_piece() {
+    const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+    const PSK: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+    let bench = Bench::new().with_group().await;
+    bench.ok("POST", "/api/v1/hosts", json!({"nqn": HOST, "name": "kvm1"})).await;
+    for taken in [json!({"nqn": HOST, "name": "other"}), json!({"nqn": OTHER, "name": "KVM1"})] {
+        assert_eq!(bench.refused("POST", "/api/v1/hosts", taken).await.0, 409);
+    }
+    let served = |bench: &Bench| bench.plane.desired().hosts.get(HOST).cloned();
+    assert_eq!(served(&bench), None);
+    // Keys: one for each subsystem and one for all, the newest of each.
+    let psk = "/api/v1/hosts/kvm1/tls-psk";
+    for (subsystem, count) in [(json!(null), 1), (json!("default"), 2), (json!(null), 2), (json!("default"), 2)] {
+        let shown = bench.ok("PUT", psk, json!({"psk": PSK, "subsystem": subsystem})).await;
+        assert_eq!((shown["tls_psks"].as_array().unwrap().len(), served(&bench).unwrap().tls_psks.len()), (count, count));
+    }
+    assert!(served(&bench).unwrap().credentials.is_none());
+    bench.ok("DELETE", psk, Value::Null).await;
+    assert_eq!(served(&bench), None);
+    // Secrets: what a change does not name stays.
+    let dhchap = "/api/v1/hosts/kvm1/dhchap";
+    let file = bench.dir.path().join("controller");
+    std::fs::write(&file, "DHHC-1:00:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&file, mode).unwrap();
+    bench.refused("PUT", dhchap, json!({"groups": ["ffdhe3072"]})).await;
+    bench.ok("PUT", dhchap, json!({"secret": SECRET, "hashes": ["SHA-512", "SHA-384"], "groups": ["ffdhe3072"]})).await;
+    bench.refused("PUT", dhchap, json!({"controller_secret": SECRET})).await;
+    bench.ok("PUT", dhchap, json!({"controller_secret_path": file})).await;
+    let shown = bench.ok("PUT", dhchap, json!({"secret": SECRET})).await["dhchap"].clone();
+    assert_eq!((&shown["hashes"], &shown["groups"]), (&json!(["SHA-512", "SHA-384"]), &json!(["ffdhe3072"])));
+    assert!(shown["controller_secret"].is_string());
+    let credentials = served(&bench).unwrap().credentials.unwrap();
+    assert_eq!((credentials.hashes.len(), credentials.groups.len(), credentials.controller.is_some()), (2, 1, true));
+    let shown = bench.ok("PUT", dhchap, json!({"no_controller_secret": true})).await["dhchap"].clone();
+    assert_eq!(shown["controller_secret"], Value::Null);
+    assert!(served(&bench).unwrap().credentials.unwrap().controller.is_none());
+    // A host whose name goes has no secret any more, and its name is free.
+    bench.ok("DELETE", "/api/v1/hosts/kvm1", Value::Null).await;
+    assert_eq!(served(&bench), None);
+    bench.ok("POST", "/api/v1/hosts", json!({"nqn": OTHER, "name": "kvm1"})).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_is_back_is_not_called_offline() {
+    let bench = Bench::new().with_group().await;
+    bench.volume("v", GIB).await;
+    bench.plane.fail_next("open_group", PlaneError::Device("away".into()));
+    let bench = bench.restart();
+    assert_eq!(bench.get("/api/v1/volumes/v").await["state"], "offline");
+    bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
+    std::fs::read_dir(bench.dir.path()).unwrap().flatten().filter(|f| f.path().extension().is_some_and(|e| e == "img")).for_each(|f| {
+        std::fs::remove_file(f.path()).unwrap();
+    });
+    let bench = bench.with_group().await;
+    bench.volume("v", GIB).await;
+    assert_eq!(bench.checks().await, []);
+}
+
+#[tokio::test]
+async fn a_subsystem_names_as_many_hosts_as_it_may_and_no_more() {
+    let bench = Bench::new();
+    let nqn = |n: usize| format!("nqn.2014-08.org.nvmexpress:uuid:6e3a8f0e-6d2c-4b8f-9d4e-{n:012}");
+    let hosts: Vec<String> = (0..1024).map(nqn).collect();
+    let subsystem = |name: &str, hosts: &[String]| json!({"name": name, "hosts": hosts});
+    bench.refused("POST", "/api/v1/subsystems", subsystem("s", &[&hosts[..], &[nqn(1024)]].concat())).await;
+    bench.ok("POST", "/api/v1/subsystems", subsystem("s", &hosts[1..])).await;
+    let allow = |n: usize| format!("/api/v1/subsystems/s/hosts/{}", nqn(n));
+    bench.ok("PUT", &allow(0), Value::Null).await;
+    assert_eq!(bench.refused("PUT", &allow(1024), Value::Null).await.0, 409);
+    bench.ok("DELETE", &allow(7), Value::Null).await;
+    bench.ok("PUT", &allow(1024), Value::Null).await;
 }

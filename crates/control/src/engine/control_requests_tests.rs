@@ -117,6 +117,8 @@ fn protection_until_a_restart_ends_with_it() {
     let volume = b.plane.desired().volumes[0].id;
     b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::UntilRestart }).unwrap();
     assert_eq!(b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::None }), Err(Refused::NotChangeable));
+    b.control.change_volume("v1", &api::VolumeChange { read_only: Some(true), ..Default::default() }).unwrap();
+    assert_eq!(b.protection(), WriteProtect::UntilRestart, "what it is already it stays");
     let Bench { control, plane, dir } = b;
     drop(control);
     plane.restart();

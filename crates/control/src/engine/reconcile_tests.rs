@@ -162,3 +162,25 @@ fn a_group_in_memory_loses_its_own_components_only() {
     assert_eq!(plane.components().len(), before.len());
     assert!(control.volumes().unwrap().iter().all(|v| v.state == crate::api::types::VolumeState::Online));
 }
+
+#[test]
+fn a_volume_that_was_half_made_is_attached_once_and_one_that_was_half_made_and_deleted_is_gone() {
+    let b = bench();
+    let change = |set: &dyn Fn(&mut VolumeRecord)| {
+        let mut volume = b.directory().all::<VolumeRecord>().unwrap().remove(0);
+        set(&mut volume.value);
+        b.control.commit(Transaction::new().update(&volume)).unwrap();
+    };
+    let nqn = cluster::default_nqn(DEFAULT_NAME);
+    change(&|v| (v.stage, v.attach_to) = (Stage::Creating, Some(nqn.clone())));
+    b.control.retry();
+    assert_eq!(b.plane.desired().subsystems[0].namespaces.len(), 1, "it was attached already");
+    // Whether its component was made is not known, and there is no room to make it now.
+    let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
+    object.value.stripes[0][0].no = None;
+    b.control.commit(Transaction::new().update(&object)).unwrap();
+    change(&|v| v.stage = Stage::Deleting);
+    b.plane.fail_next("create_component", PlaneError::NoSpace("full".into()));
+    b.control.retry();
+    assert_eq!((b.directory().all::<VolumeRecord>().unwrap().len(), b.control.tasks().unwrap().len()), (0, 0));
+}
