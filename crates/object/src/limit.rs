@@ -158,7 +158,7 @@ mod tests {
             let mut now = Instant(3_600_000_000_000);
             for (pause_us, is_long, sectors) in requests {
                 let (pause_us, bytes) = (if is_long { pause_us * 100 } else { pause_us }, sectors * 512);
-                now = now + Duration::from_micros(pause_us);
+                now += Duration::from_micros(pause_us);
                 let (passed, units) = (pause_us as f64 / 1e6, bytes.div_ceil(32 << 10) as f64);
                 let waits = [of_iops.as_mut().map(|a| a.wait(passed, units)), of_bandwidth.as_mut().map(|a| a.wait(passed, bytes as f64))];
                 let expected = waits.into_iter().flatten().fold(0.0, f64::max);

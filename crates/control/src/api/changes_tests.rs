@@ -758,11 +758,11 @@ async fn what_a_host_proves_itself_with_is_kept_changed_and_served_piece_by_piec
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&file, mode).unwrap();
     bench.refused("PUT", dhchap, json!({"groups": ["ffdhe3072"]})).await;
-    bench.ok("PUT", dhchap, json!({"secret": SECRET, "hashes": ["SHA-512", "SHA-384"], "groups": ["ffdhe3072"]})).await;
+    bench.ok("PUT", dhchap, json!({"secret": SECRET, "hashes": ["sha512", "sha384"], "groups": ["ffdhe3072"]})).await;
     bench.refused("PUT", dhchap, json!({"controller_secret": SECRET})).await;
     bench.ok("PUT", dhchap, json!({"controller_secret_path": file})).await;
     let shown = bench.ok("PUT", dhchap, json!({"secret": SECRET})).await["dhchap"].clone();
-    assert_eq!((&shown["hashes"], &shown["groups"]), (&json!(["SHA-512", "SHA-384"]), &json!(["ffdhe3072"])));
+    assert_eq!((&shown["hashes"], &shown["groups"]), (&json!(["sha512", "sha384"]), &json!(["ffdhe3072"])));
     assert!(shown["controller_secret"].is_string());
     let credentials = served(&bench).unwrap().credentials.unwrap();
     assert_eq!((credentials.hashes.len(), credentials.groups.len(), credentials.controller.is_some()), (2, 1, true));
