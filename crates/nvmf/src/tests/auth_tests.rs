@@ -336,6 +336,19 @@ fn who_does_not_authenticate_in_time_is_let_go() {
 }
 
 #[test]
+fn who_is_authenticating_has_longer_when_the_core_could_not_look() {
+    let mut rig = Rig::new(57);
+    rig.apply(with_secret(1, Security::Authenticated));
+    let (idle, _) = rig.auth_connect(0, 0);
+    rig.world.run_for(Duration::from_secs(30));
+    rig.stop(true);
+    rig.world.run_for(Duration::from_secs(100));
+    rig.stop(false);
+    assert!(!rig.is_closed(idle, Duration::from_secs(28)));
+    assert!(rig.is_closed(idle, Duration::from_secs(4)));
+}
+
+#[test]
 fn commands_with_wrong_fields_are_refused_and_harm_nothing() {
     let mut rig = Rig::new(56);
     rig.apply(with_secret(1, Security::Authenticated));

@@ -304,6 +304,13 @@ impl Rig {
             self.world.rt(self.server, core).wake(core);
         }
     }
+    /// Whether the volumes keep what they are asked for without an answer.
+    pub(super) fn hold(&mut self, hold: bool) {
+        for core in 0..CORES {
+            self.servers.borrow()[core].borrow_mut().memory.hold = hold;
+            self.world.rt(self.server, core).wake(core);
+        }
+    }
     pub(super) fn is_closed(&mut self, at: usize, limit: Duration) -> bool {
         let p = self.peer();
         self.world.run_until(limit, || p.wires.borrow()[at].closed)
