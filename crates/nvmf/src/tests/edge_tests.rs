@@ -7,7 +7,7 @@ use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::admin::Answer;
 use crate::admission::{self, ConnectRequest, NotTaken, Refusal};
-use crate::control_request::{ControlVerb, Refused, Reply};
+use crate::control_request::{Refused, Reply};
 use crate::controller::QueueAt;
 use crate::health::{ErrorLog, Ledger};
 use crate::limits::{HANDSHAKES_MAX, IO_QUEUES_MAX, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
@@ -662,13 +662,15 @@ fn the_head_of_a_queue_goes_round_with_its_entries() {
 }
 
 #[test]
-fn a_namespace_s_control_requests_carry_who_asks() {
+fn the_log_of_features_says_of_each_what_its_change_does() {
     let mut b = bench(false, 0);
     b.enable();
-    let Answer::ControlRequest(ControlVerb::Persist { volumes, ptpl }) =
-        b.run(format::nvme::admin::SetFeatures { fid: 0x83, save: false, cdw11: 1, nsid: 2 }.sqe(1))
-    else {
-        panic!("asked")
-    };
-    assert_eq!((volumes, ptpl), (vec![base::VolumeId::from_bytes([2; 16])], true));
+    let log = b.data(Bench::log(0x12, 0, 1024, false));
+    // Supported; the scope is the controller or the namespace; a change of the latter shows in Identify Namespace.
+    let (of_controller, fixed, of_namespace) = (1 | 1 << 21, 1 | 1 << 20, 1 | 1 << 20 | 1 << 2);
+    let mut wanted = vec![0u32; 256];
+    [1, 2, 4, 7, 0x0A, 0x0B, 0x0F, 0x16, 0x81].into_iter().for_each(|fid: usize| wanted[fid] = of_controller);
+    wanted[5] = fixed;
+    [0x82, 0x83, 0x84].into_iter().for_each(|fid: usize| wanted[fid] = of_namespace);
+    assert!(log.chunks(4).map(u32::get).eq(wanted));
 }

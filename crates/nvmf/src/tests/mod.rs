@@ -14,6 +14,7 @@ mod flood_tests;
 mod fuzz_tests;
 mod io_tests;
 mod memory;
+mod news_tests;
 mod reset_tests;
 mod session_tests;
 mod support_statuses;

@@ -503,7 +503,7 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
                         masks[n] = mask;
                     }
                 }
-                2 | 3 if !patient || step > 1300 => {
+                k if (k == 2 || k == 3) && !patient || patient && step > 1200 && k > 3 => {
                     let rae = draw(&mut s, 3) == 0;
                     b.data(Bench::log(0x80, 0, 64, rae));
                     if !rae {
