@@ -121,6 +121,10 @@ fn dwords_of_commands_hold_what_the_figures_say() {
     ] {
         assert_eq!(of(sqe), wanted, "{sqe:?}");
     }
+    // And back.
+    assert_eq!((GetLogPage::of(&log.sqe(1)), BlockRange::of(&range.sqe(IoOpcode::Write, 1, 5))), (log, range));
+    assert_eq!((CopyCommand::of(&copy.sqe(1, 5)), FormatNvm::of(&format.sqe(1)), Connect::of(&connect.sqe(1))), (copy, format, connect));
+    assert_eq!((GetFeatures::of(&get.sqe(1)), SetFeatures::of(&set.sqe(1))), (get, set));
     assert_eq!((log.bytes(), copy.ranges(), range.blocks()), ((0x9ABC_DEF0 + 1) * 4, 128, 0x1235));
     assert_eq!(Sgl::in_capsule(0x0102, 0x0304).0, [2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 1]);
     assert_eq!(Sgl::transport(0x0304).0, [0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0x5A]);

@@ -361,6 +361,7 @@ fn places_are_kept_for_the_queues_of_who_has_authenticated() {
     let (second, _) = rig.auth_connect(0, 0);
     assert_eq!(rig.authenticate(second, credentials(1, false)), Ok(()));
     assert!(rig.is_closed(second, Duration::from_secs(1)), "there is no place for another controller");
+    assert_eq!(rig.servers.borrow().iter().map(|s| s.borrow().target.stats().connections_refused).sum::<u64>(), 1);
     for qid in 1..=3 {
         let (io, io_cqe) = rig.auth_connect(qid, cqe.result as u16);
         assert!(io_cqe.status.is_success());

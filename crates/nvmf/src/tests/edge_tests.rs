@@ -602,23 +602,6 @@ fn admin_queues_weigh_nothing_when_io_queues_are_dealt_also_when_some_have_gone(
 }
 
 #[test]
-fn a_queue_whose_connection_went_or_was_refused_meanwhile_is_free_again() {
-    let mut rig = Rig::new(72);
-    let (_, cntlid) = rig.admin(Client::new(false, false, 0), 0);
-    for round in 0..6 {
-        // The Connect is on its way between cores when its connection goes, or when what is served does not have it any more.
-        let at = rig.open(rig.io, Client::new(false, false, 0));
-        rig.send(at, |c| c.connect(1, cntlid, 32, 0, NQN, HOST));
-        rig.world.run_for(Duration::from_micros(20 * round));
-        rig.close(at);
-        rig.world.run_for(Duration::from_millis(100));
-        let q = rig.io_queue(cntlid, 1, Client::new(false, false, 0));
-        rig.close(q);
-        rig.world.run_for(Duration::from_millis(100));
-    }
-}
-
-#[test]
 fn a_controller_that_ended_is_shown_to_nobody() {
     let mut rig = Rig::new(73);
     let all: Vec<_> = (0..3).map(|_| rig.admin(Client::new(false, false, 0), 0)).collect();
@@ -673,4 +656,37 @@ fn the_log_of_features_says_of_each_what_its_change_does() {
     wanted[5] = fixed;
     [0x82, 0x83, 0x84].into_iter().for_each(|fid: usize| wanted[fid] = of_namespace);
     assert!(log.chunks(4).map(u32::get).eq(wanted));
+}
+
+#[test]
+fn of_several_static_controllers_a_host_finds_the_one_it_left_last() {
+    let statics = crate::statics::Statics::new(crate::ControllerIds::new(1, 128, 4).unwrap());
+    let c = Connect { recfmt: 0, qid: 0, sqsize: 31, cattr: 0, kato_ms: 0 };
+    let asks = |cntlid, id| statics.take(&request(c, cntlid, id, NQN, HOST).unwrap(), 0).map_err(|r| r.status.code);
+    assert_eq!((asks(CNTLID_STATIC, 7), asks(CNTLID_STATIC, 7), asks(CNTLID_STATIC, 8)), (Ok(125), Ok(126), Ok(127)));
+    [125, 126, 127].into_iter().for_each(|id| statics.release(id));
+    assert_eq!(asks(125, 7), Ok(125));
+    statics.release(125);
+    assert_eq!((asks(CNTLID_STATIC, 7), asks(CNTLID_STATIC, 7), asks(CNTLID_STATIC, 8)), (Ok(125), Ok(126), Ok(127)));
+    assert_eq!((asks(CNTLID_STATIC, 9), asks(CNTLID_STATIC, 9)), (Ok(128), Err(StatusCode::CONNECT_CONTROLLER_BUSY)));
+    assert_eq!(asks(126, 8), Err(StatusCode::CONNECT_INVALID_PARAMETERS), "an identifier more is another host");
+    [127, 125].into_iter().for_each(|id| statics.release(id));
+    assert_eq!(asks(CNTLID_STATIC, 9), Ok(125), "of those who are gone the one that came first makes room");
+}
+
+#[test]
+fn a_log_is_read_up_to_its_end_and_the_changed_list_begins_anew_with_each_reading() {
+    let mut b = bench(false, 0);
+    b.enable();
+    for (lid, bytes) in [(0x05, 4096u64), (0x01, 4096), (0x02, 512), (0x04, 4096), (0x80, 64)] {
+        assert!(b.data(Bench::log(lid, bytes, 8, false)).iter().all(|x| *x == 0), "log {lid:#x} at its end");
+        assert_eq!(b.status(Bench::log(lid, bytes + 4, 8, false)).0, StatusCode::INVALID_FIELD);
+    }
+    let list = b.view.namespaces(&b.view.subsystems[0], HOST);
+    for rae in [true, false] {
+        b.c.namespaces_are(list[..2].to_vec());
+        assert_eq!([(), ()].map(|()| u32::get(&b.data(Bench::log(4, 0, 8, rae)))), [3, 0], "RAE is of the event");
+        b.c.namespaces_are(list.clone());
+        b.data(Bench::log(4, 0, 8, false));
+    }
 }

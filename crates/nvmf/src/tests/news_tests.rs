@@ -4,7 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::session_tests::{Bench as Queue, pattern};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
-use crate::limits::{GRANT_KEPT_MAX, H2C_DATA_MAX, TICK};
+use crate::limits::{GRANT_KEPT_MAX, H2C_DATA_MAX, HANDSHAKE_MAX, TICK};
 use crate::session::Aborted;
 use crate::stats::Class;
 use crate::view::{ListenerKind, ListenerSpec, View};
@@ -135,26 +135,21 @@ fn stop_core(rig: &mut Rig, core: usize, stopped: bool) {
 }
 
 #[test]
-fn a_queue_whose_connection_went_while_it_joined_can_be_connected_at_once() {
+fn a_queue_whose_connection_ended_while_it_joined_can_be_connected_at_once() {
     let mut rig = Rig::new(82);
     let (_, cntlid) = rig.admin(plain(), 0);
     let home = usize::from(cntlid) % CORES;
-    for _ in 0..CORES * 2 {
-        let at = rig.open(rig.io, plain());
-        stop_core(&mut rig, home, true);
-        rig.send(at, |c| c.connect(1, cntlid, 32, 0, NQN, HOST));
-        rig.world.run_for(Duration::from_millis(10));
-        rig.close(at);
-        rig.world.run_for(Duration::from_millis(10));
-        stop_core(&mut rig, home, false);
-        rig.world.run_for(Duration::from_millis(10));
-        let q = rig.open(rig.io, plain());
-        rig.send(q, |c| c.connect(1, cntlid, 32, 0, NQN, HOST));
-        assert!(matches!(rig.try_next(q, Duration::from_millis(100)), Some(Pdu::Response(cqe)) if cqe.status.is_success()));
-        assert!(rig.execute(q, flush_sqe(0, 1), &[]).0.status.is_success());
-        rig.close(q);
-        rig.world.run_for(Duration::from_millis(10));
-    }
+    // The core of its controller does not answer before its time is over.
+    let late = rig.open(rig.io, plain());
+    stop_core(&mut rig, home, true);
+    rig.send(late, |c| c.connect(1, cntlid, 32, 0, NQN, HOST));
+    assert!(rig.is_closed(late, HANDSHAKE_MAX + TICK * 4));
+    stop_core(&mut rig, home, false);
+    rig.world.run_for(Duration::from_millis(10));
+    let q = rig.open(rig.io, plain());
+    rig.send(q, |c| c.connect(1, cntlid, 32, 0, NQN, HOST));
+    assert!(matches!(rig.try_next(q, Duration::from_millis(100)), Some(Pdu::Response(cqe)) if cqe.status.is_success()));
+    assert!(rig.execute(q, flush_sqe(0, 1), &[]).0.status.is_success());
 }
 
 #[test]
@@ -425,6 +420,35 @@ fn aborted_commands_whose_data_is_still_to_come_are_no_more_than_the_queue_has_e
 }
 
 #[test]
-fn reserved_by_nobody_is_no_reservation() {
-    assert_eq!(State::default().access(HostId::from_bytes([7; 16])), cluster::reservation::Access::FULL);
+fn event_requests_that_a_reset_forgets_take_no_place_and_are_answered_never() {
+    let mut rig = Rig::new(90);
+    let (admin, _) = rig.admin(plain(), 0);
+    let enable =
+        |en| PropertyAccess::set_sqe(0, property::CC, false, Config { en, iosqes: 6, iocqes: 4, ..Config::default() }.bits().into());
+    // Many times as many as the queue has entries.
+    for round in 0..30u16 {
+        for n in 0..4 {
+            rig.send(admin, |c| c.capsule(plain_sqe(AdminOpcode::AsyncEventRequest, 0x4000 + round * 4 + n), &[]));
+        }
+        for en in [false, true] {
+            assert!(rig.execute(admin, enable(en), &[]).0.status.is_success(), "round {round}");
+        }
+    }
+    want(&mut rig, admin, feature::AEC_NAMESPACE);
+    listen(&mut rig, admin);
+    let mut v = view();
+    v.generation = 2;
+    v.volumes[0].as_mut().unwrap().bytes *= 2;
+    rig.apply(v);
+    assert!(news(&mut rig, admin, TICK).is_some());
+    assert!(rig.try_next(admin, TICK).is_none());
+}
+
+#[test]
+fn who_made_room_is_counted() {
+    let mut rig = Rig::with(91, Options { address_handshakes_max: 4, ..Options::default() });
+    (0..30).for_each(|_| drop(rig.open(rig.io, plain())));
+    rig.world.run_for(TICK);
+    assert_eq!(sum(&rig, |s| s.connections), 30);
+    assert_eq!((sum(&rig, |s| s.connections_open), sum(&rig, |s| s.evicted)), (4 * CORES as u64, 30 - 4 * CORES as u64));
 }
