@@ -21,11 +21,13 @@ macro_rules! lie_at {
     ($($type:ident { $($field:ident $at:literal $end:literal),* $(,)? })*) => {$({
         $({
             let zero = $type::default();
-            let bytes = $type { $field: ones(&zero.$field), ..zero }.to_bytes();
+            let mut value = zero;
+            value.$field = ones(&zero.$field);
+            let bytes = value.to_bytes();
             let wanted: Vec<u8> = (0..$type::LEN).map(|at| if ($at..$end).contains(&at) { 0xFF } else { 0 }).collect();
             assert!(bytes[..] == wanted[..], "{} of {}", stringify!($field), stringify!($type));
         })*
-        let all = $type::parse(&vec![0xFF; $type::LEN]).unwrap().to_bytes();
+        let all = $type::parse(&[0xFF; $type::LEN]).unwrap().to_bytes();
         let listed = [$($end - $at),*].iter().sum::<usize>();
         assert_eq!(all.iter().filter(|b| **b != 0).count(), listed, "{} has fields that are not listed", stringify!($type));
     })*};

@@ -131,7 +131,7 @@ fn the_time_in_which_a_connection_is_not_read_does_not_count_for_its_pdu() {
 fn refusals_beyond_a_few_are_noted_as_their_number_and_once() {
     let mut rig = Rig::new(64);
     let at = rig.open(rig.io, plain());
-    let mut refused = |rig: &mut Rig, n: u32| {
+    let refused = |rig: &mut Rig, n: u32| {
         (0..n).for_each(|_| assert!(!rig.connect(at, 0, 0, 0, NQN, "nqn.2026-11.io.basalt:nobody").status.is_success()));
         rig.world.run_for(TICK * 2);
         let audit: Vec<_> = {

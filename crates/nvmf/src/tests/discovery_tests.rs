@@ -87,6 +87,7 @@ fn seen(bytes: &[u8]) -> Vec<Seen> {
         let addr = SocketAddr::new(e.address().parse().unwrap(), e.service().parse().unwrap());
         assert_eq!((e.trtype, e.adrfam, e.portid), (3, if addr.is_ipv4() { 1 } else { 2 }, addr.port()));
         assert_eq!((e.treq & 3 == 1, e.tsas[0] == 2), (e.treq & 1 != 0, e.treq & 1 != 0), "TLS is said twice");
+        assert_eq!((e.asqsz, e.cntlid, e.treq >> 2), (32, 0xFFFF, 1));
         assert_eq!(e.eflags, if e.subtype == 3 { 3 } else { 0 });
         (e.subtype, e.nqn().unwrap().to_owned(), addr, e.treq & 3 == 1)
     };
@@ -215,7 +216,7 @@ fn a_listener_that_is_opened_is_told_by_an_event_on_every_core_to_who_wants_it()
         }
     }
     assert!(rig.try_next(quiet, TICK * 3).is_none(), "it did not ask");
-    // The first change of what is served is told to who connected before it, too.
+    // The first change of what is served is reported to who connected before it, too.
     let late = discovery(&mut rig, "nqn.2026-11.io.basalt:late", feature::AEC_DISCOVERY);
     let mut new = view();
     new.generation = 2;

@@ -271,7 +271,7 @@ fn a_period_of_refusals_ends_when_it_is_over_and_the_next_begins_with_the_next()
 #[test]
 fn the_log_of_errors_tells_all_but_what_is_everyday() {
     use StatusCode as S;
-    for (code, told) in [
+    for (code, reported) in [
         (S::SUCCESS, false),
         (S::COMPARE_FAILURE, false),
         (S::RESERVATION_CONFLICT, false),
@@ -284,7 +284,7 @@ fn the_log_of_errors_tells_all_but_what_is_everyday() {
         (S::ABORTED_SQ_DELETION, true),
         (S::LBA_OUT_OF_RANGE, true),
     ] {
-        assert_eq!(ErrorLog::tells(code.into()), told, "{code}");
+        assert_eq!(ErrorLog::tells(code.into()), reported, "{code}");
     }
     let log = ErrorLog::default();
     for _ in 0..70 {
@@ -688,5 +688,112 @@ fn a_log_is_read_up_to_its_end_and_the_changed_list_begins_anew_with_each_readin
         assert_eq!([(), ()].map(|()| u32::get(&b.data(Bench::log(4, 0, 8, rae)))), [3, 0], "RAE is of the event");
         b.c.namespaces_are(list.clone());
         b.data(Bench::log(4, 0, 8, false));
+    }
+}
+
+#[test]
+fn the_log_of_effects_has_every_command_that_there_is_and_no_other() {
+    let mut b = bench(false, 0);
+    b.enable();
+    for manages in [false, true] {
+        b.view.subsystems[0].manage_namespaces = manages;
+        let log = b.data(Bench::log(5, 0, 4096, false));
+        let there = |at: usize| (0..256).filter(|op| u32::get(&log[at + op * 4..]) & 1 != 0).collect::<Vec<usize>>();
+        let mut admin = vec![0x02, 0x06, 0x08, 0x09, 0x0A, 0x0C, 0x18];
+        if manages {
+            admin.extend([0x0D, 0x15, 0x80]);
+            admin.sort();
+        }
+        assert_eq!((there(0), there(1024)), (admin, vec![0, 1, 2, 4, 5, 8, 9, 0x0C, 0x0D, 0x0E, 0x11, 0x15, 0x19]));
+    }
+}
+
+#[test]
+fn the_highest_namespace_id_is_one_and_the_next_is_not() {
+    let mut b = bench(false, 0);
+    b.enable();
+    for (nsid, code) in [(NAMESPACES_MAX, StatusCode::INVALID_FIELD), (NAMESPACES_MAX + 1, StatusCode::INVALID_NAMESPACE_OR_FORMAT)] {
+        let sqe = b.identify(3, nsid);
+        assert_eq!(b.status(sqe).0, code, "valid or not, it is not there");
+        let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
+        assert_eq!(q.status(format::nvme::io::flush_sqe(9, nsid), &[]), code);
+    }
+    let ids = crate::ControllerIds::new(1, 128, 4).unwrap();
+    assert_eq!([124, 125, 128, 129].map(|id| ids.is_static(id)), [false, true, true, false]);
+}
+
+#[test]
+fn bytes_and_pdus_are_counted_however_they_come() {
+    for pieces in [None, Some(4000)] {
+        let mut q = Queue::io_queue(Client::new(true, true, 0), 8);
+        let (sent, came) = ((q.stats.bytes_in, q.stats.pdus_in), (q.stats.bytes_out, q.stats.pdus_out));
+        q.pieces = pieces;
+        let write = with_transport(BlockRange::new(0, 31).sqe(IoOpcode::Write, 9, 2), 128 << 10);
+        let capsule = q.client.capsule(write, &[]);
+        q.feed(&capsule);
+        let Some(Pdu::R2t(r2t)) = q.next() else { panic!("asked for") };
+        let data = q.client.h2c_data(&r2t, &vec![7; 128 << 10], 64 << 10);
+        q.feed(&data);
+        assert!(matches!(q.next(), Some(Pdu::Response(cqe)) if cqe.status.is_success()));
+        assert_eq!((q.stats.bytes_in - sent.0, q.stats.pdus_in - sent.1), ((capsule.len() + data.len()) as u64, 3));
+        assert_eq!((q.stats.bytes_out - came.0, q.stats.pdus_out - came.1, q.stats.r2ts), (28 + 28, 2, 1));
+        assert_eq!(q.landed > 0, pieces.is_some());
+    }
+}
+
+#[test]
+fn data_in_capsules_is_held_as_long_as_its_command_and_no_longer() {
+    let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
+    let write = super::client::with_capsule(BlockRange::new(0, 3).sqe(IoOpcode::Write, 9, 2), 16 << 10);
+    // More than a connection may hold at a time, one after the other.
+    for _ in 0..crate::limits::CAPSULE_HELD_MAX / (16 << 10) + 8 {
+        assert_eq!(q.status(write, &[1; 16 << 10]), StatusCode::SUCCESS);
+        assert!(q.session.wants_bytes() && q.session.held() == 0);
+    }
+}
+
+#[test]
+fn an_identifier_stays_taken_when_another_command_with_it_was_refused() {
+    let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
+    q.hold = true;
+    for n in 0..4 {
+        let capsule = q.client.capsule(format::nvme::io::flush_sqe(5, 1), &[]);
+        q.feed(&capsule);
+        let answer = q.next();
+        match n {
+            0 => assert!(answer.is_none(), "it runs"),
+            _ => assert!(matches!(answer, Some(Pdu::Response(cqe)) if cqe.status.code == StatusCode::COMMAND_ID_CONFLICT), "{n}"),
+        }
+    }
+    assert!(q.answer_one());
+    assert!(matches!(q.next(), Some(Pdu::Response(cqe)) if cqe.cid == 5 && cqe.status.is_success()));
+    q.hold = false;
+    assert_eq!(q.status(format::nvme::io::flush_sqe(5, 1), &[]), StatusCode::SUCCESS, "it is free again");
+}
+
+#[test]
+fn a_write_whose_data_comes_late_is_not_carried_out_on_what_has_its_namespace_id_by_then() {
+    for (change, code) in [
+        (
+            (|v| v.subsystems[0].namespaces.get_mut(&1).unwrap().volume = object::VolumeRef(2)) as fn(&mut View),
+            StatusCode::INVALID_NAMESPACE_OR_FORMAT,
+        ),
+        (|v| v.volumes[0].as_mut().unwrap().formatting = true, StatusCode::FORMAT_IN_PROGRESS),
+        (|v| v.subsystems[0].namespaces.get_mut(&1).unwrap().ana.state = AnaState::Inaccessible, StatusCode::ANA_INACCESSIBLE),
+        (
+            |v| v.volumes[0].as_mut().unwrap().reservation = Some(reserved(ReservationType::WriteExclusive)),
+            StatusCode::RESERVATION_CONFLICT,
+        ),
+        (|v| drop(v.subsystems[0].namespaces.remove(&1)), StatusCode::INVALID_FIELD),
+    ] {
+        let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
+        let capsule = q.client.capsule(with_transport(BlockRange::new(0, 15).sqe(IoOpcode::Write, 9, 1), 8192), &[]);
+        q.feed(&capsule);
+        let Some(Pdu::R2t(r2t)) = q.next() else { panic!("asked for") };
+        q.change_view(change);
+        let data = q.client.h2c_data(&r2t, &[7; 8192], 8192);
+        q.feed(&data);
+        assert!(matches!(q.next(), Some(Pdu::Response(cqe)) if cqe.status.code == code), "{code}");
+        assert_eq!(q.memory.requests, 0);
     }
 }

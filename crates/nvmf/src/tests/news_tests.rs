@@ -10,7 +10,7 @@ use crate::stats::Class;
 use crate::view::{ListenerKind, ListenerSpec, View};
 use crate::{AuditKind, Options, TargetStats};
 use base::{Duration, HostId, Security};
-use cluster::reservation::{Command, ReservationType, State};
+use cluster::reservation::{Command, ReservationType};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess};
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
@@ -79,7 +79,7 @@ fn news_come_at_once_and_the_next_as_soon_as_the_first_was_read() {
             listen(&mut rig, *at);
             assert_eq!(news(&mut rig, *at, moment), Some(reservation));
             listen(&mut rig, *at);
-            assert_eq!(news(&mut rig, *at, moment), None, "it is told once");
+            assert_eq!(news(&mut rig, *at, moment), None, "it is reported once");
             let page = log(&mut rig, *at, 0x80);
             assert_eq!((page[0], page[8], page[9]), (2 - left, 1, left));
             if left > 0 {
@@ -91,7 +91,7 @@ fn news_come_at_once_and_the_next_as_soon_as_the_first_was_read() {
         }
         assert_eq!(log(&mut rig, *at, 0x80)[..16], [0; 16]);
     }
-    // What changed before a host wants to know is told when it says so.
+    // What changed before a host wants to know is reported when it says so.
     let at = hosts[0];
     v.volumes[1].as_mut().unwrap().bytes *= 2;
     v.generation += 1;

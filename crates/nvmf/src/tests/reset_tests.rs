@@ -135,6 +135,12 @@ fn a_discovery_controller_has_the_features_of_one() {
         assert_eq!(b.status(set(feature::FID_ASYNC_EVENTS, aec, 0)).0, StatusCode::INVALID_FIELD);
     }
     assert_eq!(b.status(get(feature::FID_KEEP_ALIVE, Select::Current, 0)).1, 5000);
+    for opcode in [0x08, 0x0D, 0x15, 0x80] {
+        let Answer::Refuse(status, _) = b.run(Sqe { opcode, ..Sqe::default() }) else { panic!("{opcode:#x}") };
+        assert_eq!((status.code, status.more), (StatusCode::INVALID_OPCODE, false), "{opcode:#x}");
+    }
+    let Answer::Refuse(status, at) = b.run(get(0x77, Select::Current, 0)) else { panic!("refused") };
+    assert_eq!((at.is_known(), status.more), (true, false), "it has no log of errors");
     for fid in [feature::FID_QUEUES, feature::FID_TEMPERATURE, feature::FID_HOST_ID, feature::FID_RESERVATION_MASK] {
         assert_eq!(b.status(get(fid, Select::Current, 1)).0, StatusCode::INVALID_FIELD, "{fid:#x}");
     }
@@ -269,16 +275,16 @@ fn after_a_reset_a_controller_is_as_new() {
         used.c.namespaces_are(list[1..].to_vec());
         used.c.namespaces_are(list.clone());
         (0..step).for_each(|slot| assert!(used.c.add_request(slot)));
-        let mut told = 0;
+        let mut reported = 0;
         while used.c.next_event().is_some() {
-            told += 1;
+            reported += 1;
         }
-        assert_eq!(told, step);
+        assert_eq!(reported, step);
         assert_eq!(used.status(get(feature::FID_QUEUES, Select::Current, 0)).1, feature::queues(3, 3).into());
         reset(&mut used);
         assert_eq!(look(&mut used), as_new, "step {step}");
         assert_eq!(used.c.next_event(), None, "its event requests are forgotten");
-        // What it is told from now on is what a new one is told, too.
+        // What it is reported from now on is what a new one is reported, too.
         let mut after = Vec::new();
         for b in [&mut new, &mut used] {
             assert_eq!(events(b), [], "nothing stands over");
@@ -320,26 +326,26 @@ fn a_warning_is_told_when_it_begins_at_its_threshold_and_again_when_it_comes_bac
     let mut b = bench(false, 0);
     b.enable();
     let health = AsyncEvent { kind: 1, info: 1, log: 2 };
-    let mut told = |b: &mut Bench, cdw11: u32| {
+    let mut reported = |b: &mut Bench, cdw11: u32| {
         assert_eq!(b.status(set(feature::FID_TEMPERATURE, cdw11, 0)).0, StatusCode::SUCCESS);
         (b.c.critical_warning() & 2 != 0, events(b))
     };
     let room = u32::from(TEMPERATURE_K);
-    assert_eq!(told(&mut b, room - 1), (true, vec![]), "nobody asked");
-    assert_eq!(told(&mut b, 0xFFFF), (false, vec![]));
+    assert_eq!(reported(&mut b, room - 1), (true, vec![]), "nobody asked");
+    assert_eq!(reported(&mut b, 0xFFFF), (false, vec![]));
     b.status(set(feature::FID_ASYNC_EVENTS, 1 << 1, 0));
     for round in 0..2 {
-        assert_eq!(told(&mut b, room + 1), (false, vec![]), "round {round}");
-        assert_eq!(told(&mut b, room), (true, vec![health]), "at or above");
-        assert_eq!(told(&mut b, room - 1), (true, vec![]), "it stands");
-        assert_eq!(told(&mut b, 0xFFFF), (false, vec![]));
-        assert_eq!(told(&mut b, UNDER | (room - 1)), (false, vec![]));
-        assert_eq!(told(&mut b, UNDER | room), (true, vec![health]), "at or below");
-        assert_eq!(told(&mut b, UNDER), (false, vec![]));
+        assert_eq!(reported(&mut b, room + 1), (false, vec![]), "round {round}");
+        assert_eq!(reported(&mut b, room), (true, vec![health]), "at or above");
+        assert_eq!(reported(&mut b, room - 1), (true, vec![]), "it stands");
+        assert_eq!(reported(&mut b, 0xFFFF), (false, vec![]));
+        assert_eq!(reported(&mut b, UNDER | (room - 1)), (false, vec![]));
+        assert_eq!(reported(&mut b, UNDER | room), (true, vec![health]), "at or below");
+        assert_eq!(reported(&mut b, UNDER), (false, vec![]));
     }
     // Asked for other warnings only.
     b.status(set(feature::FID_ASYNC_EVENTS, 1 << 2, 0));
-    assert_eq!(told(&mut b, room), (true, vec![]));
+    assert_eq!(reported(&mut b, room), (true, vec![]));
     // Asked again: it stands, so it is reported.
     b.status(set(feature::FID_ASYNC_EVENTS, 1 << 1, 0));
     assert_eq!(events(&mut b), [health]);
@@ -382,7 +388,7 @@ fn the_ana_log_counts_its_changes_and_those_of_each_group() {
     let (best, good, none) = (AnaState::Optimized, AnaState::NonOptimized, AnaState::Inaccessible);
     let counts = |b: &Bench| (b.c.ana().1, b.c.ana().0.iter().map(|(id, g)| (*id, g.change_count)).collect::<Vec<_>>());
     assert_eq!(counts(&b), (1, vec![(1, 1)]));
-    for (list, told, wanted) in [
+    for (list, reported, wanted) in [
         (of([Some(ana(1, best)), Some(ana(1, best)), Some(ana(1, best))]), 0, (1, vec![(1, 1)])),
         (of([Some(ana(1, best)), Some(ana(1, best)), Some(ana(2, best))]), 1, (2, vec![(1, 2), (2, 2)])),
         (of([Some(ana(1, good)), Some(ana(1, good)), Some(ana(2, best))]), 1, (3, vec![(1, 3), (2, 2)])),
@@ -395,7 +401,7 @@ fn the_ana_log_counts_its_changes_and_those_of_each_group() {
         (of([Some(ana(3, good)), None, Some(ana(3, good))]), 0, (8, vec![(3, 8)])),
     ] {
         b.c.namespaces_are(list);
-        assert_eq!((events(&mut b).len(), counts(&b)), (told, wanted));
+        assert_eq!((events(&mut b).len(), counts(&b)), (reported, wanted));
     }
 }
 
@@ -405,6 +411,7 @@ fn a_controller_that_shuts_down_stays_ready_until_it_is_disabled() {
     let cc = |en, shn| u64::from(Config { en, shn, iosqes: 6, iocqes: 4, ..Config::default() }.bits());
     let csts = |b: &mut Bench| b.status(PropertyAccess::get_sqe(1, property::CSTS, false)).1;
     assert_eq!(csts(&mut b), 0);
+    assert_eq!(b.status(PropertyAccess::get_sqe(1, property::CRTO, false)).1, 40, "as CAP.TO");
     b.enable();
     assert_eq!(csts(&mut b), 1);
     b.status(PropertyAccess::set_sqe(1, property::CC, false, cc(true, 1)));
@@ -473,7 +480,7 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
     let event = AsyncEvent { kind: 6, info: 0, log: 0x80 };
     let (mut came, mut lost) = (0, 0);
     for seed in 0..20u64 {
-        // One in four reads nothing for long.
+        // One in four reads nothing for a while.
         let patient = seed % 4 == 3;
         let mut b = bench(false, 0);
         let mut s = seed;
@@ -485,7 +492,7 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
         b.c.reservations_are(&b.view);
         b.enable();
         let mut waiting: VecDeque<(u64, u8, u32)> = VecDeque::new();
-        let (mut count, mut masks, mut told, mut queued) = (0u64, [0u32; 3], false, false);
+        let (mut count, mut masks, mut reported, mut queued) = (0u64, [0u32; 3], false, false);
         let mut attached = [true; 3];
         let hosts = [MINE, OTHER, [11; 16]].map(HostId::from_bytes);
         for step in 0..1500 {
@@ -508,12 +515,12 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
                     b.data(Bench::log(0x80, 0, 64, rae));
                     if !rae {
                         waiting.pop_front();
-                        (told, queued) = (false, !waiting.is_empty());
+                        (reported, queued) = (false, !waiting.is_empty());
                     }
                 }
                 4 if !patient && draw(&mut s, 10) == 0 => {
                     reset(&mut b);
-                    (count, masks, told, queued) = (0, [0; 3], false, false);
+                    (count, masks, reported, queued) = (0, [0; 3], false, false);
                     waiting.clear();
                 }
                 _ => {
@@ -546,7 +553,7 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
                             came += 1;
                             if waiting.len() < WAITING_MAX {
                                 waiting.push_back((count, notice.kind as u8, n as u32 + 1));
-                                queued |= !told;
+                                queued |= !reported;
                             } else {
                                 lost += 1;
                             }
@@ -562,7 +569,7 @@ fn reservation_notifications_are_those_of_the_volumes_a_host_sees_in_their_order
             b.c.add_request(0);
             let got = b.c.next_event().map(|(_, e)| e);
             assert_eq!(got, queued.then_some(event), "seed {seed}, step {step}");
-            (told, queued) = (told || queued, false);
+            (reported, queued) = (reported || queued, false);
             let page = b.c.notices().page();
             let front = waiting.front().copied().unwrap_or_default();
             assert_eq!((page.count, page.kind, page.nsid), front, "seed {seed}, step {step}");
