@@ -380,7 +380,7 @@ fn two_pieces_of_work_are_away_at_a_time_and_that_of_who_went_is_not_done() {
             let (at, _) = rig.auth_connect(0, 0);
             let message = HostAuth::new(credentials(1, false), HOST, NQN, 7).negotiate();
             let sqe = AuthCommand::new(message.len() as u32).send_sqe(5);
-            rig.send(at, |c| c.capsule(with_capsule(sqe, message.len() as u32).clone(), &message));
+            rig.send(at, |c| c.capsule(with_capsule(sqe, message.len() as u32), &message));
             at
         })
         .collect();

@@ -301,7 +301,7 @@ fn health_counts_what_was_read_and_what_was_written_apart_and_hours() {
     (0..3).for_each(|_| ledger.read(512_000 * 2));
     (0..5).for_each(|_| ledger.wrote(512_000 * 7 + 1));
     ledger.media_error();
-    let mut at = |b: &mut Bench, hours: u64| {
+    let at = |b: &mut Bench, hours: u64| {
         b.at(Instant::default() + Duration::from_secs(hours * 3600));
         Health::parse(&b.data(Bench::log(2, 0, 512, true))).unwrap()
     };
@@ -502,7 +502,7 @@ fn what_the_control_plane_refuses_and_answers_has_its_status() {
 fn identify_states_what_this_target_does() {
     let mut b = bench(false, 0);
     b.enable();
-    let mut page = |b: &mut Bench, cns, nsid| {
+    let page = |b: &mut Bench, cns, nsid| {
         let sqe = b.identify(cns, nsid);
         b.data(sqe)
     };
@@ -531,7 +531,7 @@ fn identify_states_what_this_target_does() {
         let per = |bytes: u64| (bytes / lba) as u16;
         assert_eq!([0, 8, 16].map(|at| u64::get(&ns[at..])), [(4 << 20) / lba; 3], "NSZE, NCAP, NUSE");
         assert_eq!((ns[24], ns[25], ns[26], ns[30], ns[31], ns[32], ns[33]), (0b1_1010, 1, (lba == 4096).into(), 1, 0xFF, 0x80, 0b1001));
-        let atomic = (object::ATOMIC_BYTES_MAX as u64 / lba) as u16 - 1;
+        let atomic = (object::ATOMIC_BYTES_MAX / lba) as u16 - 1;
         let piece = per(base::unit::PIECE_BYTES);
         assert_eq!([34, 36, 38].map(u16_at), [atomic; 3], "NAWUN, NAWUPF, NACWU");
         assert_eq!([40, 42, 44, 46].map(u16_at), [piece - 1, 0, piece - 1, piece], "NABSN, NABO, NABSPF, NOIOB");
@@ -568,7 +568,9 @@ fn what_is_shown_of_a_host_is_what_it_has() {
     let begun = rig.world.rt(rig.server, 0).now();
     for (n, (header, data)) in [(false, true), (true, false)].into_iter().enumerate() {
         let (_, cntlid) = rig.admin(Client::new(header, data, 0), 3000 + 5000 * n as u32);
-        (1..=n as u16).for_each(|qid| drop(rig.io_queue(cntlid, qid, Client::new(false, false, 0))));
+        for qid in 1..=n as u16 {
+            rig.io_queue(cntlid, qid, Client::new(false, false, 0));
+        }
         let info: Vec<_> = rig.servers.borrow().iter().flat_map(|s| s.borrow().target.sessions()).collect();
         let i = info.iter().find(|i| i.cntlid == cntlid).unwrap();
         assert_eq!((i.header_digest, i.data_digest, i.encrypted, i.discovery), (header, data, false, false));

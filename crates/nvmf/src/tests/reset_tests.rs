@@ -326,7 +326,7 @@ fn a_warning_is_told_when_it_begins_at_its_threshold_and_again_when_it_comes_bac
     let mut b = bench(false, 0);
     b.enable();
     let health = AsyncEvent { kind: 1, info: 1, log: 2 };
-    let mut reported = |b: &mut Bench, cdw11: u32| {
+    let reported = |b: &mut Bench, cdw11: u32| {
         assert_eq!(b.status(set(feature::FID_TEMPERATURE, cdw11, 0)).0, StatusCode::SUCCESS);
         (b.c.critical_warning() & 2 != 0, events(b))
     };
