@@ -191,6 +191,24 @@ fn volumes_are_finished_when_all_groups_have_been_tried() {
     assert_eq!(reconcile(&r, &observed([seen(&g, &[])])), with, "a group that cannot be forgotten holds nothing up");
 }
 
+/// A volume is not finished by a decision that does not know yet what was found of its components.
+#[test]
+fn a_volume_is_finished_when_what_was_found_of_its_components_is_noted() {
+    let (g, m) = (group(1, NODE, Stage::Ready, false), group(2, NODE, Stage::Ready, true));
+    let part = |n, of: &GroupRecord| vec![component(n, of, Some(1), ComponentState::Active)];
+    let r = records(
+        vec![g.clone(), m.clone()],
+        vec![volume(1, Stage::Deleting, part(1, &g)), volume(2, Stage::Deleting, part(2, &m)), volume(3, Stage::Deleting, part(3, &g))],
+    );
+    let finish = |n: usize| Action::Finish(r.volumes[n].id, Finish::Delete);
+    let absent = Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([1; 16]), ComponentState::Degraded)]);
+    let lost = Action::LoseComponents(r.objects[1].id, m.id);
+    let mut expected = vec![absent, lost, finish(2)];
+    expected.sort();
+    assert_eq!(reconcile(&r, &observed([seen(&g, &[(3, 1)]), seen(&m, &[])])), expected);
+    assert_eq!(reconcile(&r, &observed([seen(&g, &[(1, 1), (3, 1)]), seen(&m, &[(2, 1)])])), [0, 1, 2].map(finish));
+}
+
 #[test]
 fn an_object_is_served_when_each_component_is_in_use_on_an_open_group() {
     let g = group(1, NODE, Stage::Ready, false);

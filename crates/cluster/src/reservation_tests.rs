@@ -447,3 +447,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_administrator_s_clear_counts_and_tells_every_registrant() {
+    for rtype in ReservationType::ALL {
+        let mut s = held(rtype);
+        let (generation, seen) = (s.generation(), s.last_notice());
+        s.clear_all();
+        assert_eq!((s.generation(), s.rtype(), s.registrants().len()), (generation + 1, None, 0));
+        assert_eq!(notices(&s, seen), [(NoticeKind::ReservationPreempted, hosts(&[1, 2, 3]))]);
+    }
+}

@@ -229,3 +229,65 @@ proptest! {
         prop_assert_eq!(first, place(&inventory, &policy, bytes, bytes));
     }
 }
+
+#[test]
+fn stripes_use_every_device_before_one_is_used_again_and_then_the_one_with_most_left() {
+    let order = |free: &[u64], stripes: u64| -> Vec<u8> {
+        let bytes = stripes * COMPONENT_BYTES_MAX;
+        let placed = place(&one_node(free), &Policy::default(), bytes, bytes).unwrap();
+        placed.layout.stripes.iter().map(|s| s.copies[0].capacity_index).collect()
+    };
+    assert_eq!(order(&[10 * GIB, 4000 * GIB, 20 * GIB], 3), [1, 2, 0], "also where one has much more than the others");
+    assert_eq!(order(&[1000 * GIB, 900 * GIB], 4), [0, 1, 0, 1]);
+    // What was placed counts, though nothing is reserved: the third goes to where most would be left.
+    assert_eq!(order(&[300 * GIB, 290 * GIB, 280 * GIB], 6), [0, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn a_domain_that_is_wide_enough_comes_before_one_with_more_space() {
+    let nodes =
+        vec![node("a", vec![group(1, &[9000 * GIB])]), node("b", vec![group(2, &[GIB, GIB])]), node("c", vec![group(3, &[2 * GIB])])];
+    let inventory = Inventory { nodes };
+    let on = |width| {
+        let placed = place(&inventory, &Policy { stripe_width: width, ..Policy::default() }, GIB, GIB).unwrap();
+        placed.layout.stripes.iter().map(|s| s.copies[0].node.clone()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!((on(1), on(2)), (["a".to_owned()].into(), ["b".to_owned()].into()));
+}
+
+#[test]
+fn every_value_at_the_edge_of_its_range_is_allowed_and_the_next_is_not() {
+    type Set = fn(&mut Policy, u64);
+    let ranges: [(Set, u64, u64); 6] = [
+        (|p, n| p.failures_to_tolerate = n as u8, 0, 3),
+        (|p, n| p.stripe_width = n as u8, 1, 12),
+        (|p, n| p.space_reservation_percent = n as u8, 0, 100),
+        (|p, n| p.read_cache_reservation_percent = n as u8, 0, 100),
+        (|p, n| p.iops_limit = Some(n), 10, u64::MAX),
+        (|p, n| p.bandwidth_limit = Some(n), 1 << 20, u64::MAX),
+    ];
+    for (at, (set, least, most)) in ranges.into_iter().enumerate() {
+        let allowed = |n: u64| {
+            let mut policy = Policy::default();
+            set(&mut policy, n);
+            policy.check().is_ok()
+        };
+        assert!(allowed(least) && allowed(most), "{at}");
+        assert!(least == 0 || !allowed(least - 1), "{at}");
+        assert!(most == u64::MAX || !allowed(most + 1), "{at}");
+    }
+}
+
+#[test]
+fn a_read_cache_is_there_when_every_group_has_one() {
+    let policy = Policy { read_cache_reservation_percent: 5, force_provisioning: true, ..Policy::default() };
+    for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
+        let with = |n, read_cache| GroupInventory { read_cache, ..group(n, &[GIB]) };
+        let inventory = Inventory { nodes: vec![node("a", vec![with(1, first)]), node("b", vec![with(2, second)])] };
+        let missing = if first && second { vec![] } else { vec![Shortfall::ReadCache { percent: 5 }] };
+        let placed = place(&inventory, &policy, GIB, GIB).unwrap();
+        assert_eq!(placed.shortfalls, missing, "{first} {second}");
+        assert_eq!(compliance(&policy, &placed.layout, &inventory), missing, "{first} {second}");
+        assert_eq!(compliance(&Policy::default(), &placed.layout, &inventory), []);
+    }
+}

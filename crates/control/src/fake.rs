@@ -25,6 +25,9 @@ struct FakeGroup {
     components: BTreeMap<ComponentNo, ComponentSpec>,
 }
 
+/// What a test makes of the figures of a group.
+type Figures = Box<dyn Fn(&mut GroupFigures) + Send>;
+
 #[derive(Default)]
 struct State {
     groups: BTreeMap<GroupId, FakeGroup>,
@@ -34,6 +37,9 @@ struct State {
     failures: VecDeque<(&'static str, PlaneError)>,
     scrubs: Vec<GroupId>,
     freed: Vec<(VolumeId, u64)>,
+    ends: Vec<u64>,
+    files: Vec<CacheFile>,
+    figures: Option<Figures>,
     formatting: Vec<VolumeId>,
     stopped: bool,
     events: Option<mpsc::Receiver<DataPlaneEvent>>,
@@ -55,6 +61,18 @@ impl FakePlane {
     /// What was freed behind the end of volumes.
     pub fn freed(&self) -> Vec<(VolumeId, u64)> {
         self.state().freed.clone()
+    }
+    /// Where the volumes ended that were served when something behind their end was freed, in bytes.
+    pub fn ends(&self) -> Vec<u64> {
+        self.state().ends.clone()
+    }
+    /// How the files of cache devices were made.
+    pub fn files(&self) -> Vec<CacheFile> {
+        self.state().files.clone()
+    }
+    /// The figures of groups are like this from now on.
+    pub fn figures(&self, change: impl Fn(&mut GroupFigures) + Send + 'static) {
+        self.state().figures = Some(Box::new(change));
     }
     /// Volumes that were being formatted when something of them was freed.
     pub fn formatting(&self) -> Vec<VolumeId> {
@@ -138,8 +156,7 @@ fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> 
 }
 
 impl DataPlane for FakePlane {
-    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, _: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
-        let mut state = self.check("format_group")?;
+    fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         let mut devices = vec![cache.clone()];
         devices.extend_from_slice(capacity);
         for device in &devices {
@@ -148,6 +165,9 @@ impl DataPlane for FakePlane {
                 made.map_err(|e| PlaneError::Device(format!("{path}: {e}")))?;
             }
         }
+        // As the host: the files are there when it fails.
+        let mut state = self.check("format_group")?;
+        state.files.push(file);
         let group = FakeGroup { cluster: spec.cluster, devices, open: true, next_no: 1, components: BTreeMap::new() };
         state.groups.insert(spec.group, group);
         Ok(())
@@ -207,6 +227,8 @@ impl DataPlane for FakePlane {
             return Ok(());
         }
         state.freed.push((volume, end));
+        let served = state.desired.volumes.iter().find(|v| v.id == volume).map_or(0, |v| if v.formatting { 0 } else { v.bytes });
+        state.ends.push(served);
         if state.desired.volumes.iter().any(|v| v.id == volume && v.formatting) {
             state.formatting.push(volume);
         }
@@ -294,7 +316,16 @@ impl DataPlane for FakePlane {
         };
         Ok(Stats {
             cores: vec![CoreFigures { core: 0, counters: vec![("busy_nanoseconds", 5), ("loops", 9)] }],
-            groups: state.groups.iter().filter(|(_, g)| g.open).map(figures).collect(),
+            groups: state
+                .groups
+                .iter()
+                .filter(|(_, g)| g.open)
+                .map(figures)
+                .map(|mut figures| {
+                    state.figures.iter().for_each(|change| change(&mut figures));
+                    figures
+                })
+                .collect(),
             object: ObjectFigures { counters: vec![("reads", 3)], latencies: vec![("read", latency.clone())] },
             front: FrontFigures {
                 counters: vec![("commands", 4)],

@@ -543,3 +543,7 @@ impl DataPlaneHandle {
         cores.take().map_or(Ok(()), |cores| Ok(cores.join()?))
     }
 }
+
+#[cfg(test)]
+#[path = "handle_tests.rs"]
+mod tests;

@@ -70,3 +70,30 @@ impl NodeStats {
         fills.values().map(|(sum, shards)| sum / f64::from(*shards)).fold(0.0, f64::max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_buffer_is_that_of_a_group_over_all_its_shards_on_all_cores() {
+        let shard = |n: u8, fill: f64| {
+            let stats = ShardStats { fill, ..ShardStats::default() };
+            ShardSnapshot { group: GroupId::from_bytes([n; 16]), shard: 0, stats }
+        };
+        let fullest = |cores: Vec<Vec<ShardSnapshot>>| {
+            let core = |(core, shards)| CoreSnapshot {
+                core,
+                reactor: Arc::default(),
+                router: RouterStats::default(),
+                shards,
+                target: TargetStats::default(),
+                sessions: vec![],
+            };
+            NodeStats { cores: cores.into_iter().enumerate().map(core).collect(), groups: vec![] }.fullest_buffer()
+        };
+        assert_eq!(fullest(vec![vec![], vec![]]), 0.0);
+        assert_eq!(fullest(vec![vec![shard(1, 0.5), shard(2, 0.25)], vec![shard(1, 0.0), shard(2, 0.75)]]), 0.5);
+        assert_eq!(fullest(vec![vec![shard(1, 1.0)], vec![shard(1, 0.5), shard(2, 0.5)]]), 0.75);
+    }
+}

@@ -550,3 +550,52 @@ fn a_copy_that_is_not_judged_again_is_noticed() {
     let test = a_preempt_refuses_what_a_limit_holds_back_of_the_old_holder_and_does_not_wait_for_it;
     base::hooks::notices(base::hooks::SeededFault::CopyJudgedOnce, test);
 }
+
+#[test]
+fn what_the_control_plane_does_not_take_is_answered_not_now_and_counted_as_lost() {
+    let mut lab = Lab::new(1);
+    let dropped = |lab: &mut Lab| lab.command(|o| o.stats()).cores.iter().map(|c| c.target.audit_dropped).sum::<u64>();
+    let first = lab.connect(1);
+    lab.must(first[0], Reservation::Register { key: 1, cptpl: 0 });
+    assert_eq!(dropped(&mut lab), 0);
+    // Nobody listens any more; a queue that is full is the same to a core.
+    let (_, nobody) = mpsc::channel();
+    drop(std::mem::replace(&mut lab.events, nobody));
+    for link in first {
+        let status = lab.reserve(link, Reservation::Acquire { key: 1, rtype: WRITE_EXCLUSIVE }, &mut vec![]);
+        assert_eq!((status.code, status.dnr), (Refused::Busy.status().code, false));
+    }
+    lab.connect(2);
+    assert!(dropped(&mut lab) > 0, "somebody has connected, and the audit log does not have it");
+}
+
+#[test]
+fn a_host_sees_the_space_that_all_stripes_of_a_volume_take() {
+    let mut lab = Lab::new(1);
+    let group = GroupId::from_bytes([2; 16]);
+    let (id, object) = (ComponentId::from_bytes([10; 16]), ObjectId::from_bytes([9; 16]));
+    let second = ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![] };
+    let no = lab.command(|o| o.create_component(group, second));
+    lab.desired.generation += 1;
+    lab.desired.volumes[0].object.stripes.push(Stripe { components: vec![ComponentRef { id, group, no }] });
+    let desired = lab.desired.clone();
+    lab.command(|o| o.apply(desired));
+    let (admin, cntlid) = lab.open(1, 0, 0);
+    let cc = Config { en: true, iosqes: 6, iocqes: 4, ..Config::default() }.bits();
+    lab.call(admin, PropertyAccess::set_sqe(0, property::CC, false, cc.into()), Payload::None, &mut vec![]);
+    let io = lab.open(1, 1, cntlid).0;
+    let used = |lab: &mut Lab| {
+        let identify = format::nvme::admin::Identify { cns: 0, cntid: 0, nsid: 1, csi: 0, cnssid: 0 };
+        let done = lab.call(admin, identify.sqe(0), Payload::In(vec![0; 4096]), &mut vec![]);
+        assert!(done.cqe.status.is_success(), "{:?}", done.cqe);
+        u64::from_le_bytes(done.payload.into_bytes()[16..24].try_into().unwrap()) * BLOCK as u64
+    };
+    assert_eq!(used(&mut lab), 0);
+    // A chunk on the first stripe, then two on the second.
+    for (block, bytes) in [(0, 64 << 10), (256, 128 << 10), (256 + 16, 192 << 10)] {
+        lab.write(io, block, 3);
+        assert!(lab.drain(io).iter().all(|d| d.cqe.status.is_success()));
+        lab.world.run_for(Duration::from_secs(8));
+        assert_eq!(used(&mut lab), bytes, "after block {block}");
+    }
+}

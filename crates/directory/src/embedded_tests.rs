@@ -259,3 +259,63 @@ fn a_file_of_the_schema_before_is_taken_over_with_all_that_it_holds() {
     directory.commit(&Transaction::new().create(&entry("nqn.b", "b"))).unwrap();
     assert_eq!(watch.poll().unwrap().unwrap().revision, Revision(8));
 }
+
+#[test]
+fn a_session_that_has_ended_does_not_come_back_with_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let now_ns = Arc::new(AtomicU64::new(0));
+    let directory = on_clock(dir.path(), &now_ns);
+    let [ended, over, lives] = [10, 10, 100].map(|s| directory.open_session(Duration::from_secs(s)).unwrap());
+    directory.end_session(ended).unwrap();
+    now_ns.store(11_000_000_000, SeqCst);
+    directory.revision().unwrap();
+    drop(directory);
+    let directory = on_clock(dir.path(), &now_ns);
+    directory.keep_alive(lives).unwrap();
+    for session in [ended, over] {
+        assert!(matches!(directory.keep_alive(session), Err(DirectoryError::NoSession(s)) if s == session));
+    }
+    let new = directory.open_session(Duration::from_secs(10)).unwrap();
+    assert!(new > lives, "ids are given once");
+}
+
+#[test]
+fn as_many_nonces_are_remembered_as_is_promised_and_no_more() {
+    let directory = Embedded::on(
+        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
+        Path::new("memory"),
+        cluster_id(1),
+        Arc::new(|| Duration::ZERO),
+    )
+    .unwrap();
+    let nonce = |n: u64| Nonce([n.to_le_bytes(), [9; 8]].concat().try_into().unwrap());
+    let count = NONCES_MIN as u64 + 200;
+    for n in 0..count {
+        let put =
+            Transaction::new().with(Key::new(Kind::Task, format!("t{}", n % 7)), expected(&directory, n % 7), Action::Put(b"x".into()));
+        directory.commit(&put.with_nonce(nonce(n))).unwrap();
+    }
+    let known = (0..count).filter(|n| directory.outcome(nonce(*n)).unwrap().is_some()).collect::<Vec<_>>();
+    assert_eq!(known, (count - NONCES_MIN as u64..count).collect::<Vec<_>>());
+}
+
+fn expected(directory: &Embedded, n: u64) -> Expect {
+    directory.get(&Key::new(Kind::Task, format!("t{n}"))).unwrap().map_or(Expect::Absent, |e| Expect::At(e.revision))
+}
+
+#[test]
+fn as_many_sessions_are_open_as_there_may_be_and_no_more() {
+    let directory = Embedded::on(
+        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
+        Path::new("memory"),
+        cluster_id(1),
+        Arc::new(|| Duration::ZERO),
+    )
+    .unwrap();
+    let open = || directory.open_session(Duration::from_secs(10));
+    let sessions: Vec<_> = (0..SESSIONS_MAX).map(|_| open().unwrap()).collect();
+    assert!(matches!(open(), Err(DirectoryError::TooLarge(TooLarge::Sessions))));
+    directory.end_session(sessions[3]).unwrap();
+    open().unwrap();
+    assert!(open().is_err());
+}

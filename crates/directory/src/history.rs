@@ -69,3 +69,43 @@ fn bytes(changes: &Changes) -> usize {
     let one = |e: &Event| e.key.bytes() + e.value.as_ref().map_or(0, Vec::len);
     changes.events.iter().map(one).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Key, Kind};
+
+    fn changes(revision: u64, bytes: usize) -> Changes {
+        Changes { revision: Revision(revision), events: vec![Event { key: Key::new(Kind::Task, "t"), value: Some(vec![0; bytes]) }] }
+    }
+    /// From where on it is known, and how many are.
+    fn known(history: &History, last: u64) -> (u64, usize) {
+        let first = (0..=last).find(|at| history.check(Revision(*at)).is_ok()).unwrap();
+        let mut at = Revision(first);
+        let mut count = 0;
+        while let Some(next) = history.next(at).unwrap() {
+            assert_eq!(next.revision.0, at.0 + 1, "without a gap");
+            (at, count) = (next.revision, count + 1);
+        }
+        assert_eq!(at.0, last);
+        (first, count)
+    }
+
+    #[test]
+    fn it_keeps_as_much_as_its_limits_allow_and_forgets_the_oldest() {
+        let mib = 1 << 20;
+        let mut history = History::new(Revision(0));
+        (1..=100).for_each(|n| history.push(changes(n, mib)));
+        let (first, count) = known(&history, 100);
+        assert!((14..=16).contains(&count) && first == 100 - count as u64, "{count} of a MiB each");
+        // When the large ones have gone there is room for all of the small ones.
+        let most = HISTORY_TRANSACTIONS_MAX as u64;
+        (101..=100 + most).for_each(|n| history.push(changes(n, 1)));
+        assert_eq!(known(&history, 100 + most), (100, HISTORY_TRANSACTIONS_MAX));
+        history.push(changes(101 + most, 1));
+        assert_eq!(known(&history, 101 + most), (101, HISTORY_TRANSACTIONS_MAX));
+        history.compact(Revision(1000));
+        assert_eq!(known(&history, 101 + most).0, 1000);
+        assert!(history.check(Revision(102 + most)).is_err());
+    }
+}

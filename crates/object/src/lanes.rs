@@ -252,19 +252,18 @@ impl<S: Blocks> Lanes<S> {
 
     fn hand_to_store(&mut self, rt: &Rt, id: u32, kind: OpKind) {
         let held = &mut self.parts[id as usize];
-        let (range, at, ownership) = (held.part.range(), held.part.at, held.part.ownership);
+        let (range, at) = (held.part.range(), held.part.at);
         let (group, no, component, block) = (at.group, held.part.shard, at.no, BlockNo(range.block));
         let mut order = Order::default();
         if !matches!(kind, OpKind::Read { .. }) {
-            let lane = Lane::of(block);
-            let slots = &self.slots;
+            let (slots, place) = (&self.slots, held.part.ordered_in());
             let before = || {
                 let slot = slots.iter().find(|s| s.group == group && s.no == no);
-                slot.map_or(Seq::default(), |slot| slot.shard.newest(component, lane))
+                slot.map_or(Seq::default(), |slot| slot.shard.newest(component, place.lane))
             };
-            match self.numbers.begin(at, lane, ownership, before) {
+            match self.numbers.begin(&place, held.part.ownership, before) {
                 Some((given, nth)) => (order, held.nth) = (given, nth),
-                None => return self.numbers.wait(at, lane, id, kind),
+                None => return self.numbers.wait(&place, id, kind),
             }
         }
         let op = ShardOp { cookie: u64::from(id), component, block, blocks: range.blocks, order, kind };
@@ -278,7 +277,7 @@ impl<S: Blocks> Lanes<S> {
     fn change_ended(&mut self, rt: &Rt, id: u32) {
         let held = &mut self.parts[id as usize];
         let nth = core::mem::replace(&mut held.nth, NO_CHANGE);
-        if let Some((next, kind)) = self.numbers.ended(held.part.at, Lane::of(BlockNo(held.part.range().block)), nth) {
+        if let Some((next, kind)) = self.numbers.ended(&held.part.ordered_in(), nth) {
             self.hand_to_store(rt, next, kind);
         }
     }

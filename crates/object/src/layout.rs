@@ -41,9 +41,9 @@ pub struct VolumeLayout {
 }
 
 impl VolumeLayout {
-    /// The component that holds byte `offset`.
-    pub fn component(&self, offset: u64) -> ComponentAt {
-        self.stripes[((offset / PIECE_BYTES) % self.stripes.len() as u64) as usize]
+    /// The mirror that holds byte `offset`: which of `stripes`.
+    pub fn mirror(&self, offset: u64) -> usize {
+        ((offset / PIECE_BYTES) % self.stripes.len() as u64) as usize
     }
 }
 

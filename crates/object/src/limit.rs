@@ -125,6 +125,49 @@ mod tests {
         assert!((99..=102).contains(&count), "{count}");
     }
 
+    /// How far each limit has been paid ahead, in seconds: what the rules say, written down once more in another way.
+    #[derive(Clone, Copy)]
+    struct Ahead {
+        per_second: f64,
+        seconds: f64,
+    }
+
+    impl Ahead {
+        /// Time passes, then a request of so many units asks: how long it waits for this limit.
+        fn wait(&mut self, passed: f64, units: f64) -> f64 {
+            self.seconds = (self.seconds - passed).max(-BURST.as_secs_f64());
+            let wait = self.seconds.max(0.0);
+            self.seconds += units / self.per_second;
+            wait
+        }
+    }
+
+    proptest::proptest! {
+        /// Requests of any size with any pauses, as many at once as come: each waits for what each of the limits says, for the longer of them when
+        /// there are two, and counts for both.
+        #[test]
+        fn a_request_waits_for_every_limit_that_there_is_and_counts_for_each(
+            iops in proptest::option::of(10u64..5000),
+            bandwidth in proptest::option::of(1u64 << 20..1 << 30),
+            requests in proptest::collection::vec((0u64..40_000, proptest::bool::weighted(0.03), 1u64..2049), 1..120)
+        ) {
+            let limits = Limits::new(iops, bandwidth);
+            assert_eq!(limits.is_none(), iops.is_none() && bandwidth.is_none());
+            let model = |rate: Option<u64>| rate.map(|r| Ahead { per_second: r as f64, seconds: -BURST.as_secs_f64() });
+            let (mut of_iops, mut of_bandwidth) = (model(iops), model(bandwidth));
+            let mut now = Instant(3_600_000_000_000);
+            for (pause_us, is_long, sectors) in requests {
+                let (pause_us, bytes) = (if is_long { pause_us * 100 } else { pause_us }, sectors * 512);
+                now += Duration::from_micros(pause_us);
+                let (passed, units) = (pause_us as f64 / 1e6, bytes.div_ceil(32 << 10) as f64);
+                let waits = [of_iops.as_mut().map(|a| a.wait(passed, units)), of_bandwidth.as_mut().map(|a| a.wait(passed, bytes as f64))];
+                let expected = waits.into_iter().flatten().fold(0.0, f64::max);
+                let waits = limits.begin_at(now, bytes).since(now).as_secs_f64();
+                assert!((waits - expected).abs() < 1e-4, "{iops:?}, {bandwidth:?}: {bytes} bytes wait {waits} s, not {expected} s");
+            }
+        }
+    }
+
     #[test]
     fn extreme_limits_do_not_overflow() {
         for rate in [0, 1, u64::MAX] {

@@ -10,17 +10,25 @@
 //! [`IN_DOUBT_MAX`] changes of a lane are above it.
 //! Never: looks at what a change does.
 
+use crate::io::VolumeRef;
 use crate::layout::ComponentAt;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::lane::{LANES, Lane};
 use base::{Order, Ownership, Seq};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use std::collections::VecDeque;
 use store::OpKind;
 
 /// Changes of a mirror and lane that may be above its mark. Further ones wait: a takeover has to look at each.
 pub const IN_DOUBT_MAX: usize = 1024;
+
+/// A mirror and lane. The mirror is named by its volume, and has a copy `at` this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MirrorLane {
+    pub volume: VolumeRef,
+    pub mirror: u16,
+    pub at: ComponentAt,
+    pub lane: Lane,
+}
 
 /// One mirror and lane.
 #[derive(Debug, Default)]
@@ -35,59 +43,79 @@ struct LaneOrder {
     waiting: VecDeque<(u32, OpKind)>,
 }
 
-#[derive(Debug)]
-struct MirrorOrder {
-    ownership: Ownership,
-    lanes: [LaneOrder; LANES as usize],
-}
-
-/// See the module. A mirror is named by its copy on this node.
-#[derive(Debug)]
-pub(crate) struct Orders(HashMap<ComponentAt, MirrorOrder, FixedState>);
-
-impl Default for Orders {
-    fn default() -> Self {
-        Self(HashMap::with_hasher(FixedState::with_seed(11)))
-    }
-}
-
-impl Orders {
-    /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind. `before`: how far the lane had come
-    /// when this term began, on all copies. Comes with which change of the lane it is. `None`: too many of them are in doubt.
-    pub fn begin(&mut self, mirror: ComponentAt, lane: Lane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
-        let new = || MirrorOrder { ownership, lanes: core::array::from_fn(|_| LaneOrder::default()) };
-        let known = self.0.entry(mirror).or_insert_with(new);
-        if ownership.epoch > known.ownership.epoch && !(hooks::seeded(SeededFault::EpochOfFirstPart)) {
-            known.ownership = ownership;
+impl LaneOrder {
+    fn begin(&mut self, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
+        let Ownership { epoch, term, period_start } = owned;
+        if self.last == Seq::default() && !hooks::seeded(SeededFault::MarkBeginsAnew) {
+            self.mark = before();
         }
-        let Ownership { epoch, term, period_start } = known.ownership;
-        let at = &mut known.lanes[lane.index()];
-        if at.last == Seq::default() && !hooks::seeded(SeededFault::MarkBeginsAnew) {
-            at.mark = before();
-        }
-        if at.open.len() >= hooks::tiny(IN_DOUBT_MAX, 8) && !hooks::seeded(SeededFault::InDoubtUnbounded) {
+        if self.open.len() >= hooks::tiny(IN_DOUBT_MAX, 8) && !hooks::seeded(SeededFault::InDoubtUnbounded) {
             hooks::reached(CoverageMark::TooManyInDoubt);
             return None;
         }
-        hooks::must(|| at.open.len() < hooks::tiny(IN_DOUBT_MAX, 8), "more changes of a lane are in doubt than may be");
-        let counter = if at.last.term == term { at.last.counter } else { 0 };
+        hooks::must(|| self.open.len() < hooks::tiny(IN_DOUBT_MAX, 8), "more changes of a lane are in doubt than may be");
+        let counter = if self.last.term == term { self.last.counter } else { 0 };
         let twice = counter % 7 == 3 && hooks::seeded(SeededFault::NumberGivenTwice);
-        at.last = Seq { term, counter: counter + u64::from(!twice) };
-        let nth = at.first + at.open.len() as u64;
-        at.open.push_back((at.last, false));
-        Some((Order { epoch, period_start, seq: at.last, mark: at.mark }, nth))
+        self.last = Seq { term, counter: counter + u64::from(!twice) };
+        let nth = self.first + self.open.len() as u64;
+        self.open.push_back((self.last, false));
+        Some((Order { epoch, period_start, seq: self.last, mark: self.mark }, nth))
+    }
+}
+
+#[derive(Debug)]
+struct MirrorOrder {
+    at: ComponentAt,
+    ownership: Ownership,
+    lanes: Box<[LaneOrder]>,
+}
+
+/// See the module. By volume, then by mirror.
+#[derive(Debug, Default)]
+pub(crate) struct Orders(Vec<Vec<Option<MirrorOrder>>>);
+
+impl Orders {
+    fn mirror(&mut self, of: &MirrorLane) -> Option<&mut MirrorOrder> {
+        let known = self.0.get_mut(of.volume.0 as usize)?.get_mut(usize::from(of.mirror))?.as_mut();
+        known.filter(|known| known.at == of.at)
+    }
+    /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind. `before`: how far the lane had come
+    /// when this term began, on all copies. Comes with which change of the lane it is. `None`: too many of them are in doubt.
+    pub fn begin(&mut self, of: &MirrorLane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
+        let known = match self.0.get_mut(of.volume.0 as usize).and_then(|v| v.get_mut(usize::from(of.mirror))) {
+            Some(Some(known)) if known.at == of.at => known,
+            _ => return self.begin_first(of, ownership, before()),
+        };
+        if ownership.epoch > known.ownership.epoch && !(hooks::seeded(SeededFault::EpochOfFirstPart)) {
+            known.ownership = ownership;
+        }
+        known.lanes[of.lane.index()].begin(known.ownership, before)
+    }
+    /// The first change of a mirror on this core.
+    #[cold]
+    fn begin_first(&mut self, of: &MirrorLane, ownership: Ownership, before: Seq) -> Option<(Order, u64)> {
+        let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
+        if self.0.len() <= volume {
+            self.0.resize_with(volume + 1, Vec::new);
+        }
+        if self.0[volume].len() <= mirror {
+            self.0[volume].resize_with(mirror + 1, || None);
+        }
+        let lanes = (0..LANES).map(|_| LaneOrder::default()).collect();
+        let known = self.0[volume][mirror].insert(MirrorOrder { at: of.at, ownership, lanes });
+        known.lanes[of.lane.index()].begin(ownership, || before)
     }
 
     /// A part for which there was no number waits until the mark has moved.
-    pub fn wait(&mut self, mirror: ComponentAt, lane: Lane, part: u32, kind: OpKind) {
-        let known = self.0.get_mut(&mirror).expect("a mirror that has changes in doubt");
-        known.lanes[lane.index()].waiting.push_back((part, kind));
+    pub fn wait(&mut self, of: &MirrorLane, part: u32, kind: OpKind) {
+        let known = self.mirror(of).expect("a mirror that has changes in doubt");
+        known.lanes[of.lane.index()].waiting.push_back((part, kind));
     }
 
     /// Change `nth` of the lane has ended. Returns a part that may begin now.
-    pub fn ended(&mut self, mirror: ComponentAt, lane: Lane, nth: u64) -> Option<(u32, OpKind)> {
-        let known = self.0.get_mut(&mirror)?; // it was deleted meanwhile
-        let at = &mut known.lanes[lane.index()];
+    pub fn ended(&mut self, of: &MirrorLane, nth: u64) -> Option<(u32, OpKind)> {
+        let known = self.mirror(of)?; // it was deleted meanwhile
+        let at = &mut known.lanes[of.lane.index()];
         let entry = at.open.get_mut(nth.checked_sub(at.first)? as usize)?;
         entry.1 = true;
         while let Some(&(seq, true)) = at.open.front() {
@@ -102,9 +130,11 @@ impl Orders {
     }
 
     /// The component was deleted.
-    pub fn forget(&mut self, mirror: ComponentAt) {
-        if let Some(gone) = self.0.remove(&mirror) {
-            debug_assert!(gone.lanes.iter().all(|lane| lane.waiting.is_empty()), "parts of a component that is deleted wait");
+    pub fn forget(&mut self, component: ComponentAt) {
+        for mirror in self.0.iter_mut().flatten() {
+            if mirror.as_ref().is_some_and(|m| m.at == component) {
+                *mirror = None;
+            }
         }
     }
 }
@@ -116,13 +146,13 @@ mod tests {
     use base::Epoch;
     use store::ComponentNo;
 
-    const MIRROR: ComponentAt = ComponentAt { group: GroupSlot(0), no: ComponentNo(3) };
+    const AT: ComponentAt = ComponentAt { group: GroupSlot(0), no: ComponentNo(3) };
 
     fn owned(epoch: u32, term: u32) -> Ownership {
         Ownership { epoch: Epoch(epoch), term: Epoch(term), period_start: Epoch(1) }
     }
-    fn lane(i: u8) -> Lane {
-        Lane::new(i).unwrap()
+    fn lane(i: u8) -> MirrorLane {
+        MirrorLane { volume: VolumeRef(2), mirror: 1, at: AT, lane: Lane::new(i).unwrap() }
     }
     fn seq(term: u32, counter: u64) -> Seq {
         Seq { term: Epoch(term), counter }
@@ -131,40 +161,40 @@ mod tests {
     #[test]
     fn the_mark_stands_before_the_first_that_has_not_ended() {
         let mut orders = Orders::default();
-        let begin = |orders: &mut Orders| orders.begin(MIRROR, lane(5), owned(1, 1), Seq::default).unwrap();
+        let begin = |orders: &mut Orders| orders.begin(&lane(5), owned(1, 1), Seq::default).unwrap();
         let begun: Vec<_> = (0..4).map(|_| begin(&mut orders)).collect();
         assert_eq!(begun.iter().map(|(o, _)| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
-        orders.ended(MIRROR, lane(5), begun[1].1);
-        orders.ended(MIRROR, lane(5), begun[2].1);
+        orders.ended(&lane(5), begun[1].1);
+        orders.ended(&lane(5), begun[2].1);
         assert_eq!(begin(&mut orders).0.mark, seq(0, 0));
-        orders.ended(MIRROR, lane(5), begun[0].1);
+        orders.ended(&lane(5), begun[0].1);
         assert_eq!(begin(&mut orders).0.mark, seq(1, 3));
-        let other = orders.begin(ComponentAt { no: ComponentNo(4), ..MIRROR }, lane(5), owned(1, 1), Seq::default).unwrap().0;
+        let other = orders.begin(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap().0;
         assert_eq!((other.seq, other.mark), (seq(1, 1), seq(0, 0)), "another mirror has an order of its own");
     }
 
     #[test]
     fn a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended() {
         let mut orders = Orders::default();
-        let (_, first) = orders.begin(MIRROR, lane(0), owned(1, 1), Seq::default).unwrap();
-        let (_, second) = orders.begin(MIRROR, lane(0), owned(1, 1), Seq::default).unwrap();
-        orders.ended(MIRROR, lane(0), first);
-        let (third, third_place) = orders.begin(MIRROR, lane(0), owned(2, 1), Seq::default).unwrap();
+        let (_, first) = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
+        let (_, second) = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
+        orders.ended(&lane(0), first);
+        let (third, third_place) = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((third.epoch, third.seq), (Epoch(2), seq(1, 3)), "an epoch within a term goes on counting");
-        let (fourth, _) = orders.begin(MIRROR, lane(0), owned(4, 4), Seq::default).unwrap();
+        let (fourth, _) = orders.begin(&lane(0), owned(4, 4), Seq::default).unwrap();
         assert_eq!((fourth.seq, fourth.mark), (seq(4, 1), seq(1, 1)));
-        orders.ended(MIRROR, lane(0), third_place);
-        orders.ended(MIRROR, lane(0), second);
-        let (fifth, _) = orders.begin(MIRROR, lane(0), owned(2, 1), Seq::default).unwrap();
+        orders.ended(&lane(0), third_place);
+        orders.ended(&lane(0), second);
+        let (fifth, _) = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((fifth.epoch, fifth.seq, fifth.mark), (Epoch(4), seq(4, 2), seq(1, 3)), "who sent the part was behind");
     }
 
     #[test]
     fn the_mark_of_a_new_life_begins_where_the_copies_have_come_to() {
         let mut orders = Orders::default();
-        let (first, _) = orders.begin(MIRROR, lane(5), owned(7, 7), || seq(4, 99)).unwrap();
+        let (first, _) = orders.begin(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
         assert_eq!((first.seq, first.mark), (seq(7, 1), seq(4, 99)));
-        let (second, _) = orders.begin(MIRROR, lane(5), owned(7, 7), || seq(7, 1)).unwrap();
+        let (second, _) = orders.begin(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
         assert_eq!(second.mark, seq(4, 99), "what has not ended is not asked for again");
     }
 
@@ -172,14 +202,14 @@ mod tests {
     fn so_many_are_in_doubt_and_the_next_one_waits_for_the_mark() {
         let mut orders = Orders::default();
         let max = hooks::tiny(IN_DOUBT_MAX, 8) as u32;
-        let places: Vec<_> = (0..max).map(|_| orders.begin(MIRROR, lane(1), owned(1, 1), Seq::default).unwrap().1).collect();
-        assert_eq!(orders.begin(MIRROR, lane(1), owned(1, 1), Seq::default), None);
-        orders.wait(MIRROR, lane(1), 7777, OpKind::Trim);
-        assert!(orders.begin(MIRROR, lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");
-        assert_eq!(orders.ended(MIRROR, lane(1), places[0]).map(|(part, _)| part), Some(7777));
-        assert!(orders.ended(MIRROR, lane(1), places[2]).is_none());
-        orders.forget(MIRROR);
-        assert!(orders.ended(MIRROR, lane(1), places[3]).is_none(), "of what is gone");
+        let places: Vec<_> = (0..max).map(|_| orders.begin(&lane(1), owned(1, 1), Seq::default).unwrap().1).collect();
+        assert_eq!(orders.begin(&lane(1), owned(1, 1), Seq::default), None);
+        orders.wait(&lane(1), 7777, OpKind::Trim);
+        assert!(orders.begin(&lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");
+        assert_eq!(orders.ended(&lane(1), places[0]).map(|(part, _)| part), Some(7777));
+        assert!(orders.ended(&lane(1), places[2]).is_none());
+        orders.forget(AT);
+        assert!(orders.ended(&lane(1), places[3]).is_none(), "of what is gone");
     }
 
     #[cfg(feature = "hooks")]

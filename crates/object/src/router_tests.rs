@@ -21,8 +21,12 @@ struct LateBlocks {
     done: VecDeque<ShardDone>,
     chance: u64,
     fail_at: Option<u64>,
+    /// Everything fails with this.
+    fails: Option<StoreError>,
     writes: u64,
     trims: u64,
+    /// Whether blocks keep a checksum, of each write.
+    checksums: Vec<bool>,
     can_say: bool,
 }
 
@@ -35,8 +39,10 @@ impl LateBlocks {
             done: VecDeque::new(),
             chance: seed | 1,
             fail_at: None,
+            fails: None,
             writes: 0,
             trims: 0,
+            checksums: vec![],
             can_say: true,
         }
     }
@@ -52,6 +58,9 @@ impl LateBlocks {
             return ShardDone { cookie: op.cookie, result: Err(StoreError::Media { block: BlockNo(bad) }), buf: None, crcs: Crcs::new() };
         }
         let (mut buf, mut crcs) = (None, Crcs::new());
+        if let Some(error) = self.fails {
+            return ShardDone { cookie: op.cookie, result: Err(error), buf, crcs };
+        }
         let lost = self.lost.range(blocks.clone()).next().copied();
         if let (OpKind::Read { .. }, Some(block)) = (&op.kind, lost) {
             let result = Err(StoreError::Uncorrectable { block: BlockNo(block) });
@@ -71,9 +80,10 @@ impl LateBlocks {
                 }
                 buf = Some(out);
             }
-            OpKind::Write { buf: data, crcs, .. } => {
+            OpKind::Write { buf: data, crcs, checksum } => {
                 assert_eq!(crcs.len(), op.blocks as usize, "a checksum for each block");
                 self.writes += 1;
+                self.checksums.push(checksum);
                 for ((part, crc), block) in data.chunks_exact(BLOCK_BYTES).zip(crcs).zip(blocks) {
                     assert_eq!(crc32c(part), crc);
                     self.blocks.insert(block, part.into());
@@ -835,3 +845,6 @@ fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
         assert!(router.is_idle() && router.range_parts == 0);
     });
 }
+
+#[path = "router_outcome_tests.rs"]
+mod outcomes;

@@ -245,7 +245,7 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
         let there = state.lookup(component, part.chunk).is_some();
         // A trim has noted it itself.
         if there && keeps && !hooks::seeded(SeededFault::MaskNotReplayed) {
-            state.note_change(component, part, order);
+            state.note_change(component, part, None, order);
         }
         // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
         let epoch = match new.entry((component.0, part.chunk)) {

@@ -538,3 +538,6 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
 
 #[path = "input_tests.rs"]
 mod input;
+
+#[path = "changes_tests.rs"]
+mod changes;

@@ -49,6 +49,26 @@ pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D
 }
 
 impl Bench {
+    pub fn fail(&self, operation: &'static str) {
+        self.plane.fail_next(operation, crate::plane::PlaneError::Failed("no".into()));
+    }
+    /// A host is connected to a subsystem.
+    fn connect(&self, host: &str, subsystem: &str) {
+        self.plane.connect(dataplane::SessionInfo {
+            cntlid: 1,
+            subsystem: cluster::default_nqn(subsystem),
+            host_nqn: host.into(),
+            host_id: [7; 16],
+            peer: "192.0.2.9:51000".parse().unwrap(),
+            discovery: false,
+            io_queues: 4,
+            kato_ms: 15_000,
+            header_digest: false,
+            data_digest: false,
+            encrypted: false,
+            since: base::Instant(0),
+        });
+    }
     pub fn ask(&self, what: ControlVerb) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
         let by = RequestedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
@@ -97,6 +117,8 @@ fn protection_until_a_restart_ends_with_it() {
     let volume = b.plane.desired().volumes[0].id;
     b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::UntilRestart }).unwrap();
     assert_eq!(b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::None }), Err(Refused::NotChangeable));
+    b.control.change_volume("v1", &api::VolumeChange { read_only: Some(true), ..Default::default() }).unwrap();
+    assert_eq!(b.protection(), WriteProtect::UntilRestart, "what it is already it stays");
     let Bench { control, plane, dir } = b;
     drop(control);
     plane.restart();
@@ -144,4 +166,54 @@ fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anythi
     assert_eq!(register(), Err(Refused::Busy));
     assert_eq!(register(), Ok(Reply::Done));
     assert!(b.plane.desired().volumes[0].reservation.is_some());
+}
+
+#[test]
+fn a_namespace_that_every_host_saw_is_left_to_those_who_are_named_or_connected_there() {
+    let b = bench();
+    b.grant();
+    let named = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000003";
+    let elsewhere = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000004";
+    b.control.allow_host("default", named).unwrap();
+    b.connect(HOST, "default");
+    b.connect(OTHER, "default");
+    b.connect(elsewhere, "another");
+    let detach = |hosts: &[&str]| b.ask(ControlVerb::NamespaceDetach { nsid: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
+    assert_eq!(detach(&[elsewhere]), Err(Refused::NotAttached));
+    assert_eq!(detach(&[HOST, elsewhere]), Err(Refused::NotAttached), "all or none");
+    assert_eq!(b.seen_by(), Visibility::All);
+    assert_eq!(detach(&[HOST]), Ok(Reply::Done));
+    assert_eq!([HOST, OTHER, named, elsewhere].map(|h| b.seen_by().shows(h)), [false, true, true, false]);
+    let attach = |hosts: &[&str]| b.ask(ControlVerb::NamespaceAttach { nsid: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
+    assert_eq!(attach(&[HOST, OTHER]), Err(Refused::AlreadyAttached), "all or none");
+    assert!(!b.seen_by().shows(HOST));
+    assert_eq!(attach(&[HOST, elsewhere]), Ok(Reply::Done));
+    assert!(b.seen_by().shows(HOST) && b.seen_by().shows(elsewhere));
+}
+
+#[test]
+fn what_hosts_have_changed_is_in_the_audit_log_as_what_it_is_and_by_whom() {
+    let b = bench();
+    b.grant();
+    let volume = b.plane.desired().volumes[0].id;
+    let register = cluster::reservation::Command::Register { nrkey: 5, ptpl: None };
+    for (what, word) in [
+        (ControlVerb::Reservation { volume, command: register }, "reservation"),
+        (ControlVerb::Persist { volumes: vec![volume], ptpl: true }, "reservation"),
+        (ControlVerb::WriteProtect { volume, state: WriteProtect::Protected }, "namespace"),
+        (ControlVerb::WriteProtect { volume, state: WriteProtect::None }, "namespace"),
+        (ControlVerb::Format { nsid: 1, lba_bytes: 512 }, "namespace"),
+        (ControlVerb::NamespaceDelete { nsid: Some(1) }, "namespace"),
+    ] {
+        let before = b.control.audit_entries(100).unwrap().len();
+        b.ask(what.clone()).unwrap();
+        let entries = b.control.audit_entries(100).unwrap();
+        assert_eq!(entries.len(), before + 1, "{what:?}");
+        let entry = entries.last().unwrap();
+        assert!(entry.event.contains(word), "{what:?}: {}", entry.event);
+        assert_eq!((entry.host_nqn.as_str(), entry.controller), (HOST, Some(7)), "{what:?}");
+        assert_eq!(entry.subsystem, cluster::default_nqn(DEFAULT_NAME));
+    }
+    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: Some(1) }), Err(Refused::NoNamespace));
+    assert_eq!(b.control.audit_entries(100).unwrap().len(), 6, "what is refused is no change");
 }

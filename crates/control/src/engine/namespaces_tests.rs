@@ -177,3 +177,63 @@ fn a_format_that_was_cut_is_finished_later_and_serves_nothing_meanwhile() {
     assert_eq!((served.lba_bytes, served.formatting, plane.freed().len()), (512, false, 1));
     assert_eq!(control.volume("v1").unwrap().lba_bytes, 512);
 }
+
+#[test]
+fn a_namespace_whose_volume_is_being_changed_or_is_offline_is_tried_again_later() {
+    let b = bench();
+    b.grant();
+    assert_eq!(create(&b, 1, true), Ok(Reply::Value(2)));
+    let both = |b: &Bench| (b.ask(ControlVerb::NamespaceDelete { nsid: Some(1) }), b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }));
+    let record = || b.control.directory.all::<VolumeRecord>().unwrap().into_iter().find(|v| v.name == "v1").unwrap();
+    type Change = fn(&mut VolumeRecord);
+    let changes: [Change; 3] = [|v| v.resize_to = Some(v.bytes), |v| v.format_to = Some(512), |v| v.stage = Stage::Creating];
+    for change in changes {
+        let (before, mut changed) = (record(), record());
+        change(&mut changed.value);
+        b.control.commit(Transaction::new().update(&changed)).unwrap();
+        assert_eq!(both(&b), (Err(Refused::Busy), Err(Refused::Busy)));
+        b.control.commit(Transaction::new().update(&Versioned { revision: record().revision, value: before.value })).unwrap();
+    }
+    let mut object = b.control.directory.all::<ObjectRecord>().unwrap().into_iter().find(|o| o.volume == record().id).unwrap();
+    object.value.stripes[0][0].state = ComponentState::Stale;
+    b.control.commit(Transaction::new().update(&object)).unwrap();
+    b.control.apply().unwrap();
+    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Busy), "nothing of it could be freed");
+    assert_eq!(record().format_to, None, "refused, it changes nothing");
+    assert_eq!(b.ask(ControlVerb::Format { nsid: 2, lba_bytes: 512 }), Ok(Reply::Done), "another is not concerned");
+}
+
+#[test]
+fn a_format_keeps_size_and_reservation_and_says_the_new_block_size_everywhere() {
+    let b = bench();
+    b.grant();
+    let thick = serde_json::json!({"name": "thick", "space_reservation_percent": 50});
+    b.control.create_policy(&serde_json::from_value(thick).unwrap()).unwrap();
+    b.control.change_volume("v1", &api::VolumeChange { policy: Some("thick".into()), ..Default::default() }).unwrap();
+    let before = b.plane.components().remove(0);
+    b.fail("free_behind");
+    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Failed));
+    assert_eq!(b.control.tasks().unwrap().len(), 1, "an administrator sees what is left to do");
+    b.control.retry();
+    assert_eq!(b.control.tasks().unwrap().len(), 0);
+    let after = b.plane.components().remove(0);
+    assert_eq!((after.bytes, after.reserve_chunks), (before.bytes, before.reserve_chunks));
+    let block_bytes = |d: &[u8]| u32::from_le_bytes(d[25..29].try_into().unwrap());
+    assert_eq!((block_bytes(&before.descriptor), block_bytes(&after.descriptor)), (4096, 512));
+}
+
+#[test]
+fn a_grant_counts_the_bytes_of_all_volumes_of_its_subsystem() {
+    let b = bench();
+    b.grant(); // 4 GiB, of which v1 has one
+    for nsid in 2..=4 {
+        assert_eq!(create(&b, 1 << 10, true), Ok(Reply::Value(nsid)));
+    }
+    assert_eq!(create(&b, 1, true), Err(Refused::NoSpace));
+    let impossible = serde_json::json!({"name": "mirror", "failures_to_tolerate": 1});
+    b.control.create_policy(&serde_json::from_value(impossible).unwrap()).unwrap();
+    let grant = api::NamespaceGrant { policy: "mirror".into(), namespaces_max: 8, bytes_max: 5 << 30 };
+    b.control.change_subsystem("default", &api::SubsystemChange { namespace_grant: Some(grant), ..Default::default() }).unwrap();
+    assert_eq!(create(&b, 1, true), Err(Refused::NoSpace), "its policy cannot be followed here");
+    assert_eq!(b.control.volumes().unwrap().len(), 4);
+}

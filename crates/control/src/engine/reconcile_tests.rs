@@ -112,3 +112,75 @@ fn what_another_writer_changes_in_the_directory_is_carried_out_and_served() {
     b.control.shutdown().unwrap();
     follower.join().unwrap();
 }
+
+/// What is open and what was found of components is known at any time: looking for work finds none, whatever was made and deleted.
+#[test]
+fn there_is_nothing_to_do_after_a_change_that_went_well() {
+    let b = bench();
+    let at_rest = |what: &str| assert!(!b.control.work().unwrap(), "after {what} there is something to do");
+    at_rest("the start");
+    for name in ["v2", "v3"] {
+        b.control.create_volume(&serde_json::from_value(serde_json::json!({"name": name, "bytes": 1 << 30})).unwrap()).unwrap();
+        at_rest("a creation");
+    }
+    b.control.delete_volume("v2", true).unwrap();
+    at_rest("a deletion");
+    let resize = |bytes| serde_json::from_value(serde_json::json!({"bytes": bytes, "force": true})).unwrap();
+    for bytes in [2u64 << 30, 1 << 30] {
+        b.control.resize_volume("v3", &resize(bytes)).unwrap();
+        at_rest("a resize");
+    }
+    let states = b.directory().all::<ObjectRecord>().unwrap();
+    assert!(states.iter().flat_map(|o| o.stripes.iter().flatten()).all(|c| c.state == ComponentState::Active));
+    b.control.remove_group("g1", true).unwrap();
+    at_rest("a removal of the group");
+    assert!(b.control.live().groups.is_empty());
+}
+
+#[test]
+fn a_group_in_memory_loses_its_own_components_only() {
+    let b = bench();
+    let memory =
+        serde_json::json!({"name": "m", "cache": {"path": "memory:1GiB"}, "capacity": [{"path": "memory:1GiB"}, {"path": "memory:1GiB"}]});
+    b.control.create_group(&serde_json::from_value(memory).unwrap()).unwrap();
+    b.control.create_policy(&serde_json::from_value(serde_json::json!({"name": "wide", "stripe_width": 3})).unwrap()).unwrap();
+    let wide = serde_json::json!({"name": "w", "bytes": 1 << 30, "policy": "wide"});
+    b.control.create_volume(&serde_json::from_value(wide).unwrap()).unwrap();
+    let held = |directory: &dyn Directory| {
+        let groups = directory.all::<GroupRecord>().unwrap();
+        let name = |id| groups.iter().find(|g| g.id == id).map(|g| g.name.clone()).unwrap();
+        let objects = directory.all::<ObjectRecord>().unwrap();
+        let all = objects.iter().flat_map(|o| o.stripes.iter().flatten()).map(|c| (c.id, (name(c.group), c.no)));
+        all.collect::<BTreeMap<_, _>>()
+    };
+    let before = held(b.directory());
+    assert_eq!(before.values().filter(|(g, _)| g == "m").count(), 2);
+    let (plane, control) = b.restart();
+    for (id, (group, no)) in held(&*control.directory) {
+        assert!(group == "m" || before[&id].1 == no, "what was kept stays where it is");
+    }
+    assert_eq!(plane.components().len(), before.len());
+    assert!(control.volumes().unwrap().iter().all(|v| v.state == crate::api::types::VolumeState::Online));
+}
+
+#[test]
+fn a_volume_that_was_half_made_is_attached_once_and_one_that_was_half_made_and_deleted_is_gone() {
+    let b = bench();
+    let change = |set: &dyn Fn(&mut VolumeRecord)| {
+        let mut volume = b.directory().all::<VolumeRecord>().unwrap().remove(0);
+        set(&mut volume.value);
+        b.control.commit(Transaction::new().update(&volume)).unwrap();
+    };
+    let nqn = cluster::default_nqn(DEFAULT_NAME);
+    change(&|v| (v.stage, v.attach_to) = (Stage::Creating, Some(nqn.clone())));
+    b.control.retry();
+    assert_eq!(b.plane.desired().subsystems[0].namespaces.len(), 1, "it was attached already");
+    // Whether its component was made is not known, and there is no room to make it now.
+    let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
+    object.value.stripes[0][0].no = None;
+    b.control.commit(Transaction::new().update(&object)).unwrap();
+    change(&|v| v.stage = Stage::Deleting);
+    b.plane.fail_next("create_component", PlaneError::NoSpace("full".into()));
+    b.control.retry();
+    assert_eq!((b.directory().all::<VolumeRecord>().unwrap().len(), b.control.tasks().unwrap().len()), (0, 0));
+}

@@ -72,3 +72,48 @@ fn a_command_that_is_refused_changes_nothing_of_what_is_served() {
         assert_eq!(b.served(), before, "{command:?}");
     }
 }
+
+#[test]
+fn persistence_is_set_for_each_volume_and_shown_with_and_without_registrants() {
+    let b = bench();
+    b.control.create_volume(&serde_json::from_value(serde_json::json!({"name": "v2", "bytes": 1 << 30})).unwrap()).unwrap();
+    let volumes: Vec<VolumeId> = b.plane.desired().volumes.iter().map(|v| v.id).collect();
+    let persistent = || ["v1", "v2"].map(|v| b.control.volume(v).unwrap().reservation.map(|r| r.persistent));
+    assert_eq!(persistent(), [None, None]);
+    b.ask(ControlVerb::Persist { volumes: volumes.clone(), ptpl: true }).unwrap();
+    assert_eq!(persistent(), [Some(true), Some(true)]);
+    assert!(b.plane.desired().volumes.iter().all(|v| v.reservation.as_ref().is_some_and(|r| r.ptpl())), "and served");
+    b.ask(ControlVerb::Persist { volumes, ptpl: false }).unwrap();
+    assert_eq!(persistent(), [None, None], "nothing is left to be shown");
+}
+
+#[test]
+fn an_administrator_clears_a_reservation_for_every_host_at_once() {
+    let b = bench();
+    b.control.clear_reservation("v1").unwrap();
+    b.reserve(1, Command::Register { nrkey: 10, ptpl: Some(true) }).unwrap();
+    b.reserve(1, Command::Acquire { crkey: 10, rtype: ReservationType::ExclusiveAccess }).unwrap();
+    assert_eq!(b.served().0[2], Access { read: false, write: false });
+    let generation = b.control.volume("v1").unwrap().reservation.unwrap().generation;
+    b.control.clear_reservation("v1").unwrap();
+    let shown = b.control.volume("v1").unwrap().reservation.expect("persistence stays");
+    assert!(shown.registrants.is_empty() && shown.kind.is_none() && shown.generation > generation);
+    assert_eq!(b.served().0, [Access::FULL; 3], "no core serves what was cleared");
+    let entry = b.control.audit_entries(10).unwrap().pop().unwrap();
+    assert!(entry.detail.contains("by an administrator"), "{}", entry.detail);
+}
+
+#[test]
+fn a_volume_that_goes_takes_its_reservation_with_it_and_one_that_is_not_ready_gets_none() {
+    let b = bench();
+    b.reserve(1, Command::Register { nrkey: 10, ptpl: Some(true) }).unwrap();
+    let volume = b.plane.desired().volumes[0].id;
+    b.fail("delete_component");
+    b.control.delete_volume("v1", true).unwrap();
+    let late = ControlVerb::Reservation { volume, command: Command::Register { nrkey: 11, ptpl: None } };
+    assert_eq!(b.ask(late), Err(Refused::NoNamespace));
+    b.control.retry();
+    assert_eq!(b.control.directory.all::<ReservationRecord>().unwrap().len(), 0);
+    assert_eq!(b.control.directory.all::<ObjectRecord>().unwrap().len(), 0);
+    assert!(b.control.directory.list(Kind::Name).unwrap().iter().all(|n| !n.key.id.contains("v1")));
+}

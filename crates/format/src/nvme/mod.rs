@@ -27,6 +27,8 @@ pub mod text;
 mod auth_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod wire_tests;
 
 pub use layout::Field;
 pub use opcode::{AdminOpcode, FabricsType, IoOpcode};

@@ -163,3 +163,56 @@ fn a_termination_request_carries_the_header_that_was_wrong() {
     assert_eq!(&b[24..], &wrong[..128]);
     assert_eq!(TermReq::bytes(PduType::H2cTermReq, Fault::SEQUENCE, &wrong[..3]).1, 32);
 }
+
+/// The PDUs of the figures (tcp 3.6.2), byte by byte.
+#[test]
+fn pdus_lie_as_the_figures_have_them() {
+    let mut out = [0xAA; HEADER_BYTES_MAX];
+    let req = IcReq { hpda: 3, digests: Digests { header: false, data: true }, maxr2t: 0x0102_0304 }.to_bytes();
+    assert_eq!(req[..16], [0, 0, 128, 0, 128, 0, 0, 0, 0, 0, 3, 2, 4, 3, 2, 1]);
+    let resp = IcResp { cpda: 1, digests: Digests { header: true, data: false }, maxh2cdata: 0x0001_0000 }.to_bytes();
+    assert_eq!(resp[..16], [1, 0, 128, 0, 128, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0]);
+    assert!(req[16..].iter().chain(&resp[16..]).all(|b| *b == 0));
+    let pdu = DataPdu { cccid: 0x1211, ttag: 0x1413, offset: 0x1817_1615, bytes: 0x100, last: true, success: false };
+    let n = pdu.write(PduType::H2cData, PLAIN, 0, &mut out);
+    assert_eq!(out[..n], [6, 4, 24, 24, 24, 1, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let n = DataPdu { success: true, ..pdu }.write(PduType::C2hData, BOTH, 7, &mut out);
+    assert_eq!((n, &out[..8]), (32, &[7, 0b1111, 24, 32, 36, 1, 0, 0][..]));
+    assert_eq!((&out[24..28], &out[28..32]), (&digest(&out[..24])[..], &[0; 4][..]));
+    let r2t = R2t { cccid: 0x1211, ttag: 0x1413, offset: 0x1817_1615, bytes: 0x1C1B_1A19 };
+    let n = r2t.write(PLAIN, &mut out);
+    assert_eq!(out[..n], [9, 0, 24, 0, 24, 0, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1A, 0x1B, 0x1C, 0, 0, 0, 0]);
+    let cqe = Cqe { result: 1, sqhd: 2, sqid: 0, cid: 3, status: Status::SUCCESS };
+    let n = CapsuleResp { cqe }.write(BOTH, &mut out);
+    assert_eq!((n, &out[..8], &out[8..24]), (28, &[5, 1, 24, 0, 28, 0, 0, 0][..], &cqe.to_bytes()[..]));
+    let sqe = Sqe { opcode: 1, sgl: Sgl::in_capsule(0, 512), ..Sqe::default() };
+    for (digests, data_bytes, head) in [
+        (PLAIN, 0, [4, 0, 72, 0, 72, 0, 0, 0]),
+        (BOTH, 0, [4, 1, 72, 0, 76, 0, 0, 0]),
+        (PLAIN, 512, [4, 0, 72, 72, 72, 2, 0, 0]),
+        (BOTH, 512, [4, 3, 72, 76, 80, 2, 0, 0]),
+    ] {
+        CapsuleCmd { sqe, data_bytes }.write(digests, 0, &mut out);
+        assert_eq!((&out[..8], &out[8..72]), (&head[..], &sqe.to_bytes()[..]));
+    }
+    let (bytes, n) = TermReq::bytes(PduType::C2hTermReq, Fault { fes: Fes::InvalidHeaderField, fei: 0x0403_0201 }, &[9; 8]);
+    assert_eq!(bytes[..n], [3, 0, 24, 0, 32, 0, 0, 0, 1, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+    assert_eq!(Fes::ALL.map(|fes| (fes as u16, Fes::parse(fes as u16) == Some(fes))), [1, 2, 3, 4, 5, 6].map(|n| (n, true)));
+    assert_eq!([AT_TYPE, AT_FLAGS, AT_HLEN, AT_PDO, AT_PLEN, AT_IC_PFV, AT_IC_PDA, AT_IC_DGST, AT_IC_MAX], [0, 1, 2, 3, 4, 8, 10, 11, 12]);
+    assert_eq!([AT_DATA_CCCID, AT_DATA_TTAG, AT_DATA_OFFSET, AT_DATA_LENGTH], [8, 10, 12, 16]);
+    // What is just allowed: the most data, the most of a wrong header, a data offset where there is no data.
+    for (bytes, data) in [
+        (common(0x04, 0, 72, 72, 72 + 8192), 8192),
+        (common(0x06, 0, 24, 24, 24 + (1 << 17)), 1 << 17),
+        (common(0x02, 0, 24, 0, 24 + 128), 0),
+        (common(0x04, 0, 72, 72, 72), 0),
+        (common(0x04, 0, 72, 255, 72), 0),
+    ] {
+        let h = check_header(&bytes, &rules(PLAIN)).unwrap();
+        assert_eq!((h.data_bytes(), h.data_digest_bytes()), (data, 0), "{bytes:?}");
+        assert_eq!(h.lead_bytes() as u32 + data, h.plen);
+    }
+    for pda in [0, PDA_MAX] {
+        assert!(IcReq::parse(&IcReq { hpda: pda, digests: BOTH, maxr2t: 0 }.to_bytes()).is_ok());
+    }
+}

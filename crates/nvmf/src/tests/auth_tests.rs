@@ -1,20 +1,20 @@
 //! In-band authentication of whole targets in a simulated world.
 
 use super::client::{Client, Pdu, with_capsule, with_transport};
-use super::world_tests::Rig;
+use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::audit::AuditKind;
-use crate::limits::UNAUTHENTICATED_HELD_MAX;
+use crate::limits::{UNAUTHENTICATED_HELD_MAX, WORKS_OUT_MAX};
 use crate::view::{HostView, ListenerKind};
 use crate::{AuditEvent, ControllerIds, Options, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
 use base::{Duration, Security};
-use format::nvme::admin::plain_sqe;
+use format::nvme::admin::{SetFeatures, plain_sqe};
 use format::nvme::auth::{AuthCommand, MessageId, failure_code};
 use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
-use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sqe, StatusCode};
+use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sqe, StatusCode, feature};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -333,6 +333,71 @@ fn who_does_not_authenticate_in_time_is_let_go() {
     assert_eq!(rig.counts(), (0, 2));
     rig.world.run_for(Duration::from_secs(1));
     assert_eq!(rig.connections(), 0);
+}
+
+#[test]
+fn who_is_authenticating_has_longer_when_the_core_could_not_look() {
+    let mut rig = Rig::new(57);
+    rig.apply(with_secret(1, Security::Authenticated));
+    let (idle, _) = rig.auth_connect(0, 0);
+    rig.world.run_for(Duration::from_secs(30));
+    rig.stop(true);
+    rig.world.run_for(Duration::from_secs(100));
+    rig.stop(false);
+    assert!(!rig.is_closed(idle, Duration::from_secs(28)));
+    assert!(rig.is_closed(idle, Duration::from_secs(4)));
+}
+
+#[test]
+fn places_are_kept_for_the_queues_of_who_has_authenticated() {
+    let mut rig = Rig::with(58, Options { host_connections_max: 4, ..Options::default() });
+    rig.apply(with_secret(1, Security::Authenticated));
+    let (admin, cqe) = rig.auth_connect(0, 0);
+    rig.authenticate(admin, credentials(1, false)).unwrap();
+    assert!(rig.auth_enable(admin).status.is_success());
+    let queues = SetFeatures { fid: feature::FID_QUEUES, save: false, cdw11: feature::queues(7, 7), nsid: 0 };
+    assert_eq!(rig.execute(admin, queues.sqe(0), &[]).0.result, feature::queues(2, 2).into());
+    assert_eq!(rig.shared.quotas().hosts(), [(HOST.to_owned(), 4, 0)]);
+    let (second, _) = rig.auth_connect(0, 0);
+    assert_eq!(rig.authenticate(second, credentials(1, false)), Ok(()));
+    assert!(rig.is_closed(second, Duration::from_secs(1)), "there is no place for another controller");
+    assert_eq!(rig.servers.borrow().iter().map(|s| s.borrow().target.stats().connections_refused).sum::<u64>(), 1);
+    for qid in 1..=3 {
+        let (io, io_cqe) = rig.auth_connect(qid, cqe.result as u16);
+        assert!(io_cqe.status.is_success());
+        rig.authenticate(io, credentials(1, false)).unwrap();
+    }
+    assert_eq!(rig.shared.quotas().hosts()[0].1, 4);
+}
+
+#[test]
+fn two_pieces_of_work_are_away_at_a_time_and_that_of_who_went_is_not_done() {
+    let mut rig = Rig::new(59);
+    rig.apply(with_secret(1, Security::Authenticated));
+    rig.servers.borrow().iter().for_each(|s| s.borrow_mut().works_wait = true);
+    let all: Vec<usize> = (0..12)
+        .map(|_| {
+            let (at, _) = rig.auth_connect(0, 0);
+            let message = HostAuth::new(credentials(1, false), HOST, NQN, 7).negotiate();
+            let sqe = AuthCommand::new(message.len() as u32).send_sqe(5);
+            rig.send(at, |c| c.capsule(with_capsule(sqe, message.len() as u32), &message));
+            at
+        })
+        .collect();
+    rig.world.run_for(Duration::from_millis(10));
+    let take = |rig: &Rig| -> Vec<_> {
+        let servers = rig.servers.borrow();
+        servers.iter().flat_map(|s| std::iter::from_fn(|| s.borrow_mut().target.pop_work()).collect::<Vec<_>>()).collect()
+    };
+    let away = take(&rig);
+    assert_eq!(away.len(), WORKS_OUT_MAX * CORES, "the others wait in their order");
+    all.into_iter().for_each(|at| rig.close(at));
+    rig.world.run_for(Duration::from_millis(100));
+    for (id, work) in away {
+        let rt = rig.world.rt(rig.server, id.core);
+        rig.servers.borrow()[id.core].borrow_mut().target.on_work_done(&rt, id, work.run());
+    }
+    assert!(take(&rig).is_empty());
 }
 
 #[test]

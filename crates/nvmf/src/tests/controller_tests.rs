@@ -54,6 +54,9 @@ impl Bench {
             _ => panic!("no data"),
         }
     }
+    pub(super) fn at(&mut self, now: Instant) {
+        self.now = now;
+    }
     pub(super) fn enable(&mut self) {
         let cc = Config { en: true, iosqes: 6, iocqes: 4, ..Config::default() }.bits();
         assert_eq!(self.status(PropertyAccess::set_sqe(1, property::CC, false, cc.into())).0, StatusCode::SUCCESS);

@@ -24,6 +24,9 @@ pub(super) struct Memory {
     pub(super) fail_at: Option<(u64, IoError)>,
     /// What the next requests fail with.
     pub(super) fail: Option<IoError>,
+    /// Requests are kept here as long as it holds.
+    pub(super) hold: bool,
+    pub(super) kept: Vec<IoRequest>,
 }
 
 pub(super) const DISK_BYTES: usize = 4 << 20;
@@ -85,10 +88,19 @@ impl Memory {
 
 impl Backend for Memory {
     fn submit(&mut self, _rt: &Rt, request: IoRequest) {
+        if self.hold {
+            return self.kept.push(request);
+        }
         let done = self.answer(request);
         self.done.push(done);
     }
     fn pop(&mut self) -> Option<IoDone> {
+        if !self.hold {
+            for request in core::mem::take(&mut self.kept) {
+                let done = self.answer(request);
+                self.done.insert(0, done);
+            }
+        }
         self.done.pop()
     }
 }

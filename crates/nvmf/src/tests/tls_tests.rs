@@ -202,6 +202,15 @@ fn a_plain_host_is_refused_where_tls_is_wanted() {
 }
 
 #[test]
+fn a_key_proves_a_host_where_authentication_is_wanted() {
+    let mut rig = Rig::secured(18, Security::Authenticated);
+    let at = rig.open_tls(rig.io, client(), host());
+    let cqe = rig.connect(at, 0, 0, 0, NQN, HOST);
+    assert_eq!((cqe.status.is_success(), cqe.result >> 16), (true, 0), "nothing more is asked for");
+    rig.enable(at);
+}
+
+#[test]
 fn a_listener_for_tls_closes_on_anything_else() {
     let mut rig = Rig::secured(9, Security::Plain);
     let only = rig.listen(ListenerKind::Io, 4421, Security::Encrypted);

@@ -11,6 +11,7 @@ use format::nvme::io::BlockRange;
 use format::nvme::log::AsyncEvent;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
+use object::IoError;
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList};
 use std::cell::RefCell;
@@ -27,6 +28,8 @@ pub(super) struct Server {
     mesh: MeshEnd<TargetMsg>,
     /// It does not look, as if something else had the processor.
     pub(super) stopped: bool,
+    /// Nobody takes its work of authentication.
+    pub(super) works_wait: bool,
     /// The most termination requests that one turn sent.
     pub(super) most_terminations: u64,
 }
@@ -47,7 +50,7 @@ impl App for ServerApp {
         let before = terminations(&s.target);
         busy |= s.target.poll(rt, &mut s.memory);
         s.most_terminations = s.most_terminations.max(terminations(&s.target) - before);
-        while let Some((id, work)) = s.target.pop_work() {
+        while let Some((id, work)) = (!s.works_wait).then(|| s.target.pop_work()).flatten() {
             busy = true;
             s.target.on_work_done(rt, id, work.run());
         }
@@ -183,8 +186,14 @@ impl Rig {
             assert_eq!(mesh.core(), rt.core());
             let mut target = Target::new(&rt, Arc::clone(&shared));
             target.apply(&rt, Arc::new(view()));
-            let s =
-                Server { target, memory: Memory { disks: disks.clone(), ..Memory::default() }, mesh, stopped: false, most_terminations: 0 };
+            let s = Server {
+                target,
+                memory: Memory { disks: disks.clone(), ..Memory::default() },
+                mesh,
+                stopped: false,
+                works_wait: false,
+                most_terminations: 0,
+            };
             let s = Rc::new(RefCell::new(s));
             made.borrow_mut().push(Rc::clone(&s));
             Box::new(ServerApp(s))
@@ -303,6 +312,17 @@ impl Rig {
             self.servers.borrow()[core].borrow_mut().stopped = stopped;
             self.world.rt(self.server, core).wake(core);
         }
+    }
+    /// Whether the volumes keep what they are asked for without an answer.
+    pub(super) fn hold(&mut self, hold: bool) {
+        for core in 0..CORES {
+            self.servers.borrow()[core].borrow_mut().memory.hold = hold;
+            self.world.rt(self.server, core).wake(core);
+        }
+    }
+    /// What the volumes answer everything with.
+    pub(super) fn fail(&mut self, with: Option<IoError>) {
+        self.servers.borrow().iter().for_each(|s| s.borrow_mut().memory.fail = with);
     }
     pub(super) fn is_closed(&mut self, at: usize, limit: Duration) -> bool {
         let p = self.peer();

@@ -165,11 +165,11 @@ impl Workload {
         had.turn_max_ns = had.turn_max_ns.max(had.turn_ns(ahead));
     }
     /// Where nothing disturbs, a command waits for its turn within the limits that are in force and for little else, also when these have
-    /// just changed. One that waits for buffers first, or comes in steps, finds others ahead of it that were sent later: so the longest
-    /// turn counts, twice.
+    /// just changed. One that waits for buffers first finds others ahead of it that were sent later: so the longest turn counts, twice; for a Copy
+    /// at each of its steps, which are a read and a write of each piece.
     fn has_waited_too_long(&self, flight: &Flight, now: u64) -> bool {
         let had = &self.volumes[flight.place.volume].had;
-        let turns = 2 * had.turn_max_ns;
+        let turns = if flight.kind == Kind::Copy { 8 } else { 2 } * had.turn_max_ns;
         let from = had.since.max(flight.sent).max(had.share_until_ns);
         let late = self.undisturbed_since.is_some_and(|since| flight.kind != Kind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
         let stuck = self.quiet_since.is_some_and(|since| flight.sent >= since && now > from + turns + CALM_LATENCY_MAX_NS);

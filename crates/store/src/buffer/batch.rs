@@ -287,26 +287,26 @@ impl State {
         let mut record = 0;
         for key in ops.drain(..) {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let there = logged != Logged::Flush && {
+                let Record { component, block, order, .. } = self.log.batch.records[record];
+                self.change_ended(ComponentNo(component), block, &order, true)
+            };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    self.apply_write(key, record, unchecked);
+                    self.apply_write(key, record, unchecked, there);
                     data.next()
                 }
                 Logged::Trim => {
-                    self.apply_trim(key, record);
+                    self.apply_trim(key, record, there);
                     None
                 }
                 Logged::Uncorrectable => {
-                    self.apply_uncorrectable(key, record);
+                    self.apply_uncorrectable(key, record, there);
                     None
                 }
                 Logged::Flush => None,
             };
-            if logged != Logged::Flush {
-                let Record { component, block, order, .. } = self.log.batch.records[record];
-                self.change_ended(ComponentNo(component), block, &order, true);
-                record += 1;
-            }
+            record += usize::from(logged != Logged::Flush);
             self.finish(key, Ok(()), buf);
         }
         drop(data);

@@ -209,12 +209,15 @@ impl State {
             entered: rt.now(),
             stage: Stage::Waiting(Change::Flush, order),
         };
-        let flush = matches!(kind, OpKind::Flush);
         let refused = match kind {
             _ if self.closing => Some(StoreError::Closing),
-            _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
+            OpKind::Flush => None,
+            OpKind::Read { .. } => (!self.has_component(component)).then_some(StoreError::NoComponent),
+            _ => self.judge(component, block, &order),
+        };
+        let refused = match kind {
+            _ if refused.is_some() => refused,
             OpKind::Read { .. } => None,
-            _ if !flush && !self.accept(component, block, &order) => Some(StoreError::StaleEpoch),
             _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {

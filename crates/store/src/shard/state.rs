@@ -105,12 +105,12 @@ impl State {
         (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
     }
 
-    /// Takes a change of a component that is there; false when its epoch is over.
-    pub fn accept(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> bool {
+    /// Takes a change of a component, or says why it cannot be taken.
+    pub fn judge(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> Option<StoreError> {
         let lane = Lane::of(block);
         hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
-        let member = self.components.get_mut(&component.0).expect("a component that is there");
-        member.accept(lane, order)
+        let Some(member) = self.components.get_mut(&component.0) else { return Some(StoreError::NoComponent) };
+        (!member.accept(lane, order)).then_some(StoreError::StaleEpoch)
     }
     /// Whether a change is in line or in the batch that the mark says has ended.
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
@@ -123,11 +123,10 @@ impl State {
         let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
         logged || self.waiting.iter().any(waits)
     }
-    /// A change has ended; `logged`: its record is durable.
-    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
-        if let Some(member) = self.components.get_mut(&component.0) {
-            member.ended(Lane::of(block), order, logged);
-        }
+    /// A change has ended; `logged`: its record is durable. Whether the component is there.
+    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) -> bool {
+        let member = self.components.get_mut(&component.0);
+        member.map(|member| member.ended(Lane::of(block), order, logged)).is_some()
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
@@ -187,20 +186,20 @@ impl State {
         self.witness_change(_component, _part, _order);
     }
 
-    /// A change of blocks is durable: the chunk, if there is one, says so.
-    pub fn note_change(&mut self, component: ComponentNo, part: ChunkPart, order: &Order) {
-        if let Some(phys) = self.lookup(component, part.chunk) {
+    /// A change of blocks is durable: the chunk, if there is one, says so. `place`: where it is, if that is known.
+    pub fn note_change(&mut self, component: ComponentNo, part: ChunkPart, place: Option<Phys>, order: &Order) {
+        if let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) {
             self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
         }
     }
 
     /// A write of the batch is durable: from now on this is the content of its blocks.
-    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
+    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool, there: bool) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
         let (data_at, order) = (self.log.batch.records[record].data_at, self.log.batch.records[record].order);
         let seq = self.log.open.as_ref().expect("just written to").seq;
-        if self.has_component(component) {
+        if there {
             let first = Key::new(component, block);
             self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
             let at = self.ring.first_block(seq) + data_at;
@@ -210,7 +209,7 @@ impl State {
             }
             for part in chunk_parts(block, blocks) {
                 self.change_takes_effect(component, part, &order);
-                self.note_change(component, part, &order);
+                self.note_change(component, part, place, &order);
             }
             self.settle(key);
         } else {
@@ -230,10 +229,10 @@ impl State {
     }
 
     /// A trim of the batch is durable.
-    pub fn apply_trim(&mut self, key: u32, record: usize) {
+    pub fn apply_trim(&mut self, key: u32, record: usize, there: bool) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
+        if there {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
@@ -258,10 +257,10 @@ impl State {
     }
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
-    pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
+    pub fn apply_uncorrectable(&mut self, key: u32, record: usize, there: bool) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
+        if there {
             let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
                 self.index_remove_part(component, part);
@@ -269,7 +268,7 @@ impl State {
                 self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
                 self.change_takes_effect(component, part, &order);
                 if !hooks::seeded(SeededFault::MaskForgetsMark) {
-                    self.note_change(component, part, &order);
+                    self.note_change(component, part, Some(phys), &order);
                 }
             }
         }
@@ -301,7 +300,7 @@ impl State {
             }
             self.change_takes_effect(component, part, order);
             if !hooks::seeded(SeededFault::MaskForgetsTrim) {
-                self.note_change(component, part, order);
+                self.note_change(component, part, Some(phys), order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);

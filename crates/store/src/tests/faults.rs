@@ -9,12 +9,12 @@ use rt::{Device, DeviceError, Rt};
 
 const ALL: core::ops::Range<u64> = 0..u64::MAX;
 
-fn media(block: u64) -> StoreError {
+pub fn media(block: u64) -> StoreError {
     StoreError::Media { block: BlockNo(block) }
 }
 
 /// Where on a device a block lies that begins with `value`, as the harness writes it.
-fn find(lab: &Lab, device: usize, value: u64) -> u64 {
+pub fn find(lab: &Lab, device: usize, value: u64) -> u64 {
     let disk = lab.world.disk(&lab.devices[device]);
     let blocks = lab.devices[device].bytes() / BLOCK_BYTES as u64;
     let offset = (0..blocks).map(|b| b * BLOCK_BYTES as u64).find(|&offset| {
@@ -25,7 +25,7 @@ fn find(lab: &Lab, device: usize, value: u64) -> u64 {
 }
 
 /// Never destages by itself.
-fn lazy() -> Settings {
+pub fn lazy() -> Settings {
     Settings { fill_low: 0.9, fill_high: 0.95, idle_drain: Duration::from_secs(100_000), ..Settings::default() }
 }
 

@@ -1,10 +1,15 @@
 //! The store as a whole, in the simulator.
 //!
 //! `harness`: a shard on simulated devices with a client; `model`: random operations and crashes against a model of every block;
-//! `faults`: broken devices; `behaviour`: space, components, pace, shutdown; `order`: epochs, and what has changed since when.
+//! `faults`: broken devices; `lost`: blocks that cannot be read; `opening`: damaged logs; `scrubs`: the scrub; `figures`: what is
+//! reported; `behaviour`: space, components, pace, shutdown; `order`: epochs, and what has changed since when.
 
 mod behaviour;
 mod faults;
+mod figures;
 mod harness;
+mod lost;
 mod model;
+mod opening;
 mod order;
+mod scrubs;
