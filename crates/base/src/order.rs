@@ -9,7 +9,9 @@ use core::fmt;
 
 /// The place of a change among those of its mirror and lane: the epoch in which the owner's term began, and how many changes the owner has
 /// ordered there since. Compared as a pair: who was away may hold a higher counter of an old term.
+// Packed: it goes along with every change, from the owner to the log, twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed(4))]
 pub struct Seq {
     /// The epoch in which the owner's term began.
     pub term: Epoch,
@@ -17,9 +19,12 @@ pub struct Seq {
     pub counter: u64,
 }
 
+const _: () = assert!(size_of::<Order>() == 32);
+
 impl fmt::Display for Seq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.term, self.counter)
+        let Seq { term, counter } = *self;
+        write!(f, "{term}.{counter}")
     }
 }
 

@@ -7,11 +7,11 @@
 //! Never: does I/O.
 
 use super::op::StoreError;
-use super::state::{State, chunk_parts};
+use super::state::{ChunkPart, State, chunk_parts};
 use crate::ComponentNo;
 use crate::capacity::{AllocateError, Phys};
-use base::BlockNo;
 use base::hooks::{self, CoverageMark, SeededFault};
+use base::{BlockNo, Order};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
@@ -90,15 +90,12 @@ impl State {
         }
     }
 
-    /// A write has put content into its chunks: they are no longer kept for it, but for what is in them.
-    pub fn settle(&mut self, key: u32) {
-        let op = &self.ops[key as usize];
-        let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
-        for part in chunk_parts(block, blocks) {
-            debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
-            let phys = place.or_else(|| self.lookup(component, part.chunk)).expect("a busy chunk is not freed");
-            self.busy.end(phys);
-        }
+    /// A write has put content into a chunk: it is no longer kept for the write, but for what is in it.
+    pub fn settle_part(&mut self, component: ComponentNo, part: ChunkPart, phys: Phys, order: &Order) {
+        debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
+        self.change_takes_effect(component, part, order);
+        self.note_change(component, part, Some(phys), order);
+        self.busy.end(phys);
     }
 
     /// A write has ended, one way or the other: its chunks are no longer kept for it.

@@ -181,7 +181,7 @@ impl State {
     }
 
     /// A durable change of blocks takes effect.
-    fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
+    pub fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
         #[cfg(feature = "hooks")]
         self.witness_change(_component, _part, _order);
     }
@@ -207,11 +207,15 @@ impl State {
                 let crc = self.ops[key as usize].crcs[i as usize];
                 self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
             }
-            for part in chunk_parts(block, blocks) {
-                self.change_takes_effect(component, part, &order);
-                self.note_change(component, part, place, &order);
+            if let Some(phys) = place {
+                let part = ChunkPart { chunk: block.chunk(), first: block.in_chunk(), blocks };
+                self.settle_part(component, part, phys, &order);
+            } else {
+                for part in chunk_parts(block, blocks) {
+                    let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                    self.settle_part(component, part, phys, &order);
+                }
             }
-            self.settle(key);
         } else {
             self.unplace(key);
         }
