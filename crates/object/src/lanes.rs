@@ -78,15 +78,12 @@ enum Stage {
     ReadingEdges,
 }
 
-/// `Held::nth` of a part that is not a change with a number.
-const NO_CHANGE: u64 = u64::MAX;
-
 #[derive(Debug)]
 struct Held {
     part: Part,
     stage: Stage,
-    /// Of a change that the store works on: which one of its lane; otherwise [`NO_CHANGE`].
-    nth: u64,
+    /// The number of a change that the store works on; otherwise none.
+    seq: Seq,
 }
 
 struct Slot<S> {
@@ -203,7 +200,7 @@ impl<S: Blocks> Lanes<S> {
     pub fn accept(&mut self, rt: &Rt, part: Part) {
         assert!(self.parts.len() < PARTS_MAX, "the cores bound what they send");
         let (range, changes) = (part.range(), part.changes());
-        let id = self.parts.insert(Held { part, stage: Stage::Waiting, nth: NO_CHANGE }) as u32;
+        let id = self.parts.insert(Held { part, stage: Stage::Waiting, seq: Seq::default() }) as u32;
         if self.order.begin(range, id, changes) {
             self.begin(rt, id);
         }
@@ -262,7 +259,7 @@ impl<S: Blocks> Lanes<S> {
                 slot.map_or(Seq::default(), |slot| slot.shard.newest(component, place.lane))
             };
             match self.numbers.begin(&place, held.part.ownership, before) {
-                Some((given, nth)) => (order, held.nth) = (given, nth),
+                Some(given) => (order, held.seq) = (given, given.seq),
                 None => return self.numbers.wait(&place, id, kind),
             }
         }
@@ -276,8 +273,8 @@ impl<S: Blocks> Lanes<S> {
     /// The change that the store worked on has ended: the mark may move, and what waited for that begins.
     fn change_ended(&mut self, rt: &Rt, id: u32) {
         let held = &mut self.parts[id as usize];
-        let nth = core::mem::replace(&mut held.nth, NO_CHANGE);
-        if let Some((next, kind)) = self.numbers.ended(&held.part.ordered_in(), nth) {
+        let seq = core::mem::take(&mut held.seq);
+        if let Some((next, kind)) = self.numbers.ended(&held.part.ordered_in(), seq) {
             self.hand_to_store(rt, next, kind);
         }
     }
@@ -289,7 +286,7 @@ impl<S: Blocks> Lanes<S> {
 
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {
         let id = done.cookie as u32;
-        if self.parts[id as usize].nth != NO_CHANGE {
+        if self.parts[id as usize].seq != Seq::default() {
             self.change_ended(rt, id);
         }
         let Held { part, stage, .. } = &mut self.parts[id as usize];

@@ -14,7 +14,7 @@ use crate::io::VolumeRef;
 use crate::layout::ComponentAt;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::lane::{LANES, Lane};
-use base::{Order, Ownership, Seq};
+use base::{Epoch, Order, Ownership, Seq};
 use std::collections::VecDeque;
 use store::OpKind;
 
@@ -33,33 +33,72 @@ pub(crate) struct MirrorLane {
 /// One mirror and lane.
 #[derive(Debug, Default)]
 struct LaneOrder {
+    /// The last number that was given.
     last: Seq,
     mark: Seq,
-    /// Those above the mark, oldest first, and whether each has ended.
-    open: VecDeque<(Seq, bool)>,
-    /// Which of all changes the first of `open` is.
-    first: u64,
+    /// Changes of the terms before that of `last` that have not ended: the mark stays until they have.
+    old: u32,
+    /// Of the term of `last`: everything up to here has ended.
+    contiguous: u64,
+    /// Bit n: the change whose number has n as remainder has ended, though one before it has not.
+    ended: [u64; IN_DOUBT_MAX / 64],
     /// Parts that wait until the mark moves, oldest first, and what the store is to do.
     waiting: VecDeque<(u32, OpKind)>,
 }
 
 impl LaneOrder {
-    fn begin(&mut self, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
+    fn is_full(&self) -> bool {
+        (self.last.counter - self.contiguous) as usize + self.old as usize >= hooks::tiny(IN_DOUBT_MAX, 8)
+    }
+    fn begin(&mut self, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
         let Ownership { epoch, term, period_start } = owned;
         if self.last == Seq::default() && !hooks::seeded(SeededFault::MarkBeginsAnew) {
             self.mark = before();
         }
-        if self.open.len() >= hooks::tiny(IN_DOUBT_MAX, 8) && !hooks::seeded(SeededFault::InDoubtUnbounded) {
+        if self.is_full() && !hooks::seeded(SeededFault::InDoubtUnbounded) {
             hooks::reached(CoverageMark::TooManyInDoubt);
             return None;
         }
-        hooks::must(|| self.open.len() < hooks::tiny(IN_DOUBT_MAX, 8), "more changes of a lane are in doubt than may be");
-        let counter = if self.last.term == term { self.last.counter } else { 0 };
-        let twice = counter % 7 == 3 && hooks::seeded(SeededFault::NumberGivenTwice);
-        self.last = Seq { term, counter: counter + u64::from(!twice) };
-        let nth = self.first + self.open.len() as u64;
-        self.open.push_back((self.last, false));
-        Some((Order { epoch, period_start, seq: self.last, mark: self.mark }, nth))
+        hooks::must(|| !self.is_full(), "more changes of a lane are in doubt than may be");
+        if self.last.term != term {
+            self.begin_term(term);
+        }
+        let twice = self.last.counter % 7 == 3 && hooks::seeded(SeededFault::NumberGivenTwice);
+        self.last.counter += u64::from(!twice);
+        Some(Order { epoch, period_start, seq: self.last, mark: self.mark })
+    }
+    #[cold]
+    fn begin_term(&mut self, term: Epoch) {
+        let ended: u32 = self.ended.iter().map(|word| word.count_ones()).sum();
+        self.old += (self.last.counter - self.contiguous) as u32 - ended;
+        (self.last, self.contiguous, self.ended) = (Seq { term, counter: 0 }, 0, [0; IN_DOUBT_MAX / 64]);
+    }
+    fn end(&mut self, seq: Seq) {
+        if seq.term != self.last.term {
+            self.old -= 1;
+        } else if seq.counter == self.contiguous + 1 {
+            self.contiguous += 1;
+            while self.contiguous < self.last.counter && self.take(self.contiguous + 1) {
+                self.contiguous += 1;
+            }
+        } else {
+            let bit = seq.counter as usize % IN_DOUBT_MAX;
+            self.ended[bit / 64] |= 1 << (bit % 64);
+        }
+        // With nothing of an old term left, the mark is at the end of the old terms, even before the first change of this one has ended.
+        if self.old == 0 {
+            self.mark = Seq { term: self.last.term, counter: self.contiguous };
+        }
+        if hooks::seeded(SeededFault::MarkSkipsOpen) && self.contiguous + 2 == seq.counter {
+            self.mark = seq;
+        }
+    }
+    /// Whether the change has ended though one before it had not; forgets that.
+    fn take(&mut self, counter: u64) -> bool {
+        let bit = counter as usize % IN_DOUBT_MAX;
+        let is = self.ended[bit / 64] >> (bit % 64) & 1 == 1;
+        self.ended[bit / 64] &= !(1 << (bit % 64));
+        is
     }
 }
 
@@ -80,8 +119,8 @@ impl Orders {
         known.filter(|known| known.at == of.at)
     }
     /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind. `before`: how far the lane had come
-    /// when this term began, on all copies. Comes with which change of the lane it is. `None`: too many of them are in doubt.
-    pub fn begin(&mut self, of: &MirrorLane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<(Order, u64)> {
+    /// when this term began, on all copies. `None`: too many of them are in doubt.
+    pub fn begin(&mut self, of: &MirrorLane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
         let known = match self.0.get_mut(of.volume.0 as usize).and_then(|v| v.get_mut(usize::from(of.mirror))) {
             Some(Some(known)) if known.at == of.at => known,
             _ => return self.begin_first(of, ownership, before()),
@@ -93,7 +132,7 @@ impl Orders {
     }
     /// The first change of a mirror on this core.
     #[cold]
-    fn begin_first(&mut self, of: &MirrorLane, ownership: Ownership, before: Seq) -> Option<(Order, u64)> {
+    fn begin_first(&mut self, of: &MirrorLane, ownership: Ownership, before: Seq) -> Option<Order> {
         let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
         if self.0.len() <= volume {
             self.0.resize_with(volume + 1, Vec::new);
@@ -112,21 +151,12 @@ impl Orders {
         known.lanes[of.lane.index()].waiting.push_back((part, kind));
     }
 
-    /// Change `nth` of the lane has ended. Returns a part that may begin now.
-    pub fn ended(&mut self, of: &MirrorLane, nth: u64) -> Option<(u32, OpKind)> {
-        let known = self.mirror(of)?; // it was deleted meanwhile
-        let at = &mut known.lanes[of.lane.index()];
-        let entry = at.open.get_mut(nth.checked_sub(at.first)? as usize)?;
-        entry.1 = true;
-        while let Some(&(seq, true)) = at.open.front() {
-            at.mark = seq;
-            at.first += 1;
-            at.open.pop_front();
-        }
-        if hooks::seeded(SeededFault::MarkSkipsOpen) && at.open.get(1).is_some_and(|next| next.1) {
-            at.mark = at.open[1].0;
-        }
-        if at.open.len() < hooks::tiny(IN_DOUBT_MAX, 8) { at.waiting.pop_front() } else { None }
+    /// A change of the lane has ended. Returns a part that may begin now.
+    #[inline]
+    pub fn ended(&mut self, of: &MirrorLane, seq: Seq) -> Option<(u32, OpKind)> {
+        let lane = &mut self.mirror(of)?.lanes[of.lane.index()]; // none: it was deleted meanwhile
+        lane.end(seq);
+        if lane.waiting.is_empty() || lane.is_full() { None } else { lane.waiting.pop_front() }
     }
 
     /// The component was deleted.
@@ -143,7 +173,6 @@ impl Orders {
 mod tests {
     use super::*;
     use crate::layout::GroupSlot;
-    use base::Epoch;
     use store::ComponentNo;
 
     const AT: ComponentAt = ComponentAt { group: GroupSlot(0), no: ComponentNo(3) };
@@ -163,38 +192,38 @@ mod tests {
         let mut orders = Orders::default();
         let begin = |orders: &mut Orders| orders.begin(&lane(5), owned(1, 1), Seq::default).unwrap();
         let begun: Vec<_> = (0..4).map(|_| begin(&mut orders)).collect();
-        assert_eq!(begun.iter().map(|(o, _)| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
-        orders.ended(&lane(5), begun[1].1);
-        orders.ended(&lane(5), begun[2].1);
-        assert_eq!(begin(&mut orders).0.mark, seq(0, 0));
-        orders.ended(&lane(5), begun[0].1);
-        assert_eq!(begin(&mut orders).0.mark, seq(1, 3));
-        let other = orders.begin(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap().0;
+        assert_eq!(begun.iter().map(|o| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
+        orders.ended(&lane(5), begun[1].seq);
+        orders.ended(&lane(5), begun[2].seq);
+        assert_eq!(begin(&mut orders).mark, seq(0, 0));
+        orders.ended(&lane(5), begun[0].seq);
+        assert_eq!(begin(&mut orders).mark, seq(1, 3));
+        let other = orders.begin(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap();
         assert_eq!((other.seq, other.mark), (seq(1, 1), seq(0, 0)), "another mirror has an order of its own");
     }
 
     #[test]
     fn a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended() {
         let mut orders = Orders::default();
-        let (_, first) = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
-        let (_, second) = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
-        orders.ended(&lane(0), first);
-        let (third, third_place) = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
+        let first = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
+        let second = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
+        orders.ended(&lane(0), first.seq);
+        let third = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((third.epoch, third.seq), (Epoch(2), seq(1, 3)), "an epoch within a term goes on counting");
-        let (fourth, _) = orders.begin(&lane(0), owned(4, 4), Seq::default).unwrap();
+        let fourth = orders.begin(&lane(0), owned(4, 4), Seq::default).unwrap();
         assert_eq!((fourth.seq, fourth.mark), (seq(4, 1), seq(1, 1)));
-        orders.ended(&lane(0), third_place);
-        orders.ended(&lane(0), second);
-        let (fifth, _) = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
-        assert_eq!((fifth.epoch, fifth.seq, fifth.mark), (Epoch(4), seq(4, 2), seq(1, 3)), "who sent the part was behind");
+        orders.ended(&lane(0), third.seq);
+        orders.ended(&lane(0), second.seq);
+        let fifth = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
+        assert_eq!((fifth.epoch, fifth.seq, fifth.mark), (Epoch(4), seq(4, 2), seq(4, 0)), "who sent the part was behind");
     }
 
     #[test]
     fn the_mark_of_a_new_life_begins_where_the_copies_have_come_to() {
         let mut orders = Orders::default();
-        let (first, _) = orders.begin(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
+        let first = orders.begin(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
         assert_eq!((first.seq, first.mark), (seq(7, 1), seq(4, 99)));
-        let (second, _) = orders.begin(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
+        let second = orders.begin(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
         assert_eq!(second.mark, seq(4, 99), "what has not ended is not asked for again");
     }
 
@@ -202,7 +231,7 @@ mod tests {
     fn so_many_are_in_doubt_and_the_next_one_waits_for_the_mark() {
         let mut orders = Orders::default();
         let max = hooks::tiny(IN_DOUBT_MAX, 8) as u32;
-        let places: Vec<_> = (0..max).map(|_| orders.begin(&lane(1), owned(1, 1), Seq::default).unwrap().1).collect();
+        let places: Vec<_> = (0..max).map(|_| orders.begin(&lane(1), owned(1, 1), Seq::default).unwrap().seq).collect();
         assert_eq!(orders.begin(&lane(1), owned(1, 1), Seq::default), None);
         orders.wait(&lane(1), 7777, OpKind::Trim);
         assert!(orders.begin(&lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");

@@ -7,6 +7,7 @@ use crate::index::Key;
 use crate::shard::cookie;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
+use base::Order;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
@@ -67,9 +68,9 @@ impl State {
         batch.retried = false;
         let fill = self.fill();
         let lsn = self.log.next_lsn;
-        while let Some(&key) = self.waiting.front() {
+        while let Some(&(key, order)) = self.waiting.front() {
             let op = &self.ops[key as usize];
-            let Stage::Waiting(change, _) = &op.stage else { unreachable!("only what waits is in line") };
+            let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
             let (kind, blocks) = match change {
                 Change::Write { .. } => (RecordKind::Write, op.blocks),
                 Change::Trim => (RecordKind::Trim, 0),
@@ -98,18 +99,18 @@ impl State {
                 break;
             }
             self.waiting.pop_front();
-            self.enter(key, kind, lsn, bufs, now);
+            self.enter((key, order), kind, lsn, bufs, now);
         }
     }
 
     /// Puts one operation into the batch.
-    fn enter(&mut self, key: u32, kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
+    fn enter(&mut self, (key, order): (u32, Order), kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
         let op = &mut self.ops[key as usize];
         let waited = now.since(op.entered);
         if waited > self.counters.admission_wait_max {
             self.counters.admission_wait_max = waited;
         }
-        let Stage::Waiting(change, order) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) else {
+        let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) else {
             unreachable!("only what waits enters the log")
         };
         let mut record =
@@ -281,27 +282,24 @@ impl State {
         }
         let written = self.log.batch.records.iter().filter(|r| r.kind == RecordKind::Write);
         self.index.touch(written.map(|r| Key::new(ComponentNo(r.component), r.block)));
+        self.records_ended(true);
         // The buffers of the writes follow the header, in the order of the operations.
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         let mut record = 0;
         for key in ops.drain(..) {
             let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
-            let there = logged != Logged::Flush && {
-                let Record { component, block, order, .. } = self.log.batch.records[record];
-                self.change_ended(ComponentNo(component), block, &order, true)
-            };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    self.apply_write(key, record, unchecked, there);
+                    self.apply_write(key, record, unchecked);
                     data.next()
                 }
                 Logged::Trim => {
-                    self.apply_trim(key, record, there);
+                    self.apply_trim(key, record);
                     None
                 }
                 Logged::Uncorrectable => {
-                    self.apply_uncorrectable(key, record, there);
+                    self.apply_uncorrectable(key, record);
                     None
                 }
                 Logged::Flush => None,
@@ -314,6 +312,16 @@ impl State {
         if self.tail_wanted && self.log.tail_durable >= self.log.tail_next {
             self.tail_wanted = false;
             self.tail_written.notify_all();
+        }
+    }
+
+    /// The changes of the batch have ended: for what must hold.
+    fn records_ended(&mut self, logged: bool) {
+        if cfg!(feature = "hooks") {
+            for i in 0..self.log.batch.records.len() {
+                let Record { component, block, order, .. } = self.log.batch.records[i];
+                self.change_ended(ComponentNo(component), block, &order, logged);
+            }
         }
     }
 
@@ -349,10 +357,7 @@ impl State {
             tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: writes fail until it can");
         }
         self.log_stopped(rt, failures);
-        for i in 0..self.log.batch.records.len() {
-            let Record { component, block, order, .. } = self.log.batch.records[i];
-            self.change_ended(ComponentNo(component), block, &order, false);
-        }
+        self.records_ended(false);
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
@@ -408,13 +413,13 @@ impl State {
 
     /// Everything in line fails.
     pub fn fail_waiting(&mut self, error: StoreError) {
-        while let Some(key) = self.waiting.pop_front() {
+        while let Some((key, order)) = self.waiting.pop_front() {
             let op = &mut self.ops[key as usize];
-            let Stage::Waiting(change, order) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
+            let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
                 unreachable!("only what waits is in line")
             };
             let (component, block) = (op.component, op.block);
-            if !matches!(change, Change::Flush) {
+            if cfg!(feature = "hooks") && !matches!(change, Change::Flush) {
                 self.change_ended(component, block, &order, false);
             }
             let buf = match change {

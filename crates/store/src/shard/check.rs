@@ -105,7 +105,7 @@ impl State {
         let (mut waiting, mut logging, mut parts) = (0, 0, BTreeMap::new());
         for (_, op) in &self.ops {
             match &op.stage {
-                Stage::Waiting(..) => waiting += 1,
+                Stage::Waiting(_) => waiting += 1,
                 Stage::Logging(_) => logging += 1,
                 Stage::Reading(_) | Stage::Split { .. } => {}
             }
@@ -208,7 +208,7 @@ impl State {
 /// Whether it keeps its chunks.
 fn takes_space(op: &Op) -> bool {
     use Stage::{Logging, Waiting};
-    let waiting = matches!(op.stage, Waiting(Change::Write { .. } | Change::Uncorrectable, _));
+    let waiting = matches!(op.stage, Waiting(Change::Write { .. } | Change::Uncorrectable));
     waiting || matches!(op.stage, Logging(Logged::Write { .. } | Logged::Uncorrectable))
 }
 

@@ -113,9 +113,9 @@ impl Shard {
         known
     }
 
-    /// The newest change of a lane of a component that has ended, as far as the log goes back.
+    /// The newest change of a lane of a component that the log had when the shard was opened.
     pub fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
-        self.state.borrow().components.get(&component.0).map_or(Seq::default(), |member| member.lane(lane).ended)
+        self.state.borrow().components.get(&component.0).map_or(Seq::default(), |member| member.newest(lane))
     }
 
     /// The next operation that has ended.
@@ -207,7 +207,7 @@ impl State {
             crcs: Crcs::new(),
             place: None,
             entered: rt.now(),
-            stage: Stage::Waiting(Change::Flush, order),
+            stage: Stage::Waiting(Change::Flush),
         };
         let refused = match kind {
             _ if self.closing => Some(StoreError::Closing),
@@ -228,7 +228,7 @@ impl State {
             },
             _ => None,
         };
-        if refused.is_some() && order.seq > Seq::default() {
+        if cfg!(feature = "hooks") && refused.is_some() && order.seq > Seq::default() {
             self.change_ended(component, block, &order, false);
         }
         match kind {
@@ -249,23 +249,25 @@ impl State {
                 if blocks > write_blocks_max(self.ring.segment_blocks()) {
                     return self.split(new, buf, !checksum, order);
                 }
-                new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum }, order);
+                new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
             }
             OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
                 hooks::reached(CoverageMark::NothingTrimmed);
                 self.counters.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
-                self.change_ended(component, block, &order, false);
+                if cfg!(feature = "hooks") {
+                    self.change_ended(component, block, &order, false);
+                }
                 let key = self.ops.insert(new) as u32;
                 return self.finish(key, Ok(()), None);
             }
-            OpKind::Trim => new.stage = Stage::Waiting(Change::Trim, order),
-            OpKind::Zero => new.stage = Stage::Waiting(Change::Zero, order),
-            OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable, order),
+            OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
+            OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),
+            OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
             OpKind::Flush => {}
         }
         let key = self.ops.insert(new) as u32;
-        self.waiting.push_back(key);
+        self.waiting.push_back((key, order));
     }
 
     fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
@@ -288,9 +290,9 @@ impl State {
             let block = BlockNo(block.0 + u64::from(first));
             let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
-            let stage = Stage::Waiting(Change::Write { buf, unchecked }, order);
+            let stage = Stage::Waiting(Change::Write { buf, unchecked });
             let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
-            self.waiting.push_back(key);
+            self.waiting.push_back((key, order));
         }
         self.unplace(parent);
     }

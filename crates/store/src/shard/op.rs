@@ -132,7 +132,7 @@ pub(crate) struct Op {
 #[derive(Debug)]
 pub(crate) enum Stage {
     /// In line for the log.
-    Waiting(Change, Order),
+    Waiting(Change),
     /// In the batch in flight. The buffer of a write is with the device.
     Logging(Logged),
     /// Device reads are in flight.

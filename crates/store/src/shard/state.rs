@@ -16,7 +16,7 @@ use crate::scrub::Scrub;
 use crate::shard::chunks::Busy;
 use crate::shard::cookie;
 use crate::shard::member::Member;
-use crate::shard::op::{Change, Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
@@ -54,8 +54,8 @@ pub(crate) struct State {
     pub ops: Slab<Op>,
     /// Reads that were asked for and begin with the next poll.
     pub reads: Vec<u32>,
-    /// Changes in line for the log.
-    pub waiting: VecDeque<u32>,
+    /// Changes in line for the log, with what their owner says of them.
+    pub waiting: VecDeque<(u32, Order)>,
     pub done: VecDeque<ShardDone>,
     pub admission_timer: Option<(TimerId, Instant)>,
     /// A checkpoint waits for a batch with the new tail.
@@ -115,18 +115,19 @@ impl State {
     /// Whether a change is in line or in the batch that the mark says has ended.
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
         let is = |of: ComponentNo, block: BlockNo, seq: Seq| of == component && Lane::of(block) == lane && seq <= order.mark;
-        let waits = |key: &u32| {
+        let waits = |(key, order): &(u32, Order)| {
             let op = &self.ops[*key as usize];
-            matches!(&op.stage, Stage::Waiting(change, order) if !matches!(change, Change::Flush) && is(op.component, op.block, order.seq))
+            order.seq > Seq::default() && is(op.component, op.block, order.seq)
         };
         let batch = &self.log.batch;
         let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
         logged || self.waiting.iter().any(waits)
     }
-    /// A change has ended; `logged`: its record is durable. Whether the component is there.
-    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) -> bool {
-        let member = self.components.get_mut(&component.0);
-        member.map(|member| member.ended(Lane::of(block), order, logged)).is_some()
+    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery.
+    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
+        if let Some(member) = self.components.get_mut(&component.0) {
+            member.ended(Lane::of(block), order, logged);
+        }
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
@@ -187,6 +188,7 @@ impl State {
     }
 
     /// A change of blocks is durable: the chunk, if there is one, says so. `place`: where it is, if that is known.
+    #[inline]
     pub fn note_change(&mut self, component: ComponentNo, part: ChunkPart, place: Option<Phys>, order: &Order) {
         if let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) {
             self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
@@ -194,12 +196,12 @@ impl State {
     }
 
     /// A write of the batch is durable: from now on this is the content of its blocks.
-    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool, there: bool) {
+    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
         let (data_at, order) = (self.log.batch.records[record].data_at, self.log.batch.records[record].order);
         let seq = self.log.open.as_ref().expect("just written to").seq;
-        if there {
+        if self.has_component(component) {
             let first = Key::new(component, block);
             self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
             let at = self.ring.first_block(seq) + data_at;
@@ -233,10 +235,10 @@ impl State {
     }
 
     /// A trim of the batch is durable.
-    pub fn apply_trim(&mut self, key: u32, record: usize, there: bool) {
+    pub fn apply_trim(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if there {
+        if self.has_component(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
@@ -261,10 +263,10 @@ impl State {
     }
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
-    pub fn apply_uncorrectable(&mut self, key: u32, record: usize, there: bool) {
+    pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if there {
+        if self.has_component(component) {
             let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
                 self.index_remove_part(component, part);
