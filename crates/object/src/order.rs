@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(begun.iter().map(|o| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
         orders.ended(&lane(5), begun[1].seq);
         orders.ended(&lane(5), begun[2].seq);
-        assert_eq!(begin(&mut orders).mark, seq(0, 0));
+        assert_eq!(begin(&mut orders).mark, seq(1, 0));
         orders.ended(&lane(5), begun[0].seq);
         assert_eq!(begin(&mut orders).mark, seq(1, 3));
         let other = orders.begin(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap();
