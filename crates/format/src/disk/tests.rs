@@ -608,7 +608,8 @@ mod logs {
 
     #[test]
     fn summaries_that_cannot_be_are_refused() {
-        let good = SummaryHeader { tag: TAG, shard: 1, segment_seq: 9, first_lsn: 3, last_lsn: 2, tail_seq: 9, used_blocks: 20, last_crc: 77 };
+        let good =
+            SummaryHeader { tag: TAG, shard: 1, segment_seq: 9, first_lsn: 3, last_lsn: 2, tail_seq: 9, used_blocks: 20, last_crc: 77 };
         let built = |h: SummaryHeader, records: &[Record], crcs: usize| {
             let mut b = vec![0; summary_blocks(records.len(), crcs) * 4096];
             h.build(&mut b, records, &vec![7; crcs]);
