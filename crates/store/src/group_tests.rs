@@ -603,6 +603,41 @@ fn devices_that_say_different_things_about_their_group_are_refused() {
 }
 
 #[test]
+fn a_page_that_was_read_wrong_is_read_again_and_what_comes_then_is_what_counts() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    for i in 0..2 {
+        bed.create(&group, component(i, 0)).unwrap();
+    }
+    let (info, device) = (group.info().clone(), bed.devices[1].clone());
+    assert_eq!(bed.generations(&info, 1), [1, 2]);
+    let offset = bed.page_at(&info, 1, 0);
+    let right = bed.disk(1).peek(offset, 2 * BLOCK_BYTES);
+    // The older slot, the newest one, and both.
+    for wrong in [&[500][..], &[4096 + 500], &[500, 4096 + 500]] {
+        let mut slots = right.clone();
+        wrong.iter().for_each(|at| slots[*at] ^= 1);
+        let (address, device) = (ComponentTable::address(0, 1), device.clone());
+        let (found, slots) = bed.world.block_on(bed.host, async |rt| {
+            let found = slots::newest(&rt, &device, offset, &mut slots, info.tag, address).await;
+            (found, slots)
+        });
+        assert_eq!(found, Ok(page::Newest { slot: 1, generation: 2, doubtful: false }), "{wrong:?}");
+        assert!(slots == right, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_superblock_that_was_read_wrong_is_read_again() {
+    let mut bed = Bed::formatted(1);
+    for i in 0..500 {
+        bed.disk(1).flip_reads(1);
+        let found = bed.probe(1);
+        assert!(matches!(&found, Probe::Ours(found) if found.both_valid), "{i}: {found:?}");
+    }
+}
+
+#[test]
 fn power_may_go_while_components_change() {
     for seed in 0..60u64 {
         let mut bed = Bed::formatted(seed);
