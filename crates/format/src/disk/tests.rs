@@ -265,6 +265,7 @@ mod pages {
         assert_eq!(newest(&slots(&new, &old), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
         assert_eq!(newest(&slots(&torn, &old), TAG, AT), Ok(Newest { slot: 1, generation: 4, doubtful: true }));
         assert_eq!(newest(&slots(&new, &never), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
+        assert_eq!(newest(&slots(&old, &torn), TAG, AT), Ok(Newest { slot: 0, generation: 4, doubtful: true }));
         assert_eq!(newest(&slots(&never, &torn), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(newest(&slots(&torn, &never), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(slot_bytes(&slots(&old, &new), 1), new);
