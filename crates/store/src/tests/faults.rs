@@ -716,7 +716,7 @@ fn a_checkpoint_whose_flush_fails_releases_nothing() {
         rt.sleep(Duration::from_secs(2)).await;
         let stats = s.stats();
         assert!(stats.log_live_bytes == 0 && stats.capacity_write_errors > 0, "all is moved, and no checkpoint succeeds: {stats:?}");
-        assert!(stats.capacity_failing > 0, "it is tried ever more rarely: {stats:?}");
+        assert!(stats.capacity_failing > 0 && stats.capacity_write_errors < 20, "it is tried ever more rarely: {stats:?}");
         assert_eq!(stats.segments_released, released);
         s.check();
     });

@@ -408,7 +408,8 @@ fn writes_are_held_back_and_not_refused_while_capacity_fails_and_the_log_has_roo
             s.some_ended().await;
         }
         rt.sleep(Duration::from_secs(60)).await;
-        assert!(s.stats().capacity_failing > 8 && s.stats().fill > 0.35, "{:?}", s.stats());
+        // All workers fail together: that counts once.
+        assert!((9..25).contains(&s.stats().capacity_failing) && s.stats().fill > 0.35, "{:?}", s.stats());
         s.take_done();
         let began = rt.now();
         (91..106).for_each(|n| _ = write(n));
@@ -434,5 +435,75 @@ fn trouble_ends_when_data_comes_to_capacity_again() {
         assert_eq!(running.stats().capacity_write_errors, 1);
         assert!(!group.trouble().failed(0, &"again", rt.now()), "there was a warning a moment ago");
         assert!(!group.trouble().ended(0), "the end was reported, and no warning since");
+    });
+}
+
+#[test]
+fn a_rest_does_not_count_as_slow_capacity() {
+    let slow = SimDeviceOptions { write_ns: (2_000_000, 3_000_000), ..SimDeviceOptions::default() };
+    let mut lab = Lab::new(814, &Setup { capacity: slow, ..Setup::default() });
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        for n in 0..300u64 {
+            s.write(&rt, c, n * 7, &[1000 + n]).await.unwrap();
+        }
+        s.drained(&rt).await;
+        let before = s.stats().drain_bytes_per_s;
+        assert!(before > 0);
+        rt.sleep(Duration::from_secs(100)).await;
+        // One job, of which it is not known when it began.
+        s.write(&rt, c, 0, &[1]).await.unwrap();
+        s.drained(&rt).await;
+        assert_eq!(s.stats().drain_bytes_per_s, before);
+    });
+}
+
+#[test]
+fn what_is_clean_is_released_when_it_is_much_or_all_or_when_the_shard_closes() {
+    let mut lab = Lab::new(815, &Setup { cache_mib: 33, ..Setup::default() });
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| {
+        let began = rt.now();
+        // An eighth of the segments.
+        for n in 0..700u64 {
+            s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
+        }
+        rt.sleep(Duration::from_millis(500)).await;
+        let much = s.stats();
+        assert!((4..6).contains(&much.segments_released), "{much:?}");
+        // All.
+        s.shard.borrow_mut().as_mut().expect("open").set_settings(quick());
+        rt.sleep(Duration::from_secs(1)).await;
+        assert_eq!(s.stats().log_live_bytes, 0);
+        assert!(s.stats().checkpoints > much.checkpoints && s.stats().log_used_bytes <= 1 << 20, "{:?}", s.stats());
+        // One, while something lies behind it.
+        s.shard.borrow_mut().as_mut().expect("open").set_settings(lazy());
+        for n in 0..200u64 {
+            s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
+        }
+        let before = s.stats().segments_released;
+        assert!(rt.now().since(began) < Duration::from_secs(8), "none is due by time");
+        s.shut_down(&rt).await;
+        assert!(s.stats().segments_released > before && s.stats().log_live_bytes > 0, "{:?}", s.stats());
+    });
+}
+
+#[test]
+fn a_full_log_waits_for_a_capacity_that_fails_for_a_few_seconds() {
+    let mut lab = Lab::new(816, &Setup::default());
+    let c = lab.components[0];
+    let capacity = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        capacity.fail_writes(0..u64::MAX, None, DeviceError::Media);
+        for n in 0..250 {
+            s.submit(&rt, c, n * 8, 8, write_op(c, n * 8, &[1000 + n; 8], true));
+        }
+        rt.sleep(Duration::from_secs(3)).await;
+        let stats = s.stats();
+        assert!((4..8).contains(&stats.capacity_failing) && stats.waiting > 0 && stats.log_used_bytes >= 6 << 20, "{stats:?}");
+        capacity.heal();
+        rt.sleep(Duration::from_secs(20)).await;
+        let done = s.take_done();
+        assert_eq!((done.len(), done.iter().filter(|d| d.result.is_ok()).count()), (250, 250));
     });
 }

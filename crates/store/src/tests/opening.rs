@@ -533,3 +533,19 @@ fn a_bit_that_flips_when_the_end_of_the_log_is_read_does_not_shorten_it() {
         lab.with(lazy(), async |rt, s| assert_eq!(s.read(&rt, c, 256, 200).await.as_ref(), Ok(&values), "read {nth}"));
     }
 }
+
+#[test]
+fn a_summary_that_cannot_be_written_is_counted_and_costs_nothing_else() {
+    let mut log = Log::with(0);
+    let at = log.at(1, u64::from(log.segment_blocks()) - 1);
+    log.disk.fail_writes(at..at + 1, Some(1), DeviceError::Media);
+    let c = log.lab.components[0];
+    log.lab.with(lazy(), async |rt, s| {
+        for n in 0..300 {
+            s.write(&rt, c, 5 + 3 * n, &[1000 + n]).await.unwrap();
+        }
+        assert_eq!((s.stats().log_write_errors, s.stats().failed), (1, false));
+    });
+    log.lab.power_cycle();
+    log.opens_with(300, lazy());
+}
