@@ -851,3 +851,19 @@ impl DeviceTable {
 }
 
 const _: () = assert!(CHUNK_BYTES == CHUNK_BLOCKS * base::BLOCK_BYTES as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_that_stands_for_none_is_passed_over() {
+        let geometry = CapacityGeometry::plan(32 << 20, 1).unwrap();
+        let mut t = ChunkTable::new(FormatTag(1), 0, 1, &[geometry]);
+        t.add_component(ComponentNo(1), 0, 0);
+        t.changes = u64::from(u32::MAX);
+        let at = t.allocate(ComponentNo(1), 0).unwrap();
+        assert_eq!((t.get(at).ver, t.changes()), (1, (1 << 32) + 1));
+        assert!(t.changed_since(at, u64::from(u32::MAX)) && !t.changed_since(at, t.changes()));
+    }
+}

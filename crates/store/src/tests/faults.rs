@@ -408,6 +408,11 @@ fn capacity_without_room_for_its_files_ends_in_no_space_and_goes_on_when_there_i
             }
         };
         assert_eq!(refused, StoreError::NoSpace);
+        // What is said is what the device said last.
+        disk.heal();
+        disk.fail_writes(ALL, None, DeviceError::Media);
+        rt.sleep(Duration::from_secs(10)).await;
+        assert_eq!(s.write(&rt, c, n % 2000, &[1000 + n]).await, Err(StoreError::DeviceFailed));
         disk.heal();
         rt.sleep(Duration::from_secs(10)).await;
         s.write(&rt, c, 0, &[5000]).await.unwrap();
@@ -711,6 +716,7 @@ fn a_checkpoint_whose_flush_fails_releases_nothing() {
         rt.sleep(Duration::from_secs(2)).await;
         let stats = s.stats();
         assert!(stats.log_live_bytes == 0 && stats.capacity_write_errors > 0, "all is moved, and no checkpoint succeeds: {stats:?}");
+        assert!(stats.capacity_failing > 0 && stats.capacity_write_errors < 20, "it is tried ever more rarely: {stats:?}");
         assert_eq!(stats.segments_released, released);
         s.check();
     });
