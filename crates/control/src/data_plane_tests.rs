@@ -24,7 +24,8 @@ impl Node {
         Self { dir: tempfile::tempdir().unwrap(), plane: LocalDataPlane::start(1, false, &config).unwrap() }
     }
     fn devices(&self, name: &str) -> Vec<DeviceRecord> {
-        let file = |role: &str, bytes| DeviceRecord::File { path: self.dir.path().join(format!("{name}-{role}")).display().to_string(), bytes };
+        let file =
+            |role: &str, bytes| DeviceRecord::File { path: self.dir.path().join(format!("{name}-{role}")).display().to_string(), bytes };
         vec![file("cache", 64 * MIB), file("capacity", 256 * MIB)]
     }
     fn format(&self, name: &str, n: u8) -> Vec<DeviceRecord> {
@@ -75,10 +76,8 @@ fn two_groups_on_two_cores(like: &GroupInfo) -> NodeStats {
         target: Default::default(),
         sessions: Vec::new(),
     };
-    let group = |n| GroupSnapshot {
-        info: GroupInfo { group: id(n), capacity: vec![like.capacity[0]; 2], ..like.clone() },
-        devices: Vec::new(),
-    };
+    let group =
+        |n| GroupSnapshot { info: GroupInfo { group: id(n), capacity: vec![like.capacity[0]; 2], ..like.clone() }, devices: Vec::new() };
     NodeStats {
         cores: vec![core(0, vec![shard(1, 0, 1), shard(2, 0, 100)]), core(1, vec![shard(1, 1, 2)])],
         groups: vec![group(1), group(2)],
@@ -188,11 +187,9 @@ fn errors_of_the_data_plane_are_of_the_kind_that_helps() {
     ] {
         assert!(matches!(group(full), PlaneError::NoSpace(_)));
     }
-    for wrong in [
-        GroupError::NoComponent(ComponentNo(3)),
-        GroupError::ComponentExists(ComponentNo(3)),
-        GroupError::DescriptorTooLong { bytes: 999 },
-    ] {
+    for wrong in
+        [GroupError::NoComponent(ComponentNo(3)), GroupError::ComponentExists(ComponentNo(3)), GroupError::DescriptorTooLong { bytes: 999 }]
+    {
         assert!(matches!(group(wrong), PlaneError::Failed(_)));
     }
     for bad in [

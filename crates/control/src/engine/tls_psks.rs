@@ -82,10 +82,9 @@ mod tests {
         let b = bench();
         let host = serde_json::from_value(serde_json::json!({"nqn": HOST, "name": "kvm1"})).unwrap();
         b.control.add_host(&host).unwrap();
-        let change: api::TlsPskChange = serde_json::from_value(
-            serde_json::json!({"psk": "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"}),
-        )
-        .unwrap();
+        let change: api::TlsPskChange =
+            serde_json::from_value(serde_json::json!({"psk": "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"}))
+                .unwrap();
         for (keys, fits) in [(PSKS_MAX - 1, true), (PSKS_MAX, false)] {
             let mut record = b.control.directory.all::<HostEntryRecord>().unwrap().remove(0);
             record.value.tls_psks = many(keys).collect();

@@ -11,7 +11,7 @@ use base::{Duration, HostId, VolumeId};
 use cluster::reservation::{Command, ReservationType, State};
 use format::nvme::admin::plain_sqe;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess, disconnect_sqe};
-use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
+use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::property::{self, Config};
 use format::nvme::reservation::{Action, Keys};
 use format::nvme::{AdminOpcode, Fuse, IoOpcode, Sqe, Status, StatusCode};
@@ -241,9 +241,9 @@ fn no_command_of_fabrics_is_half_of_a_fused_operation() {
     for fuse in [Fuse::First, Fuse::Second] {
         for sqe in [PropertyAccess::get_sqe(3, property::CAP, true), disconnect_sqe(3)] {
             assert_eq!(q.status(Sqe { fuse, ..sqe }, &[]), StatusCode::INVALID_FIELD, "{fuse:?}");
+            assert_eq!(q.status(flush_sqe(5, 1), &[]), OK, "the queue goes on");
         }
     }
-    assert_eq!(q.status(format::nvme::io::flush_sqe(5, 1), &[]), OK, "the queue goes on");
 }
 
 /// What came in a capsule had no room beside the data that is asked for; when that is aborted, there is room.
