@@ -523,8 +523,8 @@ async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_i
         "basalt_core_busy_seconds_total{core=\"0\"} 0.000000005",
         "basalt_core_loops_total{core=\"0\"} 9",
         "basalt_object_latency_seconds_sum{operation=\"read\"} 0.0001",
-        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.00005\"} 0",
-        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0001\"} 1",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0001\"} 0",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0002\"} 1",
         "basalt_volume_online{volume=\"db\"} 1",
     ] {
         has(&page, line);
