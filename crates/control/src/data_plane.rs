@@ -155,10 +155,8 @@ impl DataPlane for LocalDataPlane {
     }
 
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
-        match self.0.delete_component(group, no) {
-            Ok(()) | Err(DataPlaneError::Group(GroupError::NoComponent(_))) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        // Idempotent: the store takes one that is gone as deleted.
+        Ok(self.0.delete_component(group, no)?)
     }
 
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
