@@ -267,7 +267,9 @@ impl DataPlane for FakePlane {
 
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
         drop(self.check("listen")?);
-        Ok(spec.addr)
+        // As the host: any port is one that is free.
+        let port = if spec.addr.port() == 0 { 49_152 } else { spec.addr.port() };
+        Ok(SocketAddr::new(spec.addr.ip(), port))
     }
 
     fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {

@@ -218,6 +218,19 @@ fn a_watch_that_waits_is_woken_by_a_commit() {
     assert_eq!(seen.revision, writer.join().unwrap());
 }
 
+#[test]
+fn a_watch_that_waits_sees_a_session_run_out_though_nobody_does_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = open(dir.path());
+    let session = directory.open_session(crate::SESSION_TTL_MIN).unwrap();
+    let key = Key::new(Kind::Task, "a");
+    let bound = Transaction::new().with(key.clone(), Expect::Absent, Action::Bind(b"x".into(), session));
+    let mut watch = directory.watch(directory.commit(&bound).unwrap()).unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(watch.wait(Duration::from_secs(60)).unwrap().unwrap().events, [Event { key, value: None }]);
+    assert!(started.elapsed() < Duration::from_secs(30), "not only when the time to wait is over");
+}
+
 /// A file as schema 1 has it.
 fn schema_1(dir: &Path) {
     let database = Database::create(dir.join(FILE_NAME)).unwrap();

@@ -514,6 +514,38 @@ async fn the_metrics_page_is_well_formed_and_covers_every_layer() {
 }
 
 #[tokio::test]
+async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_is_not_online() {
+    let bench = Bench::new().with_group().await;
+    bench.volume("db", GIB).await;
+    let has = |page: &Value, line: &str| assert!(page.as_str().unwrap().lines().any(|l| l == line), "{line}\n{page}");
+    let page = bench.get("/metrics").await;
+    for line in [
+        "basalt_core_busy_seconds_total{core=\"0\"} 0.000000005",
+        "basalt_core_loops_total{core=\"0\"} 9",
+        "basalt_object_latency_seconds_sum{operation=\"read\"} 0.0001",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0001\"} 0",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0002\"} 1",
+        "basalt_volume_online{volume=\"db\"} 1",
+    ] {
+        has(&page, line);
+    }
+    bench.plane.fail_next("open_group", PlaneError::Device("away".into()));
+    let bench = bench.restart();
+    has(&bench.get("/metrics").await, "basalt_volume_online{volume=\"db\"} 0");
+}
+
+#[tokio::test]
+async fn a_listener_on_any_port_is_shown_with_the_one_that_it_got() {
+    let bench = Bench::new();
+    let addr = "192.0.2.1:0".parse().unwrap();
+    let spec = ListenerSpec { addr, kind: ListenerKind::Discovery, advertise: None, security: base::Security::Plain };
+    let bound = bench.control.listen(spec).unwrap();
+    assert_ne!(bound.port(), 0);
+    let status = bench.get("/api/v1/status").await.to_string();
+    assert!(status.contains(&bound.to_string()) && !status.contains(&addr.to_string()), "{status}");
+}
+
+#[tokio::test]
 async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     use std::os::unix::fs::PermissionsExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

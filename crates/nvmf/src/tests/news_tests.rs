@@ -135,6 +135,22 @@ fn stop_core(rig: &mut Rig, core: usize, stopped: bool) {
 }
 
 #[test]
+fn a_connection_that_reaches_its_core_after_the_shutdown_began_is_closed() {
+    let mut rig = Rig::new(92);
+    (1..CORES).for_each(|core| stop_core(&mut rig, core, true));
+    let all: Vec<usize> = (0..CORES * 2).map(|_| rig.start(rig.io, plain(), None)).collect();
+    rig.world.run_for(Duration::from_millis(20));
+    for core in 1..CORES {
+        let rt = rig.world.rt(rig.server, core);
+        rig.servers.borrow()[core].borrow_mut().target.begin_shutdown(&rt);
+        stop_core(&mut rig, core, false);
+    }
+    let greeted = all.into_iter().filter(|at| rig.try_next(*at, Duration::from_millis(50)).is_some()).count();
+    let late = 2 * (CORES - 1) as u64;
+    assert_eq!((greeted, sum(&rig, |s| s.connections_refused), sum(&rig, |s| s.connections_open)), (2, late, 2));
+}
+
+#[test]
 fn a_queue_whose_connection_ended_while_it_joined_can_be_connected_at_once() {
     let mut rig = Rig::new(82);
     let (_, cntlid) = rig.admin(plain(), 0);

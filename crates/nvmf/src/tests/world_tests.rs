@@ -24,7 +24,7 @@ pub(super) const CORES: usize = 3;
 
 pub(super) struct Server {
     pub(super) target: Target,
-    memory: Memory,
+    pub(super) memory: Memory,
     mesh: MeshEnd<TargetMsg>,
     /// It does not look, as if something else had the processor.
     pub(super) stopped: bool,
