@@ -49,12 +49,12 @@ fn a_failed_log_write_is_written_again_elsewhere_and_survives() {
 
 #[test]
 fn a_write_that_is_cut_fails_when_one_of_its_parts_does() {
-    // A segment takes half of it: the second part goes to the next one, and no later segment can be written.
+    // A segment takes half of it: the second part goes to the next one, which begins at 3 MiB, and cannot be written.
     let mut lab = Lab::new(17, &Setup::default());
     let c = lab.components[0];
     let disk = lab.world.disk(&lab.devices[0]);
     lab.with(lazy(), async |rt, s| {
-        disk.fail_writes(2 << 20..u64::MAX, None, DeviceError::Media);
+        disk.fail_writes(3 << 20..u64::MAX, None, DeviceError::Media);
         assert_eq!(s.write(&rt, c, 0, &[7; 256]).await, Err(crate::StoreError::DeviceFailed));
         assert_eq!(s.read(&rt, c, 0, 1).await.unwrap(), [7], "the first part is there");
         assert_eq!(s.read(&rt, c, 255, 1).await.unwrap(), [0]);
