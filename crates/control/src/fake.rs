@@ -109,7 +109,7 @@ impl FakePlane {
         self.state().scrubs.clone()
     }
     /// Puts a component on a group that nobody asked for.
-    pub fn plant_component(&self, group: GroupId, new: ComponentSpec) {
+    pub fn put_component(&self, group: GroupId, new: ComponentSpec) {
         let mut state = self.state();
         let group = state.groups.get_mut(&group).expect("the group is there");
         group.components.insert(ComponentNo(group.next_no), new);

@@ -476,7 +476,7 @@ async fn orphans_are_those_of_groups_that_are_there() {
         reserve_chunks: 0,
         descriptor: vec![],
     };
-    bench.plane.plant_component(group, orphan);
+    bench.plane.put_component(group, orphan);
     let bench = bench.restart();
     assert_eq!(bench.checks().await.len(), 1);
     bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;

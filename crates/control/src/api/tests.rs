@@ -350,7 +350,7 @@ async fn orphan_components_are_reported_and_kept() {
         reserve_chunks: 0,
         descriptor: vec![],
     };
-    bench.plane.plant_component(group, orphan);
+    bench.plane.put_component(group, orphan);
     let bench = bench.restart();
     let status = bench.get("/api/v1/status").await;
     assert_eq!(status["checks"][0]["id"], "orphan_component", "{status}");

@@ -128,7 +128,7 @@ fn a_queue_that_must_authenticate_runs_nothing_else_before() {
 }
 
 #[test]
-fn a_wrong_secret_ends_the_queue_and_is_told_to_the_auditor() {
+fn a_wrong_secret_ends_the_queue_and_is_reported_to_the_auditor() {
     let mut rig = Rig::new(51);
     rig.apply(with_secret(1, Security::Authenticated));
     let (admin, _) = rig.auth_connect(0, 0);

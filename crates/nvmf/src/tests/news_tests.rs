@@ -103,7 +103,7 @@ fn news_come_at_once_and_the_next_as_soon_as_the_first_was_read() {
 }
 
 #[test]
-fn a_media_error_of_an_io_queue_is_told_soon_and_with_its_figures_gone_is_forgotten() {
+fn a_media_error_of_an_io_queue_is_reported_soon_and_with_its_figures_gone_is_forgotten() {
     let mut rig = Rig::new(81);
     let (admin, cntlid) = rig.admin(plain(), 0);
     want(&mut rig, admin, feature::AEC_HEALTH);
@@ -128,7 +128,7 @@ fn a_media_error_of_an_io_queue_is_told_soon_and_with_its_figures_gone_is_forgot
     assert_eq!((h.critical_warning, h.media_errors, h.reads), (0, 0, 0));
 }
 
-/// One core looks at nothing for now.
+/// One core does not poll for a while.
 fn stop_core(rig: &mut Rig, core: usize, stopped: bool) {
     rig.servers.borrow()[core].borrow_mut().stopped = stopped;
     rig.world.rt(rig.server, core).wake(core);
@@ -265,7 +265,7 @@ fn the_core_for_a_connection_is_the_one_with_the_fewest_io_queues_then_connectio
 }
 
 #[test]
-fn a_listener_on_all_addresses_is_told_as_the_one_that_the_host_reached() {
+fn a_listener_on_all_addresses_is_reported_as_the_one_that_the_host_reached() {
     let mut rig = Rig::new(87);
     let rt = rig.world.rt(rig.server, 0);
     for (port, kind) in [(4430, ListenerKind::Io), (8010, ListenerKind::Discovery)] {
