@@ -292,15 +292,15 @@ fn a_session_that_has_ended_does_not_come_back_with_the_process() {
     assert!(new > lives, "ids are given once");
 }
 
+/// A directory without a file, whose clock stands still.
+fn in_memory() -> Embedded {
+    let database = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+    Embedded::on(database, Path::new("memory"), cluster_id(1), Arc::new(|| Duration::ZERO)).unwrap()
+}
+
 #[test]
 fn as_many_nonces_are_remembered_as_is_promised_and_no_more() {
-    let directory = Embedded::on(
-        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
-        Path::new("memory"),
-        cluster_id(1),
-        Arc::new(|| Duration::ZERO),
-    )
-    .unwrap();
+    let directory = in_memory();
     let nonce = |n: u64| Nonce([n.to_le_bytes(), [9; 8]].concat().try_into().unwrap());
     let count = NONCES_MIN as u64 + 200;
     for n in 0..count {
@@ -318,13 +318,7 @@ fn expected(directory: &Embedded, n: u64) -> Expect {
 
 #[test]
 fn as_many_sessions_are_open_as_there_may_be_and_no_more() {
-    let directory = Embedded::on(
-        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
-        Path::new("memory"),
-        cluster_id(1),
-        Arc::new(|| Duration::ZERO),
-    )
-    .unwrap();
+    let directory = in_memory();
     let open = || directory.open_session(Duration::from_secs(10));
     let sessions: Vec<_> = (0..SESSIONS_MAX).map(|_| open().unwrap()).collect();
     assert!(matches!(open(), Err(DirectoryError::TooLarge(TooLarge::Sessions))));

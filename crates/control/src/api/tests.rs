@@ -338,7 +338,7 @@ async fn a_deletion_that_failed_is_tried_again() {
 }
 
 #[tokio::test]
-async fn orphan_components_are_reported_and_kept() {
+async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
     let group = bench.plane.desired().volumes[0].object.stripes[0].components[0].group;
@@ -355,6 +355,10 @@ async fn orphan_components_are_reported_and_kept() {
     let status = bench.get("/api/v1/status").await;
     assert_eq!(status["checks"][0]["id"], "orphan_component", "{status}");
     assert_eq!(bench.plane.components().len(), 2);
+    bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
+    let status = bench.get("/api/v1/status").await;
+    let checks: Vec<&Value> = status["checks"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
+    assert_eq!(checks, ["no_groups"]);
 }
 
 #[tokio::test]
