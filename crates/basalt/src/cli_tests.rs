@@ -75,7 +75,7 @@ fn devices_are_paths_files_to_be_made_or_memory() {
 }
 
 #[test]
-fn wrong_usage_is_told() {
+fn wrong_usage_is_reported() {
     for line in [
         "basalt volume create v",
         "basalt volume create v --size many",

@@ -9,7 +9,7 @@ fn mute() -> (tempfile::TempDir, String, std::os::unix::net::UnixListener) {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_given_up_and_the_user_is_told_what_to_look_at() {
+fn a_daemon_that_does_not_answer_is_given_up_and_the_user_reads_what_to_look_at() {
     let (_dir, path, _listener) = mute();
     let client = Client::new(&path, Some(Duration::from_millis(50))).unwrap();
     let failure = client.get::<serde_json::Value>("/status").unwrap_err();

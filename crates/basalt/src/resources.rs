@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_few_descriptors_and_too_little_memory_are_told() {
+    fn too_few_descriptors_and_too_little_memory_are_reported() {
         assert_eq!(judge(65_536, 4096, 2), Ok(()));
         assert_eq!(judge(256, 4096, 2), Err(ResourceError::Descriptors(256)));
         assert_eq!(judge(4096, 100, 2), Err(ResourceError::Memory { available: 100, needed: 256, cores: 2 }));

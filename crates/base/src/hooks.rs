@@ -253,9 +253,9 @@ listed! {
         /// An event whose log was read does not come again.
         EventMaskedForEver,
         /// A namespace that is attached is not announced.
-        AttachUntold,
+        AttachUnreported,
         /// A namespace that has another size is taken for the same.
-        ResizeUntold,
+        ResizeUnreported,
         /// An event for which there is no request yet is lost.
         EventNeedsRequest,
         /// Changed namespaces reach the controllers of the first core only.
@@ -365,9 +365,9 @@ listed! {
         /// Shards of a disk group that could not be opened stay.
         FailedOpenKept,
         /// Shards do not learn of a changed component.
-        UpdateNotTold,
+        UpdateNotReported,
         /// No host hears of the end of a reservation of all registrants.
-        ReleaseUntold,
+        ReleaseUnreported,
         /// A long trim, or zeroes, goes on when its volume has become read-only.
         RangeGoesOn,
         /// A change of an epoch that is over is taken.

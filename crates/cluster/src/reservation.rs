@@ -465,8 +465,8 @@ impl State {
             return Err(Refusal::InvalidField);
         }
         self.held = None;
-        let untold = held.rtype.is_all_registrants() && hooks::seeded(SeededFault::ReleaseUntold);
-        if !untold && !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
+        let unreported = held.rtype.is_all_registrants() && hooks::seeded(SeededFault::ReleaseUnreported);
+        if !unreported && !matches!(held.rtype, ReservationType::WriteExclusive | ReservationType::ExclusiveAccess) {
             self.note(NoticeKind::ReservationReleased, self.others(by));
         }
         Ok(Outcome::default())

@@ -150,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn a_log_that_is_opened_again_goes_on_in_its_file_and_within_its_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..60 {
+            AuditLog::with_limit(dir.path(), 2000).unwrap().note(event(n));
+        }
+        let files: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().metadata().unwrap().len()).collect();
+        assert!(files.len() > 1 && files.iter().all(|bytes| *bytes <= 2000), "{files:?}");
+    }
+
+    #[test]
     fn old_files_go_and_new_entries_stay() {
         let dir = tempfile::tempdir().unwrap();
         let log = AuditLog::with_limit(dir.path(), 2000).unwrap();

@@ -3,7 +3,7 @@
 //! Owns: opening devices, the errors' kinds, gathering figures over cores and shards.
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its words.
 
-use crate::plane::*;
+use crate::{config::StoreSection, plane::*};
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
     ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Desired, Device,
@@ -26,15 +26,19 @@ pub struct LocalDataPlane(DataPlaneHandle);
 impl LocalDataPlane {
     /// Starts the cores.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config) -> Result<Self, PlaneError> {
-        let store = &config.store;
-        let percent = |p: u8| f64::from(p) / 100.0;
-        let settings = Settings {
-            fill_low: percent(store.destage_low_percent),
-            fill_high: percent(store.destage_high_percent),
-            ..Settings::default()
-        };
+        let settings = settings(&config.store);
         Ok(Self(DataPlaneHandle::start(HostConfig { cores, pin, settings, target: config.target_options() })?))
     }
+}
+
+fn settings(store: &StoreSection) -> Settings {
+    let percent = |p: u8| f64::from(p) / 100.0;
+    Settings { fill_low: percent(store.destage_low_percent), fill_high: percent(store.destage_high_percent), ..Settings::default() }
+}
+
+/// Hosts that use volumes.
+fn hosts(stats: NodeStats) -> Vec<SessionInfo> {
+    stats.cores.into_iter().flat_map(|c| c.sessions).filter(|s| !s.discovery).collect()
 }
 
 impl From<DataPlaneError> for PlaneError {
@@ -151,10 +155,8 @@ impl DataPlane for LocalDataPlane {
     }
 
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
-        match self.0.delete_component(group, no) {
-            Ok(()) | Err(DataPlaneError::Group(GroupError::NoComponent(_))) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        // Idempotent: the store takes one that is gone as deleted.
+        Ok(self.0.delete_component(group, no)?)
     }
 
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
@@ -170,7 +172,7 @@ impl DataPlane for LocalDataPlane {
     }
 
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
-        Ok(self.0.stats()?.cores.into_iter().flat_map(|c| c.sessions).filter(|s| !s.discovery).collect())
+        Ok(hosts(self.0.stats()?))
     }
 
     fn stats(&self) -> Result<Stats, PlaneError> {
@@ -379,19 +381,5 @@ fn device(d: &Device) -> DeviceFigures {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Prometheus refuses a page on which a sample stands twice.
-    #[test]
-    fn no_figure_has_the_name_of_another() {
-        let all = gather(&NodeStats { cores: Vec::new(), groups: Vec::new() });
-        let names = |list: &[(&'static str, u64)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>();
-        for list in [&all.object.counters, &all.front.counters, &all.front.gauges, &store_counters(&|_| 0)] {
-            let mut names = names(list);
-            names.sort_unstable();
-            let twice: Vec<_> = names.windows(2).filter(|w| w[0] == w[1]).collect();
-            assert!(!names.is_empty() && twice.is_empty(), "{twice:?}");
-        }
-    }
-}
+#[path = "data_plane_tests.rs"]
+mod tests;

@@ -109,7 +109,7 @@ impl FakePlane {
         self.state().scrubs.clone()
     }
     /// Puts a component on a group that nobody asked for.
-    pub fn plant_component(&self, group: GroupId, new: ComponentSpec) {
+    pub fn put_component(&self, group: GroupId, new: ComponentSpec) {
         let mut state = self.state();
         let group = state.groups.get_mut(&group).expect("the group is there");
         group.components.insert(ComponentNo(group.next_no), new);
@@ -267,7 +267,9 @@ impl DataPlane for FakePlane {
 
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
         drop(self.check("listen")?);
-        Ok(spec.addr)
+        // As the host: any port is one that is free.
+        let port = if spec.addr.port() == 0 { 49_152 } else { spec.addr.port() };
+        Ok(SocketAddr::new(spec.addr.ip(), port))
     }
 
     fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {

@@ -34,7 +34,7 @@ mod tests {
     use rt::INBOX_DEPTH;
 
     #[test]
-    fn a_full_inbox_is_waited_for_and_told_from_one_that_is_closed() {
+    fn a_full_inbox_is_waited_for_and_distinguished_from_one_that_is_closed() {
         let (inlet, inbox) = rt::inbox();
         for n in 0..INBOX_DEPTH {
             send(&inlet, n, Duration::ZERO).unwrap();

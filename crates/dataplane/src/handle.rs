@@ -129,7 +129,7 @@ impl CommandSender {
             let (slot, group) = c.slot(group)?;
             let update = ComponentUpdate { bytes: Some(bytes), reserve_chunks: Some(reserve_chunks), descriptor: Some(descriptor) };
             group.update_component(&c.rt, no, update).await?;
-            if hooks::seeded(SeededFault::UpdateNotTold) {
+            if hooks::seeded(SeededFault::UpdateNotReported) {
                 return Ok(());
             }
             c.tell_component(slot, &group, no).await

@@ -570,6 +570,20 @@ fn what_the_control_plane_does_not_take_is_answered_not_now_and_counted_as_lost(
 }
 
 #[test]
+fn a_shutdown_waits_for_a_command_that_the_control_plane_has_still_to_answer() {
+    let mut lab = Lab::new(1);
+    let [link, ..] = lab.connect(1);
+    let (sqe, payload) = Reservation::Register { key: 1, cptpl: 0 }.request(1);
+    lab.submit(link, sqe, payload);
+    lab.world.run_for(Duration::from_millis(10));
+    let shutdown = lab.commands.shutdown();
+    lab.world.run_for(Duration::from_millis(200));
+    assert!(shutdown.try_take().is_none(), "no volume has anything to do, and still a host waits");
+    assert!(lab.next(link).cqe.status.is_success());
+    assert!(lab.world.run_until(Duration::from_secs(5), || matches!(shutdown.try_take(), Some(Ok(())))));
+}
+
+#[test]
 fn a_host_sees_the_space_that_all_stripes_of_a_volume_take() {
     let mut lab = Lab::new(1);
     let group = GroupId::from_bytes([2; 16]);

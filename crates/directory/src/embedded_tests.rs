@@ -218,6 +218,19 @@ fn a_watch_that_waits_is_woken_by_a_commit() {
     assert_eq!(seen.revision, writer.join().unwrap());
 }
 
+#[test]
+fn a_watch_that_waits_sees_a_session_run_out_though_nobody_does_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let directory = open(dir.path());
+    let session = directory.open_session(crate::SESSION_TTL_MIN).unwrap();
+    let key = Key::new(Kind::Task, "a");
+    let bound = Transaction::new().with(key.clone(), Expect::Absent, Action::Bind(b"x".into(), session));
+    let mut watch = directory.watch(directory.commit(&bound).unwrap()).unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(watch.wait(Duration::from_secs(60)).unwrap().unwrap().events, [Event { key, value: None }]);
+    assert!(started.elapsed() < Duration::from_secs(30), "not only when the time to wait is over");
+}
+
 /// A file as schema 1 has it.
 fn schema_1(dir: &Path) {
     let database = Database::create(dir.join(FILE_NAME)).unwrap();
@@ -279,15 +292,15 @@ fn a_session_that_has_ended_does_not_come_back_with_the_process() {
     assert!(new > lives, "ids are given once");
 }
 
+/// A directory without a file, whose clock stands still.
+fn in_memory() -> Embedded {
+    let database = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap();
+    Embedded::on(database, Path::new("memory"), cluster_id(1), Arc::new(|| Duration::ZERO)).unwrap()
+}
+
 #[test]
 fn as_many_nonces_are_remembered_as_is_promised_and_no_more() {
-    let directory = Embedded::on(
-        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
-        Path::new("memory"),
-        cluster_id(1),
-        Arc::new(|| Duration::ZERO),
-    )
-    .unwrap();
+    let directory = in_memory();
     let nonce = |n: u64| Nonce([n.to_le_bytes(), [9; 8]].concat().try_into().unwrap());
     let count = NONCES_MIN as u64 + 200;
     for n in 0..count {
@@ -305,13 +318,7 @@ fn expected(directory: &Embedded, n: u64) -> Expect {
 
 #[test]
 fn as_many_sessions_are_open_as_there_may_be_and_no_more() {
-    let directory = Embedded::on(
-        Database::builder().create_with_backend(redb::backends::InMemoryBackend::new()).unwrap(),
-        Path::new("memory"),
-        cluster_id(1),
-        Arc::new(|| Duration::ZERO),
-    )
-    .unwrap();
+    let directory = in_memory();
     let open = || directory.open_session(Duration::from_secs(10));
     let sessions: Vec<_> = (0..SESSIONS_MAX).map(|_| open().unwrap()).collect();
     assert!(matches!(open(), Err(DirectoryError::TooLarge(TooLarge::Sessions))));

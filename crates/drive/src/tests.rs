@@ -112,7 +112,7 @@ fn a_drive_that_cannot_be_looked_at_is_not_said_to_be_free() {
 }
 
 #[test]
-fn a_machine_without_sysfs_is_told() {
+fn a_machine_without_sysfs_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let reported = Scanner::new(dir.path()).drives().unwrap_err().to_string();
     assert!(reported.contains("is /sys mounted?"), "{reported}");

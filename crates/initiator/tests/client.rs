@@ -126,7 +126,7 @@ fn a_wrong_data_digest_is_refused() {
 }
 
 #[test]
-fn wrong_names_and_dead_addresses_are_told_apart() {
+fn wrong_names_and_dead_addresses_are_distinguished() {
     let fake = Fake::start(512, 64, Nature::default());
     let wrong = ControllerOptions { subnqn: "nqn.2026-01.io.example:other".into(), ..options(&fake, BOTH) };
     let Err(Error::Status { what: "Connect", status }) = Controller::connect(wrong) else { panic!("refused") };

@@ -500,8 +500,8 @@ impl Controller {
         let (old, new) = (by_id(&self.known), by_id(&now));
         let mut any = false;
         for nsid in old.keys().chain(new.keys()) {
-            let untold = hooks::seeded(SeededFault::AttachUntold) && !old.contains_key(nsid);
-            let same = untold || old.get(nsid).zip(new.get(nsid)).is_some_and(|(a, b)| a.is_like(b));
+            let unreported = hooks::seeded(SeededFault::AttachUnreported) && !old.contains_key(nsid);
+            let same = unreported || old.get(nsid).zip(new.get(nsid)).is_some_and(|(a, b)| a.is_like(b));
             if !same {
                 any = true;
                 self.changed.insert(*nsid);

@@ -140,7 +140,7 @@ impl TargetShared {
         *self.started.get_or_init(|| now)
     }
     /// A controller begins.
-    pub(crate) fn enrol(&self, c: &Arc<ControllerShared>) {
+    pub(crate) fn register_controller(&self, c: &Arc<ControllerShared>) {
         self.controllers.lock().unwrap_or_else(PoisonError::into_inner).insert(c.cntlid, Arc::clone(c));
     }
     /// A controller ended.

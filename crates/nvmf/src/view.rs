@@ -247,7 +247,7 @@ impl SubsystemView {
 impl Namespace {
     /// Whether what hosts get by Identify is the same; ANA states have their own log and event.
     pub fn is_like(&self, other: &Namespace) -> bool {
-        let blocks = |n: &Namespace| if hooks::seeded(SeededFault::ResizeUntold) { 0 } else { n.blocks };
+        let blocks = |n: &Namespace| if hooks::seeded(SeededFault::ResizeUnreported) { 0 } else { n.blocks };
         let plain = |n: &Namespace| Namespace { blocks: blocks(n), ana: Ana { state: AnaState::Optimized, ..n.ana }, ..*n };
         plain(self) == plain(other)
     }

@@ -354,6 +354,7 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
         for token in 0..300 {
             router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
         }
+        assert!((199..=200).contains(&router.stats().throttled), "all but the burst: {}", router.stats().throttled);
         let (started, mut answered) = (rt.now(), 0);
         while rt.now().since(started) < base::Duration::from_millis(100) {
             while drive(&rt, &mut router).is_some() {

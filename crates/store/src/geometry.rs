@@ -224,6 +224,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_slice_has_no_more_blocks_than_its_numbers_go() {
+        for (tib, shards) in [(1, 1), (15, 1), (16, 1), (64, 1), (64, 2)] {
+            let log = LogGeometry::plan(tib << 40, shards).unwrap();
+            let blocks = u64::from(log.segments_per_shard) * u64::from(log.segment_blocks());
+            let most = (tib << 40) / BLOCK_BYTES as u64 / u64::from(shards);
+            let segment = u64::from(log.segment_blocks());
+            assert!(blocks <= u64::from(u32::MAX) && blocks + 2 * segment > most.min(1 << 32), "{tib} TiB, {shards}: {blocks}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_group_follows_from_its_chunks_and_its_segments() {
+        assert_eq!(memory_bytes(0, [1 << 40]), (2 << 20) + (64 << 10));
+        assert_eq!(memory_bytes(4 << 30, [0]), 1024 * 128);
+        assert_eq!(memory_bytes(4 << 30, [1 << 39, 1 << 39]), (2 << 20) + (64 << 10) + 1024 * 128);
+    }
+
     proptest! {
         #[test]
         fn regions_follow_each_other_and_waste_little(mib in 32u64..200_000_000, shift in 0u32..5) {

@@ -3,6 +3,9 @@
 use super::*;
 use crate::superblock::{probe, update};
 use base::{ComponentId, ObjectId};
+use format::disk::component::{get_record, put_record};
+use format::disk::log::COMPONENT_NO_MAX;
+use format::disk::superblock::SUPERBLOCK_OFFSETS;
 use rt::sim::{HostId, SimDeviceOptions, SimDisk, TasksOnly, World};
 
 const MIB: u64 = 1 << 20;
@@ -72,6 +75,39 @@ impl Bed {
     fn power_cycle(&mut self) {
         self.world.kill(self.host);
         self.world.start(self.host);
+    }
+    fn update(&mut self, group: &Group, no: u32, update: ComponentUpdate) -> Result<ComponentInfo, GroupError> {
+        self.world.block_on(self.host, async |rt| group.update_component(&rt, ComponentNo(no), update).await)
+    }
+    /// Where a slot of a page of the component table of device 0 lies.
+    fn page_at(&self, info: &GroupInfo, page: u32, slot: u8) -> u64 {
+        info.geometry.capacity[0].component_page_offset(page, slot)
+    }
+    /// The generations of both slots of such a page (0: nothing there).
+    fn generations(&self, info: &GroupInfo, page: u32) -> [u64; 2] {
+        [0, 1].map(|slot| {
+            let bytes = self.disk(1).peek(self.page_at(info, page, slot), BLOCK_BYTES);
+            PageHeader::open(&bytes, info.tag, ComponentTable::address(0, page)).unwrap_or(0)
+        })
+    }
+    /// Puts a newer version of such a page there, with another body.
+    fn rewrite_page(&mut self, info: &GroupInfo, page: u32, change: impl FnOnce(&mut [u8])) {
+        let newest = usize::from(self.generations(info, page)[1] > self.generations(info, page)[0]) as u8;
+        let mut bytes = self.disk(1).peek(self.page_at(info, page, newest), BLOCK_BYTES);
+        change(&mut bytes);
+        let generation = self.generations(info, page)[usize::from(newest)] + 1;
+        PageHeader { tag: info.tag, address: ComponentTable::address(0, page), generation }.seal(&mut bytes);
+        self.disk(1).poke(self.page_at(info, page, 1 - newest), &bytes);
+    }
+    /// Changes both copies of the superblock of a device.
+    fn rewrite_superblock(&mut self, device: usize, change: impl Fn(&mut Superblock)) {
+        for at in SUPERBLOCK_OFFSETS {
+            let mut block = self.disk(device).peek(at, BLOCK_BYTES);
+            let mut superblock = Superblock::parse(&block).unwrap();
+            change(&mut superblock);
+            superblock.build(&mut block);
+            self.disk(device).poke(at, &block);
+        }
     }
     fn create(&mut self, group: &Group, spec: ComponentSpec) -> Result<ComponentNo, GroupError> {
         self.world.block_on(self.host, async |rt| group.create_component(&rt, spec).await)
@@ -185,6 +221,11 @@ fn wrong_requests_are_refused_before_anything_is_written() {
     }
     bed.devices.push(bed.devices[0].clone());
     assert!(matches!(bed.format(spec(2, false)), Err(GroupError::GivenTwice { .. })));
+    let mut many = Bed::new(1, &[16 * MIB; 9]);
+    assert_eq!(many.format(spec(2, false)), Err(GroupError::DeviceCount { count: 8 }));
+    many.devices.truncate(8);
+    many.format(FormatSpec { name: "x".repeat(64), ..spec(2, false) }).unwrap();
+    assert_eq!(many.open().unwrap().capacity().len(), 7);
     bed.devices.truncate(1);
     assert_eq!(bed.format(spec(2, false)), Err(GroupError::DeviceCount { count: 0 }));
     assert_eq!(bed.probe(0), Probe::Empty);
@@ -217,6 +258,24 @@ fn a_newer_format_is_refused_by_name() {
     assert_eq!(bed.probe(0), Probe::Newer { major: 4 });
     assert_eq!(bed.refusal(), GroupError::Newer { device: bed.devices[0].name().into(), major: 4 });
     assert!(bed.format(spec(2, false)).unwrap_err().to_string().contains("newer Basalt"));
+}
+
+#[test]
+fn each_copy_of_a_superblock_counts_by_its_generation() {
+    let mut bed = Bed::formatted(1);
+    for device in 0..3 {
+        let generations = SUPERBLOCK_OFFSETS.map(|at| Superblock::parse(&bed.disk(device).peek(at, BLOCK_BYTES)).unwrap().generation);
+        assert_eq!(generations, [1, 2], "device {device}");
+    }
+    // The second alone is from a newer version: that counts as well.
+    let second = SUPERBLOCK_OFFSETS[1];
+    let mut block = bed.disk(0).peek(second, BLOCK_BYTES);
+    block[12] = VERSION_MAJOR as u8 + 1;
+    let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
+    block[8..12].copy_from_slice(&crc.to_le_bytes());
+    bed.disk(0).poke(second, &block);
+    assert_eq!(bed.probe(0), Probe::Newer { major: VERSION_MAJOR + 1 });
+    assert!(matches!(bed.refusal(), GroupError::Newer { .. }));
 }
 
 #[test]
@@ -398,6 +457,186 @@ fn more_than_there_is_cannot_be_promised() {
     let update = ComponentUpdate { reserve_chunks: Some(12), ..Default::default() };
     let e = bed.world.block_on(bed.host, async |rt| group.update_component(&rt, ComponentNo(2), update).await);
     assert!(matches!(e, Err(GroupError::CannotReserve { .. })));
+}
+
+#[test]
+fn a_promise_counts_in_whole_chunks_of_each_shard_and_once() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    let total = u64::from(group.info().geometry.capacity[0].chunks_per_shard);
+    let promise = |i, reserve_chunks| ComponentSpec { reserve_chunks, ..component(i, 0) };
+    let refused = |bed: &Bed, wanted: u64, promised: u64| {
+        let bytes = |chunks: u64| chunks * base::unit::CHUNK_BYTES;
+        let device = bed.devices[1].name().into();
+        GroupError::CannotReserve { device, wanted: bytes(wanted), promised: bytes(promised), total: bytes(total * 2) }
+    };
+    // An odd one takes a chunk more than it says.
+    bed.create(&group, promise(1, total * 2 - 3)).unwrap();
+    assert_eq!(bed.create(&group, promise(2, 3)), Err(refused(&bed, 3, total * 2 - 2)));
+    bed.create(&group, promise(2, 1)).unwrap();
+    assert_eq!(bed.create(&group, promise(3, 1)), Err(refused(&bed, 1, total * 2)));
+    // What it has is not added to what it is to have.
+    let reserve = |chunks| ComponentUpdate { reserve_chunks: Some(chunks), ..ComponentUpdate::default() };
+    assert!(bed.update(&group, 1, reserve(total * 2 - 2)).is_ok());
+    assert_eq!(bed.update(&group, 1, reserve(total * 2 - 1)), Err(refused(&bed, total * 2 - 1, 2)));
+    assert!(bed.create(&group, promise(3, 0)).is_ok());
+}
+
+#[test]
+fn where_more_is_promised_than_there_is_a_component_without_a_promise_is_still_made() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.create(&group, component(1, 0)).unwrap();
+    bed.rewrite_page(group.info(), 1, |page| {
+        let record = get_record(page, 0).unwrap().unwrap();
+        put_record(page, 0, Some(&format::disk::ComponentRecord { reserve_chunks: 1 << 40, ..record }));
+    });
+    let group = bed.open().unwrap();
+    assert_eq!(group.component(ComponentNo(1)).unwrap().reserve_chunks, 1 << 40);
+    let promise = |reserve_chunks| ComponentSpec { reserve_chunks, ..component(2, 0) };
+    assert!(matches!(bed.create(&group, promise(1)), Err(GroupError::CannotReserve { .. })));
+    assert_eq!(bed.create(&group, promise(0)), Ok(ComponentNo(2)));
+}
+
+#[test]
+fn an_update_changes_what_it_names_and_nothing_else() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.create(&group, ComponentSpec { reserve_chunks: 6, ..component(1, 0) }).unwrap();
+    let mut want = group.component(ComponentNo(1)).unwrap();
+    let none = ComponentUpdate::default();
+    assert_eq!(bed.update(&group, 1, none.clone()), Ok(want.clone()));
+    want.bytes = 7 << 30;
+    assert_eq!(bed.update(&group, 1, ComponentUpdate { bytes: Some(7 << 30), ..none.clone() }), Ok(want.clone()));
+    want.reserve_chunks = 9;
+    assert_eq!(bed.update(&group, 1, ComponentUpdate { reserve_chunks: Some(9), ..none.clone() }), Ok(want.clone()));
+    want.descriptor = vec![5; 384];
+    assert_eq!(bed.update(&group, 1, ComponentUpdate { descriptor: Some(vec![5; 384]), ..none.clone() }), Ok(want.clone()));
+    let long = ComponentUpdate { descriptor: Some(vec![5; 385]), ..none };
+    assert_eq!(bed.update(&group, 1, long), Err(GroupError::DescriptorTooLong { bytes: 385 }));
+    bed.power_cycle();
+    assert_eq!(bed.open().unwrap().components(), [want]);
+}
+
+#[test]
+fn a_component_is_the_same_only_with_the_same_object_and_its_use_ends_with_it() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.create(&group, component(1, 0)).unwrap();
+    let other = ComponentSpec { object: ObjectId::from_bytes([8; 16]), ..component(1, 0) };
+    assert_eq!(bed.create(&group, other), Err(GroupError::ComponentExists(ComponentNo(1))));
+    let used = group.used(ComponentNo(1));
+    used.more();
+    assert_eq!((group.used(ComponentNo(1)).get(), group.used(ComponentNo(1)) == used), (1, true));
+    bed.world.block_on(bed.host, async |rt| group.delete_component(&rt, ComponentNo(1)).await.unwrap());
+    assert_eq!((group.used(ComponentNo(1)).get(), group.used(ComponentNo(1)) == used), (0, false));
+}
+
+#[test]
+fn each_version_of_a_page_of_components_and_of_the_head_goes_to_the_other_slot() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    let info = group.info().clone();
+    assert_eq!(bed.generations(&info, 0), [1, 0]);
+    for i in 0..16 {
+        bed.create(&group, component(i, 0)).unwrap();
+    }
+    // Eight records a page; the head is written when a page comes into use.
+    assert_eq!([0, 1, 2].map(|page| bed.generations(&info, page)), [[3, 2], [7, 8], [7, 8]]);
+    // What failed may have come all the same: its number of a version is spent, on a page that is new as well.
+    let at = bed.page_at(&info, 3, 0);
+    bed.disk(1).fail_writes(at..at + 8192, Some(1), DeviceError::Media);
+    assert!(bed.create(&group, component(20, 0)).is_err());
+    bed.create(&group, component(20, 0)).unwrap();
+    assert_eq!(bed.generations(&info, 3), [2, 0]);
+    let head = bed.generations(&info, 0);
+    assert!(head[0] == 3 && head[1] > 3, "{head:?}");
+    bed.create(&group, component(21, 0)).unwrap();
+    assert_eq!(bed.generations(&info, 3), [2, 3]);
+    bed.power_cycle();
+    assert_eq!(bed.open().unwrap().components(), group.components());
+}
+
+#[test]
+fn after_the_highest_number_there_is_no_other_component() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    bed.create(&group, component(1, 0)).unwrap();
+    for (number, next) in [(COMPONENT_NO_MAX - 1, true), (COMPONENT_NO_MAX, false)] {
+        bed.rewrite_page(group.info(), 1, |page| {
+            let record = get_record(page, 0).unwrap().unwrap();
+            put_record(page, 0, Some(&format::disk::ComponentRecord { number, ..record }));
+            put_record(page, 1, None);
+        });
+        let group = bed.open().unwrap();
+        let made = bed.create(&group, component(2, 0));
+        if next {
+            assert_eq!(made, Ok(ComponentNo(COMPONENT_NO_MAX)));
+        } else {
+            assert!(matches!(made, Err(GroupError::ComponentsFull { .. })), "{made:?}");
+        }
+    }
+}
+
+#[test]
+fn a_head_that_counts_more_pages_than_there_are_is_damaged() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    let pages = group.info().geometry.capacity[0].component_pages;
+    bed.rewrite_page(group.info(), 0, |page| TableHead { pages_used: u64::from(pages) + 1 }.build(page));
+    let cause = DiskError::Value { field: "pages used" };
+    let device = bed.devices[1].name().into();
+    assert_eq!(bed.refusal(), GroupError::TableDamaged { device, table: "component", shard: 0, page: 0, cause });
+}
+
+#[test]
+fn devices_that_say_different_things_about_their_group_are_refused() {
+    type Other = fn(&mut Superblock);
+    let others: [Other; 3] = [
+        |s| s.tag = FormatTag(s.tag.0 ^ 1),
+        |s| s.capacity[0] = DeviceUuid::from_bytes([7; 16]),
+        |s| s.cluster = ClusterId::from_bytes([9; 16]),
+    ];
+    for (i, change) in others.into_iter().enumerate() {
+        let mut bed = Bed::formatted(1);
+        bed.rewrite_superblock(2, change);
+        assert!(matches!(bed.refusal(), GroupError::MixedFormats { .. }), "change {i}");
+    }
+}
+
+#[test]
+fn a_page_that_was_read_wrong_is_read_again_and_what_comes_then_is_what_counts() {
+    let mut bed = Bed::formatted(1);
+    let group = bed.open().unwrap();
+    for i in 0..2 {
+        bed.create(&group, component(i, 0)).unwrap();
+    }
+    let (info, device) = (group.info().clone(), bed.devices[1].clone());
+    assert_eq!(bed.generations(&info, 1), [1, 2]);
+    let offset = bed.page_at(&info, 1, 0);
+    let right = bed.disk(1).peek(offset, 2 * BLOCK_BYTES);
+    // The older slot, the newest one, and both.
+    for wrong in [&[500][..], &[4096 + 500], &[500, 4096 + 500]] {
+        let mut slots = right.clone();
+        wrong.iter().for_each(|at| slots[*at] ^= 1);
+        let (address, device) = (ComponentTable::address(0, 1), device.clone());
+        let (found, slots) = bed.world.block_on(bed.host, async |rt| {
+            let found = slots::newest(&rt, &device, offset, &mut slots, info.tag, address).await;
+            (found, slots)
+        });
+        assert_eq!(found, Ok(page::Newest { slot: 1, generation: 2, doubtful: false }), "{wrong:?}");
+        assert!(slots == right, "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_superblock_that_was_read_wrong_is_read_again() {
+    let mut bed = Bed::formatted(1);
+    for i in 0..500 {
+        bed.disk(1).flip_reads(1);
+        let found = bed.probe(1);
+        assert!(matches!(&found, Probe::Ours(found) if found.both_valid), "{i}: {found:?}");
+    }
 }
 
 #[test]

@@ -87,6 +87,61 @@ fn stepped_rules_rest_then_limit_then_do_all_they_can_and_let_in_what_they_retir
     assert_eq!((p.rate(0.69), p.rate(0.71), p.rate(0.9)), (None, Some(100e6), Some(100e6)));
 }
 
+#[test]
+fn settings_that_come_later_count_like_those_from_the_start() {
+    let later = Settings {
+        fill_low: 0.1,
+        fill_high: 0.3,
+        idle_drain: MS,
+        rules: Rules::Stepped { low_bytes_per_s: 1.0, high_bytes_per_s: 2.0 },
+        ..Settings::default()
+    };
+    let (mut p, new) = (pacer(), Pacer::new(&later, 0.01, Instant(0)));
+    p.set(&later);
+    assert_eq!((p.low, p.high, p.mid, p.idle_drain, p.rules), (new.low, new.high, new.mid, new.idle_drain, new.rules));
+}
+
+#[test]
+fn a_write_that_was_held_back_is_a_write_and_an_idle_shard_drains_at_any_fill() {
+    let (mut p, at) = (pacer(), Instant(100_000_000_000));
+    p.admit(4096, 0.9, at).unwrap();
+    assert_eq!(p.plan(0.2, at + MS), Plan::REST);
+    assert!(p.plan(0.31, at + MS).share() < IDLE_EFFORT / DESTAGE_WORKERS as f64 / 2.0);
+    for fill in [0.01, 0.2, 0.31] {
+        let share = p.plan(fill, at + Duration::from_secs(6)).share();
+        assert!((share * DESTAGE_WORKERS as f64 - IDLE_EFFORT).abs() < 1e-9, "{fill}: {share}");
+    }
+}
+
+#[test]
+fn the_speed_is_measured_from_the_end_of_the_first_job_and_for_all_that_destaging_could_do() {
+    for share in [1.0, 0.5] {
+        let plan = Plan { workers: DESTAGE_WORKERS, duty: share };
+        let (mut p, mut now) = (pacer(), Instant(1_000_000_000));
+        for _ in 0..2 {
+            // How long the first one took is not known, nor what was before a rest.
+            p.drained(1 << 40, plan, now);
+            now += 100 * MS;
+            p.drained(1_000_000, plan, now);
+            assert_eq!(p.drain_bytes_per_s(), (10e6 / share) as u64);
+            p.resting();
+            now += Duration::from_secs(100);
+        }
+    }
+}
+
+#[test]
+fn a_debt_ends_with_the_shortage_and_is_asked_about_again_soon() {
+    let (mut p, now) = (pacer(), Instant(1_000_000_000));
+    p.drain = Some(100e6);
+    let fill = p.mid;
+    p.admit(1 << 30, fill, now).unwrap();
+    let again = p.admit(4096, fill, now).unwrap_err();
+    assert!(again.since(now) <= 100 * MS, "by then the rate may be another: {again:?}");
+    p.admit(4096, 0.5, now).unwrap();
+    p.admit(4096, fill, now).unwrap();
+}
+
 struct Outcome {
     latencies: Vec<Duration>,
     fill_max: f64,

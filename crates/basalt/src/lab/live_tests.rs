@@ -63,7 +63,7 @@ fn a_run_is_seen_with_its_rates_latencies_target_and_progress() {
 }
 
 #[test]
-fn warm_up_preparing_ending_and_errors_are_told() {
+fn warm_up_preparing_ending_and_errors_are_reported() {
     let mut s = state(0, false);
     let text = drawn(&s, 100, 24);
     assert!(text.contains("warm-up: 10 of 40 s") || text.contains("measuring: 10 of 40 s"), "{text}");

@@ -57,7 +57,7 @@ fn a_second_daemon_on_one_data_directory_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn an_address_in_use_is_told() {
+fn an_address_in_use_is_reported() {
     let first = Daemon::started(&ONE_CORE);
     let address = first.addr().to_string();
     let second = Daemon::prepared(&Setup { listeners: &format!("{{ addr = \"{address}\" }}"), ..ONE_CORE });
@@ -67,7 +67,7 @@ fn an_address_in_use_is_told() {
 }
 
 #[test]
-fn a_daemon_that_another_holds_the_devices_of_is_told() {
+fn a_daemon_that_another_holds_the_devices_of_is_reported() {
     let first = Daemon::started(&ONE_CORE);
     first.group_on_files(1, "512MiB", "1GiB");
     let second = Daemon::started(&ONE_CORE);
@@ -105,7 +105,7 @@ fn foreign_and_truncated_devices_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_wrong_or_missing_configuration_is_told() {
+fn a_wrong_or_missing_configuration_is_reported() {
     let daemon = Daemon::prepared(&Setup { more: "[api]\nsokcet = 1", ..ONE_CORE });
     let said = daemon.refusal(daemon.serve());
     assert!(said.contains("basalt.toml:5:1: unknown key 'sokcet'"), "{said}");
@@ -115,7 +115,7 @@ fn a_wrong_or_missing_configuration_is_told() {
 }
 
 #[test]
-fn a_damaged_directory_is_told_and_left_alone() {
+fn a_damaged_directory_is_reported_and_left_alone() {
     let daemon = Daemon::prepared(&ONE_CORE);
     std::fs::create_dir(daemon.path("data")).unwrap();
     std::fs::write(daemon.path("data/directory.redb"), "not a directory").unwrap();
@@ -125,7 +125,7 @@ fn a_damaged_directory_is_told_and_left_alone() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_made_is_told() {
+fn a_data_directory_that_cannot_be_made_is_reported() {
     let daemon = Daemon::prepared(&ONE_CORE);
     std::fs::write(daemon.path("data"), "a file").unwrap();
     let said = daemon.refusal(daemon.serve());
@@ -141,13 +141,13 @@ fn refusal_under(limit: &str) -> String {
 }
 
 #[test]
-fn too_few_descriptors_are_told() {
+fn too_few_descriptors_are_reported() {
     let said = refusal_under("ulimit -n 200");
     assert!(said.contains("only 200 file descriptors are allowed, 1024 are needed; raise the limit"), "{said}");
 }
 
 #[test]
-fn too_little_memory_is_told() {
+fn too_little_memory_is_reported() {
     let said = refusal_under("ulimit -v 184320");
     assert!(said.contains("180 MiB of memory are available, but 192 MiB are needed for 1 cores"), "{said}");
 }
@@ -240,7 +240,7 @@ fn a_mounted_device_is_refused_also_by_force() {
 }
 
 #[test]
-fn the_service_manager_is_told_when_it_serves() {
+fn the_service_manager_is_notified_when_it_serves() {
     let mut daemon = Daemon::prepared(&ONE_CORE);
     let socket = UnixDatagram::bind(daemon.path("notify")).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

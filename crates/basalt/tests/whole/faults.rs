@@ -160,7 +160,7 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
 }
 
 #[test]
-fn a_full_disk_beneath_a_sparse_write_buffer_is_told_and_heals_with_a_restart() {
+fn a_full_disk_beneath_a_sparse_write_buffer_is_reported_and_heals_with_a_restart() {
     let Some(disk) = SmallDisk::new() else { return };
     let mut daemon = daemon("");
     let spec = provision(&daemon, &disk.file("cache"), &daemon.at("capacity"));

@@ -463,28 +463,6 @@ async fn a_removed_group_leaves_nothing_on_its_devices_and_nothing_of_its_volume
 }
 
 #[tokio::test]
-async fn orphans_are_those_of_groups_that_are_there() {
-    let bench = Bench::new().with_group().await;
-    bench.volume("v", GIB).await;
-    let group = bench.plane.desired().volumes[0].object.stripes[0].components[0].group;
-    let id = base::ComponentId::from_bytes([9; 16]);
-    let orphan = ComponentSpec {
-        id,
-        object: base::ObjectId::from_bytes([9; 16]),
-        capacity_index: 0,
-        bytes: GIB,
-        reserve_chunks: 0,
-        descriptor: vec![],
-    };
-    bench.plane.plant_component(group, orphan);
-    let bench = bench.restart();
-    assert_eq!(bench.checks().await.len(), 1);
-    bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
-    let ids: Vec<String> = bench.checks().await.into_iter().map(|c| c.0).collect();
-    assert_eq!(ids, ["no_groups"]);
-}
-
-#[tokio::test]
 async fn only_hosts_of_the_subsystems_concerned_stand_in_the_way() {
     let bench = Bench::new().with_group().await;
     bench.ok("POST", "/api/v1/subsystems", json!({"name": "busy"})).await;

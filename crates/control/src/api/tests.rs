@@ -338,7 +338,7 @@ async fn a_deletion_that_failed_is_tried_again() {
 }
 
 #[tokio::test]
-async fn orphan_components_are_reported_and_kept() {
+async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
     let group = bench.plane.desired().volumes[0].object.stripes[0].components[0].group;
@@ -350,11 +350,15 @@ async fn orphan_components_are_reported_and_kept() {
         reserve_chunks: 0,
         descriptor: vec![],
     };
-    bench.plane.plant_component(group, orphan);
+    bench.plane.put_component(group, orphan);
     let bench = bench.restart();
     let status = bench.get("/api/v1/status").await;
     assert_eq!(status["checks"][0]["id"], "orphan_component", "{status}");
     assert_eq!(bench.plane.components().len(), 2);
+    bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
+    let status = bench.get("/api/v1/status").await;
+    let checks: Vec<&Value> = status["checks"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
+    assert_eq!(checks, ["no_groups"]);
 }
 
 #[tokio::test]
@@ -511,6 +515,38 @@ async fn the_metrics_page_is_well_formed_and_covers_every_layer() {
         assert!(seen.contains(&format!("basalt_{name}")), "{name}");
     }
     assert!(page.contains("basalt_object_latency_seconds_bucket{operation=\"read\",le=\"+Inf\"} 1"), "{page}");
+}
+
+#[tokio::test]
+async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_is_not_online() {
+    let bench = Bench::new().with_group().await;
+    bench.volume("db", GIB).await;
+    let has = |page: &Value, line: &str| assert!(page.as_str().unwrap().lines().any(|l| l == line), "{line}\n{page}");
+    let page = bench.get("/metrics").await;
+    for line in [
+        "basalt_core_busy_seconds_total{core=\"0\"} 0.000000005",
+        "basalt_core_loops_total{core=\"0\"} 9",
+        "basalt_object_latency_seconds_sum{operation=\"read\"} 0.0001",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0001\"} 0",
+        "basalt_object_latency_seconds_bucket{operation=\"read\",le=\"0.0002\"} 1",
+        "basalt_volume_online{volume=\"db\"} 1",
+    ] {
+        has(&page, line);
+    }
+    bench.plane.fail_next("open_group", PlaneError::Device("away".into()));
+    let bench = bench.restart();
+    has(&bench.get("/metrics").await, "basalt_volume_online{volume=\"db\"} 0");
+}
+
+#[tokio::test]
+async fn a_listener_on_any_port_is_shown_with_the_one_that_it_got() {
+    let bench = Bench::new();
+    let addr = "192.0.2.1:0".parse().unwrap();
+    let spec = ListenerSpec { addr, kind: ListenerKind::Discovery, advertise: None, security: base::Security::Plain };
+    let bound = bench.control.listen(spec).unwrap();
+    assert_ne!(bound.port(), 0);
+    let status = bench.get("/api/v1/status").await.to_string();
+    assert!(status.contains(&bound.to_string()) && !status.contains(&addr.to_string()), "{status}");
 }
 
 #[tokio::test]

@@ -29,6 +29,44 @@ fn a_component_that_was_away_does_not_become_active_by_being_found() {
 }
 
 #[test]
+fn a_group_that_is_lost_takes_its_own_components_and_no_others() {
+    let b = bench();
+    let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
+    let here = object.value.stripes[0][0].clone();
+    let lost = GroupId::from_bytes([8; 16]);
+    let of_lost = |n: u8| ComponentRecord { id: ComponentId::from_bytes([n; 16]), group: lost, ..here.clone() };
+    object.value.stripes = vec![vec![here.clone()], vec![of_lost(1)], vec![here.clone(), of_lost(2)]];
+    b.directory().commit(&Transaction::new().update(&object)).unwrap();
+    assert!(b.control.lose_components(object.value.id, lost).unwrap());
+    let stripes = b.directory().all::<ObjectRecord>().unwrap().remove(0).value.stripes;
+    let seen: Vec<Vec<_>> = stripes.iter().map(|s| s.iter().map(|c| (c.no.is_some(), c.state)).collect()).collect();
+    let (kept, alone, behind) = ((true, here.state), (false, here.state), (false, ComponentState::Stale));
+    assert_eq!(seen, [vec![kept], vec![alone], vec![kept, behind]]);
+}
+
+/// Two volumes are unfinished, and one of them stays so: something was done, whichever came first.
+#[test]
+fn what_was_done_counts_though_something_else_could_not_be_done_after_it() {
+    for first in [0, 1] {
+        let b = bench();
+        b.control.create_volume(&serde_json::from_value(serde_json::json!({"name": "v2", "bytes": 1 << 30})).unwrap()).unwrap();
+        let mut volumes = b.directory().all::<VolumeRecord>().unwrap();
+        volumes.sort_by_key(|v| v.id);
+        let (mut good, mut bad) = (volumes.remove(first), volumes.remove(0));
+        good.value.format_to = Some(512);
+        bad.value.stage = Stage::Creating;
+        let mut object = b.directory().all::<ObjectRecord>().unwrap().into_iter().find(|o| o.id == bad.object).unwrap();
+        object.value.stripes[0][0].no = None;
+        b.directory().commit(&Transaction::new().update(&good).update(&bad).update(&object)).unwrap();
+        b.fail("create_component");
+        assert!(b.control.work().unwrap());
+        let unfinished = |v: &Versioned<VolumeRecord>| v.stage != Stage::Ready || v.format_to.is_some();
+        let left: Vec<_> = b.directory().all::<VolumeRecord>().unwrap().into_iter().filter(unfinished).map(|v| v.id).collect();
+        assert_eq!(left, [bad.id]);
+    }
+}
+
+#[test]
 fn a_step_is_taken_again_with_what_another_writer_has_left_and_not_for_ever() {
     let b = bench();
     let volume = || b.directory().all::<VolumeRecord>().unwrap().remove(0);

@@ -69,3 +69,31 @@ impl Control {
 pub(super) fn show(record: &TlsPskRecord) -> api::TlsPsk {
     api::TlsPsk { subsystem: record.subsystem.clone(), psk: kept(&record.psk) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::control_requests::tests::{HOST, bench};
+    use super::*;
+
+    #[test]
+    fn a_host_has_as_many_keys_as_it_may_have_and_one_may_be_replaced_then() {
+        let key = || SecretRecord::Sealed { sealed: String::new() };
+        let many = |count: usize| (0..count).map(move |n| TlsPskRecord { subsystem: Some(format!("nqn.{n}")), psk: key() });
+        let b = bench();
+        let host = serde_json::from_value(serde_json::json!({"nqn": HOST, "name": "kvm1"})).unwrap();
+        b.control.add_host(&host).unwrap();
+        let change: api::TlsPskChange =
+            serde_json::from_value(serde_json::json!({"psk": "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"}))
+                .unwrap();
+        for (keys, fits) in [(PSKS_MAX - 1, true), (PSKS_MAX, false)] {
+            let mut record = b.control.directory.all::<HostEntryRecord>().unwrap().remove(0);
+            record.value.tls_psks = many(keys).collect();
+            b.control.commit(Transaction::new().update(&record)).unwrap();
+            let set = b.control.set_tls_psk("kvm1", &change);
+            assert_eq!(set.is_ok(), fits, "{keys}");
+            if fits {
+                assert_eq!(b.control.set_tls_psk("kvm1", &change).unwrap().tls_psks.len(), PSKS_MAX, "replaced");
+            }
+        }
+    }
+}

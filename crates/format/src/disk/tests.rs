@@ -43,8 +43,30 @@ fn built(s: &Superblock) -> Vec<u8> {
 
 /// Puts the right checksum over a structure that was changed on purpose.
 fn reseal(b: &mut [u8]) {
-    let crc = bytes::crc_around(b, 8);
-    bytes::put_u32(b, 8, crc);
+    reseal_at(b, 8);
+}
+
+fn reseal_at(b: &mut [u8], at: usize) {
+    let crc = bytes::crc_around(b, at);
+    bytes::put_u32(b, at, crc);
+}
+
+/// What is good is read; with a byte changed, under the right checksum (at `crc`, if there is one), it is refused.
+fn refuses<T: std::fmt::Debug>(good: &[u8], crc: Option<usize>, places: &[usize], parse: impl Fn(&[u8]) -> Result<T, DiskError>) {
+    parse(good).unwrap();
+    for &at in places {
+        let mut bad = good.to_vec();
+        bad[at] ^= 0x81;
+        if let Some(crc) = crc {
+            reseal_at(&mut bad, crc);
+        }
+        refused(&parse(&bad), &format!("byte {at}"));
+    }
+}
+
+/// A value or a reserved field was refused, not the checksum.
+fn refused<T: std::fmt::Debug>(result: &Result<T, DiskError>, what: &str) {
+    assert!(matches!(result, Err(DiskError::Value { .. } | DiskError::Reserved { .. })), "{what}: {result:?}");
 }
 
 mod superblocks {
@@ -114,6 +136,92 @@ mod superblocks {
         }
     }
 
+    fn cache(log_offset: u64, segment_bytes: u32, segments_per_shard: u32) -> Superblock {
+        let s = superblock();
+        Superblock { device: s.cache, role: Role::Cache { log_offset, segment_bytes, segments_per_shard }, device_bytes: 1 << 40, ..s }
+    }
+
+    #[test]
+    fn what_a_role_does_not_use_and_what_is_reserved_must_be_zero() {
+        // the reserved areas, after the name and after the list of devices; then the sizes of chunk and block
+        let both = [101, 103, 164, 191, 192 + 7, 255, 256 + 4 * 16, 383, 384, 4095, 108, 112];
+        let log = [104, 107, 116, 119, 120, 127];
+        let tables = [97, 128, 135, 136, 140, 144, 152, 160, 163];
+        refuses(&built(&superblock()), Some(8), &[&both[..], &log].concat(), Superblock::parse);
+        refuses(&built(&cache(1 << 20, 1 << 20, 31)), Some(8), &[&both[..], &tables].concat(), Superblock::parse);
+    }
+
+    #[test]
+    fn counts_out_of_range_are_refused() {
+        // length of the name, major version; no capacity device, with an empty list
+        let none: Vec<(usize, u8)> = (272..384).map(|at| (at, 0)).chain([(98, 0)]).collect();
+        for changes in [&[(100, 65)][..], &[(12, 0)], &none] {
+            let mut b = built(&cache(1 << 20, 1 << 20, 31));
+            for &(at, value) in changes {
+                b[at] = value;
+            }
+            reseal(&mut b);
+            assert!(matches!(Superblock::parse(&b), Err(DiskError::Value { .. })), "{changes:?}");
+        }
+        let wide = |shards| Superblock { shards, ..cache(1 << 20, 1 << 20, 31) };
+        assert!(Superblock::parse(&built(&wide(16))).is_ok());
+        refused(&Superblock::parse(&built(&wide(32))), "32 shards");
+    }
+
+    #[test]
+    fn the_log_lies_behind_the_superblocks_in_segments_of_whole_blocks() {
+        for (offset, bytes, segments) in [(1 << 20, 1 << 20, 1), (1 << 20, 64 << 20, 2)] {
+            assert!(Superblock::parse(&built(&cache(offset, bytes, segments))).is_ok());
+        }
+        for (offset, bytes, segments) in [
+            ((1 << 20) - 4096, 1 << 20, 31),
+            ((1 << 20) + 512, 1 << 20, 31),
+            (1 << 20, (1 << 20) + 512, 31),
+            (1 << 20, (1 << 20) - 4096, 31),
+            (1 << 20, (64 << 20) + 4096, 31),
+            (1 << 20, 1 << 20, 0),
+        ] {
+            refused(&Superblock::parse(&built(&cache(offset, bytes, segments))), &format!("{offset} {bytes} {segments}"));
+        }
+        let other = Superblock { device: DeviceUuid::from_bytes([3; 16]), ..cache(1 << 20, 1 << 20, 31) };
+        refused(&Superblock::parse(&built(&other)), "a cache device that is not the group's");
+    }
+
+    #[test]
+    fn the_tables_lie_behind_one_another_and_have_room_for_all_chunks() {
+        const AT: (u64, u32, u64, u32, u64, u32) = (1 << 20, 17, 2 << 20, 11, 4 << 20, 416);
+        let parse = |(component_table_offset, component_pages, chunk_table_offset, chunk_pages_per_shard, chunk_area_offset, chunks)| {
+            let role = Role::Capacity {
+                index: 1,
+                component_table_offset,
+                component_pages,
+                chunk_table_offset,
+                chunk_pages_per_shard,
+                chunk_area_offset,
+                chunks_per_shard: chunks,
+            };
+            Superblock::parse(&built(&Superblock { role, ..superblock() }))
+        };
+        for good in [AT, (AT.0, 128, AT.2, 11, AT.4, 420), (AT.0, 2, AT.2, 11, (2 << 20) + 22 * 8192, 1)] {
+            assert!(parse(good).is_ok(), "{good:?}");
+        }
+        for bad in [
+            (AT.0 - 4096, 17, AT.2, 11, AT.4, 416),
+            (AT.0 + 512, 17, AT.2, 11, AT.4, 416),
+            (AT.0, 17, AT.2 + 512, 11, AT.4, 416),
+            (AT.0, 17, AT.2, 11, AT.4 + 512, 416),
+            (AT.0, 1, AT.2, 11, AT.4, 416),
+            (AT.0, 129, AT.2, 11, AT.4, 416),
+            (AT.0, 17, AT.2, 11, (2 << 20) + 21 * 8192, 1),
+            (AT.0, 17, AT.2, 11, AT.4, 421),
+            (AT.0, 17, AT.2, 11, AT.4, 0),
+            (AT.0, 17, AT.2, 0, AT.4, 1),
+            (u64::MAX - 4095, 17, AT.2, 11, AT.4, 416),
+        ] {
+            refused(&parse(bad), &format!("{bad:?}"));
+        }
+    }
+
     proptest! {
         #[test]
         fn any_changed_byte_is_noticed(at in 0usize..4096, by in 1u8..) {
@@ -157,6 +265,7 @@ mod pages {
         assert_eq!(newest(&slots(&new, &old), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
         assert_eq!(newest(&slots(&torn, &old), TAG, AT), Ok(Newest { slot: 1, generation: 4, doubtful: true }));
         assert_eq!(newest(&slots(&new, &never), TAG, AT), Ok(Newest { slot: 0, generation: 5, doubtful: false }));
+        assert_eq!(newest(&slots(&old, &torn), TAG, AT), Ok(Newest { slot: 0, generation: 4, doubtful: true }));
         assert_eq!(newest(&slots(&never, &torn), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(newest(&slots(&torn, &never), TAG, AT), Err(DiskError::Checksum));
         assert_eq!(slot_bytes(&slots(&old, &new), 1), new);
@@ -183,8 +292,15 @@ mod pages {
         TableHead { pages_used: 1234 }.build(&mut b);
         PageHeader { tag: TAG, address: AT, generation: 1 }.seal(&mut b);
         assert_eq!(TableHead::parse(&b), Ok(TableHead { pages_used: 1234 }));
+        refuses(&b, None, &[64 + 8, 64 + 15, 4095], TableHead::parse);
         TableHead { pages_used: 0 }.build(&mut b);
         assert!(TableHead::parse(&b).is_err());
+    }
+
+    #[test]
+    fn reserved_fields_and_a_generation_of_zero_are_refused() {
+        refuses(&page(TAG, AT, 1), Some(8), &[12, 15, 40, 63], |b| PageHeader::open(b, TAG, AT));
+        refused(&PageHeader::open(&page(TAG, AT, 0), TAG, AT), "generation 0");
     }
 
     proptest! {
@@ -267,6 +383,31 @@ mod entries {
         }
         b[64 + 96 + 40] = 1;
         assert!(get_entry(&b, 1).is_err(), "a free entry with content");
+    }
+
+    #[test]
+    fn components_that_cannot_be_are_refused() {
+        let record = |len| ComponentRecord {
+            id: ComponentId::from_bytes([1; 16]),
+            object: ObjectId::from_bytes([2; 16]),
+            number: 77,
+            state: ComponentState::Active,
+            bytes: 1 << 30,
+            reserve_chunks: 5,
+            parent: 0,
+            descriptor: vec![3; len],
+        };
+        let mut b = vec![0; PAGE_BYTES];
+        put_record(&mut b, 0, Some(&record(100)));
+        let get = |b: &[u8]| get_record(b, 0);
+        // state, what is reserved, the place after the descriptor; the highest byte of the number
+        refuses(&b, None, &[64 + 36, 64 + 37, 64 + 60, 64 + 119, 64 + 120 + 100, 64 + 503, 64 + 35], get);
+        put_record(&mut b, 0, Some(&record(DESCRIPTOR_BYTES_MAX)));
+        assert_eq!(get(&b), Ok(Some(record(DESCRIPTOR_BYTES_MAX))));
+        bytes::put_u16(&mut b, 64 + 38, DESCRIPTOR_BYTES_MAX as u16 + 1);
+        refused(&get(&b), "a descriptor that is too long");
+        // a free one with content
+        refuses(&[0; PAGE_BYTES], None, &[64, 64 + 36, 64 + 503], get);
     }
 }
 
@@ -421,9 +562,136 @@ mod logs {
     }
 
     #[test]
+    fn segment_headers_that_cannot_be_are_refused() {
+        let good =
+            SegmentHeader { tag: TAG, shard: 2, index: 11, blocks: 1024, segment_seq: 40, first_lsn: 900, tail_seq: 40, previous_crc: 5 };
+        let built = |h: SegmentHeader| {
+            let mut b = vec![0; 4096];
+            h.build(&mut b);
+            b
+        };
+        refuses(&built(good), Some(8), &[57, 2000, 4095], |b| SegmentHeader::parse(b, TAG));
+        for blocks in [SEGMENT_BLOCKS_MIN, SEGMENT_BLOCKS_MAX] {
+            assert!(SegmentHeader::parse(&built(SegmentHeader { blocks, ..good }), TAG).is_ok());
+        }
+        for bad in [
+            SegmentHeader { blocks: SEGMENT_BLOCKS_MIN - 1, ..good },
+            SegmentHeader { blocks: SEGMENT_BLOCKS_MAX + 1, ..good },
+            SegmentHeader { tail_seq: 41, ..good },
+            SegmentHeader { tail_seq: 0, segment_seq: 0, ..good },
+        ] {
+            refused(&SegmentHeader::parse(&built(bad), TAG), &format!("{bad:?}"));
+        }
+    }
+
+    /// A batch of these records, wherever they say that their data lies, with so many checksums.
+    fn odd_batch(h: BatchHeader, records: &[Record], crcs: usize) -> Vec<u8> {
+        let mut b = vec![0; batch_header_blocks(records.len(), crcs) * 4096];
+        h.build(&mut b, records, &vec![7; crcs]);
+        b
+    }
+
+    #[test]
+    fn batches_that_cannot_be_are_refused() {
+        let (good, trim) = (header(10), record(RecordKind::Trim, 9, 0));
+        let parse = |b: &[u8]| BatchHeader::parse(b, TAG).map(|view| view.header);
+        // flags, what is reserved, and what follows the checksums
+        refuses(&odd_batch(good, &[trim], 0), Some(8), &[15, 64, 127, 4095], parse);
+        for ok in [BatchHeader { position: 1, ..good }, BatchHeader { position: SEGMENT_BLOCKS_MAX - 1, tail_seq: 7, ..good }] {
+            assert_eq!(parse(&odd_batch(ok, &[trim], 0)), Ok(ok));
+        }
+        for bad in [
+            BatchHeader { position: 0, ..good },
+            BatchHeader { position: SEGMENT_BLOCKS_MAX, ..good },
+            BatchHeader { tail_seq: 8, ..good },
+            BatchHeader { tail_seq: 0, segment_seq: 0, ..good },
+        ] {
+            refused(&parse(&odd_batch(bad, &[trim], 0)), &format!("{bad:?}"));
+        }
+        let write = record(RecordKind::Write, 3, 11);
+        assert!(parse(&odd_batch(good, &[write], 3)).is_ok());
+        for (data_at, crcs) in [(11, 2), (11, 4), (12, 3), (10, 3)] {
+            refused(&parse(&odd_batch(good, &[Record { data_at, ..write }], crcs)), &format!("data at {data_at}, {crcs} checksums"));
+        }
+        let at = |block| Record { block: BlockNo(block), ..trim };
+        assert!(parse(&odd_batch(good, &[at(BLOCK_NO_MAX - 9)], 0)).is_ok());
+        refused(&parse(&odd_batch(good, &[at(BLOCK_NO_MAX - 8)], 0)), "the block after the last one");
+    }
+
+    #[test]
+    fn summaries_that_cannot_be_are_refused() {
+        let good =
+            SummaryHeader { tag: TAG, shard: 1, segment_seq: 9, first_lsn: 3, last_lsn: 2, tail_seq: 9, used_blocks: 20, last_crc: 77 };
+        let built = |h: SummaryHeader, records: &[Record], crcs: usize| {
+            let mut b = vec![0; summary_blocks(records.len(), crcs) * 4096];
+            h.build(&mut b, records, &vec![7; crcs]);
+            b
+        };
+        let parse = |b: &[u8]| SummaryHeader::parse(b, TAG).map(|view| view.header);
+        let (start, trim) = (4096 - 96, record(RecordKind::Trim, 9, 0));
+        refuses(&built(good, &[trim], 0), Some(start + 8), &[start + 73, start + 95, start - 1, start / 2], parse);
+        for used_blocks in [SEGMENT_HEADER_BLOCKS, SEGMENT_BLOCKS_MAX] {
+            assert!(parse(&built(SummaryHeader { used_blocks, ..good }, &[trim], 0)).is_ok());
+        }
+        for bad in [
+            SummaryHeader { tail_seq: 10, ..good },
+            SummaryHeader { tail_seq: 0, segment_seq: 0, ..good },
+            SummaryHeader { used_blocks: 0, ..good },
+            SummaryHeader { used_blocks: SEGMENT_BLOCKS_MAX + 1, ..good },
+            SummaryHeader { first_lsn: 0, ..good },
+            SummaryHeader { last_lsn: 1, ..good },
+        ] {
+            refused(&parse(&built(bad, &[trim], 0)), &format!("{bad:?}"));
+        }
+        // data lies after the first batch header, in ascending places, within what is used
+        let write = |data_at| record(RecordKind::Write, 3, data_at);
+        for places in [[2, 5], [10, 17]] {
+            assert!(parse(&built(good, &places.map(write), 6)).is_ok(), "{places:?}");
+        }
+        for places in [[1, 5], [5, 2], [5, 7], [10, 18], [10, 20]] {
+            refused(&parse(&built(good, &places.map(write), 6)), &format!("{places:?}"));
+        }
+        for crcs in [5, 7] {
+            refused(&parse(&built(good, &[2, 5].map(write), crcs)), &format!("{crcs} checksums for 6 blocks"));
+        }
+    }
+
+    #[test]
     fn a_full_segment_of_small_writes_has_a_summary_of_two_percent() {
         let blocks = summary_blocks(1000, 1000);
         assert_eq!(blocks, 17);
         assert!(summary_blocks(4096, 4096) as u32 <= SUMMARY_BLOCKS_MAX);
+    }
+}
+
+mod others {
+    use super::super::foreign::{FRONT, recognise};
+
+    const BYTES: u64 = 8 << 20;
+
+    /// What a device looks like that has these bytes there, and nothing else.
+    fn with(at: u64, value: &[u8]) -> Option<&'static str> {
+        let mut device = vec![0; BYTES as usize];
+        device[at as usize..][..value.len()].copy_from_slice(value);
+        recognise(&device[..1 << 20], &device[7 << 20..], BYTES)
+    }
+
+    #[test]
+    fn signatures_are_known_where_they_belong_and_only_there() {
+        for (offset, value, what) in FRONT {
+            assert_eq!(with(*offset as u64, value), Some(*what));
+        }
+        for sector in [512, 4096] {
+            assert_eq!(with(BYTES - sector, b"EFI PART"), Some("the backup of a partition table (GPT)"));
+        }
+        assert_eq!(with(BYTES - 1024, b"EFI PART"), None);
+        let ring = 0x00BA_B10Cu64;
+        for magic in [ring.to_le_bytes(), ring.to_be_bytes()] {
+            for at in [128 << 10, 255 << 10, BYTES - (100 << 10)] {
+                assert_eq!(with(at, &magic), Some("a member of a ZFS pool"), "at {at}");
+            }
+            assert_eq!(with((128 << 10) + 512, &magic), None);
+        }
+        assert_eq!(recognise(&[0; 1 << 20], &[0; 1 << 20], BYTES), None);
     }
 }

@@ -168,7 +168,7 @@ fn descriptors_and_lists_come_back() {
 }
 
 #[test]
-fn sgl_kinds_are_told_apart() {
+fn sgl_kinds_are_distinguished() {
     assert_eq!(Sgl::in_capsule(8, 512).kind(), SglKind::InCapsule { offset: 8, len: 512 });
     assert_eq!(Sgl::transport(4096).kind(), SglKind::Transport { len: 4096 });
     assert_eq!(Sgl([0; 16]).kind(), SglKind::Other { kind: 0, subtype: 0, len: 0 });

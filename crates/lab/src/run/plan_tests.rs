@@ -63,7 +63,7 @@ fn a_curve_waits_for_a_steady_maximum_and_takes_shares_of_it() {
 }
 
 #[test]
-fn a_maximum_that_never_settles_is_taken_and_told() {
+fn a_maximum_that_never_settles_is_taken_and_reported() {
     let mut c = example(RunKind::Curve, "mixed-70-30-32k");
     c.curve.loads = vec![50.0];
     let done = all(&c, |case, n| measure(case, 1000.0 * (1 + n % 2) as f64, |_| 1.0));

@@ -134,7 +134,7 @@ impl Target {
             c.discovery_is(discovery::entries(&c.shared, &self.view, &self.shared).sum);
         }
         if !discovery {
-            self.shared.enrol(&shared);
+            self.shared.register_controller(&shared);
         }
         c.reservations_are(&self.view);
         let quota = counted.map(|(place, reserve)| {

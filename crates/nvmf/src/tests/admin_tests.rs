@@ -29,9 +29,9 @@ const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000
 /// nobody, 3 to [`OTHER`] only. Hosts may manage namespaces.
 fn shared_by_two() -> Bench {
     let mut b = bench(false, 0);
-    b.shared.enrol(&Arc::clone(&b.c.shared));
-    b.shared.enrol(&Arc::new(ControllerShared::new(6, 2, NQN, OTHER, [8; 16], false)));
-    b.shared.enrol(&Arc::new(ControllerShared::new(7, 3, "nqn.2026-11.io.basalt:other", OTHER, [8; 16], false)));
+    b.shared.register_controller(&Arc::clone(&b.c.shared));
+    b.shared.register_controller(&Arc::new(ControllerShared::new(6, 2, NQN, OTHER, [8; 16], false)));
+    b.shared.register_controller(&Arc::new(ControllerShared::new(7, 3, "nqn.2026-11.io.basalt:other", OTHER, [8; 16], false)));
     let s = &mut b.view.subsystems[0];
     s.manage_namespaces = true;
     s.hosts.push(OTHER.into());
@@ -62,7 +62,7 @@ fn allocated_namespaces_are_shown_to_hosts_that_may_manage_them() {
 }
 
 #[test]
-fn namespace_ids_that_name_nothing_are_told_apart() {
+fn namespace_ids_that_name_nothing_are_distinguished() {
     let mut b = shared_by_two();
     let common = IdentifyNamespace::parse(&b.data(identify(0x00, NSID_ALL, 0, 0))).unwrap();
     assert_eq!((common.nlbaf, common.lbaf0[2], common.lbaf1[2], common.nsze), (1, 9, 12, 0), "what is common to all");
@@ -338,7 +338,7 @@ fn read(slba: u64) -> Sqe {
 }
 
 #[test]
-fn what_a_queue_serves_and_what_fails_is_told_by_the_logs() {
+fn what_a_queue_serves_and_what_fails_is_reported_by_the_logs() {
     let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
     let answer = |q: &mut Queue, sqe| {
         let bytes = q.client.capsule(with_transport(sqe, 4096), &[]);
@@ -361,7 +361,7 @@ fn what_a_queue_serves_and_what_fails_is_told_by_the_logs() {
 }
 
 #[test]
-fn health_is_counted_and_its_warnings_are_told_once() {
+fn health_is_counted_and_its_warnings_are_reported_once() {
     let mut b = bench(false, 0);
     b.enable();
     let ledger = crate::health::Ledger::open(&b.c.shared.figures);
@@ -394,7 +394,7 @@ fn health_is_counted_and_its_warnings_are_told_once() {
 }
 
 #[test]
-fn ana_groups_ascend_and_their_changes_are_told() {
+fn ana_groups_ascend_and_their_changes_are_reported() {
     let mut b = bench(false, 0);
     b.enable();
     b.status(set(feature::FID_ASYNC_EVENTS, feature::AEC_ANA | feature::AEC_NAMESPACE, 0));

@@ -253,7 +253,7 @@ fn an_event_comes_once_until_its_log_is_read() {
 
 /// Linux gives up the old volume when it finds another one under its NSID, and looks for the new one only after another event.
 #[test]
-fn an_nsid_that_another_volume_has_got_is_told_of_again_after_its_log_was_read() {
+fn an_nsid_that_another_volume_has_got_is_reported_again_after_its_log_was_read() {
     let event = AsyncEvent { kind: 2, info: 0, log: 4 };
     let mut b = bench(false, 0);
     b.enable();
@@ -288,7 +288,7 @@ fn an_nsid_that_another_volume_has_got_is_told_of_again_after_its_log_was_read()
 }
 
 #[test]
-fn a_change_before_the_host_wants_events_is_told_when_it_does() {
+fn a_change_before_the_host_wants_events_is_reported_when_it_does() {
     let mut b = bench(false, 0);
     b.enable();
     b.c.add_request(0);

@@ -198,7 +198,7 @@ fn discovery(rig: &mut Rig, host: &str, aec: u32) -> usize {
 }
 
 #[test]
-fn a_listener_that_is_opened_is_told_by_an_event_on_every_core_to_who_wants_it() {
+fn a_listener_that_is_opened_is_reported_by_an_event_on_every_core_to_who_wants_it() {
     let mut rig = Rig::new(65);
     // Before anything was read: what changes after a host has connected is news.
     let wanting: Vec<usize> = (0..CORES).map(|_| discovery(&mut rig, HOST, feature::AEC_DISCOVERY)).collect();

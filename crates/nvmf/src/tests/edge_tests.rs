@@ -326,7 +326,7 @@ fn reserved(rtype: ReservationType) -> Arc<State> {
 fn a_reservation_of_others_stands_against_changes_of_a_namespace() {
     let mut b = bench(false, 0);
     b.view.subsystems[0].manage_namespaces = true;
-    b.shared.enrol(&Arc::clone(&b.c.shared));
+    b.shared.register_controller(&Arc::clone(&b.c.shared));
     b.enable();
     b.view.volumes[1].as_mut().unwrap().reservation = Some(reserved(ReservationType::WriteExclusive));
     let code = |a: Answer| match a {
@@ -617,7 +617,7 @@ fn a_controller_that_ended_is_shown_to_nobody() {
 }
 
 #[test]
-fn a_namespace_of_which_a_host_is_told_has_all_its_rights_looked_at() {
+fn a_namespace_of_which_a_host_is_notified_has_all_its_rights_looked_at() {
     let mut q = Queue::io_queue(Client::new(false, false, 0), 8);
     q.change_view(|v| v.volumes[1].as_mut().unwrap().reservation = Some(reserved(ReservationType::ExclusiveAccess)));
     let read = |nsid| with_transport(BlockRange::new(0, 0).sqe(IoOpcode::Read, 9, nsid), if nsid == 2 { 4096 } else { 512 });

@@ -12,7 +12,7 @@ fn client() -> Client {
 }
 
 #[test]
-fn what_strangers_say_is_heard_a_little_a_turn_and_hosts_do_not_wait_for_it() {
+fn what_unauthenticated_hosts_say_is_heard_a_little_a_turn_and_hosts_do_not_wait_for_it() {
     let mut rig = Rig::new(60);
     let (_, cntlid) = rig.admin(client(), 0);
     let q = rig.io_queue(cntlid, 1, client());

@@ -10,6 +10,7 @@ mod deadline_tests;
 mod discovery_tests;
 mod edge_tests;
 mod fabrics_tests;
+mod fence_tests;
 mod flood_tests;
 mod fuzz_tests;
 mod io_tests;

@@ -103,7 +103,7 @@ fn news_come_at_once_and_the_next_as_soon_as_the_first_was_read() {
 }
 
 #[test]
-fn a_media_error_of_an_io_queue_is_told_soon_and_with_its_figures_gone_is_forgotten() {
+fn a_media_error_of_an_io_queue_is_reported_soon_and_with_its_figures_gone_is_forgotten() {
     let mut rig = Rig::new(81);
     let (admin, cntlid) = rig.admin(plain(), 0);
     want(&mut rig, admin, feature::AEC_HEALTH);
@@ -128,10 +128,26 @@ fn a_media_error_of_an_io_queue_is_told_soon_and_with_its_figures_gone_is_forgot
     assert_eq!((h.critical_warning, h.media_errors, h.reads), (0, 0, 0));
 }
 
-/// One core looks at nothing for now.
+/// One core does not poll for a while.
 fn stop_core(rig: &mut Rig, core: usize, stopped: bool) {
     rig.servers.borrow()[core].borrow_mut().stopped = stopped;
     rig.world.rt(rig.server, core).wake(core);
+}
+
+#[test]
+fn a_connection_that_reaches_its_core_after_the_shutdown_began_is_closed() {
+    let mut rig = Rig::new(92);
+    (1..CORES).for_each(|core| stop_core(&mut rig, core, true));
+    let all: Vec<usize> = (0..CORES * 2).map(|_| rig.start(rig.io, plain(), None)).collect();
+    rig.world.run_for(Duration::from_millis(20));
+    for core in 1..CORES {
+        let rt = rig.world.rt(rig.server, core);
+        rig.servers.borrow()[core].borrow_mut().target.begin_shutdown(&rt);
+        stop_core(&mut rig, core, false);
+    }
+    let greeted = all.into_iter().filter(|at| rig.try_next(*at, Duration::from_millis(50)).is_some()).count();
+    let late = 2 * (CORES - 1) as u64;
+    assert_eq!((greeted, sum(&rig, |s| s.connections_refused), sum(&rig, |s| s.connections_open)), (2, late, 2));
 }
 
 #[test]
@@ -249,7 +265,7 @@ fn the_core_for_a_connection_is_the_one_with_the_fewest_io_queues_then_connectio
 }
 
 #[test]
-fn a_listener_on_all_addresses_is_told_as_the_one_that_the_host_reached() {
+fn a_listener_on_all_addresses_is_reported_as_the_one_that_the_host_reached() {
     let mut rig = Rig::new(87);
     let rt = rig.world.rt(rig.server, 0);
     for (port, kind) in [(4430, ListenerKind::Io), (8010, ListenerKind::Discovery)] {

@@ -322,7 +322,7 @@ fn what_had_an_nsid_before_a_reset_is_nothing_to_the_host_after_it() {
 }
 
 #[test]
-fn a_warning_is_told_when_it_begins_at_its_threshold_and_again_when_it_comes_back() {
+fn a_warning_is_reported_when_it_begins_at_its_threshold_and_again_when_it_comes_back() {
     let mut b = bench(false, 0);
     b.enable();
     let health = AsyncEvent { kind: 1, info: 1, log: 2 };

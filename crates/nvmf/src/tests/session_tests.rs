@@ -1,7 +1,7 @@
 use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::memory::{DISK_BYTES, Memory};
 use super::{HOST, NQN, view};
-use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
+use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX};
 use crate::session::{Call, Cx, Kind, Phase, Session};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
@@ -9,7 +9,7 @@ use crate::view::View;
 use base::Instant;
 use format::nvme::fabrics::{DISCOVERY_NQN, disconnect_sqe};
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
-use format::nvme::{Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status, StatusCode};
+use format::nvme::{AdminOpcode, Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status, StatusCode};
 use format::nvme_tcp::fault::*;
 use format::nvme_tcp::{Fault, Fes, PduType, R2t, TermReq};
 use object::{IoError, IoRequest};
@@ -30,6 +30,8 @@ pub(super) struct Bench {
     pub(super) pieces: Option<usize>,
     /// Bytes that came so.
     pub(super) landed: usize,
+    /// Slots of event requests.
+    pub(super) parked: Vec<u16>,
 }
 
 macro_rules! cx {
@@ -51,6 +53,7 @@ impl Bench {
             hold: false,
             pieces: None,
             landed: 0,
+            parked: vec![],
         }
     }
     /// A connection that is an I/O queue of `entries` entries.
@@ -112,8 +115,17 @@ impl Bench {
             Call::Admin(slot) if self.session.sqe(slot).is_some_and(|sqe| sqe.opcode == 0x7F && sqe.fctype() == 8) => {
                 self.session.disconnect(&mut cx!(self), slot);
             }
+            Call::Admin(slot) if self.session.sqe(slot).is_some_and(|sqe| sqe.opcode == AdminOpcode::AsyncEventRequest.byte()) => {
+                self.session.park(slot);
+                self.parked.push(slot);
+            }
             Call::Admin(slot) => self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 77),
         }
+    }
+    /// An event is there for this event request.
+    pub(super) fn complete_parked(&mut self, slot: u16) {
+        self.session.complete_parked(&mut cx!(self), slot, Status::SUCCESS, 1);
+        self.settle();
     }
     pub(super) fn abort(&mut self, cid: u16) -> crate::session::Aborted {
         let aborted = self.session.abort(&mut cx!(self), cid);
@@ -636,15 +648,19 @@ fn commands_wait_for_buffers_in_their_order_and_all_are_answered() {
 }
 
 #[test]
-fn a_peer_that_takes_no_answers_is_not_read() {
-    let mut b = Bench::io_queue(Client::new(false, false, 0), 1024);
-    let mut fed = 0;
-    let p = b.client.capsule(flush_sqe(1, NSID_ALL), &[]);
-    while b.session.wants_bytes() {
-        b.session.receive(&mut cx!(b), &p);
-        fed += 1;
-        assert!(fed < 100_000, "memory would grow without end");
-        drop(b.session.take_send()); // Handed to the network, and never sent.
+fn a_peer_that_takes_no_answers_is_not_read_and_one_that_is_not_known_even_sooner() {
+    for (unknown, backlog_max) in [(false, SEND_BACKLOG_MAX), (true, UNAUTHENTICATED_BACKLOG_MAX)] {
+        let mut b = Bench::io_queue(Client::new(false, false, 0), 1024);
+        b.session.set_unauthenticated(unknown);
+        let mut backlog = 0;
+        let p = b.client.capsule(flush_sqe(1, 9), &[]); // Refused, in either case.
+        while b.session.wants_bytes() {
+            b.session.receive(&mut cx!(b), &p);
+            let list = b.session.take_send().expect("an answer");
+            assert!(backlog < backlog_max, "memory would grow without end");
+            backlog += list.len_bytes(); // Handed to the network, and never sent.
+        }
+        assert!(backlog >= backlog_max, "{backlog}");
     }
 }
 

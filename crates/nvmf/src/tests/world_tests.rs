@@ -24,7 +24,7 @@ pub(super) const CORES: usize = 3;
 
 pub(super) struct Server {
     pub(super) target: Target,
-    memory: Memory,
+    pub(super) memory: Memory,
     mesh: MeshEnd<TargetMsg>,
     /// It does not look, as if something else had the processor.
     pub(super) stopped: bool,
@@ -439,7 +439,7 @@ fn connects_that_are_wrong_are_refused_with_the_field_that_is_wrong() {
 }
 
 #[test]
-fn a_new_volume_is_told_by_an_event_and_a_lost_subsystem_ends_its_controllers() {
+fn a_new_volume_is_reported_by_an_event_and_a_lost_subsystem_ends_its_controllers() {
     let mut rig = Rig::new(6);
     let (admin, _) = rig.admin(Client::new(false, false, 0), 0);
     let set = SetFeatures { fid: feature::FID_ASYNC_EVENTS, save: false, cdw11: feature::AEC_NAMESPACE, nsid: 0 };

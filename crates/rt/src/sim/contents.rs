@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_blocks_are_kept_once_and_others_are_told_apart() {
+    fn equal_blocks_are_kept_once_and_others_are_distinguished() {
         let mut c = Contents::new(true);
         for block in 0..1000 {
             let data = c.make(&[(block % 4) as u8; BLOCK_BYTES]);

@@ -63,25 +63,25 @@ impl Exam<'_> {
             // The next change is an event again: to the request that is left.
             let of = self.subject();
             let (there, back) = self.draw_change(of.at)?;
-            let mut told_now = self.change(&there, of.at)?;
-            self.comes(&eager, next, !told_now.is_empty(), &format!("{there:?}, after the log was read"))?;
+            let mut reported_now = self.change(&there, of.at)?;
+            self.comes(&eager, next, !reported_now.is_empty(), &format!("{there:?}, after the log was read"))?;
             for act in &back {
-                told_now.extend(self.change(act, of.at)?);
+                reported_now.extend(self.change(act, of.at)?);
             }
             let read = self.changed(&eager, false)?;
-            self.must(read == told_now, || format!("the log names {read:?}; changed have {told_now:?}"))?;
-            if told_now.is_empty() {
+            self.must(read == reported_now, || format!("the log names {read:?}; changed have {reported_now:?}"))?;
+            if reported_now.is_empty() {
                 // The request is still there: it is used up.
                 let set: BTreeSet<u32> = self.change(&Act::Detach { volume: 0 }, of.at)?;
                 self.comes(&eager, next, !set.is_empty(), "a namespace that was taken away")?;
                 let elsewhere = self.rng.one_in(2);
-                told_now.extend(set);
-                told_now.extend(self.change(&Act::Attach { volume: 0, elsewhere }, of.at)?);
+                reported_now.extend(set);
+                reported_now.extend(self.change(&Act::Attach { volume: 0, elsewhere }, of.at)?);
                 let read = self.changed(&eager, false)?;
-                self.must(read == told_now, || format!("the log names {read:?}; changed have {told_now:?}"))?;
+                self.must(read == reported_now, || format!("the log names {read:?}; changed have {reported_now:?}"))?;
             }
             unread.extend(heard);
-            unread.extend(told_now);
+            unread.extend(reported_now);
             if !unread.is_empty() {
                 self.comes(&other, others, true, "the changes, to another host")?;
                 let read = self.changed(&other, false)?;

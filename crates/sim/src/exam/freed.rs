@@ -150,7 +150,7 @@ impl Exam<'_> {
             let link = port.io[(at / 64 % 2) as usize];
             let bytes = self.good(link, of, Io::Read { offset: at * BLOCK, len: (n * BLOCK) as u32 })?.payload.into_bytes();
             for (block, data) in (at..).zip(bytes.chunks_exact(BLOCK as usize)) {
-                let empty = base::is_zero(&data);
+                let empty = base::is_zero(data);
                 self.must(empty != used.contains(&block), || {
                     format!("volume {}: block {block} of 4 KiB is {}", of.at, if empty { "zeroes" } else { "not zeroes" })
                 })?;

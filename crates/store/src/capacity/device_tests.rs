@@ -2,10 +2,13 @@
 
 use super::*;
 use crate::components::{ComponentNo, ComponentSpec};
-use crate::group::{FormatSpec, Group, GroupError, format_group, open_group};
+use crate::group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
 use base::lane::Lane;
 use base::{BlockNo, ClusterId, ComponentId, Duration, GroupId, ObjectId};
 use core::cell::RefCell;
+use format::disk::chunk::put_entry;
+use format::disk::page::{self, TableHead};
+use format::disk::{DiskError, PageAddress, PageHeader, PageKind};
 use rt::sim::{HostId, SimDeviceOptions, TasksOnly, World};
 use rt::{Device, Rt};
 use std::collections::BTreeMap;
@@ -252,6 +255,70 @@ fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
     assert!(bed.open().is_ok(), "the other slot is valid");
     disk.corrupt(at + 4096 + 1024);
     assert!(matches!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { table: "chunk", page: 1, shard: 0, .. })));
+}
+
+#[test]
+fn a_table_that_says_what_cannot_be_is_reported() {
+    let per_page = format::disk::CHUNKS_PER_PAGE as u32;
+    let other = (0..).find(|c| Lane::of(BlockNo(c * 16)).shard(usize::from(SHARDS)) == 1).unwrap();
+    let entry = |component, chunk| format::disk::ChunkEntry {
+        component,
+        chunk,
+        written: 1,
+        unchecked: 0,
+        uncorrectable: 0,
+        lsn: 1,
+        epoch: base::Epoch(1),
+        changed: 1,
+        crcs: core::array::from_fn(|i| u32::from(i == 0)),
+    };
+    // Components 1 and 3 are on this device, 2 and 4 on the other; 9 is not known, and what it has is free.
+    let past = "entry past the last chunk";
+    for (ok, what, bad) in [
+        (entry(1, mine(5)), "chunk of another shard", Some(entry(1, other))),
+        (entry(9, mine(5)), "chunk of a component of another device", Some(entry(2, mine(5)))),
+        (entry(3, mine(5)), past, None),
+    ] {
+        let mut bed = Bed::new(8);
+        let (group, table) = bed.open().unwrap();
+        let info = group.info().clone();
+        let geometry = info.geometry.capacity[0];
+        let table = Rc::new(RefCell::new(table));
+        let at = table.borrow_mut().allocate(ComponentNo(1), mine(0)).unwrap();
+        table.borrow_mut().set_block(at, 0, Some(5), 1);
+        bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        // The last chunk, and the place behind it.
+        let last = geometry.chunks_per_shard - 1;
+        assert!((last + 1) % per_page != 0 && last != at.chunk);
+        let page = 1 + last / per_page;
+        rewrite(&bed, &info, page, |bytes| put_entry(bytes, (last % per_page) as usize, Some(&ok)));
+        bed.open().unwrap().1.check().unwrap();
+        rewrite(&bed, &info, page, |bytes| match bad {
+            Some(e) => put_entry(bytes, (last % per_page) as usize, Some(&e)),
+            None => put_entry(bytes, ((last + 1) % per_page) as usize, Some(&entry(1, mine(6)))),
+        });
+        let device = bed.devices[1].name().to_string();
+        let cause = DiskError::Value { field: what };
+        let refused = GroupError::TableDamaged { device: device.clone(), table: "chunk", shard: 0, page, cause };
+        assert_eq!(bed.open().map(|_| ()), Err(refused));
+        // More pages than there are.
+        rewrite(&bed, &info, 0, |bytes| TableHead { pages_used: u64::from(geometry.chunk_pages_per_shard) + 1 }.build(bytes));
+        let cause = DiskError::Value { field: "pages used" };
+        assert_eq!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { device, table: "chunk", shard: 0, page: 0, cause }));
+    }
+}
+
+/// Puts a newer version of a page of shard 0 on device 0.
+fn rewrite(bed: &Bed, info: &GroupInfo, page: u32, change: impl FnOnce(&mut [u8])) {
+    let (geometry, disk) = (info.geometry.capacity[0], bed.world.disk(&bed.devices[1]));
+    let kind = if page == 0 { PageKind::ChunkHead } else { PageKind::Chunk };
+    let address = PageAddress { kind, device: 0, shard: 0, index: u64::from(page) };
+    let slots = disk.peek(geometry.chunk_page_offset(0, page, 0), 8192);
+    let newest = page::newest(&slots, info.tag, address).unwrap();
+    let mut bytes = page::slot_bytes(&slots, newest.slot).to_vec();
+    change(&mut bytes);
+    PageHeader { tag: info.tag, address, generation: newest.generation + 1 }.seal(&mut bytes);
+    disk.poke(geometry.chunk_page_offset(0, page, 1 - newest.slot), &bytes);
 }
 
 /// A chunk was moved from one page to an earlier one, and only that page came: what lies in the other is older, and is taken off the device.

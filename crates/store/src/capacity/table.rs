@@ -104,7 +104,7 @@ impl Chunk {
         (self.component != 0).then_some(ComponentNo(self.component))
     }
     /// Batch of the last change of content. Below 2^48: a batch each microsecond for nine years.
-    fn lsn(&self) -> u64 {
+    pub fn lsn(&self) -> u64 {
         u64::from(self.lsn_high) << 32 | u64::from(self.lsn_low)
     }
     fn raise_lsn(&mut self, lsn: u64) {
@@ -914,3 +914,19 @@ impl DeviceTable {
 }
 
 const _: () = assert!(CHUNK_BYTES == CHUNK_BLOCKS * base::BLOCK_BYTES as u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_that_stands_for_none_is_passed_over() {
+        let geometry = CapacityGeometry::plan(32 << 20, 1).unwrap();
+        let mut t = ChunkTable::new(FormatTag(1), 0, 1, &[geometry]);
+        t.add_component(ComponentNo(1), 0, 0);
+        t.changes = u64::from(u32::MAX);
+        let at = t.allocate(ComponentNo(1), 0).unwrap();
+        assert_eq!((t.get(at).ver, t.changes()), (1, (1 << 32) + 1));
+        assert!(t.changed_since(at, u64::from(u32::MAX)) && !t.changed_since(at, t.changes()));
+    }
+}

@@ -3,7 +3,7 @@
 use super::*;
 use crate::components::ComponentNo;
 use crate::geometry::CapacityGeometry;
-use format::disk::FormatTag;
+use format::disk::{FormatTag, PageHeader};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -162,11 +162,25 @@ fn a_page_alternates_between_its_slots_only_when_committed() {
     t.add_component(no(1), 0, 0);
     let at = t.allocate(no(1), 0).unwrap();
     assert!(t.begin_checkpoint().is_none(), "an empty chunk is not worth a write");
-    let mut page = vec![0; 4096];
+    let (mut page, mut generation) = (vec![0; 4096], 0);
     let mut write = |t: &mut ChunkTable, commit: bool| {
         t.set_block(at, 0, Some(1), 1);
         let c = t.begin_checkpoint().unwrap();
-        let offsets: Vec<u64> = c.pages.iter().chain(&c.heads).map(|p| t.encode(*p, &mut page)).collect();
+        let mut first = true;
+        let offsets: Vec<u64> = c
+            .pages
+            .iter()
+            .chain(&c.heads)
+            .map(|p| {
+                let at = t.encode(*p, &mut page);
+                if core::mem::take(&mut first) {
+                    // What failed may have come: another version has another number.
+                    generation += 1;
+                    assert_eq!(PageHeader::parse(&page, FormatTag(1)).unwrap().generation, generation);
+                }
+                at
+            })
+            .collect();
         if commit {
             t.committed(c)
         } else {
@@ -225,6 +239,60 @@ fn what_changes_during_a_checkpoint_is_dirty_after_it() {
     t.committed(c);
     assert_eq!(t.dirty_pages(), 1);
     t.check().unwrap();
+}
+
+#[test]
+fn what_a_component_has_is_counted_for_others_too() {
+    let usage = crate::usage::Usage::default();
+    let mut t = table(1).counted_in(&usage);
+    t.add_component(no(1), 0, 0);
+    t.add_component(no(2), 0, 0);
+    let used = || [usage.of(no(1)).get(), usage.of(no(2)).get()];
+    let places: Vec<Phys> = (0..3).map(|i| t.allocate(no(1), i).unwrap()).collect();
+    t.allocate(no(2), 0).unwrap();
+    assert_eq!(used(), [3, 1]);
+    t.free(places[1]);
+    assert_eq!(used(), [2, 1]);
+    assert_eq!((t.component_allocated(no(1)), t.component_allocated(no(2))), (2, 1));
+}
+
+#[test]
+fn the_order_of_a_chunk_is_that_of_its_newest_change() {
+    let mut t = table(1);
+    t.add_component(no(1), 0, 0);
+    let at = t.allocate(no(1), 0).unwrap();
+    for (seq, newest) in [(7, 7), (3, 7), (9, 9)] {
+        t.set_block(at, 0, Some(1), seq);
+        assert_eq!(t.get(at).lsn(), newest);
+    }
+    t.clear_blocks(at, 1, 8);
+    t.set_block(at, 0, Some(1), 1);
+    assert_eq!(t.get(at).lsn(), 9);
+    t.clear_blocks(at, 1, 11);
+    assert_eq!(t.get(at).lsn(), 11);
+}
+
+#[test]
+fn the_older_of_two_places_is_taken_off_the_device_whichever_is_loaded_first() {
+    let entry = |seq| {
+        let crcs = core::array::from_fn(|i| if i == 0 { seq as u32 } else { 0 });
+        format::disk::ChunkEntry { component: 1, chunk: 9, written: 1, unchecked: 0, uncorrectable: 0, lsn: seq, epoch: base::Epoch(1), changed: 1, crcs }
+    };
+    let (first, second) = (Phys { device: 0, chunk: 5 }, Phys { device: 0, chunk: 50 });
+    for (a, b, kept, dirty) in [(1, 2, second, 1), (2, 1, first, 2), (2, 2, first, 2)] {
+        let mut t = table(1);
+        t.add_component(no(1), 0, 0);
+        t.set_loaded_pages(0, 3);
+        for page in 0..3 {
+            t.set_loaded_page(PageRef { device: 0, page }, 0, 1);
+        }
+        t.insert_loaded(first, &entry(a));
+        assert_eq!(t.dirty_pages(), 0);
+        t.insert_loaded(second, &entry(b));
+        assert_eq!((t.lookup(no(1), 9), t.allocated()), (Some(kept), 1), "{a} and {b}");
+        assert_eq!(t.begin_checkpoint().unwrap().pages, [PageRef { device: 0, page: dirty }], "{a} and {b}");
+        t.check().unwrap();
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -48,6 +48,21 @@ fn a_failed_log_write_is_written_again_elsewhere_and_survives() {
 }
 
 #[test]
+fn a_write_that_is_cut_fails_when_one_of_its_parts_does() {
+    // A segment takes half of it: the second part goes to the next one, which begins at 3 MiB, and cannot be written.
+    let mut lab = Lab::new(17, &Setup::default());
+    let c = lab.components[0];
+    let disk = lab.world.disk(&lab.devices[0]);
+    lab.with(lazy(), async |rt, s| {
+        disk.fail_writes(3 << 20..u64::MAX, None, DeviceError::Media);
+        assert_eq!(s.write(&rt, c, 0, &[7; 256]).await, Err(crate::StoreError::DeviceFailed));
+        assert_eq!(s.read(&rt, c, 0, 1).await.unwrap(), [7], "the first part is there");
+        assert_eq!(s.read(&rt, c, 255, 1).await.unwrap(), [0]);
+        s.check();
+    });
+}
+
+#[test]
 fn a_first_segment_whose_first_write_failed_is_not_named_as_the_oldest() {
     let mut lab = Lab::new(16, &Setup::default());
     let c = lab.components[0];
@@ -408,6 +423,11 @@ fn capacity_without_room_for_its_files_ends_in_no_space_and_goes_on_when_there_i
             }
         };
         assert_eq!(refused, StoreError::NoSpace);
+        // What is said is what the device said last.
+        disk.heal();
+        disk.fail_writes(ALL, None, DeviceError::Media);
+        rt.sleep(Duration::from_secs(10)).await;
+        assert_eq!(s.write(&rt, c, n % 2000, &[1000 + n]).await, Err(StoreError::DeviceFailed));
         disk.heal();
         rt.sleep(Duration::from_secs(10)).await;
         s.write(&rt, c, 0, &[5000]).await.unwrap();
@@ -711,6 +731,7 @@ fn a_checkpoint_whose_flush_fails_releases_nothing() {
         rt.sleep(Duration::from_secs(2)).await;
         let stats = s.stats();
         assert!(stats.log_live_bytes == 0 && stats.capacity_write_errors > 0, "all is moved, and no checkpoint succeeds: {stats:?}");
+        assert!(stats.capacity_failing > 0 && stats.capacity_write_errors < 20, "it is tried ever more rarely: {stats:?}");
         assert_eq!(stats.segments_released, released);
         s.check();
     });

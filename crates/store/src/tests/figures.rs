@@ -361,13 +361,149 @@ fn what_is_clean_is_released_in_time_though_there_is_little_of_it() {
         // The same few blocks again and again: segments become clean by themselves. One is an eighth of what a checkpoint waits for.
         let began = rt.now();
         let mut n = 0;
-        while rt.now().since(began) < Duration::from_secs(25) {
-            n += 1;
-            s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
-            rt.sleep(Duration::from_millis(100)).await;
-        }
-        let stats = s.stats();
+        let mut until = async |seconds, each| {
+            while rt.now().since(began) < Duration::from_secs(seconds) {
+                n += 1;
+                s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
+                rt.sleep(Duration::from_millis(each)).await;
+            }
+            s.stats()
+        };
+        let stats = until(25, 100).await;
         assert_eq!((stats.destaged_bytes, stats.checkpoints), (0, 1), "of one segment, ten seconds after the first: {stats:?}");
         assert!(stats.segments_released >= 1);
+        // Each segment lasts five seconds now.
+        let more = until(65, 40).await;
+        assert!((3..=4).contains(&(more.checkpoints - stats.checkpoints)), "one in ten seconds: {more:?}");
+    });
+}
+
+#[test]
+fn the_memory_of_what_the_log_holds_is_reported() {
+    let mut lab = Lab::new(811, &Setup::default());
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| {
+        s.write(&rt, c, 0, &[1]).await.unwrap();
+        let before = s.stats().index_memory_bytes;
+        assert!(before > 0);
+        // The same block again and again: the index stays as it is, and there is a record for each.
+        for n in 0..500 {
+            s.write(&rt, c, 0, &[2 + n]).await.unwrap();
+        }
+        assert!(s.stats().index_memory_bytes > before);
+    });
+}
+
+#[test]
+fn writes_are_held_back_and_not_refused_while_capacity_fails_and_the_log_has_room() {
+    let mut lab = Lab::new(812, &Setup::default());
+    let c = lab.components[0];
+    let capacity = lab.world.disk(&lab.devices[1]);
+    lab.with(Settings { fill_low: 0.02, fill_high: 0.1, ..quick() }, async |rt, s| {
+        capacity.fail_writes(0..u64::MAX, None, DeviceError::Media);
+        // Nine blocks of the log each, of 2048.
+        let write = |n: u64| s.submit(&rt, c, n * 8, 8, write_op(c, n * 8, &[1000 + n; 8], true));
+        for n in 0..91 {
+            write(n);
+            s.some_ended().await;
+        }
+        rt.sleep(Duration::from_secs(60)).await;
+        // All workers fail together: that counts once.
+        assert!((9..25).contains(&s.stats().capacity_failing) && s.stats().fill > 0.35, "{:?}", s.stats());
+        s.take_done();
+        let began = rt.now();
+        (91..106).for_each(|n| _ = write(n));
+        while s.stats().in_flight > 0 {
+            rt.sleep(Duration::from_millis(1)).await;
+        }
+        assert!(s.take_done().iter().all(|done| done.result.is_ok()));
+        let took = rt.now().since(began);
+        assert!(took > Duration::from_millis(30) && took < Duration::from_secs(2), "{took:?}");
+    });
+}
+
+#[test]
+fn trouble_ends_when_data_comes_to_capacity_again() {
+    let mut lab = Lab::new(813, &Setup::default());
+    let (c, devices, running) = (lab.components[0], lab.devices.clone(), lab.running());
+    let capacity = lab.world.disk(&lab.devices[1]);
+    lab.world.block_on(lab.host, async |rt: Rt| {
+        let group = running.open(&rt, &devices, quick()).await.unwrap();
+        capacity.fail_writes(0..u64::MAX, Some(1), DeviceError::Media);
+        running.write(&rt, c, 0, &[1]).await.unwrap();
+        running.drained(&rt).await;
+        assert_eq!(running.stats().capacity_write_errors, 1);
+        assert!(!group.trouble().failed(0, &"again", rt.now()), "there was a warning a moment ago");
+        assert!(!group.trouble().ended(0), "the end was reported, and no warning since");
+    });
+}
+
+#[test]
+fn a_rest_does_not_count_as_slow_capacity() {
+    let slow = SimDeviceOptions { write_ns: (2_000_000, 3_000_000), ..SimDeviceOptions::default() };
+    let mut lab = Lab::new(814, &Setup { capacity: slow, ..Setup::default() });
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        for n in 0..300u64 {
+            s.write(&rt, c, n * 7, &[1000 + n]).await.unwrap();
+        }
+        s.drained(&rt).await;
+        let before = s.stats().drain_bytes_per_s;
+        assert!(before > 0);
+        rt.sleep(Duration::from_secs(100)).await;
+        // One job, of which it is not known when it began.
+        s.write(&rt, c, 0, &[1]).await.unwrap();
+        s.drained(&rt).await;
+        assert_eq!(s.stats().drain_bytes_per_s, before);
+    });
+}
+
+#[test]
+fn what_is_clean_is_released_when_it_is_much_or_all_or_when_the_shard_closes() {
+    let mut lab = Lab::new(815, &Setup { cache_mib: 33, ..Setup::default() });
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| {
+        let began = rt.now();
+        // An eighth of the segments.
+        for n in 0..700u64 {
+            s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
+        }
+        rt.sleep(Duration::from_millis(500)).await;
+        let much = s.stats();
+        assert!((4..6).contains(&much.segments_released), "{much:?}");
+        // All.
+        s.shard.borrow_mut().as_mut().expect("open").set_settings(quick());
+        rt.sleep(Duration::from_secs(1)).await;
+        assert_eq!(s.stats().log_live_bytes, 0);
+        assert!(s.stats().checkpoints > much.checkpoints && s.stats().log_used_bytes <= 1 << 20, "{:?}", s.stats());
+        // One, while something lies behind it.
+        s.shard.borrow_mut().as_mut().expect("open").set_settings(lazy());
+        for n in 0..200u64 {
+            s.write(&rt, c, n % 4, &[1000 + n]).await.unwrap();
+        }
+        let before = s.stats().segments_released;
+        assert!(rt.now().since(began) < Duration::from_secs(8), "none is due by time");
+        s.shut_down(&rt).await;
+        assert!(s.stats().segments_released > before && s.stats().log_live_bytes > 0, "{:?}", s.stats());
+    });
+}
+
+#[test]
+fn a_full_log_waits_for_a_capacity_that_fails_for_a_few_seconds() {
+    let mut lab = Lab::new(816, &Setup::default());
+    let c = lab.components[0];
+    let capacity = lab.world.disk(&lab.devices[1]);
+    lab.with(quick(), async |rt, s| {
+        capacity.fail_writes(0..u64::MAX, None, DeviceError::Media);
+        for n in 0..250 {
+            s.submit(&rt, c, n * 8, 8, write_op(c, n * 8, &[1000 + n; 8], true));
+        }
+        rt.sleep(Duration::from_secs(3)).await;
+        let stats = s.stats();
+        assert!((4..8).contains(&stats.capacity_failing) && stats.waiting > 0 && stats.log_used_bytes >= 6 << 20, "{stats:?}");
+        capacity.heal();
+        rt.sleep(Duration::from_secs(20)).await;
+        let done = s.take_done();
+        assert_eq!((done.len(), done.iter().filter(|d| d.result.is_ok()).count()), (250, 250));
     });
 }

@@ -84,6 +84,44 @@ fn a_block_of_the_log_is_lost_only_when_it_cannot_be_read_again_and_again() {
 }
 
 #[test]
+fn what_could_not_be_moved_out_of_the_oldest_segment_is_moved_later() {
+    let mut lab = Lab::new(604, &Setup::default());
+    let c = lab.components[0];
+    let capacity = lab.world.disk(&lab.devices[1]);
+    lab.with(lazy(), async |rt, s| {
+        for n in 0..300 {
+            s.write(&rt, c, 3 * n, &[1000 + n]).await.unwrap();
+        }
+        capacity.fail_writes(0..u64::MAX, Some(1), rt::DeviceError::Media);
+        set(&s, quick());
+        s.drained(&rt).await;
+        let stats = s.stats();
+        assert_eq!((stats.capacity_write_errors, stats.capacity_failing), (1, 0));
+        assert_eq!(stats.destaged_bytes, 300 * BLOCK_BYTES as u64);
+        for n in 0..300 {
+            assert_eq!(s.read(&rt, c, 3 * n, 1).await, Ok(vec![1000 + n]));
+        }
+        s.check();
+    });
+}
+
+#[test]
+fn only_the_first_of_many_bad_blocks_are_listed_and_all_are_counted() {
+    let mut lab = Lab::new(605, &Setup::default());
+    let c = lab.components[0];
+    let log = lab.world.disk(&lab.devices[0]);
+    lab.with(lazy(), async |rt, s| {
+        write(&rt, &s, c, 0, &[7; 80], true).await;
+        log.fail_reads(0..u64::MAX, None);
+        for block in (0..80).chain(0..80) {
+            assert_eq!(s.read(&rt, c, block, 1).await, Err(media(block)));
+        }
+        let first: Vec<BadBlock> = (0..64).map(|block| BadBlock { component: c, block: BlockNo(block) }).collect();
+        assert_eq!((s.stats().bad_blocks, s.stats().checksum_errors), (first, 160));
+    });
+}
+
+#[test]
 fn a_log_device_that_is_away_for_a_while_loses_nothing() {
     let mut lab = Lab::new(602, &Setup::default());
     let c = lab.components[0];

@@ -2,7 +2,7 @@
 
 use super::faults::{find, lazy, media};
 use super::harness::{Lab, Setup, component_spec, next_order, quick, write_op};
-use crate::{ComponentNo, ComponentUpdate, GroupError, GroupInfo, Settings, StoreError, open_group};
+use crate::{ComponentNo, ComponentUpdate, GroupError, GroupInfo, OpKind, Settings, StoreError, open_group};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Duration};
 use format::disk::FormatTag;
@@ -371,4 +371,172 @@ fn a_shard_whose_capacity_takes_nothing_closes_and_one_that_is_clean_leaves_noth
     lab.with(lazy(), async |rt, s| {
         assert_eq!(s.read(&rt, c, 0, 1).await, Ok(vec![0]));
     });
+}
+
+#[test]
+fn an_opening_makes_every_device_flush_first() {
+    let mut lab = Lab::new(905, &Setup { capacity_mib: vec![16, 16], ..Setup::default() });
+    let flushes = |lab: &Lab| lab.devices.iter().map(|d| d.counters().flushes.load(Relaxed)).collect::<Vec<_>>();
+    let before = flushes(&lab);
+    lab.with(lazy(), async |_, _| ());
+    assert!(before.iter().zip(flushes(&lab)).all(|(before, after)| after > *before), "{before:?}, then {:?}", flushes(&lab));
+}
+
+#[test]
+fn what_is_no_batch_is_wiped_where_the_next_ones_may_come() {
+    let mut log = Log::with(2);
+    // Behind the end, and in the two segments that come next.
+    let places = [(1, 5), (2, 1), (3, 1)];
+    for (seq, block) in places {
+        let h = BatchHeader { tag: log.info.tag, shard: 0, lsn: 1, segment_seq: seq, position: block as u32, tail_seq: 1, previous_crc: 0 };
+        let mut bytes = vec![0; BLOCK_BYTES];
+        h.build(&mut bytes, &[trim_of_the_first()], &[]);
+        log.disk.poke(log.at(seq, block), &bytes);
+    }
+    log.opens_with(2, lazy());
+    for (seq, block) in places {
+        assert!(base::is_zero(&log.disk.peek(log.at(seq, block), BLOCK_BYTES)), "segment {seq}, block {block}");
+    }
+}
+
+#[test]
+fn the_data_of_a_component_that_is_gone_is_passed_over() {
+    let components = vec![component_spec(1, 0, 0), component_spec(2, 0, 0)];
+    let mut lab = Lab::new(906, &Setup { components, ..Setup::default() });
+    let (a, b, devices) = (lab.components[0], lab.components[1], lab.devices.clone());
+    lab.with(lazy(), async |rt, s| {
+        for n in 0..4 {
+            s.write(&rt, a, 10 * n, &[1000 + n, 1100 + n]).await.unwrap();
+            s.write(&rt, b, 10 * n, &[2000 + n]).await.unwrap();
+        }
+        let group = open_group(&rt, None, &devices).await.unwrap();
+        group.delete_component(&rt, a).await.unwrap();
+    });
+    lab.power_cycle();
+    lab.with(lazy(), async |rt, s| {
+        for n in 0..4 {
+            assert_eq!(s.read(&rt, b, 10 * n, 1).await, Ok(vec![2000 + n]));
+        }
+        assert_eq!(s.read(&rt, a, 0, 1).await, Err(StoreError::NoComponent));
+        assert_eq!(s.stats().recovered_blocks, 4);
+        s.check();
+    });
+}
+
+#[test]
+fn several_blocks_of_a_chunk_stay_uncorrectable() {
+    let mut lab = Lab::new(907, &Setup::default());
+    let c = lab.components[0];
+    lab.with(lazy(), async |rt, s| {
+        s.write(&rt, c, 2, &[1002, 1003, 1004, 1005]).await.unwrap();
+        for block in [3, 5] {
+            s.call(&rt, c, block, 1, OpKind::Uncorrectable).await.result.unwrap();
+        }
+    });
+    lab.power_cycle();
+    lab.with(lazy(), async |rt, s| {
+        for block in 2..6 {
+            let bad = StoreError::Uncorrectable { block: BlockNo(block) };
+            let expected = if block % 2 == 1 { Err(bad) } else { Ok(vec![1000 + block]) };
+            assert_eq!(s.read(&rt, c, block, 1).await, expected);
+        }
+    });
+}
+
+#[test]
+fn an_empty_newest_segment_does_not_stand_for_the_one_before() {
+    for keep in [true, false] {
+        let mut log = Log::with(2);
+        let first = log.header(1);
+        let last = log.disk.peek(log.at(1, 3), BLOCK_BYTES);
+        let last = BatchHeader::parse(&last, log.info.tag).expect("the second batch");
+        let (first_lsn, previous_crc) = (last.header.lsn + 1, last.crc);
+        log.put_header(2, SegmentHeader { index: first.index + 1, segment_seq: 2, first_lsn, previous_crc, ..first });
+        if keep {
+            log.opens_with(2, lazy());
+        } else {
+            log.disk.poke(log.at(1, 0), &[0; BLOCK_BYTES]);
+            let refused = opened(&mut log.lab, lazy(), 5, 1);
+            assert!(is_damaged(&refused), "{refused:?}");
+        }
+    }
+}
+
+/// What a checkpoint has released is not read again, though the segment that says so was begun before.
+#[test]
+fn only_what_the_newest_batch_still_needs_is_replayed() {
+    for closed in [true, false] {
+        let mut lab = Lab::new(908, &Setup::default());
+        let c = lab.components[0];
+        lab.with(quick(), async |rt, s| {
+            for n in 0..300 {
+                s.write(&rt, c, 3 * n, &[1000 + n]).await.unwrap();
+            }
+            s.drained(&rt).await;
+            s.shard.borrow_mut().as_mut().expect("open").set_settings(lazy());
+            s.write(&rt, c, 1, &[5]).await.unwrap();
+            if closed {
+                s.shut_down(&rt).await;
+            }
+        });
+        lab.world.kill_process(lab.host);
+        lab.world.start(lab.host);
+        lab.with(lazy(), async |rt, s| {
+            assert_eq!((s.stats().recovered_segments, s.stats().recovered_blocks), (1, 1), "closed {closed}");
+            assert_eq!(s.read(&rt, c, 0, 4).await, Ok(vec![1000, 5, 0, 1001]));
+            s.check();
+        });
+    }
+}
+
+/// The last batch fills most of its segment, so that nearly any bit of it that flips spoils it. One flips at each reading of the log in turn.
+#[test]
+fn a_bit_that_flips_when_the_end_of_the_log_is_read_does_not_shorten_it() {
+    let values: Vec<u64> = (0..200).map(|n| 1000 + n).collect();
+    let new = || {
+        let mut lab = Lab::new(909, &Setup::default());
+        let c = lab.components[0];
+        lab.with(lazy(), async |rt, s| s.write(&rt, c, 256, &values).await.unwrap());
+        lab.power_cycle();
+        lab
+    };
+    let reads = |lab: &Lab| lab.devices[0].counters().reads.load(Relaxed);
+    let mut lab = new();
+    let before = reads(&lab);
+    assert_eq!(opened(&mut lab, lazy(), 256, 1), Ok(Ok(vec![1000])));
+    let most = reads(&lab) - before;
+    assert!((10..40).contains(&most), "{most} reads");
+    for nth in 0..most {
+        let mut lab = new();
+        let (before, cache, disk) = (reads(&lab), lab.devices[0].clone(), lab.world.disk(&lab.devices[0]));
+        lab.world.spawn(lab.host, 0, move |rt| async move {
+            while cache.counters().reads.load(Relaxed) < before + nth {
+                rt.sleep(Duration::from_micros(1)).await;
+            }
+            disk.flip_reads(1);
+        });
+        // It may be refused: then nothing was lost, and the next try is clean.
+        if opened(&mut lab, lazy(), 256, 1).is_err() {
+            lab.power_cycle();
+        }
+        lab.world.disk(&lab.devices[0]).heal();
+        let c = lab.components[0];
+        lab.with(lazy(), async |rt, s| assert_eq!(s.read(&rt, c, 256, 200).await.as_ref(), Ok(&values), "read {nth}"));
+    }
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_is_counted_and_costs_nothing_else() {
+    let mut log = Log::with(0);
+    let at = log.at(1, u64::from(log.segment_blocks()) - 1);
+    log.disk.fail_writes(at..at + 1, Some(1), DeviceError::Media);
+    let c = log.lab.components[0];
+    log.lab.with(lazy(), async |rt, s| {
+        for n in 0..300 {
+            s.write(&rt, c, 5 + 3 * n, &[1000 + n]).await.unwrap();
+        }
+        assert_eq!((s.stats().log_write_errors, s.stats().failed), (1, false));
+    });
+    log.lab.power_cycle();
+    log.opens_with(300, lazy());
 }
