@@ -15,7 +15,7 @@
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{ComponentAt, GroupSlot, VolumeLayout},
-    order::Orders,
+    order::{Given, Orders},
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
     range_lock::RangeLocks,
@@ -248,33 +248,46 @@ impl<S: Blocks> Lanes<S> {
     }
 
     fn hand_to_store(&mut self, rt: &Rt, id: u32, kind: OpKind) {
-        let held = &mut self.parts[id as usize];
-        let (range, at) = (held.part.range(), held.part.at);
-        let (group, no, component, block) = (at.group, held.part.shard, at.no, BlockNo(range.block));
-        let mut order = Order::default();
-        if !matches!(kind, OpKind::Read { .. }) {
-            let (slots, place) = (&self.slots, held.part.ordered_in());
-            let before = || {
-                let slot = slots.iter().find(|s| s.group == group && s.no == no);
-                slot.map_or(Seq::default(), |slot| slot.shard.newest(component, place.lane))
-            };
-            match self.numbers.begin(&place, held.part.ownership, before) {
-                Some(given) => (order, held.seq) = (given, given.seq),
-                None => return self.numbers.wait(&place, id, kind),
-            }
-        }
-        let op = ShardOp { cookie: u64::from(id), component, block, blocks: range.blocks, order, kind };
-        match self.shard_mut(group, no) {
+        let order = match kind {
+            OpKind::Read { .. } => Order::default(),
+            _ => match self.number(id) {
+                Some(order) => order,
+                None => return self.numbers.wait(&self.parts[id as usize].part.ordered_in(), id, kind),
+            },
+        };
+        let part = &self.parts[id as usize].part;
+        let (range, at, shard) = (part.range(), part.at, part.shard);
+        let op = ShardOp { cookie: u64::from(id), component: at.no, block: BlockNo(range.block), blocks: range.blocks, order, kind };
+        match self.shard_mut(at.group, shard) {
             Some(shard) => shard.submit(rt, op),
             None => self.on_store(rt, ShardDone { cookie: op.cookie, result: Err(StoreError::Closing), buf: None, crcs: Crcs::new() }),
         }
+    }
+
+    /// The number of a change that is given to the store. `None` when it has to wait, as too many are in doubt.
+    fn number(&mut self, id: u32) -> Option<Order> {
+        let Held { part, seq, .. } = &mut self.parts[id as usize];
+        let place = part.ordered_in();
+        let mut given = self.numbers.begin(&place, &part.ownership);
+        if given == Given::First {
+            let (at, shard) = (part.at, part.shard);
+            let slot = self.slots.iter().find(|s| s.group == at.group && s.no == shard);
+            let before = slot.map_or(Seq::default(), |slot| slot.shard.newest(at.no, place.lane));
+            given = self.numbers.begin_first(&place, &part.ownership, before);
+        }
+        let Given::Number(order) = given else { return None };
+        *seq = order.seq;
+        Some(order)
     }
 
     /// The change that the store worked on has ended: the mark may move, and what waited for that begins.
     fn change_ended(&mut self, rt: &Rt, id: u32) {
         let held = &mut self.parts[id as usize];
         let seq = core::mem::take(&mut held.seq);
-        if let Some((next, kind)) = self.numbers.ended(&held.part.ordered_in(), seq) {
+        let place = held.part.ordered_in();
+        if self.numbers.ended(&place, seq)
+            && let Some((next, kind)) = self.numbers.next(&place)
+        {
             self.hand_to_store(rt, next, kind);
         }
     }

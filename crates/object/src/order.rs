@@ -50,22 +50,23 @@ impl LaneOrder {
     fn is_full(&self) -> bool {
         (self.last.counter - self.contiguous) as usize + self.old as usize >= hooks::tiny(IN_DOUBT_MAX, 8)
     }
-    fn begin(&mut self, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
-        let Ownership { epoch, term, period_start } = owned;
-        if self.last == Seq::default() && !hooks::seeded(SeededFault::MarkBeginsAnew) {
-            self.mark = before();
-        }
+    #[inline]
+    fn begin(&mut self, owned: &Ownership) -> Given {
+        let &Ownership { epoch, term, period_start } = owned;
         if self.is_full() && !hooks::seeded(SeededFault::InDoubtUnbounded) {
             hooks::reached(CoverageMark::TooManyInDoubt);
-            return None;
+            return Given::TooMany;
         }
         hooks::must(|| !self.is_full(), "more changes of a lane are in doubt than may be");
         if self.last.term != term {
+            if self.last == Seq::default() {
+                return Given::First;
+            }
             self.begin_term(term);
         }
         let twice = self.last.counter % 7 == 3 && hooks::seeded(SeededFault::NumberGivenTwice);
         self.last.counter += u64::from(!twice);
-        Some(Order { epoch, period_start, seq: self.last, mark: self.mark })
+        Given::Number(Order { epoch, period_start, seq: self.last, mark: self.mark })
     }
     #[cold]
     fn begin_term(&mut self, term: Epoch) {
@@ -102,6 +103,16 @@ impl LaneOrder {
     }
 }
 
+/// What a change gets that begins.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    Number(Order),
+    /// It is the first of its lane: [`Orders::begin_first`] is to be called.
+    First,
+    /// Too many are in doubt: it has to wait.
+    TooMany,
+}
+
 #[derive(Debug)]
 struct MirrorOrder {
     at: ComponentAt,
@@ -114,35 +125,41 @@ struct MirrorOrder {
 pub(crate) struct Orders(Vec<Vec<Option<MirrorOrder>>>);
 
 impl Orders {
+    #[inline]
     fn mirror(&mut self, of: &MirrorLane) -> Option<&mut MirrorOrder> {
         let known = self.0.get_mut(of.volume.0 as usize)?.get_mut(usize::from(of.mirror))?.as_mut();
         known.filter(|known| known.at == of.at)
     }
-    /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind. `before`: how far the lane had come
-    /// when this term began, on all copies. `None`: too many of them are in doubt.
-    pub fn begin(&mut self, of: &MirrorLane, ownership: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
-        let known = match self.0.get_mut(of.volume.0 as usize).and_then(|v| v.get_mut(usize::from(of.mirror))) {
-            Some(Some(known)) if known.at == of.at => known,
-            _ => return self.begin_first(of, ownership, before()),
-        };
+    /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind.
+    #[inline]
+    pub fn begin(&mut self, of: &MirrorLane, ownership: &Ownership) -> Given {
+        let Some(known) = self.mirror(of) else { return Given::First };
         if ownership.epoch > known.ownership.epoch && !(hooks::seeded(SeededFault::EpochOfFirstPart)) {
-            known.ownership = ownership;
+            known.ownership = *ownership;
         }
-        known.lanes[of.lane.index()].begin(known.ownership, before)
+        known.lanes[of.lane.index()].begin(&known.ownership)
     }
-    /// The first change of a mirror on this core.
+    /// Gives the first change of a lane its number. `before`: how far the lane had come when this term began, on all copies.
     #[cold]
-    fn begin_first(&mut self, of: &MirrorLane, ownership: Ownership, before: Seq) -> Option<Order> {
-        let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
-        if self.0.len() <= volume {
-            self.0.resize_with(volume + 1, Vec::new);
+    pub fn begin_first(&mut self, of: &MirrorLane, ownership: &Ownership, before: Seq) -> Given {
+        if self.mirror(of).is_none() {
+            let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
+            if self.0.len() <= volume {
+                self.0.resize_with(volume + 1, Vec::new);
+            }
+            if self.0[volume].len() <= mirror {
+                self.0[volume].resize_with(mirror + 1, || None);
+            }
+            let lanes = (0..LANES).map(|_| LaneOrder::default()).collect();
+            self.0[volume][mirror] = Some(MirrorOrder { at: of.at, ownership: *ownership, lanes });
         }
-        if self.0[volume].len() <= mirror {
-            self.0[volume].resize_with(mirror + 1, || None);
+        let known = self.mirror(of).expect("just made");
+        let lane = &mut known.lanes[of.lane.index()];
+        lane.begin_term(known.ownership.term);
+        if !hooks::seeded(SeededFault::MarkBeginsAnew) {
+            lane.mark = before;
         }
-        let lanes = (0..LANES).map(|_| LaneOrder::default()).collect();
-        let known = self.0[volume][mirror].insert(MirrorOrder { at: of.at, ownership, lanes });
-        known.lanes[of.lane.index()].begin(ownership, || before)
+        lane.begin(&known.ownership)
     }
 
     /// A part for which there was no number waits until the mark has moved.
@@ -151,12 +168,19 @@ impl Orders {
         known.lanes[of.lane.index()].waiting.push_back((part, kind));
     }
 
-    /// A change of the lane has ended. Returns a part that may begin now.
+    /// A change of the lane has ended. Whether a part that waits may begin now.
     #[inline]
-    pub fn ended(&mut self, of: &MirrorLane, seq: Seq) -> Option<(u32, OpKind)> {
-        let lane = &mut self.mirror(of)?.lanes[of.lane.index()]; // none: it was deleted meanwhile
+    pub fn ended(&mut self, of: &MirrorLane, seq: Seq) -> bool {
+        let Some(mirror) = self.mirror(of) else { return false }; // it was deleted meanwhile
+        let lane = &mut mirror.lanes[of.lane.index()];
         lane.end(seq);
-        if lane.waiting.is_empty() || lane.is_full() { None } else { lane.waiting.pop_front() }
+        !lane.waiting.is_empty() && !lane.is_full()
+    }
+
+    /// The next part of the lane that waits.
+    #[cold]
+    pub fn next(&mut self, of: &MirrorLane) -> Option<(u32, OpKind)> {
+        self.mirror(of)?.lanes[of.lane.index()].waiting.pop_front()
     }
 
     /// The component was deleted.
@@ -187,10 +211,21 @@ mod tests {
         Seq { term: Epoch(term), counter }
     }
 
+    impl Orders {
+        /// As the lanes do it.
+        fn given(&mut self, of: &MirrorLane, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
+            let given = match self.begin(of, &owned) {
+                Given::First => self.begin_first(of, &owned, before()),
+                given => given,
+            };
+            if let Given::Number(order) = given { Some(order) } else { None }
+        }
+    }
+
     #[test]
     fn the_mark_stands_before_the_first_that_has_not_ended() {
         let mut orders = Orders::default();
-        let begin = |orders: &mut Orders| orders.begin(&lane(5), owned(1, 1), Seq::default).unwrap();
+        let begin = |orders: &mut Orders| orders.given(&lane(5), owned(1, 1), Seq::default).unwrap();
         let begun: Vec<_> = (0..4).map(|_| begin(&mut orders)).collect();
         assert_eq!(begun.iter().map(|o| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
         orders.ended(&lane(5), begun[1].seq);
@@ -198,32 +233,32 @@ mod tests {
         assert_eq!(begin(&mut orders).mark, seq(1, 0));
         orders.ended(&lane(5), begun[0].seq);
         assert_eq!(begin(&mut orders).mark, seq(1, 3));
-        let other = orders.begin(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap();
+        let other = orders.given(&MirrorLane { mirror: 0, ..lane(5) }, owned(1, 1), Seq::default).unwrap();
         assert_eq!((other.seq, other.mark), (seq(1, 1), seq(0, 0)), "another mirror has an order of its own");
     }
 
     #[test]
     fn a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended() {
         let mut orders = Orders::default();
-        let first = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
-        let second = orders.begin(&lane(0), owned(1, 1), Seq::default).unwrap();
+        let first = orders.given(&lane(0), owned(1, 1), Seq::default).unwrap();
+        let second = orders.given(&lane(0), owned(1, 1), Seq::default).unwrap();
         orders.ended(&lane(0), first.seq);
-        let third = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
+        let third = orders.given(&lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((third.epoch, third.seq), (Epoch(2), seq(1, 3)), "an epoch within a term goes on counting");
-        let fourth = orders.begin(&lane(0), owned(4, 4), Seq::default).unwrap();
+        let fourth = orders.given(&lane(0), owned(4, 4), Seq::default).unwrap();
         assert_eq!((fourth.seq, fourth.mark), (seq(4, 1), seq(1, 1)));
         orders.ended(&lane(0), third.seq);
         orders.ended(&lane(0), second.seq);
-        let fifth = orders.begin(&lane(0), owned(2, 1), Seq::default).unwrap();
+        let fifth = orders.given(&lane(0), owned(2, 1), Seq::default).unwrap();
         assert_eq!((fifth.epoch, fifth.seq, fifth.mark), (Epoch(4), seq(4, 2), seq(4, 0)), "who sent the part was behind");
     }
 
     #[test]
     fn the_mark_of_a_new_life_begins_where_the_copies_have_come_to() {
         let mut orders = Orders::default();
-        let first = orders.begin(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
+        let first = orders.given(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
         assert_eq!((first.seq, first.mark), (seq(7, 1), seq(4, 99)));
-        let second = orders.begin(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
+        let second = orders.given(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
         assert_eq!(second.mark, seq(4, 99), "what has not ended is not asked for again");
     }
 
@@ -231,14 +266,15 @@ mod tests {
     fn so_many_are_in_doubt_and_the_next_one_waits_for_the_mark() {
         let mut orders = Orders::default();
         let max = hooks::tiny(IN_DOUBT_MAX, 8) as u32;
-        let places: Vec<_> = (0..max).map(|_| orders.begin(&lane(1), owned(1, 1), Seq::default).unwrap().seq).collect();
-        assert_eq!(orders.begin(&lane(1), owned(1, 1), Seq::default), None);
+        let places: Vec<_> = (0..max).map(|_| orders.given(&lane(1), owned(1, 1), Seq::default).unwrap().seq).collect();
+        assert_eq!(orders.given(&lane(1), owned(1, 1), Seq::default), None);
         orders.wait(&lane(1), 7777, OpKind::Trim);
-        assert!(orders.begin(&lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");
-        assert_eq!(orders.ended(&lane(1), places[0]).map(|(part, _)| part), Some(7777));
-        assert!(orders.ended(&lane(1), places[2]).is_none());
+        assert!(orders.given(&lane(2), owned(1, 1), Seq::default).is_some(), "another lane goes on");
+        assert!(orders.ended(&lane(1), places[0]));
+        assert_eq!(orders.next(&lane(1)).map(|(part, _)| part), Some(7777));
+        assert!(!orders.ended(&lane(1), places[2]));
         orders.forget(AT);
-        assert!(orders.ended(&lane(1), places[3]).is_none(), "of what is gone");
+        assert!(!orders.ended(&lane(1), places[3]), "of what is gone");
     }
 
     #[cfg(feature = "hooks")]

@@ -18,11 +18,14 @@ const TRIM_COST_BYTES: u64 = 512;
 
 impl State {
     /// Starts the next batch, if none is in flight and something waits. Whether anything was done.
+    #[inline]
     pub fn start_batch(&mut self, rt: &Rt) -> bool {
-        if self.log.batch.in_flight || self.log.stopped.is_some() || self.waiting.is_empty() && !self.tail_due() {
-            return false;
-        }
-        let mut bufs = BufVec::new();
+        let nothing = self.log.batch.in_flight || self.log.stopped.is_some() || self.waiting.is_empty() && !self.tail_due();
+        !nothing && self.start_some_batch(rt)
+    }
+
+    fn start_some_batch(&mut self, rt: &Rt) -> bool {
+        let mut bufs = BufVec::with_capacity(1 + self.waiting.len().min(BATCH_OPS_MAX));
         bufs.push(Buf::alloc(BLOCK_BYTES)); // replaced by the header; keeps its place
         let done_before = self.done.len();
         self.gather(rt, &mut bufs);
@@ -110,7 +113,12 @@ impl State {
         if waited > self.counters.admission_wait_max {
             self.counters.admission_wait_max = waited;
         }
-        let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) else {
+        let logged = match op.stage {
+            Stage::Waiting(Change::Write { unchecked, .. }) => Logged::Write { unchecked },
+            Stage::Waiting(Change::Uncorrectable) => Logged::Uncorrectable,
+            _ => Logged::Trim,
+        };
+        let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(logged)) else {
             unreachable!("only what waits enters the log")
         };
         let mut record =
@@ -122,10 +130,8 @@ impl State {
                 record.data_at = self.log.batch.blocks; // from the start of the data; the header's length is added below
                 self.log.batch.crcs.extend_from_slice(&op.crcs);
                 self.log.batch.blocks += op.blocks;
-                op.stage = Stage::Logging(Logged::Write { unchecked });
             }
-            Change::Uncorrectable => op.stage = Stage::Logging(Logged::Uncorrectable),
-            Change::Trim | Change::Zero => {}
+            Change::Trim | Change::Zero | Change::Uncorrectable => {}
             Change::Flush => unreachable!("a flush enters no log"),
         }
         self.log.batch.ops.push(key);

@@ -547,9 +547,18 @@ impl ChunkTable {
 
     /// A change of the blocks of `mask` is durable. A chunk that has no content on capacity yet is written with its content; of any other the page
     /// is due at once, because the record may be released before a block of the chunk is destaged.
+    #[inline]
     pub fn set_changed(&mut self, at: Phys, mask: u16, epoch: Epoch, period_start: Epoch) {
         let e = self.entry_mut(at);
         assert!(e.component != 0, "blocks of a free chunk have changed");
+        if e.epoch != epoch || e.changed & mask != mask {
+            self.set_changed_anew(at, mask, epoch, period_start);
+        }
+    }
+
+    #[inline(never)]
+    fn set_changed_anew(&mut self, at: Phys, mask: u16, epoch: Epoch, period_start: Epoch) {
+        let e = self.entry_mut(at);
         // Replay: the page has seen a later change, and so this one. (Those of a component come in the order of their epochs.)
         if epoch < e.epoch && !hooks::seeded(SeededFault::OldRecordsInMask) {
             return;

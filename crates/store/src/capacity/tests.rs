@@ -276,7 +276,17 @@ fn the_order_of_a_chunk_is_that_of_its_newest_change() {
 fn the_older_of_two_places_is_taken_off_the_device_whichever_is_loaded_first() {
     let entry = |seq| {
         let crcs = core::array::from_fn(|i| if i == 0 { seq as u32 } else { 0 });
-        format::disk::ChunkEntry { component: 1, chunk: 9, written: 1, unchecked: 0, uncorrectable: 0, lsn: seq, epoch: base::Epoch(1), changed: 1, crcs }
+        format::disk::ChunkEntry {
+            component: 1,
+            chunk: 9,
+            written: 1,
+            unchecked: 0,
+            uncorrectable: 0,
+            lsn: seq,
+            epoch: base::Epoch(1),
+            changed: 1,
+            crcs,
+        }
     };
     let (first, second) = (Phys { device: 0, chunk: 5 }, Phys { device: 0, chunk: 50 });
     for (a, b, kept, dirty) in [(1, 2, second, 1), (2, 1, first, 2), (2, 2, first, 2)] {

@@ -197,19 +197,20 @@ impl State {
             }
             let mut place = None;
             let mut done = 0;
-            for i in own.clone() {
-                if i < done || here(self, i).is_none() {
+            for i in own {
+                if i < done {
                     continue;
                 }
-                let run = self.run_around(component, first, i);
-                let whole = run.end - run.start >= RUN_MIN;
+                let Some(found) = here(self, i) else { continue };
+                let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
+                place = Some(phys);
+                let run = self.run_around(component, first, i).unwrap_or(i..i + 1);
                 done = run.end;
-                for block in if whole { run } else { i..run.end.min(own.end) } {
-                    let found = if whole { self.to_move(component, first + block) } else { here(self, block) };
-                    let Some(found) = found else { continue };
-                    let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
-                    place = Some(phys);
-                    self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
+                for block in run {
+                    let found = if block == i { Some(found) } else { self.to_move(component, first + block) };
+                    if let Some(found) = found {
+                        self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
+                    }
                 }
             }
         }
@@ -220,12 +221,21 @@ impl State {
         self.index.get(Key::new(component, BlockNo(block))).filter(|found| !found.pos.destaged())
     }
 
-    /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well.
-    fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Range<u64> {
+    /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well, if they are
+    /// [`RUN_MIN`] together.
+    fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Option<Range<u64>> {
         let moves = |i: &u64| self.to_move(component, first + i).is_some();
-        let below = (0..i).rev().take_while(moves).count() as u64;
-        let above = (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
-        i - below..i + 1 + above
+        let below = || (0..i).rev().take_while(moves).count() as u64;
+        let above = || (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
+        // The longer side first: most often its first block settles it, as the other one alone is too short.
+        let (below, above) = if i >= CHUNK_BLOCKS / 2 {
+            let below = below();
+            (below, if below + CHUNK_BLOCKS - i < RUN_MIN { return None } else { above() })
+        } else {
+            let above = above();
+            (if above + 1 + i < RUN_MIN { return None } else { below() }, above)
+        };
+        (below + 1 + above >= RUN_MIN).then(|| i - below..i + 1 + above)
     }
 
     fn take_block(&mut self, key: Key, found: Located, phys: Phys, plan: Plan, job: &mut Option<Box<Job>>) {
