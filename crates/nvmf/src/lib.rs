@@ -9,6 +9,7 @@
 pub mod admin;
 mod admission;
 pub mod audit;
+mod connect_request;
 pub mod control_request;
 pub mod controller;
 mod digest;
@@ -19,6 +20,7 @@ pub mod limits;
 pub mod notices;
 pub mod options;
 pub mod pages;
+mod published_logs;
 pub mod quota;
 mod refusal_log;
 pub mod reservation;

@@ -7,12 +7,13 @@ mod logs;
 pub use logs::log_page;
 
 use crate::controller::Controller;
-use crate::discovery::{Entries, discovery_log};
+use crate::discovery::discovery_log;
 use crate::limits::{
     ABORT_MAX, AER_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, CAPSULE_DATA_MAX, ERROR_ENTRIES_MAX, KAS, MDTS, NAMESPACES_MAX,
     QUEUE_ENTRIES_MAX, RETRY_DELAYS,
 };
 use crate::limits::{COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX};
+use crate::published_logs::Entries;
 use crate::shared::TargetShared;
 use crate::view::{AnaState, Namespace, SubsystemView, View};
 use base::WriteProtect;

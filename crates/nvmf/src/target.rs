@@ -6,8 +6,9 @@
 //! Never: blocks; allocates on the path of an I/O that has room.
 
 use crate::admin::{self, AdminCx, Answer};
-use crate::admission::{self, ConnectRequest, Refusal};
+use crate::admission;
 use crate::audit::{AuditEvent, AuditKind, AuditQueue};
+use crate::connect_request::{self, ConnectRequest, Refusal};
 use crate::control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy};
 use crate::controller::{Controller, QueueAt};
 use crate::discovery;

@@ -38,7 +38,9 @@ pub(super) fn must_authenticate(connect: &ConnectRequest, view: &View, wanted: S
     }
     match wanted {
         // The key of the TLS connection has proved the host.
-        Security::Authenticated if !encrypted => Err(admission::not_allowed("authentication is asked for, and the host has no secret")),
+        Security::Authenticated if !encrypted => {
+            Err(connect_request::not_allowed("authentication is asked for, and the host has no secret"))
+        }
         _ => Ok(false),
     }
 }
@@ -184,7 +186,7 @@ impl Target {
         self.conns[place].session.set_place(quota);
         if !taken {
             self.stats.connections_refused += 1;
-            self.end_queue(rt, place, AuditKind::Refused, admission::too_many_connections().why.into());
+            self.end_queue(rt, place, AuditKind::Refused, connect_request::too_many_connections().why.into());
         }
         taken
     }

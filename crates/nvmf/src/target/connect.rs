@@ -35,7 +35,7 @@ impl Target {
         let Some(conn) = self.conns.get(place) else { return };
         let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
-        let connect = match admission::read(sqe, conn.session.data(slot)) {
+        let connect = match ConnectRequest::read(sqe, conn.session.data(slot)) {
             Ok(connect) => connect,
             Err(refusal) => return self.refuse(rt, place, slot, None, refusal),
         };
@@ -45,7 +45,7 @@ impl Target {
         };
         if connect.connect.qid > 0 {
             let Some(home) = self.shared.home(connect.cntlid, self.cores) else {
-                return self.refuse(rt, place, slot, Some(&connect), admission::wrong_cntlid());
+                return self.refuse(rt, place, slot, Some(&connect), connect_request::wrong_cntlid());
             };
             let at = QueueAt { core: self.core, token };
             return self.post(rt, home, Msg::Join { connect: Box::new(connect), at, slot });
@@ -108,10 +108,10 @@ impl Target {
         let (token, peer) = (self.conns[place].token, self.conns[place].peer);
         let discovery = connect.subsystem == DISCOVERY_NQN;
         if discovery && !self.room_for_discovery(peer) {
-            return Err(admission::busy("there are as many discovery controllers as there may be"));
+            return Err(connect_request::busy("there are as many discovery controllers as there may be"));
         }
         let counted = match Self::counts_at_connect(connect, must) {
-            true => Some(self.count_controller(&connect.host_nqn).ok_or_else(admission::too_many_connections)?),
+            true => Some(self.count_controller(&connect.host_nqn).ok_or_else(connect_request::too_many_connections)?),
             false => None,
         };
         let cntlid = if connect.cntlid == CNTLID_DYNAMIC {
@@ -164,7 +164,7 @@ impl Target {
                     self.stats.waited_for_queues += 1;
                     return self.waiting_connects.push(WaitingConnect { connect, at, slot, until });
                 }
-                Err(admission::queue_in_use())
+                Err(connect_request::queue_in_use())
             }
         };
         self.post(rt, at.core, Msg::Admitted { connect, token: at.token, slot, result });
@@ -195,7 +195,7 @@ impl Target {
         let taken = self.judge(place, connect).and_then(|must| {
             let quota = match kept {
                 None if Self::counts_at_connect(connect, must) => {
-                    Some(self.count_queue(&connect.host_nqn).ok_or_else(admission::too_many_connections)?)
+                    Some(self.count_queue(&connect.host_nqn).ok_or_else(connect_request::too_many_connections)?)
                 }
                 kept => kept,
             };
