@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod admin_context;
 mod admission;
 pub mod audit;
 mod connect_request;
@@ -14,6 +15,7 @@ pub mod control_request;
 pub mod controller;
 mod digest;
 mod discovery;
+mod feature_table;
 mod generation;
 pub mod health;
 pub mod limits;
