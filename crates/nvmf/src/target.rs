@@ -23,13 +23,14 @@ use crate::session::{Call, Cx, Kind, Phase, Session};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::unauthenticated::Unauthenticated;
-use crate::view::{ListenerKind, ListenerSpec, View};
+use crate::view::{ListenerSpec, View};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::{Instant, Security, VolumeId};
+use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
 use object::{Backend, IoRequest};
-use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
+use rt::{Buf, ConnId, Event, ListenerId, NetError, Queue, Rt, SendList, TimerId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -46,57 +47,6 @@ const COOKIE_TICK: u64 = 2;
 const COOKIE_LISTEN: u64 = 3;
 
 const _: () = assert!(CONNECTIONS_MAX + HANDSHAKES_MAX < 1 << PLACE_BITS);
-
-/// From one core's target to another's.
-#[derive(Debug)]
-pub struct TargetMsg(Msg);
-
-enum Msg {
-    /// A connection to take.
-    Take { conn: OwnedConn, peer: SocketAddr, door: Door },
-    /// To a controller's home: may this connection be its queue?
-    Join { connect: Box<ConnectRequest>, at: QueueAt, slot: u16 },
-    /// The answer.
-    Admitted { connect: Box<ConnectRequest>, token: u64, slot: u16, result: connect::Admitted },
-    /// A controller ended: close its queue.
-    Close { token: u64 },
-    /// The daemon ends: answer what runs, then close the queue.
-    Drain { token: u64 },
-    /// To a queue: abort a command, for the Abort command in a slot of this admin queue.
-    Abort { token: u64, cid: u16, admin: QueueAt, slot: u16 },
-    /// The answer.
-    Aborted { token: u64, slot: u16, aborted: bool },
-    /// To a controller's home: a queue is gone.
-    QueueGone { cntlid: u16, serial: u64, qid: u16, at: QueueAt },
-    /// What other hosts have under way on a volume is to end.
-    Fence(fence::FenceCommand),
-    /// It has.
-    Fenced { id: u64 },
-}
-
-impl core::fmt::Debug for Msg {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Msg::Take { .. } => "Take",
-            Msg::Join { .. } => "Join",
-            Msg::Admitted { .. } => "Admitted",
-            Msg::Close { .. } => "Close",
-            Msg::Drain { .. } => "Drain",
-            Msg::Abort { .. } => "Abort",
-            Msg::Aborted { .. } => "Aborted",
-            Msg::QueueGone { .. } => "QueueGone",
-            Msg::Fence(_) => "Fence",
-            Msg::Fenced { .. } => "Fenced",
-        })
-    }
-}
-
-/// What of a listener its connections must know.
-#[derive(Clone, Copy, Debug)]
-struct Door {
-    kind: ListenerKind,
-    security: Security,
-}
 
 struct Conn {
     id: ConnId,
@@ -180,7 +130,7 @@ pub struct Target {
     /// Where TLS decrypts a record.
     plain: Vec<u8>,
     /// Connects that wait for a queue that goes.
-    waiting_connects: Vec<connect::WaitingConnect>,
+    waiting_connects: Vec<WaitingConnect>,
     /// Connects refused, and unauthenticated connections closed to make room, since the last tick.
     refusals: u32,
     evicted: u32,
@@ -193,7 +143,7 @@ pub struct Target {
     /// Work of authentications that waits to be taken: the connection and slot of the command.
     works: VecDeque<(u64, u16, ::auth::Work)>,
     works_out: usize,
-    fences: fence::Fences,
+    fences: Fences,
 }
 
 macro_rules! cx {
@@ -208,10 +158,16 @@ mod connect;
 mod control_requests;
 mod deadlines;
 mod fence;
+mod fences;
+mod message;
 mod secure;
+mod waiting;
 
-pub use authenticate::WorkId;
-pub(crate) use authenticate::is_authentication;
+use fences::Fences;
+pub use message::TargetMsg;
+use message::{Admitted, Door, FenceCommand, Msg};
+use waiting::WaitingConnect;
+pub use waiting::WorkId;
 
 const fn place_of(token: u64) -> usize {
     (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
@@ -262,7 +218,7 @@ impl Target {
             audit: AuditQueue::default(),
             works: VecDeque::new(),
             works_out: 0,
-            fences: fence::Fences::default(),
+            fences: Fences::default(),
         }
     }
 
@@ -351,7 +307,7 @@ impl Target {
                     mark(&mut self.dirty, conn, place);
                     self.on_calls(rt, place);
                 }
-                if self.is_fencing() {
+                if self.fences.are_waiting() {
                     self.fence_step(rt, request);
                 }
             }
@@ -726,7 +682,7 @@ impl Target {
     fn on_admin(&mut self, rt: &Rt, place: usize, slot: u16) {
         let Some(conn) = self.conns.get_mut(place) else { return };
         let Some(sqe) = conn.session.sqe(slot).copied() else { return };
-        if is_authentication(&sqe) {
+        if AuthCommand::is_named_by(&sqe) {
             self.on_authentication(rt, place, slot, &sqe);
             if let Some(conn) = self.conns.get_mut(place) {
                 mark(&mut self.dirty, conn, place);

@@ -5,22 +5,11 @@
 //!
 //! Never: touches what a volume or the controller works on; that ends as it ends.
 
-use super::fused::Fusing;
+use super::fusing::Fusing;
 use super::slot::{Identifier, NO_MATE, Stage};
-use super::{Cx, Session};
+use super::{Aborted, Cx, Session};
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Status, StatusCode};
-
-/// What became of an abort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aborted {
-    /// Nothing: there is no such command, or it runs.
-    No,
-    /// It ends, or has ended, with Command Abort Requested.
-    Yes,
-    /// So has an event request, which was parked in this slot.
-    Event(u16),
-}
 
 const REQUESTED: Status = Status::retry(StatusCode::ABORT_REQUESTED);
 

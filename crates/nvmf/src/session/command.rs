@@ -1,21 +1,22 @@
 //! Commands: judged when their capsule comes, carried out when their data is there, answered when the volume has.
 
 use super::copy;
-use super::fused::{self, Fusing};
+use super::fusing::{self, Fusing};
 use super::slot::{Identifier, NO_MATE, Plan, Slot, Stage};
+use super::status::status_of;
+use super::touch::Touch;
 use super::{Call, Cx, Kind, Phase, Session};
-use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, TRANSFER_MAX};
+use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
 use crate::reservation;
-use crate::stats::Class;
-use crate::target::is_authentication;
 use crate::view::Namespace;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
+use format::nvme::auth::AuthCommand;
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
 use format::nvme::{AdminOpcode, FabricsType, Field, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
 use format::nvme_tcp::Fault;
-use object::{Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
+use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
 
 /// Room for the ranges of a Dataset Management command: 256 of them (NVM command set 3.2.3).
@@ -164,7 +165,7 @@ impl Session {
                 (Plan::Connect, fabrics::CONNECT_DATA_BYTES as u32)
             }
             (Kind::Fresh, _) => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
-            _ if self.locked && !is_authentication(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
+            _ if self.locked && !AuthCommand::is_named_by(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
             (Kind::Admin(_), _) => (Plan::Admin, self.admin_data(sqe, len)?),
             (Kind::Io(..), _) if fabrics => (Plan::Admin, self.admin_data(sqe, len)?),
             (Kind::Io(controller, _), _) => {
@@ -219,7 +220,7 @@ impl Session {
             return Err(StatusCode::INVALID_OPCODE.into());
         }
         if sqe.fuse != Fuse::Normal {
-            fused::check(op, sqe.fuse)?;
+            fusing::check(op, sqe.fuse)?;
         }
         if op == Op::Flush && sqe.nsid == NSID_ALL {
             if self.namespaces.iter().any(|ns| reservation::conflicts(op, ns.access)) {
@@ -287,7 +288,7 @@ impl Session {
             return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
         }
         let plan = match op {
-            _ if sqe.fuse != Fuse::Normal => fused::plan(op, volume, offset, bytes)?,
+            _ if sqe.fuse != Fuse::Normal => fusing::plan(op, volume, offset, bytes)?,
             Op::Read => Plan::Read { volume, offset, len: bytes },
             Op::Write => Plan::Write { volume, offset, len: bytes },
             _ => Plan::Compare { volume, offset, len: bytes },
@@ -487,56 +488,6 @@ impl Slot {
             }
             _ => self.data.push(Data { buf: Buf::alloc(self.len as usize), crcs: Default::default() }),
         }
-    }
-}
-
-/// What an I/O command does to the data of a namespace: what write protection and reservations go by (base 8.19, figure 528).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Touch {
-    /// It reads, or tells something of what is there.
-    Read,
-    /// It changes what is there.
-    Write,
-    /// Neither.
-    Neither,
-    /// The target does not know the command.
-    Unknown,
-}
-
-impl Touch {
-    pub(super) const fn of(op: IoOpcode) -> Touch {
-        use IoOpcode as Op;
-        match op {
-            Op::Read | Op::Compare | Op::Verify => Touch::Read,
-            Op::Write | Op::WriteUncorrectable | Op::WriteZeroes | Op::DatasetManagement | Op::Copy => Touch::Write,
-            Op::Flush => Touch::Neither,
-            Op::ReservationRegister | Op::ReservationReport | Op::ReservationAcquire | Op::ReservationRelease | Op::Fabrics => {
-                Touch::Unknown
-            }
-        }
-    }
-}
-
-/// The status that a host sees. "Do not retry" only where trying again cannot help; that space is used up lasts until somebody gives some back, and
-/// file systems and hypervisors know what to do about it (Linux: ENOSPC).
-pub(super) fn status_of(e: IoError, class: Class) -> Status {
-    let changes = matches!(class, Class::Write | Class::Deallocate);
-    match e {
-        IoError::NoSpace => Status::dnr(StatusCode::CAPACITY_EXCEEDED),
-        IoError::Media { .. } if class == Class::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
-        IoError::Media { .. } => Status::dnr(StatusCode::UNRECOVERED_READ_ERROR),
-        IoError::Miscompare => Status::dnr(StatusCode::COMPARE_FAILURE),
-        IoError::Unaligned => Status::dnr(StatusCode::INVALID_FIELD),
-        IoError::OutOfRange => Status::dnr(StatusCode::LBA_OUT_OF_RANGE),
-        IoError::NoVolume => Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
-        IoError::ReadOnly => Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
-        // What was written must not be lost for a stall that passes. Reads that fail are of a group that is offline: a host that looks at all of
-        // its namespaces reads each of them several times, and waits for one after the other.
-        IoError::Failed if changes => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_LATER),
-        IoError::Failed => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_SOON),
-        // Only of a command that has its status already.
-        IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
-        IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
     }
 }
 

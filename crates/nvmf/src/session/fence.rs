@@ -3,8 +3,9 @@
 //! Invariant: every request that was handed out and not answered is counted, also after its session has ended.
 //! Never: waits; the target does.
 
-use super::command::Touch;
+use super::left::{Left, settle};
 use super::slot::{NO_MATE, Plan, Slot, Stage};
+use super::touch::Touch;
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
@@ -12,17 +13,6 @@ use base::hooks::{self, CoverageMark, SeededFault};
 use cluster::reservation::Access;
 use format::nvme::{IoOpcode, Status, StatusCode};
 use object::VolumeRef;
-
-/// A command of a session that has ended, whose requests have not all come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// The requests' token.
-    pub token: u64,
-    /// Their volume.
-    pub volume: VolumeRef,
-    /// How many have not come back.
-    pub parts: u16,
-}
 
 impl Session {
     /// Whether a command may still be carried out, now that its data is there or a limit lets it begin: what was allowed when it came may not be
@@ -128,15 +118,4 @@ impl Session {
     pub fn take_left(&mut self) -> Vec<Left> {
         core::mem::take(&mut self.left)
     }
-}
-
-/// One request of this token came back. True when it was the last of its command.
-pub fn settle(left: &mut Vec<Left>, token: u64) -> bool {
-    let Some(at) = left.iter().position(|l| l.token == token) else { return false };
-    left[at].parts -= 1;
-    let last = left[at].parts == 0;
-    if last {
-        left.swap_remove(at);
-    }
-    last
 }

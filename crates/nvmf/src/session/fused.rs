@@ -13,47 +13,17 @@
 //! connection ends in between, nothing is written.
 //! Never: has more than one first half waiting for its second.
 
-use super::command::status_of;
+use super::fusing::Fusing;
 use super::slot::{NO_MATE, Plan, Stage};
+use super::status::status_of;
 use super::{Cx, Session};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark};
-use base::unit::PIECE_BYTES;
-use format::nvme::{Fuse, IoOpcode, Status, StatusCode};
-use object::{ATOMIC_BYTES_MAX, CompareWrite, IoError, IoOp, IoRequest, VolumeRef};
-
-/// What the last command of the queue was to a fused operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fusing {
-    /// Nothing: a second half now has no first.
-    No,
-    /// A first half, in this slot. The next command must be its second.
-    First(u16),
-    /// A first half that has failed. If the next command is its second, that is aborted.
-    Failed,
-}
+use format::nvme::{Fuse, Status, StatusCode};
+use object::{CompareWrite, IoError, IoOp, IoRequest};
 
 const MISSING: Status = Status::retry(StatusCode::ABORTED_MISSING_FUSED);
 const FAILED: Status = Status::retry(StatusCode::ABORTED_FAILED_FUSED);
-
-/// Whether the command may stand in that place of a fused operation. Compare and Write is the only one there is.
-pub(super) fn check(op: IoOpcode, fuse: Fuse) -> Result<(), Status> {
-    match (fuse, op) {
-        (Fuse::First, IoOpcode::Compare) | (Fuse::Second, IoOpcode::Write) => Ok(()),
-        _ => Err(StatusCode::INVALID_FIELD.into()),
-    }
-}
-
-/// What half of Compare and Write this is. The range must be within what the volume does in one go.
-pub(super) fn plan(op: IoOpcode, volume: VolumeRef, offset: u64, len: u32) -> Result<Plan, Status> {
-    if u64::from(len) > ATOMIC_BYTES_MAX || offset % PIECE_BYTES + u64::from(len) > PIECE_BYTES {
-        return Err(StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED.into());
-    }
-    Ok(match op {
-        IoOpcode::Compare => Plan::FusedCompare { volume, offset, len },
-        _ => Plan::FusedWrite { volume, offset, len },
-    })
-}
 
 impl Session {
     /// A command has come that is a half, or follows a first half. Called before its capsule is whole.

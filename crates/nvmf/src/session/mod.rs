@@ -18,14 +18,18 @@
 mod abort;
 mod command;
 mod copy;
+mod copy_progress;
 mod fence;
 mod fused;
+mod fusing;
+mod left;
 mod receive;
 mod reply;
 mod slot;
+mod status;
+mod touch;
 
-pub use abort::Aborted;
-pub use fence::{Left, settle};
+pub use left::{Left, settle};
 pub use slot::Slot;
 
 use crate::health::Ledger;
@@ -43,7 +47,7 @@ use base::{Duration, HostId, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
 use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX, HeaderRules};
-use fused::Fusing;
+use fusing::Fusing;
 use object::IoRequest;
 use rt::SendList;
 use slab::Slab;
@@ -71,6 +75,17 @@ pub enum Call {
     Connect(u16),
     /// Any other fabrics command, or an admin command.
     Admin(u16),
+}
+
+/// What became of an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborted {
+    /// Nothing: there is no such command, or it runs.
+    No,
+    /// It ends, or has ended, with Command Abort Requested.
+    Yes,
+    /// So has an event request, which was parked in this slot.
+    Event(u16),
 }
 
 /// Where the connection stands.

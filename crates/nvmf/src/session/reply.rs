@@ -1,6 +1,6 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
-use super::fused::Fusing;
+use super::fusing::Fusing;
 use super::slot::{Identifier, Slot, Stage};
 use super::{Cx, Kind, Phase, Session};
 use crate::health::ErrorLog;

@@ -1,6 +1,6 @@
 //! A command under way.
 
-use super::copy::Copy;
+use super::copy_progress::CopyProgress;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -90,7 +90,7 @@ pub(super) enum Plan {
         offset: u64,
         len: u64,
     },
-    Copy(Box<Copy>),
+    Copy(Box<CopyProgress>),
     Trim {
         volume: VolumeRef,
         shift: u32,

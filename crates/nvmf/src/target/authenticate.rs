@@ -14,15 +14,6 @@ use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
 use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
 use format::nvme::{FabricsType, Sqe};
 
-/// Names a piece of work; it comes back with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkId {
-    /// The core to which it goes back.
-    pub core: usize,
-    token: u64,
-    slot: u16,
-}
-
 /// Bytes of an answer to Authentication Receive, at most: what is beyond the message is zero.
 const ANSWER_BYTES_MAX: usize = 4096;
 const _: () = assert!(MESSAGE_BYTES_MAX <= ANSWER_BYTES_MAX);
@@ -43,12 +34,6 @@ pub(super) fn must_authenticate(connect: &ConnectRequest, view: &View, wanted: S
         }
         _ => Ok(false),
     }
-}
-
-/// Whether this is one of the two commands that authenticate.
-pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
-    sqe.opcode == AdminOpcode::Fabrics.byte()
-        && matches!(FabricsType::parse(sqe.fctype()), Some(FabricsType::AuthenticationSend | FabricsType::AuthenticationReceive))
 }
 
 impl Target {

@@ -18,18 +18,6 @@ use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DI
 use crate::quota::{HostLimits, Place, Reserve};
 use crate::unauthenticated::network;
 
-/// What the home of a controller says to a connection that wants to be one of its queues: its place in the quota of the host too, where one was
-/// kept for it.
-pub(super) type Admitted = Result<(Arc<ControllerShared>, Option<Place>), Refusal>;
-
-/// A Connect that waits for the queue that has its ID to go.
-pub(super) struct WaitingConnect {
-    connect: Box<ConnectRequest>,
-    at: QueueAt,
-    slot: u16,
-    until: Instant,
-}
-
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
         let Some(conn) = self.conns.get(place) else { return };
