@@ -14,15 +14,6 @@ use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
 use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
 use format::nvme::{FabricsType, Sqe};
 
-/// Names a piece of work; it comes back with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkId {
-    /// The core to which it goes back.
-    pub core: usize,
-    token: u64,
-    slot: u16,
-}
-
 /// Bytes of an answer to Authentication Receive, at most: what is beyond the message is zero.
 const ANSWER_BYTES_MAX: usize = 4096;
 const _: () = assert!(MESSAGE_BYTES_MAX <= ANSWER_BYTES_MAX);
@@ -38,15 +29,11 @@ pub(super) fn must_authenticate(connect: &ConnectRequest, view: &View, wanted: S
     }
     match wanted {
         // The key of the TLS connection has proved the host.
-        Security::Authenticated if !encrypted => Err(admission::not_allowed("authentication is asked for, and the host has no secret")),
+        Security::Authenticated if !encrypted => {
+            Err(connect_request::not_allowed("authentication is asked for, and the host has no secret"))
+        }
         _ => Ok(false),
     }
-}
-
-/// Whether this is one of the two commands that authenticate.
-pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
-    sqe.opcode == AdminOpcode::Fabrics.byte()
-        && matches!(FabricsType::parse(sqe.fctype()), Some(FabricsType::AuthenticationSend | FabricsType::AuthenticationReceive))
 }
 
 impl Target {
@@ -154,7 +141,7 @@ impl Target {
                 conn.session.set_unauthenticated(false);
                 self.unauthenticated.leave(conn.token);
                 // Each queue authenticates; the admin queue's is reported.
-                if matches!(conn.session.kind(), Kind::Admin(_)) {
+                if matches!(conn.session.kind(), QueueKind::Admin(_)) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
                 }
@@ -168,7 +155,7 @@ impl Target {
     fn take_place(&mut self, rt: &Rt, place: usize) -> bool {
         let conn = &mut self.conns[place];
         let Some(of) = conn.session.controller().cloned() else { return false };
-        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), Kind::Admin(_)));
+        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), QueueKind::Admin(_)));
         let quota = match (kept, is_admin) {
             (None, true) => self.count_controller(&of.host_nqn).map(|(quota, reserve)| {
                 let limits = self.limits_of(&of.host_nqn);
@@ -184,7 +171,7 @@ impl Target {
         self.conns[place].session.set_place(quota);
         if !taken {
             self.stats.connections_refused += 1;
-            self.end_queue(rt, place, AuditKind::Refused, admission::too_many_connections().why.into());
+            self.end_queue(rt, place, AuditKind::Refused, connect_request::too_many_connections().why.into());
         }
         taken
     }

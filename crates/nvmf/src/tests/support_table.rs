@@ -8,7 +8,7 @@ use format::nvme::StatusCode;
 
 /// Whether it is supported.
 #[derive(Clone, Copy)]
-pub(super) enum State {
+pub(super) enum Support {
     /// Since this version. What there is to say; the tests that hold it (functions, or cases of `tests/vm`).
     Since(&'static str, &'static str, &'static [&'static str]),
     /// Not: what a client gets, and why.
@@ -23,17 +23,17 @@ pub(super) struct Line {
     pub(super) code: u16,
     pub(super) name: &'static str,
     pub(super) spec: &'static str,
-    pub(super) state: State,
+    pub(super) state: Support,
 }
 
 const fn yes(code: u16, name: &'static str, spec: &'static str, notes: &'static str, tests: &'static [&'static str]) -> Line {
-    Line { code, name, spec, state: State::Since("0.1", notes, tests) }
+    Line { code, name, spec, state: Support::Since("0.1", notes, tests) }
 }
 const fn no(code: u16, name: &'static str, spec: &'static str, gets: StatusCode, why: &'static str) -> Line {
-    Line { code, name, spec, state: State::Refused(gets, why) }
+    Line { code, name, spec, state: Support::Refused(gets, why) }
 }
 const fn never(code: u16, name: &'static str, spec: &'static str, why: &'static str) -> Line {
-    Line { code, name, spec, state: State::Never(why) }
+    Line { code, name, spec, state: Support::Never(why) }
 }
 
 const OPCODE: StatusCode = StatusCode::INVALID_OPCODE;
@@ -202,12 +202,12 @@ pub(super) const FEATURES: &[Line] = &[
     no(0x09, "Interrupt Vector Configuration", "base 5.27.1.7", FIELD, PCIE),
     yes(0x0A, "Write Atomicity Normal", "nvm 4.1.3.3", "0, not changeable", &["features_have_current_default_and_capabilities"]),
     yes(0x0B, "Asynchronous Event Configuration", "base 5.27.1.8", "what OAES offers", &["features_have_current_default_and_capabilities", "an_event_comes_once_until_its_log_is_read"]),
-    no(0x0C, "Autonomous Power State Transition", "base 5.27.1.9", FIELD, "one power state"),
+    no(0x0C, "Autonomous Power Support Transition", "base 5.27.1.9", FIELD, "one power state"),
     no(0x0D, "Host Memory Buffer", "base 5.27.1.10", FIELD, PCIE),
     no(0x0E, "Timestamp", "base 5.27.1.11", FIELD, NEEDS_NONE),
     yes(0x0F, "Keep Alive Timer", "base 5.27.1.12", "rounded up to 1 s", &["features_are_set_and_got", "keep_alive_expires_when_the_standard_says_so"]),
     no(0x10, "Host Controlled Thermal Management", "base 5.27.1.13", FIELD, NEEDS_NONE),
-    no(0x11, "Non-Operational Power State Config", "base 5.27.1.14", FIELD, "one power state"),
+    no(0x11, "Non-Operational Power Support Config", "base 5.27.1.14", FIELD, "one power state"),
     no(0x12, "Read Recovery Level Config", "base 5.27.1.15", FIELD, NEEDS_NONE),
     no(0x13, "Predictable Latency Mode Config", "base 5.27.1.16", FIELD, "no NVM sets"),
     no(0x14, "Predictable Latency Mode Window", "base 5.27.1.17", FIELD, "no NVM sets"),
