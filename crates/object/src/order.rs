@@ -5,7 +5,7 @@
 //!   mark = 7 ───────┘   (everything up to it has ended)   in doubt: 8 to 12
 //! ```
 //!
-//! Owns: [`Orders`]: of each mirror and lane of this core, the numbers that were given and have not ended.
+//! Owns: [`Sequencer`]: of each mirror and lane of this core, the numbers that were given and have not ended.
 //! Invariants: numbers of a lane rise, as pairs; the mark never goes back, and never passes a change that has not ended; at most
 //! [`IN_DOUBT_MAX`] changes of a lane are above it.
 //! Never: looks at what a change does.
@@ -107,7 +107,7 @@ impl LaneOrder {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     Number(Order),
-    /// It is the first of its lane: [`Orders::begin_first`] is to be called.
+    /// It is the first of its lane: [`Sequencer::begin_first`] is to be called.
     First,
     /// Too many are in doubt: it has to wait.
     TooMany,
@@ -122,9 +122,9 @@ struct MirrorOrder {
 
 /// See the module. By volume, then by mirror.
 #[derive(Debug, Default)]
-pub(crate) struct Orders(Vec<Vec<Option<MirrorOrder>>>);
+pub(crate) struct Sequencer(Vec<Vec<Option<MirrorOrder>>>);
 
-impl Orders {
+impl Sequencer {
     #[inline]
     fn mirror(&mut self, of: &MirrorLane) -> Option<&mut MirrorOrder> {
         let known = self.0.get_mut(of.volume.0 as usize)?.get_mut(usize::from(of.mirror))?.as_mut();
@@ -211,7 +211,7 @@ mod tests {
         Seq { term: Epoch(term), counter }
     }
 
-    impl Orders {
+    impl Sequencer {
         /// As the lanes do it.
         fn given(&mut self, of: &MirrorLane, owned: Ownership, before: impl FnOnce() -> Seq) -> Option<Order> {
             let given = match self.begin(of, &owned) {
@@ -224,8 +224,8 @@ mod tests {
 
     #[test]
     fn the_mark_stands_before_the_first_that_has_not_ended() {
-        let mut orders = Orders::default();
-        let begin = |orders: &mut Orders| orders.given(&lane(5), owned(1, 1), Seq::default).unwrap();
+        let mut orders = Sequencer::default();
+        let begin = |orders: &mut Sequencer| orders.given(&lane(5), owned(1, 1), Seq::default).unwrap();
         let begun: Vec<_> = (0..4).map(|_| begin(&mut orders)).collect();
         assert_eq!(begun.iter().map(|o| o.seq).collect::<Vec<_>>(), (1..=4).map(|n| seq(1, n)).collect::<Vec<_>>());
         orders.ended(&lane(5), begun[1].seq);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended() {
-        let mut orders = Orders::default();
+        let mut orders = Sequencer::default();
         let first = orders.given(&lane(0), owned(1, 1), Seq::default).unwrap();
         let second = orders.given(&lane(0), owned(1, 1), Seq::default).unwrap();
         orders.ended(&lane(0), first.seq);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_new_life_begins_where_the_copies_have_come_to() {
-        let mut orders = Orders::default();
+        let mut orders = Sequencer::default();
         let first = orders.given(&lane(5), owned(7, 7), || seq(4, 99)).unwrap();
         assert_eq!((first.seq, first.mark), (seq(7, 1), seq(4, 99)));
         let second = orders.given(&lane(5), owned(7, 7), || seq(7, 1)).unwrap();
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn so_many_are_in_doubt_and_the_next_one_waits_for_the_mark() {
-        let mut orders = Orders::default();
+        let mut orders = Sequencer::default();
         let max = hooks::tiny(IN_DOUBT_MAX, 8) as u32;
         let places: Vec<_> = (0..max).map(|_| orders.given(&lane(1), owned(1, 1), Seq::default).unwrap().seq).collect();
         assert_eq!(orders.given(&lane(1), owned(1, 1), Seq::default), None);
