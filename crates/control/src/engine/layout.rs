@@ -38,7 +38,10 @@ impl Control {
             self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect();
         let group_names: BTreeMap<GroupId, String> =
             self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value.name)).collect();
-        let (groups, terms) = (self.live().groups.clone(), self.live().terms.clone());
+        let (groups, terms) = {
+            let live = self.live();
+            (live.groups.clone(), live.terms.clone())
+        };
         let mut reservations = self.reservations()?;
         let mut offline = BTreeMap::new();
         let mut volumes = Vec::new();
