@@ -15,7 +15,7 @@ pub use crate::admin_context::AdminCx;
 pub use crate::feature_table::{FEATURES, Feature};
 pub use answer::Answer;
 
-use crate::controller::{Controller, Effect, State};
+use crate::controller::{Controller, ControllerState, Effect};
 use answer::{Fail, OK, Outcome};
 use format::nvme::fabrics::PropertyAccess;
 use format::nvme::{AdminOpcode, FabricsType, Sqe, Status, StatusCode};
@@ -28,7 +28,7 @@ pub fn execute(c: &mut Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) -> 
             c.keep_alive(cx.now);
             Ok(OK)
         }
-        _ if c.state() != State::Ready => return Answer::Status(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR), 0),
+        _ if c.state() != ControllerState::Ready => return Answer::Status(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR), 0),
         Some(AdminOpcode::Identify) => identify::identify(c, cx, sqe),
         Some(AdminOpcode::GetLogPage) => logs::get_log_page(c, cx, sqe),
         Some(AdminOpcode::GetFeatures) => features::get(c, cx, sqe),

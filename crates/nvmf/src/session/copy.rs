@@ -10,7 +10,7 @@
 //! Never: copies between namespaces; is atomic as a whole (nor must it be).
 
 use super::copy_progress::CopyProgress;
-use super::slot::Plan;
+use super::slot::CommandPlan;
 use super::status::status_of;
 use super::{Cx, Session};
 use crate::stats::Class;
@@ -21,10 +21,10 @@ use format::nvme::{Sqe, Status};
 use object::{Data, DataVec, IoDone, IoError, IoOp, IoRequest};
 
 /// The plan of a Copy command and the bytes of its source ranges.
-pub(super) fn judge(sqe: &Sqe, ns: &Namespace) -> Result<(Plan, u32), Status> {
+pub(super) fn judge(sqe: &Sqe, ns: &Namespace) -> Result<(CommandPlan, u32), Status> {
     let copy = CopyProgress::new(sqe, ns)?;
     let bytes = copy.list_bytes();
-    Ok((Plan::Copy(Box::new(copy)), bytes))
+    Ok((CommandPlan::Copy(Box::new(copy)), bytes))
 }
 
 impl Session {
@@ -32,7 +32,7 @@ impl Session {
     pub(super) fn begin_copy(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &mut self.slots[usize::from(at)];
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let Plan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
+        let CommandPlan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
         slot.len = 0; // What counts as written is what is copied.
         match copy.check(list) {
             Ok(()) => self.copy_step(cx, at),
@@ -44,7 +44,7 @@ impl Session {
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
+        let CommandPlan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if !slot.status.is_success() {
             return self.copy_failed(cx, at);
         }
@@ -60,7 +60,7 @@ impl Session {
     /// It ends at the range that it has come to.
     fn copy_failed(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &self.slots[usize::from(at)];
-        let Plan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
+        let CommandPlan::Copy(copy) = &slot.plan else { unreachable!("a Copy command") };
         let (status, range) = (slot.status, copy.failed_range());
         self.finish_running(cx, at, status, range.into());
     }
@@ -70,7 +70,7 @@ impl Session {
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
+        let CommandPlan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if let Err(e) = done.result {
             if e != IoError::Withdrawn {
                 slot.status = status_of(e, if copy.is_writing() { Class::Write } else { Class::Read });
@@ -85,7 +85,7 @@ impl Session {
             return self.copy_failed(cx, at);
         }
         let slot = &mut self.slots[usize::from(at)];
-        let Plan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
+        let CommandPlan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         slot.parts = 1;
         let (volume, to) = (copy.volume(), copy.begin_write());
         let (offset, aligned) = (to.offset, to.is_aligned());

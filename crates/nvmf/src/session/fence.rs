@@ -4,7 +4,7 @@
 //! Never: waits; the target does.
 
 use super::left::{Left, settle};
-use super::slot::{NO_MATE, Plan, Slot, Stage};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, NO_MATE};
 use super::touch::Touch;
 use super::{Cx, Session};
 use crate::reservation;
@@ -71,7 +71,7 @@ impl Session {
         if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
             return false;
         }
-        let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, Plan::Copy(_));
+        let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, CommandPlan::Copy(_));
         judged_once || self.is_still_allowed(cx, at)
     }
 
@@ -83,19 +83,19 @@ impl Session {
 
     /// Tokens of the commands that a volume works on.
     pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
-        let on = move |s: &Slot| s.stage == Stage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
+        let on = move |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
         self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | at as u64)
     }
     /// Whether a volume works on the command with this token.
     pub fn is_under_way(&self, token: u64) -> bool {
-        self.slots.get(usize::from(token as u16)).is_some_and(|s| s.stage == Stage::Running && s.parts > 0)
+        self.slots.get(usize::from(token as u16)).is_some_and(|s| s.stage == CommandStage::Running && s.parts > 0)
     }
 
     /// Aborts what has not begun of the commands on a volume: they are answered with `status`, once the data that they were asked for has
     /// come.
     pub fn abort_on(&mut self, volume: VolumeRef, status: Status) {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
-            let more_to_do = slot.stage != Stage::Running || matches!(slot.plan, Plan::Trim { .. } | Plan::Copy(_));
+            let more_to_do = slot.stage != CommandStage::Running || matches!(slot.plan, CommandPlan::Trim { .. } | CommandPlan::Copy(_));
             if more_to_do && slot.status.is_success() {
                 hooks::reached(CoverageMark::PreemptAborts);
                 slot.status = status;
@@ -106,7 +106,7 @@ impl Session {
     /// The session ends: notes what has not come back.
     pub(super) fn leave_behind(&mut self) {
         let base = self.token_base;
-        let running = self.slots.iter().filter(|(_, s)| s.stage == Stage::Running && s.parts > 0);
+        let running = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Running && s.parts > 0);
         let left = running.filter_map(|(at, s)| Some(Left { token: base | at as u64, volume: s.plan.volume()?, parts: s.parts }));
         self.left.extend(left);
     }

@@ -1,6 +1,6 @@
 //! What a fused operation is made of: which command may be which half, and how far the queue is in one. `fused` carries it out.
 
-use super::slot::Plan;
+use super::slot::CommandPlan;
 use base::unit::PIECE_BYTES;
 use format::nvme::{Fuse, IoOpcode, Status, StatusCode};
 use object::{ATOMIC_BYTES_MAX, VolumeRef};
@@ -25,12 +25,12 @@ pub(super) fn check(op: IoOpcode, fuse: Fuse) -> Result<(), Status> {
 }
 
 /// What half of Compare and Write this is. The range must be within what the volume does in one go.
-pub(super) fn plan(op: IoOpcode, volume: VolumeRef, offset: u64, len: u32) -> Result<Plan, Status> {
+pub(super) fn plan(op: IoOpcode, volume: VolumeRef, offset: u64, len: u32) -> Result<CommandPlan, Status> {
     if u64::from(len) > ATOMIC_BYTES_MAX || offset % PIECE_BYTES + u64::from(len) > PIECE_BYTES {
         return Err(StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED.into());
     }
     Ok(match op {
-        IoOpcode::Compare => Plan::FusedCompare { volume, offset, len },
-        _ => Plan::FusedWrite { volume, offset, len },
+        IoOpcode::Compare => CommandPlan::FusedCompare { volume, offset, len },
+        _ => CommandPlan::FusedWrite { volume, offset, len },
     })
 }

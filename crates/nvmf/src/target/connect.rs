@@ -39,7 +39,7 @@ impl Target {
             return self.post(rt, home, Msg::Join { connect: Box::new(connect), at, slot });
         }
         match self.new_controller(rt, place, &connect, must) {
-            Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, Kind::Admin(shared), (quota, must)),
+            Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, QueueKind::Admin(shared), (quota, must)),
             Err(refusal) => self.refuse(rt, place, slot, Some(&connect), refusal),
         }
     }
@@ -79,7 +79,7 @@ impl Target {
     fn evict_claimed(&mut self, rt: &Rt) -> Option<()> {
         let has_one = |token: &u64| {
             let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
-            of.is_some_and(|c| matches!(c.session.kind(), Kind::Admin(_)))
+            of.is_some_and(|c| matches!(c.session.kind(), QueueKind::Admin(_)))
         };
         let token = self.unauthenticated.tokens().find(has_one)?;
         self.evict(rt, Some(token));
@@ -168,7 +168,7 @@ impl Target {
     pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
-        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == Phase::Joining;
+        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Joining;
         let there = self.conns.get(place).is_some_and(waits);
         let (c, kept) = match result {
             Ok(joined) => joined,
@@ -190,7 +190,7 @@ impl Target {
             Ok((quota, must))
         });
         match taken {
-            Ok(taken) => self.admitted(rt, connect, place, slot, Kind::Io(c, connect.connect.qid), taken),
+            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::Io(c, connect.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
                 self.refuse(rt, place, slot, Some(connect), refusal);
@@ -198,13 +198,21 @@ impl Target {
         }
     }
 
-    fn admitted(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, slot: u16, kind: Kind, (quota, must): (Option<Place>, bool)) {
+    fn admitted(
+        &mut self,
+        rt: &Rt,
+        connect: &ConnectRequest,
+        place: usize,
+        slot: u16,
+        kind: QueueKind,
+        (quota, must): (Option<Place>, bool),
+    ) {
         self.begin_authentication(rt, connect, place, must);
         let authreq = if must { AUTHREQ_ATR } else { 0 };
         let conn = &mut self.conns[place];
         let cntlid = match &kind {
-            Kind::Admin(c) | Kind::Io(c, _) => c.cntlid,
-            Kind::Fresh => unreachable!("admitted as something"),
+            QueueKind::Admin(c) | QueueKind::Io(c, _) => c.cntlid,
+            QueueKind::Fresh => unreachable!("admitted as something"),
         };
         conn.session.admit(kind, connect.entries(), connect.flow_control());
         // What a host that has still to prove who it is holds in memory does not count as the host's.

@@ -31,7 +31,7 @@ impl Target {
         let mut under_way = BTreeSet::new();
         for (_, conn) in &mut self.conns {
             self.fences.adopt(conn.session.take_left());
-            let Kind::Io(c, _) = conn.session.kind() else { continue };
+            let QueueKind::Io(c, _) = conn.session.kind() else { continue };
             let host = HostId::from_bytes(c.host_id);
             if order.abort.contains(&host) {
                 conn.session.abort_on(order.volume, Status::dnr(StatusCode::ABORTED_PREEMPT));
