@@ -8,7 +8,7 @@ use format::nvme::fabrics::{Connect, ConnectData};
 use format::nvme::io::BlockRange;
 use format::nvme::{IoOpcode, Sgl};
 use format::nvme_tcp::{CAPSULE_CMD_BYTES, COMMON_BYTES, CapsuleCmd, Digests, IcReq};
-use nvmf::session::{Call, Cx, Kind, Session};
+use nvmf::session::{Call, Cx, QueueKind, Session};
 use nvmf::shared::ControllerShared;
 use nvmf::{Ana, NamespaceView, SubsystemView, TargetStats, View, VolumeView};
 use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef};
@@ -96,7 +96,7 @@ impl Line {
         self.calls.clear();
         let controller = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         controller.set_ready(true);
-        self.session.admit(Kind::Io(controller, 1), ENTRIES, true);
+        self.session.admit(QueueKind::Io(controller, 1), ENTRIES, true);
         self.session.complete(&mut cx!(self), slot, format::nvme::Status::SUCCESS, 1);
         self.send();
         self.sent = 0;

@@ -33,7 +33,7 @@ const RESERVATION_EVENT: AsyncEvent = AsyncEvent { kind: AER_IO_COMMAND, info: R
 
 /// Where a controller stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ControllerState {
     /// CC.EN is 0.
     Disabled,
     /// CSTS.RDY is 1.
@@ -63,7 +63,7 @@ pub struct Controller {
     pub peer: SocketAddr,
     /// Since when.
     pub since: Instant,
-    state: State,
+    state: ControllerState,
     cc: u32,
     kato_ms: u32,
     kato_at: Option<Instant>,
@@ -182,7 +182,7 @@ impl Controller {
             admin,
             peer,
             since: now,
-            state: State::Disabled,
+            state: ControllerState::Disabled,
             cc: 0,
             kato_ms: 0,
             kato_at: None,
@@ -214,7 +214,7 @@ impl Controller {
         c
     }
     /// Where it stands.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ControllerState {
         self.state
     }
     /// Its I/O queues.
@@ -253,9 +253,9 @@ impl Controller {
     fn csts(&self) -> ControllerStatus {
         let config = Config::parse(self.cc);
         ControllerStatus {
-            rdy: self.state == State::Ready || self.state == State::ShutDown && config.en,
-            cfs: self.state == State::Fatal,
-            shst: if self.state == State::ShutDown { 2 } else { 0 },
+            rdy: self.state == ControllerState::Ready || self.state == ControllerState::ShutDown && config.en,
+            cfs: self.state == ControllerState::Fatal,
+            shst: if self.state == ControllerState::ShutDown { 2 } else { 0 },
         }
     }
     /// Writes a property.
@@ -269,16 +269,16 @@ impl Controller {
         if new.en && !old.en {
             let supported = new.css == 0 && new.mps == 0 && new.ams == 0 && !new.crime;
             let entries = self.shared.discovery || (new.iosqes == 6 && new.iocqes == 4);
-            self.state = if supported && entries { State::Ready } else { State::Fatal };
+            self.state = if supported && entries { ControllerState::Ready } else { ControllerState::Fatal };
         } else if !new.en && old.en {
-            self.state = State::Disabled;
+            self.state = ControllerState::Disabled;
             self.forget();
             effect = Effect::Reset;
         }
         if new.shn != 0 && old.shn == 0 {
-            self.state = State::ShutDown;
+            self.state = ControllerState::ShutDown;
         }
-        self.shared.set_ready(self.state == State::Ready);
+        self.shared.set_ready(self.state == ControllerState::Ready);
         Ok(effect)
     }
     /// Back to defaults: features and events.
@@ -346,7 +346,7 @@ impl Controller {
 
     /// Takes an I/O queue.
     pub fn add_queue(&mut self, qid: u16, at: QueueAt) -> Result<(), StatusCode> {
-        if self.state != State::Ready {
+        if self.state != ControllerState::Ready {
             return Err(StatusCode::COMMAND_SEQUENCE_ERROR);
         }
         if self.queues.contains_key(&qid) {

@@ -4,8 +4,8 @@
 //! Invariant: of one host, two logs with the same counter are the same; a counter never goes back, also when a host was forgotten.
 //! Never: is looked at on the path of an I/O.
 
-use crate::discovery::Entries;
 use crate::limits::DISCOVERY_LOGS_MAX;
+use crate::published_logs::Entries;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

@@ -7,18 +7,22 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod admin_context;
 mod admission;
 pub mod audit;
+mod connect_request;
 pub mod control_request;
 pub mod controller;
 mod digest;
 mod discovery;
+mod feature_table;
 mod generation;
 pub mod health;
 pub mod limits;
 pub mod notices;
 pub mod options;
 pub mod pages;
+mod published_logs;
 pub mod quota;
 mod refusal_log;
 pub mod reservation;

@@ -5,7 +5,7 @@
 //! taken from its host.
 //! Never: is looked at on the path of an I/O.
 
-use crate::admission::{ConnectRequest, Refusal, busy, wrong_cntlid};
+use crate::connect_request::{ConnectRequest, Refusal, busy, wrong_cntlid};
 use crate::options::ControllerIds;
 use format::nvme::fabrics::CNTLID_STATIC;
 use std::collections::BTreeMap;

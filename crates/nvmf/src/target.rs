@@ -6,8 +6,9 @@
 //! Never: blocks; allocates on the path of an I/O that has room.
 
 use crate::admin::{self, AdminCx, Answer};
-use crate::admission::{self, ConnectRequest, Refusal};
+use crate::admission;
 use crate::audit::{AuditEvent, AuditKind, AuditQueue};
+use crate::connect_request::{self, ConnectRequest, Refusal};
 use crate::control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy};
 use crate::controller::{Controller, QueueAt};
 use crate::discovery;
@@ -18,17 +19,18 @@ use crate::limits::{
 use crate::quota::Place;
 use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
-use crate::session::{Call, Cx, Kind, Phase, Session};
+use crate::session::{Call, Cx, QueueKind, Session, SessionPhase};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::unauthenticated::Unauthenticated;
-use crate::view::{ListenerKind, ListenerSpec, View};
+use crate::view::{ListenerSpec, View};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::{Instant, Security, VolumeId};
+use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
 use object::{Backend, IoRequest};
-use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
+use rt::{Buf, ConnId, Event, ListenerId, NetError, Queue, Rt, SendList, TimerId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -45,57 +47,6 @@ const COOKIE_TICK: u64 = 2;
 const COOKIE_LISTEN: u64 = 3;
 
 const _: () = assert!(CONNECTIONS_MAX + HANDSHAKES_MAX < 1 << PLACE_BITS);
-
-/// From one core's target to another's.
-#[derive(Debug)]
-pub struct TargetMsg(Msg);
-
-enum Msg {
-    /// A connection to take.
-    Take { conn: OwnedConn, peer: SocketAddr, door: Door },
-    /// To a controller's home: may this connection be its queue?
-    Join { connect: Box<ConnectRequest>, at: QueueAt, slot: u16 },
-    /// The answer.
-    Admitted { connect: Box<ConnectRequest>, token: u64, slot: u16, result: connect::Admitted },
-    /// A controller ended: close its queue.
-    Close { token: u64 },
-    /// The daemon ends: answer what runs, then close the queue.
-    Drain { token: u64 },
-    /// To a queue: abort a command, for the Abort command in a slot of this admin queue.
-    Abort { token: u64, cid: u16, admin: QueueAt, slot: u16 },
-    /// The answer.
-    Aborted { token: u64, slot: u16, aborted: bool },
-    /// To a controller's home: a queue is gone.
-    QueueGone { cntlid: u16, serial: u64, qid: u16, at: QueueAt },
-    /// What other hosts have under way on a volume is to end.
-    Fence(fence::FenceCommand),
-    /// It has.
-    Fenced { id: u64 },
-}
-
-impl core::fmt::Debug for Msg {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Msg::Take { .. } => "Take",
-            Msg::Join { .. } => "Join",
-            Msg::Admitted { .. } => "Admitted",
-            Msg::Close { .. } => "Close",
-            Msg::Drain { .. } => "Drain",
-            Msg::Abort { .. } => "Abort",
-            Msg::Aborted { .. } => "Aborted",
-            Msg::QueueGone { .. } => "QueueGone",
-            Msg::Fence(_) => "Fence",
-            Msg::Fenced { .. } => "Fenced",
-        })
-    }
-}
-
-/// What of a listener its connections must know.
-#[derive(Clone, Copy, Debug)]
-struct Door {
-    kind: ListenerKind,
-    security: Security,
-}
 
 struct Conn {
     id: ConnId,
@@ -179,20 +130,15 @@ pub struct Target {
     /// Where TLS decrypts a record.
     plain: Vec<u8>,
     /// Connects that wait for a queue that goes.
-    waiting_connects: Vec<connect::WaitingConnect>,
+    waiting_connects: Vec<WaitingConnect>,
     /// Connects refused, and unauthenticated connections closed to make room, since the last tick.
     refusals: u32,
     evicted: u32,
     refusal_log: RefusalLog,
-    /// Asks that the control plane has not answered: the connection and slot of the command.
-    asked: BTreeMap<u64, (u64, u16)>,
-    ask_serial: u64,
-    asks: VecDeque<ControlRequest>,
+    control_requests: ControlRequests,
     audit: AuditQueue,
-    /// Work of authentications that waits to be taken: the connection and slot of the command.
-    works: VecDeque<(u64, u16, ::auth::Work)>,
-    works_out: usize,
-    fences: fence::Fences,
+    works: AuthenticationWorks,
+    fences: Fences,
 }
 
 macro_rules! cx {
@@ -207,10 +153,16 @@ mod connect;
 mod control_requests;
 mod deadlines;
 mod fence;
+mod fences;
+mod message;
 mod secure;
+mod waiting;
 
-pub use authenticate::WorkId;
-pub(crate) use authenticate::is_authentication;
+use fences::Fences;
+pub use message::TargetMsg;
+use message::{Admitted, Door, FenceCommand, Msg};
+pub use waiting::WorkId;
+use waiting::{AuthenticationWorks, ControlRequests, WaitingConnect};
 
 const fn place_of(token: u64) -> usize {
     (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
@@ -255,13 +207,10 @@ impl Target {
             refusals: 0,
             evicted: 0,
             refusal_log: RefusalLog::default(),
-            asked: BTreeMap::new(),
-            ask_serial: 0,
-            asks: VecDeque::new(),
+            control_requests: ControlRequests::default(),
             audit: AuditQueue::default(),
-            works: VecDeque::new(),
-            works_out: 0,
-            fences: fence::Fences::default(),
+            works: AuthenticationWorks::default(),
+            fences: Fences::default(),
         }
     }
 
@@ -350,7 +299,7 @@ impl Target {
                     mark(&mut self.dirty, conn, place);
                     self.on_calls(rt, place);
                 }
-                if self.is_fencing() {
+                if self.fences.are_waiting() {
                     self.fence_step(rt, request);
                 }
             }
@@ -384,7 +333,7 @@ impl Target {
             if conn.closed {
                 continue;
             }
-            let last = conn.session.phase() == Phase::Ended || conn.close_when_sent && conn.session.running() == 0;
+            let last = conn.session.phase() == SessionPhase::Ended || conn.close_when_sent && conn.session.running() == 0;
             while conn.sends < SENDS_MAX {
                 let Some(list) = conn.layer.next_send(&mut conn.session, last) else { break };
                 conn.sends += 1;
@@ -396,7 +345,7 @@ impl Target {
             if conn.layer.has_failed() && !conn.detached {
                 conn.session.end();
             }
-            if conn.session.phase() == Phase::Ended && !conn.detached {
+            if conn.session.phase() == SessionPhase::Ended && !conn.detached {
                 conn.close_at = Some(rt.now() + LINGER_MAX);
                 // With nothing to tell (the host has terminated) there is nothing to wait for.
                 conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
@@ -432,11 +381,11 @@ impl Target {
             return rt.recv_at(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, at, buf);
         }
         let bytes = match conn.session.kind() {
-            Kind::Fresh if conn.session.phase() == Phase::Ended => RECV_ADMIN_BYTES,
-            Kind::Fresh => RECV_FRESH_BYTES,
-            Kind::Admin(_) => RECV_ADMIN_BYTES,
-            Kind::Io(..) if conn.session.awaits_large() => RECV_LANDING_BYTES,
-            Kind::Io(..) => RECV_IO_BYTES,
+            QueueKind::Fresh if conn.session.phase() == SessionPhase::Ended => RECV_ADMIN_BYTES,
+            QueueKind::Fresh => RECV_FRESH_BYTES,
+            QueueKind::Admin(_) => RECV_ADMIN_BYTES,
+            QueueKind::Io(..) if conn.session.awaits_large() => RECV_LANDING_BYTES,
+            QueueKind::Io(..) => RECV_IO_BYTES,
         };
         let mut buf = conn.buf.take().filter(|b| b.capacity() == bytes).unwrap_or_else(|| Buf::alloc(bytes));
         buf.set_len(bytes);
@@ -555,7 +504,7 @@ impl Target {
         match result {
             Ok(n) if n > 0 && !conn.closed => {
                 conn.last_bytes = rt.now();
-                if conn.session.phase() == Phase::Ended {
+                if conn.session.phase() == SessionPhase::Ended {
                     conn.thrown_away += n;
                     if conn.thrown_away > LINGER_BYTES_MAX {
                         return self.close(rt, place, "termination request");
@@ -607,8 +556,8 @@ impl Target {
             conn.closed = true;
             let token = conn.token;
             self.unauthenticated.leave(token);
-            self.asked.retain(|_, (of, _)| *of != token);
-            self.works.retain(|(of, ..)| *of != token);
+            self.control_requests.forget(token);
+            self.works.forget(token);
             conn.session.end();
             rt.close(conn.id);
         }
@@ -629,12 +578,12 @@ impl Target {
         }
         let at = QueueAt { core: self.core, token: conn.token };
         match conn.session.kind() {
-            Kind::Fresh => {}
-            Kind::Admin(c) => {
+            QueueKind::Fresh => {}
+            QueueKind::Admin(c) => {
                 let id = c.cntlid;
                 self.end_controller(rt, id, why);
             }
-            Kind::Io(c, qid) => {
+            QueueKind::Io(c, qid) => {
                 let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: *qid, at });
                 self.post(rt, home, msg);
             }
@@ -725,7 +674,7 @@ impl Target {
     fn on_admin(&mut self, rt: &Rt, place: usize, slot: u16) {
         let Some(conn) = self.conns.get_mut(place) else { return };
         let Some(sqe) = conn.session.sqe(slot).copied() else { return };
-        if is_authentication(&sqe) {
+        if AuthCommand::is_named_by(&sqe) {
             self.on_authentication(rt, place, slot, &sqe);
             if let Some(conn) = self.conns.get_mut(place) {
                 mark(&mut self.dirty, conn, place);
@@ -733,7 +682,7 @@ impl Target {
             return;
         }
         let answer = match conn.session.kind() {
-            Kind::Admin(shared) => {
+            QueueKind::Admin(shared) => {
                 let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
                 let cx = AdminCx { now: rt.now(), view: &self.view, shared: &self.shared };
                 admin::execute(c, &cx, &sqe, conn.session.data(slot))
@@ -777,7 +726,7 @@ impl Target {
 
     fn park(&mut self, rt: &Rt, place: usize, slot: u16) {
         let conn = &mut self.conns[place];
-        let Kind::Admin(shared) = conn.session.kind() else { return };
+        let QueueKind::Admin(shared) = conn.session.kind() else { return };
         let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
         if c.add_request(slot) {
             conn.session.park(slot);
@@ -788,7 +737,7 @@ impl Target {
 
     /// CC.EN went to 0: the I/O queues end.
     fn reset(&mut self, rt: &Rt, place: usize) {
-        let Some(Kind::Admin(shared)) = self.conns.get(place).map(|c| c.session.kind()) else { return };
+        let Some(QueueKind::Admin(shared)) = self.conns.get(place).map(|c| c.session.kind()) else { return };
         let id = shared.cntlid;
         let queues = self.controllers.get_mut(&id).map_or(Vec::new(), |c| c.take_queues());
         for q in queues {

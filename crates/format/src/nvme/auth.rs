@@ -13,7 +13,11 @@
 //! Invariant: a message is taken only when its length is exactly what its fields say.
 //! Never: computes or judges a value.
 
-use super::{Field, Sqe, fabrics::fabrics_sqe, opcode::FabricsType};
+use super::{
+    Field, Sqe,
+    fabrics::fabrics_sqe,
+    opcode::{AdminOpcode, FabricsType},
+};
 
 /// Security protocol of the commands: NVMe authentication (SPC-5 assigns E9h to NVMe).
 pub const SECP_NVME: u8 = 0xE9;
@@ -169,6 +173,12 @@ pub struct AuthCommand {
 }
 
 impl AuthCommand {
+    /// Whether an entry is one of the two commands.
+    #[inline]
+    pub fn is_named_by(sqe: &Sqe) -> bool {
+        sqe.opcode == AdminOpcode::Fabrics.byte()
+            && matches!(FabricsType::parse(sqe.fctype()), Some(FabricsType::AuthenticationSend | FabricsType::AuthenticationReceive))
+    }
     /// With the fixed values.
     pub fn new(bytes: u32) -> Self {
         Self { secp: SECP_NVME, spsp0: SPSP, spsp1: SPSP, bytes }

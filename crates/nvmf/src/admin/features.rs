@@ -4,9 +4,11 @@
 //! Never: keeps a feature over a controller's end, but the write protection and reservation persistence of a namespace, which the control plane
 //! keeps.
 
-use super::{AT_DWORD_10, AT_DWORD_11, AT_NSID, AdminCx, Answer, Fail, OK, Outcome, attached, existing, invalid, may_manage, named};
+use super::answer::{AT_DWORD_10, AT_DWORD_11, AT_NSID, Answer, Fail, OK, Outcome, existing, invalid, named};
+use crate::admin_context::AdminCx;
 use crate::control_request::ControlVerb;
 use crate::controller::{Controller, Thresholds};
+use crate::feature_table::{FEATURES, Feature};
 use crate::pages;
 use crate::view::Namespace;
 use base::WriteProtect;
@@ -14,39 +16,6 @@ use format::nvme::admin::{GetFeatures, SetFeatures};
 use format::nvme::feature::{self as fid, Select};
 use format::nvme::{NSID_ALL, Sqe, Status, StatusCode};
 use rt::Buf;
-
-/// A feature that is supported.
-pub struct Feature {
-    /// Feature Identifier.
-    pub fid: u8,
-    /// It belongs to a namespace, not to the controller.
-    pub of_namespace: bool,
-    /// Set Features changes it.
-    pub changeable: bool,
-    /// Discovery controllers have it too.
-    pub discovery: bool,
-}
-
-const fn feature(fid: u8, of_namespace: bool, changeable: bool, discovery: bool) -> Feature {
-    Feature { fid, of_namespace, changeable, discovery }
-}
-
-/// All features that are supported, by identifier. None is saveable.
-pub const FEATURES: &[Feature] = &[
-    feature(fid::FID_ARBITRATION, false, false, false),
-    feature(fid::FID_POWER, false, false, false),
-    feature(fid::FID_TEMPERATURE, false, true, false),
-    feature(fid::FID_ERROR_RECOVERY, true, false, false),
-    feature(fid::FID_QUEUES, false, true, false),
-    feature(fid::FID_WRITE_ATOMICITY, false, false, false),
-    feature(fid::FID_ASYNC_EVENTS, false, true, true),
-    feature(fid::FID_KEEP_ALIVE, false, true, true),
-    feature(fid::FID_HOST_BEHAVIOUR, false, true, false),
-    feature(fid::FID_HOST_ID, false, false, false),
-    feature(fid::FID_RESERVATION_MASK, true, true, false),
-    feature(fid::FID_RESERVATION_PERSISTENCE, true, true, false),
-    feature(fid::FID_WRITE_PROTECT, true, true, false),
-];
 
 fn supported(c: &Controller, fid: u8) -> Result<&'static Feature, Fail> {
     let found = FEATURES.iter().find(|f| f.fid == fid && (f.discovery || !c.shared.discovery));
@@ -67,7 +36,7 @@ pub(super) fn get(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
         return Err(invalid(AT_NSID));
     }
     let namespace = match feature.of_namespace {
-        true => Some(existing(&attached(c, cx.view), get.nsid)?),
+        true => Some(existing(&cx.attached(c), get.nsid)?),
         false => None,
     };
     if select == Select::Supported {
@@ -114,7 +83,7 @@ fn persists(cx: &AdminCx<'_>, ns: &Namespace) -> bool {
 
 /// The namespaces that a Set Features command of a reservation feature means.
 fn reservable(c: &Controller, cx: &AdminCx<'_>, nsid: u32) -> Result<Vec<Namespace>, Fail> {
-    let all = attached(c, cx.view);
+    let all = cx.attached(c);
     if nsid == NSID_ALL { Ok(all) } else { existing(&all, nsid).map(|ns| vec![ns]) }
 }
 
@@ -215,12 +184,12 @@ fn set_temperature(c: &mut Controller, cdw11: u32) -> Result<(), Fail> {
 /// Namespace Write Protection Config: the control plane keeps it with the volume (base 8.12). A power cycle is a start of the daemon. What
 /// cannot be undone is for hosts that may manage namespaces (NWPC says so).
 fn set_write_protect(c: &Controller, cx: &AdminCx<'_>, set: &SetFeatures) -> Outcome {
-    let ns = named(&attached(c, cx.view), set.nsid)?.ok_or_else(|| invalid(AT_NSID))?;
+    let ns = named(&cx.attached(c), set.nsid)?.ok_or_else(|| invalid(AT_NSID))?;
     let state = match set.cdw11 & 7 {
         0 => WriteProtect::None,
         1 => WriteProtect::Protected,
         2 => WriteProtect::UntilRestart,
-        3 if may_manage(c, cx.view) => WriteProtect::Permanent,
+        3 if cx.may_manage(c) => WriteProtect::Permanent,
         _ => return Err(invalid(AT_DWORD_11)),
     };
     if ns.write_protect == state {

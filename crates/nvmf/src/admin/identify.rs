@@ -4,10 +4,8 @@
 //! what belongs to it is (base 3.2.1.4, figure 274).
 //! Never: holds the structures themselves; `pages` does.
 
-use super::{
-    AT_DWORD_10, AT_DWORD_11, AdminCx, Answer, Fail, Outcome, allocated, attached, existing, invalid, invalid_namespace, may_manage,
-};
-use super::{named, subsystem_of};
+use super::answer::{AT_DWORD_10, AT_DWORD_11, Answer, Fail, Outcome, existing, invalid, invalid_namespace, named};
+use crate::admin_context::AdminCx;
 use crate::controller::Controller;
 use crate::pages;
 use crate::view::Namespace;
@@ -26,7 +24,7 @@ pub(super) fn identify(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     }
     let mut out = Buf::zeroed(IDENTIFY_BYTES);
     if id.cns == cns::CNS_CONTROLLER {
-        pages::identify_controller(c, subsystem_of(c, cx.view)).write(&mut out);
+        pages::identify_controller(c, cx.subsystem_of(c)).write(&mut out);
         return Ok(Answer::Data(out));
     }
     if c.shared.discovery {
@@ -48,14 +46,14 @@ pub(super) fn identify(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
         | cns::CNS_CSI_NAMESPACE
         | cns::CNS_CSI_ALLOCATED_NAMESPACE => of_namespace(c, cx, &id, &mut out)?,
         cns::CNS_NAMESPACE_DESCRIPTORS => {
-            let ns = existing(&attached(c, cx.view), id.nsid)?;
+            let ns = existing(&cx.attached(c), id.nsid)?;
             write_descriptors(&descriptors(&ns), &mut out);
         }
         cns::CNS_CSI_CONTROLLER => pages::nvm_controller().write(&mut out),
-        cns::CNS_ACTIVE_NAMESPACES | cns::CNS_CSI_ACTIVE_NAMESPACES => list(&attached(c, cx.view), id.nsid, &mut out)?,
-        cns::CNS_ALLOCATED_NAMESPACES | cns::CNS_CSI_ALLOCATED_NAMESPACES => list(&allocated(c, cx.view), id.nsid, &mut out)?,
+        cns::CNS_ACTIVE_NAMESPACES | cns::CNS_CSI_ACTIVE_NAMESPACES => list(&cx.attached(c), id.nsid, &mut out)?,
+        cns::CNS_ALLOCATED_NAMESPACES | cns::CNS_CSI_ALLOCATED_NAMESPACES => list(&cx.allocated(c), id.nsid, &mut out)?,
         cns::CNS_NAMESPACE_CONTROLLERS => {
-            let nsid = existing(&allocated(c, cx.view), id.nsid)?.nsid;
+            let nsid = existing(&cx.allocated(c), id.nsid)?.nsid;
             controllers(c, cx, id.cntid, Some(nsid), &mut out);
         }
         cns::CNS_CONTROLLERS => controllers(c, cx, id.cntid, None, &mut out),
@@ -78,7 +76,7 @@ fn of_namespace(c: &Controller, cx: &AdminCx<'_>, id: &Identify, out: &mut Buf) 
     let of_allocated = matches!(id.cns, cns::CNS_ALLOCATED_NAMESPACE | cns::CNS_CSI_ALLOCATED_NAMESPACE);
     if id.nsid == NSID_ALL {
         // What is common to all namespaces, for hosts that are about to make one.
-        if of_allocated || id.cns == cns::CNS_INDEPENDENT_NAMESPACE || !may_manage(c, cx.view) {
+        if of_allocated || id.cns == cns::CNS_INDEPENDENT_NAMESPACE || !cx.may_manage(c) {
             return Err(invalid_namespace());
         }
         if id.cns == cns::CNS_NAMESPACE {
@@ -86,7 +84,7 @@ fn of_namespace(c: &Controller, cx: &AdminCx<'_>, id: &Identify, out: &mut Buf) 
         }
         return Ok(());
     }
-    let list = if of_allocated { allocated(c, cx.view) } else { attached(c, cx.view) };
+    let list = if of_allocated { cx.allocated(c) } else { cx.attached(c) };
     let Some(ns) = named(&list, id.nsid)? else { return Ok(()) };
     match id.cns {
         cns::CNS_NAMESPACE | cns::CNS_ALLOCATED_NAMESPACE => pages::identify_namespace(&ns, cx.view.used_blocks(&ns)).write(out),
@@ -117,7 +115,7 @@ fn list(namespaces: &[Namespace], after: u32, out: &mut Buf) -> Result<(), Fail>
 
 /// The I/O controllers of the subsystem on all cores with IDs of at least `from`: all, or those to which a namespace is attached.
 fn controllers(c: &Controller, cx: &AdminCx<'_>, from: u16, nsid: Option<u32>, out: &mut Buf) {
-    let namespace = nsid.and_then(|nsid| subsystem_of(c, cx.view)?.namespaces.get(&nsid));
+    let namespace = nsid.and_then(|nsid| cx.subsystem_of(c)?.namespaces.get(&nsid));
     let all = cx.shared.controllers_of(&c.shared.subsystem);
     let sees = |host: &str| nsid.is_none() || namespace.is_some_and(|n| n.hosts.shows(host));
     write_controller_list(all.iter().filter(|x| sees(&x.host_nqn)).map(|x| x.cntlid), from, out);

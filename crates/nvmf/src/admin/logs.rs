@@ -4,7 +4,8 @@
 //! is refused.
 //! Never: holds the logs themselves; `pages` does.
 
-use super::{AT_DWORD_10, AT_DWORD_12, AT_DWORD_14, AT_NSID, AdminCx, Answer, Fail, Outcome, invalid};
+use super::answer::{AT_DWORD_10, AT_DWORD_12, AT_DWORD_14, AT_NSID, Answer, Fail, Outcome, invalid};
+use crate::admin_context::AdminCx;
 use crate::controller::Controller;
 use crate::limits::ADMIN_DATA_MAX;
 use crate::pages::{self, Page};

@@ -4,7 +4,8 @@
 //! the control plane that makes no sense by itself.
 //! Never: changes what is served.
 
-use super::{AT_DWORD_10, AT_NSID, AdminCx, Answer, Fail, Outcome, allocated, attached, existing, invalid, may_manage, subsystem_of};
+use super::answer::{AT_DWORD_10, AT_NSID, Answer, Fail, Outcome, existing, invalid};
+use crate::admin_context::AdminCx;
 use crate::control_request::ControlVerb;
 use crate::controller::Controller;
 use crate::limits::NAMESPACES_MAX;
@@ -17,7 +18,7 @@ use format::nvme::log::ErrorLocation;
 use format::nvme::{IDENTIFY_BYTES, NSID_ALL, Sqe, StatusCode};
 
 fn granted(c: &Controller, cx: &AdminCx<'_>) -> Result<(), Fail> {
-    if may_manage(c, cx.view) { Ok(()) } else { Err(StatusCode::INVALID_OPCODE.into()) }
+    if cx.may_manage(c) { Ok(()) } else { Err(StatusCode::INVALID_OPCODE.into()) }
 }
 
 /// No reservation of others stands against the command: these are of the write group (base figure 529).
@@ -40,11 +41,11 @@ pub(super) fn management(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
         NamespaceAction::Delete => {
             let nsid = match command.nsid {
                 NSID_ALL => {
-                    allocated(c, cx.view).iter().try_for_each(|ns| unreserved(c, cx, ns))?;
+                    cx.allocated(c).iter().try_for_each(|ns| unreserved(c, cx, ns))?;
                     None
                 }
                 nsid => {
-                    let ns = existing(&allocated(c, cx.view), nsid)?;
+                    let ns = existing(&cx.allocated(c), nsid)?;
                     unreserved(c, cx, &ns)?;
                     Some(ns.nsid)
                 }
@@ -89,7 +90,7 @@ fn create(c: &Controller, cx: &AdminCx<'_>, command: &NamespaceManagement, data:
     if connect.nsze.checked_mul(u64::from(lba_bytes)).is_none() {
         return Err(StatusCode::INSUFFICIENT_CAPACITY.into());
     }
-    if subsystem_of(c, cx.view).is_some_and(|s| s.namespaces.len() >= NAMESPACES_MAX as usize) {
+    if cx.subsystem_of(c).is_some_and(|s| s.namespaces.len() >= NAMESPACES_MAX as usize) {
         return Err(StatusCode::NSID_UNAVAILABLE.into());
     }
     Ok(Answer::ControlRequest(ControlVerb::NamespaceCreate { blocks: connect.nsze, lba_bytes, shared: connect.nmic & 1 != 0 }))
@@ -102,7 +103,7 @@ pub(super) fn attachment(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
     if data.len() != IDENTIFY_BYTES {
         return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
     }
-    let ns = existing(&allocated(c, cx.view), command.nsid)?;
+    let ns = existing(&cx.allocated(c), command.nsid)?;
     unreserved(c, cx, &ns)?;
     let nsid = ns.nsid;
     let list = checked_controller_list(data).ok_or(StatusCode::CONTROLLER_LIST_INVALID)?;
@@ -125,7 +126,7 @@ pub(super) fn format(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     if command.nsid == NSID_ALL {
         return Err(invalid(AT_NSID));
     }
-    let ns = existing(&attached(c, cx.view), command.nsid)?;
+    let ns = existing(&cx.attached(c), command.nsid)?;
     let lba_bytes = lba_bytes(command.lba_format)?;
     if command.protection != 0 {
         return Err(Fail { code: StatusCode::INVALID_FORMAT, at: ErrorLocation::at(AT_DWORD_10, 5) });

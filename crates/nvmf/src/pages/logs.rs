@@ -1,11 +1,16 @@
-//! The log pages of I/O controllers (base 5.16.1).
+//! The log pages of controllers (base 5.16.1).
 //!
 //! Invariant: what is stated is true of this target; a log that the log of supported logs names is there, and no other.
 
-use super::FIRMWARE;
-use crate::admin::{AdminCx, FEATURES, may_manage};
+use super::identify::FIRMWARE;
+use crate::admin_context::AdminCx;
 use crate::controller::{Controller, TEMPERATURE_K};
+use crate::discovery::discovery_log;
+use crate::feature_table::FEATURES;
 use crate::limits::{ANA_GROUPS_MAX, NAMESPACES_MAX};
+use crate::published_logs::Entries;
+use crate::shared::TargetShared;
+use crate::view::View;
 use base::Duration;
 use format::nvme::log::{
     AnaGroup, AnaHeader, CHANGED_NAMESPACES_BYTES, EFFECTS_BYTES, Effects, FEATURES_BYTES, FirmwareSlots, Health, LID_ANA,
@@ -14,6 +19,7 @@ use format::nvme::log::{
 };
 use format::nvme::text::padded;
 use format::nvme::{AdminOpcode, Field, IoOpcode, NSID_ALL};
+use std::sync::Arc;
 
 /// The logs of an I/O controller.
 const LOGS: &[u8] = &[
@@ -34,6 +40,48 @@ const DISCOVERY_LOGS: &[u8] = &[LID_SUPPORTED, LID_DISCOVERY];
 /// Bytes of a data unit of the health log.
 const DATA_UNIT_BYTES: u64 = 512 * 1000;
 
+/// A log page: bytes of its own, then the entries of discovery, which others get too.
+pub struct Page {
+    own: Vec<u8>,
+    entries: Option<Arc<Entries>>,
+}
+
+impl Page {
+    /// Of these bytes.
+    pub fn new(own: Vec<u8>) -> Self {
+        Self { own, entries: None }
+    }
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty)] // None is.
+    pub fn len(&self) -> usize {
+        self.own.len() + self.shared().len()
+    }
+    /// Copies what there is from byte `from` on.
+    pub fn copy(&self, from: usize, out: &mut [u8]) {
+        let own = &self.own[from.min(self.own.len())..];
+        let shared = &self.shared()[from.saturating_sub(self.own.len()).min(self.shared().len())..];
+        let (first, second) = out.split_at_mut(own.len().min(out.len()));
+        first.copy_from_slice(&own[..first.len()]);
+        let n = second.len().min(shared.len());
+        second[..n].copy_from_slice(&shared[..n]);
+    }
+    fn shared(&self) -> &[u8] {
+        self.entries.as_ref().map_or(&[], |e| &e.bytes)
+    }
+}
+
+/// A log page of a discovery controller.
+pub fn discovery_log_page(c: &Controller, lid: u8, view: &View, shared: &TargetShared) -> Option<Page> {
+    match lid {
+        LID_SUPPORTED => Some(Page::new(supported_logs(true))),
+        LID_DISCOVERY => {
+            let (own, entries) = discovery_log(&c.shared, view, shared);
+            Some(Page { own, entries: Some(entries) })
+        }
+        _ => None,
+    }
+}
+
 /// A log page, whole; `None` for one that there is not.
 pub fn log_page(c: &Controller, lid: u8, lsp: u8, cx: &AdminCx<'_>) -> Option<Vec<u8>> {
     Some(match lid {
@@ -42,7 +90,7 @@ pub fn log_page(c: &Controller, lid: u8, lsp: u8, cx: &AdminCx<'_>) -> Option<Ve
         LID_HEALTH => health(c, cx).to_bytes().to_vec(),
         LID_FIRMWARE => FirmwareSlots { afi: 1, frs1: padded(FIRMWARE) }.to_bytes().to_vec(),
         LID_CHANGED_NAMESPACES => changed_namespaces(c),
-        LID_EFFECTS => effects(may_manage(c, cx.view)),
+        LID_EFFECTS => effects(cx.may_manage(c)),
         LID_ANA => ana_log(c, lsp & 1 != 0),
         LID_RESERVATION => c.notices().page().to_bytes().to_vec(),
         LID_FEATURES => features(),
@@ -52,7 +100,7 @@ pub fn log_page(c: &Controller, lid: u8, lsp: u8, cx: &AdminCx<'_>) -> Option<Ve
     })
 }
 
-pub(super) fn supported_logs(discovery: bool) -> Vec<u8> {
+fn supported_logs(discovery: bool) -> Vec<u8> {
     let mut out = vec![0; SUPPORTED_LOG_BYTES];
     for lid in if discovery { DISCOVERY_LOGS } else { LOGS } {
         1u32.put(&mut out[usize::from(*lid) * 4..]);

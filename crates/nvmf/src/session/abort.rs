@@ -5,22 +5,11 @@
 //!
 //! Never: touches what a volume or the controller works on; that ends as it ends.
 
-use super::fused::Fusing;
-use super::slot::{Identifier, NO_MATE, Stage};
-use super::{Cx, Session};
+use super::fusing::Fusing;
+use super::slot::{CommandStage, Identifier, NO_MATE};
+use super::{Aborted, Cx, Session};
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Status, StatusCode};
-
-/// What became of an abort.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aborted {
-    /// Nothing: there is no such command, or it runs.
-    No,
-    /// It ends, or has ended, with Command Abort Requested.
-    Yes,
-    /// So has an event request, which was parked in this slot.
-    Event(u16),
-}
 
 const REQUESTED: Status = Status::retry(StatusCode::ABORT_REQUESTED);
 
@@ -30,33 +19,33 @@ impl Session {
         let found = self.slots.iter().find(|(_, s)| s.sqe.cid == cid && s.identifier == Identifier::Mine);
         let Some((at, stage, paired)) = found.map(|(at, s)| (at as u16, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
         match (stage, paired) {
-            (Stage::Running, _) => {
+            (CommandStage::Running, _) => {
                 hooks::reached(CoverageMark::AbortTooLate);
                 return Aborted::No;
             }
-            (Stage::Filling, _) | (Stage::Asked | Stage::Paired, true) => {
+            (CommandStage::Filling, _) | (CommandStage::Asked | CommandStage::Paired, true) => {
                 hooks::reached(CoverageMark::AbortOfHalf);
                 self.mark_aborted(at);
             }
-            (Stage::Waiting, _) => {
+            (CommandStage::Waiting, _) => {
                 hooks::reached(CoverageMark::AbortOfWaiting);
                 self.waiting.retain(|w| *w != at);
                 self.mark_aborted(at);
                 self.run(cx, at);
                 self.wake_waiting(cx);
             }
-            (Stage::Paired, false) => {
+            (CommandStage::Paired, false) => {
                 if !hooks::seeded(SeededFault::AbortedHalfAwaited) {
                     self.fusing = Fusing::Failed;
                 }
                 self.finish(cx, at, REQUESTED, 0);
             }
-            (Stage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
-            (Stage::Asked, false) => {
+            (CommandStage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
+            (CommandStage::Asked, false) => {
                 hooks::reached(CoverageMark::AbortOfAsked);
                 self.answer_early(cx, at);
             }
-            (Stage::Parked, _) => {
+            (CommandStage::Parked, _) => {
                 self.finish(cx, at, REQUESTED, 0);
                 return Aborted::Event(at);
             }

@@ -1,21 +1,22 @@
 //! Commands: judged when their capsule comes, carried out when their data is there, answered when the volume has.
 
 use super::copy;
-use super::fused::{self, Fusing};
-use super::slot::{Identifier, NO_MATE, Plan, Slot, Stage};
-use super::{Call, Cx, Kind, Phase, Session};
-use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, TRANSFER_MAX};
+use super::fusing::{self, Fusing};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
+use super::status::status_of;
+use super::touch::Touch;
+use super::{Call, Cx, QueueKind, Session, SessionPhase};
+use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
 use crate::reservation;
-use crate::stats::Class;
-use crate::target::is_authentication;
 use crate::view::Namespace;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
+use format::nvme::auth::AuthCommand;
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
 use format::nvme::{AdminOpcode, FabricsType, Field, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
 use format::nvme_tcp::Fault;
-use object::{Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
+use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
 
 /// Room for the ranges of a Dataset Management command: 256 of them (NVM command set 3.2.3).
@@ -42,9 +43,9 @@ impl Session {
         let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { self.judge(cx, &sqe, capsule_bytes) };
         let (plan, len, source) = match judged {
             Ok(judged) => judged,
-            Err(status) => (Plan::Refuse(status), 0, Source::None),
+            Err(status) => (CommandPlan::Refuse(status), 0, Source::None),
         };
-        let mut slot = Slot::new(sqe, plan, cx.now, cx.view.generation);
+        let mut slot = CommandSlot::new(sqe, plan, cx.now, cx.view.generation);
         slot.len = len;
         if conflict {
             slot.identifier = Identifier::Another;
@@ -72,7 +73,7 @@ impl Session {
     /// Gives up the event request with this identifier, if there is one. A host that ends a controller forgets its event requests and uses
     /// their identifiers again (SPDK does); how far to look for conflicts is the controller's choice (base 3.3.3.2.2, status 03h).
     fn give_up_parked(&mut self, cid: u16) -> bool {
-        let parked = |s: &&mut Slot| s.stage == Stage::Parked && s.identifier == Identifier::Mine && s.sqe.cid == cid;
+        let parked = |s: &&mut CommandSlot| s.stage == CommandStage::Parked && s.identifier == Identifier::Mine && s.sqe.cid == cid;
         let Some(slot) = self.slots.iter_mut().map(|(_, s)| s).find(parked) else { return false };
         slot.identifier = Identifier::GivenUp;
         true
@@ -82,9 +83,9 @@ impl Session {
     pub(super) fn capsule_done(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &mut self.slots[usize::from(at)];
         match slot.plan {
-            Plan::Refuse(status) => return self.finish(cx, at, status, 0),
+            CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
             // Nothing is asked for before the second half is there and fits.
-            Plan::FusedCompare { .. } if slot.mate == NO_MATE => return slot.stage = Stage::Paired,
+            CommandPlan::FusedCompare { .. } if slot.mate == NO_MATE => return slot.stage = CommandStage::Paired,
             _ if !slot.status.is_success() => return self.run(cx, at),
             _ => {}
         }
@@ -96,7 +97,7 @@ impl Session {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
             let slot = &mut self.slots[usize::from(at)];
-            slot.stage = Stage::Waiting;
+            slot.stage = CommandStage::Waiting;
             self.waiting.push_back(at);
             return;
         }
@@ -111,9 +112,9 @@ impl Session {
             return self.run(cx, at);
         }
         slot.take_buffers();
-        slot.stage = Stage::Asked;
+        slot.stage = CommandStage::Asked;
         self.large += u32::from(slot.is_large());
-        self.request_control(cx, at);
+        self.request_data(cx, at);
     }
 
     /// Buffers came free: those who wait go on, in their order.
@@ -129,7 +130,7 @@ impl Session {
         }
     }
 
-    fn judge(&mut self, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<(Plan, u32, Source), Status> {
+    fn judge(&mut self, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<(CommandPlan, u32, Source), Status> {
         let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
         let to_controller = if fabrics { sqe.fctype() & 1 != 0 } else { sqe.opcode & 1 != 0 };
         let (mut source, len) = match sqe.sgl.kind() {
@@ -153,21 +154,21 @@ impl Session {
         if !fabrics && len > 0 && sqe.psdt != Psdt::Sgl {
             return Err(StatusCode::INVALID_FIELD.into());
         }
-        if sqe.fuse != Fuse::Normal && (fabrics || !matches!(self.kind, Kind::Io(..))) {
+        if sqe.fuse != Fuse::Normal && (fabrics || !matches!(self.kind, QueueKind::Io(..))) {
             return Err(StatusCode::INVALID_FIELD.into());
         }
         if len == 0 || !to_controller {
             source = Source::None;
         }
         let (plan, wants) = match (&self.kind, self.phase) {
-            (Kind::Fresh, Phase::Fresh) if fabrics && sqe.fctype() == FabricsType::Connect.byte() => {
-                (Plan::Connect, fabrics::CONNECT_DATA_BYTES as u32)
+            (QueueKind::Fresh, SessionPhase::Fresh) if fabrics && sqe.fctype() == FabricsType::Connect.byte() => {
+                (CommandPlan::Connect, fabrics::CONNECT_DATA_BYTES as u32)
             }
-            (Kind::Fresh, _) => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
-            _ if self.locked && !is_authentication(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
-            (Kind::Admin(_), _) => (Plan::Admin, self.admin_data(sqe, len)?),
-            (Kind::Io(..), _) if fabrics => (Plan::Admin, self.admin_data(sqe, len)?),
-            (Kind::Io(controller, _), _) => {
+            (QueueKind::Fresh, _) => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
+            _ if self.locked && !AuthCommand::is_named_by(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
+            (QueueKind::Admin(_), _) => (CommandPlan::Admin, self.admin_data(sqe, len)?),
+            (QueueKind::Io(..), _) if fabrics => (CommandPlan::Admin, self.admin_data(sqe, len)?),
+            (QueueKind::Io(controller, _), _) => {
                 if !controller.is_ready() {
                     return Err(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR));
                 }
@@ -209,7 +210,7 @@ impl Session {
     }
 
     /// Judges an I/O command; what it does and how many bytes of data it moves.
-    fn judge_io(&mut self, cx: &Cx<'_>, sqe: &Sqe, len: u32) -> Result<(Plan, u32), Status> {
+    fn judge_io(&mut self, cx: &Cx<'_>, sqe: &Sqe, len: u32) -> Result<(CommandPlan, u32), Status> {
         use IoOpcode as Op;
         self.refresh(cx.view);
         let op = IoOpcode::parse(sqe.opcode).ok_or(StatusCode::INVALID_OPCODE)?;
@@ -219,14 +220,14 @@ impl Session {
             return Err(StatusCode::INVALID_OPCODE.into());
         }
         if sqe.fuse != Fuse::Normal {
-            fused::check(op, sqe.fuse)?;
+            fusing::check(op, sqe.fuse)?;
         }
         if op == Op::Flush && sqe.nsid == NSID_ALL {
             if self.namespaces.iter().any(|ns| reservation::conflicts(op, ns.access)) {
                 return Err(StatusCode::RESERVATION_CONFLICT.into());
             }
             // Every write is durable when it is answered, so there is nothing to wait for (VWC bits 2:1).
-            return Ok((Plan::Flush { volume: VolumeRef(u32::MAX) }, 0));
+            return Ok((CommandPlan::Flush { volume: VolumeRef(u32::MAX) }, 0));
         }
         if sqe.nsid == 0 || sqe.nsid > NAMESPACES_MAX {
             return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
@@ -237,7 +238,7 @@ impl Session {
             return Err(status);
         }
         if let Some(wants) = reserves {
-            return Ok((Plan::Admin, wants));
+            return Ok((CommandPlan::Admin, wants));
         }
         if ns.access != Access::FULL && reservation::conflicts(op, ns.access) {
             return Err(StatusCode::RESERVATION_CONFLICT.into());
@@ -246,11 +247,11 @@ impl Session {
             return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
         }
         if op == Op::Flush {
-            return Ok((Plan::Flush { volume }, 0));
+            return Ok((CommandPlan::Flush { volume }, 0));
         }
         if op == Op::DatasetManagement {
             let dsm = DatasetManagement::of(sqe);
-            let plan = Plan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges: dsm.ranges() as u16, next: 0 };
+            let plan = CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges: dsm.ranges() as u16, next: 0 };
             // Linux always sends room for 256 ranges, whatever their number; what is behind the ranges means nothing.
             let named = (dsm.ranges() * DsmRange::LEN) as u32;
             return Ok((plan, if (named..=DSM_BYTES_MAX).contains(&len) { len } else { named }));
@@ -270,11 +271,11 @@ impl Session {
         let (offset, bytes) = (range.slba << ns.shift, blocks << ns.shift);
         match op {
             // With or without DEAC: what reads as zeroes takes no space, and what is promised to a volume stays promised.
-            Op::WriteZeroes => return Ok((Plan::Zero { volume, offset, len: bytes }, 0)),
-            Op::Verify => return Ok((Plan::Verify { volume, offset, len: bytes }, 0)),
+            Op::WriteZeroes => return Ok((CommandPlan::Zero { volume, offset, len: bytes }, 0)),
+            Op::Verify => return Ok((CommandPlan::Verify { volume, offset, len: bytes }, 0)),
             // The store keeps this mark for blocks of 4 KiB; of a smaller block it would lose the neighbours.
             Op::WriteUncorrectable if !(offset | bytes).is_multiple_of(BLOCK_BYTES as u64) => return Err(StatusCode::INVALID_FIELD.into()),
-            Op::WriteUncorrectable => return Ok((Plan::Uncorrectable { volume, offset, len: bytes }, 0)),
+            Op::WriteUncorrectable => return Ok((CommandPlan::Uncorrectable { volume, offset, len: bytes }, 0)),
             // Directives are not supported (base 8.7).
             Op::Write if range.dtype != 0 => return Err(StatusCode::INVALID_FIELD.into()),
             _ => {}
@@ -287,10 +288,10 @@ impl Session {
             return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
         }
         let plan = match op {
-            _ if sqe.fuse != Fuse::Normal => fused::plan(op, volume, offset, bytes)?,
-            Op::Read => Plan::Read { volume, offset, len: bytes },
-            Op::Write => Plan::Write { volume, offset, len: bytes },
-            _ => Plan::Compare { volume, offset, len: bytes },
+            _ if sqe.fuse != Fuse::Normal => fusing::plan(op, volume, offset, bytes)?,
+            Op::Read => CommandPlan::Read { volume, offset, len: bytes },
+            Op::Write => CommandPlan::Write { volume, offset, len: bytes },
+            _ => CommandPlan::Compare { volume, offset, len: bytes },
         };
         Ok((plan, bytes))
     }
@@ -317,36 +318,40 @@ impl Session {
             }
         }
         let slot = &mut self.slots[usize::from(at)];
-        slot.stage = Stage::Running;
+        slot.stage = CommandStage::Running;
         let (volume, op) = match slot.plan {
-            Plan::Read { volume, offset, len } | Plan::Compare { volume, offset, len } => (volume, IoOp::Read { offset, len }),
-            Plan::Write { volume, offset, .. } => (volume, IoOp::Write { offset, data: core::mem::take(&mut slot.data) }),
-            Plan::FusedCompare { .. } | Plan::FusedWrite { .. } => return self.half_there(cx, at),
-            Plan::Verify { volume, offset, len } => (volume, IoOp::Verify { offset, len }),
-            Plan::Uncorrectable { volume, offset, len } => (volume, IoOp::Uncorrectable { offset, len }),
-            Plan::Zero { volume, offset, len } => (volume, IoOp::Zero { offset, len }),
-            Plan::Copy(_) => {
+            CommandPlan::Read { volume, offset, len } | CommandPlan::Compare { volume, offset, len } => {
+                (volume, IoOp::Read { offset, len })
+            }
+            CommandPlan::Write { volume, offset, .. } => (volume, IoOp::Write { offset, data: core::mem::take(&mut slot.data) }),
+            CommandPlan::FusedCompare { .. } | CommandPlan::FusedWrite { .. } => return self.half_there(cx, at),
+            CommandPlan::Verify { volume, offset, len } => (volume, IoOp::Verify { offset, len }),
+            CommandPlan::Uncorrectable { volume, offset, len } => (volume, IoOp::Uncorrectable { offset, len }),
+            CommandPlan::Zero { volume, offset, len } => (volume, IoOp::Zero { offset, len }),
+            CommandPlan::Copy(_) => {
                 self.running += 1;
                 return self.begin_copy(cx, at);
             }
-            Plan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
-            Plan::Flush { volume } => (volume, IoOp::Flush),
-            Plan::Trim { .. } => {
+            CommandPlan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
+            CommandPlan::Flush { volume } => (volume, IoOp::Flush),
+            CommandPlan::Trim { .. } => {
                 self.running += 1;
                 return self.run_ranges(cx, at);
             }
             // Another Connect of this connection was faster.
-            Plan::Connect if self.phase != Phase::Fresh => return self.finish(cx, at, StatusCode::COMMAND_SEQUENCE_ERROR.into(), 0),
-            Plan::Connect => {
-                self.phase = Phase::Joining;
+            CommandPlan::Connect if self.phase != SessionPhase::Fresh => {
+                return self.finish(cx, at, StatusCode::COMMAND_SEQUENCE_ERROR.into(), 0);
+            }
+            CommandPlan::Connect => {
+                self.phase = SessionPhase::Joining;
                 self.running += 1;
                 return cx.calls.push(Call::Connect(at));
             }
-            Plan::Admin => {
+            CommandPlan::Admin => {
                 self.running += 1;
                 return cx.calls.push(Call::Admin(at));
             }
-            Plan::Refuse(status) => return self.finish(cx, at, status, 0),
+            CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };
         slot.parts = 1;
         self.running += 1;
@@ -359,7 +364,7 @@ impl Session {
         let slot = &mut self.slots[usize::from(at)];
         let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let Plan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
+        let CommandPlan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
         if *next == 0 {
             // All ranges are judged before the first takes effect.
             let beyond = list
@@ -381,7 +386,7 @@ impl Session {
         let may_go_on = *next >= end || !slot.status.is_success() || self.may_go_on(cx, at);
         let slot = &mut self.slots[usize::from(at)];
         let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let Plan::Trim { ref mut next, .. } = slot.plan else { unreachable!("a command with ranges") };
+        let CommandPlan::Trim { ref mut next, .. } = slot.plan else { unreachable!("a command with ranges") };
         while may_go_on && slot.status.is_success() && *next < end && slot.parts < RANGES_UNDER_WAY_MAX {
             let from = usize::from(*next) * DsmRange::LEN;
             *next += 1;
@@ -399,7 +404,7 @@ impl Session {
     /// The answer of a volume to a request with this session's token. Answers the command when it was its last.
     pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
         let at = done.token as u16;
-        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == Stage::Running && s.parts > 0) else {
+        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running && s.parts > 0) else {
             return self.left_done(done.token);
         };
         slot.parts -= 1;
@@ -409,14 +414,14 @@ impl Session {
             slot.status = status_of(e, slot.plan.class());
         }
         match slot.plan {
-            Plan::Trim { .. } => return self.run_ranges(cx, at),
-            Plan::Copy(_) => return self.copy_done(cx, at, done),
-            Plan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
-            Plan::Read { .. } if slot.status.is_success() => {
+            CommandPlan::Trim { .. } => return self.run_ranges(cx, at),
+            CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
+            CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
+            CommandPlan::Read { .. } if slot.status.is_success() => {
                 self.running -= 1;
                 return self.finish_read(cx, at, done.data);
             }
-            Plan::Compare { .. } if slot.status.is_success() => {
+            CommandPlan::Compare { .. } if slot.status.is_success() => {
                 let same = slot.data.len() == done.data.len()
                     && slot
                         .data
@@ -436,14 +441,14 @@ impl Session {
 
     /// Answers a command that was handed out as a [`Call`].
     pub fn complete(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
-        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == Stage::Running) {
+        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == CommandStage::Running) {
             self.finish_running(cx, at, status, result);
         }
     }
 
     /// Answers a command with data. The data must not be longer than what the command has room for.
     pub fn complete_with(&mut self, cx: &mut Cx<'_>, at: u16, data: Buf) {
-        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == Stage::Running) {
+        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == CommandStage::Running) {
             self.running -= 1;
             let mut list = DataVec::new();
             list.push(Data { buf: data, crcs: Default::default() });
@@ -453,15 +458,15 @@ impl Session {
 
     /// Parks a command that was handed out: an event request. Answered later by [`Session::complete_parked`].
     pub fn park(&mut self, at: u16) {
-        if let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == Stage::Running) {
-            slot.stage = Stage::Parked;
+        if let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running) {
+            slot.stage = CommandStage::Parked;
             self.running -= 1;
         }
     }
 
     /// Answers a parked command.
     pub fn complete_parked(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
-        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == Stage::Parked) {
+        if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == CommandStage::Parked) {
             self.finish(cx, at, status, result);
         }
     }
@@ -472,14 +477,14 @@ impl Session {
     }
 }
 
-impl Slot {
+impl CommandSlot {
     /// Takes buffers for its data: one an extent for what goes to a volume, one for the rest.
     fn take_buffers(&mut self) {
         match self.plan {
-            Plan::Write { offset, len, .. }
-            | Plan::Compare { offset, len, .. }
-            | Plan::FusedCompare { offset, len, .. }
-            | Plan::FusedWrite { offset, len, .. } => {
+            CommandPlan::Write { offset, len, .. }
+            | CommandPlan::Compare { offset, len, .. }
+            | CommandPlan::FusedCompare { offset, len, .. }
+            | CommandPlan::FusedWrite { offset, len, .. } => {
                 for (i, e) in extents(offset, len).into_iter().enumerate() {
                     self.sums[i] = e.is_aligned();
                     self.data.push(Data { buf: Buf::alloc(e.len as usize), crcs: Default::default() });
@@ -487,56 +492,6 @@ impl Slot {
             }
             _ => self.data.push(Data { buf: Buf::alloc(self.len as usize), crcs: Default::default() }),
         }
-    }
-}
-
-/// What an I/O command does to the data of a namespace: what write protection and reservations go by (base 8.19, figure 528).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Touch {
-    /// It reads, or tells something of what is there.
-    Read,
-    /// It changes what is there.
-    Write,
-    /// Neither.
-    Neither,
-    /// The target does not know the command.
-    Unknown,
-}
-
-impl Touch {
-    pub(super) const fn of(op: IoOpcode) -> Touch {
-        use IoOpcode as Op;
-        match op {
-            Op::Read | Op::Compare | Op::Verify => Touch::Read,
-            Op::Write | Op::WriteUncorrectable | Op::WriteZeroes | Op::DatasetManagement | Op::Copy => Touch::Write,
-            Op::Flush => Touch::Neither,
-            Op::ReservationRegister | Op::ReservationReport | Op::ReservationAcquire | Op::ReservationRelease | Op::Fabrics => {
-                Touch::Unknown
-            }
-        }
-    }
-}
-
-/// The status that a host sees. "Do not retry" only where trying again cannot help; that space is used up lasts until somebody gives some back, and
-/// file systems and hypervisors know what to do about it (Linux: ENOSPC).
-pub(super) fn status_of(e: IoError, class: Class) -> Status {
-    let changes = matches!(class, Class::Write | Class::Deallocate);
-    match e {
-        IoError::NoSpace => Status::dnr(StatusCode::CAPACITY_EXCEEDED),
-        IoError::Media { .. } if class == Class::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
-        IoError::Media { .. } => Status::dnr(StatusCode::UNRECOVERED_READ_ERROR),
-        IoError::Miscompare => Status::dnr(StatusCode::COMPARE_FAILURE),
-        IoError::Unaligned => Status::dnr(StatusCode::INVALID_FIELD),
-        IoError::OutOfRange => Status::dnr(StatusCode::LBA_OUT_OF_RANGE),
-        IoError::NoVolume => Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
-        IoError::ReadOnly => Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
-        // What was written must not be lost for a stall that passes. Reads that fail are of a group that is offline: a host that looks at all of
-        // its namespaces reads each of them several times, and waits for one after the other.
-        IoError::Failed if changes => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_LATER),
-        IoError::Failed => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_SOON),
-        // Only of a command that has its status already.
-        IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
-        IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
     }
 }
 

@@ -3,8 +3,9 @@
 //! Invariant: every request that was handed out and not answered is counted, also after its session has ended.
 //! Never: waits; the target does.
 
-use super::command::Touch;
-use super::slot::{NO_MATE, Plan, Slot, Stage};
+use super::left::{Left, settle};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, NO_MATE};
+use super::touch::Touch;
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
@@ -12,17 +13,6 @@ use base::hooks::{self, CoverageMark, SeededFault};
 use cluster::reservation::Access;
 use format::nvme::{IoOpcode, Status, StatusCode};
 use object::VolumeRef;
-
-/// A command of a session that has ended, whose requests have not all come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// The requests' token.
-    pub token: u64,
-    /// Their volume.
-    pub volume: VolumeRef,
-    /// How many have not come back.
-    pub parts: u16,
-}
 
 impl Session {
     /// Whether a command may still be carried out, now that its data is there or a limit lets it begin: what was allowed when it came may not be
@@ -81,7 +71,7 @@ impl Session {
         if !self.is_under_way(token) || !self.slots[usize::from(at)].status.is_success() {
             return false;
         }
-        let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, Plan::Copy(_));
+        let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, CommandPlan::Copy(_));
         judged_once || self.is_still_allowed(cx, at)
     }
 
@@ -93,19 +83,19 @@ impl Session {
 
     /// Tokens of the commands that a volume works on.
     pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
-        let on = move |s: &Slot| s.stage == Stage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
+        let on = move |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
         self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | at as u64)
     }
     /// Whether a volume works on the command with this token.
     pub fn is_under_way(&self, token: u64) -> bool {
-        self.slots.get(usize::from(token as u16)).is_some_and(|s| s.stage == Stage::Running && s.parts > 0)
+        self.slots.get(usize::from(token as u16)).is_some_and(|s| s.stage == CommandStage::Running && s.parts > 0)
     }
 
     /// Aborts what has not begun of the commands on a volume: they are answered with `status`, once the data that they were asked for has
     /// come.
     pub fn abort_on(&mut self, volume: VolumeRef, status: Status) {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
-            let more_to_do = slot.stage != Stage::Running || matches!(slot.plan, Plan::Trim { .. } | Plan::Copy(_));
+            let more_to_do = slot.stage != CommandStage::Running || matches!(slot.plan, CommandPlan::Trim { .. } | CommandPlan::Copy(_));
             if more_to_do && slot.status.is_success() {
                 hooks::reached(CoverageMark::PreemptAborts);
                 slot.status = status;
@@ -116,7 +106,7 @@ impl Session {
     /// The session ends: notes what has not come back.
     pub(super) fn leave_behind(&mut self) {
         let base = self.token_base;
-        let running = self.slots.iter().filter(|(_, s)| s.stage == Stage::Running && s.parts > 0);
+        let running = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Running && s.parts > 0);
         let left = running.filter_map(|(at, s)| Some(Left { token: base | at as u64, volume: s.plan.volume()?, parts: s.parts }));
         self.left.extend(left);
     }
@@ -128,15 +118,4 @@ impl Session {
     pub fn take_left(&mut self) -> Vec<Left> {
         core::mem::take(&mut self.left)
     }
-}
-
-/// One request of this token came back. True when it was the last of its command.
-pub fn settle(left: &mut Vec<Left>, token: u64) -> bool {
-    let Some(at) = left.iter().position(|l| l.token == token) else { return false };
-    left[at].parts -= 1;
-    let last = left[at].parts == 0;
-    if last {
-        left.swap_remove(at);
-    }
-    last
 }

@@ -13,47 +13,17 @@
 //! connection ends in between, nothing is written.
 //! Never: has more than one first half waiting for its second.
 
-use super::command::status_of;
-use super::slot::{NO_MATE, Plan, Stage};
+use super::fusing::Fusing;
+use super::slot::{CommandPlan, CommandStage, NO_MATE};
+use super::status::status_of;
 use super::{Cx, Session};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark};
-use base::unit::PIECE_BYTES;
-use format::nvme::{Fuse, IoOpcode, Status, StatusCode};
-use object::{ATOMIC_BYTES_MAX, CompareWrite, IoError, IoOp, IoRequest, VolumeRef};
-
-/// What the last command of the queue was to a fused operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fusing {
-    /// Nothing: a second half now has no first.
-    No,
-    /// A first half, in this slot. The next command must be its second.
-    First(u16),
-    /// A first half that has failed. If the next command is its second, that is aborted.
-    Failed,
-}
+use format::nvme::{Fuse, Status, StatusCode};
+use object::{CompareWrite, IoError, IoOp, IoRequest};
 
 const MISSING: Status = Status::retry(StatusCode::ABORTED_MISSING_FUSED);
 const FAILED: Status = Status::retry(StatusCode::ABORTED_FAILED_FUSED);
-
-/// Whether the command may stand in that place of a fused operation. Compare and Write is the only one there is.
-pub(super) fn check(op: IoOpcode, fuse: Fuse) -> Result<(), Status> {
-    match (fuse, op) {
-        (Fuse::First, IoOpcode::Compare) | (Fuse::Second, IoOpcode::Write) => Ok(()),
-        _ => Err(StatusCode::INVALID_FIELD.into()),
-    }
-}
-
-/// What half of Compare and Write this is. The range must be within what the volume does in one go.
-pub(super) fn plan(op: IoOpcode, volume: VolumeRef, offset: u64, len: u32) -> Result<Plan, Status> {
-    if u64::from(len) > ATOMIC_BYTES_MAX || offset % PIECE_BYTES + u64::from(len) > PIECE_BYTES {
-        return Err(StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED.into());
-    }
-    Ok(match op {
-        IoOpcode::Compare => Plan::FusedCompare { volume, offset, len },
-        _ => Plan::FusedWrite { volume, offset, len },
-    })
-}
 
 impl Session {
     /// A command has come that is a half, or follows a first half. Called before its capsule is whole.
@@ -64,13 +34,13 @@ impl Session {
         if let (Fusing::First(first), Fuse::Normal | Fuse::First | Fuse::Reserved) = (before, fuse) {
             self.give_up_first(cx, first, MISSING);
         }
-        let refused = matches!(self.slots[usize::from(at)].plan, Plan::Refuse(_));
+        let refused = matches!(self.slots[usize::from(at)].plan, CommandPlan::Refuse(_));
         match (fuse, before) {
             (Fuse::First, _) => self.fusing = if refused { Fusing::Failed } else { Fusing::First(at) },
             (Fuse::Second, Fusing::First(first)) if refused => self.give_up_first(cx, first, FAILED),
             (Fuse::Second, Fusing::First(first)) => self.pair(cx, first, at),
-            (Fuse::Second, Fusing::Failed) => self.slots[usize::from(at)].plan = Plan::Refuse(FAILED),
-            (Fuse::Second, Fusing::No) if !refused => self.slots[usize::from(at)].plan = Plan::Refuse(MISSING),
+            (Fuse::Second, Fusing::Failed) => self.slots[usize::from(at)].plan = CommandPlan::Refuse(FAILED),
+            (Fuse::Second, Fusing::No) if !refused => self.slots[usize::from(at)].plan = CommandPlan::Refuse(MISSING),
             _ => {}
         }
     }
@@ -84,12 +54,14 @@ impl Session {
     /// The second half is here: the first goes on.
     fn pair(&mut self, cx: &mut Cx<'_>, first: u16, second: u16) {
         let range = |at: u16| match self.slots[usize::from(at)].plan {
-            Plan::FusedCompare { volume, offset, len } | Plan::FusedWrite { volume, offset, len } => Some((volume, offset, len)),
+            CommandPlan::FusedCompare { volume, offset, len } | CommandPlan::FusedWrite { volume, offset, len } => {
+                Some((volume, offset, len))
+            }
             _ => None,
         };
         if range(first) != range(second) {
             let status = Status::from(StatusCode::INVALID_FIELD);
-            self.slots[usize::from(second)].plan = Plan::Refuse(status);
+            self.slots[usize::from(second)].plan = CommandPlan::Refuse(status);
             return self.give_up_first(cx, first, status);
         }
         self.slots[usize::from(first)].mate = second;
@@ -103,12 +75,12 @@ impl Session {
     /// A half has all its data, or has failed. When the other is as far, both run.
     pub(super) fn half_there(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &mut self.slots[usize::from(at)];
-        slot.stage = Stage::Paired;
+        slot.stage = CommandStage::Paired;
         let mate = slot.mate;
-        if self.slots.get(usize::from(mate)).is_none_or(|m| m.stage != Stage::Paired) {
+        if self.slots.get(usize::from(mate)).is_none_or(|m| m.stage != CommandStage::Paired) {
             return;
         }
-        let is_first = matches!(self.slots[usize::from(at)].plan, Plan::FusedCompare { .. });
+        let is_first = matches!(self.slots[usize::from(at)].plan, CommandPlan::FusedCompare { .. });
         let (first, second) = if is_first { (at, mate) } else { (mate, at) };
         let (a, b) = (self.slots[usize::from(first)].status, self.slots[usize::from(second)].status);
         match (a.is_success(), b.is_success()) {
@@ -125,13 +97,13 @@ impl Session {
     fn run_pair(&mut self, cx: &mut Cx<'_>, first: u16, second: u16) {
         let mut take = |at: u16| {
             let slot = &mut self.slots[usize::from(at)];
-            slot.stage = Stage::Running;
+            slot.stage = CommandStage::Running;
             slot.data.pop().expect("a half has its data, in one extent")
         };
         let both = Box::new(CompareWrite { compare: take(first), data: take(second) });
         let slot = &mut self.slots[usize::from(first)];
         slot.parts = 1;
-        let Plan::FusedCompare { volume, offset, .. } = slot.plan else { unreachable!("a first half") };
+        let CommandPlan::FusedCompare { volume, offset, .. } = slot.plan else { unreachable!("a first half") };
         self.running += 2;
         let token = self.token_base | u64::from(first);
         cx.ios.push(IoRequest { token, volume, op: IoOp::CompareWrite { offset, both } });

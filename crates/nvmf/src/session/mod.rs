@@ -18,15 +18,19 @@
 mod abort;
 mod command;
 mod copy;
+mod copy_progress;
 mod fence;
 mod fused;
+mod fusing;
+mod left;
 mod receive;
 mod reply;
 mod slot;
+mod status;
+mod touch;
 
-pub use abort::Aborted;
-pub use fence::{Left, settle};
-pub use slot::Slot;
+pub use left::{Left, settle};
+pub use slot::CommandSlot;
 
 use crate::health::Ledger;
 use crate::limits::{
@@ -43,7 +47,7 @@ use base::{Duration, HostId, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
 use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX, HeaderRules};
-use fused::Fusing;
+use fusing::Fusing;
 use object::IoRequest;
 use rt::SendList;
 use slab::Slab;
@@ -73,9 +77,20 @@ pub enum Call {
     Admin(u16),
 }
 
+/// What became of an abort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborted {
+    /// Nothing: there is no such command, or it runs.
+    No,
+    /// It ends, or has ended, with Command Abort Requested.
+    Yes,
+    /// So has an event request, which was parked in this slot.
+    Event(u16),
+}
+
 /// Where the connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SessionPhase {
     /// Nothing but an ICReq may come.
     AwaitIc,
     /// Nothing but a Connect command has effect.
@@ -89,7 +104,7 @@ pub enum Phase {
 }
 
 /// What the queue is.
-pub enum Kind {
+pub enum QueueKind {
     /// Not known yet.
     Fresh,
     /// The admin queue of a controller.
@@ -124,8 +139,8 @@ struct RxData {
 
 /// One connection.
 pub struct Session {
-    phase: Phase,
-    kind: Kind,
+    phase: SessionPhase,
+    kind: QueueKind,
     rules: HeaderRules,
     digests: Digests,
     hpda: u8,
@@ -133,7 +148,7 @@ pub struct Session {
     head: [u8; HEADER_BYTES_MAX],
     head_len: usize,
     common: Option<CommonHeader>,
-    slots: Slab<Slot>,
+    slots: Slab<CommandSlot>,
     entries: u16,
     sqhd: u16,
     flow_control: bool,
@@ -179,8 +194,8 @@ impl Session {
     pub fn new(token: u64) -> Self {
         assert!(token & 0xFFFF == 0, "the low bits are the slot's");
         Self {
-            phase: Phase::AwaitIc,
-            kind: Kind::Fresh,
+            phase: SessionPhase::AwaitIc,
+            kind: QueueKind::Fresh,
             rules: HeaderRules {
                 from_host: true,
                 digests: Digests::default(),
@@ -225,11 +240,11 @@ impl Session {
         }
     }
     /// Where it stands.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> SessionPhase {
         self.phase
     }
     /// What it is.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &QueueKind {
         &self.kind
     }
     /// Digests in force.
@@ -244,11 +259,11 @@ impl Session {
     pub fn wants_bytes(&self) -> bool {
         let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.throttled;
         let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
-        !self.draining && self.phase != Phase::Joining && self.backlog < backlog_max && memory
+        !self.draining && self.phase != SessionPhase::Joining && self.backlog < backlog_max && memory
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
     pub fn is_unauthenticated(&self) -> bool {
-        self.locked || matches!(self.kind, Kind::Fresh)
+        self.locked || matches!(self.kind, QueueKind::Fresh)
     }
     /// When the PDU that comes in began; `None` between PDUs.
     pub fn pdu_began(&self) -> Option<Instant> {
@@ -277,8 +292,8 @@ impl Session {
         let (alone, sum) = (self.held == 0, self.held + bytes);
         let most = match self.kind {
             _ if self.locked => UNAUTHENTICATED_HELD_MAX,
-            Kind::Io(..) => DATA_HELD_MAX,
-            Kind::Admin(_) | Kind::Fresh => ADMIN_HELD_MAX,
+            QueueKind::Io(..) => DATA_HELD_MAX,
+            QueueKind::Admin(_) | QueueKind::Fresh => ADMIN_HELD_MAX,
         };
         if !alone && sum > most {
             return false;
@@ -317,14 +332,14 @@ impl Session {
         }
     }
     /// Makes it a queue: its Connect command succeeded.
-    pub fn admit(&mut self, kind: Kind, entries: u16, flow_control: bool) {
-        if let Kind::Io(c, _) = &kind {
+    pub fn admit(&mut self, kind: QueueKind, entries: u16, flow_control: bool) {
+        if let QueueKind::Io(c, _) = &kind {
             self.ledger = Some(Ledger::open(&c.figures));
         }
         self.kind = kind;
         self.entries = entries;
         self.flow_control = flow_control;
-        self.phase = Phase::Live;
+        self.phase = SessionPhase::Live;
         self.namespaces_of = u64::MAX;
         self.cids = vec![0; 1024].into_boxed_slice();
     }
@@ -338,8 +353,8 @@ impl Session {
     }
     /// Back to waiting for a Connect command: it was refused.
     pub fn readmit(&mut self) {
-        if self.phase == Phase::Joining {
-            self.phase = Phase::Fresh;
+        if self.phase == SessionPhase::Joining {
+            self.phase = SessionPhase::Fresh;
         }
     }
     /// Data of a new view is used from the next command on.
@@ -352,7 +367,7 @@ impl Session {
         if !hooks::seeded(SeededFault::DetachedKept) {
             self.namespaces.clear();
         }
-        if let Kind::Io(c, _) = &self.kind
+        if let QueueKind::Io(c, _) = &self.kind
             && let Some(s) = view.subsystem(&c.subsystem)
         {
             let before = core::mem::replace(&mut self.namespaces, view.namespaces(s, &c.host_nqn));
@@ -368,8 +383,8 @@ impl Session {
     /// The controller that the queue belongs to.
     pub fn controller(&self) -> Option<&Arc<ControllerShared>> {
         match &self.kind {
-            Kind::Fresh => None,
-            Kind::Admin(c) | Kind::Io(c, _) => Some(c),
+            QueueKind::Fresh => None,
+            QueueKind::Admin(c) | QueueKind::Io(c, _) => Some(c),
         }
     }
     fn mark_cid(&mut self, cid: u16, on: bool) {

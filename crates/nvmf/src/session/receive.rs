@@ -1,7 +1,7 @@
 //! Bytes from the host: headers, digests, data.
 
-use super::slot::Stage;
-use super::{Cx, Phase, Rx, RxData, Session};
+use super::slot::CommandStage;
+use super::{Cx, Rx, RxData, Session, SessionPhase};
 use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
 use base::checksum::Crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -20,7 +20,7 @@ impl Session {
         cx.stats.bytes_in += bytes.len() as u64;
         self.refresh(cx.view);
         while !bytes.is_empty() {
-            if self.phase == Phase::Ended {
+            if self.phase == SessionPhase::Ended {
                 return;
             }
             match self.step(cx, bytes) {
@@ -34,7 +34,7 @@ impl Session {
     /// it to [`Session::landed`] before anything else.
     pub fn land(&mut self) -> Option<(Buf, Range<usize>)> {
         match &self.rx {
-            Rx::Data(d) if d.left >= LAND_BYTES_MIN && self.phase != Phase::Ended => self.slots[usize::from(d.slot)].land(d.left),
+            Rx::Data(d) if d.left >= LAND_BYTES_MIN && self.phase != SessionPhase::Ended => self.slots[usize::from(d.slot)].land(d.left),
             _ => None,
         }
     }
@@ -44,7 +44,7 @@ impl Session {
         cx.stats.bytes_in += at.len() as u64;
         self.refresh(cx.view);
         let Rx::Data(d) = &mut self.rx else { return };
-        if self.phase == Phase::Ended {
+        if self.phase == SessionPhase::Ended {
             return;
         }
         hooks::reached(CoverageMark::DataInPlace);
@@ -150,9 +150,9 @@ impl Session {
     fn check_common(&self) -> Result<CommonHeader, Fault> {
         let common = check_header(&Field::get(&self.head), &self.rules)?;
         let in_order = match common.kind {
-            PduType::IcReq => self.phase == Phase::AwaitIc,
+            PduType::IcReq => self.phase == SessionPhase::AwaitIc,
             PduType::H2cTermReq => true,
-            _ => self.phase != Phase::AwaitIc,
+            _ => self.phase != SessionPhase::AwaitIc,
         };
         if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
     }
@@ -173,7 +173,7 @@ impl Session {
             PduType::IcReq => self.on_ic_req(cx),
             PduType::H2cTermReq => {
                 cx.stats.terminations_received += 1;
-                self.phase = Phase::Ended;
+                self.phase = SessionPhase::Ended;
                 Ok(())
             }
             PduType::CapsuleCmd => {
@@ -202,13 +202,13 @@ impl Session {
         cx.stats.pdus_out += 1;
         self.digests = req.digests;
         self.rules.digests = req.digests;
-        self.phase = Phase::Fresh;
+        self.phase = SessionPhase::Fresh;
         Ok(())
     }
 
     fn on_h2c_data(&mut self, common: &CommonHeader) -> Result<(), Fault> {
         let pdu = DataPdu::parse(common, &Field::get(&self.head));
-        let asked = self.slots.get(usize::from(pdu.ttag)).filter(|s| s.stage == Stage::Asked).ok_or(Fault::field(AT_DATA_TTAG))?;
+        let asked = self.slots.get(usize::from(pdu.ttag)).filter(|s| s.stage == CommandStage::Asked).ok_or(Fault::field(AT_DATA_TTAG))?;
         if asked.sqe.cid != pdu.cccid {
             return Err(Fault::field(AT_DATA_CCCID));
         }

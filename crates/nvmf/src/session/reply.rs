@@ -1,8 +1,8 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
-use super::fused::Fusing;
-use super::slot::{Identifier, Slot, Stage};
-use super::{Cx, Kind, Phase, Session};
+use super::fusing::Fusing;
+use super::slot::{CommandSlot, CommandStage, Identifier};
+use super::{Cx, QueueKind, Session, SessionPhase};
 use crate::health::ErrorLog;
 use crate::limits::SEND_SEGMENTS_MAX;
 use crate::stats::Class;
@@ -63,13 +63,13 @@ impl Session {
         }
         self.held = self.held.saturating_sub(if hooks::seeded(SeededFault::SentStaysHeld) { 0 } else { freed });
         self.throttled &= freed == 0;
-        if self.phase != Phase::Ended && !hooks::seeded(SeededFault::WaitingForgotten) {
+        if self.phase != SessionPhase::Ended && !hooks::seeded(SeededFault::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
 
     /// Frees the slot and what it holds but `kept` bytes, which the send list holds on.
-    fn release(&mut self, at: u16, kept: u32) -> Slot {
+    fn release(&mut self, at: u16, kept: u32) -> CommandSlot {
         let slot = self.slots.remove(usize::from(at));
         self.held -= slot.held - kept.min(slot.held);
         self.capsule_held -= slot.capsule;
@@ -99,7 +99,7 @@ impl Session {
     }
 
     pub(super) fn respond(&mut self, cx: &mut Cx<'_>, cid: u16, status: Status, result: u64) {
-        if self.phase == Phase::Ended {
+        if self.phase == SessionPhase::Ended {
             return;
         }
         let sqhd = self.advance_head();
@@ -129,7 +129,7 @@ impl Session {
         slot.len = bytes;
         self.account(cx, &slot, Status::SUCCESS);
         self.mark_cid(slot.sqe.cid, false);
-        if self.phase == Phase::Ended {
+        if self.phase == SessionPhase::Ended {
             self.held = self.held.saturating_sub(bytes);
             return;
         }
@@ -166,7 +166,7 @@ impl Session {
     }
 
     /// Asks for the data of a command, all at once.
-    pub(super) fn request_control(&mut self, cx: &mut Cx<'_>, at: u16) {
+    pub(super) fn request_data(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &self.slots[usize::from(at)];
         let r2t = R2t { cccid: slot.sqe.cid, ttag: at, offset: slot.filled, bytes: slot.len - slot.filled };
         let mut bytes = [0; R2t::BYTES_MAX];
@@ -201,7 +201,7 @@ impl Session {
         self.rx = super::Rx::Head;
         self.head_len = 0;
         self.common = None;
-        let unbegun: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage != Stage::Running).map(|(at, _)| at).collect();
+        let unbegun: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage != CommandStage::Running).map(|(at, _)| at).collect();
         for at in unbegun {
             self.finish(cx, at as u16, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
         }
@@ -219,7 +219,7 @@ impl Session {
 
     /// Forgets parked commands without an answer: the controller was reset.
     pub fn forget_parked(&mut self) {
-        let parked: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage == Stage::Parked).map(|(at, _)| at).collect();
+        let parked: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Parked).map(|(at, _)| at).collect();
         for at in parked {
             let slot = self.release(at as u16, 0);
             if slot.identifier == Identifier::Mine {
@@ -234,7 +234,7 @@ impl Session {
             hooks::reached(CoverageMark::ConnectionLostBusy);
         }
         self.leave_behind();
-        self.phase = Phase::Ended;
+        self.phase = SessionPhase::Ended;
         self.waiting.clear();
         self.rx = super::Rx::Head;
         self.head_len = 0;
@@ -251,7 +251,7 @@ impl Session {
         }
     }
 
-    fn account(&mut self, cx: &mut Cx<'_>, slot: &Slot, status: Status) {
+    fn account(&mut self, cx: &mut Cx<'_>, slot: &CommandSlot, status: Status) {
         let class = cx.stats.class(slot.plan.class());
         class.commands += 1;
         if status.is_success() {
@@ -271,8 +271,8 @@ impl Session {
     }
 
     /// Tells the error log of the controller that a command failed.
-    fn note_error(&self, slot: &Slot, status: Status) {
-        let (Some(c), sqid) = (self.controller(), if let Kind::Io(_, qid) = &self.kind { *qid } else { 0 }) else { return };
+    fn note_error(&self, slot: &CommandSlot, status: Status) {
+        let (Some(c), sqid) = (self.controller(), if let QueueKind::Io(_, qid) = &self.kind { *qid } else { 0 }) else { return };
         if let (Some(ledger), true) = (&self.ledger, status.code.sct() == 2) {
             ledger.media_error();
         }

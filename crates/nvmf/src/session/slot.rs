@@ -1,6 +1,6 @@
 //! A command under way.
 
-use super::copy::Copy;
+use super::copy_progress::CopyProgress;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// How far a command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum CommandStage {
     /// The data of its capsule comes in.
     Filling,
     /// It waits for buffers.
@@ -42,12 +42,12 @@ pub(super) enum Identifier {
     Aborted,
 }
 
-/// In [`Slot::mate`]: no other half.
+/// In [`CommandSlot::mate`]: no other half.
 pub(super) const NO_MATE: u16 = u16::MAX;
 
 /// What a command does when its data is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum CommandPlan {
     Read {
         volume: VolumeRef,
         offset: u64,
@@ -90,7 +90,7 @@ pub(super) enum Plan {
         offset: u64,
         len: u64,
     },
-    Copy(Box<Copy>),
+    Copy(Box<CopyProgress>),
     Trim {
         volume: VolumeRef,
         shift: u32,
@@ -107,43 +107,43 @@ pub(super) enum Plan {
     Refuse(Status),
 }
 
-impl Plan {
+impl CommandPlan {
     /// The volume that it reads or changes.
     pub(super) fn volume(&self) -> Option<VolumeRef> {
         match self {
-            Plan::Flush { volume } if volume.0 == u32::MAX => None,
-            Plan::Read { volume, .. }
-            | Plan::Write { volume, .. }
-            | Plan::Compare { volume, .. }
-            | Plan::FusedCompare { volume, .. }
-            | Plan::FusedWrite { volume, .. }
-            | Plan::Verify { volume, .. }
-            | Plan::Uncorrectable { volume, .. }
-            | Plan::Zero { volume, .. }
-            | Plan::Trim { volume, .. }
-            | Plan::Flush { volume } => Some(*volume),
-            Plan::Copy(copy) => Some(copy.volume()),
-            Plan::Connect | Plan::Admin | Plan::Refuse(_) => None,
+            CommandPlan::Flush { volume } if volume.0 == u32::MAX => None,
+            CommandPlan::Read { volume, .. }
+            | CommandPlan::Write { volume, .. }
+            | CommandPlan::Compare { volume, .. }
+            | CommandPlan::FusedCompare { volume, .. }
+            | CommandPlan::FusedWrite { volume, .. }
+            | CommandPlan::Verify { volume, .. }
+            | CommandPlan::Uncorrectable { volume, .. }
+            | CommandPlan::Zero { volume, .. }
+            | CommandPlan::Trim { volume, .. }
+            | CommandPlan::Flush { volume } => Some(*volume),
+            CommandPlan::Copy(copy) => Some(copy.volume()),
+            CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
     pub(super) fn class(&self) -> Class {
         match self {
-            Plan::Read { .. } => Class::Read,
-            Plan::Write { .. } | Plan::FusedWrite { .. } | Plan::Copy(_) => Class::Write,
-            Plan::Compare { .. } | Plan::FusedCompare { .. } | Plan::Verify { .. } => Class::Compare,
-            Plan::Zero { .. } | Plan::Trim { .. } | Plan::Uncorrectable { .. } => Class::Deallocate,
-            Plan::Flush { .. } => Class::Flush,
-            Plan::Connect | Plan::Admin | Plan::Refuse(_) => Class::Admin,
+            CommandPlan::Read { .. } => Class::Read,
+            CommandPlan::Write { .. } | CommandPlan::FusedWrite { .. } | CommandPlan::Copy(_) => Class::Write,
+            CommandPlan::Compare { .. } | CommandPlan::FusedCompare { .. } | CommandPlan::Verify { .. } => Class::Compare,
+            CommandPlan::Zero { .. } | CommandPlan::Trim { .. } | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
+            CommandPlan::Flush { .. } => Class::Flush,
+            CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => Class::Admin,
         }
     }
 }
 
 /// A command under way. Public for [`super::Session`]'s signatures only.
-pub struct Slot {
+pub struct CommandSlot {
     pub(super) sqe: Sqe,
-    pub(super) stage: Stage,
+    pub(super) stage: CommandStage,
     pub(super) identifier: Identifier,
-    pub(super) plan: Plan,
+    pub(super) plan: CommandPlan,
     /// The host's data, one buffer an extent for writes.
     pub(super) data: DataVec,
     /// Whether blocks of each extent are summed as they come.
@@ -169,11 +169,11 @@ pub struct Slot {
     pub(super) judged: u64,
 }
 
-impl Slot {
-    pub(super) fn new(sqe: Sqe, plan: Plan, now: Instant, judged: u64) -> Self {
+impl CommandSlot {
+    pub(super) fn new(sqe: Sqe, plan: CommandPlan, now: Instant, judged: u64) -> Self {
         Self {
             sqe,
-            stage: Stage::Filling,
+            stage: CommandStage::Filling,
             identifier: Identifier::Mine,
             plan,
             data: DataVec::new(),
@@ -200,11 +200,11 @@ impl Slot {
     pub(super) fn needs(&self) -> u32 {
         let missing = if self.filled < self.len { self.len } else { 0 };
         match &self.plan {
-            Plan::Read { len, .. } => *len,
-            Plan::Copy(_) => missing + COPY_STEP_BYTES as u32,
-            Plan::Verify { len, .. } => (*len).min(VERIFY_HELD_MAX) as u32,
+            CommandPlan::Read { len, .. } => *len,
+            CommandPlan::Copy(_) => missing + COPY_STEP_BYTES as u32,
+            CommandPlan::Verify { len, .. } => (*len).min(VERIFY_HELD_MAX) as u32,
             // An answer with data, such as a log page.
-            Plan::Admin if self.len == 0 && self.sqe.opcode & 3 == 2 => self.sqe.sgl.len().min(ADMIN_DATA_MAX),
+            CommandPlan::Admin if self.len == 0 && self.sqe.opcode & 3 == 2 => self.sqe.sgl.len().min(ADMIN_DATA_MAX),
             _ => missing,
         }
     }
@@ -220,7 +220,7 @@ impl Slot {
             bytes = later;
         }
     }
-    /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`Slot::landed`] takes it back. `None` when
+    /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`CommandSlot::landed`] takes it back. `None` when
     /// nothing is filled (the data is thrown away).
     pub(super) fn land(&mut self, most: u32) -> Option<(Buf, Range<usize>)> {
         let (at, data) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)?);
@@ -278,7 +278,7 @@ impl Slot {
         }
         (!sums.is_empty()).then(|| crate::digest::of_blocks(&sums))
     }
-    /// Whether [`Slot::block_sums`] will cover a range, before its data has come.
+    /// Whether [`CommandSlot::block_sums`] will cover a range, before its data has come.
     pub(super) fn is_summed(&self, from: u32, bytes: u32) -> bool {
         let first = self.data.first().map_or(0, |d| d.buf.len()) as u32;
         let whole = |v: u32| v.is_multiple_of(BLOCK_BYTES as u32);

@@ -3,25 +3,15 @@
 //! A modular exponentiation takes up to tens of milliseconds, and on this core every other host would wait for it. So it leaves as a [`Work`]
 //! ([`Target::pop_work`]) and comes back done ([`Target::on_work_done`]); the Authentication Send command waits in its slot meanwhile.
 //!
-//! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`WORKS_OUT_MAX`] pieces of work are away, the others
+//! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`crate::limits::WORKS_OUT_MAX`] pieces of work are away, the others
 //! wait here and vanish with their connection, so a flood of unauthenticated peers makes no heap of work; a failure ends the queue.
 //! Never: logs, counts or tells anything of a secret.
 
 use super::*;
 use crate::audit::AuditKind;
-use crate::limits::WORKS_OUT_MAX;
 use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
 use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
 use format::nvme::{FabricsType, Sqe};
-
-/// Names a piece of work; it comes back with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkId {
-    /// The core to which it goes back.
-    pub core: usize,
-    token: u64,
-    slot: u16,
-}
 
 /// Bytes of an answer to Authentication Receive, at most: what is beyond the message is zero.
 const ANSWER_BYTES_MAX: usize = 4096;
@@ -38,15 +28,11 @@ pub(super) fn must_authenticate(connect: &ConnectRequest, view: &View, wanted: S
     }
     match wanted {
         // The key of the TLS connection has proved the host.
-        Security::Authenticated if !encrypted => Err(admission::not_allowed("authentication is asked for, and the host has no secret")),
+        Security::Authenticated if !encrypted => {
+            Err(connect_request::not_allowed("authentication is asked for, and the host has no secret"))
+        }
         _ => Ok(false),
     }
-}
-
-/// Whether this is one of the two commands that authenticate.
-pub(crate) fn is_authentication(sqe: &Sqe) -> bool {
-    sqe.opcode == AdminOpcode::Fabrics.byte()
-        && matches!(FabricsType::parse(sqe.fctype()), Some(FabricsType::AuthenticationSend | FabricsType::AuthenticationReceive))
 }
 
 impl Target {
@@ -86,7 +72,7 @@ impl Target {
         let outcome = match sent {
             Sent::Work(work) => {
                 let token = conn.token;
-                self.works.push_back((token, slot, work));
+                self.works.push(token, slot, work);
                 return rt.wake(self.core);
             }
             Sent::Early => {
@@ -117,17 +103,12 @@ impl Target {
 
     /// The next piece of work to be done elsewhere, if there are not enough away already.
     pub fn pop_work(&mut self) -> Option<(WorkId, Work)> {
-        if self.works_out >= WORKS_OUT_MAX {
-            return None;
-        }
-        let (token, slot, work) = self.works.pop_front()?;
-        self.works_out += 1;
-        Some((WorkId { core: self.core, token, slot }, work))
+        self.works.pop(self.core)
     }
 
     /// A piece of work is done. Nothing happens when its connection is gone.
     pub fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
-        self.works_out -= 1;
+        self.works.came_back();
         let place = place_of(id.token);
         if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == id.token && !c.closed)
             && let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller())
@@ -154,7 +135,7 @@ impl Target {
                 conn.session.set_unauthenticated(false);
                 self.unauthenticated.leave(conn.token);
                 // Each queue authenticates; the admin queue's is reported.
-                if matches!(conn.session.kind(), Kind::Admin(_)) {
+                if matches!(conn.session.kind(), QueueKind::Admin(_)) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
                 }
@@ -168,7 +149,7 @@ impl Target {
     fn take_place(&mut self, rt: &Rt, place: usize) -> bool {
         let conn = &mut self.conns[place];
         let Some(of) = conn.session.controller().cloned() else { return false };
-        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), Kind::Admin(_)));
+        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), QueueKind::Admin(_)));
         let quota = match (kept, is_admin) {
             (None, true) => self.count_controller(&of.host_nqn).map(|(quota, reserve)| {
                 let limits = self.limits_of(&of.host_nqn);
@@ -184,7 +165,7 @@ impl Target {
         self.conns[place].session.set_place(quota);
         if !taken {
             self.stats.connections_refused += 1;
-            self.end_queue(rt, place, AuditKind::Refused, admission::too_many_connections().why.into());
+            self.end_queue(rt, place, AuditKind::Refused, connect_request::too_many_connections().why.into());
         }
         taken
     }

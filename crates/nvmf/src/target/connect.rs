@@ -18,24 +18,12 @@ use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DI
 use crate::quota::{HostLimits, Place, Reserve};
 use crate::unauthenticated::network;
 
-/// What the home of a controller says to a connection that wants to be one of its queues: its place in the quota of the host too, where one was
-/// kept for it.
-pub(super) type Admitted = Result<(Arc<ControllerShared>, Option<Place>), Refusal>;
-
-/// A Connect that waits for the queue that has its ID to go.
-pub(super) struct WaitingConnect {
-    connect: Box<ConnectRequest>,
-    at: QueueAt,
-    slot: u16,
-    until: Instant,
-}
-
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
         let Some(conn) = self.conns.get(place) else { return };
         let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
-        let connect = match admission::read(sqe, conn.session.data(slot)) {
+        let connect = match ConnectRequest::read(sqe, conn.session.data(slot)) {
             Ok(connect) => connect,
             Err(refusal) => return self.refuse(rt, place, slot, None, refusal),
         };
@@ -45,13 +33,13 @@ impl Target {
         };
         if connect.connect.qid > 0 {
             let Some(home) = self.shared.home(connect.cntlid, self.cores) else {
-                return self.refuse(rt, place, slot, Some(&connect), admission::wrong_cntlid());
+                return self.refuse(rt, place, slot, Some(&connect), connect_request::wrong_cntlid());
             };
             let at = QueueAt { core: self.core, token };
             return self.post(rt, home, Msg::Join { connect: Box::new(connect), at, slot });
         }
         match self.new_controller(rt, place, &connect, must) {
-            Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, Kind::Admin(shared), (quota, must)),
+            Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, QueueKind::Admin(shared), (quota, must)),
             Err(refusal) => self.refuse(rt, place, slot, Some(&connect), refusal),
         }
     }
@@ -91,7 +79,7 @@ impl Target {
     fn evict_claimed(&mut self, rt: &Rt) -> Option<()> {
         let has_one = |token: &u64| {
             let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
-            of.is_some_and(|c| matches!(c.session.kind(), Kind::Admin(_)))
+            of.is_some_and(|c| matches!(c.session.kind(), QueueKind::Admin(_)))
         };
         let token = self.unauthenticated.tokens().find(has_one)?;
         self.evict(rt, Some(token));
@@ -108,10 +96,10 @@ impl Target {
         let (token, peer) = (self.conns[place].token, self.conns[place].peer);
         let discovery = connect.subsystem == DISCOVERY_NQN;
         if discovery && !self.room_for_discovery(peer) {
-            return Err(admission::busy("there are as many discovery controllers as there may be"));
+            return Err(connect_request::busy("there are as many discovery controllers as there may be"));
         }
         let counted = match Self::counts_at_connect(connect, must) {
-            true => Some(self.count_controller(&connect.host_nqn).ok_or_else(admission::too_many_connections)?),
+            true => Some(self.count_controller(&connect.host_nqn).ok_or_else(connect_request::too_many_connections)?),
             false => None,
         };
         let cntlid = if connect.cntlid == CNTLID_DYNAMIC {
@@ -164,7 +152,7 @@ impl Target {
                     self.stats.waited_for_queues += 1;
                     return self.waiting_connects.push(WaitingConnect { connect, at, slot, until });
                 }
-                Err(admission::queue_in_use())
+                Err(connect_request::queue_in_use())
             }
         };
         self.post(rt, at.core, Msg::Admitted { connect, token: at.token, slot, result });
@@ -180,7 +168,7 @@ impl Target {
     pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
-        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == Phase::Joining;
+        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Joining;
         let there = self.conns.get(place).is_some_and(waits);
         let (c, kept) = match result {
             Ok(joined) => joined,
@@ -195,14 +183,14 @@ impl Target {
         let taken = self.judge(place, connect).and_then(|must| {
             let quota = match kept {
                 None if Self::counts_at_connect(connect, must) => {
-                    Some(self.count_queue(&connect.host_nqn).ok_or_else(admission::too_many_connections)?)
+                    Some(self.count_queue(&connect.host_nqn).ok_or_else(connect_request::too_many_connections)?)
                 }
                 kept => kept,
             };
             Ok((quota, must))
         });
         match taken {
-            Ok(taken) => self.admitted(rt, connect, place, slot, Kind::Io(c, connect.connect.qid), taken),
+            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::Io(c, connect.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
                 self.refuse(rt, place, slot, Some(connect), refusal);
@@ -210,13 +198,21 @@ impl Target {
         }
     }
 
-    fn admitted(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, slot: u16, kind: Kind, (quota, must): (Option<Place>, bool)) {
+    fn admitted(
+        &mut self,
+        rt: &Rt,
+        connect: &ConnectRequest,
+        place: usize,
+        slot: u16,
+        kind: QueueKind,
+        (quota, must): (Option<Place>, bool),
+    ) {
         self.begin_authentication(rt, connect, place, must);
         let authreq = if must { AUTHREQ_ATR } else { 0 };
         let conn = &mut self.conns[place];
         let cntlid = match &kind {
-            Kind::Admin(c) | Kind::Io(c, _) => c.cntlid,
-            Kind::Fresh => unreachable!("admitted as something"),
+            QueueKind::Admin(c) | QueueKind::Io(c, _) => c.cntlid,
+            QueueKind::Fresh => unreachable!("admitted as something"),
         };
         conn.session.admit(kind, connect.entries(), connect.flow_control());
         // What a host that has still to prove who it is holds in memory does not count as the host's.

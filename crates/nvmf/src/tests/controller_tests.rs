@@ -1,6 +1,6 @@
 use super::{HOST, NQN, view};
 use crate::admin::{AdminCx, Answer, execute};
-use crate::controller::{Controller, QueueAt, State, capabilities};
+use crate::controller::{Controller, ControllerState, QueueAt, capabilities};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::view::{Namespace, View};
 use base::{Instant, VolumeId};
@@ -60,7 +60,7 @@ impl Bench {
     pub(super) fn enable(&mut self) {
         let cc = Config { en: true, iosqes: 6, iocqes: 4, ..Config::default() }.bits();
         assert_eq!(self.status(PropertyAccess::set_sqe(1, property::CC, false, cc.into())).0, StatusCode::SUCCESS);
-        assert_eq!(self.c.state(), State::Ready);
+        assert_eq!(self.c.state(), ControllerState::Ready);
     }
     fn csts(&mut self) -> ControllerStatus {
         ControllerStatus::parse(self.status(PropertyAccess::get_sqe(1, property::CSTS, false)).1 as u32)

@@ -6,7 +6,8 @@ use super::session_tests::Bench as Queue;
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::admin::Answer;
-use crate::admission::{self, ConnectRequest, NotTaken, Refusal};
+use crate::admission::{self, NotTaken};
+use crate::connect_request::{ConnectRequest, Refusal};
 use crate::control_request::{Refused, Reply};
 use crate::controller::QueueAt;
 use crate::health::{ErrorLog, Ledger};
@@ -29,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 fn request(c: Connect, cntlid: u16, id: u8, nqn: &str, host: &str) -> Result<ConnectRequest, Refusal> {
-    admission::read(&c.sqe(1), &ConnectData::new([id; 16], cntlid, nqn, host).to_bytes())
+    ConnectRequest::read(&c.sqe(1), &ConnectData::new([id; 16], cntlid, nqn, host).to_bytes())
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn a_connect_is_judged_by_each_of_its_fields_and_the_answer_names_it() {
         }
     }
     assert!(!request(Connect { cattr: 4, ..good }, any, 7, NQN, HOST).unwrap().flow_control());
-    let short = admission::read(&good.sqe(1), &[0; 1023]).unwrap_err();
+    let short = ConnectRequest::read(&good.sqe(1), &[0; 1023]).unwrap_err();
     assert_eq!(short.status.code, StatusCode::DATA_SGL_LENGTH_INVALID);
 }
 

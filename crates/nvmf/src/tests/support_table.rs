@@ -8,7 +8,7 @@ use format::nvme::StatusCode;
 
 /// Whether it is supported.
 #[derive(Clone, Copy)]
-pub(super) enum State {
+pub(super) enum Support {
     /// Since this version. What there is to say; the tests that hold it (functions, or cases of `tests/vm`).
     Since(&'static str, &'static str, &'static [&'static str]),
     /// Not: what a client gets, and why.
@@ -23,17 +23,17 @@ pub(super) struct Line {
     pub(super) code: u16,
     pub(super) name: &'static str,
     pub(super) spec: &'static str,
-    pub(super) state: State,
+    pub(super) state: Support,
 }
 
 const fn yes(code: u16, name: &'static str, spec: &'static str, notes: &'static str, tests: &'static [&'static str]) -> Line {
-    Line { code, name, spec, state: State::Since("0.1", notes, tests) }
+    Line { code, name, spec, state: Support::Since("0.1", notes, tests) }
 }
 const fn no(code: u16, name: &'static str, spec: &'static str, gets: StatusCode, why: &'static str) -> Line {
-    Line { code, name, spec, state: State::Refused(gets, why) }
+    Line { code, name, spec, state: Support::Refused(gets, why) }
 }
 const fn never(code: u16, name: &'static str, spec: &'static str, why: &'static str) -> Line {
-    Line { code, name, spec, state: State::Never(why) }
+    Line { code, name, spec, state: Support::Never(why) }
 }
 
 const OPCODE: StatusCode = StatusCode::INVALID_OPCODE;

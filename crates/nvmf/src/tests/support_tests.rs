@@ -48,11 +48,11 @@ fn render() -> String {
         out.push_str("| code | what | section | since | what a client gets | tests |\n| --- | --- | --- | --- | --- | --- |\n");
         for l in *lines {
             let (since, gets, tests) = match l.state {
-                State::Since(since, notes, tests) => {
+                Support::Since(since, notes, tests) => {
                     (since, notes.to_owned(), tests.iter().map(|t| format!("`{t}`")).collect::<Vec<_>>().join(", "))
                 }
-                State::Refused(code, why) => ("no", format!("{code}: {why}"), String::new()),
-                State::Never(why) => ("no", format!("nothing: {why}"), String::new()),
+                Support::Refused(code, why) => ("no", format!("{code}: {why}"), String::new()),
+                Support::Never(why) => ("no", format!("nothing: {why}"), String::new()),
             };
             let _ = writeln!(out, "| {:0w$X}h | {} | {} | {since} | {gets} | {tests} |", l.code, l.name, l.spec, w = *digits);
         }
@@ -103,7 +103,7 @@ fn support_tests_that_are_named_exist() {
     sources(&root().join("crates"), ".rs", &mut files);
     let text: String = files.iter().map(|f| std::fs::read_to_string(f).unwrap()).collect();
     for line in SECTIONS.iter().flat_map(|(_, _, _, lines)| *lines) {
-        let State::Since(_, _, tests) = line.state else { continue };
+        let Support::Since(_, _, tests) = line.state else { continue };
         assert!(!tests.is_empty(), "{} is held by no test", line.name);
         for test in tests {
             let case = root().join(format!("tests/vm/cases/{test}.sh")).exists();
@@ -144,9 +144,9 @@ fn granted(discovery: bool) -> Bench {
 fn compare(table: &[Line], codes: impl Iterator<Item = u16>, unlisted: StatusCode, mut probe: impl FnMut(u16) -> Option<StatusCode>) {
     for code in codes {
         let wanted = match table.iter().find(|l| l.code == code).map(|l| l.state) {
-            Some(State::Since(..)) => None,
-            Some(State::Refused(status, _)) => Some(status),
-            Some(State::Never(_)) => panic!("{code:#x} can be asked for"),
+            Some(Support::Since(..)) => None,
+            Some(Support::Refused(status, _)) => Some(status),
+            Some(Support::Never(_)) => panic!("{code:#x} can be asked for"),
             None => Some(unlisted),
         };
         assert_eq!(probe(code), wanted, "{code:#x}");

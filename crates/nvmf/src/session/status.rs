@@ -1,0 +1,31 @@
+//! The status that a host sees when a volume has failed a command.
+//!
+//! Invariant: "do not retry" only where trying again cannot help.
+
+use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
+use crate::stats::Class;
+use format::nvme::{Status, StatusCode};
+use object::IoError;
+
+/// The status that a host sees. "Do not retry" only where trying again cannot help; that space is used up lasts until somebody gives some back, and
+/// file systems and hypervisors know what to do about it (Linux: ENOSPC).
+pub(super) fn status_of(e: IoError, class: Class) -> Status {
+    let changes = matches!(class, Class::Write | Class::Deallocate);
+    match e {
+        IoError::NoSpace => Status::dnr(StatusCode::CAPACITY_EXCEEDED),
+        IoError::Media { .. } if class == Class::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
+        IoError::Media { .. } => Status::dnr(StatusCode::UNRECOVERED_READ_ERROR),
+        IoError::Miscompare => Status::dnr(StatusCode::COMPARE_FAILURE),
+        IoError::Unaligned => Status::dnr(StatusCode::INVALID_FIELD),
+        IoError::OutOfRange => Status::dnr(StatusCode::LBA_OUT_OF_RANGE),
+        IoError::NoVolume => Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
+        IoError::ReadOnly => Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
+        // What was written must not be lost for a stall that passes. Reads that fail are of a group that is offline: a host that looks at all of
+        // its namespaces reads each of them several times, and waits for one after the other.
+        IoError::Failed if changes => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_LATER),
+        IoError::Failed => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_SOON),
+        // Only of a command that has its status already.
+        IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
+        IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
+    }
+}
