@@ -747,9 +747,16 @@ async fn what_a_host_proves_itself_with_is_kept_changed_and_served_piece_by_piec
     let shown = bench.ok("PUT", dhchap, json!({"no_controller_secret": true})).await["dhchap"].clone();
     assert_eq!(shown["controller_secret"], Value::Null);
     assert!(served(&bench).unwrap().credentials.unwrap().controller.is_none());
-    // A host whose name goes has no secret any more, and its name is free.
-    bench.ok("DELETE", "/api/v1/hosts/kvm1", Value::Null).await;
-    assert_eq!(served(&bench), None);
+    // A host whose name goes has no secret any more, whichever it had, and its name is free.
+    for left in [None, Some((psk, json!({"psk": PSK}))), Some((dhchap, json!({"secret": SECRET})))] {
+        if let Some((path, secret)) = left {
+            bench.ok("POST", "/api/v1/hosts", json!({"nqn": HOST, "name": "kvm1"})).await;
+            bench.ok("PUT", path, secret).await;
+            assert!(served(&bench).is_some());
+        }
+        bench.ok("DELETE", "/api/v1/hosts/kvm1", Value::Null).await;
+        assert_eq!(served(&bench), None);
+    }
     bench.ok("POST", "/api/v1/hosts", json!({"nqn": OTHER, "name": "kvm1"})).await;
 }
 

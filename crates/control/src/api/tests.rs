@@ -58,6 +58,9 @@ impl Bench {
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         self.check_answer(method, path, status, &value);
+        if method != "GET" {
+            crate::engine::check_served(&self.control, &self.plane, &format!("{method} {path}"));
+        }
         (status, value)
     }
 

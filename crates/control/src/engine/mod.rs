@@ -308,3 +308,15 @@ fn random() -> [u8; 16] {
 fn serial(bytes: [u8; 16]) -> String {
     bytes[..8].iter().map(|b| format!("{b:02X}")).collect()
 }
+
+/// What is served is what the directory says, unless the last attempt at that failed.
+///
+/// # Panics
+/// When it is not.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn check_served(control: &Control, plane: &crate::fake::FakePlane, after: &str) {
+    let served = plane.desired();
+    let (wanted, _) = control.desired(served.generation).expect("the directory can be read");
+    assert!(control.is_behind() || served == wanted, "{after}: served is {served:#?}, and the directory says {wanted:#?}");
+}

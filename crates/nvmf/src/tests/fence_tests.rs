@@ -5,6 +5,7 @@ use super::session_tests::Bench as Queue;
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN};
 use crate::control_request::Reply;
+use crate::limits::RANGES_UNDER_WAY_MAX;
 use crate::quota::{HostLimits, LEASE_BYTES, Quotas};
 use crate::session::Aborted;
 use base::{Duration, HostId, VolumeId};
@@ -15,7 +16,7 @@ use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::property::{self, Config};
 use format::nvme::reservation::{Action, Keys};
 use format::nvme::{AdminOpcode, Fuse, IoOpcode, Sqe, Status, StatusCode};
-use object::{IoOp, VolumeRef};
+use object::{IoOp, IoRequest, VolumeRef};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -55,12 +56,12 @@ fn queue_of(rig: &mut Rig, id: u8, qid: u16, cntlid: u16) -> (usize, u16) {
         other => panic!("{other:?}"),
     }
 }
-/// The volumes answer the oldest request of a core that begins at this byte; whether there was one.
-fn answer_one(rig: &mut Rig, offset: u64) -> bool {
+/// The volumes answer the oldest (or the newest) request of a core that is of this kind; whether there was one.
+fn answer_one(rig: &mut Rig, newest: bool, which: impl Fn(&IoRequest) -> bool) -> bool {
     for core in 0..CORES {
         let server = rig.servers.borrow()[core].clone();
         let memory = &mut server.borrow_mut().memory;
-        let found = memory.kept.iter().position(|r| matches!(&r.op, IoOp::Write { offset: at, .. } if *at == offset));
+        let found = if newest { memory.kept.iter().rposition(&which) } else { memory.kept.iter().position(&which) };
         if let Some(at) = found {
             let request = memory.kept.remove(at);
             let done = memory.answer(request);
@@ -71,23 +72,8 @@ fn answer_one(rig: &mut Rig, offset: u64) -> bool {
     }
     false
 }
-
-/// Two queues of each of two hosts on every core have a write under way. The one that takes the rights of the other is answered when the last
-/// write of the other has ended, whatever is under way of its own.
-#[test]
-fn a_fence_waits_for_all_connections_of_other_hosts_and_for_none_of_its_own() {
-    let mut rig = Rig::new(120);
-    let (mine, theirs) = (controller_of(&mut rig, MINE), controller_of(&mut rig, THEIRS));
-    let write = |slba| with_capsule(BlockRange::new(slba, 7).sqe(IoOpcode::Write, 5, 1), 4096);
-    let mut queues = Vec::new();
-    for qid in 1..=CORES as u16 * 2 {
-        queues.extend([(queue_of(&mut rig, MINE, qid, mine).0, 0), (queue_of(&mut rig, THEIRS, qid, theirs).0, 8)]);
-    }
-    rig.hold(true);
-    for (at, slba) in &queues {
-        rig.send(*at, |c| c.capsule(write(*slba), &[1; 4096]));
-    }
-    let asks = queues[0].0;
+/// A host takes the rights of others: the control plane has decided so, and the fence stands.
+fn take_rights(rig: &mut Rig, asks: usize) {
     let acquire = Action { action: 1, iekey: false, rtype: 1, cptpl: 0 }.sqe(IoOpcode::ReservationAcquire, 6, 1);
     let keys = Keys { crkey: 7, other: 9 }.to_bytes();
     rig.send(asks, |c| c.capsule(with_capsule(acquire, 16), &keys));
@@ -106,15 +92,89 @@ fn a_fence_waits_for_all_connections_of_other_hosts_and_for_none_of_its_own() {
         rt.wake(core);
     }
     assert_eq!(asked, 1);
+}
+
+/// Two queues of each of two hosts on every core have a write under way. The one that takes the rights of the other is answered when the last
+/// write of the other has ended, whatever is under way of its own.
+#[test]
+fn a_fence_waits_for_all_connections_of_other_hosts_and_for_none_of_its_own() {
+    let mut rig = Rig::new(120);
+    let (mine, theirs) = (controller_of(&mut rig, MINE), controller_of(&mut rig, THEIRS));
+    let write = |slba| with_capsule(BlockRange::new(slba, 7).sqe(IoOpcode::Write, 5, 1), 4096);
+    let mut queues = Vec::new();
+    for qid in 1..=CORES as u16 * 2 {
+        queues.extend([(queue_of(&mut rig, MINE, qid, mine).0, 0), (queue_of(&mut rig, THEIRS, qid, theirs).0, 8)]);
+    }
+    rig.hold(true);
+    for (at, slba) in &queues {
+        rig.send(*at, |c| c.capsule(write(*slba), &[1; 4096]));
+    }
+    let asks = queues[0].0;
+    take_rights(&mut rig, asks);
+    let theirs = |r: &IoRequest| matches!(&r.op, IoOp::Write { offset: 4096, .. });
     for n in 0..CORES * 2 {
         assert!(rig.try_next(asks, Duration::from_millis(20)).is_none(), "{n} of the other host's writes have ended");
-        assert!(answer_one(&mut rig, 4096));
+        assert!(answer_one(&mut rig, false, theirs));
     }
-    assert!(!answer_one(&mut rig, 4096));
+    assert!(!answer_one(&mut rig, false, theirs));
     assert!(matches!(rig.try_next(asks, Duration::from_secs(1)), Some(Pdu::Response(cqe)) if cqe.cid == 6 && cqe.status.is_success()));
     rig.hold(false);
     for (at, _) in queues {
         assert!(matches!(rig.next(at), Pdu::Response(cqe) if cqe.cid == 5 && cqe.status.is_success()));
+    }
+}
+
+/// Every command of more than one part, and one of each other kind, on two connections of the other host: one that stays and one that is lost,
+/// before the fence or under it. The fence is answered with the last part of both, in whatever order they end.
+#[test]
+fn a_fence_waits_for_every_part_of_a_command_also_of_a_connection_that_is_lost() {
+    let trim = |ranges: u16| {
+        let list: Vec<u8> =
+            (0..u64::from(ranges)).flat_map(|i| DsmRange { attributes: 0, blocks: 8, slba: 8 + i * 16 }.to_bytes()).collect();
+        let dsm = DatasetManagement { nr: ranges as u8 - 1, idr: false, idw: false, ad: true };
+        (with_capsule(dsm.sqe(5, 1), list.len() as u32), list)
+    };
+    let plain_io = |op| (with_transport(BlockRange::new(8, 7).sqe(op, 5, 1), 4096), Vec::new());
+    let commands = [
+        (trim(1), 1),
+        (trim(2), 2),
+        (trim(5), 5),
+        (trim(RANGES_UNDER_WAY_MAX), RANGES_UNDER_WAY_MAX),
+        ((with_capsule(BlockRange::new(8, 7).sqe(IoOpcode::Write, 5, 1), 4096), vec![1; 4096]), 1),
+        (plain_io(IoOpcode::Read), 1),
+        (plain_io(IoOpcode::WriteZeroes), 1),
+        (plain_io(IoOpcode::WriteUncorrectable), 1),
+        (plain_io(IoOpcode::Verify), 1),
+        ((flush_sqe(5, 1), Vec::new()), 1),
+    ];
+    for (n, ((sqe, data), parts)) in commands.into_iter().enumerate() {
+        let (before, newest) = (n % 2 == 0, n % 3 != 0);
+        let mut rig = Rig::new(130 + n as u64);
+        let (mine, theirs) = (controller_of(&mut rig, MINE), controller_of(&mut rig, THEIRS));
+        let asks = queue_of(&mut rig, MINE, 1, mine).0;
+        let (stays, lost) = (queue_of(&mut rig, THEIRS, 1, theirs).0, queue_of(&mut rig, THEIRS, 2, theirs).0);
+        rig.hold(true);
+        for at in [stays, lost] {
+            rig.send(at, |c| c.capsule(sqe, &data));
+        }
+        rig.world.run_for(Duration::from_millis(20));
+        for lose in [before, !before] {
+            if lose {
+                rig.close(lost);
+                rig.world.run_for(Duration::from_millis(20));
+            } else {
+                take_rights(&mut rig, asks);
+            }
+        }
+        for ended in 0..parts * 2 {
+            assert!(
+                rig.try_next(asks, Duration::from_millis(20)).is_none(),
+                "{sqe:?}: answered when {ended} of {parts} and {parts} had ended"
+            );
+            assert!(answer_one(&mut rig, newest, |_| true), "{sqe:?}");
+        }
+        assert!(matches!(rig.try_next(asks, Duration::from_secs(1)), Some(Pdu::Response(cqe)) if cqe.cid == 6 && cqe.status.is_success()));
+        assert!(!answer_one(&mut rig, newest, |_| true));
     }
 }
 
