@@ -648,7 +648,7 @@ impl Target {
             }
             Msg::Abort { token, cid, admin, slot } => self.abort_here(rt, token, cid, (admin, slot)),
             Msg::Aborted { token, slot, aborted } => self.aborted(rt, token, slot, aborted),
-            Msg::Fence(order) => self.on_fence(rt, order),
+            Msg::Fence(command) => self.on_fence(rt, command),
             Msg::Fenced { id } => self.on_fenced(rt, id),
             Msg::QueueGone { cntlid, serial, qid, at } => {
                 if let Some(c) = self.controllers.get_mut(&cntlid).filter(|c| c.shared.serial == serial) {

@@ -3,8 +3,8 @@
 //! A modular exponentiation takes up to tens of milliseconds, and on this core every other host would wait for it. So it leaves as a [`Work`]
 //! ([`Target::pop_work`]) and comes back done ([`Target::on_work_done`]); the Authentication Send command waits in its slot meanwhile.
 //!
-//! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`crate::limits::WORKS_OUT_MAX`] pieces of work are away, the others
-//! wait here and vanish with their connection, so a flood of unauthenticated peers makes no heap of work; a failure ends the queue.
+//! Invariants: a queue that has to authenticate runs nothing else before it has; a failure ends the queue; a flood of unauthenticated peers makes
+//! no heap of work ([`AuthenticationWorks`] bounds what is away, and what waits vanishes with its connection).
 //! Never: logs, counts or tells anything of a secret.
 
 use super::*;
