@@ -20,7 +20,7 @@ const fn feature(fid: u8, of_namespace: bool, changeable: bool, discovery: bool)
     Feature { fid, of_namespace, changeable, discovery }
 }
 
-/// All features that are supported, by identifier. None is saveable.
+/// All features that are supported, by identifier.
 pub const FEATURES: &[Feature] = &[
     feature(fid::FID_ARBITRATION, false, false, false),
     feature(fid::FID_POWER, false, false, false),

@@ -135,14 +135,9 @@ pub struct Target {
     refusals: u32,
     evicted: u32,
     refusal_log: RefusalLog,
-    /// Asks that the control plane has not answered: the connection and slot of the command.
-    asked: BTreeMap<u64, (u64, u16)>,
-    ask_serial: u64,
-    asks: VecDeque<ControlRequest>,
+    control_requests: ControlRequests,
     audit: AuditQueue,
-    /// Work of authentications that waits to be taken: the connection and slot of the command.
-    works: VecDeque<(u64, u16, ::auth::Work)>,
-    works_out: usize,
+    works: AuthenticationWorks,
     fences: Fences,
 }
 
@@ -166,8 +161,8 @@ mod waiting;
 use fences::Fences;
 pub use message::TargetMsg;
 use message::{Admitted, Door, FenceCommand, Msg};
-use waiting::WaitingConnect;
 pub use waiting::WorkId;
+use waiting::{AuthenticationWorks, ControlRequests, WaitingConnect};
 
 const fn place_of(token: u64) -> usize {
     (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
@@ -212,12 +207,9 @@ impl Target {
             refusals: 0,
             evicted: 0,
             refusal_log: RefusalLog::default(),
-            asked: BTreeMap::new(),
-            ask_serial: 0,
-            asks: VecDeque::new(),
+            control_requests: ControlRequests::default(),
             audit: AuditQueue::default(),
-            works: VecDeque::new(),
-            works_out: 0,
+            works: AuthenticationWorks::default(),
             fences: Fences::default(),
         }
     }
@@ -564,8 +556,8 @@ impl Target {
             conn.closed = true;
             let token = conn.token;
             self.unauthenticated.leave(token);
-            self.asked.retain(|_, (of, _)| *of != token);
-            self.works.retain(|(of, ..)| *of != token);
+            self.control_requests.forget(token);
+            self.works.forget(token);
             conn.session.end();
             rt.close(conn.id);
         }
@@ -656,7 +648,7 @@ impl Target {
             }
             Msg::Abort { token, cid, admin, slot } => self.abort_here(rt, token, cid, (admin, slot)),
             Msg::Aborted { token, slot, aborted } => self.aborted(rt, token, slot, aborted),
-            Msg::Fence(order) => self.on_fence(rt, order),
+            Msg::Fence(command) => self.on_fence(rt, command),
             Msg::Fenced { id } => self.on_fenced(rt, id),
             Msg::QueueGone { cntlid, serial, qid, at } => {
                 if let Some(c) = self.controllers.get_mut(&cntlid).filter(|c| c.shared.serial == serial) {

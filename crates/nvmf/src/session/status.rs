@@ -7,8 +7,8 @@ use crate::stats::Class;
 use format::nvme::{Status, StatusCode};
 use object::IoError;
 
-/// The status that a host sees. "Do not retry" only where trying again cannot help; that space is used up lasts until somebody gives some back, and
-/// file systems and hypervisors know what to do about it (Linux: ENOSPC).
+/// The status for an error of a command of this class. That space is used up lasts until somebody gives some back, and file systems and
+/// hypervisors know what to do about it (Linux: ENOSPC).
 pub(super) fn status_of(e: IoError, class: Class) -> Status {
     let changes = matches!(class, Class::Write | Class::Deallocate);
     match e {

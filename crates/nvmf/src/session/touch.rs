@@ -1,4 +1,4 @@
-//! What I/O commands do to the data of a namespace.
+//! What I/O commands do to the data of a namespace, as far as write protection and reservations must know.
 
 use format::nvme::IoOpcode;
 

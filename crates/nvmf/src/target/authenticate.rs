@@ -3,13 +3,12 @@
 //! A modular exponentiation takes up to tens of milliseconds, and on this core every other host would wait for it. So it leaves as a [`Work`]
 //! ([`Target::pop_work`]) and comes back done ([`Target::on_work_done`]); the Authentication Send command waits in its slot meanwhile.
 //!
-//! Invariants: a queue that has to authenticate runs nothing else before it has; at most [`WORKS_OUT_MAX`] pieces of work are away, the others
-//! wait here and vanish with their connection, so a flood of unauthenticated peers makes no heap of work; a failure ends the queue.
+//! Invariants: a queue that has to authenticate runs nothing else before it has; a failure ends the queue; a flood of unauthenticated peers makes
+//! no heap of work ([`AuthenticationWorks`] bounds what is away, and what waits vanishes with its connection).
 //! Never: logs, counts or tells anything of a secret.
 
 use super::*;
 use crate::audit::AuditKind;
-use crate::limits::WORKS_OUT_MAX;
 use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
 use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
 use format::nvme::{FabricsType, Sqe};
@@ -73,7 +72,7 @@ impl Target {
         let outcome = match sent {
             Sent::Work(work) => {
                 let token = conn.token;
-                self.works.push_back((token, slot, work));
+                self.works.push(token, slot, work);
                 return rt.wake(self.core);
             }
             Sent::Early => {
@@ -104,17 +103,12 @@ impl Target {
 
     /// The next piece of work to be done elsewhere, if there are not enough away already.
     pub fn pop_work(&mut self) -> Option<(WorkId, Work)> {
-        if self.works_out >= WORKS_OUT_MAX {
-            return None;
-        }
-        let (token, slot, work) = self.works.pop_front()?;
-        self.works_out += 1;
-        Some((WorkId { core: self.core, token, slot }, work))
+        self.works.pop(self.core)
     }
 
     /// A piece of work is done. Nothing happens when its connection is gone.
     pub fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
-        self.works_out -= 1;
+        self.works.came_back();
         let place = place_of(id.token);
         if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == id.token && !c.closed)
             && let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller())

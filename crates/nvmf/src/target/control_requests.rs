@@ -11,20 +11,18 @@ impl Target {
         let conn = &mut self.conns[place];
         let Some(c) = conn.session.controller() else { return };
         let by = RequestedBy { host_nqn: c.host_nqn.clone(), host_id: c.host_id, subsystem: c.subsystem.clone(), cntlid: c.cntlid };
-        self.ask_serial += 1;
-        self.asked.insert(self.ask_serial, (conn.token, slot));
-        self.asks.push_back(ControlRequest { id: ControlRequestId { core: self.core, serial: self.ask_serial }, by, what });
+        self.control_requests.push(self.core, (conn.token, slot), by, what);
         rt.wake(self.core);
     }
 
     /// The next question for the control plane.
     pub fn pop_control_request(&mut self) -> Option<ControlRequest> {
-        self.asks.pop_front()
+        self.control_requests.pop()
     }
 
     /// The control plane's answer to an ask of this core. Nothing happens when the command is gone.
     pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
-        let Some((token, slot)) = self.asked.remove(&id.serial) else { return };
+        let Some((token, slot)) = self.control_requests.answered(id) else { return };
         let place = place_of(token);
         if !self.conns.get(place).is_some_and(|c| c.token == token && !c.closed) {
             return;

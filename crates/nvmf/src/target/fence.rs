@@ -20,32 +20,32 @@ impl Target {
         let conn = &self.conns[place_of(token)];
         let by = HostId::from_bytes(conn.session.controller().map_or([0; 16], |c| c.host_id));
         let id = self.fences.begin(token, slot, self.cores);
-        let order = FenceCommand { id, home: self.core, volume: VolumeRef(at as u32), by, abort: Arc::new(abort) };
+        let command = FenceCommand { id, home: self.core, volume: VolumeRef(at as u32), by, abort: Arc::new(abort) };
         for core in 0..self.cores {
-            self.post(rt, core, Msg::Fence(order.clone()));
+            self.post(rt, core, Msg::Fence(command.clone()));
         }
     }
 
     /// Notes what this core has under way on the volume.
-    pub(super) fn on_fence(&mut self, rt: &Rt, order: FenceCommand) {
+    pub(super) fn on_fence(&mut self, rt: &Rt, command: FenceCommand) {
         let mut under_way = BTreeSet::new();
         for (_, conn) in &mut self.conns {
             self.fences.adopt(conn.session.take_left());
             let QueueKind::Io(c, _) = conn.session.kind() else { continue };
             let host = HostId::from_bytes(c.host_id);
-            if order.abort.contains(&host) {
-                conn.session.abort_on(order.volume, Status::dnr(StatusCode::ABORTED_PREEMPT));
+            if command.abort.contains(&host) {
+                conn.session.abort_on(command.volume, Status::dnr(StatusCode::ABORTED_PREEMPT));
             }
-            if host != order.by {
-                under_way.extend(conn.session.under_way_on(order.volume));
+            if host != command.by {
+                under_way.extend(conn.session.under_way_on(command.volume));
             }
         }
-        under_way.extend(self.fences.left_on(order.volume).inspect(|_| hooks::reached(CoverageMark::FenceWaitsForLeft)));
+        under_way.extend(self.fences.left_on(command.volume).inspect(|_| hooks::reached(CoverageMark::FenceWaitsForLeft)));
         if under_way.is_empty() {
-            return self.post(rt, order.home, Msg::Fenced { id: order.id });
+            return self.post(rt, command.home, Msg::Fenced { id: command.id });
         }
         hooks::reached(CoverageMark::FenceWaits);
-        self.fences.stand(order.id, order.home, under_way);
+        self.fences.stand(command.id, command.home, under_way);
     }
 
     /// A request with this token came back, and its session has seen it.
