@@ -15,7 +15,7 @@
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{ComponentAt, GroupSlot, VolumeLayout},
-    order::{Given, Sequencer},
+    order::{Given, MirrorLane, Sequencer},
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
     range_lock::RangeLocks,
@@ -251,8 +251,8 @@ impl<S: Blocks> Lanes<S> {
         let order = match kind {
             OpKind::Read { .. } => Order::default(),
             _ => match self.number(id) {
-                Some(order) => order,
-                None => return self.numbers.wait(&self.parts[id as usize].part.ordered_in(), id, kind),
+                Given::Number(order) => order,
+                _ => return self.numbers.wait(&self.parts[id as usize].part.ordered_in(), id, kind),
             },
         };
         let part = &self.parts[id as usize].part;
@@ -264,8 +264,8 @@ impl<S: Blocks> Lanes<S> {
         }
     }
 
-    /// The number of a change that is given to the store. `None` when it has to wait, as too many are in doubt.
-    fn number(&mut self, id: u32) -> Option<Order> {
+    /// The number of a change that is given to the store, if it need not wait.
+    fn number(&mut self, id: u32) -> Given {
         let Held { part, seq, .. } = &mut self.parts[id as usize];
         let place = part.ordered_in();
         let mut given = self.numbers.begin(&place, &part.ownership);
@@ -275,18 +275,16 @@ impl<S: Blocks> Lanes<S> {
             let before = slot.map_or(Seq::default(), |slot| slot.shard.newest(at.no, place.lane));
             given = self.numbers.begin_first(&place, &part.ownership, before);
         }
-        let Given::Number(order) = given else { return None };
-        *seq = order.seq;
-        Some(order)
+        if let Given::Number(order) = &given {
+            *seq = order.seq;
+        }
+        given
     }
 
-    /// The change that the store worked on has ended: the mark may move, and what waited for that begins.
-    fn change_ended(&mut self, rt: &Rt, id: u32) {
-        let held = &mut self.parts[id as usize];
-        let seq = core::mem::take(&mut held.seq);
-        let place = held.part.ordered_in();
-        if self.numbers.ended(&place, seq)
-            && let Some((next, kind)) = self.numbers.next(&place)
+    /// The change that the store worked on has ended, and its part with it: the mark may move, and what waited for that begins.
+    fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
+        if self.numbers.ended(place, seq)
+            && let Some((next, kind)) = self.numbers.next(place)
         {
             self.hand_to_store(rt, next, kind);
         }
@@ -299,8 +297,10 @@ impl<S: Blocks> Lanes<S> {
 
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {
         let id = done.cookie as u32;
-        if self.parts[id as usize].seq != Seq::default() {
-            self.change_ended(rt, id);
+        let Held { part, seq, .. } = &self.parts[id as usize];
+        if seq.counter > 0 {
+            let (place, seq) = (part.ordered_in(), *seq);
+            self.change_ended(rt, &place, seq);
         }
         let Held { part, stage, .. } = &mut self.parts[id as usize];
         match (done.result, *stage) {

@@ -97,8 +97,11 @@ impl LaneOrder {
     /// Whether the change has ended though one before it had not; forgets that.
     fn take(&mut self, counter: u64) -> bool {
         let bit = counter as usize % IN_DOUBT_MAX;
-        let is = self.ended[bit / 64] >> (bit % 64) & 1 == 1;
-        self.ended[bit / 64] &= !(1 << (bit % 64));
+        let (word, bit) = (&mut self.ended[bit / 64], 1 << (bit % 64));
+        let is = *word & bit != 0;
+        if is {
+            *word &= !bit;
+        }
         is
     }
 }

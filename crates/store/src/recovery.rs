@@ -242,15 +242,15 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
     state.change_ended(component, record.block, order, true);
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     for part in chunk_parts(record.block, record.blocks) {
-        let there = state.lookup(component, part.chunk).is_some();
+        let place = state.lookup(component, part.chunk);
         // A trim has noted it itself.
-        if there && keeps && !hooks::seeded(SeededFault::MaskNotReplayed) {
-            state.note_change(component, part, None, order);
+        if let Some(phys) = place.filter(|_| keeps && !hooks::seeded(SeededFault::MaskNotReplayed)) {
+            state.note_change(phys, part, order);
         }
         // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
         let epoch = match new.entry((component.0, part.chunk)) {
             hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            hashbrown::hash_map::Entry::Vacant(entry) if keeps && (!there || record.kind == RecordKind::Uncorrectable) => {
+            hashbrown::hash_map::Entry::Vacant(entry) if keeps && (place.is_none() || record.kind == RecordKind::Uncorrectable) => {
                 entry.insert(Epoch(0))
             }
             hashbrown::hash_map::Entry::Vacant(_) => continue,

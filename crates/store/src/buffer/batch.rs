@@ -5,6 +5,7 @@ use crate::ComponentNo;
 use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::index::Key;
 use crate::shard::cookie;
+use crate::shard::member::Known;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
 use base::Order;
@@ -71,7 +72,7 @@ impl State {
         batch.retried = false;
         let fill = self.fill();
         let lsn = self.log.next_lsn;
-        while let Some(&(key, order)) = self.waiting.front() {
+        while let Some(&(key, _)) = self.waiting.front() {
             let op = &self.ops[key as usize];
             let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
             let (kind, blocks) = match change {
@@ -101,7 +102,7 @@ impl State {
                 self.set_admission_timer(rt, at);
                 break;
             }
-            self.waiting.pop_front();
+            let (_, order) = self.waiting.pop_front().expect("looked at above");
             self.enter((key, order), kind, lsn, bufs, now);
         }
     }
@@ -293,11 +294,14 @@ impl State {
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         let mut record = 0;
+        let mut known = Known::default();
         for key in ops.drain(..) {
-            let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let op = &self.ops[key as usize];
+            let Stage::Logging(logged) = op.stage else { unreachable!("it was in the batch") };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    self.apply_write(key, record, unchecked);
+                    let known = known.has(self, op.component);
+                    self.apply_write(key, record, known, unchecked);
                     data.next()
                 }
                 Logged::Trim => {

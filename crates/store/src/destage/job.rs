@@ -9,11 +9,12 @@
 
 use super::Cursor;
 use crate::ComponentNo;
-use crate::buffer::ring::{Record, SegmentState};
+use crate::buffer::ring::{Record, Segment, SegmentState};
 use crate::capacity::Phys;
 use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
 use crate::pace::{DESTAGE_WORKERS, Plan};
+use crate::shard::member::Known;
 use crate::shard::state::{State, chunk_parts};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
@@ -116,8 +117,9 @@ impl State {
             return Next::Nothing;
         }
         let mut job: Option<Box<Job>> = None;
+        let mut known = Known::default();
         for _ in 0..hooks::tiny(SCAN_MAX, 8) {
-            if !self.cursor_on_segment() {
+            let Some(segment) = self.cursor_segment() else {
                 let clean = self.advance_clean();
                 if job.is_some() {
                     break;
@@ -127,12 +129,12 @@ impl State {
                 }
                 // Some were left (a failure, a block that was on its way already): another round.
                 self.destage.cursor = Cursor { seq: clean, record: 0 };
-                if !self.cursor_on_segment() {
+                if self.cursor_segment().is_none() {
                     return Next::Nothing;
                 }
-            }
+                continue;
+            };
             let Cursor { seq, record } = self.destage.cursor;
-            let segment = self.ring.get(seq);
             let Some(found) = segment.records.get(record).filter(|_| segment.live > u32::from(hooks::seeded(SeededFault::LastLiveSkipped)))
             else {
                 let passed = u64::from(segment.used) * (segment.records.len() - record) as u64 / segment.records.len().max(1) as u64;
@@ -155,10 +157,11 @@ impl State {
                 let ahead = (record..record + TOUCHED).map_while(|i| segment.records.get(i));
                 self.index.touch(ahead.map(|found| found.key));
             }
-            self.destage.cursor.record += 1;
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
+            self.destage.cursor.record += 1;
             let at = self.ring.first_block(seq) + u32::from(found.at);
-            self.take_record(found, at, plan, &mut job);
+            let known = known.has(self, found.key.component());
+            self.take_record(found, at, known, plan, &mut job);
         }
         match job {
             Some(job) => {
@@ -169,16 +172,16 @@ impl State {
         }
     }
 
-    /// Whether the cursor stands on a segment that can be destaged.
-    fn cursor_on_segment(&self) -> bool {
+    /// The segment that the cursor stands on, if it can be destaged.
+    fn cursor_segment(&self) -> Option<&Segment> {
         let seq = self.destage.cursor.seq;
-        seq <= self.ring.head() && self.ring.get(seq).state == SegmentState::Sealed
+        let segment = (seq <= self.ring.head()).then(|| self.ring.get(seq));
+        segment.filter(|segment| segment.state == SegmentState::Sealed)
     }
 
-    /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component.
-    fn take_record(&mut self, record: Record, at: u32, plan: Plan, job: &mut Option<Box<Job>>) {
+    /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component (not `known`).
+    fn take_record(&mut self, record: Record, at: u32, known: bool, plan: Plan, job: &mut Option<Box<Job>>) {
         let component = record.key.component();
-        let known = self.has_component(component);
         for part in chunk_parts(record.key.block(), u32::from(record.blocks)) {
             let first = part.chunk * CHUNK_BLOCKS;
             let own = u64::from(part.first)..u64::from(part.first + part.blocks);
@@ -281,12 +284,14 @@ impl State {
         if result.is_ok() || !hooks::seeded(SeededFault::FailedJobCounts) {
             self.destage.jobs -= 1;
         }
+        let mut known = Known::default();
         for item in &job.items {
+            let component = item.key.component();
             self.ring.unpin(item.pos.block());
             if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !self.has_component(item.key.component()) {
+            if !known.has(self, component) {
                 // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
                 if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
                     self.index_remove(item.key);
@@ -308,7 +313,7 @@ impl State {
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);
                     self.counters.checksum_errors += 1;
-                    self.note_bad(item.key.component(), item.key.block());
+                    self.note_bad(component, item.key.block());
                 }
             }
         }

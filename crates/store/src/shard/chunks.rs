@@ -94,7 +94,7 @@ impl State {
     pub fn settle_part(&mut self, component: ComponentNo, part: ChunkPart, phys: Phys, order: &Order) {
         debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
         self.change_takes_effect(component, part, order);
-        self.note_change(component, part, Some(phys), order);
+        self.note_change(phys, part, order);
         self.busy.end(phys);
     }
 

@@ -1,10 +1,12 @@
 //! What a shard has accepted of a component's changes: the highest epoch, and how far each lane had come when the shard was opened.
 //!
-//! Owns: [`Member`].
+//! Owns: [`Member`]; [`Known`], for a look at many changes in a row.
 //! Invariants: an accepted epoch never goes back; within a lane the numbers of changes rise; what a mark says is durable has ended here. The
 //! last two are looked at with the feature `hooks` only: whoever orders the changes keeps count of them.
 //! Never: decides what a change does.
 
+use crate::ComponentNo;
+use crate::shard::state::State;
 use base::hooks::{self, SeededFault};
 use base::lane::{LANES, Lane};
 use base::{Epoch, Order, Seq};
@@ -63,6 +65,20 @@ impl Member {
         at.ended = at.ended.max(order.seq);
         if logged {
             at.mark = at.mark.max(order.mark);
+        }
+    }
+}
+
+/// Whether the component of one change after the other is still there. Most often it is the one of the change before.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Option<(ComponentNo, bool)>);
+
+impl Known {
+    #[inline]
+    pub fn has(&mut self, state: &State, component: ComponentNo) -> bool {
+        match self.0 {
+            Some((of, has)) if of == component => has,
+            _ => self.0.insert((component, state.has_component(component))).1,
         }
     }
 }

@@ -26,6 +26,7 @@ use base::{BlockNo, Instant, Lane, Order, Seq};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::FormatTag;
+use format::disk::log::Record;
 use hashbrown::HashMap;
 use rt::sync::Notify;
 use rt::{Buf, Device, Queue, Rt, TimerId};
@@ -187,21 +188,19 @@ impl State {
         self.witness_change(_component, _part, _order);
     }
 
-    /// A change of blocks is durable: the chunk, if there is one, says so. `place`: where it is, if that is known.
+    /// A change of blocks of the chunk at `phys` is durable: the chunk says so.
     #[inline]
-    pub fn note_change(&mut self, component: ComponentNo, part: ChunkPart, place: Option<Phys>, order: &Order) {
-        if let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) {
-            self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
-        }
+    pub fn note_change(&mut self, phys: Phys, part: ChunkPart, order: &Order) {
+        self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
     }
 
-    /// A write of the batch is durable: from now on this is the content of its blocks.
-    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
+    /// A write of the batch is durable: from now on this is the content of its blocks, if the component is still `known`.
+    pub fn apply_write(&mut self, key: u32, record: usize, known: bool, unchecked: bool) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
-        let (data_at, order) = (self.log.batch.records[record].data_at, self.log.batch.records[record].order);
+        let Record { data_at, order, .. } = self.log.batch.records[record];
         let seq = self.log.open.as_ref().expect("just written to").seq;
-        if self.has_component(component) {
+        if known {
             let first = Key::new(component, block);
             self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
             let at = self.ring.first_block(seq) + data_at;
@@ -274,7 +273,7 @@ impl State {
                 self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
                 self.change_takes_effect(component, part, &order);
                 if !hooks::seeded(SeededFault::MaskForgetsMark) {
-                    self.note_change(component, part, Some(phys), &order);
+                    self.note_change(phys, part, &order);
                 }
             }
         }
@@ -306,7 +305,7 @@ impl State {
             }
             self.change_takes_effect(component, part, order);
             if !hooks::seeded(SeededFault::MaskForgetsTrim) {
-                self.note_change(component, part, Some(phys), order);
+                self.note_change(phys, part, order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
