@@ -57,7 +57,7 @@ impl Record {
         Record { plan: plan.clone(), desired, nsid: Some(nsid), last_nsid: nsid, offline: false, gone: false, most_bytes: bytes }
     }
 
-    /// The host was started: a term of its own. Now and then a period begins with it.
+    /// The node was started: a term of its own. Now and then a period begins with it.
     pub fn begin_term(&mut self) {
         let owned = &mut self.desired.object.ownership;
         *owned = owned.next_term().expect("there are epochs left");
@@ -65,7 +65,7 @@ impl Record {
             owned.period_start = owned.epoch;
         }
     }
-    /// A copy that there is not has left, or come back: the next epoch, while the host serves the volume. Now and then a period begins with it.
+    /// A copy that there is not has left, or come back: the next epoch, while the node serves the volume. Now and then a period begins with it.
     pub fn begin_epoch(&mut self) {
         let owned = &mut self.desired.object.ownership;
         owned.epoch.0 += 1;
