@@ -1,32 +1,18 @@
 //! What the simulator looks at, at any instant between two events: the shards that are open on this thread, their invariants, and a picture of
 //! what each holds, to be compared with what another start would find on the devices.
 //!
-//! Owns: the list of open shards. Exists with the feature `hooks` only.
+//! Owns: the pictures; `open_shards` lists the shards. Exists with the feature `hooks` only.
 //! Never: changes anything.
+
+pub(crate) mod open_shards;
 
 use crate::capacity::BlockContent;
 use crate::shard::state::State;
 use crate::{ComponentNo, Group, Shard};
 use base::Epoch;
 use base::unit::CHUNK_BLOCKS;
-use std::cell::RefCell;
+use open_shards::each;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::{Rc, Weak};
-
-thread_local! {
-    static OPEN: RefCell<Vec<Weak<RefCell<State>>>> = const { RefCell::new(Vec::new()) };
-}
-
-pub(crate) fn opened(state: &Rc<RefCell<State>>) {
-    OPEN.with_borrow_mut(|open| {
-        open.retain(|s| s.strong_count() > 0);
-        open.push(Rc::downgrade(state));
-    });
-}
-
-fn each(mut f: impl FnMut(&State)) {
-    OPEN.with_borrow(|open| open.iter().filter_map(Weak::upgrade).for_each(|state| f(&state.borrow())));
-}
 
 /// Checks all invariants of all shards, of which there are so many when all are open; panics when one is broken. Slow.
 pub fn check(shards: usize) {

@@ -10,13 +10,14 @@ mod scan;
 
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, RESERVE_SEGMENTS, Ring};
-use crate::destage::Destage;
+use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
-use crate::scrub::Scrub;
-use crate::shard::chunks::Busy;
-use crate::shard::state::{State, chunk_parts};
+use crate::scrub::progress::Scrub;
+use crate::shard::busy::Busy;
+use crate::shard::chunk_part::chunk_parts;
+use crate::shard::state::State;
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};

@@ -300,7 +300,7 @@ impl State {
             let Stage::Logging(logged) = op.stage else { unreachable!("it was in the batch") };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    let known = known.has(self, op.component);
+                    let known = known.has(op.component, || self.has_component(op.component));
                     self.apply_write(key, record, known, unchecked);
                     data.next()
                 }

@@ -24,6 +24,7 @@ mod check;
 
 use super::extents::FreeMap;
 use super::forward::Forward;
+use super::phys::Phys;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
 use crate::usage::{ChunksUsed, Usage};
@@ -38,15 +39,6 @@ use std::collections::BTreeMap;
 
 /// Pages by which the used part of the table on a device grows.
 const GROW_PAGES: u32 = 64;
-
-/// A physical chunk of this shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Phys {
-    /// Number of the capacity device.
-    pub device: u8,
-    /// Number of the chunk in this shard's part of the device.
-    pub chunk: u32,
-}
 
 /// What the table knows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,15 +7,16 @@
 //! ended, and only of blocks that are still the newest.
 //! Never: reads or writes within a borrow.
 
-use super::Cursor;
+use super::progress::Cursor;
 use crate::ComponentNo;
 use crate::buffer::ring::{Record, Segment, SegmentState};
 use crate::capacity::Phys;
 use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
 use crate::pace::{DESTAGE_WORKERS, Plan};
+use crate::shard::chunk_part::chunk_parts;
 use crate::shard::member::Known;
-use crate::shard::state::{State, chunk_parts};
+use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration, Instant, crc32c};
@@ -160,7 +161,7 @@ impl State {
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
             self.destage.cursor.record += 1;
             let at = self.ring.first_block(seq) + u32::from(found.at);
-            let known = known.has(self, found.key.component());
+            let known = known.has(found.key.component(), || self.has_component(found.key.component()));
             self.take_record(found, at, known, plan, &mut job);
         }
         match job {
@@ -291,7 +292,7 @@ impl State {
             if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !known.has(self, component) {
+            if !known.has(component, || self.has_component(component)) {
                 // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
                 if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
                     self.index_remove(item.key);

@@ -1,58 +1,18 @@
 //! Chunks of writes under way: allocated when a write is admitted, kept while anything is under way, freed when empty.
 //!
-//! Owns: the count of changes under way for each chunk.
+//! Owns: when a chunk is taken and freed; `busy` counts the changes under way.
 //! Invariants: space is decided when a write is admitted, so a write that was admitted never runs out of space later and destaging
 //! always has a place to go; a chunk with a change under way (a write on its way into the log, a destage write on its way to
 //! capacity) is not freed, so nothing of an old owner can arrive in a new owner's chunk.
 //! Never: does I/O.
 
+use super::chunk_part::{ChunkPart, chunk_parts};
 use super::op::StoreError;
-use super::state::{ChunkPart, State, chunk_parts};
+use super::state::State;
 use crate::ComponentNo;
 use crate::capacity::{AllocateError, Phys};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::{BlockNo, Order};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
-
-/// How many changes are under way in a chunk. Only chunks with any are listed, so it is as small as the operations in flight.
-#[derive(Debug)]
-pub(crate) struct Busy(HashMap<Phys, u32, FixedState>);
-
-impl Busy {
-    pub fn new() -> Self {
-        Self(HashMap::with_capacity_and_hasher(1024, FixedState::with_seed(0xB51)))
-    }
-    pub fn begin(&mut self, phys: Phys) {
-        *self.0.entry(phys).or_insert(0) += 1;
-    }
-    /// Ends one [`Busy::begin`]; true when it was the last.
-    pub fn end(&mut self, phys: Phys) -> bool {
-        match self.0.entry(phys) {
-            Entry::Occupied(mut entry) => {
-                *entry.get_mut() -= 1;
-                if *entry.get() > 0 && !hooks::seeded(SeededFault::BusyEndsEarly) {
-                    return false;
-                }
-                entry.remove();
-                true
-            }
-            Entry::Vacant(_) => unreachable!("ended more often than begun"),
-        }
-    }
-    pub fn is_busy(&self, phys: Phys) -> bool {
-        self.0.contains_key(&phys)
-    }
-    /// How many changes are under way in each chunk that has any.
-    pub fn counts(&self) -> &HashMap<Phys, u32, FixedState> {
-        &self.0
-    }
-    /// The chunks with anything under way.
-    pub fn iter(&self) -> impl Iterator<Item = Phys> + '_ {
-        self.0.keys().copied()
-    }
-}
 
 impl State {
     /// Gives every chunk of a write a place, or none of them. The place, when it is a single chunk.
@@ -131,7 +91,7 @@ impl State {
         if self.content(component, chunk) == 0 {
             self.table.borrow_mut().free(phys);
             #[cfg(feature = "hooks")]
-            self.witness_free(component, chunk);
+            self.witness.free(component, chunk);
         }
     }
 }

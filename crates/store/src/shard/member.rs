@@ -6,7 +6,6 @@
 //! Never: decides what a change does.
 
 use crate::ComponentNo;
-use crate::shard::state::State;
 use base::hooks::{self, SeededFault};
 use base::lane::{LANES, Lane};
 use base::{Epoch, Order, Seq};
@@ -75,10 +74,10 @@ pub(crate) struct Known(Option<(ComponentNo, bool)>);
 
 impl Known {
     #[inline]
-    pub fn has(&mut self, state: &State, component: ComponentNo) -> bool {
+    pub fn has(&mut self, component: ComponentNo, look: impl FnOnce() -> bool) -> bool {
         match self.0 {
             Some((of, has)) if of == component => has,
-            _ => self.0.insert((component, state.has_component(component))).1,
+            _ => self.0.insert((component, look())).1,
         }
     }
 }

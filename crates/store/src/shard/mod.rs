@@ -5,8 +5,11 @@
 //! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
 //! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.
 
+pub(crate) mod busy;
 mod check;
+pub(crate) mod chunk_part;
 pub(crate) mod chunks;
+pub(crate) mod cookie;
 pub(crate) mod member;
 pub(crate) mod op;
 pub(crate) mod read;
@@ -34,45 +37,6 @@ pub const OPERATIONS_MAX: usize = 1 << 28;
 const OPERATION_SLOTS_MAX: usize = 1 + PIECE_BLOCKS as usize / buffer::ATOMIC_BLOCKS as usize;
 const _: () = assert!(OPERATIONS_MAX * OPERATION_SLOTS_MAX < NO_PARENT as usize, "an operation has a key of 32 bits");
 
-/// Cookies of the shard's device operations: what it is in the top byte.
-pub(crate) mod cookie {
-    const KIND_SHIFT: u32 = 56;
-    pub const BATCH: u64 = 1 << KIND_SHIFT;
-    pub const ADMISSION: u64 = 2 << KIND_SHIFT;
-    const SUMMARY: u64 = 3 << KIND_SHIFT;
-    const READ: u64 = 4 << KIND_SHIFT;
-    pub const PROBE: u64 = 5 << KIND_SHIFT;
-
-    /// The summary of the segment whose first block this is.
-    pub fn summary(first_block: u32) -> u64 {
-        SUMMARY | u64::from(first_block)
-    }
-    /// Run `index` of the read `key`.
-    pub fn read(key: u32, index: usize) -> u64 {
-        READ | (index as u64) << 32 | u64::from(key)
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    pub enum Kind {
-        Batch,
-        Admission,
-        Probe,
-        Summary { first_block: u32 },
-        Read { key: u32, index: usize },
-    }
-
-    pub fn kind(cookie: u64) -> Kind {
-        match cookie >> KIND_SHIFT << KIND_SHIFT {
-            BATCH => Kind::Batch,
-            ADMISSION => Kind::Admission,
-            PROBE => Kind::Probe,
-            SUMMARY => Kind::Summary { first_block: cookie as u32 },
-            READ => Kind::Read { key: cookie as u32, index: (cookie >> 32 & 0xFFFF) as usize },
-            _ => unreachable!("not a cookie of a shard: {cookie:#x}"),
-        }
-    }
-}
-
 /// A shard. See the module. Dropping it ends its background tasks.
 pub struct Shard {
     state: Rc<RefCell<State>>,
@@ -87,7 +51,7 @@ impl Shard {
         let state = Rc::new(RefCell::new(recovery::open(rt, group, shard, settings).await?));
         let tasks = destage::spawn(rt, &state);
         #[cfg(feature = "hooks")]
-        crate::probe::opened(&state);
+        crate::probe::open_shards::opened(&state);
         Ok(Shard { state, rt: rt.clone(), tasks, scrub: None })
     }
 
@@ -312,10 +276,10 @@ impl State {
     }
 
     fn device_ended(&mut self, rt: &Rt, cookie: u64, event: Event) {
-        match (cookie::kind(cookie), event) {
-            (cookie::Kind::Read { key, index }, Event::Read { result, buf }) => self.run_ended(rt, key, index, result, buf),
-            (cookie::Kind::Batch, Event::Write { result, bufs }) => self.batch_ended(rt, result, bufs),
-            (cookie::Kind::Summary { first_block }, Event::Write { result, .. }) => {
+        match (cookie::device_op(cookie), event) {
+            (cookie::DeviceOp::Read { key, index }, Event::Read { result, buf }) => self.run_ended(rt, key, index, result, buf),
+            (cookie::DeviceOp::Batch, Event::Write { result, bufs }) => self.batch_ended(rt, result, bufs),
+            (cookie::DeviceOp::Summary { first_block }, Event::Write { result, .. }) => {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
                     hooks::reached(CoverageMark::SummaryLost);
@@ -326,12 +290,12 @@ impl State {
                 }
                 self.log.summaries.retain(|first| *first != first_block);
             }
-            (cookie::Kind::Admission, Event::Timer(id)) => {
+            (cookie::DeviceOp::Admission, Event::Timer(id)) => {
                 if self.admission_timer.is_some_and(|(set, _)| set == id) {
                     self.admission_timer = None;
                 }
             }
-            (cookie::Kind::Probe, Event::Timer(_)) => self.probe_log(rt),
+            (cookie::DeviceOp::Probe, Event::Timer(_)) => self.probe_log(rt),
             (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
         }
     }

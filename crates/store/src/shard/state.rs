@@ -9,11 +9,12 @@
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, Ring};
 use crate::capacity::{ChunkTable, Phys};
-use crate::destage::Destage;
+use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos};
 use crate::pace::{Pacer, Settings};
-use crate::scrub::Scrub;
-use crate::shard::chunks::Busy;
+use crate::scrub::progress::Scrub;
+use crate::shard::busy::Busy;
+use crate::shard::chunk_part::{ChunkPart, chunk_parts};
 use crate::shard::cookie;
 use crate::shard::member::Member;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
@@ -185,7 +186,9 @@ impl State {
     /// A durable change of blocks takes effect.
     pub fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
         #[cfg(feature = "hooks")]
-        self.witness_change(_component, _part, _order);
+        if let Some(phys) = self.lookup(_component, _part.chunk).filter(|_| self.witness.live) {
+            self.witness.change(&self.table.borrow(), phys, _component, _part, _order);
+        }
     }
 
     /// A change of blocks of the chunk at `phys` is durable: the chunk says so.
@@ -350,34 +353,4 @@ impl State {
             mask | (u16::from(found) << i)
         })
     }
-}
-
-/// The part of a run of blocks that lies in one chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkPart {
-    pub chunk: u64,
-    /// First block within the chunk.
-    pub first: u32,
-    pub blocks: u32,
-}
-
-impl ChunkPart {
-    pub fn mask(&self) -> u16 {
-        (((1u32 << self.blocks) - 1) << self.first) as u16
-    }
-}
-
-/// Cuts a run of blocks at chunks.
-pub(crate) fn chunk_parts(block: BlockNo, blocks: u32) -> impl Iterator<Item = ChunkPart> {
-    let end = block.0 + u64::from(blocks);
-    let mut at = block.0;
-    core::iter::from_fn(move || {
-        if at >= end {
-            return None;
-        }
-        let (chunk, first) = (at / CHUNK_BLOCKS, (at % CHUNK_BLOCKS) as u32);
-        let n = (CHUNK_BLOCKS - u64::from(first)).min(end - at) as u32;
-        at += u64::from(n);
-        Some(ChunkPart { chunk, first, blocks: n })
-    })
 }

@@ -5,7 +5,8 @@
 //! Exists with the feature `hooks` only.
 
 use crate::ComponentNo;
-use crate::shard::state::{ChunkPart, State};
+use crate::capacity::{ChunkTable, Phys};
+use crate::shard::chunk_part::ChunkPart;
 use base::{Epoch, Order};
 use std::collections::BTreeMap;
 
@@ -28,12 +29,11 @@ pub(crate) struct Witness {
     seen: BTreeMap<(u32, u64), Seen>,
 }
 
-impl State {
-    /// A durable change takes effect on blocks of a chunk.
-    pub fn witness_change(&mut self, component: ComponentNo, part: ChunkPart, order: &Order) {
-        let Some(phys) = self.lookup(component, part.chunk).filter(|_| self.witness.live) else { return };
-        let epoch = self.table.borrow().get(phys).epoch;
-        let seen = self.witness.seen.entry((component.0, part.chunk)).or_default();
+impl Witness {
+    /// A durable change takes effect on blocks of the chunk at `phys`.
+    pub fn change(&mut self, table: &ChunkTable, phys: Phys, component: ComponentNo, part: ChunkPart, order: &Order) {
+        let epoch = table.get(phys).epoch;
+        let seen = self.seen.entry((component.0, part.chunk)).or_default();
         if order.period_start > seen.period_start {
             // The first change of this period that this life sees; another one may have been before.
             let first = epoch < order.period_start;
@@ -44,14 +44,13 @@ impl State {
         seen.mask |= part.mask();
     }
     /// A chunk is free: what changed in it is over.
-    pub fn witness_free(&mut self, component: ComponentNo, chunk: u64) {
-        self.witness.seen.remove(&(component.0, chunk));
+    pub fn free(&mut self, component: ComponentNo, chunk: u64) {
+        self.seen.remove(&(component.0, chunk));
     }
 
     /// The chunks say what has changed.
-    pub fn check_changes(&self) {
-        let table = self.table.borrow();
-        for (&(component, chunk), seen) in &self.witness.seen {
+    pub fn check(&self, table: &ChunkTable) {
+        for (&(component, chunk), seen) in &self.seen {
             let Some(phys) = table.lookup(ComponentNo(component), chunk) else { continue };
             let found = table.get(phys);
             assert_eq!(found.epoch, seen.epoch, "the epoch of chunk {chunk} of component {component}");
