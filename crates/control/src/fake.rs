@@ -34,7 +34,7 @@ struct State {
     desired: Desired,
     applies: u32,
     sessions: Vec<SessionInfo>,
-    failures: VecDeque<(&'static str, PlaneError)>,
+    failures: VecDeque<(&'static str, u32, PlaneError)>,
     scrubs: Vec<GroupId>,
     freed: Vec<(VolumeId, u64)>,
     ends: Vec<u64>,
@@ -56,7 +56,11 @@ impl FakePlane {
     }
     /// The next call of `operation` (the method's name) fails with `error`.
     pub fn fail_next(&self, operation: &'static str, error: PlaneError) {
-        self.state().failures.push_back((operation, error));
+        self.fail_after(operation, 0, error);
+    }
+    /// As [`FakePlane::fail_next`], after so many that succeed.
+    pub fn fail_after(&self, operation: &'static str, succeed: u32, error: PlaneError) {
+        self.state().failures.push_back((operation, succeed, error));
     }
     /// What was freed behind the end of volumes.
     pub fn freed(&self) -> Vec<(VolumeId, u64)> {
@@ -129,11 +133,17 @@ impl FakePlane {
         if state.stopped {
             return Err(PlaneError::Failed("the data plane has stopped".into()));
         }
-        if state.failures.front().is_some_and(|(o, _)| *o == operation) {
-            let (_, error) = state.failures.pop_front().expect("just seen");
-            return Err(error);
+        match state.failures.front_mut() {
+            Some((failing, 0, _)) if *failing == operation => {
+                let (.., error) = state.failures.pop_front().expect("just seen");
+                Err(error)
+            }
+            Some((failing, succeed, _)) if *failing == operation => {
+                *succeed -= 1;
+                Ok(state)
+            }
+            _ => Ok(state),
         }
-        Ok(state)
     }
 }
 

@@ -315,6 +315,35 @@ async fn a_reservation_that_does_not_fit_leaves_the_policy_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_volume_whose_new_policy_does_not_fit_is_changed_in_nothing() {
+    let bench = Bench::new().with_group().await;
+    bench.ok("POST", "/api/v1/policies", json!({"name": "full", "space_reservation_percent": 100})).await;
+    let before = bench.ok("POST", "/api/v1/volumes", json!({"name": "v", "bytes": 150 * GIB, "grow_bytes_max": 150 * GIB})).await;
+    let change = json!({"name": "w", "read_only": true, "policy": "full"});
+    let (status, ..) = bench.refused("PATCH", "/api/v1/volumes/v", change.clone()).await;
+    assert_eq!(status, 507);
+    assert_eq!(bench.get("/api/v1/volumes/v").await, before);
+    bench.volume("w", GIB).await;
+    let bench = bench.restart();
+    assert_eq!(bench.get("/api/v1/volumes/v").await, before, "nothing of it was left to be finished");
+    bench.refused("PATCH", "/api/v1/volumes/v", json!({"name": "w", "policy": "full"})).await;
+    bench.ok("POST", "/api/v1/volumes/v/resize", json!({"bytes": 50 * GIB, "force": true})).await;
+    let changed = bench.ok("PATCH", "/api/v1/volumes/v", json!({"name": "x", "read_only": true, "policy": "full"})).await;
+    assert_eq!((&changed["name"], &changed["policy"], &changed["reserved_bytes"]), (&json!("x"), &json!("full"), &json!(50 * GIB)));
+}
+
+#[tokio::test]
+async fn a_resize_that_could_not_be_served_is_served_when_it_is_asked_for_again() {
+    let bench = Bench::new().with_group().await;
+    bench.volume("db", GIB).await;
+    bench.plane.fail_after("apply", 1, PlaneError::Failed("no memory".into()));
+    bench.refused("POST", "/api/v1/volumes/db/resize", json!({"bytes": 2 * GIB})).await;
+    assert_eq!(bench.plane.desired().volumes[0].bytes, GIB);
+    bench.ok("POST", "/api/v1/volumes/db/resize", json!({"bytes": 2 * GIB})).await;
+    assert_eq!(bench.plane.desired().volumes[0].bytes, 2 * GIB, "who hears that it is done finds it so");
+}
+
+#[tokio::test]
 async fn a_creation_that_a_crash_has_cut_is_finished() {
     let bench = Bench::new().with_group().await;
     bench.ok("POST", "/api/v1/policies", json!({"name": "wide", "stripe_width": 2})).await;

@@ -289,18 +289,20 @@ impl Control {
             volume.value.resize_to = Some(bytes);
             self.commit(Transaction::new().update(&volume))?;
             let volume = self.again::<VolumeRecord>(&volume.id())?;
-            self.try_resize(volume)?;
-            self.apply()?;
+            self.try_resize(volume, |_| {})?;
         }
+        // Also when it has this size: the change may be durable and not served.
+        self.apply()?;
         self.volume(&volume.name)
     }
 
-    /// A resize that fails is taken back, so that it is not tried for ever.
-    fn try_resize(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
+    /// A resize that fails is taken back, and with it what else was changed for it, so that it is not tried for ever.
+    fn try_resize(&self, volume: Versioned<VolumeRecord>, take_back: impl Fn(&mut VolumeRecord)) -> Result<(), Problem> {
         let id = volume.id();
         let Err(problem) = self.finish_resize(volume) else { return Ok(()) };
         if let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? {
             volume.value.resize_to = Some(volume.bytes);
+            take_back(&mut volume.value);
             self.commit(Transaction::new().update(&volume))?;
             let volume = self.again::<VolumeRecord>(&id)?;
             let what = format!("resize volume {}", volume.name);
@@ -378,6 +380,7 @@ impl Control {
         let _change = self.lock();
         let mut volume = self.ready_volume(name)?;
         let mut intent = Transaction::new();
+        let (mut name, mut write_protect) = (volume.name.clone(), volume.write_protect);
         if let Some(new) = change.name.as_deref().filter(|n| *n != volume.name) {
             cluster::check_name(new)?;
             let id = volume.id();
@@ -390,7 +393,7 @@ impl Control {
                 }
                 intent = self.freeing(intent, Kind::Volume, &volume.name)?.take_name(Kind::Volume, new, &id);
             }
-            volume.value.name = new.to_owned();
+            name = new.to_owned();
         }
         if let Some(read_only) = change.read_only {
             if volume.write_protect == WriteProtect::Permanent && !read_only {
@@ -400,27 +403,32 @@ impl Control {
                 ));
             }
             if read_only != volume.write_protect.is_on() {
-                volume.value.write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
+                write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
             }
         }
-        let mut reserve = false;
         if let Some(policy) = &change.policy {
             let policy = self.policy_record(policy)?;
             self.refuse_other_layout(&volume, &policy)?;
-            reserve = policy.id() != volume.policy;
-            volume.value.policy = policy.id();
+            if policy.id() != volume.policy {
+                // First: it may not fit, and then nothing is changed.
+                volume = self.follow(volume, policy.id())?;
+            }
         }
-        if reserve {
-            // finish_resize brings the reservation in line, also after a crash
-            volume.value.resize_to = Some(volume.bytes);
-        }
+        (volume.value.name, volume.value.write_protect) = (name, write_protect);
         self.commit(intent.update(&volume))?;
-        if reserve {
-            let volume = self.again::<VolumeRecord>(&volume.id())?;
-            self.finish_resize(volume)?;
-        }
         self.apply()?;
         self.volume(&volume.name)
+    }
+
+    /// Gives a volume a policy, and what that reserves. A reservation that does not fit leaves it the policy that it had.
+    fn follow(&self, mut volume: Versioned<VolumeRecord>, policy: String) -> Result<Versioned<VolumeRecord>, Problem> {
+        let id = volume.id();
+        let before = core::mem::replace(&mut volume.value.policy, policy);
+        // finish_resize brings the reservation in line, also after a crash
+        volume.value.resize_to = Some(volume.bytes);
+        self.commit(Transaction::new().update(&volume))?;
+        self.try_resize(self.again(&id)?, |volume| volume.policy.clone_from(&before))?;
+        Ok(self.again(&id)?)
     }
 
     /// A policy that asks for another layout cannot be given to a volume that lies already, unless it takes what is possible.
