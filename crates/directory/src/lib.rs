@@ -1,7 +1,7 @@
 //! The cluster's metadata: typed records under keys with revisions, changed by compare-and-swap.
 //!
 //! Owns: the interface [`Directory`], the keys of the records ([`record`]), the embedded store for one node ([`Embedded`]), a modelled one
-//! for simulations ([`modelled`]), and the suite that both must pass ([`conformance`]).
+//! for simulations ([`modelled`]), the actions that change records only ([`mod@carry_out`]), and the suite that both must pass ([`conformance`]).
 //! Invariants: every change is a [`Transaction`]: all of it or nothing, each key guarded by what the caller last saw; a
 //! revision is given once and only grows; what `commit` has returned survives power loss; a watch gives every change once, in order, or says
 //! that it cannot.
@@ -13,6 +13,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
+pub mod carry_out;
 pub mod commit;
 pub mod conformance;
 mod embedded;
@@ -25,6 +26,7 @@ mod transaction;
 mod typed;
 mod view;
 
+pub use carry_out::carry_out;
 pub use commit::{Attempt, change, commit_known};
 pub use embedded::{Clock, Embedded, FILE_NAME, SCHEMA_VERSION};
 pub use error::{DirectoryError, Doing, TooLarge};

@@ -6,9 +6,10 @@
 
 use super::*;
 use crate::engine::layout::new_component;
-use base::{ComponentId, Epoch, ObjectId, VolumeId, WriteProtect};
+use base::{ComponentId, VolumeId};
 use cluster::{Action, Finish, GroupSeen, Observed};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
+use directory::carry_out::Outcome;
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use std::collections::BTreeSet;
 
@@ -64,65 +65,27 @@ impl Control {
     }
 
     fn carry_out(&self, action: &Action) -> Result<bool, DirectoryError> {
-        match action {
-            Action::EndProtection(id) => self.update(&id.to_string(), |volume: &mut VolumeRecord| {
-                let until_restart = volume.write_protect == WriteProtect::UntilRestart;
-                if until_restart {
-                    volume.write_protect = WriteProtect::None;
+        match directory::carry_out(&*self.directory, action, |t| self.commit(t))? {
+            Outcome::Changed(changed) => {
+                if let Action::EndReservation(volume) = action {
+                    tracing::info!(%volume, "a reservation that does not persist through power loss is gone");
                 }
-                until_restart
-            }),
-            Action::EndReservation(id) => self.end_reservation(*id),
-            Action::BeginTerms(objects) => self.begin_terms(objects),
+                return Ok(changed);
+            }
+            Outcome::Begun(begun) => {
+                let any = !begun.is_empty();
+                self.live().terms.extend(begun);
+                return Ok(any);
+            }
+            Outcome::NotHere => {}
+        }
+        match action {
             Action::OpenGroup(id) => self.with_group(*id, |group| self.open(&group)),
             Action::RemakeGroup(id) => self.with_group(*id, |group| self.remake(&group)),
-            Action::GroupIsReady(id) => self.update(&id.to_string(), |group: &mut GroupRecord| {
-                group.stage = Stage::Ready;
-                true
-            }),
             Action::ForgetGroup(id) => self.with_group(*id, |group| self.finish_forgetting(group)),
-            Action::LoseComponents(id, group) => self.lose_components(*id, *group),
-            Action::SetStates(id, states) => self.update(&id.to_string(), |object: &mut ObjectRecord| {
-                let mut touched = false;
-                for c in object.stripes.iter_mut().flatten() {
-                    if let Some((_, state)) = states.iter().find(|(of, _)| *of == c.id) {
-                        touched |= std::mem::replace(&mut c.state, *state) != *state;
-                    }
-                }
-                touched
-            }),
             Action::Finish(id, what) => self.finish(*id, *what),
+            other => unreachable!("{other:?} changes records only"),
         }
-    }
-
-    /// Begins a term for each of these objects that still has the epoch that was seen.
-    fn begin_terms(&self, objects: &[(ObjectId, Epoch)]) -> Result<bool, DirectoryError> {
-        let decide = || {
-            let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
-            for (id, seen) in objects {
-                let Some(mut object) = self.directory.find::<ObjectRecord>(&id.to_string())? else { continue };
-                let next = object.value.ownership.next_term().filter(|_| object.value.ownership.epoch == *seen);
-                let Some(next) = next else { continue };
-                object.value.ownership = next;
-                transaction = transaction.update(&object);
-                begun.push((*id, next.term));
-            }
-            Ok((transaction, begun))
-        };
-        let (_, begun) = directory::change(decide, |t| self.commit(t))?;
-        let any = !begun.is_empty();
-        self.live().terms.extend(begun);
-        Ok(any)
-    }
-
-    /// Changes a record as it is then; decided anew when somebody else is faster. Says whether it was changed.
-    pub(super) fn update<R: Record>(&self, id: &str, mut change: impl FnMut(&mut R) -> bool) -> Result<bool, DirectoryError> {
-        let decide = || {
-            let Some(mut record) = self.directory.find::<R>(id)? else { return Ok((Transaction::new(), false)) };
-            let changed = change(&mut record.value);
-            Ok((if changed { Transaction::new().update(&record) } else { Transaction::new() }, changed))
-        };
-        directory::change(decide, |t| self.commit(t)).map(|(_, changed)| changed)
     }
 
     fn with_group(
@@ -162,29 +125,6 @@ impl Control {
         };
         self.live().groups.insert(group.id, state);
         Ok(true)
-    }
-
-    /// The components that a group in memory held are made anew, with their volume. One that has other copies is behind them.
-    fn lose_components(&self, id: ObjectId, group: GroupId) -> Result<bool, DirectoryError> {
-        let decide = || {
-            let Some(mut object) = self.directory.find::<ObjectRecord>(&id.to_string())? else { return Ok((Transaction::new(), false)) };
-            for stripe in &mut object.value.stripes {
-                let alone = stripe.len() == 1;
-                for c in stripe.iter_mut().filter(|c| c.group == group) {
-                    c.no = None;
-                    c.state = if alone { c.state } else { ComponentState::Stale };
-                }
-            }
-            let mut intent = Transaction::new().update(&object);
-            if let Some(mut volume) = self.directory.find::<VolumeRecord>(&object.volume.to_string())?
-                && volume.stage == Stage::Ready
-            {
-                volume.value.stage = Stage::Creating;
-                intent = intent.update(&volume);
-            }
-            Ok((intent, true))
-        };
-        directory::change(decide, |t| self.commit(t)).map(|(_, lost)| lost)
     }
 
     fn note_orphans(&self, group: &GroupRecord, found: &[ComponentInfo]) -> Result<(), DirectoryError> {

@@ -1,6 +1,6 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
-use base::{HostId, Ownership};
+use base::{HostId, ObjectId, Ownership};
 use cluster::reservation::{Command, ReservationType, State};
 
 impl Bench {
@@ -37,7 +37,7 @@ fn a_group_that_is_lost_takes_its_own_components_and_no_others() {
     let of_lost = |n: u8| ComponentRecord { id: ComponentId::from_bytes([n; 16]), group: lost, ..here.clone() };
     object.value.stripes = vec![vec![here.clone()], vec![of_lost(1)], vec![here.clone(), of_lost(2)]];
     b.directory().commit(&Transaction::new().update(&object)).unwrap();
-    assert!(b.control.lose_components(object.value.id, lost).unwrap());
+    assert!(b.control.carry_out(&Action::LoseComponents(object.value.id, lost)).unwrap());
     let stripes = b.directory().all::<ObjectRecord>().unwrap().remove(0).value.stripes;
     let seen: Vec<Vec<_>> = stripes.iter().map(|s| s.iter().map(|c| (c.no.is_some(), c.state)).collect()).collect();
     let (kept, alone, behind) = ((true, here.state), (false, here.state), (false, ComponentState::Stale));

@@ -12,20 +12,6 @@ use cluster::reservation::{Command, ReservationType, State};
 use dataplane::{AuditEvent, AuditKind, Refused, Reply, RequestedBy};
 
 impl Control {
-    /// The node that serves a volume has started: as its hosts see it, power was lost. What does not persist goes.
-    pub(super) fn end_reservation(&self, volume: VolumeId) -> Result<bool, DirectoryError> {
-        let decide = || {
-            let found = self.directory.find::<ReservationRecord>(&volume.to_string())?;
-            let gone = found.filter(|r| r.state.clone().power_lost());
-            Ok((gone.as_ref().map_or(Transaction::new(), |r| Transaction::new().remove(r)), gone.is_some()))
-        };
-        let (_, ended) = directory::change(decide, |t| self.commit(t))?;
-        if ended {
-            tracing::info!(%volume, "a reservation that does not persist through power loss is gone");
-        }
-        Ok(ended)
-    }
-
     /// The reservations of all volumes, to be served.
     pub(super) fn reservations(&self) -> Result<BTreeMap<VolumeId, Arc<State>>, DirectoryError> {
         let all = self.directory.all::<ReservationRecord>()?.into_iter();
