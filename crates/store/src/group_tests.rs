@@ -261,6 +261,25 @@ fn a_newer_format_is_refused_by_name() {
 }
 
 #[test]
+fn what_one_device_holds_keeps_the_group_from_being_made_whichever_it_is() {
+    for device in 0..3 {
+        let mut bed = Bed::new(1, &[16 * MIB, 32 * MIB, 40 * MIB]);
+        let mut block = [0; BLOCK_BYTES];
+        block[..4].copy_from_slice(b"XFSB");
+        bed.disk(device).poke(0, &block);
+        assert!(matches!(bed.probe(device), Probe::Foreign { .. }));
+        let name = bed.devices[device].name().to_owned();
+        let refusal = bed.format(spec(2, false)).unwrap_err();
+        assert!(matches!(&refusal, GroupError::NotEmpty { device, .. } if *device == name), "{refusal}");
+        assert_eq!(bed.disk(device).peek(0, BLOCK_BYTES), block);
+        for other in (0..3).filter(|other| *other != device) {
+            assert!(matches!(bed.probe(other), Probe::Empty), "nothing was changed");
+        }
+        bed.format(spec(2, true)).unwrap();
+    }
+}
+
+#[test]
 fn each_copy_of_a_superblock_counts_by_its_generation() {
     let mut bed = Bed::formatted(1);
     for device in 0..3 {

@@ -200,6 +200,32 @@ fn a_segment_that_is_given_up_during_a_checkpoint_is_not_named_as_the_oldest() {
 }
 
 #[test]
+fn a_checkpoint_whose_tail_cannot_be_written_is_made_again_when_the_log_can_be_written() {
+    let mut lab = Lab::new(320, &Setup::default());
+    let c = lab.components[0];
+    let (log, capacity) = (lab.world.disk(&lab.devices[0]), lab.world.disk(&lab.devices[1]));
+    lab.with(quick(), async |rt, s| {
+        s.write(&rt, c, 0, &[50, 51]).await.unwrap();
+        while s.stats().log_live_bytes > 0 {
+            rt.sleep(Duration::from_micros(1)).await;
+        }
+        capacity.stall(Duration::from_millis(20));
+        while capacity.in_flight() == 0 {
+            rt.sleep(Duration::from_micros(1)).await; // until the pages are on their way
+        }
+        log.fail_writes(ALL, Some(2), DeviceError::Media);
+        while !s.stats().failed {
+            rt.sleep(Duration::from_micros(1)).await; // the batch with the tail, and once more
+        }
+        assert_eq!((s.stats().log_write_errors, s.stats().checkpoints), (2, 0));
+        rt.sleep(crate::buffer::PROBE_PAUSE_MAX + Duration::from_secs(1)).await;
+        assert!(!s.stats().failed && s.stats().checkpoints > 0, "{:?}", s.stats());
+        s.drained(&rt).await;
+        s.check();
+    });
+}
+
+#[test]
 fn a_log_that_cannot_be_written_fails_writes_and_serves_reads() {
     let mut lab = Lab::new(2, &Setup::default());
     let c = lab.components[0];

@@ -1,0 +1,134 @@
+//! Carrying out those of `cluster::reconcile`'s actions that change records only; whoever runs a node does the others.
+//!
+//! Owns: [`carry_out`]. Invariants: each is a compare-and-swap, decided anew when somebody else was faster; taken twice it changes nothing the
+//! second time. Never: decides what is to be done.
+
+use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::{Directory, DirectoryError, Record, Revision, Transaction, Typed, change};
+use base::{Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
+use cluster::Action;
+
+/// What has come of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is for the node's data plane.
+    NotHere,
+    /// Whether anything was changed.
+    Changed(bool),
+    /// Terms that the node has begun.
+    Begun(Vec<(ObjectId, Epoch)>),
+}
+
+/// Carries out an action as far as it is a change of records. `commit` commits, and finds out what became of a lost answer ([`crate::commit_known`]).
+pub fn carry_out(
+    directory: &(impl Directory + ?Sized),
+    action: &Action,
+    mut commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
+) -> Result<Outcome, DirectoryError> {
+    let commit = &mut commit;
+    let changed = match action {
+        Action::EndProtection(id) => update(directory, &id.to_string(), commit, |volume: &mut VolumeRecord| {
+            let until_restart = volume.write_protect == WriteProtect::UntilRestart;
+            if until_restart {
+                volume.write_protect = WriteProtect::None;
+            }
+            until_restart
+        })?,
+        Action::EndReservation(id) => end_reservation(directory, *id, commit)?,
+        Action::BeginTerms(objects) => return begin_terms(directory, objects, commit).map(Outcome::Begun),
+        Action::GroupIsReady(id) => update(directory, &id.to_string(), commit, |group: &mut GroupRecord| {
+            group.stage = Stage::Ready;
+            true
+        })?,
+        Action::LoseComponents(id, group) => lose_components(directory, *id, *group, commit)?,
+        Action::SetStates(id, states) => update(directory, &id.to_string(), commit, |object: &mut ObjectRecord| {
+            let mut touched = false;
+            for c in object.stripes.iter_mut().flatten() {
+                if let Some((_, state)) = states.iter().find(|(of, _)| *of == c.id) {
+                    touched |= std::mem::replace(&mut c.state, *state) != *state;
+                }
+            }
+            touched
+        })?,
+        Action::OpenGroup(_) | Action::RemakeGroup(_) | Action::ForgetGroup(_) | Action::Finish(..) => return Ok(Outcome::NotHere),
+    };
+    Ok(Outcome::Changed(changed))
+}
+
+/// Changes a record as it is then. Says whether it was changed.
+fn update<R: Record>(
+    directory: &(impl Directory + ?Sized),
+    id: &str,
+    commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
+    mut what: impl FnMut(&mut R) -> bool,
+) -> Result<bool, DirectoryError> {
+    let decide = || {
+        let Some(mut record) = directory.find::<R>(id)? else { return Ok((Transaction::new(), false)) };
+        let changed = what(&mut record.value);
+        Ok((if changed { Transaction::new().update(&record) } else { Transaction::new() }, changed))
+    };
+    change(decide, commit).map(|(_, changed)| changed)
+}
+
+/// The node that serves a volume has started: as its hosts see it, power was lost. What does not persist goes.
+fn end_reservation(
+    directory: &(impl Directory + ?Sized),
+    volume: VolumeId,
+    commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
+) -> Result<bool, DirectoryError> {
+    let decide = || {
+        let found = directory.find::<ReservationRecord>(&volume.to_string())?;
+        let gone = found.filter(|r| r.state.clone().power_lost());
+        Ok((gone.as_ref().map_or(Transaction::new(), |r| Transaction::new().remove(r)), gone.is_some()))
+    };
+    change(decide, commit).map(|(_, ended)| ended)
+}
+
+/// Begins a term for each of these objects that still has the epoch that was seen.
+fn begin_terms(
+    directory: &(impl Directory + ?Sized),
+    objects: &[(ObjectId, Epoch)],
+    commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
+) -> Result<Vec<(ObjectId, Epoch)>, DirectoryError> {
+    let decide = || {
+        let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
+        for (id, seen) in objects {
+            let Some(mut object) = directory.find::<ObjectRecord>(&id.to_string())? else { continue };
+            let next = object.value.ownership.next_term().filter(|_| object.value.ownership.epoch == *seen);
+            let Some(next) = next else { continue };
+            object.value.ownership = next;
+            transaction = transaction.update(&object);
+            begun.push((*id, next.term));
+        }
+        Ok((transaction, begun))
+    };
+    change(decide, commit).map(|(_, begun)| begun)
+}
+
+/// The components that a group in memory held are made anew, with their volume. One that has other copies is behind them.
+fn lose_components(
+    directory: &(impl Directory + ?Sized),
+    id: ObjectId,
+    group: GroupId,
+    commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
+) -> Result<bool, DirectoryError> {
+    let decide = || {
+        let Some(mut object) = directory.find::<ObjectRecord>(&id.to_string())? else { return Ok((Transaction::new(), false)) };
+        for stripe in &mut object.value.stripes {
+            let alone = stripe.len() == 1;
+            for c in stripe.iter_mut().filter(|c| c.group == group) {
+                c.no = None;
+                c.state = if alone { c.state } else { ComponentState::Stale };
+            }
+        }
+        let mut intent = Transaction::new().update(&object);
+        if let Some(mut volume) = directory.find::<VolumeRecord>(&object.volume.to_string())?
+            && volume.stage == Stage::Ready
+        {
+            volume.value.stage = Stage::Creating;
+            intent = intent.update(&volume);
+        }
+        Ok((intent, true))
+    };
+    change(decide, commit).map(|(_, lost)| lost)
+}
