@@ -42,8 +42,8 @@ impl<T> Completion<T> {
     }
 }
 
-/// The door for commands to one host. When core 0's inbox is full a command is answered [`DataPlaneError::Busy`]: at once, or for a [`DataPlaneHandle`](crate::DataPlaneHandle) after it
-/// has waited for room.
+/// The door for commands to one host. When core 0's inbox is full a command is answered [`DataPlaneError::Busy`]: at once, or for a
+/// [`DataPlaneHandle`](crate::DataPlaneHandle) after it has waited for room.
 #[derive(Clone)]
 pub struct CommandSender {
     inlet: Inlet<Command>,

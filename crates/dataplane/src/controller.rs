@@ -1,5 +1,6 @@
 //! What core 0 asks a core to do, and how a core does it.
 //!
+//! Owns: calls from being asked until they are answered.
 //! Invariants: `Core` is borrowed only between two awaits; a call is answered exactly once.
 //! Never: decides what a command is made of (that is `command`).
 
@@ -27,6 +28,7 @@ pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long a shutdown waits for the checkpoints.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
+
 /// Core 0, as a command sees it.
 #[derive(Clone)]
 pub(crate) struct CoreController {

@@ -1,7 +1,7 @@
 //! The control plane's handle on a running data plane.
 //!
 //! Owns: the cores' threads.
-//! Invariant: every call waits until the command is done.
+//! Invariant: a call that gives a command waits until it is done.
 //! Never: runs on a core.
 
 use crate::{

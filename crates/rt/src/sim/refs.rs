@@ -14,7 +14,7 @@ pub(crate) struct SimDeviceRef {
 pub(crate) struct SimSocket {
     pub(super) world: u64,
     pub(super) id: u64,
-    /// Where its end is told when it is dropped; `None` once a core has it again.
+    /// Where a drop is noted, so that the world closes it; `None` once a core has it again.
     pub(super) dropped: Option<Arc<Mutex<Vec<u64>>>>,
 }
 
