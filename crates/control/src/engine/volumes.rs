@@ -426,7 +426,7 @@ impl Control {
         volume.value.resize_to = Some(volume.bytes);
         self.commit(Transaction::new().update(&volume))?;
         self.try_resize(self.again(&id)?, |volume| volume.policy.clone_from(&before))?;
-        Ok(self.again(&id)?)
+        self.again(&id)
     }
 
     /// A policy that asks for another layout cannot be given to a volume that lies already, unless it takes what is possible.
