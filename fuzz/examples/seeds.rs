@@ -3,7 +3,7 @@
 //!     cargo run -p fuzz --example seeds -- target/fuzz/corpus
 
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES};
-use base::{ClusterId, ComponentId, DeviceUuid, GroupId, ObjectId};
+use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId};
 use format::disk::log::SegmentHeader;
 use format::disk::page::{PAGE_BYTES, PAGE_HEADER_BYTES, TableHead};
 use format::disk::{
@@ -76,7 +76,17 @@ fn disk() -> Vec<(&'static str, Vec<u8>)> {
     };
     out.push(("disk_page", with_mode(3, &[slot(4), slot(5)].concat())));
     let mut page = vec![0; PAGE_BYTES];
-    let entry = ChunkEntry { component: 3, chunk: 9, written: 0xF0F, unchecked: 1, uncorrectable: 2, seq: 77, crcs: [9; 16] };
+    let entry = ChunkEntry {
+        component: 3,
+        chunk: 9,
+        written: 0xF0F,
+        unchecked: 1,
+        uncorrectable: 2,
+        lsn: 77,
+        epoch: Epoch(4),
+        changed: 0xFF,
+        crcs: [9; 16],
+    };
     chunk::put_entry(&mut page, 0, Some(&entry));
     chunk::put_entry(&mut page, 2, Some(&ChunkEntry { written: 1, unchecked: 0, uncorrectable: 0, ..entry }));
     out.push(("disk_chunk", page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 288].to_vec()));

@@ -4,7 +4,7 @@
 
 use crate::input::{mode, patch, seal, stretched, u64_at};
 use arbitrary::Unstructured;
-use base::{BLOCK_BYTES, BlockNo, Epoch, Seq};
+use base::{BLOCK_BYTES, BlockNo, Epoch, Order, Seq};
 use format::disk::log::{
     BATCH_HEADER_BLOCKS_MAX, BLOCK_NO_MAX, BatchHeader, BatchPeek, COMPONENT_NO_MAX, RECORD_BLOCKS_MAX, Record, RecordKind, Records,
     SEGMENT_BLOCKS_MAX, SUMMARY_BLOCKS_MAX, SegmentHeader, SummaryHeader, SummaryPeek, batch_header_blocks, summary_blocks,
@@ -146,6 +146,17 @@ pub fn segment(data: &[u8]) {
     assert_eq!(SegmentHeader::parse(&b, FormatTag(!tag.0)), Err(DiskError::OtherFormat));
 }
 
+/// What an owner may say with a change.
+fn order(u: &mut Unstructured<'_>) -> Order {
+    let epoch = u.int_in_range(0..=u32::MAX).unwrap_or(1);
+    let mut up_to = |max: u32| Epoch(u.int_in_range(0..=max).unwrap_or(0));
+    let (period_start, term) = (up_to(epoch), up_to(epoch));
+    let mark_term = up_to(term.0);
+    let counter = u.int_in_range(1..=u64::MAX).unwrap_or(1);
+    let mark = u.int_in_range(0..=counter - 1).unwrap_or(0);
+    Order { epoch: Epoch(epoch), period_start, seq: Seq { term, counter }, mark: Seq { term: mark_term, counter: mark } }
+}
+
 /// Records with the places of their data running on from `at`, and their checksums.
 fn records(u: &mut Unstructured<'_>, mut at: u32, high: u32) -> (Vec<Record>, Vec<u32>) {
     let (mut list, mut crcs) = (Vec::new(), Vec::new());
@@ -169,8 +180,8 @@ fn records(u: &mut Unstructured<'_>, mut at: u32, high: u32) -> (Vec<Record>, Ve
             component: u.int_in_range(1..=COMPONENT_NO_MAX).unwrap_or(1),
             block: BlockNo(u.int_in_range(0..=BLOCK_NO_MAX - u64::from(blocks)).unwrap_or(0)),
             blocks,
-            seq: Seq(u.arbitrary().unwrap_or(0)),
-            epoch: Epoch(u.arbitrary().unwrap_or(0)),
+            lsn: u.arbitrary().unwrap_or(0),
+            order: order(u),
             data_at: if writes { at } else { 0 },
         });
         if writes {

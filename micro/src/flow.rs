@@ -4,7 +4,7 @@
 use crate::session::Line;
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId};
 use dataplane::{
     CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, FrontEnd, ObjectLayout,
     Settings, Stripe, VolumeDesired, core_seeds,
@@ -173,7 +173,7 @@ impl Lab {
         let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
         let no = self.command(|o| o.create_component(group, spec))?;
         let stripes = vec![Stripe { components: vec![ComponentRef { id, group, no }] }];
-        let layout = ObjectLayout { object, epoch: Epoch(1), stripes };
+        let layout = ObjectLayout { object, ownership: Ownership::FIRST, stripes };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
         self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], subsystems: vec![], hosts: BTreeMap::new() }))
     }

@@ -2,7 +2,7 @@
 
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, Duration, Epoch, Seq, crc32c};
+use base::{BlockNo, Duration, Epoch, Order, Seq, crc32c};
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, Record, RecordKind, batch_header_blocks};
 use std::hint::black_box;
@@ -121,8 +121,13 @@ fn batch_header(writes: u32, times: u64) -> Duration {
             component: 1,
             block: BlockNo(u64::from(n) * 37),
             blocks: 1,
-            seq: Seq(9),
-            epoch: Epoch(0),
+            lsn: 9,
+            order: Order {
+                epoch: Epoch(1),
+                period_start: Epoch(1),
+                seq: Seq { term: Epoch(1), counter: 2 + u64::from(n) },
+                mark: Seq { term: Epoch(1), counter: 1 },
+            },
             data_at: 2 + n,
         })
         .collect();

@@ -370,6 +370,38 @@ listed! {
         ReleaseUnreported,
         /// A long trim, or zeroes, goes on when its volume has become read-only.
         RangeGoesOn,
+        /// A change of an epoch that is over is taken.
+        OlderEpochTaken,
+        /// What changed before the period stays in the mask of a chunk.
+        MaskOfOldPeriod,
+        /// The mask of a chunk begins anew with each epoch, not with each period.
+        MaskOfEachEpoch,
+        /// A chunk whose mask has the block already keeps its epoch.
+        EpochOfFirstChange,
+        /// A change of the mask or the epoch does not make the page dirty.
+        MaskNotDirty,
+        /// A new chunk does not count as changed.
+        NewChunkUnmarked,
+        /// What a trim changed is not in the mask.
+        MaskForgetsTrim,
+        /// What was made uncorrectable is not in the mask.
+        MaskForgetsMark,
+        /// Replay does not set the mask of chunks that are in the table.
+        MaskNotReplayed,
+        /// Replay puts changes into a mask that began after them.
+        OldRecordsInMask,
+        /// A chunk that is made after the replay has the epoch of its oldest record.
+        FirstEpochReplayed,
+        /// A lane goes on with the epoch of the first part that it got.
+        EpochOfFirstPart,
+        /// Now and then two changes of a lane have the same number.
+        NumberGivenTwice,
+        /// The mark passes a change that has not ended.
+        MarkSkipsOpen,
+        /// The mark of a lane begins anew with each life of the node.
+        MarkBeginsAnew,
+        /// Any number of changes of a lane may be above its mark.
+        InDoubtUnbounded,
     }
 }
 
@@ -516,6 +548,8 @@ listed! {
         StoppedBetweenSteps,
         /// A command of a host that is preempted is aborted.
         PreemptAborts,
+        /// As many changes of a lane are above its mark as may be, and the next one waits.
+        TooManyInDoubt,
     }
 }
 

@@ -29,11 +29,11 @@ const _: () = assert!(IO_BYTES_MAX as u64 <= PIECE_BYTES, "a command must touch 
 const _: () = assert!(PIECE_BYTES.is_multiple_of(CHUNK_BYTES), "a chunk must lie in one lane");
 
 macro_rules! number {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident: $number:ty) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(transparent)]
-        pub struct $name(pub u64);
+        pub struct $name(pub $number);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -51,15 +51,11 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 
 number!(
     /// A block of an object's address space: byte offset / [`BLOCK_BYTES`].
-    BlockNo
+    BlockNo: u64
 );
 number!(
-    /// Grows by one at each change of owner or of the in-sync set of an object.
-    Epoch
-);
-number!(
-    /// The place of a write in the order that the owner gave to its lane.
-    Seq
+    /// Grows by one at each change of owner or of the in-sync set of an object. 0: none.
+    Epoch: u32
 );
 
 impl BlockNo {

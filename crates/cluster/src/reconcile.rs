@@ -14,8 +14,11 @@
 //! Never: does anything itself, knows how it went but by what is observed next.
 
 use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
-use base::{ComponentId, GroupId, ObjectId, VolumeId, WriteProtect};
+use base::{ComponentId, Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
 use std::collections::BTreeMap;
+
+/// Terms that begin with one change of the directory.
+const TERMS_AT_ONCE: usize = 100;
 
 /// What the directory says, as far as it matters here.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +49,8 @@ pub struct Observed {
     pub node: String,
     /// It has just started, and what ends with that has not ended yet.
     pub restarted: bool,
+    /// The terms that it has begun since it started, by object.
+    pub terms: BTreeMap<ObjectId, Epoch>,
     /// Its groups.
     pub groups: BTreeMap<GroupId, GroupSeen>,
 }
@@ -70,6 +75,9 @@ pub enum Action {
     EndProtection(VolumeId),
     /// A reservation that does not persist through power loss is gone.
     EndReservation(VolumeId),
+    /// Own objects from an epoch on that is one higher than this, with all numbers of changes beginning anew: what this node did before its restart,
+    /// or another owner, was a term of its own.
+    BeginTerms(Vec<(ObjectId, Epoch)>),
     /// Open a group.
     OpenGroup(GroupId),
     /// Make a group in memory anew; what it held is gone.
@@ -92,6 +100,7 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
     if observed.restarted {
         actions.extend(restart(records, &observed.node));
     }
+    actions.extend(terms(records, observed));
     for group in records.groups.iter().filter(|g| g.node == observed.node) {
         actions.extend(for_group(group, observed.groups.get(&group.id)));
     }
@@ -128,6 +137,16 @@ fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Acti
         let ends = [(protected, Action::EndProtection(volume.id)), (volatile, Action::EndReservation(volume.id))];
         ends.into_iter().filter_map(|(is, action)| is.then_some(action))
     })
+}
+
+/// Objects that only this node can serve, and whose term is not one of its own.
+fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    let here = |o: &&ObjectRecord| o.stripes.iter().flatten().all(|c| c.node == observed.node);
+    let old = |o: &&ObjectRecord| observed.terms.get(&o.id) != Some(&o.ownership.term);
+    let mut due: Vec<_> = records.objects.iter().filter(here).filter(old).map(|o| (o.id, o.ownership.epoch)).collect();
+    due.sort();
+    let batches: Vec<Action> = due.chunks(TERMS_AT_ONCE).map(|batch| Action::BeginTerms(batch.to_vec())).collect();
+    batches.into_iter()
 }
 
 fn for_group(group: &GroupRecord, seen: Option<&GroupSeen>) -> Option<Action> {

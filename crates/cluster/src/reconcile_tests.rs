@@ -1,7 +1,7 @@
 use crate::reconcile::*;
 use crate::record::*;
 use crate::reservation::{Command, ReservationType, State};
-use base::{ComponentId, Epoch, GroupId, HostId, ObjectId, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, HostId, ObjectId, Ownership, VolumeId, WriteProtect};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         format_to: None,
         created_unix_s: 0,
     };
-    (record, ObjectRecord { id: object, volume: id, epoch: Epoch(1), stripes: vec![components] })
+    (record, ObjectRecord { id: object, volume: id, ownership: Ownership::FIRST, stripes: vec![components] })
 }
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {
@@ -66,7 +66,8 @@ fn seen(group: &GroupRecord, found: &[(u8, u32)]) -> (GroupId, GroupSeen) {
 }
 
 fn observed(groups: impl IntoIterator<Item = (GroupId, GroupSeen)>) -> Observed {
-    Observed { node: NODE.into(), restarted: false, groups: groups.into_iter().collect() }
+    let terms = (0..=u8::MAX).map(|n| (ObjectId::from_bytes([n; 16]), Ownership::FIRST.term)).collect();
+    Observed { node: NODE.into(), restarted: false, terms, groups: groups.into_iter().collect() }
 }
 
 fn reserved(volume: VolumeId, ptpl: bool) -> ReservationRecord {
@@ -119,6 +120,32 @@ fn a_restart_ends_what_ends_with_it_for_volumes_of_this_node_only() {
     assert_eq!(reconcile(&r, &o), [Action::EndProtection(first), Action::EndReservation(first)]);
     r.reservations = r.volumes.iter().map(|v| reserved(v.id, true)).collect();
     assert_eq!(reconcile(&r, &o), [Action::EndProtection(first)], "what persists stays");
+}
+
+#[test]
+fn a_node_that_has_started_begins_a_term_for_each_object_that_only_it_has() {
+    let (mine, other) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
+    let here = |n: u8| component(n, &mine, Some(n.into()), ComponentState::Active);
+    let there = |n: u8| component(n, &other, Some(n.into()), ComponentState::Active);
+    let mut volumes: Vec<_> = (1..=120).map(|n| volume(n, Stage::Ready, vec![here(n)])).collect();
+    volumes.push(volume(121, Stage::Ready, vec![there(121)]));
+    volumes.push(volume(122, Stage::Ready, vec![here(122), there(123)]));
+    let mut r = records(vec![mine.clone(), other], volumes);
+    let found: Vec<_> = (1..=122).map(|n| (n, u32::from(n))).collect();
+    let mut o = observed([seen(&mine, &found)]);
+    assert_eq!(reconcile(&r, &o), [], "they are its own");
+    o.terms.clear();
+    let batches: Vec<usize> = reconcile(&r, &o).iter().map(|a| if let Action::BeginTerms(batch) = a { batch.len() } else { 0 }).collect();
+    assert_eq!(batches.iter().sum::<usize>(), 120);
+    assert!(batches.iter().all(|n| *n <= 100 && *n > 0), "{batches:?}");
+    for action in reconcile(&r, &o) {
+        carry_out(&mut r, &mut o, &action, &[true], &BTreeMap::new());
+    }
+    assert_eq!(reconcile(&r, &o), []);
+    assert!(r.objects[..120].iter().all(|o| (o.ownership.epoch.0, o.ownership.term.0, o.ownership.period_start.0) == (2, 2, 1)));
+    // Somebody else was the owner meanwhile.
+    r.objects[5].ownership = r.objects[5].ownership.next_term().unwrap();
+    assert_eq!(reconcile(&r, &o), [Action::BeginTerms(vec![(r.objects[5].id, r.objects[5].ownership.epoch)])]);
 }
 
 #[test]
@@ -203,6 +230,14 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
             records.volumes.iter_mut().filter(|v| v.id == *id).for_each(|v| v.write_protect = WriteProtect::None);
         }
         Action::EndReservation(id) => records.reservations.retain(|r| r.volume != *id),
+        Action::BeginTerms(objects) => {
+            for (id, seen) in objects {
+                let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
+                assert_eq!(object.ownership.epoch, *seen);
+                object.ownership = object.ownership.next_term().unwrap();
+                observed.terms.insert(*id, object.ownership.term);
+            }
+        }
         Action::OpenGroup(id) if !opens[at(id) % opens.len()] => drop(observed.groups.insert(*id, GroupSeen::Offline)),
         Action::OpenGroup(id) => drop(observed.groups.insert(*id, found.get(id).cloned().unwrap_or(GroupSeen::Open(BTreeMap::new())))),
         Action::RemakeGroup(id) => drop(observed.groups.insert(*id, GroupSeen::Open(BTreeMap::new()))),
@@ -275,7 +310,7 @@ proptest! {
     #[test]
     fn it_comes_to_rest_and_touches_nothing_of_another_node((mut r, found) in some_records(), opens in prop::collection::vec(any::<bool>(), 1..5)) {
         let before = r.clone();
-        let mut o = Observed { node: NODE.into(), restarted: true, groups: BTreeMap::new() };
+        let mut o = Observed { node: NODE.into(), restarted: true, ..Observed::default() };
         let mut rounds = 0;
         loop {
             let actions = reconcile(&r, &o);

@@ -5,7 +5,7 @@
 //! Never: decides anything; knows how or where it is stored.
 
 use crate::Policy;
-use base::{ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,8 +198,9 @@ pub struct ObjectRecord {
     pub id: ObjectId,
     /// The volume that it is the data of.
     pub volume: VolumeId,
-    /// Grows with each change of owner or of the in-sync set.
-    pub epoch: Epoch,
+    /// Its epoch, and since when it has its owner and all of its copies are not in sync any more.
+    #[serde(flatten)]
+    pub ownership: Ownership,
     /// Pieces are dealt to these in turn; the copies of each.
     pub stripes: Vec<Vec<ComponentRecord>>,
 }

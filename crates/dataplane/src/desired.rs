@@ -1,6 +1,6 @@
 //! What a host is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use nvmf::HostView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl VolumeDesired {
 pub struct ObjectLayout {
     /// The object.
     pub object: ObjectId,
-    /// Its epoch.
-    pub epoch: Epoch,
+    /// How its changes are ordered.
+    pub ownership: Ownership,
     /// RAID-0: piece `p` of 1 MiB lies on `stripes[p % stripes.len()]`. Empty while the volume is offline: hosts see it, and its
     /// requests fail, to be tried again.
     pub stripes: Vec<Stripe>,

@@ -39,6 +39,7 @@ impl CoreController {
                 read_only: volume.write_protect.is_on(),
                 checksum: volume.checksum,
                 limits,
+                ownership: volume.object.ownership,
                 stripes,
             };
             layouts.insert(volume.id, (wanted, Arc::new(layout)));

@@ -1,11 +1,11 @@
 use super::*;
 use crate::desired::{NamespaceDesired, ObjectLayout};
-use base::{Epoch, HostId, ObjectId, Security, Visibility, VolumeId, WriteProtect};
+use base::{HostId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use cluster::reservation::{Command as ReservationCommand, State};
 use nvmf::HostView;
 
 fn volume(n: u8) -> VolumeDesired {
-    let object = ObjectLayout { object: ObjectId::from_bytes([n; 16]), epoch: Epoch(1), stripes: vec![] };
+    let object = ObjectLayout { object: ObjectId::from_bytes([n; 16]), ownership: Ownership::FIRST, stripes: vec![] };
     VolumeDesired::plain(VolumeId::from_bytes([n; 16]), format!("v{n}"), u64::from(n) << 20, object)
 }
 

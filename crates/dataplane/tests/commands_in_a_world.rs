@@ -1,6 +1,6 @@
 //! The commands of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::*;
 use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;
@@ -85,7 +85,7 @@ fn desired(group: GroupId, no: ComponentNo) -> Desired {
         VolumeId::from_bytes([7; 16]),
         "v".into(),
         8 << 20,
-        ObjectLayout { object: ObjectId::from_bytes([9; 16]), epoch: Epoch(1), stripes: vec![stripe] },
+        ObjectLayout { object: ObjectId::from_bytes([9; 16]), ownership: Ownership::FIRST, stripes: vec![stripe] },
     );
     let subsystem = SubsystemDesired {
         nqn: "nqn.2026-11.io.basalt:test".into(),

@@ -1,7 +1,7 @@
 //! Reservations under I/O, on the real cores of a host in a simulated world: two hosts register, preempt each other and write, while the
 //! test stands in for the control plane. Nothing that a preempted host wrote takes effect after the preempt was answered.
 
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use cluster::reservation::State;
 use dataplane::control_request::ControlVerb;
 use dataplane::*;
@@ -149,7 +149,11 @@ impl Lab {
             VolumeId::from_bytes([7; 16]),
             "v".into(),
             8 << 20,
-            ObjectLayout { object, epoch: Epoch(1), stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }] },
+            ObjectLayout {
+                object,
+                ownership: Ownership::FIRST,
+                stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }],
+            },
         );
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),

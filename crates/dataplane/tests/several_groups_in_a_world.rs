@@ -2,7 +2,7 @@
 //! after any sequence of them what is served is what they have said. A front end in the process reads and writes on every core.
 
 use base::unit::PIECE_BYTES;
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, VolumeId, WriteProtect, crc32c};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
 use rt::sim::{HostId, SimDeviceOptions, World};
 use rt::{Buf, Rt};
@@ -125,7 +125,7 @@ impl Lab {
     fn volume(&mut self, id: u8, groups: &[u8]) -> VolumeId {
         let made: Vec<_> = groups.iter().enumerate().map(|(at, n)| (*n, id * 4 + at as u8)).collect();
         let stripes = made.into_iter().map(|(n, of)| stripe(n, of, self.make(n, of, 0))).collect();
-        let layout = ObjectLayout { object: ObjectId::from_bytes([id; 16]), epoch: Epoch(1), stripes };
+        let layout = ObjectLayout { object: ObjectId::from_bytes([id; 16]), ownership: base::Ownership::FIRST, stripes };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([id; 16]), format!("v{id}"), PIECES * PIECE_BYTES, layout);
         self.desired.volumes.push(volume);
         self.apply();

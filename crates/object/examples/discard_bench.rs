@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use base::unit::{BLOCK_BYTES, COMPONENT_BYTES_MAX};
-use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId, crc32c};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId, crc32c};
 use object::{
     Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoDone, IoOp, IoRequest, LayoutView, Limits, VolumeLayout, VolumeRef,
     VolumeRouter,
@@ -71,7 +71,15 @@ fn main() {
         }
         router.set_route(GroupSlot(0), Some(GroupRoute { shards: SHARDS, first_core: 0 }));
         let id = VolumeId::from_bytes([7; 16]);
-        let volume = VolumeLayout { id, bytes, read_only: false, checksum: true, limits: Arc::new(Limits::default()), stripes };
+        let volume = VolumeLayout {
+            id,
+            bytes,
+            read_only: false,
+            checksum: true,
+            limits: Arc::new(Limits::default()),
+            ownership: Ownership::FIRST,
+            stripes,
+        };
         router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
         for i in 0..blocks {
             let buf = Buf::copy_of(&[7; BLOCK_BYTES]);

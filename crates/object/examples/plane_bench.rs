@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, GroupId, Instant, ObjectId, VolumeId, crc32c};
+use base::{ClusterId, ComponentId, GroupId, Instant, ObjectId, Ownership, VolumeId, crc32c};
 use object::{
     Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LayoutView, Limits, RouterMsg, VolumeLayout, VolumeRef,
     VolumeRouter,
@@ -229,6 +229,7 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
         read_only: false,
         checksum: true,
         limits: Arc::new(Limits::new(None, None)),
+        ownership: Ownership::FIRST,
         stripes: vec![ComponentAt { group: GroupSlot(0), no }],
     };
     *shared.group.lock().expect("no panic") = Some((group, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] })));

@@ -14,7 +14,8 @@
 
 use crate::{
     io::{CompareWrite, Data, IoError, VolumeRef},
-    layout::{GroupSlot, VolumeLayout},
+    layout::{ComponentAt, GroupSlot, VolumeLayout},
+    order::{Given, MirrorLane, Sequencer},
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
     range_lock::RangeLocks,
@@ -22,6 +23,7 @@ use crate::{
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
+use base::{Lane, Order, Seq};
 use rt::{Buf, Rt};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -43,6 +45,8 @@ pub trait Blocks {
     fn pop_done(&mut self) -> Option<ShardDone>;
     /// Names those of the pieces `first`, `first + step` and so on before `end` in which a component may have something; false when it cannot say.
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool;
+    /// The newest change of a lane that has ended, as far as it is known here.
+    fn newest(&self, component: ComponentNo, lane: Lane) -> Seq;
 }
 
 impl Blocks for store::Shard {
@@ -57,6 +61,9 @@ impl Blocks for store::Shard {
     }
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
         store::Shard::pieces(self, component, first, step, end, found)
+    }
+    fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
+        store::Shard::newest(self, component, lane)
     }
 }
 
@@ -75,6 +82,8 @@ enum Stage {
 struct Held {
     part: Part,
     stage: Stage,
+    /// The number of a change that the store works on; otherwise none.
+    seq: Seq,
 }
 
 struct Slot<S> {
@@ -101,6 +110,7 @@ pub struct Lanes<S> {
     slots: Vec<Slot<S>>,
     parts: Slab<Held>,
     order: RangeLocks,
+    numbers: Sequencer,
     done: VecDeque<PartDone>,
     begun: SmallVec<[u32; 8]>,
     stats: LaneStats,
@@ -112,6 +122,7 @@ impl<S: Blocks> Default for Lanes<S> {
             slots: vec![],
             parts: Slab::new(),
             order: RangeLocks::default(),
+            numbers: Sequencer::default(),
             done: VecDeque::new(),
             begun: SmallVec::new(),
             stats: LaneStats::default(),
@@ -189,7 +200,7 @@ impl<S: Blocks> Lanes<S> {
     pub fn accept(&mut self, rt: &Rt, part: Part) {
         assert!(self.parts.len() < PARTS_MAX, "the cores bound what they send");
         let (range, changes) = (part.range(), part.changes());
-        let id = self.parts.insert(Held { part, stage: Stage::Waiting }) as u32;
+        let id = self.parts.insert(Held { part, stage: Stage::Waiting, seq: Seq::default() }) as u32;
         if self.order.begin(range, id, changes) {
             self.begin(rt, id);
         }
@@ -214,7 +225,7 @@ impl<S: Blocks> Lanes<S> {
     }
 
     fn begin(&mut self, rt: &Rt, id: u32) {
-        let Held { part, stage } = &mut self.parts[id as usize];
+        let Held { part, stage, .. } = &mut self.parts[id as usize];
         assert_eq!(*stage, Stage::Waiting, "a part begins once");
         let range = part.range();
         let whole = part.extent.is_aligned();
@@ -237,18 +248,61 @@ impl<S: Blocks> Lanes<S> {
     }
 
     fn hand_to_store(&mut self, rt: &Rt, id: u32, kind: OpKind) {
+        let order = match kind {
+            OpKind::Read { .. } => Order::default(),
+            _ => match self.number(id) {
+                Given::Number(order) => order,
+                _ => return self.numbers.wait(&self.parts[id as usize].part.ordered_in(), id, kind),
+            },
+        };
         let part = &self.parts[id as usize].part;
-        let (range, group, no, component) = (part.range(), part.at.group, part.shard, part.at.no);
-        let op = ShardOp { cookie: u64::from(id), component, block: BlockNo(range.block), blocks: range.blocks, kind };
-        match self.shard_mut(group, no) {
+        let (range, at, shard) = (part.range(), part.at, part.shard);
+        let op = ShardOp { cookie: u64::from(id), component: at.no, block: BlockNo(range.block), blocks: range.blocks, order, kind };
+        match self.shard_mut(at.group, shard) {
             Some(shard) => shard.submit(rt, op),
             None => self.on_store(rt, ShardDone { cookie: op.cookie, result: Err(StoreError::Closing), buf: None, crcs: Crcs::new() }),
         }
     }
 
+    /// The number of a change that is given to the store, if it need not wait.
+    fn number(&mut self, id: u32) -> Given {
+        let Held { part, seq, .. } = &mut self.parts[id as usize];
+        let place = part.ordered_in();
+        let mut given = self.numbers.begin(&place, &part.ownership);
+        if given == Given::First {
+            let (at, shard) = (part.at, part.shard);
+            let slot = self.slots.iter().find(|s| s.group == at.group && s.no == shard);
+            let before = slot.map_or(Seq::default(), |slot| slot.shard.newest(at.no, place.lane));
+            given = self.numbers.begin_first(&place, &part.ownership, before);
+        }
+        if let Given::Number(order) = &given {
+            *seq = order.seq;
+        }
+        given
+    }
+
+    /// The change that the store worked on has ended, and its part with it: the mark may move, and what waited for that begins.
+    fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
+        if self.numbers.ended(place, seq)
+            && let Some((next, kind)) = self.numbers.next(place)
+        {
+            self.hand_to_store(rt, next, kind);
+        }
+    }
+
+    /// A component was deleted on this core.
+    pub fn forget(&mut self, component: ComponentAt) {
+        self.numbers.forget(component);
+    }
+
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {
         let id = done.cookie as u32;
-        let Held { part, stage } = &mut self.parts[id as usize];
+        let Held { part, seq, .. } = &self.parts[id as usize];
+        if seq.counter > 0 {
+            let (place, seq) = (part.ordered_in(), *seq);
+            self.change_ended(rt, &place, seq);
+        }
+        let Held { part, stage, .. } = &mut self.parts[id as usize];
         match (done.result, *stage) {
             (_, Stage::Waiting) => panic!("an answer to a part that has not begun"),
             (Ok(()), Stage::ReadingEdges) if part.changes() => {
@@ -272,7 +326,7 @@ impl<S: Blocks> Lanes<S> {
 
     /// The blocks around a write were read.
     fn edges_read(&mut self, rt: &Rt, id: u32, mut block: Buf) {
-        let Held { part, stage } = &mut self.parts[id as usize];
+        let Held { part, stage, .. } = &mut self.parts[id as usize];
         let skew = part.skew();
         let data = match &mut part.op {
             PartOp::Write(data) => data.take().expect("the data of a part that covers"),
@@ -332,6 +386,7 @@ fn io_error(error: &StoreError) -> IoError {
         StoreError::Media { block } | StoreError::Uncorrectable { block } => IoError::Media { offset: block.offset() },
         StoreError::DeviceFailed => IoError::Failed,
         StoreError::NoComponent => IoError::NoVolume,
-        StoreError::Closing => IoError::Closing,
+        // The owner is another one by now, or this one in a later epoch: to be tried again.
+        StoreError::StaleEpoch | StoreError::Closing => IoError::Closing,
     }
 }

@@ -4,7 +4,7 @@
 //! for an object (it is part of the format).
 
 use crate::{io::VolumeRef, limit::Limits};
-use base::{VolumeId, unit::PIECE_BYTES};
+use base::{Ownership, VolumeId, unit::PIECE_BYTES};
 use std::sync::Arc;
 use store::ComponentNo;
 
@@ -13,7 +13,7 @@ use store::ComponentNo;
 pub struct GroupSlot(pub u16);
 
 /// A component of an object, as this host finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ComponentAt {
     /// Its disk group.
     pub group: GroupSlot,
@@ -34,14 +34,16 @@ pub struct VolumeLayout {
     pub checksum: bool,
     /// Shared with the earlier pictures of the same volume while the limits stay the same.
     pub limits: Arc<Limits>,
+    /// How its changes are ordered.
+    pub ownership: Ownership,
     /// RAID-0: piece `p` lies on `stripes[p % stripes.len()]`. Empty while the volume is offline: its requests fail.
     pub stripes: Vec<ComponentAt>,
 }
 
 impl VolumeLayout {
-    /// The component that holds byte `offset`.
-    pub fn component(&self, offset: u64) -> ComponentAt {
-        self.stripes[((offset / PIECE_BYTES) % self.stripes.len() as u64) as usize]
+    /// The mirror that holds byte `offset`: which of `stripes`.
+    pub fn mirror(&self, offset: u64) -> usize {
+        ((offset / PIECE_BYTES) % self.stripes.len() as u64) as usize
     }
 }
 

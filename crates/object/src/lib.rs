@@ -10,6 +10,7 @@ pub mod io;
 pub mod lanes;
 pub mod layout;
 pub mod limit;
+mod order;
 mod part;
 mod pieces;
 mod range_lock;

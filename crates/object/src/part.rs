@@ -1,5 +1,6 @@
 //! A part of a request: what one lane does of it. Parts and their answers are all that crosses between cores.
 
+use crate::order::MirrorLane;
 use crate::{
     io::{CompareWrite, Data, Extent, IoError, VolumeRef},
     layout::ComponentAt,
@@ -7,6 +8,7 @@ use crate::{
     range_lock::Range,
 };
 use base::unit::{BLOCK_BYTES, BLOCK_SHIFT, BlockNo};
+use base::{Lane, Ownership};
 
 /// A part on its way to the core of its lane.
 #[derive(Debug)]
@@ -18,6 +20,9 @@ pub struct Part {
     pub(crate) checksum: bool,
     pub(crate) volume: VolumeRef,
     pub(crate) at: ComponentAt,
+    /// Which of the stripes of the volume.
+    pub(crate) mirror: u16,
+    pub(crate) ownership: Ownership,
     pub(crate) extent: Extent,
     pub(crate) op: PartOp,
 }
@@ -50,6 +55,11 @@ impl Part {
     /// Where the part begins within its first block, in bytes.
     pub(crate) fn skew(&self) -> usize {
         self.extent.offset as usize & (BLOCK_BYTES - 1)
+    }
+    /// The mirror and lane in whose order a change stands.
+    pub(crate) fn ordered_in(&self) -> MirrorLane {
+        let lane = Lane::of(BlockNo::containing(self.extent.offset));
+        MirrorLane { volume: self.volume, mirror: self.mirror, at: self.at, lane }
     }
     pub(crate) fn changes(&self) -> bool {
         !matches!(self.op, PartOp::Read | PartOp::Verify)

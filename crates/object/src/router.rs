@@ -576,12 +576,14 @@ impl<S: Blocks> VolumeRouter<S> {
         self.range_operation(rt, id);
     }
 
+    #[inline]
     fn send_part(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp) {
         let request = &mut self.requests[id];
         request.parts += 1;
         self.range_parts += usize::from(request.range_operation.is_some());
         let before = if hooks::seeded(SeededFault::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
-        let at = request.layout.component(extent.offset - before);
+        let mirror = request.layout.mirror(extent.offset - before);
+        let at = request.layout.stripes[mirror];
         if index > 0 {
             hooks::reached(CoverageMark::RequestOverPieces);
         }
@@ -600,6 +602,8 @@ impl<S: Blocks> VolumeRouter<S> {
             checksum: request.layout.checksum,
             volume: request.volume,
             at,
+            mirror: mirror as u16,
+            ownership: request.layout.ownership,
             extent,
             op,
         };

@@ -4,9 +4,9 @@ use super::*;
 use crate::io::CompareWrite;
 use crate::layout::ComponentAt;
 use crate::limit::Limits;
-use base::VolumeId;
 use base::crc32c;
 use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
+use base::{Lane, Ownership, Seq, VolumeId};
 use std::ops::Range;
 use store::{ComponentNo, OpKind, ShardDone, ShardOp, StoreError};
 
@@ -106,6 +106,8 @@ impl Blocks for LateBlocks {
         for other in &self.pending {
             let meets = op.block.0 < other.block.0 + u64::from(other.blocks) && other.block.0 < op.block.0 + u64::from(op.blocks);
             assert!(!(meets && changes(other)), "{op:?} meets the change {other:?}");
+            let behind = changes(&op) && changes(other) && (other.component, Lane::of(other.block)) == (op.component, Lane::of(op.block));
+            assert!(!behind || op.order.mark < other.order.seq && other.order.seq < op.order.seq, "{:?} after {:?}", op.order, other.order);
         }
         self.pending.push(op);
     }
@@ -129,6 +131,9 @@ impl Blocks for LateBlocks {
         asked.filter(|p| self.blocks.range(blocks(*p)).next().is_some() || under_way(*p)).for_each(&mut found);
         self.can_say
     }
+    fn newest(&self, _: ComponentNo, _: Lane) -> Seq {
+        Seq::default()
+    }
 }
 
 fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<LateBlocks> {
@@ -138,7 +143,8 @@ fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<L
     router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
     let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
     let id = VolumeId::from_bytes([7; 16]);
-    let volume = VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), stripes };
+    let volume =
+        VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, stripes };
     serve(rt, &mut router, Some(volume));
     router
 }
@@ -374,8 +380,8 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
 /// The volume as it is served, to be served otherwise.
 fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
     let old = router.layout(VolumeRef(0)).expect("served");
-    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ref stripes } = **old;
-    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), stripes: stripes.clone() }
+    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref stripes } = **old;
+    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, stripes: stripes.clone() }
 }
 
 /// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.

@@ -162,6 +162,9 @@ impl Operator {
         self.starting = true;
         self.asked.clear();
         self.acts.clear();
+        for record in &mut self.records {
+            record.begin_term();
+        }
         let states = self.records.iter().map(Record::state);
         workload.borrow_mut().host_started(states, now);
         self.change_reservations(workload, now, false);
@@ -414,7 +417,10 @@ impl Operator {
                     }
                     continue;
                 }
-                Move::Apply => Moving::Reported(commands.apply(self.desired())),
+                Move::Apply => {
+                    record.begin_epoch();
+                    Moving::Reported(commands.apply(self.desired()))
+                }
                 Move::Free => {
                     workload.borrow_mut().freeing(at, now);
                     Moving::Reported(commands.free_behind(record.desired.id, record.reached()))

@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, ClusterId, ComponentId, Duration, GroupId, ObjectId, crc32c};
+use base::{BlockNo, ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Order, Seq, crc32c};
 use rt::sim::{SimDeviceOptions, World};
 use rt::{App, Buf, Device, Progress, Rt};
 use std::cell::RefCell;
@@ -123,7 +123,9 @@ impl Load {
             OpKind::Read { buf }
         };
         self.submitted += 1;
-        ShardOp { cookie: 0, component: self.component, block, blocks: 1, kind }
+        let seq = Seq { term: Epoch(1), counter: self.submitted };
+        let order = Order { epoch: Epoch(1), period_start: Epoch(1), seq, mark: Seq::default() };
+        ShardOp { cookie: 0, component: self.component, block, blocks: 1, order, kind }
     }
 
     fn next_phase(&mut self) {

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a program of its own; the clock here is only for the report
 
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, ClusterId, ComponentId, GroupId, ObjectId, crc32c};
+use base::{BlockNo, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Order, Seq, crc32c};
 use rt::{App, Buf, Device, Progress, Rt, UringOptions, launch};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -103,7 +103,9 @@ impl Bench {
         } else {
             OpKind::Read { buf }
         };
-        ready.shard.submit(rt, ShardOp { cookie: 0, component: ready.component, block: BlockNo(block), blocks: 1, kind });
+        let seq = Seq { term: Epoch(1), counter: self.ops + self.in_flight as u64 + 1 };
+        let order = Order { epoch: Epoch(1), period_start: Epoch(1), seq, mark: Seq::default() };
+        ready.shard.submit(rt, ShardOp { cookie: 0, component: ready.component, block: BlockNo(block), blocks: 1, order, kind });
         self.in_flight += 1;
     }
 

@@ -97,6 +97,16 @@ pub enum GroupError {
         /// The version found.
         major: u16,
     },
+    /// Open: written by an older version whose data this one does not read.
+    #[error(
+        "{device} was formatted by an older Basalt (format version {major}, this one reads {VERSION_MAJOR}); nothing was changed: copy its volumes elsewhere with the version that wrote it, then make the disk group anew with --force"
+    )]
+    Older {
+        /// Its name.
+        device: String,
+        /// The version found.
+        major: u16,
+    },
     /// Open: no valid superblock.
     #[error("{device}: both copies of the superblock are damaged ({cause}); its data cannot be found without them")]
     Damaged {
@@ -486,11 +496,6 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
         tracing::warn!(device = m.device.name(), "one copy of the superblock was damaged; it is written anew from the other");
         superblock::update(rt, m.device, &mut m.found, |_| ()).await.map_err(device_error(m.device))?;
     }
-    for m in members.iter_mut().filter(|m| m.superblock().major < VERSION_MAJOR) {
-        let from = m.superblock().major;
-        tracing::info!(device = m.device.name(), from, to = VERSION_MAJOR, "the format of the device is raised");
-        superblock::update(rt, m.device, &mut m.found, |s| s.major = VERSION_MAJOR).await.map_err(device_error(m.device))?;
-    }
     let trouble = Trouble::new(&info.name);
     Ok(Group(Arc::new(Inner {
         info,
@@ -511,6 +516,10 @@ fn ours(device: &Device, probe: Probe) -> Result<Found, GroupError> {
         Probe::Newer { major } => return Err(GroupError::Newer { device: name(), major }),
         Probe::Damaged { cause } => return Err(GroupError::Damaged { device: name(), cause }),
     };
+    let major = found.superblock.major;
+    if major < VERSION_MAJOR {
+        return Err(GroupError::Older { device: name(), major });
+    }
     let formatted = found.superblock.device_bytes;
     if device.bytes() < formatted {
         return Err(GroupError::Truncated { device: name(), bytes: device.bytes(), formatted });

@@ -251,12 +251,12 @@ fn one_damaged_copy_of_a_superblock_is_healed_and_two_are_reported() {
 fn a_newer_format_is_refused_by_name() {
     let mut bed = Bed::formatted(1);
     let mut block = bed.disk(0).peek(0, 4096);
-    block[12] = 3;
+    block[12] = 4;
     let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
     block[8..12].copy_from_slice(&crc.to_le_bytes());
     bed.disk(0).poke(0, &block);
-    assert_eq!(bed.probe(0), Probe::Newer { major: 3 });
-    assert_eq!(bed.refusal(), GroupError::Newer { device: bed.devices[0].name().into(), major: 3 });
+    assert_eq!(bed.probe(0), Probe::Newer { major: 4 });
+    assert_eq!(bed.refusal(), GroupError::Newer { device: bed.devices[0].name().into(), major: 4 });
     assert!(bed.format(spec(2, false)).unwrap_err().to_string().contains("newer Basalt"));
 }
 
@@ -279,23 +279,25 @@ fn each_copy_of_a_superblock_counts_by_its_generation() {
 }
 
 #[test]
-fn an_older_format_opens_and_is_raised_so_that_older_programs_refuse_it() {
+fn an_older_format_is_refused_with_the_way_out_and_stays_as_it_is() {
     let mut bed = Bed::formatted(1);
     for device in 0..bed.devices.len() {
         for copy in [0, 64 << 10] {
             let mut block = bed.disk(device).peek(copy, 4096);
-            block[12] = 1;
+            block[12] = 2;
             let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
             block[8..12].copy_from_slice(&crc.to_le_bytes());
             bed.disk(device).poke(copy, &block);
         }
-        assert!(matches!(bed.probe(device), Probe::Ours(f) if f.superblock.major == 1));
     }
-    bed.open().unwrap();
+    let refusal = bed.refusal();
+    assert_eq!(refusal, GroupError::Older { device: bed.devices[0].name().into(), major: 2 });
+    assert!(refusal.to_string().contains("nothing was changed: copy its volumes elsewhere with the version that wrote it"), "{refusal}");
     for device in 0..bed.devices.len() {
         assert!(matches!(bed.probe(device), Probe::Ours(f) if f.superblock.major == 2 && f.both_valid));
     }
-    bed.open().unwrap();
+    assert!(bed.format(spec(2, false)).unwrap_err().to_string().contains("a device of disk group"));
+    bed.format(spec(2, true)).unwrap();
 }
 
 #[test]

@@ -1,30 +1,18 @@
 //! What the simulator looks at, at any instant between two events: the shards that are open on this thread, their invariants, and a picture of
 //! what each holds, to be compared with what another start would find on the devices.
 //!
-//! Owns: the list of open shards. Exists with the feature `hooks` only.
+//! Owns: the pictures; `open_shards` lists the shards. Exists with the feature `hooks` only.
 //! Never: changes anything.
+
+pub(crate) mod open_shards;
 
 use crate::capacity::BlockContent;
 use crate::shard::state::State;
 use crate::{ComponentNo, Group, Shard};
-use std::cell::RefCell;
+use base::Epoch;
+use base::unit::CHUNK_BLOCKS;
+use open_shards::each;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::{Rc, Weak};
-
-thread_local! {
-    static OPEN: RefCell<Vec<Weak<RefCell<State>>>> = const { RefCell::new(Vec::new()) };
-}
-
-pub(crate) fn opened(state: &Rc<RefCell<State>>) {
-    OPEN.with_borrow_mut(|open| {
-        open.retain(|s| s.strong_count() > 0);
-        open.push(Rc::downgrade(state));
-    });
-}
-
-fn each(mut f: impl FnMut(&State)) {
-    OPEN.with_borrow(|open| open.iter().filter_map(Weak::upgrade).for_each(|state| f(&state.borrow())));
-}
 
 /// Checks all invariants of all shards, of which there are so many when all are open; panics when one is broken. Slow.
 pub fn check(shards: usize) {
@@ -63,6 +51,8 @@ pub struct Picture {
     pub unsure: bool,
     blocks: BTreeMap<(u32, u64), BlockContent>,
     changing: BTreeSet<(u32, u64)>,
+    /// Of each chunk: the epoch of its last change, and which blocks have changed.
+    changes: BTreeMap<(u32, u64), (Epoch, u16)>,
     components: BTreeSet<u32>,
     tail_durable: u64,
     tail_next: u64,
@@ -77,6 +67,7 @@ impl Picture {
             unsure: state.log.stopped.is_some() || state.counters.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
+            changes: state.table.borrow().changes_of_chunks(),
             components: state.components.keys().copied().collect(),
             tail_durable: state.log.tail_durable,
             tail_next: state.log.tail_next,
@@ -94,6 +85,15 @@ impl Picture {
             let (here, there) = (self.blocks.get(key), there.blocks.get(key));
             if here != there {
                 return Some(format!("block {} of component {} is {here:?} in memory, and {there:?} after another start", key.1, key.0));
+            }
+        }
+        for (key @ (component, chunk), &(epoch, changed)) in &self.changes {
+            let under_way = (0..CHUNK_BLOCKS).any(|i| self.changing.contains(&(*component, chunk * CHUNK_BLOCKS + i)));
+            let Some(&(is, mask)) = there.changes.get(key).filter(|_| !under_way && !self.unsure) else { continue };
+            if is != epoch || mask != changed && mask != u16::MAX {
+                return Some(format!(
+                    "chunk {chunk} of component {component} changed in epoch {epoch}, blocks {changed:#06x}; after another start {is}, {mask:#06x}"
+                ));
             }
         }
         if !(self.tail_durable..=self.tail_next).contains(&there.tail_durable) {

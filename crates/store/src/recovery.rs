@@ -10,18 +10,19 @@ mod scan;
 
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, RESERVE_SEGMENTS, Ring};
-use crate::destage::Destage;
+use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
-use crate::scrub::Scrub;
-use crate::shard::chunks::Busy;
-use crate::shard::state::{State, chunk_parts};
+use crate::scrub::progress::Scrub;
+use crate::shard::busy::Busy;
+use crate::shard::chunk_part::chunk_parts;
+use crate::shard::state::State;
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, crc32c};
+use base::{BlockNo, Epoch, crc32c};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
@@ -61,6 +62,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let mut state = State {
         tag: info.tag,
         shard,
+        shards: info.shards,
         cache: cache.clone(),
         slice_at,
         queue: rt.queue(),
@@ -84,6 +86,8 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         trouble: group.trouble().clone(),
         scrub: Scrub::default(),
         counters: ShardStats::default(),
+        #[cfg(feature = "hooks")]
+        witness: Default::default(),
         zero_crc: crc32c(&[0; BLOCK_BYTES]),
         closing: false,
         quiet: false,
@@ -94,15 +98,20 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         plain.reserve_chunks = 0;
         state.add_component(no, &plain);
     }
-    let marks = replay_all(rt, &mut state, &reader, found).await?;
+    let gathered = replay_all(rt, &mut state, &reader, found).await?;
     // The end of the log, and where the next batch begins: in the next segment, or, if its first write fails, in the one after it.
     let (head, next) = (state.ring.head(), state.ring.head() + 1);
     let end = if state.ring.in_use() > 0 { state.ring.get(head).used } else { u32::MAX };
     reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
     place_all(rt, &mut state, &cache).await?;
-    place_marks(&mut state, &cache, &marks)?;
+    place_marks(&mut state, &cache, &gathered.marks)?;
+    stamp_new(&mut state, &gathered.new);
     for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
+    }
+    #[cfg(feature = "hooks")]
+    {
+        state.witness.live = true;
     }
     state.counters.recovered_blocks = state.index.len();
     state.counters.recovery_time = rt.now().since(began);
@@ -127,33 +136,42 @@ struct Chain {
 /// They get their chunks after the replay (I4), like what is in the index.
 type Marks = BTreeMap<(u32, u64), (u16, u64)>;
 
-async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Marks, GroupError> {
+/// Chunks that may have to be made after the replay, by component and number: the epoch of the newest change.
+type NewChunks = HashMap<(u32, u64), Epoch, FixedState>;
+
+/// What the replay gathers for chunks that get their place only after it.
+struct Gathered {
+    marks: Marks,
+    new: NewChunks,
+}
+
+async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Gathered, GroupError> {
     let mut chain: Option<Chain> = None;
-    let mut marks = Marks::new();
+    let mut gathered = Gathered { marks: Marks::new(), new: NewChunks::with_hasher(FixedState::with_seed(7)) };
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
         let skip = usize::from(group[0] != found.tail && group.len() > 1 && hooks::seeded(SeededFault::ReplayWindowSkips));
         for (&seq, content) in group.iter().zip(contents).skip(skip) {
-            replay_segment(state, reader, (&mut chain, &mut marks), seq, content?)?;
+            replay_segment(state, reader, (&mut chain, &mut gathered), seq, content?)?;
             rt.yield_now().await;
         }
     }
     if let Some(head) = found.head {
-        replay_segment(state, reader, (&mut chain, &mut marks), head.seq, Some(head.content))?;
+        replay_segment(state, reader, (&mut chain, &mut gathered), head.seq, Some(head.content))?;
     }
     let mut chain = chain.unwrap_or(found.fresh);
     if hooks::seeded(SeededFault::NumberUsedTwice) {
         chain.lsn = chain.lsn.saturating_sub(1).max(1);
     }
     state.log = LogWriter::new(chain.lsn, chain.crc, found.tail);
-    Ok(marks)
+    Ok(gathered)
 }
 
 fn replay_segment(
     state: &mut State,
     reader: &LogReader<'_>,
-    (chain, marks): (&mut Option<Chain>, &mut Marks),
+    (chain, gathered): (&mut Option<Chain>, &mut Gathered),
     seq: u64,
     content: Option<Content>,
 ) -> Result<(), GroupError> {
@@ -178,15 +196,15 @@ fn replay_segment(
     let mut crcs = content.crcs.iter();
     for record in &content.records {
         let n = record.data_blocks() as usize;
-        replay(state, marks, seq, record, crcs.by_ref().take(n).copied());
+        replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
     }
     state.counters.recovered_segments += 1;
     Ok(())
 }
 
 /// The effect of one record.
-fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
-    let component = ComponentNo(record.component);
+fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+    let (component, order) = (ComponentNo(record.component), &record.order);
     if !state.has_component(component) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
             crcs.for_each(drop);
@@ -211,16 +229,34 @@ fn replay(state: &mut State, marks: &mut Marks, seq: u64, record: &Record, crcs:
             }
         }
         RecordKind::Trim | RecordKind::Zero if hooks::seeded(SeededFault::ForgottenTrim) => {}
-        RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.seq.0),
+        RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.lsn, order),
         RecordKind::Uncorrectable if hooks::seeded(SeededFault::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
             hooks::reached(CoverageMark::UncorrectableReplayed);
             for part in chunk_parts(record.block, record.blocks) {
                 state.index_remove_part(component, part);
                 let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
-                (*mask, *seq) = (*mask | part.mask(), record.seq.0);
+                (*mask, *seq) = (*mask | part.mask(), record.lsn);
             }
         }
+    }
+    state.change_ended(component, record.block, order, true);
+    let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
+    for part in chunk_parts(record.block, record.blocks) {
+        let place = state.lookup(component, part.chunk);
+        // A trim has noted it itself.
+        if let Some(phys) = place.filter(|_| keeps && !hooks::seeded(SeededFault::MaskNotReplayed)) {
+            state.note_change(phys, part, order);
+        }
+        // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
+        let epoch = match new.entry((component.0, part.chunk)) {
+            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+            hashbrown::hash_map::Entry::Vacant(entry) if keeps && (place.is_none() || record.kind == RecordKind::Uncorrectable) => {
+                entry.insert(Epoch(0))
+            }
+            hashbrown::hash_map::Entry::Vacant(_) => continue,
+        };
+        *epoch = if hooks::seeded(SeededFault::FirstEpochReplayed) && *epoch != Epoch(0) { *epoch } else { order.epoch.max(*epoch) };
     }
 }
 
@@ -255,6 +291,15 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
         state.table.borrow_mut().set_uncorrectable(phys, mask, seq);
     }
     Ok(())
+}
+
+/// Chunks that are made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
+fn stamp_new(state: &mut State, new: &NewChunks) {
+    for (&(component, chunk), &epoch) in new {
+        if let Some(phys) = state.lookup(ComponentNo(component), chunk) {
+            state.table.borrow_mut().set_changed(phys, 0, epoch, Epoch(0));
+        }
+    }
 }
 
 /// What is written, zeroed or trimmed is not uncorrectable any more.

@@ -5,6 +5,8 @@
 //! declared uncorrectable is no corruption.
 //! Never: repairs (the layer above has the other copies); runs faster than its setting.
 
+pub(crate) mod progress;
+
 use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
 use crate::index::{Key, LogPos};
 use crate::shard::state::State;
@@ -12,21 +14,12 @@ use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
 use base::{BlockNo, Duration, crc32c};
 use core::cell::RefCell;
+use progress::Scrub;
 use rt::{Buf, Rt, TaskId};
 use std::rc::Rc;
 
 /// Chunks looked at in one go.
 const WALK_BUDGET: usize = 4096;
-
-/// What is known of the pass.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Scrub {
-    pub running: bool,
-    /// 0..=1.
-    pub progress: f64,
-    /// The block of the log that is being read.
-    pub reads: Option<u32>,
-}
 
 pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
     state.borrow_mut().scrub = Scrub { running: true, ..Scrub::default() };

@@ -11,6 +11,8 @@ use nvmf::HostView;
 
 /// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
+/// Why an object is not served whose term this daemon has not begun.
+const NOT_TAKEN: &str = "this node has not taken it over since it started";
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -36,7 +38,10 @@ impl Control {
             self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect();
         let group_names: BTreeMap<GroupId, String> =
             self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value.name)).collect();
-        let groups = self.live().groups.clone();
+        let (groups, terms) = {
+            let live = self.live();
+            (live.groups.clone(), live.terms.clone())
+        };
         let mut reservations = self.reservations()?;
         let mut offline = BTreeMap::new();
         let mut volumes = Vec::new();
@@ -46,7 +51,9 @@ impl Control {
                 continue;
             };
             // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
-            let stripes = desired_stripes(object, &groups, &group_names).unwrap_or_else(|reason| {
+            let mine = terms.get(&object.id) == Some(&object.ownership.term);
+            let stripes = if mine { desired_stripes(object, &groups, &group_names) } else { Err(NOT_TAKEN.into()) };
+            let stripes = stripes.unwrap_or_else(|reason| {
                 offline.insert(volume.id, reason);
                 Vec::new()
             });
@@ -143,7 +150,7 @@ fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&
         checksum: policy.checksum,
         iops_max: policy.iops_limit,
         bytes_per_s_max: policy.bandwidth_limit,
-        object: ObjectLayout { object: object.id, epoch: object.epoch, stripes },
+        object: ObjectLayout { object: object.id, ownership: object.ownership, stripes },
     }
 }
 

@@ -47,5 +47,7 @@ pub(super) struct Live {
     pub(super) served: Revision,
     /// What ends with a restart has ended.
     pub(super) started: bool,
+    /// The terms that this daemon has begun: it serves no object in another one.
+    pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
     pub(super) stats: Option<(Instant, Stats)>,
 }

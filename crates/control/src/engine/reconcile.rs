@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::engine::layout::new_component;
-use base::{ComponentId, ObjectId, VolumeId, WriteProtect};
+use base::{ComponentId, Epoch, ObjectId, VolumeId, WriteProtect};
 use cluster::{Action, Finish, GroupSeen, Observed};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
@@ -52,7 +52,7 @@ impl Control {
             GroupLive::Offline(_) => GroupSeen::Offline,
         };
         let groups = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
-        Observed { node: self.identity.node.clone(), restarted: !live.started, groups }
+        Observed { node: self.identity.node.clone(), restarted: !live.started, terms: live.terms.clone(), groups }
     }
 
     fn carry_out(&self, action: &Action) -> Result<bool, DirectoryError> {
@@ -65,6 +65,7 @@ impl Control {
                 until_restart
             }),
             Action::EndReservation(id) => self.end_reservation(*id),
+            Action::BeginTerms(objects) => self.begin_terms(objects),
             Action::OpenGroup(id) => self.with_group(*id, |group| self.open(&group)),
             Action::RemakeGroup(id) => self.with_group(*id, |group| self.remake(&group)),
             Action::GroupIsReady(id) => self.update(&id.to_string(), |group: &mut GroupRecord| {
@@ -84,6 +85,26 @@ impl Control {
             }),
             Action::Finish(id, what) => self.finish(*id, *what),
         }
+    }
+
+    /// Begins a term for each of these objects that still has the epoch that was seen.
+    fn begin_terms(&self, objects: &[(ObjectId, Epoch)]) -> Result<bool, DirectoryError> {
+        let decide = || {
+            let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
+            for (id, seen) in objects {
+                let Some(mut object) = self.directory.find::<ObjectRecord>(&id.to_string())? else { continue };
+                let next = object.value.ownership.next_term().filter(|_| object.value.ownership.epoch == *seen);
+                let Some(next) = next else { continue };
+                object.value.ownership = next;
+                transaction = transaction.update(&object);
+                begun.push((*id, next.term));
+            }
+            Ok((transaction, begun))
+        };
+        let (_, begun) = directory::change(decide, |t| self.commit(t))?;
+        let any = !begun.is_empty();
+        self.live().terms.extend(begun);
+        Ok(any)
     }
 
     /// Changes a record as it is then; decided anew when somebody else is faster. Says whether it was changed.

@@ -1,6 +1,6 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
-use base::{Epoch, HostId};
+use base::{HostId, Ownership};
 use cluster::reservation::{Command, ReservationType, State};
 
 impl Bench {
@@ -99,7 +99,7 @@ fn of_another_node(b: &Bench) -> VolumeRecord {
     for c in stripes.iter_mut().flatten() {
         (c.id, c.node, c.group) = (ComponentId::from_bytes([8; 16]), "h2".into(), GroupId::from_bytes([8; 16]));
     }
-    let object = ObjectRecord { id: volume.object, volume: volume.id, epoch: Epoch(1), stripes };
+    let object = ObjectRecord { id: volume.object, volume: volume.id, ownership: Ownership::FIRST, stripes };
     let reservation = ReservationRecord { volume: volume.id, state: reserved() };
     b.directory().commit(&Transaction::new().create(&volume).create(&object).create(&reservation)).unwrap();
     volume

@@ -7,7 +7,7 @@ use crate::{
     plane::Stats,
 };
 use base::{
-    ByteSize, ComponentId, Epoch, ObjectId, VolumeId,
+    ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 use cluster::{Inventory, Placement, Shortfall};
@@ -133,7 +133,8 @@ impl Control {
             state: ComponentState::Active,
         };
         let stripes = placement.layout.stripes.iter().map(|s| s.copies.iter().map(component).collect()).collect();
-        let object = ObjectRecord { id: object, volume: volume.id, epoch: Epoch(1), stripes };
+        let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, stripes };
+        self.live().terms.insert(object.id, object.ownership.term);
         (volume, object)
     }
 
@@ -244,6 +245,7 @@ impl Control {
             gone = gone.remove(&object);
         }
         self.commit(gone)?;
+        self.live().terms.remove(&volume.object);
         Ok(())
     }
 

@@ -4,10 +4,12 @@ use super::DiskError;
 use super::bytes::*;
 use super::log::COMPONENT_NO_MAX;
 use super::page::{PAGE_BODY_BYTES, PAGE_BYTES, PAGE_HEADER_BYTES};
+use base::Epoch;
 use base::unit::CHUNK_BLOCKS;
 
 layout!(entry: 96 bytes {
-    0: COMPONENT[4], 4: WRITTEN[2], 6: UNCHECKED[2], 8: CHUNK[8], 16: SEQ[8], 24: UNCORRECTABLE[2], 26: RESERVED[6], 32: CRCS[64],
+    0: COMPONENT[4], 4: WRITTEN[2], 6: UNCHECKED[2], 8: CHUNK[8], 16: LSN[8], 24: UNCORRECTABLE[2], 26: CHANGED[2],
+    28: EPOCH[4], 32: CRCS[64],
 });
 
 /// The highest chunk number of an object (256 TiB; volumes end at 62 TiB).
@@ -34,8 +36,12 @@ pub struct ChunkEntry {
     pub unchecked: u16,
     /// Bit i: reads of block i fail, as a host asked. A part of `written`, apart from `unchecked`.
     pub uncorrectable: u16,
-    /// The order of the last change of content, in its shard.
-    pub seq: u64,
+    /// Number of the batch of the last change of content, in its shard.
+    pub lsn: u64,
+    /// The epoch of the last change, of content or to none.
+    pub epoch: Epoch,
+    /// Bit i: block i has changed since the object last stopped being in sync on all copies. Never misses one.
+    pub changed: u16,
     /// CRC-32C of each block; 0 where not written, unchecked or uncorrectable.
     pub crcs: [u32; CHUNK_BLOCKS as usize],
 }
@@ -56,8 +62,10 @@ pub fn put_entry(page: &mut [u8], i: usize, entry: Option<&ChunkEntry>) {
     put_u16(b, WRITTEN, e.written);
     put_u16(b, UNCHECKED, e.unchecked);
     put_u64(b, CHUNK, e.chunk);
-    put_u64(b, SEQ, e.seq);
+    put_u64(b, LSN, e.lsn);
     put_u16(b, UNCORRECTABLE, e.uncorrectable);
+    put_u16(b, CHANGED, e.changed);
+    put_u32(b, EPOCH, e.epoch.0);
     for (block, crc) in e.crcs.iter().enumerate() {
         put_u32(b, CRCS + block * 4, *crc);
     }
@@ -71,7 +79,6 @@ pub fn get_entry(page: &[u8], i: usize) -> Result<Option<ChunkEntry>, DiskError>
         reserved(b, 0, BYTES)?;
         return Ok(None);
     }
-    reserved(b, RESERVED, CRCS)?;
     let mut crcs = [0; CHUNK_BLOCKS as usize];
     for (block, crc) in crcs.iter_mut().enumerate() {
         *crc = u32_at(b, CRCS + block * 4);
@@ -82,7 +89,9 @@ pub fn get_entry(page: &[u8], i: usize) -> Result<Option<ChunkEntry>, DiskError>
         written: u16_at(b, WRITTEN),
         unchecked: u16_at(b, UNCHECKED),
         uncorrectable: u16_at(b, UNCORRECTABLE),
-        seq: u64_at(b, SEQ),
+        lsn: u64_at(b, LSN),
+        epoch: Epoch(u32_at(b, EPOCH)),
+        changed: u16_at(b, CHANGED),
         crcs,
     };
     check(e.component <= COMPONENT_NO_MAX, "chunk component")?;

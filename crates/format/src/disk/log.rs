@@ -15,7 +15,7 @@
 
 use super::bytes::*;
 use super::{DiskError, FormatTag};
-use base::{BLOCK_BYTES, BlockNo, Epoch, Seq};
+use base::{BLOCK_BYTES, BlockNo, Epoch, Order, Seq};
 
 /// Blocks of the header of a segment.
 pub const SEGMENT_HEADER_BLOCKS: u32 = 1;
@@ -46,8 +46,9 @@ layout!(batch: 128 bytes {
     0: MAGIC[8], 8: CRC[4], 12: HEADER_BLOCKS[2], 14: SHARD[1], 15: FLAGS[1], 16: TAG[8], 24: LSN[8], 32: SEGMENT_SEQ[8],
     40: TAIL_SEQ[8], 48: POSITION[4], 52: DATA_BLOCKS[4], 56: RECORDS[4], 60: PREVIOUS_CRC[4], 64: RESERVED[64],
 });
-layout!(record: 40 bytes {
-    0: KIND[1], 1: FLAGS[1], 2: RESERVED[2], 4: COMPONENT[4], 8: BLOCK[8], 16: SEQ[8], 24: EPOCH[8], 32: BLOCKS[4], 36: DATA_AT[4],
+layout!(record: 64 bytes {
+    0: KIND[1], 1: FLAGS[1], 2: RESERVED[2], 4: COMPONENT[4], 8: BLOCK[8], 16: LSN[8], 24: BLOCKS[4], 28: DATA_AT[4],
+    32: EPOCH[4], 36: PERIOD_START[4], 40: TERM[4], 44: MARK_TERM[4], 48: COUNTER[8], 56: MARK_COUNTER[8],
 });
 layout!(summary: 96 bytes {
     0: MAGIC[8], 8: CRC[4], 12: RECORDS[4], 16: TAG[8], 24: SEGMENT_SEQ[8], 32: FIRST_LSN[8], 40: LAST_LSN[8], 48: TAIL_SEQ[8],
@@ -96,10 +97,10 @@ pub struct Record {
     pub block: BlockNo,
     /// How many blocks, 1..=[`RECORD_BLOCKS_MAX`].
     pub blocks: u32,
-    /// The order the change has in its shard.
-    pub seq: Seq,
-    /// The epoch it was made in (0 where there are no epochs).
-    pub epoch: Epoch,
+    /// Number of its batch: the order that the change has in its shard.
+    pub lsn: u64,
+    /// What its owner said with it.
+    pub order: Order,
     /// Where the data lies: block offset from the start of the segment; 0 for what brings no data.
     pub data_at: u32,
 }
@@ -126,10 +127,15 @@ impl Record {
         put_u16(b, RESERVED, 0);
         put_u32(b, COMPONENT, self.component);
         put_u64(b, BLOCK, self.block.0);
-        put_u64(b, SEQ, self.seq.0);
-        put_u64(b, EPOCH, self.epoch.0);
+        put_u64(b, LSN, self.lsn);
         put_u32(b, BLOCKS, self.blocks);
         put_u32(b, DATA_AT, self.data_at);
+        put_u32(b, EPOCH, self.order.epoch.0);
+        put_u32(b, PERIOD_START, self.order.period_start.0);
+        put_u32(b, TERM, self.order.seq.term.0);
+        put_u32(b, MARK_TERM, self.order.mark.term.0);
+        put_u64(b, COUNTER, self.order.seq.counter);
+        put_u64(b, MARK_COUNTER, self.order.mark.counter);
     }
 
     fn parse(b: &[u8]) -> Result<Self, DiskError> {
@@ -149,10 +155,18 @@ impl Record {
             component: u32_at(b, COMPONENT),
             block: BlockNo(u64_at(b, BLOCK)),
             blocks: u32_at(b, BLOCKS),
-            seq: Seq(u64_at(b, SEQ)),
-            epoch: Epoch(u64_at(b, EPOCH)),
+            lsn: u64_at(b, LSN),
+            order: Order {
+                epoch: Epoch(u32_at(b, EPOCH)),
+                period_start: Epoch(u32_at(b, PERIOD_START)),
+                seq: Seq { term: Epoch(u32_at(b, TERM)), counter: u64_at(b, COUNTER) },
+                mark: Seq { term: Epoch(u32_at(b, MARK_TERM)), counter: u64_at(b, MARK_COUNTER) },
+            },
             data_at: u32_at(b, DATA_AT),
         };
+        let Order { epoch, period_start, seq, mark } = r.order;
+        check(period_start <= epoch && seq.term <= epoch, "record epoch")?;
+        check(mark < seq, "record mark")?;
         check(r.component != 0 && r.component <= COMPONENT_NO_MAX, "record component")?;
         check(r.blocks != 0 && r.blocks <= RECORD_BLOCKS_MAX, "record blocks")?;
         check(r.block.0 <= BLOCK_NO_MAX - u64::from(r.blocks), "record block")?;

@@ -14,9 +14,9 @@ pub const SUPERBLOCK_BYTES: usize = BLOCK_BYTES;
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 64 << 10];
 /// What is kept for superblocks at the start of each device.
 pub const RESERVED_BYTES: u64 = 1 << 20;
-/// A program refuses a device with a higher major version. 2 came with records and chunks that say "uncorrectable": who knows only 1
-/// would serve what lay there before.
-pub const VERSION_MAJOR: u16 = 2;
+/// A program refuses a device with another major version. 2 came with records and chunks that say "uncorrectable", 3 with the order that
+/// an object's owner gives to its changes.
+pub const VERSION_MAJOR: u16 = 3;
 /// A program accepts a device with a higher minor version (and does not look at fields it does not know).
 pub const VERSION_MINOR: u16 = 0;
 /// The most capacity devices of a group.

@@ -2,7 +2,7 @@
 
 use super::page::PAGE_BYTES;
 use super::*;
-use base::{BlockNo, ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId, Seq};
+use base::{BlockNo, ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId, Order, Seq};
 use proptest::prelude::*;
 
 const TAG: FormatTag = FormatTag(0x1122_3344_5566_7788);
@@ -10,7 +10,7 @@ const TAG: FormatTag = FormatTag(0x1122_3344_5566_7788);
 fn superblock() -> Superblock {
     let uuid = |n: u8| DeviceUuid::from_bytes([n; 16]);
     Superblock {
-        major: 2,
+        major: 3,
         minor: 0,
         generation: 9,
         tag: TAG,
@@ -87,7 +87,7 @@ mod superblocks {
         let b = built(&superblock());
         assert_eq!(&b[..8], b"BASALTSB");
         assert_eq!(b[8..12], base::checksum::crc32c(&[&b[..8], &b[12..]].concat()).to_le_bytes());
-        assert_eq!((&b[12..16], &b[16..24]), (&[2, 0, 0, 0][..], &9u64.to_le_bytes()[..]));
+        assert_eq!((&b[12..16], &b[16..24]), (&[3, 0, 0, 0][..], &9u64.to_le_bytes()[..]));
     }
 
     #[test]
@@ -320,9 +320,9 @@ mod entries {
 
     prop_compose! {
         fn chunk_entry()(component in 1u32..1 << 26, chunk in 0..=CHUNK_NO_MAX, written in 1u16.., unchecked: u16,
-            uncorrectable: u16, seq: u64, crcs: [u32; 16]) -> ChunkEntry {
+            uncorrectable: u16, lsn: u64, epoch: u32, changed: u16, crcs: [u32; 16]) -> ChunkEntry {
             let (unchecked, uncorrectable) = (unchecked & written, uncorrectable & written & !unchecked);
-            ChunkEntry { component, chunk, written, unchecked, uncorrectable, seq, crcs }
+            ChunkEntry { component, chunk, written, unchecked, uncorrectable, lsn, epoch: Epoch(epoch), changed, crcs }
         }
     }
     prop_compose! {
@@ -364,9 +364,19 @@ mod entries {
     #[test]
     fn values_that_cannot_be_are_refused() {
         let mut b = vec![0; PAGE_BYTES];
-        let e = ChunkEntry { component: 1, chunk: 2, written: 3, unchecked: 1, uncorrectable: 2, seq: 4, crcs: [5; 16] };
+        let e = ChunkEntry {
+            component: 1,
+            chunk: 2,
+            written: 3,
+            unchecked: 1,
+            uncorrectable: 2,
+            lsn: 4,
+            epoch: Epoch(5),
+            changed: 6,
+            crcs: [5; 16],
+        };
         put_entry(&mut b, 0, Some(&e));
-        for (at, value) in [(64 + 6, 0xFF), (64 + 3, 0xFF), (64 + 24, 1), (64 + 24, 4), (64 + 26, 1), (64 + 13, 1)] {
+        for (at, value) in [(64 + 6, 0xFF), (64 + 3, 0xFF), (64 + 24, 1), (64 + 24, 4), (64 + 13, 1)] {
             let mut bad = b.clone();
             bad[at] = value;
             assert!(get_entry(&bad, 0).is_err(), "byte {at}");
@@ -405,18 +415,16 @@ mod logs {
     use super::super::log::*;
     use super::*;
 
+    const ORDER: Order = Order {
+        epoch: Epoch(4),
+        period_start: Epoch(2),
+        seq: Seq { term: Epoch(3), counter: 70 },
+        mark: Seq { term: Epoch(3), counter: 69 },
+    };
+
     fn record(kind: RecordKind, blocks: u32, data_at: u32) -> Record {
         let data_at = if kind == RecordKind::Write { data_at } else { 0 };
-        Record {
-            kind,
-            unchecked: blocks.is_multiple_of(2),
-            component: 5,
-            block: BlockNo(1000),
-            blocks,
-            seq: Seq(9),
-            epoch: Epoch(0),
-            data_at,
-        }
+        Record { kind, unchecked: blocks.is_multiple_of(2), component: 5, block: BlockNo(1000), blocks, lsn: 9, order: ORDER, data_at }
     }
 
     /// Records with data laid out from `position` + header; their checksums; blocks of the header.
@@ -531,17 +539,20 @@ mod logs {
     fn batches_of_another_format_and_records_that_cannot_be_are_refused() {
         let b = batch(&[(RecordKind::Write, 3), (RecordKind::Trim, 9)], 10);
         assert_eq!(BatchHeader::parse(&b, FormatTag(1)).map(|_| ()), Err(DiskError::OtherFormat));
-        // kind, flags, reserved, component 0 and too high, blocks 0 and too many, data elsewhere, data for a trim
+        // kind, flags, reserved, component 0 and too high, blocks 0 and too many, data elsewhere, an epoch below the term, a mark that names the
+        // change itself, data for a trim
         for (at, bytes) in [
             (128, &[9u8][..]),
             (129, &[2]),
             (130, &[1]),
             (132, &[0]),
             (135, &[4]),
-            (160, &[0]),
-            (160, &[1, 1]),
-            (164, &[99]),
-            (168 + 36, &[1]),
+            (152, &[0]),
+            (152, &[1, 1]),
+            (156, &[99]),
+            (160, &[2]),
+            (184, &[70]),
+            (192 + 28, &[1]),
         ] {
             let mut bad = b.clone();
             bad[at..at + bytes.len()].copy_from_slice(bytes);
@@ -646,9 +657,9 @@ mod logs {
     }
 
     #[test]
-    fn a_full_segment_of_small_writes_has_a_summary_of_one_percent() {
+    fn a_full_segment_of_small_writes_has_a_summary_of_two_percent() {
         let blocks = summary_blocks(1000, 1000);
-        assert_eq!(blocks, 11);
+        assert_eq!(blocks, 17);
         assert!(summary_blocks(4096, 4096) as u32 <= SUMMARY_BLOCKS_MAX);
     }
 }

@@ -7,7 +7,7 @@ use super::ids::{component_id, group};
 use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
-use base::{Epoch, ObjectId, VolumeId, WriteProtect};
+use base::{ObjectId, Ownership, VolumeId, WriteProtect};
 use dataplane::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Record {
         let bytes = ((plan.first_block + plan.blocks) * u64::from(plan.lba_bytes)).next_multiple_of(4096);
         let object = ObjectLayout {
             object: ObjectId::from_bytes([at as u8 + 1; 16]),
-            epoch: Epoch(1),
+            ownership: Ownership::FIRST,
             stripes: numbers.iter().enumerate().map(stripe).collect(),
         };
         let id = VolumeId::from_bytes([at as u8 + 1; 16]);
@@ -55,6 +55,23 @@ impl Record {
         };
         let nsid = at as u32 + 1;
         Record { plan: plan.clone(), desired, nsid: Some(nsid), last_nsid: nsid, offline: false, gone: false, most_bytes: bytes }
+    }
+
+    /// The node was started: a term of its own. Now and then a period begins with it.
+    pub fn begin_term(&mut self) {
+        let owned = &mut self.desired.object.ownership;
+        *owned = owned.next_term().expect("there are epochs left");
+        if owned.epoch.0.is_multiple_of(3) {
+            owned.period_start = owned.epoch;
+        }
+    }
+    /// A copy that there is not has left, or come back: the next epoch, while the node serves the volume. Now and then a period begins with it.
+    pub fn begin_epoch(&mut self) {
+        let owned = &mut self.desired.object.ownership;
+        owned.epoch.0 += 1;
+        if owned.epoch.0.is_multiple_of(2) {
+            owned.period_start = owned.epoch;
+        }
     }
 
     /// What the host is to serve of it.

@@ -5,11 +5,12 @@ use crate::ComponentNo;
 use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::index::Key;
 use crate::shard::cookie;
+use crate::shard::member::Known;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
 use crate::shard::state::State;
+use base::Order;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
-use base::{Epoch, Seq};
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
 use rt::{Buf, BufVec, DeviceError, Durability, Rt};
 
@@ -18,11 +19,14 @@ const TRIM_COST_BYTES: u64 = 512;
 
 impl State {
     /// Starts the next batch, if none is in flight and something waits. Whether anything was done.
+    #[inline]
     pub fn start_batch(&mut self, rt: &Rt) -> bool {
-        if self.log.batch.in_flight || self.log.stopped.is_some() || self.waiting.is_empty() && !self.tail_due() {
-            return false;
-        }
-        let mut bufs = BufVec::new();
+        let nothing = self.log.batch.in_flight || self.log.stopped.is_some() || self.waiting.is_empty() && !self.tail_due();
+        !nothing && self.start_some_batch(rt)
+    }
+
+    fn start_some_batch(&mut self, rt: &Rt) -> bool {
+        let mut bufs = BufVec::with_capacity(1 + self.waiting.len().min(BATCH_OPS_MAX));
         bufs.push(Buf::alloc(BLOCK_BYTES)); // replaced by the header; keeps its place
         let done_before = self.done.len();
         self.gather(rt, &mut bufs);
@@ -68,7 +72,7 @@ impl State {
         batch.retried = false;
         let fill = self.fill();
         let lsn = self.log.next_lsn;
-        while let Some(&key) = self.waiting.front() {
+        while let Some(&(key, _)) = self.waiting.front() {
             let op = &self.ops[key as usize];
             let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
             let (kind, blocks) = match change {
@@ -98,40 +102,38 @@ impl State {
                 self.set_admission_timer(rt, at);
                 break;
             }
-            self.waiting.pop_front();
-            self.enter(key, kind, lsn, bufs, now);
+            let (_, order) = self.waiting.pop_front().expect("looked at above");
+            self.enter((key, order), kind, lsn, bufs, now);
         }
     }
 
     /// Puts one operation into the batch.
-    fn enter(&mut self, key: u32, kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
+    fn enter(&mut self, (key, order): (u32, Order), kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
         let op = &mut self.ops[key as usize];
         let waited = now.since(op.entered);
         if waited > self.counters.admission_wait_max {
             self.counters.admission_wait_max = waited;
         }
-        let mut record = Record {
-            kind,
-            unchecked: false,
-            component: op.component.0,
-            block: op.block,
-            blocks: op.blocks,
-            seq: Seq(lsn),
-            epoch: Epoch(0),
-            data_at: 0,
+        let logged = match op.stage {
+            Stage::Waiting(Change::Write { unchecked, .. }) => Logged::Write { unchecked },
+            Stage::Waiting(Change::Uncorrectable) => Logged::Uncorrectable,
+            _ => Logged::Trim,
         };
-        match core::mem::replace(&mut op.stage, Stage::Logging(Logged::Trim)) {
-            Stage::Waiting(Change::Write { buf, unchecked }) => {
+        let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(logged)) else {
+            unreachable!("only what waits enters the log")
+        };
+        let mut record =
+            Record { kind, unchecked: false, component: op.component.0, block: op.block, blocks: op.blocks, lsn, order, data_at: 0 };
+        match change {
+            Change::Write { buf, unchecked } => {
                 bufs.push(buf);
                 record.unchecked = unchecked;
                 record.data_at = self.log.batch.blocks; // from the start of the data; the header's length is added below
                 self.log.batch.crcs.extend_from_slice(&op.crcs);
                 self.log.batch.blocks += op.blocks;
-                op.stage = Stage::Logging(Logged::Write { unchecked });
             }
-            Stage::Waiting(Change::Uncorrectable) => op.stage = Stage::Logging(Logged::Uncorrectable),
-            Stage::Waiting(Change::Trim | Change::Zero) => {}
-            other => unreachable!("{other:?} enters the log"),
+            Change::Trim | Change::Zero | Change::Uncorrectable => {}
+            Change::Flush => unreachable!("a flush enters no log"),
         }
         self.log.batch.ops.push(key);
         self.log.batch.records.push(record);
@@ -287,23 +289,27 @@ impl State {
         }
         let written = self.log.batch.records.iter().filter(|r| r.kind == RecordKind::Write);
         self.index.touch(written.map(|r| Key::new(ComponentNo(r.component), r.block)));
+        self.records_ended(true);
         // The buffers of the writes follow the header, in the order of the operations.
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         let mut record = 0;
+        let mut known = Known::default();
         for key in ops.drain(..) {
-            let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let op = &self.ops[key as usize];
+            let Stage::Logging(logged) = op.stage else { unreachable!("it was in the batch") };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    self.apply_write(key, record, unchecked);
+                    let known = known.has(op.component, || self.has_component(op.component));
+                    self.apply_write(key, record, known, unchecked);
                     data.next()
                 }
                 Logged::Trim => {
-                    self.apply_trim(key);
+                    self.apply_trim(key, record);
                     None
                 }
                 Logged::Uncorrectable => {
-                    self.apply_uncorrectable(key);
+                    self.apply_uncorrectable(key, record);
                     None
                 }
                 Logged::Flush => None,
@@ -316,6 +322,16 @@ impl State {
         if self.tail_wanted && self.log.tail_durable >= self.log.tail_next {
             self.tail_wanted = false;
             self.tail_written.notify_all();
+        }
+    }
+
+    /// The changes of the batch have ended: for what must hold.
+    fn records_ended(&mut self, logged: bool) {
+        if cfg!(feature = "hooks") {
+            for i in 0..self.log.batch.records.len() {
+                let Record { component, block, order, .. } = self.log.batch.records[i];
+                self.change_ended(ComponentNo(component), block, &order, logged);
+            }
         }
     }
 
@@ -351,6 +367,7 @@ impl State {
             tracing::error!(shard = self.shard, device = self.cache.name(), "the log cannot be written: writes fail until it can");
         }
         self.log_stopped(rt, failures);
+        self.records_ended(false);
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
@@ -406,11 +423,15 @@ impl State {
 
     /// Everything in line fails.
     pub fn fail_waiting(&mut self, error: StoreError) {
-        while let Some(key) = self.waiting.pop_front() {
+        while let Some((key, order)) = self.waiting.pop_front() {
             let op = &mut self.ops[key as usize];
             let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
                 unreachable!("only what waits is in line")
             };
+            let (component, block) = (op.component, op.block);
+            if cfg!(feature = "hooks") && !matches!(change, Change::Flush) {
+                self.change_ended(component, block, &order, false);
+            }
             let buf = match change {
                 Change::Write { buf, .. } => {
                     if !hooks::seeded(SeededFault::WaitingKeepsPlaces) {

@@ -267,7 +267,9 @@ fn a_table_that_says_what_cannot_be_is_reported() {
         written: 1,
         unchecked: 0,
         uncorrectable: 0,
-        seq: 1,
+        lsn: 1,
+        epoch: base::Epoch(1),
+        changed: 1,
         crcs: core::array::from_fn(|i| u32::from(i == 0)),
     };
     // Components 1 and 3 are on this device, 2 and 4 on the other; 9 is not known, and what it has is free.

@@ -14,7 +14,7 @@
 //!
 //! A hash table in its place took 17 to 38 bytes a chunk and two cache misses for each look-up.
 
-use super::table::Phys;
+use super::phys::Phys;
 use base::hooks::{self, SeededFault};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;

@@ -3,7 +3,8 @@
 //! Reads the head of each table, then the pages below its mark, in large reads with several in flight.
 //! Never: writes; takes a damaged table for an empty one.
 
-use super::table::{ChunkTable, PageRef, Phys};
+use super::phys::Phys;
+use super::table::{ChunkTable, PageRef};
 use crate::components::ComponentInfo;
 use crate::geometry::CapacityGeometry;
 use crate::group::GroupError;

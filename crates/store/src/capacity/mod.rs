@@ -9,6 +9,7 @@ pub mod checkpoint;
 mod extents;
 mod forward;
 mod load;
+mod phys;
 mod table;
 
 #[cfg(test)]
@@ -17,4 +18,5 @@ mod device_tests;
 mod tests;
 
 pub use checkpoint::{CheckpointError, CheckpointReport, write_checkpoint};
-pub use table::{AllocateError, BlockContent, Checkpoint, Chunk, ChunkTable, DeviceSpace, Inconsistent, PageRef, Phys, Walk};
+pub use phys::Phys;
+pub use table::{AllocateError, BlockContent, Checkpoint, Chunk, ChunkTable, DeviceSpace, Inconsistent, PageRef, Walk};

@@ -17,14 +17,18 @@
 //!
 //! Never: does I/O. Everything is synchronous; `load` and `checkpoint` bring it from and to the devices.
 //!
-//! Memory: 88 bytes a chunk in pages that have any in use, 4 bytes of forward map for an allocated one (64 when it is alone in its piece), 24
-//! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 93 bytes for 64 KiB of data, 1.5 GiB a TiB.
+//! Memory: 92 bytes a chunk in pages that have any in use, 4 bytes of forward map for an allocated one (64 when it is alone in its piece), 24
+//! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 97 bytes for 64 KiB of data, 1.5 GiB a TiB.
+
+mod check;
 
 use super::extents::FreeMap;
 use super::forward::Forward;
+use super::phys::Phys;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
 use crate::usage::{ChunksUsed, Usage};
+use base::Epoch;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
 use format::disk::chunk::CHUNK_NO_MAX;
@@ -35,15 +39,6 @@ use std::collections::BTreeMap;
 
 /// Pages by which the used part of the table on a device grows.
 const GROW_PAGES: u32 = 64;
-
-/// A physical chunk of this shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Phys {
-    /// Number of the capacity device.
-    pub device: u8,
-    /// Number of the chunk in this shard's part of the device.
-    pub chunk: u32,
-}
 
 /// What the table knows of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +51,13 @@ pub struct Chunk {
     pub unchecked: u16,
     /// Changes with every change of this entry.
     pub ver: u32,
-    /// Order of the last change of content.
-    pub seq: u64,
+    /// Batch of the last change of content: the low 32 bits, and the next 16.
+    lsn_low: u32,
+    lsn_high: u16,
+    /// The epoch of the last change that is durable.
+    pub epoch: Epoch,
+    /// Bit i: block i has changed since the object last stopped being in sync on all copies, or the chunk was made since.
+    pub changed: u16,
     /// CRC-32C of each written block that is not `unchecked`; 0 or [`UNCORRECTABLE`] otherwise.
     pub crcs: [u32; CHUNK_BLOCKS as usize],
 }
@@ -78,13 +78,33 @@ pub enum BlockContent {
     Uncorrectable,
 }
 
-const FREE: Chunk = Chunk { component: 0, chunk: 0, written: 0, unchecked: 0, ver: 0, seq: 0, crcs: [0; CHUNK_BLOCKS as usize] };
-const _: () = assert!(size_of::<Chunk>() == 88);
+const FREE: Chunk = Chunk {
+    component: 0,
+    chunk: 0,
+    written: 0,
+    unchecked: 0,
+    ver: 0,
+    lsn_low: 0,
+    lsn_high: 0,
+    epoch: Epoch(0),
+    changed: 0,
+    crcs: [0; CHUNK_BLOCKS as usize],
+};
+const _: () = assert!(size_of::<Chunk>() == 92);
 
 impl Chunk {
     /// The component that owns it; `None` when free.
     pub fn component(&self) -> Option<ComponentNo> {
         (self.component != 0).then_some(ComponentNo(self.component))
+    }
+    /// Batch of the last change of content. Below 2^48: a batch each microsecond for nine years.
+    pub fn lsn(&self) -> u64 {
+        u64::from(self.lsn_high) << 32 | u64::from(self.lsn_low)
+    }
+    fn raise_lsn(&mut self, lsn: u64) {
+        let newest = self.lsn().max(lsn);
+        assert!(newest < 1 << 48, "the log has no numbers left");
+        (self.lsn_low, self.lsn_high) = (newest as u32, (newest >> 32) as u16);
     }
     /// Which chunk of the object it holds.
     pub fn chunk(&self) -> u64 {
@@ -118,8 +138,9 @@ impl Chunk {
             (0..crcs.len()).filter(|i| uncorrectable >> i & 1 == 1).for_each(|i| crcs[i] = 0);
         }
         let unchecked = self.unchecked & !uncorrectable;
-        let (component, chunk, written, seq) = (self.component, self.chunk(), self.written, self.seq);
-        Some(ChunkEntry { component, chunk, written, unchecked, uncorrectable, seq, crcs })
+        let Chunk { component, written, epoch, changed, .. } = *self;
+        let lsn = self.lsn();
+        Some(ChunkEntry { component, chunk: self.chunk(), written, unchecked, uncorrectable, lsn, epoch, changed, crcs })
     }
 }
 
@@ -473,7 +494,13 @@ impl ChunkTable {
         let body = d.bodies[page].get_or_insert_with(|| Box::new(Body { entries: [FREE; CHUNKS_PER_PAGE], used: 0 }));
         body.used += 1;
         let e = &mut body.entries[at.chunk as usize % CHUNKS_PER_PAGE];
-        *e = Chunk { component, chunk: chunk as u32, ver, ..FREE };
+        *e = Chunk {
+            component,
+            chunk: chunk as u32,
+            ver,
+            changed: if hooks::seeded(SeededFault::NewChunkUnmarked) { 0 } else { u16::MAX },
+            ..FREE
+        };
         let before = self.forward.insert(component, chunk, at);
         assert!(before.is_none(), "chunk {chunk} of component {component} is allocated twice");
         if let Some(c) = self.components.get_mut(&component) {
@@ -485,18 +512,18 @@ impl ChunkTable {
     }
 
     /// Says what block `block` of a chunk now holds: its checksum (`None`: kept without) and the order of the change.
-    pub fn set_block(&mut self, at: Phys, block: u32, crc: Option<u32>, seq: u64) {
-        self.set(at, block, crc.is_none(), crc.unwrap_or(0), seq);
+    pub fn set_block(&mut self, at: Phys, block: u32, crc: Option<u32>, lsn: u64) {
+        self.set(at, block, crc.is_none(), crc.unwrap_or(0), lsn);
     }
 
-    /// Reads of the blocks of `mask` fail from now on. `seq`: the order of the change.
-    pub fn set_uncorrectable(&mut self, at: Phys, mask: u16, seq: u64) {
+    /// Reads of the blocks of `mask` fail from now on. `lsn`: the order of the change.
+    pub fn set_uncorrectable(&mut self, at: Phys, mask: u16, lsn: u64) {
         for block in (0..CHUNK_BLOCKS as u32).filter(|i| mask >> i & 1 == 1) {
-            self.set(at, block, true, UNCORRECTABLE, seq);
+            self.set(at, block, true, UNCORRECTABLE, lsn);
         }
     }
 
-    fn set(&mut self, at: Phys, block: u32, unchecked: bool, crc: u32, seq: u64) {
+    fn set(&mut self, at: Phys, block: u32, unchecked: bool, crc: u32, lsn: u64) {
         assert!(u64::from(block) < CHUNK_BLOCKS);
         let ver = self.next_ver();
         let e = self.entry_mut(at);
@@ -507,13 +534,44 @@ impl ChunkTable {
         if !unchecked || crc != 0 || !hooks::seeded(SeededFault::MarkOutlivesUnchecked) {
             e.crcs[block as usize] = crc;
         }
-        e.seq = e.seq.max(seq);
+        e.raise_lsn(lsn);
         e.ver = ver;
         self.mark_dirty(at);
     }
 
+    /// A change of the blocks of `mask` is durable. A chunk that has no content on capacity yet is written with its content; of any other the page
+    /// is due at once, because the record may be released before a block of the chunk is destaged.
+    #[inline]
+    pub fn set_changed(&mut self, at: Phys, mask: u16, epoch: Epoch, period_start: Epoch) {
+        let e = self.entry_mut(at);
+        assert!(e.component != 0, "blocks of a free chunk have changed");
+        if e.epoch != epoch || e.changed & mask != mask {
+            self.set_changed_anew(at, mask, epoch, period_start);
+        }
+    }
+
+    #[inline(never)]
+    fn set_changed_anew(&mut self, at: Phys, mask: u16, epoch: Epoch, period_start: Epoch) {
+        let e = self.entry_mut(at);
+        // Replay: the page has seen a later change, and so this one. (Those of a component come in the order of their epochs.)
+        if epoch < e.epoch && !hooks::seeded(SeededFault::OldRecordsInMask) {
+            return;
+        }
+        let before = (e.epoch, e.changed);
+        // What changed before the period is on every copy that was in sync when it began. A chunk without an epoch is new: all of it has changed.
+        let old = if hooks::seeded(SeededFault::MaskOfEachEpoch) { e.epoch < epoch } else { e.epoch < period_start };
+        let since = if e.epoch != Epoch(0) && old && !hooks::seeded(SeededFault::MaskOfOldPeriod) { 0 } else { e.changed };
+        e.changed = since | mask;
+        if since != e.changed || !hooks::seeded(SeededFault::EpochOfFirstChange) {
+            e.epoch = e.epoch.max(epoch);
+        }
+        if e.written != 0 && before != (e.epoch, e.changed) && !hooks::seeded(SeededFault::MaskNotDirty) {
+            self.mark_dirty(at);
+        }
+    }
+
     /// The blocks of `mask` read as zeroes from now on; returns which blocks still have content. The chunk stays allocated.
-    pub fn clear_blocks(&mut self, at: Phys, mask: u16, seq: u64) -> u16 {
+    pub fn clear_blocks(&mut self, at: Phys, mask: u16, lsn: u64) -> u16 {
         let ver = self.next_ver();
         let e = self.entry_mut(at);
         assert!(e.component != 0, "blocks of a free chunk are cleared");
@@ -526,7 +584,7 @@ impl ChunkTable {
                     *crc = 0;
                 }
             }
-            e.seq = e.seq.max(seq);
+            e.raise_lsn(lsn);
             e.ver = ver;
         }
         let left = e.written;
@@ -709,7 +767,7 @@ impl ChunkTable {
     pub(super) fn insert_loaded(&mut self, at: Phys, e: &ChunkEntry) {
         if let Some(other) = self.forward.get(e.component, e.chunk) {
             hooks::reached(CoverageMark::ChunkInTwoPages);
-            if self.get(other).seq >= e.seq {
+            if self.get(other).lsn() >= e.lsn {
                 if !hooks::seeded(SeededFault::OlderPlaceLeft) {
                     self.mark_dirty(at); // it is free in memory, and still has an owner on the device
                 }
@@ -721,107 +779,13 @@ impl ChunkTable {
         let slot = self.entry_mut(at);
         slot.written = e.written;
         slot.unchecked = e.unchecked | e.uncorrectable;
-        slot.seq = e.seq;
+        slot.raise_lsn(e.lsn);
+        (slot.epoch, slot.changed) = (e.epoch, e.changed);
         slot.crcs = core::array::from_fn(|i| match (e.uncorrectable >> i & 1, e.unchecked >> i & 1) {
             (1, _) => UNCORRECTABLE,
             (_, 1) => 0,
             _ => e.crcs[i],
         });
-    }
-
-    // ---- checking ---------------------------------------------------------------------------------------------------
-
-    /// Of the pages in use on each device: the generation of the newest committed version, its slot, and the newest generation that was tried.
-    #[cfg(feature = "hooks")]
-    pub fn pages(&self) -> Vec<Vec<(u64, u8, u64)>> {
-        let page = |m: &Meta| (m.generation - u64::from(m.tries), m.slot, m.generation);
-        self.devices.iter().map(|d| d.meta.iter().map(page).collect()).collect()
-    }
-
-    /// Of each component: its number, its chunks here, and what is reported for all shards.
-    #[cfg(feature = "hooks")]
-    pub fn usage(&self) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
-        self.components.iter().map(|(no, c)| (*no, c.allocated, c.used.get()))
-    }
-
-    /// This shard's part of what is promised to a component.
-    #[cfg(feature = "hooks")]
-    pub fn reserve_of(&self, no: ComponentNo) -> Option<u64> {
-        self.components.get(&no.0).map(|c| c.reserve)
-    }
-
-    /// Checks all invariants: for tests, and after recovery in the simulator. Looks at every chunk.
-    pub fn check(&self) -> Result<(), Inconsistent> {
-        let bad = |what, at| Err(Inconsistent { what, at });
-        let mut owned = 0usize;
-        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
-        for (device, d) in self.devices.iter().enumerate() {
-            let mut used = 0;
-            for (page, body) in d.bodies.iter().enumerate() {
-                let Some(body) = body else { continue };
-                let mut in_page = 0;
-                for (i, e) in body.entries.iter().enumerate() {
-                    let at = Phys { device: device as u8, chunk: (page * CHUNKS_PER_PAGE + i) as u32 };
-                    if e.component == 0 {
-                        if at.chunk < d.geometry.chunks_per_shard && !d.free.is_free(at.chunk) {
-                            return bad("a chunk is neither free nor owned", Some(at));
-                        }
-                        continue;
-                    }
-                    in_page += 1;
-                    *counts.entry(e.component).or_default() += 1;
-                    if d.free.is_free(at.chunk) {
-                        return bad("a chunk is both free and owned", Some(at));
-                    }
-                    if self.forward.get(e.component, e.chunk()) != Some(at) {
-                        return bad("the forward map does not name the chunk", Some(at));
-                    }
-                    if e.unchecked & !e.written != 0 {
-                        return bad("a block without checksum is not written", Some(at));
-                    }
-                    if (0..16).any(|i| e.written >> i & 1 == 0 && e.crcs[i] != 0) {
-                        return bad("a block that is not written has a checksum", Some(at));
-                    }
-                    if e.written != 0 && page + 1 >= d.meta.len() && !d.failed {
-                        return bad("a chunk with content lies past the pages in use", Some(at));
-                    }
-                    if self.components.get(&e.component).is_some_and(|c| usize::from(c.device) != device) {
-                        return bad("a chunk lies away from its component's device", Some(at));
-                    }
-                }
-                if in_page != usize::from(body.used) {
-                    return bad("the count of a page is wrong", None);
-                }
-                used += in_page as u32;
-            }
-            if d.free.free() + used != d.geometry.chunks_per_shard {
-                return bad("free and used chunks do not add up", None);
-            }
-            owned += used as usize;
-            let promised: u64 = self.components.values().filter(|c| usize::from(c.device) == device).map(Component::unfulfilled).sum();
-            if promised != d.promised {
-                return bad("the sum of promises is wrong", None);
-            }
-            if !self.checkpoint_open && d.meta.iter().any(|m| m.writing) {
-                return bad("a page is being written, and no checkpoint is open", None);
-            }
-            if !self.checkpoint_open && d.meta.iter().any(|m| m.generation == u64::from(m.tries) && !m.queued) && !d.failed {
-                return bad("a page in use was never written, and is not dirty", None);
-            }
-            let queued = d.meta.iter().filter(|m| m.queued).count();
-            if queued != self.dirty.iter().filter(|p| usize::from(p.device) == device).count() {
-                return bad("the list of dirty pages is wrong", None);
-            }
-        }
-        if owned != self.forward.len() {
-            return bad("the forward map has more than the pages", None);
-        }
-        for (no, c) in &self.components {
-            if c.allocated != counts.get(no).copied().unwrap_or(0) {
-                return bad("the count of a component is wrong", None);
-            }
-        }
-        Ok(())
     }
 }
 

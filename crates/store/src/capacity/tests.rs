@@ -263,20 +263,30 @@ fn the_order_of_a_chunk_is_that_of_its_newest_change() {
     let at = t.allocate(no(1), 0).unwrap();
     for (seq, newest) in [(7, 7), (3, 7), (9, 9)] {
         t.set_block(at, 0, Some(1), seq);
-        assert_eq!(t.get(at).seq, newest);
+        assert_eq!(t.get(at).lsn(), newest);
     }
     t.clear_blocks(at, 1, 8);
     t.set_block(at, 0, Some(1), 1);
-    assert_eq!(t.get(at).seq, 9);
+    assert_eq!(t.get(at).lsn(), 9);
     t.clear_blocks(at, 1, 11);
-    assert_eq!(t.get(at).seq, 11);
+    assert_eq!(t.get(at).lsn(), 11);
 }
 
 #[test]
 fn the_older_of_two_places_is_taken_off_the_device_whichever_is_loaded_first() {
     let entry = |seq| {
         let crcs = core::array::from_fn(|i| if i == 0 { seq as u32 } else { 0 });
-        format::disk::ChunkEntry { component: 1, chunk: 9, written: 1, unchecked: 0, uncorrectable: 0, seq, crcs }
+        format::disk::ChunkEntry {
+            component: 1,
+            chunk: 9,
+            written: 1,
+            unchecked: 0,
+            uncorrectable: 0,
+            lsn: seq,
+            epoch: base::Epoch(1),
+            changed: 1,
+            crcs,
+        }
     };
     let (first, second) = (Phys { device: 0, chunk: 5 }, Phys { device: 0, chunk: 50 });
     for (a, b, kept, dirty) in [(1, 2, second, 1), (2, 1, first, 2), (2, 2, first, 2)] {

@@ -10,7 +10,7 @@
 //!
 //! Never: releases a segment before all of that; runs twice at a time.
 
-use super::Cursor;
+use super::progress::Cursor;
 use crate::capacity;
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};

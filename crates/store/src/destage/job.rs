@@ -7,14 +7,16 @@
 //! ended, and only of blocks that are still the newest.
 //! Never: reads or writes within a borrow.
 
-use super::Cursor;
+use super::progress::Cursor;
 use crate::ComponentNo;
-use crate::buffer::ring::{Record, SegmentState};
+use crate::buffer::ring::{Record, Segment, SegmentState};
 use crate::capacity::Phys;
 use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
 use crate::pace::{DESTAGE_WORKERS, Plan};
-use crate::shard::state::{State, chunk_parts};
+use crate::shard::chunk_part::chunk_parts;
+use crate::shard::member::Known;
+use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration, Instant, crc32c};
@@ -116,8 +118,9 @@ impl State {
             return Next::Nothing;
         }
         let mut job: Option<Box<Job>> = None;
+        let mut known = Known::default();
         for _ in 0..hooks::tiny(SCAN_MAX, 8) {
-            if !self.cursor_on_segment() {
+            let Some(segment) = self.cursor_segment() else {
                 let clean = self.advance_clean();
                 if job.is_some() {
                     break;
@@ -127,12 +130,12 @@ impl State {
                 }
                 // Some were left (a failure, a block that was on its way already): another round.
                 self.destage.cursor = Cursor { seq: clean, record: 0 };
-                if !self.cursor_on_segment() {
+                if self.cursor_segment().is_none() {
                     return Next::Nothing;
                 }
-            }
+                continue;
+            };
             let Cursor { seq, record } = self.destage.cursor;
-            let segment = self.ring.get(seq);
             let Some(found) = segment.records.get(record).filter(|_| segment.live > u32::from(hooks::seeded(SeededFault::LastLiveSkipped)))
             else {
                 let passed = u64::from(segment.used) * (segment.records.len() - record) as u64 / segment.records.len().max(1) as u64;
@@ -155,10 +158,11 @@ impl State {
                 let ahead = (record..record + TOUCHED).map_while(|i| segment.records.get(i));
                 self.index.touch(ahead.map(|found| found.key));
             }
-            self.destage.cursor.record += 1;
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
+            self.destage.cursor.record += 1;
             let at = self.ring.first_block(seq) + u32::from(found.at);
-            self.take_record(found, at, plan, &mut job);
+            let known = known.has(found.key.component(), || self.has_component(found.key.component()));
+            self.take_record(found, at, known, plan, &mut job);
         }
         match job {
             Some(job) => {
@@ -169,16 +173,16 @@ impl State {
         }
     }
 
-    /// Whether the cursor stands on a segment that can be destaged.
-    fn cursor_on_segment(&self) -> bool {
+    /// The segment that the cursor stands on, if it can be destaged.
+    fn cursor_segment(&self) -> Option<&Segment> {
         let seq = self.destage.cursor.seq;
-        seq <= self.ring.head() && self.ring.get(seq).state == SegmentState::Sealed
+        let segment = (seq <= self.ring.head()).then(|| self.ring.get(seq));
+        segment.filter(|segment| segment.state == SegmentState::Sealed)
     }
 
-    /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component.
-    fn take_record(&mut self, record: Record, at: u32, plan: Plan, job: &mut Option<Box<Job>>) {
+    /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component (not `known`).
+    fn take_record(&mut self, record: Record, at: u32, known: bool, plan: Plan, job: &mut Option<Box<Job>>) {
         let component = record.key.component();
-        let known = self.has_component(component);
         for part in chunk_parts(record.key.block(), u32::from(record.blocks)) {
             let first = part.chunk * CHUNK_BLOCKS;
             let own = u64::from(part.first)..u64::from(part.first + part.blocks);
@@ -197,19 +201,20 @@ impl State {
             }
             let mut place = None;
             let mut done = 0;
-            for i in own.clone() {
-                if i < done || here(self, i).is_none() {
+            for i in own {
+                if i < done {
                     continue;
                 }
-                let run = self.run_around(component, first, i);
-                let whole = run.end - run.start >= RUN_MIN;
+                let Some(found) = here(self, i) else { continue };
+                let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
+                place = Some(phys);
+                let run = self.run_around(component, first, i).unwrap_or(i..i + 1);
                 done = run.end;
-                for block in if whole { run } else { i..run.end.min(own.end) } {
-                    let found = if whole { self.to_move(component, first + block) } else { here(self, block) };
-                    let Some(found) = found else { continue };
-                    let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
-                    place = Some(phys);
-                    self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
+                for block in run {
+                    let found = if block == i { Some(found) } else { self.to_move(component, first + block) };
+                    if let Some(found) = found {
+                        self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
+                    }
                 }
             }
         }
@@ -220,12 +225,21 @@ impl State {
         self.index.get(Key::new(component, BlockNo(block))).filter(|found| !found.pos.destaged())
     }
 
-    /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well.
-    fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Range<u64> {
+    /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well, if they are
+    /// [`RUN_MIN`] together.
+    fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Option<Range<u64>> {
         let moves = |i: &u64| self.to_move(component, first + i).is_some();
-        let below = (0..i).rev().take_while(moves).count() as u64;
-        let above = (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
-        i - below..i + 1 + above
+        let below = || (0..i).rev().take_while(moves).count() as u64;
+        let above = || (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
+        // The longer side first: most often its first block settles it, as the other one alone is too short.
+        let (below, above) = if i >= CHUNK_BLOCKS / 2 {
+            let below = below();
+            (below, if below + CHUNK_BLOCKS - i < RUN_MIN { return None } else { above() })
+        } else {
+            let above = above();
+            (if above + 1 + i < RUN_MIN { return None } else { below() }, above)
+        };
+        (below + 1 + above >= RUN_MIN).then(|| i - below..i + 1 + above)
     }
 
     fn take_block(&mut self, key: Key, found: Located, phys: Phys, plan: Plan, job: &mut Option<Box<Job>>) {
@@ -271,12 +285,14 @@ impl State {
         if result.is_ok() || !hooks::seeded(SeededFault::FailedJobCounts) {
             self.destage.jobs -= 1;
         }
+        let mut known = Known::default();
         for item in &job.items {
+            let component = item.key.component();
             self.ring.unpin(item.pos.block());
             if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !self.has_component(item.key.component()) {
+            if !known.has(component, || self.has_component(component)) {
                 // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
                 if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
                     self.index_remove(item.key);
@@ -298,7 +314,7 @@ impl State {
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);
                     self.counters.checksum_errors += 1;
-                    self.note_bad(item.key.component(), item.key.block());
+                    self.note_bad(component, item.key.block());
                 }
             }
         }

@@ -3,8 +3,9 @@
 //! Owns: the checks that link index, segments, chunks and operations; each part is recomputed from the others.
 //! Never: runs in production; tests and the simulator ask for it.
 
+use super::chunk_part::chunk_parts;
 use super::op::{Change, Logged, Op, Place, Reading, Stage};
-use super::state::{State, chunk_parts};
+use super::state::State;
 use crate::buffer::ring::SegmentState;
 use crate::capacity::{BlockContent, Phys, Walk};
 use crate::pace::DESTAGE_WORKERS;
@@ -29,6 +30,8 @@ impl State {
         self.check_busy();
         self.table.borrow().check().expect("the chunk table is sound");
         self.check_chunks();
+        #[cfg(feature = "hooks")]
+        self.witness.check(&self.table.borrow());
         if self.destage.jobs == 0 {
             assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
         }

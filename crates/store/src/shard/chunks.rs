@@ -1,58 +1,18 @@
 //! Chunks of writes under way: allocated when a write is admitted, kept while anything is under way, freed when empty.
 //!
-//! Owns: the count of changes under way for each chunk.
+//! Owns: when a chunk is taken and freed; `busy` counts the changes under way.
 //! Invariants: space is decided when a write is admitted, so a write that was admitted never runs out of space later and destaging
 //! always has a place to go; a chunk with a change under way (a write on its way into the log, a destage write on its way to
 //! capacity) is not freed, so nothing of an old owner can arrive in a new owner's chunk.
 //! Never: does I/O.
 
+use super::chunk_part::{ChunkPart, chunk_parts};
 use super::op::StoreError;
-use super::state::{State, chunk_parts};
+use super::state::State;
 use crate::ComponentNo;
 use crate::capacity::{AllocateError, Phys};
-use base::BlockNo;
 use base::hooks::{self, CoverageMark, SeededFault};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
-
-/// How many changes are under way in a chunk. Only chunks with any are listed, so it is as small as the operations in flight.
-#[derive(Debug)]
-pub(crate) struct Busy(HashMap<Phys, u32, FixedState>);
-
-impl Busy {
-    pub fn new() -> Self {
-        Self(HashMap::with_capacity_and_hasher(1024, FixedState::with_seed(0xB51)))
-    }
-    pub fn begin(&mut self, phys: Phys) {
-        *self.0.entry(phys).or_insert(0) += 1;
-    }
-    /// Ends one [`Busy::begin`]; true when it was the last.
-    pub fn end(&mut self, phys: Phys) -> bool {
-        match self.0.entry(phys) {
-            Entry::Occupied(mut entry) => {
-                *entry.get_mut() -= 1;
-                if *entry.get() > 0 && !hooks::seeded(SeededFault::BusyEndsEarly) {
-                    return false;
-                }
-                entry.remove();
-                true
-            }
-            Entry::Vacant(_) => unreachable!("ended more often than begun"),
-        }
-    }
-    pub fn is_busy(&self, phys: Phys) -> bool {
-        self.0.contains_key(&phys)
-    }
-    /// How many changes are under way in each chunk that has any.
-    pub fn counts(&self) -> &HashMap<Phys, u32, FixedState> {
-        &self.0
-    }
-    /// The chunks with anything under way.
-    pub fn iter(&self) -> impl Iterator<Item = Phys> + '_ {
-        self.0.keys().copied()
-    }
-}
+use base::{BlockNo, Order};
 
 impl State {
     /// Gives every chunk of a write a place, or none of them. The place, when it is a single chunk.
@@ -90,15 +50,12 @@ impl State {
         }
     }
 
-    /// A write has put content into its chunks: they are no longer kept for it, but for what is in them.
-    pub fn settle(&mut self, key: u32) {
-        let op = &self.ops[key as usize];
-        let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
-        for part in chunk_parts(block, blocks) {
-            debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
-            let phys = place.or_else(|| self.lookup(component, part.chunk)).expect("a busy chunk is not freed");
-            self.busy.end(phys);
-        }
+    /// A write has put content into a chunk: it is no longer kept for the write, but for what is in it.
+    pub fn settle_part(&mut self, component: ComponentNo, part: ChunkPart, phys: Phys, order: &Order) {
+        debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
+        self.change_takes_effect(component, part, order);
+        self.note_change(phys, part, order);
+        self.busy.end(phys);
     }
 
     /// A write has ended, one way or the other: its chunks are no longer kept for it.
@@ -133,6 +90,8 @@ impl State {
         }
         if self.content(component, chunk) == 0 {
             self.table.borrow_mut().free(phys);
+            #[cfg(feature = "hooks")]
+            self.witness.free(component, chunk);
         }
     }
 }

@@ -5,11 +5,17 @@
 //! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
 //! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.
 
+pub(crate) mod busy;
 mod check;
+pub(crate) mod chunk_part;
 pub(crate) mod chunks;
+pub(crate) mod cookie;
+pub(crate) mod member;
 pub(crate) mod op;
 pub(crate) mod read;
 pub(crate) mod state;
+#[cfg(feature = "hooks")]
+pub(crate) mod witness;
 
 use crate::buffer;
 use crate::pace::Settings;
@@ -18,7 +24,7 @@ use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, crc32c};
+use base::{BlockNo, Lane, Order, Seq, crc32c};
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
@@ -30,45 +36,6 @@ pub const OPERATIONS_MAX: usize = 1 << 28;
 /// The most that an operation counts for within the shard: itself, and the parts that it is cut into where segments are small.
 const OPERATION_SLOTS_MAX: usize = 1 + PIECE_BLOCKS as usize / buffer::ATOMIC_BLOCKS as usize;
 const _: () = assert!(OPERATIONS_MAX * OPERATION_SLOTS_MAX < NO_PARENT as usize, "an operation has a key of 32 bits");
-
-/// Cookies of the shard's device operations: what it is in the top byte.
-pub(crate) mod cookie {
-    const KIND_SHIFT: u32 = 56;
-    pub const BATCH: u64 = 1 << KIND_SHIFT;
-    pub const ADMISSION: u64 = 2 << KIND_SHIFT;
-    const SUMMARY: u64 = 3 << KIND_SHIFT;
-    const READ: u64 = 4 << KIND_SHIFT;
-    pub const PROBE: u64 = 5 << KIND_SHIFT;
-
-    /// The summary of the segment whose first block this is.
-    pub fn summary(first_block: u32) -> u64 {
-        SUMMARY | u64::from(first_block)
-    }
-    /// Run `index` of the read `key`.
-    pub fn read(key: u32, index: usize) -> u64 {
-        READ | (index as u64) << 32 | u64::from(key)
-    }
-
-    #[derive(Clone, Copy, Debug)]
-    pub enum Kind {
-        Batch,
-        Admission,
-        Probe,
-        Summary { first_block: u32 },
-        Read { key: u32, index: usize },
-    }
-
-    pub fn kind(cookie: u64) -> Kind {
-        match cookie >> KIND_SHIFT << KIND_SHIFT {
-            BATCH => Kind::Batch,
-            ADMISSION => Kind::Admission,
-            PROBE => Kind::Probe,
-            SUMMARY => Kind::Summary { first_block: cookie as u32 },
-            READ => Kind::Read { key: cookie as u32, index: (cookie >> 32 & 0xFFFF) as usize },
-            _ => unreachable!("not a cookie of a shard: {cookie:#x}"),
-        }
-    }
-}
 
 /// A shard. See the module. Dropping it ends its background tasks.
 pub struct Shard {
@@ -84,7 +51,7 @@ impl Shard {
         let state = Rc::new(RefCell::new(recovery::open(rt, group, shard, settings).await?));
         let tasks = destage::spawn(rt, &state);
         #[cfg(feature = "hooks")]
-        crate::probe::opened(&state);
+        crate::probe::open_shards::opened(&state);
         Ok(Shard { state, rt: rt.clone(), tasks, scrub: None })
     }
 
@@ -108,6 +75,11 @@ impl Shard {
             state.table.borrow().pieces(component, first, step, end, found);
         }
         known
+    }
+
+    /// The newest change of a lane of a component that the log had when the shard was opened.
+    pub fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
+        self.state.borrow().components.get(&component.0).map_or(Seq::default(), |member| member.newest(lane))
     }
 
     /// The next operation that has ended.
@@ -165,7 +137,7 @@ impl Shard {
     }
 
     /// All that it knows.
-    #[cfg(feature = "hooks")]
+    #[cfg(any(test, feature = "hooks"))]
     pub(crate) fn state(&self) -> &RefCell<State> {
         &self.state
     }
@@ -188,7 +160,7 @@ impl State {
     fn submit(&mut self, rt: &Rt, op: ShardOp) {
         // What is asked for in a turn begins together, with the next poll.
         assert!(self.ops.len() < OPERATIONS_MAX * OPERATION_SLOTS_MAX, "the caller bounds what it asks for");
-        let ShardOp { cookie, component, block, blocks, kind } = op;
+        let ShardOp { cookie, component, block, blocks, order, kind } = op;
         debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
         let mut new = Op {
             cookie,
@@ -201,10 +173,14 @@ impl State {
             entered: rt.now(),
             stage: Stage::Waiting(Change::Flush),
         };
-        let flush = matches!(kind, OpKind::Flush);
         let refused = match kind {
             _ if self.closing => Some(StoreError::Closing),
-            _ if !flush && !self.has_component(component) => Some(StoreError::NoComponent),
+            OpKind::Flush => None,
+            OpKind::Read { .. } => (!self.has_component(component)).then_some(StoreError::NoComponent),
+            _ => self.judge(component, block, &order),
+        };
+        let refused = match kind {
+            _ if refused.is_some() => refused,
             OpKind::Read { .. } => None,
             _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
@@ -216,6 +192,9 @@ impl State {
             },
             _ => None,
         };
+        if cfg!(feature = "hooks") && refused.is_some() && order.seq > Seq::default() {
+            self.change_ended(component, block, &order, false);
+        }
         match kind {
             OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
             _ if refused.is_some() => return self.refuse(new, refused, None),
@@ -232,7 +211,7 @@ impl State {
                     new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
                 }
                 if blocks > write_blocks_max(self.ring.segment_blocks()) {
-                    return self.split(new, buf, !checksum);
+                    return self.split(new, buf, !checksum, order);
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
             }
@@ -240,6 +219,9 @@ impl State {
                 hooks::reached(CoverageMark::NothingTrimmed);
                 self.counters.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
+                if cfg!(feature = "hooks") {
+                    self.change_ended(component, block, &order, false);
+                }
                 let key = self.ops.insert(new) as u32;
                 return self.finish(key, Ok(()), None);
             }
@@ -249,7 +231,7 @@ impl State {
             OpKind::Flush => {}
         }
         let key = self.ops.insert(new) as u32;
-        self.waiting.push_back(key);
+        self.waiting.push_back((key, order));
     }
 
     fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
@@ -258,7 +240,7 @@ impl State {
     }
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
-    fn split(&mut self, op: Op, buf: Buf, unchecked: bool) {
+    fn split(&mut self, op: Op, buf: Buf, unchecked: bool, order: Order) {
         let step = write_blocks_max(self.ring.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
@@ -274,7 +256,7 @@ impl State {
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
             let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
-            self.waiting.push_back(key);
+            self.waiting.push_back((key, order));
         }
         self.unplace(parent);
     }
@@ -294,10 +276,10 @@ impl State {
     }
 
     fn device_ended(&mut self, rt: &Rt, cookie: u64, event: Event) {
-        match (cookie::kind(cookie), event) {
-            (cookie::Kind::Read { key, index }, Event::Read { result, buf }) => self.run_ended(rt, key, index, result, buf),
-            (cookie::Kind::Batch, Event::Write { result, bufs }) => self.batch_ended(rt, result, bufs),
-            (cookie::Kind::Summary { first_block }, Event::Write { result, .. }) => {
+        match (cookie::device_op(cookie), event) {
+            (cookie::DeviceOp::Read { key, index }, Event::Read { result, buf }) => self.run_ended(rt, key, index, result, buf),
+            (cookie::DeviceOp::Batch, Event::Write { result, bufs }) => self.batch_ended(rt, result, bufs),
+            (cookie::DeviceOp::Summary { first_block }, Event::Write { result, .. }) => {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
                     hooks::reached(CoverageMark::SummaryLost);
@@ -308,12 +290,12 @@ impl State {
                 }
                 self.log.summaries.retain(|first| *first != first_block);
             }
-            (cookie::Kind::Admission, Event::Timer(id)) => {
+            (cookie::DeviceOp::Admission, Event::Timer(id)) => {
                 if self.admission_timer.is_some_and(|(set, _)| set == id) {
                     self.admission_timer = None;
                 }
             }
-            (cookie::Kind::Probe, Event::Timer(_)) => self.probe_log(rt),
+            (cookie::DeviceOp::Probe, Event::Timer(_)) => self.probe_log(rt),
             (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
         }
     }

@@ -13,7 +13,7 @@
 use crate::ComponentNo;
 use crate::capacity::Phys;
 use crate::index::LogPos;
-use base::{BlockNo, Instant};
+use base::{BlockNo, Instant, Order};
 use rt::Buf;
 use smallvec::SmallVec;
 
@@ -31,6 +31,8 @@ pub struct ShardOp {
     pub block: BlockNo,
     /// How many blocks, 1..=256.
     pub blocks: u32,
+    /// Of a change: what the owner of the object says with it. The changes of a component and lane come in the order of their numbers.
+    pub order: Order,
     /// What to do.
     pub kind: OpKind,
 }
@@ -99,6 +101,9 @@ pub enum StoreError {
     /// There is no such component here. A bug of the caller, or it was just deleted.
     #[error("no such component")]
     NoComponent,
+    /// The change was made in an epoch before one that the component has accepted: somebody else owns the object. Nothing was changed.
+    #[error("a later epoch was accepted")]
+    StaleEpoch,
     /// The shard is shutting down. Retry elsewhere or later.
     #[error("the disk group is being closed")]
     Closing,

@@ -51,17 +51,24 @@ impl State {
     }
 
     /// Starts the reads that were asked for since the last time. Whether there were any.
+    #[inline]
     pub fn start_reads(&mut self, rt: &Rt) -> bool {
+        let any = !self.reads.is_empty();
+        if any {
+            self.start_some_reads(rt);
+        }
+        any
+    }
+
+    fn start_some_reads(&mut self, rt: &Rt) {
         let mut reads = core::mem::take(&mut self.reads);
         if reads.len() > 1 {
             self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key as usize].component, self.ops[*key as usize].block)));
         }
-        let any = !reads.is_empty();
         for key in reads.drain(..) {
             self.start_read(rt, key);
         }
         self.reads = reads;
-        any
     }
 
     /// Starts (or starts again) the read `key`, whose stage is `Reading` with the caller's buffer in it.

@@ -9,22 +9,25 @@
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, Ring};
 use crate::capacity::{ChunkTable, Phys};
-use crate::destage::Destage;
+use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos};
 use crate::pace::{Pacer, Settings};
-use crate::scrub::Scrub;
-use crate::shard::chunks::Busy;
+use crate::scrub::progress::Scrub;
+use crate::shard::busy::Busy;
+use crate::shard::chunk_part::{ChunkPart, chunk_parts};
 use crate::shard::cookie;
+use crate::shard::member::Member;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::CHUNK_BLOCKS;
-use base::{BlockNo, Instant};
+use base::{BlockNo, Instant, Lane, Order, Seq};
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::FormatTag;
+use format::disk::log::Record;
 use hashbrown::HashMap;
 use rt::sync::Notify;
 use rt::{Buf, Device, Queue, Rt, TimerId};
@@ -35,6 +38,8 @@ use std::rc::Rc;
 pub(crate) struct State {
     pub tag: FormatTag,
     pub shard: u8,
+    /// Of the group.
+    pub shards: u8,
     pub cache: Device,
     /// Where the slice begins on the cache device, in bytes.
     pub slice_at: u64,
@@ -45,14 +50,14 @@ pub(crate) struct State {
     pub table: Rc<RefCell<ChunkTable>>,
     pub caps: Rc<[Device]>,
     pub busy: Busy,
-    pub components: HashMap<u32, (), FixedState>,
+    pub components: HashMap<u32, Member, FixedState>,
     pub pacer: Pacer,
     pub settings: Settings,
     pub ops: Slab<Op>,
     /// Reads that were asked for and begin with the next poll.
     pub reads: Vec<u32>,
-    /// Changes in line for the log.
-    pub waiting: VecDeque<u32>,
+    /// Changes in line for the log, with what their owner says of them.
+    pub waiting: VecDeque<(u32, Order)>,
     pub done: VecDeque<ShardDone>,
     pub admission_timer: Option<(TimerId, Instant)>,
     /// A checkpoint waits for a batch with the new tail.
@@ -62,6 +67,8 @@ pub(crate) struct State {
     pub trouble: Trouble,
     pub scrub: Scrub,
     pub counters: ShardStats,
+    #[cfg(feature = "hooks")]
+    pub witness: crate::shard::witness::Witness,
     pub zero_crc: u32,
     /// Shutting down.
     pub closing: bool,
@@ -98,6 +105,31 @@ impl State {
             blocks -= cursor.record as f64 / at.records.len() as f64 * f64::from(at.used);
         }
         (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
+    }
+
+    /// Takes a change of a component, or says why it cannot be taken.
+    pub fn judge(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> Option<StoreError> {
+        let lane = Lane::of(block);
+        hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
+        let Some(member) = self.components.get_mut(&component.0) else { return Some(StoreError::NoComponent) };
+        (!member.accept(lane, order)).then_some(StoreError::StaleEpoch)
+    }
+    /// Whether a change is in line or in the batch that the mark says has ended.
+    fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
+        let is = |of: ComponentNo, block: BlockNo, seq: Seq| of == component && Lane::of(block) == lane && seq <= order.mark;
+        let waits = |(key, order): &(u32, Order)| {
+            let op = &self.ops[*key as usize];
+            order.seq > Seq::default() && is(op.component, op.block, order.seq)
+        };
+        let batch = &self.log.batch;
+        let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
+        logged || self.waiting.iter().any(waits)
+    }
+    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery.
+    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
+        if let Some(member) = self.components.get_mut(&component.0) {
+            member.ended(Lane::of(block), order, logged);
+        }
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
@@ -146,17 +178,32 @@ impl State {
     }
 
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
-        self.components.insert(component.0, ());
+        let shards = self.shards;
+        self.components.entry(component.0).or_insert_with(|| Member::new(shards));
         self.table.borrow_mut().add_component(component, info.capacity_index, info.reserve_chunks);
     }
 
-    /// A write of the batch is durable: from now on this is the content of its blocks.
-    pub fn apply_write(&mut self, key: u32, record: usize, unchecked: bool) {
+    /// A durable change of blocks takes effect.
+    pub fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
+        #[cfg(feature = "hooks")]
+        if let Some(phys) = self.lookup(_component, _part.chunk).filter(|_| self.witness.live) {
+            self.witness.change(&self.table.borrow(), phys, _component, _part, _order);
+        }
+    }
+
+    /// A change of blocks of the chunk at `phys` is durable: the chunk says so.
+    #[inline]
+    pub fn note_change(&mut self, phys: Phys, part: ChunkPart, order: &Order) {
+        self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
+    }
+
+    /// A write of the batch is durable: from now on this is the content of its blocks, if the component is still `known`.
+    pub fn apply_write(&mut self, key: u32, record: usize, known: bool, unchecked: bool) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
-        let data_at = self.log.batch.records[record].data_at;
+        let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
+        let Record { data_at, order, .. } = self.log.batch.records[record];
         let seq = self.log.open.as_ref().expect("just written to").seq;
-        if self.has_component(component) {
+        if known {
             let first = Key::new(component, block);
             self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
             let at = self.ring.first_block(seq) + data_at;
@@ -164,7 +211,15 @@ impl State {
                 let crc = self.ops[key as usize].crcs[i as usize];
                 self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
             }
-            self.settle(key);
+            if let Some(phys) = place {
+                let part = ChunkPart { chunk: block.chunk(), first: block.in_chunk(), blocks };
+                self.settle_part(component, part, phys, &order);
+            } else {
+                for part in chunk_parts(block, blocks) {
+                    let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                    self.settle_part(component, part, phys, &order);
+                }
+            }
         } else {
             self.unplace(key);
         }
@@ -182,15 +237,15 @@ impl State {
     }
 
     /// A trim of the batch is durable.
-    pub fn apply_trim(&mut self, key: u32) {
+    pub fn apply_trim(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.has_component(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
                 if self.lookup(component, part.chunk).is_some() {
-                    self.trim_part(component, part, self.log.next_lsn - 1);
+                    self.trim_part(component, part, self.log.next_lsn - 1, &order);
                 }
             }
         }
@@ -210,15 +265,19 @@ impl State {
     }
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
-    pub fn apply_uncorrectable(&mut self, key: u32) {
+    pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
-        let (component, block, blocks) = (op.component, op.block, op.blocks);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.has_component(component) {
-            let seq = self.log.next_lsn - 1;
+            let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
                 self.index_remove_part(component, part);
                 let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
-                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), seq);
+                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
+                self.change_takes_effect(component, part, &order);
+                if !hooks::seeded(SeededFault::MaskForgetsMark) {
+                    self.note_change(phys, part, &order);
+                }
             }
         }
         self.unplace(key);
@@ -232,20 +291,24 @@ impl State {
     }
 
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
-    pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, seq: u64) {
+    pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, lsn: u64, order: &Order) {
         for part in chunk_parts(block, blocks) {
-            self.trim_part(component, part, seq);
+            self.trim_part(component, part, lsn, order);
         }
     }
 
-    fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, seq: u64) {
+    fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, lsn: u64, order: &Order) {
         if !hooks::seeded(SeededFault::TrimKeepsLog) {
             self.index_remove_part(component, part);
         }
         let found = self.lookup(component, part.chunk);
         if let Some(phys) = found {
             if !hooks::seeded(SeededFault::TrimKeepsCapacity) {
-                self.table.borrow_mut().clear_blocks(phys, part.mask(), seq);
+                self.table.borrow_mut().clear_blocks(phys, part.mask(), lsn);
+            }
+            self.change_takes_effect(component, part, order);
+            if !hooks::seeded(SeededFault::MaskForgetsTrim) {
+                self.note_change(phys, part, order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
@@ -290,34 +353,4 @@ impl State {
             mask | (u16::from(found) << i)
         })
     }
-}
-
-/// The part of a run of blocks that lies in one chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkPart {
-    pub chunk: u64,
-    /// First block within the chunk.
-    pub first: u32,
-    pub blocks: u32,
-}
-
-impl ChunkPart {
-    pub fn mask(&self) -> u16 {
-        (((1u32 << self.blocks) - 1) << self.first) as u16
-    }
-}
-
-/// Cuts a run of blocks at chunks.
-pub(crate) fn chunk_parts(block: BlockNo, blocks: u32) -> impl Iterator<Item = ChunkPart> {
-    let end = block.0 + u64::from(blocks);
-    let mut at = block.0;
-    core::iter::from_fn(move || {
-        if at >= end {
-            return None;
-        }
-        let (chunk, first) = (at / CHUNK_BLOCKS, (at % CHUNK_BLOCKS) as u32);
-        let n = (CHUNK_BLOCKS - u64::from(first)).min(end - at) as u32;
-        at += u64::from(n);
-        Some(ChunkPart { chunk, first, blocks: n })
-    })
 }

@@ -1,7 +1,7 @@
 //! What a shard reports: compared with what was done to it, and with what its devices counted.
 
 use super::faults::lazy;
-use super::harness::{Lab, Setup, component_spec, quick, read_op, write_op};
+use super::harness::{Lab, Setup, component_spec, next_order, quick, read_op, write_op};
 use crate::{BATCH_CLASSES, Crcs, OpKind, Settings, Shard, ShardOp, StoreError, open_group};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration};
@@ -286,7 +286,7 @@ fn a_shard_that_closes_takes_nothing_and_is_quiet_when_the_last_answer_was_taken
         let group = open_group(&rt, None, &devices).await.unwrap();
         let mut shard = Shard::open(&rt, &group, 0, lazy()).await.unwrap();
         let submit = |shard: &mut Shard, cookie, kind| {
-            shard.submit(&rt, ShardOp { cookie, component: c, block: BlockNo(5), blocks: 1, kind });
+            shard.submit(&rt, ShardOp { cookie, component: c, block: BlockNo(5), blocks: 1, order: next_order(), kind });
         };
         submit(&mut shard, 1, write_op(c, 5, &[50], true));
         shard.begin_shutdown(&rt);

@@ -4,7 +4,7 @@ use crate::{
     ComponentNo, ComponentSpec, Crcs, FormatSpec, OpKind, Settings, Shard, ShardDone, ShardOp, StoreError, format_group, open_group,
 };
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, ClusterId, ComponentId, Duration, GroupId, ObjectId, crc32c};
+use base::{BlockNo, ClusterId, ComponentId, Duration, Epoch, GroupId, ObjectId, Order, Seq, crc32c};
 use core::cell::{Cell, RefCell};
 use rt::sim::{HostId, SimDeviceOptions, World};
 use rt::sync::Notify;
@@ -41,6 +41,13 @@ impl App for Program {
     }
 }
 
+/// The order of the next change of this test: one owner, over all lives.
+pub fn next_order() -> Order {
+    thread_local!(static LAST: Cell<u64> = const { Cell::new(0) });
+    LAST.set(LAST.get() + 1);
+    Order { epoch: Epoch(1), period_start: Epoch(1), seq: Seq { term: Epoch(1), counter: LAST.get() }, mark: Seq::default() }
+}
+
 impl Running {
     fn new() -> Self {
         Self { shard: Rc::default(), done: Rc::default(), ended: Notify::new(), cookies: Rc::new(Cell::new(1)) }
@@ -48,9 +55,14 @@ impl Running {
 
     /// Submits an operation; its cookie.
     pub fn submit(&self, rt: &Rt, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> u64 {
+        self.submit_as(rt, next_order(), component, block, blocks, kind)
+    }
+
+    /// The same, as the owner says it.
+    pub fn submit_as(&self, rt: &Rt, order: Order, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> u64 {
         let cookie = self.cookies.get();
         self.cookies.set(cookie + 1);
-        let op = ShardOp { cookie, component, block: BlockNo(block), blocks, kind };
+        let op = ShardOp { cookie, component, block: BlockNo(block), blocks, order, kind };
         self.shard.borrow_mut().as_mut().expect("open").submit(rt, op);
         // Submitting from a task: the program polls in the next turn of the loop.
         rt.wake(rt.core());
@@ -67,7 +79,12 @@ impl Running {
 
     /// Submits and waits.
     pub async fn call(&self, rt: &Rt, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> ShardDone {
-        let cookie = self.submit(rt, component, block, blocks, kind);
+        self.call_as(rt, next_order(), component, block, blocks, kind).await
+    }
+
+    /// The same, as the owner says it.
+    pub async fn call_as(&self, rt: &Rt, order: Order, component: ComponentNo, block: u64, blocks: u32, kind: OpKind) -> ShardDone {
+        let cookie = self.submit_as(rt, order, component, block, blocks, kind);
         loop {
             if let Some(done) = self.done.borrow_mut().remove(&cookie) {
                 return done;

@@ -2,7 +2,7 @@
 //!
 //! `harness`: a shard on simulated devices with a client; `model`: random operations and crashes against a model of every block;
 //! `faults`: broken devices; `lost`: blocks that cannot be read; `opening`: damaged logs; `scrubs`: the scrub; `figures`: what is
-//! reported; `behaviour`: space, components, pace, shutdown.
+//! reported; `behaviour`: space, components, pace, shutdown; `order`: epochs, and what has changed since when.
 
 mod behaviour;
 mod faults;
@@ -11,4 +11,5 @@ mod harness;
 mod lost;
 mod model;
 mod opening;
+mod order;
 mod scrubs;

@@ -1,10 +1,10 @@
 //! What an opening makes of a log that is damaged, or in which something lies that does not belong there.
 
 use super::faults::{find, lazy, media};
-use super::harness::{Lab, Setup, component_spec, quick, write_op};
+use super::harness::{Lab, Setup, component_spec, next_order, quick, write_op};
 use crate::{ComponentNo, ComponentUpdate, GroupError, GroupInfo, OpKind, Settings, StoreError, open_group};
 use base::unit::BLOCK_BYTES;
-use base::{BlockNo, Duration, Epoch, Seq};
+use base::{BlockNo, Duration};
 use format::disk::FormatTag;
 use format::disk::log::{BatchHeader, Record, RecordKind, SegmentHeader, SummaryHeader, SummaryPeek, batch_header_blocks, summary_blocks};
 use rt::sim::SimDisk;
@@ -84,16 +84,7 @@ impl Log {
 
 /// A record that takes block 5 away.
 fn trim_of_the_first() -> Record {
-    Record {
-        kind: RecordKind::Trim,
-        unchecked: false,
-        component: 1,
-        block: BlockNo(5),
-        blocks: 1,
-        seq: Seq(2),
-        epoch: Epoch(0),
-        data_at: 0,
-    }
+    Record { kind: RecordKind::Trim, unchecked: false, component: 1, block: BlockNo(5), blocks: 1, lsn: 2, order: next_order(), data_at: 0 }
 }
 
 #[test]

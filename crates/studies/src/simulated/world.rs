@@ -6,7 +6,7 @@
 use super::front::{Clients, Play, Shared};
 use crate::model::cluster::{Cluster, Cost, GroupModel, Namespace};
 use crate::model::drives;
-use base::{ClusterId, ComponentId, Duration, Epoch, GroupId, Instant, ObjectId, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, Instant, ObjectId, Ownership, VolumeId};
 use dataplane::{
     CommandSender, Completion, ComponentNo, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec,
     ObjectLayout, Stripe, TargetOptions, VolumeDesired, core_seeds,
@@ -181,7 +181,7 @@ impl Modelled {
             VolumeId::from_bytes(volume_id(at)),
             format!("volume-{}", at + 1),
             bytes,
-            ObjectLayout { object, epoch: Epoch(1), stripes },
+            ObjectLayout { object, ownership: Ownership::FIRST, stripes },
         ))
     }
 

@@ -10,7 +10,7 @@
 //! Never: measures through the page cache; says what came out.
 
 use super::follow::Follow;
-use base::{ByteSize, ClusterId, ComponentId, Epoch, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::{
     ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,
     NamespaceDesired, ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
@@ -243,7 +243,7 @@ impl Site {
             VolumeId::from_bytes(id(4, fixture, at, 0)),
             format!("volume-{fixture}-{at}"),
             bytes,
-            ObjectLayout { object, epoch: Epoch(1), stripes },
+            ObjectLayout { object, ownership: Ownership::FIRST, stripes },
         ))
     }
 
