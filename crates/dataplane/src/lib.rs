@@ -6,21 +6,27 @@
 //! Never: decides what should be served or where it should lie; keeps anything that must survive.
 #![forbid(unsafe_code)]
 
+mod command;
+mod controller;
 mod core;
+mod core_state;
 mod desired;
 mod door;
 mod error;
 mod event;
 mod handle;
 mod message;
+mod resolve;
 mod stats;
 mod worker;
 
-pub use crate::core::{CoreSeed, FrontEnd, core_seeds};
+pub use crate::core::{CoreSeed, core_seeds};
+pub use command::{CommandSender, Completion};
+pub use core_state::FrontEnd;
 pub use desired::{ComponentRef, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
-pub use handle::{CommandSender, Completion, DataPlaneHandle, HostConfig};
+pub use handle::{DataPlaneHandle, HostConfig};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What a front end speaks.
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};

@@ -6,7 +6,7 @@
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
 #![allow(clippy::disallowed_methods)] // A thread and a clock of its own, outside of the cores.
 
-use crate::{door, handle::Command, message::CoreMsg};
+use crate::{controller::Command, door, message::CoreMsg};
 use auth::Work;
 use nvmf::WorkId;
 use rt::Inlet;

@@ -14,6 +14,7 @@
 pub mod engine;
 pub mod error;
 pub mod import;
+mod lock;
 pub mod measure;
 pub mod report;
 pub mod results;

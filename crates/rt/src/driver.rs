@@ -1,6 +1,6 @@
 //! What a driver is: the methods that both have, and how the loop around them goes.
 //!
-//! [`Rt`](crate::Rt) is an `Rc` of `{ driver: Driver, tasks }`; every method of `Rt` that touches the world is handed on to [`Drive`].
+//! [`Rt`](crate::Rt) is an `Rc` of `{ driver: Driver, tasks, ops }`; every method of `Rt` that touches the world is handed on to [`Drive`].
 //!
 //! For whoever writes a driver:
 //! - one value that implements [`Drive`] a core, held as `Rc` in `enum Driver` (`Rc<uring::Core>`, `Rc<sim::SimCore>`);
@@ -14,9 +14,8 @@
 //! - [`CoreWaker`] wakes a core from any thread and from itself (a task woken on its own core calls it too, so waking a core that is awake
 //!   must cost no more than an atomic load or two).
 
-use crate::{Buf, BufVec, ConnId, CoreStats, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId, uring};
+use crate::{Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId};
 use base::Instant;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{
     net::{IpAddr, SocketAddr},
     ops::Range,
@@ -55,36 +54,4 @@ pub(crate) trait Drive {
     fn wake(&self, core: usize);
     fn waker(&self) -> CoreWaker;
     fn stats(&self) -> &Arc<CoreStats>;
-}
-
-/// Wakes one core, from any thread.
-#[derive(Clone)]
-pub struct CoreWaker(pub(crate) WakerInner);
-
-#[derive(Clone)]
-pub(crate) enum WakerInner {
-    Uring(uring::Waker),
-    Sim(Arc<SimWake>),
-}
-
-/// How a simulated core learns that somebody outside of the event heap wants it.
-pub(crate) struct SimWake {
-    pub(crate) flag: AtomicBool,
-    /// Raised with each flag, shared by all cores of a world, so that it looks only when there is something.
-    pub(crate) any: Arc<AtomicU64>,
-}
-
-impl CoreWaker {
-    /// Makes the core run its loop once more, soon.
-    #[inline]
-    pub fn wake(&self) {
-        match &self.0 {
-            WakerInner::Uring(w) => w.wake(),
-            WakerInner::Sim(w) => {
-                if !w.flag.swap(true, Ordering::AcqRel) {
-                    w.any.fetch_add(1, Ordering::Release);
-                }
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@
 //! the ring full gets its message back; after `flush_wakes` the receiver will look.
 //! Never: blocks, allocates after it was made, takes a lock (the mesh; an inbox takes one when it is not empty).
 
+mod memory;
 mod ring;
 pub(crate) mod sleepy;
 
@@ -19,24 +20,6 @@ use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
-
-/// The memory that rings and sleepers share between cores; the tests put a model of it in its place.
-mod memory {
-    pub(super) use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-
-    /// A cell whose users agree among themselves who may touch it.
-    pub(super) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Self(core::cell::UnsafeCell::new(value))
-        }
-        #[inline]
-        pub(super) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
-}
 
 /// How many cores a mesh can join.
 pub const MESH_CORES_MAX: usize = 64;

@@ -1,7 +1,5 @@
 //! Names and errors of the network side.
 
-use crate::{sim, uring};
-
 /// A connection of this core. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub(crate) u64);
@@ -13,20 +11,6 @@ pub struct ListenerId(pub(crate) u64);
 /// A timer of this core. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub(crate) u64);
-
-/// A connection between two cores: taken from one with `Rt::detach`, given to another with `Rt::attach`. Dropping it closes it.
-pub struct OwnedConn(pub(crate) OwnedConnInner);
-
-pub(crate) enum OwnedConnInner {
-    Uring(uring::OwnedSocket),
-    Sim(sim::SimSocket),
-}
-
-impl core::fmt::Debug for OwnedConn {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("OwnedConn")
-    }
-}
 
 /// Why a network operation failed. After any of these but the four that concern `listen` and `connect` only, close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,16 +13,16 @@ use core::{
 use slab::Slab;
 use std::rc::Rc;
 
-enum State {
+enum OpState {
     Waiting(Option<Waker>),
     Done(Event),
     Abandoned,
 }
 
-struct Slot {
+struct OpSlot {
     /// Of the operation: a completion that comes for an earlier user of the slot (a timer that fired and was cancelled) is dropped.
     serial: u64,
-    state: State,
+    state: OpState,
 }
 
 /// A cookie is the slot's index below this bit and the serial number above.
@@ -34,7 +34,7 @@ pub(crate) struct Ops(Rc<Inner>);
 
 struct Inner {
     queue: Queue,
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<Slab<OpSlot>>,
     serial: Cell<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Ops {
     pub(crate) fn begin(&self) -> Op {
         let serial = self.0.serial.get() + 1;
         self.0.serial.set(serial);
-        let key = self.0.slots.borrow_mut().insert(Slot { serial, state: State::Waiting(None) });
+        let key = self.0.slots.borrow_mut().insert(OpSlot { serial, state: OpState::Waiting(None) });
         assert!(key < 1 << KEY_BITS, "too many operations of tasks");
         Op { ops: self.clone(), key, serial, taken: false, completes: true }
     }
@@ -63,18 +63,18 @@ impl Ops {
             let (key, serial) = ((done.cookie & ((1 << KEY_BITS) - 1)) as usize, done.cookie >> KEY_BITS);
             let Some(slot) = slots.get_mut(key).filter(|s| s.serial == serial) else { continue };
             match &mut slot.state {
-                State::Waiting(waker) => {
+                OpState::Waiting(waker) => {
                     let waker = waker.take();
-                    slot.state = State::Done(done.event);
+                    slot.state = OpState::Done(done.event);
                     drop(slots);
                     if let Some(w) = waker {
                         w.wake();
                     }
                 }
-                State::Abandoned => {
+                OpState::Abandoned => {
                     slots.remove(key);
                 }
-                State::Done(_) => unreachable!("two completions for one operation"),
+                OpState::Done(_) => unreachable!("two completions for one operation"),
             }
         }
     }
@@ -112,14 +112,14 @@ impl Future for Op {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Event> {
         let ops = self.ops.clone();
         let mut slots = ops.0.slots.borrow_mut();
-        if let State::Waiting(waker) = &mut slots[self.key].state {
+        if let OpState::Waiting(waker) = &mut slots[self.key].state {
             *waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
         self.taken = true;
         match slots.remove(self.key).state {
-            State::Done(event) => Poll::Ready(event),
-            State::Waiting(_) | State::Abandoned => unreachable!("polled after it was dropped"),
+            OpState::Done(event) => Poll::Ready(event),
+            OpState::Waiting(_) | OpState::Abandoned => unreachable!("polled after it was dropped"),
         }
     }
 }
@@ -132,7 +132,7 @@ impl Drop for Op {
         let mut slots = self.ops.0.slots.borrow_mut();
         let Some(slot) = slots.get_mut(self.key).filter(|s| s.serial == self.serial) else { return };
         let dropped = match &slot.state {
-            State::Waiting(_) if self.completes => core::mem::replace(&mut slot.state, State::Abandoned),
+            OpState::Waiting(_) if self.completes => core::mem::replace(&mut slot.state, OpState::Abandoned),
             _ => slots.remove(self.key).state,
         };
         drop(slots);

@@ -6,7 +6,7 @@
 
 use crate::faults::Class;
 use crate::history::{Failure, Report, RunOptions, run};
-use crate::plan::{Cuts, Kind, Plan};
+use crate::plan::{Cuts, OpKind, Plan};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub struct Sums {
     /// Seeds by class.
     pub classes: BTreeMap<String, u64>,
     /// Operations by kind.
-    pub ops: BTreeMap<Kind, u64>,
+    pub ops: BTreeMap<OpKind, u64>,
     /// Answers other than success.
     pub statuses: BTreeMap<String, u64>,
     /// Blocks whose content was checked.

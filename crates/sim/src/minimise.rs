@@ -3,7 +3,7 @@
 //! Owns: the order in which cuts are tried. Invariant: the result fails. Never: takes a change of the kind of failure for the same failure.
 
 use crate::history::{Failure, RunOptions, run};
-use crate::plan::{Cuts, Kind, Plan};
+use crate::plan::{Cuts, OpKind, Plan};
 
 /// The first words of a failure, without its numbers: what kind it is.
 fn kind_of(failure: &Failure) -> String {
@@ -41,7 +41,7 @@ pub fn minimise(seed: u64, mut reported: impl FnMut(&Cuts)) -> Option<(Cuts, Fai
         cuts.without_faults.push(fault);
         try_cut(cuts, &mut best);
     }
-    for kind in Kind::all() {
+    for kind in OpKind::all() {
         let mut cuts = best.clone();
         cuts.without.push(kind.name());
         try_cut(cuts, &mut best);

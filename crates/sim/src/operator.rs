@@ -11,17 +11,19 @@
 //! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
+mod ids;
 mod task;
 
 use crate::acts::Act;
 use crate::plan::Plan;
 use crate::workload::Workload;
-use base::{ClusterId, ComponentId, GroupId, HostId, Security, Visibility};
+use base::{HostId, Security, Visibility};
 use dataplane::control_request::ControlVerb;
 use dataplane::{
     CommandSender, Completion, ComponentInfo, ComponentNo, ComponentSpec, ControlRequest, ControlRequestId, DataPlaneError, DataPlaneEvent,
     Desired, Device, FormatSpec, GroupInfo, ListenerKind, ListenerSpec, NamespaceDesired, Refused, Reply, Settings, SubsystemDesired,
 };
+use ids::{cluster, group};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -81,12 +83,6 @@ pub struct Operator {
     step: Step,
 }
 
-fn cluster() -> ClusterId {
-    ClusterId::from_bytes([1; 16])
-}
-fn group() -> GroupId {
-    GroupId::from_bytes([2; 16])
-}
 /// What the group is formatted as.
 pub fn format_spec(plan: &Plan) -> FormatSpec {
     FormatSpec { cluster: cluster(), group: group(), name: "g0".into(), shards: plan.shards, created_unix_s: 1, force: false }
@@ -100,13 +96,6 @@ pub fn settings(plan: &Plan) -> Settings {
         scrub_bytes_per_s: 1 << 30,
         rules: dataplane::Rules::Smooth,
     }
-}
-
-fn cluster_group() -> GroupId {
-    group()
-}
-fn component_id(volume: usize, stripe: usize) -> ComponentId {
-    ComponentId::from_bytes([volume as u8 * 8 + stripe as u8 + 1; 16])
 }
 
 /// The components of all volumes.

@@ -2,7 +2,7 @@
 //!
 //! Owns: a ring of events. Invariant: bounded. Never: formats anything before somebody asks.
 
-use crate::plan::Kind;
+use crate::plan::OpKind;
 use format::nvme::Status;
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -34,7 +34,7 @@ impl Place {
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A client sent a command; the values of its blocks begin with `value`.
-    Sent { op: u64, client: usize, kind: Kind, place: Place, value: u64 },
+    Sent { op: u64, client: usize, kind: OpKind, place: Place, value: u64 },
     /// It was answered.
     Done { op: u64, status: Status },
     /// Its connection is gone.

@@ -7,19 +7,25 @@
 mod atomic;
 mod dispute;
 pub mod figures;
+mod had;
+mod kept;
 mod operated;
+
+pub use kept::{Counts, Damage, Volume, Workload};
 
 use crate::content::{LOST, bits_apart, fill, value_of};
 use crate::faults::aimed::Hit;
 use crate::faults::{Class, Fault};
-use crate::model::{Candidate, Cell, Wrong};
-use crate::plan::{Kind, Plan};
-use crate::rights::{Need, Rights};
-use crate::served::{Served, State};
+use crate::model::{Cell, Wrong};
+use crate::plan::{OpKind, Plan};
+use crate::rights::Need;
+use crate::served::State;
 use crate::trace::{Event, Place, Trace};
 use format::nvme::{Fuse, Sqe, Status, StatusCode};
-use initiator::io::{Io, Namespace};
+use had::Moved;
+use initiator::io::Io;
 use initiator::queue::{Completed, Request};
+use kept::Flight;
 use rt::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -30,149 +36,6 @@ const INDETERMINATE_NS: u64 = 20_000_000_000;
 const HISTORY: usize = 6;
 /// A command without faults is answered within this, in nanoseconds.
 pub const LATENCY_MAX_NS: u64 = 10_000_000_000;
-
-/// A volume as its users know it.
-pub struct Volume {
-    /// As I/O needs to know it.
-    pub namespace: Namespace,
-    /// Its first block that is used.
-    pub first_block: u64,
-    /// The blocks that were ever used, from there.
-    pub cells: Vec<Cell>,
-    /// Those that are used now: the first ones.
-    end: u64,
-    /// Blocks that must not change now: sources of copies.
-    pins: BTreeMap<u64, u32>,
-    /// Whether its blocks have checksums everywhere.
-    pub checksum: bool,
-    /// What reservations allow.
-    pub rights: Rights,
-    /// Changes of clients that may not write for the time being, and that have not come to the end: client, block, as they were.
-    withheld: Vec<(usize, u64, Candidate)>,
-    /// How it is served.
-    served: Served,
-    operated: operated::Operated,
-    had: figures::Had,
-}
-
-struct Flight {
-    client: usize,
-    /// The namespace that it names.
-    nsid: u32,
-    kind: Kind,
-    place: Place,
-    sent: u64,
-    /// What is written or compared, block by block.
-    values: Vec<u64>,
-    /// Of a copy: where from. Of a trim: more ranges.
-    more: Vec<Place>,
-    /// Of Compare and Write: what must be there.
-    expected: Vec<u64>,
-    /// Commands that are not answered yet.
-    open: u8,
-    statuses: [Option<Status>; 2],
-    /// An abort was sent for it.
-    aborted: bool,
-}
-
-impl Flight {
-    /// What a reservation may deny it; `None` for what has rules of its own.
-    fn need(&self) -> Option<Need> {
-        match self.kind {
-            Kind::Read | Kind::Compare | Kind::Verify => Some(Need::Read),
-            Kind::Reserve | Kind::Report | Kind::Abort => None,
-            _ => Some(Need::Write),
-        }
-    }
-}
-
-/// What a run did.
-#[derive(Clone, Debug, Default)]
-pub struct Counts {
-    /// Operations by kind.
-    pub ops: BTreeMap<Kind, u64>,
-    /// Answers other than success, by status.
-    pub statuses: BTreeMap<String, u64>,
-    /// Blocks whose content was checked.
-    pub blocks_read: u64,
-    /// Commands that were given up.
-    pub given_up: u64,
-    /// Old values that came back in a run of the class `Lies`.
-    pub stale: u64,
-    /// Blocks without checksum of which nothing could be said, because data was damaged before.
-    pub damaged: u64,
-    /// The longest time to an answer, in nanoseconds.
-    pub latency_max_ns: u64,
-    /// Connections made.
-    pub connects: u64,
-    /// What the operator did, by kind.
-    pub acts: BTreeMap<String, u64>,
-}
-
-/// What faults have done so far that only a checksum can find.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Damage {
-    /// Bits that were flipped, on the media or on the way.
-    pub bits: u32,
-    /// Writes were lost, or landed elsewhere, or a device came back older: any content may be anywhere.
-    pub places: bool,
-}
-
-impl Damage {
-    fn any(self) -> bool {
-        self.bits > 0 || self.places
-    }
-}
-
-/// The workload.
-pub struct Workload {
-    /// What is played.
-    pub plan: Rc<Plan>,
-    rng: Rng,
-    /// What was moved since the host started.
-    moved: figures::Moved,
-    /// Since when nothing disturbs a life that goes on.
-    pub quiet_since: Option<u64>,
-    /// Since when a life has run in which nothing disturbs at all.
-    pub undisturbed_since: Option<u64>,
-    /// The clients do nothing more.
-    closed: bool,
-    /// Nothing disturbs the life that begins.
-    pub undisturbed: bool,
-    /// The operator acts on volumes.
-    operated: bool,
-    /// The volumes.
-    pub volumes: Vec<Volume>,
-    flights: BTreeMap<u64, Flight>,
-    /// Changes that were given up and may still take effect: whose, and until when.
-    indeterminate: BTreeMap<u64, (usize, u64)>,
-    /// Writes that are whole or absent, and of which that is not known: where.
-    tied: BTreeMap<u64, Place>,
-    next_op: u64,
-    next_value: u64,
-    /// Operations that may still begin.
-    pub ops_left: u64,
-    to_verify: VecDeque<Place>,
-    to_trim: VecDeque<Place>,
-    /// What a client looks at that has taken rights away: blocks that others were about to change.
-    to_probe: VecDeque<(usize, Place)>,
-    /// The host is going down or coming up: retryable errors are normal.
-    pub unsteady: bool,
-    /// A device fault of this life may make commands fail.
-    pub errors_allowed: bool,
-    /// What may have happened to blocks that are kept without checksum.
-    pub damage: Damage,
-    /// No fault comes any more, and nothing of the earlier ones is left: connections stay, and commands are answered.
-    pub calm: bool,
-    /// Acknowledged data may be lost, but old values only.
-    pub stale_allowed: bool,
-    /// What happened.
-    pub trace: Trace,
-    /// What was done.
-    pub counts: Counts,
-    /// The first thing that was wrong.
-    pub wrong: Option<String>,
-}
 
 /// The flight that a request belongs to.
 pub const fn op_of(tag: u64) -> u64 {
@@ -191,7 +54,7 @@ impl Workload {
         Workload {
             rng: Rng::new(plan.seed ^ 0x0057_0BE5),
             stale_allowed: plan.class == Class::Lies,
-            moved: figures::Moved::default(),
+            moved: Moved::default(),
             quiet_since: None,
             undisturbed_since: None,
             undisturbed: false,
@@ -306,10 +169,10 @@ impl Workload {
             return Vec::new();
         }
         if let Some(place) = self.to_verify.pop_front() {
-            return self.begin(client, Kind::Read, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Read, place, now).unwrap_or_default();
         }
         if let Some(place) = self.to_trim.pop_front() {
-            return self.begin(client, Kind::Trim, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Trim, place, now).unwrap_or_default();
         }
         if self.ops_left == 0 {
             return Vec::new();
@@ -317,13 +180,13 @@ impl Workload {
         self.ops_left -= 1;
         if let Some(at) = self.to_probe.iter().position(|(c, _)| *c == client) {
             let place = self.to_probe.remove(at).expect("it was found").1;
-            return self.begin(client, Kind::Read, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Read, place, now).unwrap_or_default();
         }
         let kind = self.draw_kind();
-        if kind == Kind::Swap && room < 2 || kind == Kind::Abort {
+        if kind == OpKind::Swap && room < 2 || kind == OpKind::Abort {
             return Vec::new();
         }
-        if matches!(kind, Kind::Reserve | Kind::Report) {
+        if matches!(kind, OpKind::Reserve | OpKind::Report) {
             return self.begin_reservation(client, kind, now).into_iter().collect();
         }
         let place = self.draw_place(kind);
@@ -332,7 +195,7 @@ impl Workload {
 
     /// Whether a client should abort one of its commands now.
     pub fn draw_abort(&mut self) -> bool {
-        let share = self.plan.mix.iter().find(|(k, _)| *k == Kind::Abort).map_or(0, |(_, n)| *n);
+        let share = self.plan.mix.iter().find(|(k, _)| *k == OpKind::Abort).map_or(0, |(_, n)| *n);
         share > 0 && self.rng.below(100) < share
     }
     /// A number below `n`, for the clients.
@@ -343,11 +206,11 @@ impl Workload {
     pub fn aborting(&mut self, op: u64) {
         if let Some(flight) = self.flights.get_mut(&op) {
             flight.aborted = true;
-            *self.counts.ops.entry(Kind::Abort).or_default() += 1;
+            *self.counts.ops.entry(OpKind::Abort).or_default() += 1;
         }
     }
 
-    fn draw_kind(&mut self) -> Kind {
+    fn draw_kind(&mut self) -> OpKind {
         let all: u64 = self.plan.mix.iter().map(|(_, n)| n).sum();
         let mut at = self.rng.below(all.max(1));
         for (kind, n) in &self.plan.mix {
@@ -356,10 +219,10 @@ impl Workload {
             }
             at -= n;
         }
-        Kind::Read
+        OpKind::Read
     }
 
-    fn draw_place(&mut self, kind: Kind) -> Place {
+    fn draw_place(&mut self, kind: OpKind) -> Place {
         let volume = self.draw_volume();
         // Where volumes get smaller, some commands go behind the end all the same.
         let beyond = self.operated && (self.rng.one_in(8) || self.volumes[volume].end == 0);
@@ -376,13 +239,13 @@ impl Workload {
         let place = Place { volume, block, blocks: blocks.min(cells - block) };
         match kind {
             // Whole blocks of 4 KiB only: that is what can be declared uncorrectable.
-            Kind::Lose => {
+            OpKind::Lose => {
                 let per = 4096 / lba;
                 let first = (v.first_block + place.block).next_multiple_of(per) - v.first_block;
                 let blocks = (place.blocks / per).max(1) * per;
                 Place { block: first, blocks: if first + blocks <= cells { blocks } else { 0 }, ..place }
             }
-            Kind::Compare | Kind::Swap => Place { blocks: place.blocks.min(4), ..place },
+            OpKind::Compare | OpKind::Swap => Place { blocks: place.blocks.min(4), ..place },
             _ => place,
         }
     }
@@ -428,27 +291,27 @@ impl Workload {
         cells.iter().map(|cell| cell.certain(now).filter(|v| *v != LOST)).collect()
     }
 
-    fn begin(&mut self, client: usize, kind: Kind, place: Place, now: u64) -> Option<Vec<Request>> {
+    fn begin(&mut self, client: usize, kind: OpKind, place: Place, now: u64) -> Option<Vec<Request>> {
         if place.blocks == 0 {
             return None;
         }
         let v = &self.volumes[place.volume];
         let (ns, lba) = (v.namespace, u64::from(v.namespace.lba_bytes));
         let (offset, len) = ((v.first_block + place.block) * lba, place.blocks * lba);
-        let changes = !matches!(kind, Kind::Read | Kind::Flush | Kind::Compare | Kind::Verify | Kind::Abort);
+        let changes = !matches!(kind, OpKind::Read | OpKind::Flush | OpKind::Compare | OpKind::Verify | OpKind::Abort);
         if changes && v.pins.range(place.block..place.block + place.blocks).next().is_some() {
             return None;
         }
         let zeroes = || vec![0; place.blocks as usize];
         let (mut more, mut expected) = (Vec::new(), Vec::new());
         let (io, values) = match kind {
-            Kind::Read => (Io::Read { offset, len: len as u32 }, Vec::new()),
-            Kind::Write | Kind::WriteFua => {
+            OpKind::Read => (Io::Read { offset, len: len as u32 }, Vec::new()),
+            OpKind::Write | OpKind::WriteFua => {
                 let values = self.new_values(place.blocks);
-                (Io::Write { offset, data: self.data(place.volume, &values), fua: kind == Kind::WriteFua }, values)
+                (Io::Write { offset, data: self.data(place.volume, &values), fua: kind == OpKind::WriteFua }, values)
             }
-            Kind::Trim => {
-                let other = Place { blocks: 1, ..self.draw_place(Kind::Trim) };
+            OpKind::Trim => {
+                let other = Place { blocks: 1, ..self.draw_place(OpKind::Trim) };
                 let free = !self.volumes[place.volume].pins.contains_key(&other.block);
                 let mut ranges = vec![(offset, len)];
                 if place.blocks == self.volumes[place.volume].end {
@@ -461,20 +324,20 @@ impl Workload {
                 }
                 (Io::Deallocate(ranges), zeroes())
             }
-            Kind::Zero => (Io::WriteZeroes { offset, len, deallocate: self.rng.one_in(2) }, zeroes()),
-            Kind::Flush => (Io::Flush, Vec::new()),
-            Kind::Compare => {
+            OpKind::Zero => (Io::WriteZeroes { offset, len, deallocate: self.rng.one_in(2) }, zeroes()),
+            OpKind::Flush => (Io::Flush, Vec::new()),
+            OpKind::Compare => {
                 let values = self.guess(place, now)?;
                 (Io::Compare { offset, data: self.data(place.volume, &values) }, values)
             }
-            Kind::Swap => {
+            OpKind::Swap => {
                 expected = self.guess(place, now)?;
                 let values = self.new_values(place.blocks);
                 (Io::Write { offset, data: self.data(place.volume, &values), fua: false }, values)
             }
-            Kind::Lose => (Io::WriteUncorrectable { offset, len }, vec![LOST; place.blocks as usize]),
-            Kind::Verify => (Io::Verify { offset, len }, Vec::new()),
-            Kind::Copy => {
+            OpKind::Lose => (Io::WriteUncorrectable { offset, len }, vec![LOST; place.blocks as usize]),
+            OpKind::Verify => (Io::Verify { offset, len }, Vec::new()),
+            OpKind::Copy => {
                 let cells = self.volumes[place.volume].cells.len() as u64;
                 let from = Place { block: self.rng.below(cells - place.blocks + 1), ..place };
                 let apart = from.block + from.blocks <= place.block || place.block + place.blocks <= from.block;
@@ -486,12 +349,12 @@ impl Workload {
                 let from_offset = (self.volumes[place.volume].first_block + from.block) * lba;
                 (Io::Copy { to: offset, ranges: vec![(from_offset, len)] }, values)
             }
-            Kind::Abort | Kind::Reserve | Kind::Report => return None,
+            OpKind::Abort | OpKind::Reserve | OpKind::Report => return None,
         };
         let op = self.next_op;
         self.next_op += 1;
         let cells = &mut self.volumes[place.volume].cells;
-        if kind == Kind::Copy && self.stale_allowed {
+        if kind == OpKind::Copy && self.stale_allowed {
             for at in 0..place.blocks {
                 let source = cells[(more[0].block + at) as usize].clone();
                 cells[(place.block + at) as usize].adopted(&source);
@@ -504,13 +367,13 @@ impl Workload {
         }
         self.tie(op, kind, place);
         let cells = &mut self.volumes[place.volume].cells;
-        if kind == Kind::Trim {
+        if kind == OpKind::Trim {
             more.iter().for_each(|p| cells[p.block as usize].sent(op, 0, now));
         }
         let value = values.first().copied().unwrap_or(0);
         self.trace.push(now, Event::Sent { op, client, kind, place, value });
         let mut requests = vec![io.request(&ns, op << 1)];
-        if kind == Kind::Swap {
+        if kind == OpKind::Swap {
             let compare = Io::Compare { offset, data: self.data(place.volume, &expected) }.request(&ns, op << 1 | 1);
             requests[0].sqe = Sqe { fuse: Fuse::Second, ..requests[0].sqe };
             requests.insert(0, Request { sqe: Sqe { fuse: Fuse::First, ..compare.sqe }, ..compare });
@@ -567,10 +430,10 @@ impl Workload {
             return self.fail(text, Some((flight.place.volume, flight.place.block)));
         }
         match flight.kind {
-            Kind::Reserve => self.reserve_done(op, &flight, status, now),
-            Kind::Report => self.report_done(op, &flight, status, &done.payload.into_bytes(), now),
-            Kind::Read if ok => self.read_done(op, &flight, &done.payload.into_bytes(), now),
-            Kind::Swap => self.swap_done(op, &flight, now),
+            OpKind::Reserve => self.reserve_done(op, &flight, status, now),
+            OpKind::Report => self.report_done(op, &flight, status, &done.payload.into_bytes(), now),
+            OpKind::Read if ok => self.read_done(op, &flight, &done.payload.into_bytes(), now),
+            OpKind::Swap => self.swap_done(op, &flight, now),
             _ if ok => self.succeeded(op, &flight, now),
             _ => self.failed(op, &flight, status, now),
         }
@@ -593,14 +456,14 @@ impl Workload {
             for (_, _, c) in self.volumes[flight.place.volume].withheld.iter_mut().filter(|(_, _, c)| c.change == op) {
                 c.settled = c.settled.min(now + INDETERMINATE_NS);
             }
-            if flight.kind == Kind::Read && self.ops_left == 0 {
+            if flight.kind == OpKind::Read && self.ops_left == 0 {
                 self.to_verify.push_back(flight.place);
             }
         }
     }
 
     fn unpin(&mut self, flight: &Flight) {
-        if flight.kind != Kind::Copy {
+        if flight.kind != OpKind::Copy {
             return;
         }
         let (from, pins) = (flight.more[0], &mut self.volumes[flight.place.volume].pins);
@@ -618,7 +481,7 @@ impl Workload {
         for block in flight.place.block..flight.place.block + flight.place.blocks {
             f(&mut cells[block as usize]);
         }
-        if flight.kind == Kind::Trim {
+        if flight.kind == OpKind::Trim {
             flight.more.iter().for_each(|p| f(&mut cells[p.block as usize]));
         }
     }
@@ -634,8 +497,8 @@ impl Workload {
 
     fn succeeded(&mut self, op: u64, flight: &Flight, now: u64) {
         match flight.kind {
-            Kind::Compare => self.all_seen(op, flight, &flight.values, now),
-            Kind::Flush | Kind::Verify => {}
+            OpKind::Compare => self.all_seen(op, flight, &flight.values, now),
+            OpKind::Flush | OpKind::Verify => {}
             _ => {
                 self.each_change(op, flight, |cell| cell.done(op, now));
                 self.untie(op);
@@ -749,7 +612,7 @@ impl Workload {
         }
         let place = flight.place;
         let per = 4096 / u64::from(self.volumes[place.volume].namespace.lba_bytes);
-        let changes = !matches!(flight.kind, Kind::Read | Kind::Compare | Kind::Verify | Kind::Flush);
+        let changes = !matches!(flight.kind, OpKind::Read | OpKind::Compare | OpKind::Verify | OpKind::Flush);
         // A block of 4 KiB that is changed in part is read before.
         let around = if changes { per - 1 } else { 0 };
         let v = &self.volumes[place.volume];
@@ -763,12 +626,13 @@ impl Workload {
         let legal = match status.code {
             StatusCode::RESERVATION_CONFLICT if need.is_some_and(|need| rights.may_conflict(flight.client, need, flight.sent, now)) => {
                 // A command of several steps is judged at each: those before the one that was refused have taken effect.
-                let begun = matches!(flight.kind, Kind::Trim | Kind::Copy) && rights.may_pass(flight.client, Need::Write, flight.sent, now);
+                let begun =
+                    matches!(flight.kind, OpKind::Trim | OpKind::Copy) && rights.may_pass(flight.client, Need::Write, flight.sent, now);
                 self.each_change(op, flight, |cell| if begun { cell.unsure(op, now) } else { cell.refused(op) });
                 return;
             }
             StatusCode::ABORTED_PREEMPT => rights.may_be_aborted(flight.client, flight.sent, INDETERMINATE_NS),
-            StatusCode::COMPARE_FAILURE if flight.kind == Kind::Compare => {
+            StatusCode::COMPARE_FAILURE if flight.kind == OpKind::Compare => {
                 self.check_difference(op, flight, &flight.values);
                 return;
             }
@@ -777,7 +641,7 @@ impl Workload {
             StatusCode::MEDIA_WRITE_FAULT => lost && changes && per > 1,
             StatusCode::CAPACITY_EXCEEDED => changes && !self.plan.volumes.get(place.volume).is_some_and(|v| v.promised),
             // Compare and Write within one piece only (NABO, NABSPF).
-            StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == Kind::Swap && at / piece != last / piece,
+            StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == OpKind::Swap && at / piece != last / piece,
             StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,
             _ => self.unsteady && !status.dnr,
         };
@@ -789,7 +653,7 @@ impl Workload {
         if !legal && !self.errors_allowed {
             return self.fail(format!("#{op} {:?} failed with {status:?}", flight.kind), Some((place.volume, place.block)));
         }
-        if flight.kind == Kind::Read && self.ops_left == 0 && !(status.code == StatusCode::UNRECOVERED_READ_ERROR && place.blocks == 1) {
+        if flight.kind == OpKind::Read && self.ops_left == 0 && !(status.code == StatusCode::UNRECOVERED_READ_ERROR && place.blocks == 1) {
             // Part of a verification: what can be read is found block by block, and what could not be answered is tried again.
             let again = status.code != StatusCode::UNRECOVERED_READ_ERROR && !self.errors_allowed;
             let blocks = if again { place.blocks } else { 1 };
@@ -799,7 +663,7 @@ impl Workload {
                 }
             }
         }
-        if flight.kind == Kind::Read
+        if flight.kind == OpKind::Read
             && place.blocks == 1
             && status.code == StatusCode::UNRECOVERED_READ_ERROR
             && lost

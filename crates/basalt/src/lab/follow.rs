@@ -2,6 +2,7 @@
 //!
 //! Invariant: what goes to standard output is the result only; all this goes to standard error.
 
+use super::case_name::case_name;
 use super::daemon::Target;
 use super::live::{self, LiveState, Screen};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -211,7 +212,7 @@ impl Follow for Follower {
     }
 
     fn case_begins(&mut self, number: usize, case: &Case, config: &Config) {
-        self.case = super::name(&case.workload.name, &case.labels);
+        self.case = case_name(&case.workload.name, &case.labels);
         (self.warm_up_s, self.seconds) = (config.warm_up_s, 0);
         let all = (config.warm_up_s + config.measure_s).ceil() as u64;
         self.bar(all.max(1), "{prefix} [{bar:20}] {pos}/{len} s  {msg}");
@@ -246,7 +247,7 @@ impl studies::study::Follow for Follower {
     }
 
     fn case(&mut self, measured: &Measured) -> Result<(), LabError> {
-        self.case = super::name(&measured.workload.name, &measured.labels);
+        self.case = case_name(&measured.workload.name, &measured.labels);
         self.case_done(0, measured);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! Never: measures or decides anything: that is for the crates `lab` and `studies`, which it brings together.
 
 pub mod args;
+mod case_name;
 mod daemon;
 mod follow;
 mod live;
@@ -11,6 +12,7 @@ mod live;
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
 use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs};
+use case_name::case_name;
 use daemon::Target;
 use follow::Follower;
 use lab::LabError;
@@ -176,13 +178,6 @@ impl Bench<'_> {
     }
 }
 
-/// A case as people call it.
-fn name(workload: &str, labels: &[(String, String)]) -> String {
-    let labels =
-        labels.iter().filter(|(_, v)| v != workload).map(|(k, v)| if k == "load" || k == "name" { v.clone() } else { format!("{k} {v}") });
-    std::iter::once(workload.to_owned()).chain(labels).collect::<Vec<_>>().join(", ")
-}
-
 /// After a run, whether it came to its end or not.
 fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: bool) -> Done {
     drop(follow);
@@ -323,7 +318,7 @@ fn row(m: &Measured) -> Vec<String> {
     let (all, time) = (m.total(), |ns: f64| verdict::time(ns));
     let percentile = |p: f64| time(all.latency.percentile_ns(p) as f64);
     vec![
-        name(&m.workload.name, &m.labels),
+        case_name(&m.workload.name, &m.labels),
         verdict::number(m.iops()),
         verdict::number(m.mib_s()),
         time(all.latency.mean_ns()),

@@ -1,6 +1,9 @@
 //! The routes: each is a call of the engine.
 
-use super::{Body, Path, Query, run, types::*};
+use super::{
+    handler::{Body, Path, Query, run},
+    types::*,
+};
 use crate::{Problem, engine::Control};
 use axum::{
     Json,

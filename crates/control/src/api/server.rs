@@ -2,7 +2,7 @@
 //!
 //! Invariants: the socket has its mode before anyone can connect; a socket that another daemon serves is never taken away.
 
-use super::{auth, auth::Token, router};
+use super::{auth, auth::Token, router::router};
 use crate::engine::Control;
 use std::{
     net::SocketAddr,

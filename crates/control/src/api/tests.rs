@@ -1,8 +1,8 @@
 //! The API against a data plane in memory: what each request does, and that the document is true.
 
 use super::*;
-use crate::{Identity, fake::FakePlane, plane::PlaneError};
-use axum::{body::Body as HttpBody, http::Method};
+use crate::{Identity, engine::Control, fake::FakePlane, plane::PlaneError};
+use axum::{Router, body::Body as HttpBody, extract::Request, http::Method};
 use dataplane::{ComponentSpec, ListenerKind, ListenerSpec, SessionInfo};
 use directory::Embedded;
 use http_body_util::BodyExt;

@@ -1,48 +1,15 @@
-//! The records as the engine decides on them: a copy of the directory, brought up to date by a watch.
+//! The records as the engine decides on them, and following what other nodes change.
 //!
 //! Invariants: what is decided on is at least as new as every change that this node has made; changes of other nodes are acted on when the
-//! watch shows them; a watch that has lost its place begins anew from a snapshot.
+//! watch shows them.
 //! Never: takes what it wrote for what is there: that comes back through the watch.
 
 use super::*;
 use cluster::Records;
-use directory::{Changes, View, Watch};
+use directory::{Changes, Watch};
 
-/// How often a watch is begun anew for one look at the records.
-const WATCHES_MAX: u32 = 3;
-/// How long a watch may lag before a snapshot is taken in its place.
-const LAG_MAX: Duration = Duration::from_secs(2);
 /// A follower that has nothing to do looks whether the daemon ends.
 const FOLLOW_WAIT: Duration = Duration::from_millis(500);
-
-/// The copy, and the watch behind it.
-#[derive(Default)]
-pub(super) struct Followed {
-    view: View,
-    watch: Option<Box<dyn Watch>>,
-}
-
-impl Followed {
-    fn catch_up(&mut self, directory: &dyn Directory, upto: Revision) -> Result<(), DirectoryError> {
-        for _ in 0..WATCHES_MAX {
-            if self.watch.is_none() {
-                self.view = View::new(directory.snapshot()?);
-                self.watch = Some(directory.watch(self.view.revision())?);
-            }
-            while let Some(watch) = self.watch.as_mut() {
-                if self.view.revision() >= upto {
-                    return Ok(());
-                }
-                match watch.wait(LAG_MAX) {
-                    Ok(Some(changes)) => self.view.apply(changes),
-                    Err(error @ DirectoryError::Older { .. }) => return Err(error),
-                    Ok(None) | Err(_) => self.watch = None,
-                }
-            }
-        }
-        Err(DirectoryError::Unavailable)
-    }
-}
 
 impl Control {
     /// What is decided on: everything up to now.

@@ -8,9 +8,11 @@
 
 mod control_requests;
 mod follow;
+mod followed;
 mod groups;
 mod hosts;
 mod layout;
+mod live;
 mod namespaces;
 mod nodes;
 mod policies;
@@ -28,9 +30,11 @@ use crate::{
     problem::Problem,
     vault::Vault,
 };
-use base::{ComponentId, GroupId, WriteProtect};
+use base::{GroupId, WriteProtect};
 use dataplane::ListenerSpec;
 use directory::{Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, record::*};
+use followed::Followed;
+use live::{GroupLive, Live};
 use std::{
     collections::BTreeMap,
     io::Read,
@@ -42,7 +46,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-pub(crate) use reconcile::Orphan;
+pub(crate) use live::Orphan;
 
 /// The policy and the subsystem that are made at the first start.
 pub const DEFAULT_NAME: &str = "default";
@@ -75,41 +79,6 @@ pub enum StartError {
     Plane(#[from] PlaneError),
 }
 
-/// How a group is, as this daemon sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum GroupLive {
-    /// Open, with these components: their numbers by id.
-    Online(BTreeMap<ComponentId, u32>),
-    /// It could not be opened, for this reason.
-    Offline(String),
-}
-
-impl GroupLive {
-    const fn is_online(&self) -> bool {
-        matches!(self, Self::Online(_))
-    }
-}
-
-/// What is known of this moment and not in the directory.
-#[derive(Default)]
-struct Live {
-    groups: BTreeMap<GroupId, GroupLive>,
-    listeners: Vec<ListenerSpec>,
-    orphans: Vec<Orphan>,
-    /// Why a volume is not served.
-    offline: BTreeMap<base::VolumeId, String>,
-    /// Why the last apply failed.
-    apply_error: Option<String>,
-    generation: u64,
-    /// Everything up to here is served.
-    served: Revision,
-    /// What ends with a restart has ended.
-    started: bool,
-    /// The terms that this daemon has begun: it serves no object in another one.
-    terms: BTreeMap<base::ObjectId, base::Epoch>,
-    stats: Option<(Instant, Stats)>,
-}
-
 /// The engine.
 pub struct Control {
     directory: Arc<dyn Directory>,
@@ -121,7 +90,7 @@ pub struct Control {
     started_unix_s: u64,
     change: Mutex<()>,
     live: Mutex<Live>,
-    followed: Mutex<follow::Followed>,
+    followed: Mutex<Followed>,
     ends: AtomicBool,
 }
 

@@ -16,14 +16,6 @@ use std::collections::BTreeSet;
 /// Rounds of decisions in one pass: opening, noting, finishing, and what that makes necessary.
 const ROUNDS_MAX: u32 = 16;
 
-/// A component on a group that no record names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Orphan {
-    pub group: String,
-    pub component: ComponentId,
-    pub bytes: u64,
-}
-
 impl Control {
     /// Does everything that there is to do for this node, as far as it can be done now. Says whether anything was done.
     pub(super) fn work(&self) -> Result<bool, DirectoryError> {

@@ -10,8 +10,9 @@ use super::workers::{WorkerContext, Workers};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
+use crate::workload::GRAIN_BYTES;
 use crate::workload::data::Filler;
-use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
+use crate::workload::generate::{AccessPlan, OperationKind, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
 use base::Duration;
 use rt::{

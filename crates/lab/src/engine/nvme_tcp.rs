@@ -11,9 +11,10 @@ use super::workers::{Dealt, WorkerContext, Workers};
 use super::{Engine, Fill, Job, Watch, guard};
 use crate::error::LabError;
 use crate::results::Measured;
+use crate::workload::GRAIN_BYTES;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{AccessPlan, GRAIN_BYTES, OperationKind, working_set_bytes};
+use crate::workload::generate::{AccessPlan, OperationKind, working_set_bytes};
 use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 

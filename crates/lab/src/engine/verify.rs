@@ -13,14 +13,16 @@
 //! Never: keeps data; forgives a block that was found wrong.
 
 use crate::error::LabError;
+use crate::lock::lock;
 use crate::results::Verified;
 use crate::verified::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
+use crate::workload::GRAIN_BYTES;
 use crate::workload::Workload;
-use crate::workload::generate::{GRAIN_BYTES, Operation, OperationKind, working_set_bytes};
+use crate::workload::generate::{Operation, OperationKind, working_set_bytes};
 use initiator::rng::mix;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Blocks of 4 KiB that all disks of a load may have together: 1 TiB, for which the ledgers take 2 GiB of memory.
@@ -59,10 +61,6 @@ struct Ledger {
     pattern: Pattern,
     after_trim: AfterTrim,
     model: Mutex<Model>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Never the same twice.

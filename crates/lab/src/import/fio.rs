@@ -7,7 +7,8 @@
 //! Invariants: an option is understood, or remarked on with its line.
 //! Never: expands variables of the environment.
 
-use super::{Imported, ImportedPlan, units};
+use super::imported::{Imported, ImportedPlan};
+use super::units;
 use crate::error::LabError;
 use crate::workload::{Access, Arrivals, DEPTH_MAX, Data, Hot, Size, Skew, Spacing, Stream, TRANSFER_BYTES_MAX, Workload};
 use std::collections::BTreeMap;

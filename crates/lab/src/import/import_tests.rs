@@ -1,6 +1,6 @@
 use super::*;
 use crate::workload::profiles::parse;
-use crate::workload::{Access, Arrivals, Hot, Size, Skew, Spacing};
+use crate::workload::{Access, Arrivals, Data, Hot, Size, Skew, Spacing, Workload};
 use proptest::prelude::*;
 
 const VDBENCH: &str = "\

@@ -7,7 +7,8 @@
 //! Invariants: a parameter is understood, or remarked on with its line.
 //! Never: file system loads (fsd, fwd); they are no block loads.
 
-use super::{Imported, ImportedPlan, units};
+use super::imported::{Imported, ImportedPlan};
+use super::units;
 use crate::error::LabError;
 use crate::workload::{Access, Arrivals, Data, Hot, Size, Skew, Spacing, Stream, Workload};
 use std::collections::BTreeMap;

@@ -10,160 +10,22 @@
 //! a case is kept before the next one begins.
 //! Never: measures by itself.
 
+mod check;
+mod config;
 pub mod plan;
 pub mod verdict;
 
+pub use config::{Axis, Case, Config, Curve, Parameter, SECONDS_MAX};
+
 use crate::engine::open::{Models, System};
 use crate::engine::verify::Ledgers;
-use crate::engine::{Engine, Fill, Job, Watch};
+use crate::engine::{Engine, Job, Watch};
 use crate::error::LabError;
 use crate::results::folder::{CASES_MAX, Folder};
-use crate::results::{Machine, Measured, Record, RunKind, RunState, VERSION};
-use crate::workload::profiles::Search;
-use crate::workload::{Data, Spacing, Workload};
-use serde::{Deserialize, Serialize};
+use crate::results::{Machine, Measured, Record, RunState, VERSION};
+use crate::workload::{Data, Workload};
 use std::path::Path;
 use std::time::Duration;
-
-/// Longest warm-up or measurement of a case, in seconds: 30 days.
-pub const SECONDS_MAX: f64 = 30.0 * 86_400.0;
-
-/// Everything a run is made of; its TOML form is kept with the run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// What kind.
-    pub kind: RunKind,
-    /// Headline.
-    pub title: String,
-    /// Seed of everything drawn at random.
-    pub seed: u64,
-    /// Seconds before a case counts.
-    pub warm_up_s: f64,
-    /// Seconds that count.
-    pub measure_s: f64,
-    /// Seconds of rest between cases.
-    #[serde(default)]
-    pub cool_down_s: f64,
-    /// How disks are made ready, once, before the first case.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prepare: Option<Fill>,
-    /// Of a profile whose result is a largest load.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Search>,
-    /// Of a curve.
-    #[serde(default)]
-    pub curve: Curve,
-    /// Of a sweep: every combination is a case.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sweep: Vec<Axis>,
-    /// Of a comparison: how often each system is measured.
-    #[serde(default)]
-    pub rounds: u32,
-    /// What is measured: one system, or the two of a comparison.
-    pub systems: Vec<System>,
-    /// The loads.
-    pub workloads: Vec<Workload>,
-}
-
-/// The points of a curve.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Curve {
-    /// Loads in percent of the maximum, in the order in which they are measured.
-    pub loads: Vec<f64>,
-    /// How operations of an open loop come; none: a closed loop that is limited to the rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spacing: Option<Spacing>,
-    /// The maximum in operations a second, when it is known; else it is measured first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub maximum_iops: Option<f64>,
-}
-
-impl Default for Curve {
-    fn default() -> Self {
-        Curve { loads: (1..=10).map(|n| f64::from(n) * 10.0).collect(), spacing: Some(Spacing::Poisson), maximum_iops: None }
-    }
-}
-
-/// One parameter of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Axis {
-    /// Which.
-    pub parameter: Parameter,
-    /// Its values.
-    pub values: Vec<f64>,
-}
-
-/// What a sweep can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Parameter {
-    /// Threads on each disk.
-    Depth,
-    /// Bytes of an operation.
-    Bytes,
-    /// Reads in percent; the rest are writes.
-    Reads,
-    /// Part of each disk that is used, in percent.
-    WorkingSet,
-    /// Operations a second.
-    Rate,
-    /// How many of the disks.
-    Disks,
-    /// Threads of the client.
-    Workers,
-}
-
-impl Parameter {
-    /// All of them.
-    pub const ALL: [Parameter; 7] = [
-        Parameter::Depth,
-        Parameter::Bytes,
-        Parameter::Reads,
-        Parameter::WorkingSet,
-        Parameter::Rate,
-        Parameter::Disks,
-        Parameter::Workers,
-    ];
-
-    /// Its name on the command line and in labels.
-    pub fn name(self) -> &'static str {
-        match self {
-            Parameter::Depth => "depth",
-            Parameter::Bytes => "bytes",
-            Parameter::Reads => "reads",
-            Parameter::WorkingSet => "working-set",
-            Parameter::Rate => "rate",
-            Parameter::Disks => "disks",
-            Parameter::Workers => "workers",
-        }
-    }
-
-    /// A value as a label.
-    pub fn words(self, value: f64) -> String {
-        match self {
-            Parameter::Reads | Parameter::WorkingSet => format!("{value} %"),
-            _ => format!("{value}"),
-        }
-    }
-}
-
-/// One case to be measured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Case {
-    /// What distinguishes it.
-    pub labels: Vec<(String, String)>,
-    /// The load.
-    pub workload: Workload,
-    /// Which of the systems.
-    pub system: usize,
-    /// The system as this case has it: a sweep may change it.
-    pub setting: System,
-    /// How many cases there are in all, as far as known.
-    pub of: usize,
-}
 
 /// Whoever follows a run.
 pub trait Follow: Watch {
@@ -173,35 +35,6 @@ pub trait Follow: Watch {
     fn case_begins(&mut self, number: usize, case: &Case, config: &Config);
     /// A case has been measured and kept.
     fn case_done(&mut self, number: usize, measured: &Measured);
-}
-
-impl Config {
-    /// Whether it makes sense.
-    pub fn check(&self) -> Result<(), LabError> {
-        let wrong = |key: &str, problem: &str| Err(LabError::Workload { place: key.into(), problem: problem.into() });
-        let seconds = |s: f64| (0.0..=SECONDS_MAX).contains(&s);
-        if !seconds(self.warm_up_s) || !seconds(self.cool_down_s) {
-            return wrong("warm_up", "a warm-up has 0 to 2592000 seconds (30 days)");
-        }
-        if !seconds(self.measure_s) || self.measure_s < 0.01 {
-            return wrong("time", "a measurement has 0.01 to 2592000 seconds (30 days)");
-        }
-        if self.workloads.is_empty() {
-            return wrong("workloads", "there is nothing to run");
-        }
-        let systems = if self.kind == RunKind::Compare { 2 } else { 1 };
-        if self.systems.len() != systems {
-            return wrong("systems", if systems == 2 { "a comparison has two systems" } else { "this run has one system" });
-        }
-        self.systems.iter().try_for_each(System::check)?;
-        self.workloads.iter().try_for_each(|w| w.check(&w.name))?;
-        plan::check(self)
-    }
-
-    /// As it is kept.
-    fn to_toml(&self) -> Result<String, LabError> {
-        toml::to_string(self).map_err(|e| LabError::Workload { place: "configuration".into(), problem: e.to_string() })
-    }
 }
 
 /// Begins a run below `results`. `destroy`: what the disks hold may be lost. `models` opens what is modelled. `command` repeats it.

@@ -9,7 +9,7 @@
 //! Invariant: the same configuration and cases give the same next case.
 //! Never: measures, reads files.
 
-use super::{Axis, Case, Config, Curve, Parameter};
+use super::config::{Axis, Case, Config, Curve, Parameter};
 use crate::engine::open::System;
 use crate::error::LabError;
 use crate::results::folder::CASES_MAX;

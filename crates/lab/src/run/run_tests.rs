@@ -1,6 +1,8 @@
 use super::*;
+use crate::engine::Fill;
 use crate::engine::open::NoModels;
 use crate::measure::Second;
+use crate::results::RunKind;
 use crate::workload::profiles;
 use std::fs;
 

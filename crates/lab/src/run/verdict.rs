@@ -3,7 +3,7 @@
 //! Invariant: every figure in a sentence is computed from the cases.
 //! Never: leaves out what makes a result doubtful.
 
-use super::Config;
+use super::config::Config;
 use super::plan;
 use crate::report::analysis::Analysis;
 use crate::report::load::Loaded;

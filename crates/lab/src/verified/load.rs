@@ -10,10 +10,12 @@
 //! Never: goes on past its deadline by more than the drain and the read-back.
 
 use super::file::Saved;
+use super::load_error::LoadError;
 use super::model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 use super::pattern::{Found, Pattern};
 use super::session::{Session, SessionEnd};
 use super::stream::{Mix, Op, OpKind, OpStream, Sizes};
+use crate::lock::lock;
 use format::nvme::StatusCode;
 use hdrhistogram::Histogram;
 use initiator::controller::ControllerOptions;
@@ -21,7 +23,7 @@ use initiator::error::Error;
 use initiator::io::{Io, IoDone, IoQueue};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Mismatches kept in full.
@@ -100,20 +102,6 @@ impl LoadSpec {
             stop: Arc::default(),
         }
     }
-}
-
-/// Why a load could not run or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The settings do not fit together or with the namespace.
-    #[error("{0}")]
-    Spec(&'static str),
-    /// The client failed.
-    #[error(transparent)]
-    Client(#[from] Error),
-    /// No reconnect within the time allowed.
-    #[error("no reconnect within {0:?}: {1}")]
-    NoReconnect(Duration, String),
 }
 
 /// A mismatch with its place in bytes.
@@ -198,10 +186,6 @@ pub struct Progress {
 struct Tally {
     summary: LoadSummary,
     latency: Histogram<u64>,
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Pending {

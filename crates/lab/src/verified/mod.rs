@@ -8,6 +8,7 @@
 
 pub mod file;
 pub mod load;
+mod load_error;
 pub mod model;
 pub mod pattern;
 mod session;
@@ -16,7 +17,8 @@ pub mod stream;
 #[cfg(test)]
 mod model_tests;
 
-pub use load::{LoadError, LoadSpec, LoadSummary, Progress, Report, run};
+pub use load::{LoadSpec, LoadSummary, Progress, Report, run};
+pub use load_error::LoadError;
 pub use model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 pub use pattern::{Found, Pattern};
 pub use stream::{Mix, OpKind, Sizes};

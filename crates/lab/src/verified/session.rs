@@ -4,7 +4,8 @@
 //! queue up. Two losses are one outage when the second thread noticed the same controller's death.
 //! Never: goes on after one reconnect failed for good; all threads then get the error.
 
-use super::load::{LoadError, lock};
+use super::load_error::LoadError;
+use crate::lock::lock;
 use initiator::controller::{Backoff, Controller, ControllerOptions, reconnect};
 use initiator::error::Error;
 use initiator::io::{IoQueue, Namespace};

@@ -5,14 +5,11 @@
 //! allocated for an operation.
 //! Never: I/O, a clock.
 
-use super::{Access, Arrivals, Hot, Skew, Spacing, Stream, Workload};
+use super::{Access, Arrivals, GRAIN_BYTES, Hot, Skew, Spacing, Stream, Workload};
 use crate::error::LabError;
 use initiator::rng::{Rng, mix};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// The working set and every area begin and end at multiples of so many bytes.
-pub const GRAIN_BYTES: u64 = 4096;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub const STREAMS_MAX: usize = 64;
 /// Threads or outstanding operations on one disk.
 pub const DEPTH_MAX: u32 = 1024;
+/// The working set and every area begin and end at multiples of so many bytes.
+pub const GRAIN_BYTES: u64 = 4096;
 /// Bytes of one operation.
 pub const TRANSFER_BYTES_MAX: u32 = 16 << 20;
 
@@ -274,7 +276,7 @@ impl Workload {
             if s.align_bytes % 512 != 0 {
                 return wrong(key("align_bytes"), "a multiple of 512, or 0 for the operation's own size");
             }
-            let grain = generate::GRAIN_BYTES as u32;
+            let grain = GRAIN_BYTES as u32;
             if self.verify && s.sizes.iter().map(|z| z.bytes).chain([s.align_bytes]).any(|bytes| bytes % grain != 0) {
                 return wrong(key("sizes"), "data are verified in blocks of 4096 bytes: sizes and align_bytes are multiples of that");
             }

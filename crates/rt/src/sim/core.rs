@@ -1,13 +1,9 @@
 //! The simulator's side of a reactor: hands every operation to the world.
 
-use super::{
-    net::SimSocket,
-    state::{Place, Shared},
-};
+use super::{place::Place, refs::SimSocket, state::Shared, wake::SimWake};
 use crate::{
     Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId,
-    driver::{Drive, SimWake, WakerInner},
-    net::OwnedConnInner,
+    driver::Drive, owned_conn::OwnedConnInner, waker::WakerInner,
 };
 use base::Instant;
 use std::{

@@ -15,27 +15,38 @@
 //! ```
 //!
 //! Owns: virtual time, the worlds' devices and network, and every fault in them.
-//! Invariants: see `disk` (what a loss of power may do) and `net` (what connections promise).
+//! Invariants: see `disk` (what a loss of power may do) and `net_io` (what connections promise).
 //! Never: reads a clock, starts a thread, iterates in an order that memory addresses decide.
 
 mod contents;
 mod core;
 mod disk;
+mod disk_handle;
+mod disk_io;
+mod disk_options;
 mod net;
+mod net_io;
+mod place;
+mod refs;
 mod rng;
 mod speed;
 mod spread;
 mod state;
+mod step;
+mod wake;
 mod world;
 
 pub(crate) use self::core::SimCore;
-pub(crate) use disk::SimDeviceRef;
-pub use disk::{SimDeviceOptions, SimDisk, SimDrive, SimImage, SimWrite};
-pub(crate) use net::SimSocket;
-pub use net::{NetOptions, WINDOW_BYTES};
+pub use disk::SimWrite;
+pub use disk_handle::{SimDisk, SimImage};
+pub use disk_options::{SimDeviceOptions, SimDrive};
+pub use net::NetOptions;
+pub use net_io::WINDOW_BYTES;
+pub(crate) use refs::{SimDeviceRef, SimSocket};
 pub use rng::Rng;
 pub use speed::{DriveSpeed, FastPart, MixedSpeed};
 pub use state::CoreCost;
+pub(crate) use wake::SimWake;
 pub use world::{HostId, TasksOnly, World, charge};
 
 use crate::{Device, Rt};

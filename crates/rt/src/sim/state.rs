@@ -2,33 +2,23 @@
 //!
 //! Invariants: events happen in the order of (time, number given when they were scheduled); nothing but them changes the state,
 //! save calls of the programs that run because of one.
-//! Never: runs a program (that is `world`), so that no borrow of the state is held while one runs.
+//! Never: lets an event happen (that is `step`), runs a program (that is `world`), so that no borrow of the state is held while one runs.
 
 use super::{
     disk::{Disk, DiskOp},
     net::{Net, NetEvent},
+    place::Place,
     rng::Rng,
     speed::Drive,
+    wake::SimWake,
 };
-use crate::{Event, Queue, TimerId, driver::SimWake};
+use crate::{Event, Queue, TimerId};
 use core::cell::RefCell;
 use core::sync::atomic::AtomicU64;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
-
-/// A core of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) host: usize,
-    pub(crate) core: usize,
-}
-
-impl Place {
-    /// Of events that belong to no core (what is on the wire). Host numbers are far smaller.
-    pub(crate) const NOWHERE: Place = Place { host: usize::MAX, core: 0 };
-}
 
 pub(crate) enum What {
     Complete {
@@ -56,7 +46,7 @@ pub(crate) struct Scheduled {
 pub(crate) struct Shared {
     /// Which world: devices and connections of another are refused.
     pub(crate) id: u64,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<WorldState>,
     /// Raised when somebody sets the flag of a core.
     pub(crate) any_wake: Arc<AtomicU64>,
     /// Connections that were dropped between two cores.
@@ -95,14 +85,14 @@ pub struct CoreCost {
     pub net_op_ns: f64,
 }
 
-pub(crate) struct State {
+pub(crate) struct WorldState {
     pub(crate) now: u64,
     number: u64,
     pub(crate) rng: Rng,
     trace: u64,
     pub(crate) events: BTreeMap<(u64, u64), Scheduled>,
     /// When each timer is due, by its number.
-    timers: BTreeMap<u64, u64>,
+    pub(super) timers: BTreeMap<u64, u64>,
     pub(crate) disks: Vec<Disk>,
     /// Modelled drives, which namespaces share.
     pub(crate) drives: Vec<Drive>,
@@ -113,9 +103,9 @@ pub(crate) struct State {
 /// How long a message to another core takes, in nanoseconds.
 const WAKE_NS: (u64, u64) = (100, 5_000);
 
-impl State {
-    pub(crate) fn new(seed: u64) -> State {
-        State {
+impl WorldState {
+    pub(crate) fn new(seed: u64) -> WorldState {
+        WorldState {
             now: 1_000_000_000,
             number: 0,
             rng: Rng::new(seed),
@@ -205,42 +195,6 @@ impl State {
             self.schedule(until, place, What::Resume);
         }
         true
-    }
-
-    /// Lets the next event happen, unless it is after `limit`: which core is to run because of it.
-    pub(crate) fn step(&mut self, limit: u64) -> Option<Option<Place>> {
-        let entry = self.events.first_entry().filter(|e| e.key().0 <= limit)?;
-        let ((at, number), Scheduled { place, what }) = entry.remove_entry();
-        self.now = at;
-        self.note(at);
-        self.note(number ^ (place.host as u64) << 48 ^ (place.core as u64) << 40);
-        Some(match what {
-            What::Complete { q, cookie, event } => {
-                self.complete(&q, cookie, event);
-                Some(place)
-            }
-            What::Timer { q, cookie } => {
-                self.timers.remove(&number);
-                self.note(1);
-                q.push(cookie, Event::Timer(TimerId(number)));
-                Some(place)
-            }
-            What::Wake => {
-                self.note(2);
-                self.hosts[place.host].cores[place.core].wake_coming = false;
-                Some(place)
-            }
-            What::Resume => {
-                self.note(3);
-                self.hosts[place.host].cores[place.core].resume_coming = false;
-                Some(place)
-            }
-            What::Disk(op) => {
-                self.disk_done(*op);
-                Some(place)
-            }
-            What::Net(event) => self.net_event(event),
-        })
     }
 
     /// Pushes a completion now.

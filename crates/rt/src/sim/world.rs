@@ -5,12 +5,17 @@
 
 use super::{
     core::SimCore,
-    disk::{Disk, SimDeviceOptions, SimDeviceRef, SimDisk, SimDrive},
+    disk::Disk,
+    disk_handle::SimDisk,
+    disk_options::{SimDeviceOptions, SimDrive},
     net::{Net, NetOptions, host_addr},
+    place::Place,
+    refs::SimDeviceRef,
     speed::{Drive, DriveSpeed},
-    state::{CoreCost, CoreState, HostState, Place, Shared, State},
+    state::{CoreCost, CoreState, HostState, Shared, WorldState},
+    wake::SimWake,
 };
-use crate::{App, CoreStats, Device, Driver, Progress, Rt, TaskId, device::Inner, driver::SimWake};
+use crate::{App, CoreStats, Device, Progress, Rt, TaskId, device::Inner, handle::Driver};
 use base::{Duration, Instant};
 use core::{
     cell::RefCell,
@@ -65,7 +70,7 @@ impl World {
     pub fn new(seed: u64) -> World {
         let shared = Shared {
             id: WORLDS.fetch_add(1, Ordering::Relaxed),
-            state: RefCell::new(State::new(seed)),
+            state: RefCell::new(WorldState::new(seed)),
             any_wake: Arc::new(AtomicU64::new(0)),
             dropped: Arc::new(Mutex::new(Vec::new())),
         };
@@ -423,14 +428,14 @@ impl App for TasksOnly {
 
 /// Lets `rt`'s core be busy for so much longer: for work that no device or connection sees. Nothing on a core without a cost.
 pub fn charge(rt: &Rt, ns: f64) {
-    if let crate::Driver::Sim(core) = &rt.0.driver {
+    if let Driver::Sim(core) = rt.driver() {
         core.shared.state.borrow_mut().charge(core.place, |_| ns);
     }
 }
 
 /// The world that a simulated reactor belongs to.
 pub(crate) fn shared_of(rt: &Rt) -> Rc<Shared> {
-    match &rt.0.driver {
+    match rt.driver() {
         Driver::Sim(core) => Rc::clone(&core.shared),
         Driver::Uring(_) => panic!("this core is real"),
     }

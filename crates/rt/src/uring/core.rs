@@ -1,86 +1,34 @@
 //! One core's driver: devices, sockets and timers behind [`Drive`].
 //!
-//! Owns: the ring, the sockets and the timers of one core, and completions that wait for the next turn.
+//! Owns: the ring, the sockets and the timers of one core.
 //! Invariants: an operation's completion is pushed in a later turn of the loop, or at the end of this one, never from within the call that
 //! submits it; a core that is about to sleep says so first and looks once more, so a wake-up is never lost.
 //! Never: leaves its thread, except for its [`Waker`].
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Instant;
 
-use super::launch::LaunchError;
+use super::deferred::Deferred;
+use super::launch_error::LaunchError;
 use super::net::{Ask, Net};
-use super::reactor::WaitsFor;
 use super::ring::Ring;
+use super::spin::WaitsFor;
 use super::sys;
 use super::timers::Timers;
+use super::waker::Waker;
 use crate::device::Inner;
-use crate::driver::{CoreWaker, Drive, WakerInner};
-use crate::mailbox::sleepy::Sleepy;
-use crate::net::OwnedConnInner;
+use crate::driver::Drive;
+use crate::owned_conn::OwnedConnInner;
+use crate::waker::WakerInner;
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, Device, DeviceError, Durability, Event, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, DeviceError, Durability, Event, ListenerId, NetError, OwnedConn, Queue, SendList,
+    TimerId,
 };
-
-/// Completions that are pushed at the next turn of the loop: of operations that end at once.
-#[derive(Default)]
-pub(super) struct Deferred(RefCell<VecDeque<(Queue, u64, Event)>>);
-
-impl Deferred {
-    pub(super) fn push(&self, q: &Queue, cookie: u64, event: Event) {
-        self.0.borrow_mut().push_back((q.clone(), cookie, event));
-    }
-
-    fn deliver(&self) -> usize {
-        let mut list = self.0.borrow_mut();
-        let n = list.len();
-        for (q, cookie, event) in list.drain(..) {
-            q.push(cookie, event);
-        }
-        n
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
-    }
-}
-
-/// Wakes a core from any thread; costs a fence and a load while the core is awake.
-#[derive(Clone)]
-pub(crate) struct Waker(Arc<WakeState>);
-
-#[repr(align(128))]
-struct WakeState {
-    sleepy: Sleepy,
-    eventfd: OwnedFd,
-}
-
-impl Waker {
-    pub(super) fn new() -> Result<Waker, i32> {
-        Ok(Waker(Arc::new(WakeState { sleepy: Sleepy::new(), eventfd: sys::eventfd()? })))
-    }
-
-    pub(crate) fn wake(&self) {
-        if self.0.sleepy.must_be_rung() {
-            sys::eventfd_ring(&self.0.eventfd);
-        }
-    }
-
-    pub(super) fn announce_sleep(&self) {
-        self.0.sleepy.announce();
-    }
-
-    pub(super) fn awake(&self) {
-        self.0.sleepy.awake();
-    }
-}
 
 /// The driver of one core.
 pub(crate) struct Core {
@@ -104,7 +52,7 @@ impl Core {
         stats: Arc<CoreStats>,
     ) -> Result<Core, LaunchError> {
         let deferred = Rc::new(Deferred::default());
-        let wake_fd = wakers[index].0.eventfd.as_raw_fd();
+        let wake_fd = wakers[index].raw_fd();
         let net = Net::new(wake_fd, Rc::clone(&deferred), Arc::clone(&stats)).map_err(|e| LaunchError::from_errno("make an epoll", e))?;
         let ring = Ring::new(entries, submit_ops, net.epoll_fd(), Arc::clone(&stats))?;
         Ok(Core {

@@ -6,7 +6,6 @@
 //! Never: runs anything of the program itself on the calling thread.
 
 use std::any::Any;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,13 +13,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use super::core::{Core, Waker};
-use super::reactor::{self, Spin};
+use super::core::Core;
+use super::launch_error::{CORES_MAX, LaunchError};
+use super::reactor;
+use super::spin::Spin;
 use super::sys;
-use crate::{App, CoreStats, Driver, Rt};
-
-/// Cores of one process.
-pub const CORES_MAX: usize = 64;
+use super::waker::Waker;
+use crate::handle::Driver;
+use crate::{App, CoreStats, Rt};
 
 /// How to run on Linux.
 #[derive(Clone, Debug)]
@@ -56,51 +56,6 @@ impl Default for UringOptions {
     }
 }
 
-/// Why the cores do not run (any more).
-#[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// A number of cores that is not possible.
-    #[error("{cores} cores were asked for; choose 1 to {}", CORES_MAX)]
-    Cores { cores: usize },
-    /// Fewer processors named than cores.
-    #[error("{cores} cores were asked for, but only {processors} processors named to run them on")]
-    TooFewProcessors { cores: usize, processors: usize },
-    /// A core cannot run on the processor named.
-    #[error("core {core} cannot run on processor {processor}: {source}; choose one of those that this process may use (see `taskset -p`)")]
-    Pin { core: usize, processor: usize, source: io::Error },
-    /// io_uring is switched off.
-    #[error(
-        "the system forbids io_uring: set `sysctl kernel.io_uring_disabled=0`; in a container, allow the io_uring system calls in its seccomp profile"
-    )]
-    RingForbidden,
-    /// io_uring is missing or too old.
-    #[error("this kernel's io_uring is missing or too old: Linux 5.11 or newer is needed")]
-    RingTooOld,
-    /// Not enough lockable memory.
-    #[error(
-        "not enough memory for an io_uring: raise the limit of locked memory (LimitMEMLOCK= in the systemd unit) or ask for fewer ring entries"
-    )]
-    RingMemory,
-    /// Out of descriptors.
-    #[error("too many open files: raise the limit (LimitNOFILE= in the systemd unit)")]
-    TooManyFiles,
-    /// Anything else.
-    #[error("cannot {what}: {source}")]
-    System { what: &'static str, source: io::Error },
-    /// The program of a core panicked; the process should end, as the other cores depend on it.
-    #[error("core {core} panicked: {message}")]
-    Panicked { core: usize, message: String },
-}
-
-impl LaunchError {
-    pub(super) fn from_errno(what: &'static str, errno: i32) -> LaunchError {
-        match errno {
-            libc::EMFILE | libc::ENFILE => LaunchError::TooManyFiles,
-            errno => LaunchError::System { what, source: io::Error::from_raw_os_error(errno) },
-        }
-    }
-}
-
 /// The running cores.
 #[derive(Debug)]
 pub struct Cores {
@@ -130,7 +85,7 @@ impl Cores {
 }
 
 /// What a core's thread is given.
-struct Plan {
+struct CorePlan {
     index: usize,
     processor: Option<usize>,
     wakers: Arc<[Waker]>,
@@ -151,7 +106,7 @@ pub fn launch(opts: UringOptions, start: impl Fn(Rt) -> Box<dyn App> + Send + Sy
     let (mut threads, mut gates, mut stats) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..opts.cores {
         let (gate_tx, gate_rx) = mpsc::channel::<()>();
-        let plan = Plan {
+        let plan = CorePlan {
             index,
             processor: opts.pin.as_ref().map(|p| p[index]),
             wakers: Arc::clone(&wakers),
@@ -195,7 +150,7 @@ fn check(opts: &UringOptions) -> Result<(), LaunchError> {
 }
 
 fn core_thread(
-    plan: Plan,
+    plan: CorePlan,
     start: &(impl Fn(Rt) -> Box<dyn App> + ?Sized),
     ready: mpsc::Sender<Result<(), LaunchError>>,
     gate: mpsc::Receiver<()>,
@@ -220,7 +175,7 @@ fn core_thread(
     core.drain();
 }
 
-fn prepare(plan: &Plan) -> Result<Core, LaunchError> {
+fn prepare(plan: &CorePlan) -> Result<Core, LaunchError> {
     sys::prepare_thread();
     if let Some(processor) = plan.processor {
         sys::pin(processor).map_err(|source| LaunchError::Pin { core: plan.index, processor, source })?;

@@ -8,18 +8,24 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod core;
+mod deferred;
 mod device_file;
 mod device_memory;
 mod launch;
+mod launch_error;
 pub mod limits;
 mod net;
 mod reactor;
 mod ring;
+mod spin;
 mod sys;
 mod timers;
+mod waker;
 
-pub(crate) use core::{Core, Waker};
+pub(crate) use core::Core;
 pub(crate) use device_file::FileDevice;
 pub(crate) use device_memory::MemoryDevice;
-pub use launch::{CORES_MAX, Cores, LaunchError, UringOptions, launch};
+pub use launch::{Cores, UringOptions, launch};
+pub use launch_error::{CORES_MAX, LaunchError};
 pub(crate) use net::OwnedSocket;
+pub(crate) use waker::Waker;

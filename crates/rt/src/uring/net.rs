@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use super::core::Deferred;
+use super::deferred::Deferred;
 use super::limits;
 use super::sys;
 use crate::{Buf, ConnId, CoreStats, Event, ListenerId, NetError, Queue, SendList};

@@ -23,7 +23,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::device_file::{DiscardBy, FileDevice};
-use super::launch::LaunchError;
+use super::launch_error::LaunchError;
 use super::sys;
 use crate::device::Inner;
 use crate::{Buf, BufVec, CoreStats, Device, DeviceError, Durability, Event, Queue};
@@ -52,10 +52,10 @@ struct Op {
     cookie: u64,
     dev: Device,
     started_ns: u64,
-    kind: Kind,
+    kind: DeviceOpKind,
 }
 
-enum Kind {
+enum DeviceOpKind {
     Read { buf: Buf, offset: u64, done: usize },
     Write { bufs: BufVec, iovecs: SmallVec<[libc::iovec; 4]>, offset: u64, len: usize, done: usize, flags: i32 },
     Flush,
@@ -110,25 +110,25 @@ impl Ring {
     }
 
     pub(super) fn read(&mut self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf, now_ns: u64) {
-        self.begin(q, cookie, dev, now_ns, Kind::Read { buf, offset, done: 0 });
+        self.begin(q, cookie, dev, now_ns, DeviceOpKind::Read { buf, offset, done: 0 });
     }
 
     #[allow(clippy::too_many_arguments)] // The parts of one operation; a struct for one call would only rename them.
     pub(super) fn write(&mut self, q: &Queue, cookie: u64, dev: &Device, offset: u64, bufs: BufVec, d: Durability, now_ns: u64) {
         let len = bufs.iter().map(|b| b.len()).sum();
         let flags = if d == Durability::Durable && dev.info().volatile_cache { libc::RWF_DSYNC } else { 0 };
-        self.begin(q, cookie, dev, now_ns, Kind::Write { bufs, iovecs: SmallVec::new(), offset, len, done: 0, flags });
+        self.begin(q, cookie, dev, now_ns, DeviceOpKind::Write { bufs, iovecs: SmallVec::new(), offset, len, done: 0, flags });
     }
 
     pub(super) fn flush(&mut self, q: &Queue, cookie: u64, dev: &Device, now_ns: u64) {
-        self.begin(q, cookie, dev, now_ns, Kind::Flush);
+        self.begin(q, cookie, dev, now_ns, DeviceOpKind::Flush);
     }
 
     pub(super) fn discard(&mut self, q: &Queue, cookie: u64, dev: &Device, offset: u64, len: u64, now_ns: u64) {
-        self.begin(q, cookie, dev, now_ns, Kind::Discard { offset, len, by: DiscardBy::PunchHole });
+        self.begin(q, cookie, dev, now_ns, DeviceOpKind::Discard { offset, len, by: DiscardBy::PunchHole });
     }
 
-    fn begin(&mut self, q: &Queue, cookie: u64, dev: &Device, now_ns: u64, kind: Kind) {
+    fn begin(&mut self, q: &Queue, cookie: u64, dev: &Device, now_ns: u64, kind: DeviceOpKind) {
         let op = Op { q: q.clone(), cookie, dev: dev.clone(), started_ns: now_ns, kind };
         if self.backlog.is_empty() && self.ops.len() < self.entries {
             self.enqueue(op);
@@ -307,11 +307,11 @@ impl Op {
         let fd = types::Fd(self.file().raw_fd());
         let discard_by = self.file().discard_by();
         match &mut self.kind {
-            Kind::Read { buf, offset, done } => {
+            DeviceOpKind::Read { buf, offset, done } => {
                 let (at, left) = (buf.as_raw().wrapping_add(*done), buf.len() - *done);
                 opcode::Read::new(fd, at, left as u32).offset(*offset + *done as u64).build()
             }
-            Kind::Write { bufs, iovecs, offset, done, flags, .. } => {
+            DeviceOpKind::Write { bufs, iovecs, offset, done, flags, .. } => {
                 fill_iovecs(bufs, *done, iovecs);
                 let at = *offset + *done as u64;
                 match &iovecs[..] {
@@ -319,8 +319,8 @@ impl Op {
                     many => opcode::Writev::new(fd, many.as_ptr(), many.len() as u32).offset(at).rw_flags(*flags).build(),
                 }
             }
-            Kind::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
-            Kind::Discard { offset, len, by } => {
+            DeviceOpKind::Flush => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            DeviceOpKind::Discard { offset, len, by } => {
                 // Remembered: another operation may find out meanwhile that this way does not work.
                 *by = discard_by;
                 if discard_by == DiscardBy::Command {
@@ -339,7 +339,7 @@ impl Op {
         }
         if result < 0 {
             let unsupported = matches!(-result, libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS | libc::ENOTTY);
-            if let (Kind::Discard { by, .. }, true) = (&self.kind, unsupported) {
+            if let (DeviceOpKind::Discard { by, .. }, true) = (&self.kind, unsupported) {
                 // Freeing space is a hint: the next way, or none at all.
                 return match self.file().discard_next(*by) {
                     DiscardBy::Nothing => Step::Ended(Ok(())),
@@ -350,9 +350,9 @@ impl Op {
         }
         let moved = result as usize;
         match &mut self.kind {
-            Kind::Read { buf, done, .. } => transferred(done, moved, buf.len()),
-            Kind::Write { done, len, .. } => transferred(done, moved, *len),
-            Kind::Flush | Kind::Discard { .. } => Step::Ended(Ok(())),
+            DeviceOpKind::Read { buf, done, .. } => transferred(done, moved, buf.len()),
+            DeviceOpKind::Write { done, len, .. } => transferred(done, moved, *len),
+            DeviceOpKind::Flush | DeviceOpKind::Discard { .. } => Step::Ended(Ok(())),
         }
     }
 
@@ -362,21 +362,21 @@ impl Op {
         let counters = self.dev.counters();
         stats.device_ops.add(1);
         let event = match self.kind {
-            Kind::Read { buf, .. } => {
+            DeviceOpKind::Read { buf, .. } => {
                 counters.count_read(buf.len() as u64, ns, result.is_ok());
                 stats.device_bytes.add(buf.len() as u64);
                 Event::Read { result, buf }
             }
-            Kind::Write { bufs, len, .. } => {
+            DeviceOpKind::Write { bufs, len, .. } => {
                 counters.count_write(len as u64, ns, result.is_ok());
                 stats.device_bytes.add(len as u64);
                 Event::Write { result, bufs }
             }
-            Kind::Flush => {
+            DeviceOpKind::Flush => {
                 counters.count_flush(result.is_ok());
                 Event::Flush { result }
             }
-            Kind::Discard { .. } => {
+            DeviceOpKind::Discard { .. } => {
                 counters.count_discard(result.is_ok());
                 Event::Discard { result }
             }

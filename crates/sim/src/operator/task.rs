@@ -3,7 +3,7 @@
 //! Owns: [`Record`], [`Task`].
 //! Invariant: a step that was cut short is taken again; each is idempotent.
 
-use super::{cluster_group, component_id};
+use super::ids::{component_id, group};
 use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
@@ -38,7 +38,7 @@ impl Record {
     /// A volume with its components.
     pub fn new(at: usize, plan: &VolumePlan, numbers: &[ComponentNo]) -> Record {
         let stripe = |(stripe, no): (usize, &ComponentNo)| Stripe {
-            components: vec![ComponentRef { id: component_id(at, stripe), group: cluster_group(), no: *no }],
+            components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no: *no }],
         };
         let bytes = ((plan.first_block + plan.blocks) * u64::from(plan.lba_bytes)).next_multiple_of(4096);
         let object = ObjectLayout {
@@ -245,7 +245,7 @@ impl Record {
     }
     /// A component was made.
     pub fn made(&mut self, at: usize, stripe: usize, no: ComponentNo) {
-        let made = Stripe { components: vec![ComponentRef { id: component_id(at, stripe), group: cluster_group(), no }] };
+        let made = Stripe { components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no }] };
         let stripes = &mut self.desired.object.stripes;
         stripes.truncate(stripe);
         stripes.push(made);

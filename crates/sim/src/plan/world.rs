@@ -4,7 +4,8 @@
 //!
 //! Invariant: what is drawn is what the class of the plan allows.
 
-use super::{End, Kind, Life, Plan, life};
+use super::basics::life;
+use super::parts::{End, Life, OpKind, Plan};
 use crate::faults::aimed::{Death, Target};
 use crate::faults::{Class, Fault, Timed};
 use rt::sim::Rng;
@@ -122,7 +123,7 @@ fn lap(rng: &mut Rng, plan: &mut Plan) {
     }
     plan.cache.1.late_reads = (50, 5_000_000);
     plan.clients.iter_mut().for_each(|c| c.depth = c.depth.min(3));
-    plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Trim | Kind::Zero));
+    plan.mix.retain(|(kind, _)| matches!(kind, OpKind::Read | OpKind::Write | OpKind::Trim | OpKind::Zero));
     for life in &mut plan.lives {
         (life.ops, life.limit_ns) = (life.ops.max(200) * 2, life.limit_ns.max(1_500_000_000));
     }
@@ -202,7 +203,7 @@ pub(super) fn checkpoints(rng: &mut Rng, plan: &mut Plan) {
         v.blocks = ((8 << 20) + rng.below(8 << 20)) / u64::from(v.lba_bytes);
         (v.promised, v.reserve_chunks) = (false, v.reserve_chunks.min(8));
     }
-    plan.mix.retain(|(kind, _)| matches!(kind, Kind::Read | Kind::Write | Kind::Trim | Kind::Zero | Kind::Flush));
+    plan.mix.retain(|(kind, _)| matches!(kind, OpKind::Read | OpKind::Write | OpKind::Trim | OpKind::Zero | OpKind::Flush));
     let devices = plan.capacity.len() as u64;
     let lives = 4 + rng.below(4);
     plan.lives = (0..lives)
@@ -233,7 +234,7 @@ pub(super) fn deep(rng: &mut Rng, plan: &mut Plan) {
     plan.cache.1.bytes_per_s /= 10;
     plan.clients.truncate(1);
     plan.clients[0].depth = 256 + rng.below(144) as u16;
-    plan.mix = vec![(Kind::Read, 20), (Kind::Write, 80)];
+    plan.mix = vec![(OpKind::Read, 20), (OpKind::Write, 80)];
     // What a volume was promised is all that it needs as it is.
     plan.volumes.iter_mut().filter(|v| !v.promised).for_each(|v| v.blocks = v.blocks.max(900));
     plan.lives.iter_mut().for_each(|l| l.ops *= 4);

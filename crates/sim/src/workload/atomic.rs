@@ -5,7 +5,11 @@
 //!
 //! Never: ties what a damaged or lying device may tear.
 
-use super::*;
+use super::kept::{Flight, Workload};
+use crate::faults::Class;
+use crate::model::{Candidate, Cell};
+use crate::plan::OpKind;
+use crate::trace::Place;
 
 /// The stated units: bytes of a write, and the boundary that it must not cross.
 const ATOMIC_BYTES: u64 = 256 << 10;
@@ -13,12 +17,12 @@ const BOUNDARY_BYTES: u64 = 1 << 20;
 
 impl Workload {
     /// A write is sent: if it must be whole, that is kept in mind until it is decided.
-    pub(super) fn tie(&mut self, op: u64, kind: Kind, place: Place) {
+    pub(super) fn tie(&mut self, op: u64, kind: OpKind, place: Place) {
         let v = &self.volumes[place.volume];
         let lba = u64::from(v.namespace.lba_bytes);
         let (from, len) = ((v.first_block + place.block) * lba, place.blocks * lba);
         let within = len <= ATOMIC_BYTES && from / BOUNDARY_BYTES == (from + len - 1) / BOUNDARY_BYTES;
-        let writes = matches!(kind, Kind::Write | Kind::WriteFua | Kind::Swap);
+        let writes = matches!(kind, OpKind::Write | OpKind::WriteFua | OpKind::Swap);
         if writes && within && place.blocks > 1 && self.plan.class <= Class::Errors {
             self.tied.insert(op, place);
         }

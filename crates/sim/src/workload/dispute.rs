@@ -3,12 +3,15 @@
 //! Invariant: what a fenced host has sent is withheld from the answer that fenced it until that host has its rights again.
 //! Never: decides a command; the operator does.
 
-use super::*;
-use crate::rights::host_id;
+use super::kept::{Flight, Workload};
+use crate::plan::OpKind;
+use crate::rights::{Need, host_id};
+use crate::trace::{Event, Place};
 use base::HostId;
 use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
 use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, Report, parse_extended_report};
-use initiator::queue::Payload;
+use format::nvme::{Status, StatusCode};
+use initiator::queue::{Payload, Request};
 use initiator::reservation::Reservation;
 use std::collections::BTreeSet;
 
@@ -17,19 +20,19 @@ const REPORT_BYTES: u32 = 1024;
 
 impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
-    pub(super) fn begin_reservation(&mut self, client: usize, kind: Kind, now: u64) -> Option<Request> {
+    pub(super) fn begin_reservation(&mut self, client: usize, kind: OpKind, now: u64) -> Option<Request> {
         // One at a time of each client, so that it can be known which one was decided.
-        if self.calm || kind == Kind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == Kind::Reserve) {
+        if self.calm || kind == OpKind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == OpKind::Reserve) {
             return None;
         }
         let volume = self.draw_volume();
         // Who was fenced with changes on the way stays so for a while: they have to come to nothing.
-        if kind == Kind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
+        if kind == OpKind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
             return None;
         }
         let nsid = self.volumes[volume].namespace.nsid;
         let (sqe, payload) = match kind {
-            Kind::Reserve => self.draw_reservation(client, volume).request(nsid),
+            OpKind::Reserve => self.draw_reservation(client, volume).request(nsid),
             _ => (Report { numd: REPORT_BYTES / 4 - 1, eds: true }.sqe(0, nsid), Payload::In(vec![0; REPORT_BYTES as usize])),
         };
         let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });

@@ -3,7 +3,10 @@
 //! Invariant: only what clients saw with their own eyes is held against the host: answers with success, and what was sent at all.
 //! Never: judges a host by what it was asked while its limits changed.
 
-use super::*;
+use super::had::{Had, Moved};
+use super::kept::{Flight, Workload};
+use crate::plan::OpKind;
+use crate::trace::Place;
 use dataplane::{CoreSnapshot, NodeStats};
 
 /// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
@@ -17,48 +20,10 @@ const WAIT_MAX_NS: u64 = 1_500_000_000;
 /// While nothing disturbs, a command is answered within this, in nanoseconds.
 pub const CALM_LATENCY_MAX_NS: u64 = 3_000_000_000;
 
-/// What a volume was allowed, and what clients had of it since.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Had {
-    /// Since when its limits are served by every core.
-    since: u64,
-    /// Requests and bytes a second.
-    limits: (Option<u64>, Option<u64>),
-    units: u64,
-    bytes: u64,
-    /// The largest request.
-    largest: (u64, u64),
-    /// How long the last of all that was under way at once had to wait for its turn within these limits, at the most, in nanoseconds.
-    turn_max_ns: u64,
-    /// Until when the share of what was refused after it had waited may last: those behind it do not begin earlier.
-    share_until_ns: u64,
-}
-
-/// Bytes that clients have sent commands for, and that were answered well, since the host started: of reads and of writes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moved {
-    sent: [u64; 2],
-    answered: [u64; 2],
-    /// Commands that were answered well.
-    requests: [u64; 2],
-}
-
-impl Had {
-    /// Nothing yet, within these limits.
-    pub(super) fn new(limits: (Option<u64>, Option<u64>)) -> Had {
-        Had { limits, ..Had::default() }
-    }
-    /// What comes behind so many requests and bytes waits so long for its turn.
-    fn turn_ns(&self, ahead: (u64, u64)) -> u64 {
-        let at = |rate: Option<u64>, ahead: u64| rate.map_or(0, |rate| (u128::from(ahead) * 1_000_000_000 / u128::from(rate)) as u64);
-        at(self.limits.0, ahead.0).max(at(self.limits.1, ahead.1))
-    }
-}
-
-fn class_of(kind: Kind) -> Option<usize> {
+fn class_of(kind: OpKind) -> Option<usize> {
     match kind {
-        Kind::Read | Kind::Compare | Kind::Verify => Some(0),
-        Kind::Write | Kind::WriteFua | Kind::Swap => Some(1),
+        OpKind::Read | OpKind::Compare | OpKind::Verify => Some(0),
+        OpKind::Write | OpKind::WriteFua | OpKind::Swap => Some(1),
         _ => None,
     }
 }
@@ -91,11 +56,11 @@ impl Workload {
         flight_place.blocks * u64::from(self.volumes[flight_place.volume].namespace.lba_bytes)
     }
     /// A command is sent.
-    pub(super) fn count_sent(&mut self, kind: Kind, place: Place) {
+    pub(super) fn count_sent(&mut self, kind: OpKind, place: Place) {
         let bytes = self.bytes_of(place);
         match (class_of(kind), kind) {
             (Some(class), _) => self.moved.sent[class] += bytes,
-            (None, Kind::Copy) => self.moved.sent.iter_mut().for_each(|sent| *sent += bytes),
+            (None, OpKind::Copy) => self.moved.sent.iter_mut().for_each(|sent| *sent += bytes),
             _ => {}
         }
     }
@@ -141,12 +106,12 @@ impl Workload {
         }
     }
     /// Requests of the limits' unit that a command takes.
-    fn units_of(&self, kind: Kind, place: Place) -> u64 {
+    fn units_of(&self, kind: OpKind, place: Place) -> u64 {
         let units = self.bytes_of(place).div_ceil(UNIT_BYTES).max(1);
         match (class_of(kind), kind) {
             (Some(_), _) => units,
             // It reads and writes, in steps that pieces cut.
-            (None, Kind::Copy) => 2 * units + 4,
+            (None, OpKind::Copy) => 2 * units + 4,
             _ => 0,
         }
     }
@@ -169,9 +134,9 @@ impl Workload {
     /// at each of its steps, which are a read and a write of each piece.
     fn has_waited_too_long(&self, flight: &Flight, now: u64) -> bool {
         let had = &self.volumes[flight.place.volume].had;
-        let turns = if flight.kind == Kind::Copy { 8 } else { 2 } * had.turn_max_ns;
+        let turns = if flight.kind == OpKind::Copy { 8 } else { 2 } * had.turn_max_ns;
         let from = had.since.max(flight.sent).max(had.share_until_ns);
-        let late = self.undisturbed_since.is_some_and(|since| flight.kind != Kind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
+        let late = self.undisturbed_since.is_some_and(|since| flight.kind != OpKind::Copy && now > from.max(since) + turns + WAIT_MAX_NS);
         let stuck = self.quiet_since.is_some_and(|since| flight.sent >= since && now > from + turns + CALM_LATENCY_MAX_NS);
         late || stuck
     }

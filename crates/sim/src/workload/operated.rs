@@ -4,70 +4,27 @@
 //! reached again; while a volume is read-only on every core nothing of it changes.
 //! Never: decides anything; the operator does.
 
-use super::*;
+use super::kept::{Flight, Volume, Workload};
 use crate::acts::Act;
+use crate::plan::OpKind;
 use crate::plan::VolumePlan;
-use crate::served::{Served, State, Wants};
-
-/// What the operator has done to a volume.
-#[derive(Default)]
-pub(super) struct Operated {
-    /// It was deleted.
-    gone: bool,
-    /// No command may change it, on any core.
-    frozen: bool,
-    /// Changes that had not come to the end when it became read-only: block, as they were.
-    withheld: Vec<(u64, Candidate)>,
-    /// What is being freed, and by which change.
-    freeing: Option<(core::ops::Range<u64>, u64)>,
-}
-
-impl Volume {
-    /// A volume of zeroes.
-    pub(super) fn new(plan: &VolumePlan, state: State) -> Volume {
-        Volume {
-            namespace: Namespace {
-                nsid: state.nsid.unwrap_or(0),
-                lba_bytes: plan.lba_bytes,
-                blocks: 0,
-                transfer_bytes_max: 1 << 20,
-                zeroes_after_trim: true,
-                zeroes_may_deallocate: true,
-            },
-            first_block: plan.first_block,
-            cells: vec![Cell::default(); plan.blocks as usize],
-            end: plan.blocks,
-            pins: BTreeMap::new(),
-            checksum: plan.checksum,
-            rights: Rights::default(),
-            withheld: Vec::new(),
-            served: Served::new(state),
-            operated: Operated::default(),
-            had: figures::Had::new(state.limits),
-        }
-    }
-    /// The used blocks that a size in logical blocks leaves.
-    fn used_of(&self, blocks: u64) -> u64 {
-        blocks.saturating_sub(self.first_block).min(self.cells.len() as u64)
-    }
-    /// Whether something about a block is not decided while it is read-only.
-    pub(super) fn is_undecided(&self, place: Place) -> bool {
-        self.operated.withheld.iter().any(|(block, _)| place.touches(place.volume, *block))
-    }
-}
+use crate::rights::Need;
+use crate::served::{State, Wants};
+use crate::trace::Place;
+use format::nvme::{Status, StatusCode};
 
 impl Workload {
     /// What a command needs of its volume.
     fn wants(&self, flight: &Flight) -> Wants {
         let v = &self.volumes[flight.place.volume];
         let ends = core::iter::once(&flight.place).chain(&flight.more).map(|p| p.block + p.blocks);
-        let ranged = !matches!(flight.kind, Kind::Flush | Kind::Reserve | Kind::Report);
+        let ranged = !matches!(flight.kind, OpKind::Flush | OpKind::Reserve | OpKind::Report);
         let end = if ranged { v.first_block + ends.max().unwrap_or(0) } else { 0 };
-        Wants { nsid: flight.nsid, end, changes: flight.need() == Some(Need::Write) && flight.kind != Kind::Flush }
+        Wants { nsid: flight.nsid, end, changes: flight.need() == Some(Need::Write) && flight.kind != OpKind::Flush }
     }
     /// Whether a command may have been carried out, as the volume was served since it was sent.
     pub(super) fn may_be_served(&self, flight: &Flight, now: u64) -> bool {
-        let decided_elsewhere = matches!(flight.kind, Kind::Reserve | Kind::Report);
+        let decided_elsewhere = matches!(flight.kind, OpKind::Reserve | OpKind::Report);
         decided_elsewhere || self.volumes[flight.place.volume].served.may_pass(self.wants(flight), flight.sent, now)
     }
     /// Whether a command may have been refused for how the volume was served.
@@ -77,7 +34,7 @@ impl Workload {
     /// What was refused for how the volume is served has not taken effect; parts of a command with several may have.
     pub(super) fn unserved(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
         self.may_waste_share(flight, now);
-        let in_parts = matches!(flight.kind, Kind::Trim | Kind::Zero | Kind::Lose | Kind::Copy);
+        let in_parts = matches!(flight.kind, OpKind::Trim | OpKind::Zero | OpKind::Lose | OpKind::Copy);
         let whole = !in_parts && status.code != StatusCode::NAMESPACE_NOT_READY;
         let changes = flight.need() == Some(Need::Write);
         self.each_change(op, flight, |cell| match (changes, whole) {
@@ -186,7 +143,7 @@ impl Workload {
         for (_, c) in v.operated.withheld.iter_mut().filter(|(_, c)| c.change == op) {
             c.settled = c.settled.min(until);
         }
-        if flight.kind == Kind::Copy && self.operated {
+        if flight.kind == OpKind::Copy && self.operated {
             // Its source may be wiped out before it comes to it.
             self.each_change(op, flight, |cell| {
                 cell.sent(op, 0, flight.sent);
@@ -215,7 +172,7 @@ impl Workload {
     }
     /// A Copy under way may read zeroes now.
     fn copies_may_bring_zeroes(&mut self, volume: usize, now: u64) {
-        let copies = self.flights.iter().filter(|(_, f)| f.kind == Kind::Copy && f.place.volume == volume);
+        let copies = self.flights.iter().filter(|(_, f)| f.kind == OpKind::Copy && f.place.volume == volume);
         for (op, place, sent) in copies.map(|(op, f)| (*op, f.place, f.sent.min(now))).collect::<Vec<_>>() {
             let cells = &mut self.volumes[volume].cells[place.block as usize..][..place.blocks as usize];
             cells.iter_mut().for_each(|cell| cell.sent(op, 0, sent));

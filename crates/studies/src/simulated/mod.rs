@@ -19,9 +19,8 @@ use lab::workload::generate::{AccessPlan, Schedule, Thread, working_set_bytes};
 use lab::workload::{Access, Arrivals, Workload};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tally::Tally;
-use world::Modelled;
+use world::{Modelled, NAME};
 
-const NAME: &str = "simulated";
 const SECOND_NS: u64 = 1_000_000_000;
 /// Bytes of an operation at most: what the front end takes at once.
 const TRANSFER_BYTES_MAX: u32 = base::unit::IO_BYTES_MAX as u32;

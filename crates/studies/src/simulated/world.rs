@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The engine, as results name it.
+pub(super) const NAME: &str = "simulated";
 /// Longest time that an order may take, in virtual time.
 const COMMAND_MAX: Duration = Duration::from_secs(3600);
 
@@ -53,7 +55,7 @@ pub(super) struct Figures {
 }
 
 fn failed(error: DataPlaneError) -> LabError {
-    LabError::Engine { engine: super::NAME, problem: format!("the modelled node: {error}") }
+    LabError::Engine { engine: NAME, problem: format!("the modelled node: {error}") }
 }
 
 fn cluster_id() -> ClusterId {

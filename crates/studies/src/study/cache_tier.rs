@@ -11,7 +11,9 @@
 //! Invariant: the same steps for both drives and both controllers; the buffer goes on from step to step.
 //! Never: puts into the model what the study found, but for the figures of the drives and the rules.
 
-use super::{Follow, Options, label, labels, published};
+use super::follow::Follow;
+use super::labels::{label, labels, published};
+use super::options::Options;
 use crate::model::cluster::{Cluster, Cost, Destage, DriveUse, GroupModel, Namespace, Network, NodeModel, RulesName, Scale, Volumes};
 use crate::simulated::Simulated;
 use lab::LabError;

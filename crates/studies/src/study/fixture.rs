@@ -3,7 +3,9 @@
 //! Invariant: every arrangement gets the same loads, the same number of cores and the same outstanding operations.
 //! Never: says what came out.
 
-use super::{Follow, Options, labels};
+use super::follow::Follow;
+use super::labels::labels;
+use super::options::Options;
 use crate::model::cluster::{Cluster, Cost, Destage, DriveUse, GroupModel, Namespace, Network, NodeModel, Scale, Volumes};
 use crate::simulated::Simulated;
 use lab::LabError;

@@ -7,10 +7,17 @@
 
 pub mod cache_tier;
 pub mod fixture;
+mod follow;
+mod labels;
 pub mod namespaces;
 pub mod namespaces_real;
 pub mod one_drive;
+mod options;
 pub mod real;
+
+pub use follow::Follow;
+pub use labels::label;
+pub use options::Options;
 
 use lab::LabError;
 use lab::engine::Watch;
@@ -180,79 +187,4 @@ impl Follow for Keeper<'_> {
         self.follow.case(measured)?;
         if self.follow.stopped() { Err(LabError::Stopped) } else { Ok(()) }
     }
-}
-
-/// How a study is run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// On files of this machine instead of modelled hardware.
-    pub real: Option<real::Real>,
-    /// Scale of rates: see `model::cluster::Scale`; `None`: the study's own.
-    pub rate: Option<f64>,
-    /// Scale of sizes.
-    pub size: Option<f64>,
-    /// Virtual seconds of a case, in parts of the study's own: 1 is the whole study.
-    pub time: f64,
-    /// Seed of everything drawn at random.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { real: None, rate: None, size: None, time: 1.0, seed: 1 }
-    }
-}
-
-impl Options {
-    fn check(&self) -> Result<(), LabError> {
-        let sound = |x: f64, least: f64| x.is_finite() && x >= least && x <= 1e6;
-        let scales = [self.rate, self.size].into_iter().flatten().all(|x| sound(x, 1.0));
-        if scales && sound(self.time, 0.01) {
-            return Ok(());
-        }
-        Err(LabError::Workload {
-            place: "study".into(),
-            problem: "scales are from 1 to 1e6, the time is at least 0.01 of the study's".into(),
-        })
-    }
-    fn to_toml(&self, study: &str) -> String {
-        if let Some(real) = &self.real {
-            let dir = toml::Value::String(real.dir.display().to_string());
-            return format!(
-                "study = \"{study}\"\nseed = {}\ntime = {}\n[real]\ndir = {dir}\nbytes = {}\n",
-                self.seed, self.time, real.bytes
-            );
-        }
-        let scale = |x: Option<f64>| x.map_or("\"the study's own\"".into(), |x| x.to_string());
-        format!(
-            "study = \"{study}\"\nseed = {}\ntime = {}\n[scale]\nrate = {}\nsize = {}\n",
-            self.seed,
-            self.time,
-            scale(self.rate),
-            scale(self.size)
-        )
-    }
-}
-
-/// Whoever follows a study.
-pub trait Follow: Watch {
-    /// The folder is made.
-    fn folder(&mut self, folder: &Folder);
-    /// Something begins, in words.
-    fn begins(&mut self, what: &str);
-    /// A case has been measured.
-    fn case(&mut self, measured: &Measured) -> Result<(), LabError>;
-}
-
-/// The label `key` of a case.
-pub fn label<'a>(measured: &'a Measured, key: &str) -> &'a str {
-    measured.labels.iter().find(|(k, _)| k == key).map_or("", |(_, v)| v)
-}
-
-fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()
-}
-
-fn published(pairs: &[(&str, &str)], figure: &str, value: f64, remark: &str) -> Published {
-    Published { labels: labels(pairs), figure: figure.into(), value, remark: remark.into() }
 }

@@ -7,7 +7,9 @@
 //! Never: multiplies one drive to a cluster.
 
 use super::fixture::{Design, Fixture};
-use super::{Follow, Options, label, published};
+use super::follow::Follow;
+use super::labels::{label, published};
+use super::options::Options;
 use lab::LabError;
 use lab::results::{Measured, Published};
 use lab::workload::{Access, Skew, Workload};

@@ -10,9 +10,11 @@
 //! Never: calls a difference real, or absent, that the interval does not show.
 
 use super::fixture::Design;
+use super::follow::Follow;
+use super::labels::labels;
 use super::namespaces::{GROUPS, LAYOUTS, MIXED, READ, SAME, loads};
+use super::options::Options;
 use super::real::{Cut, Real, Site, Sizes, cores};
-use super::{Follow, Options, labels};
 use base::ByteSize;
 use lab::LabError;
 use lab::engine::Job;

@@ -9,7 +9,7 @@
 //! this process ends, however it ends; fixtures that are not visited do no I/O.
 //! Never: measures through the page cache; says what came out.
 
-use super::Follow;
+use super::follow::Follow;
 use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::{
     ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,

@@ -1,0 +1,42 @@
+//! A copy of the directory, brought up to date by a watch.
+//!
+//! Invariant: a watch that has lost its place begins anew from a snapshot.
+//! Never: takes what this node wrote for what is there: that comes back through the watch.
+
+use directory::{Directory, DirectoryError, Revision, View, Watch};
+use std::time::Duration;
+
+/// How often a watch is begun anew for one look at the records.
+const WATCHES_MAX: u32 = 3;
+/// How long a watch may lag before a snapshot is taken in its place.
+const LAG_MAX: Duration = Duration::from_secs(2);
+
+/// The copy, and the watch behind it.
+#[derive(Default)]
+pub(super) struct Followed {
+    pub(super) view: View,
+    watch: Option<Box<dyn Watch>>,
+}
+
+impl Followed {
+    /// Brings it up to `upto`, at least.
+    pub(super) fn catch_up(&mut self, directory: &dyn Directory, upto: Revision) -> Result<(), DirectoryError> {
+        for _ in 0..WATCHES_MAX {
+            if self.watch.is_none() {
+                self.view = View::new(directory.snapshot()?);
+                self.watch = Some(directory.watch(self.view.revision())?);
+            }
+            while let Some(watch) = self.watch.as_mut() {
+                if self.view.revision() >= upto {
+                    return Ok(());
+                }
+                match watch.wait(LAG_MAX) {
+                    Ok(Some(changes)) => self.view.apply(changes),
+                    Err(error @ DirectoryError::Older { .. }) => return Err(error),
+                    Ok(None) | Err(_) => self.watch = None,
+                }
+            }
+        }
+        Err(DirectoryError::Unavailable)
+    }
+}

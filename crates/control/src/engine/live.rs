@@ -1,0 +1,53 @@
+//! What is known of this moment and not in the directory.
+//!
+//! Never: outlives the daemon.
+
+use crate::plane::Stats;
+use base::{ComponentId, GroupId};
+use dataplane::ListenerSpec;
+use directory::Revision;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// A component on a group that no record names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Orphan {
+    pub group: String,
+    pub component: ComponentId,
+    pub bytes: u64,
+}
+
+/// How a group is, as this daemon sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum GroupLive {
+    /// Open, with these components: their numbers by id.
+    Online(BTreeMap<ComponentId, u32>),
+    /// It could not be opened, for this reason.
+    Offline(String),
+}
+
+impl GroupLive {
+    pub(super) const fn is_online(&self) -> bool {
+        matches!(self, Self::Online(_))
+    }
+}
+
+/// What is known of this moment and not in the directory.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) groups: BTreeMap<GroupId, GroupLive>,
+    pub(super) listeners: Vec<ListenerSpec>,
+    pub(super) orphans: Vec<Orphan>,
+    /// Why a volume is not served.
+    pub(super) offline: BTreeMap<base::VolumeId, String>,
+    /// Why the last apply failed.
+    pub(super) apply_error: Option<String>,
+    pub(super) generation: u64,
+    /// Everything up to here is served.
+    pub(super) served: Revision,
+    /// What ends with a restart has ended.
+    pub(super) started: bool,
+    /// The terms that this daemon has begun: it serves no object in another one.
+    pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
+    pub(super) stats: Option<(Instant, Stats)>,
+}

@@ -1,0 +1,208 @@
+//! What core 0 asks a core to do, and how a core does it.
+//!
+//! Owns: calls from being asked until they are answered.
+//! Invariants: `Core` is borrowed only between two awaits; a call is answered exactly once.
+//! Never: decides what a command is made of (that is `command`).
+
+use crate::{
+    core_state::{Core, may_begin},
+    error::DataPlaneError,
+    message::{Answer, Call, CoreMsg},
+    stats::{CoreSnapshot, ShardSnapshot},
+};
+use base::Duration;
+use base::hooks::{self, CoverageMark, SeededFault};
+use object::{GroupSlot, VolumeRef};
+use rt::Rt;
+use rt::sync::oneshot;
+use std::cell::RefCell;
+use std::rc::Rc;
+use store::{Group, Settings, Shard};
+
+/// A command: what core 0 runs.
+pub type Command = Box<dyn FnOnce(CoreController) + Send>;
+
+/// How often a drain looks whether all is quiet.
+pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
+/// How long a shutdown waits for requests under way.
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// How long a shutdown waits for the checkpoints.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
+
+/// Core 0, as a command sees it.
+#[derive(Clone)]
+pub(crate) struct CoreController {
+    pub(crate) core: Rc<RefCell<Core>>,
+    pub(crate) rt: Rt,
+}
+
+impl CoreController {
+    /// Asks a core to do something and waits for its answer.
+    pub(crate) async fn call(&self, core: usize, call: Call) -> Answer {
+        if core == self.rt.core() {
+            return self.perform(call).await;
+        }
+        let (sender, receiver) = oneshot();
+        {
+            let mut mine = self.core.borrow_mut();
+            let id = mine.calls.insert(sender) as u32;
+            mine.out.push_back((core, CoreMsg::Call { id, call }));
+        }
+        self.rt.wake(self.rt.core());
+        receiver.await.unwrap_or(Answer::Done(Err(DataPlaneError::Stopped)))
+    }
+
+    /// Asks every core, one after another; stops at the first that fails.
+    pub(crate) async fn call_all(&self, call: Call) -> Result<(), DataPlaneError> {
+        for core in 0..self.rt.cores() {
+            done(self.call(core, call.clone()).await)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn perform(&self, call: Call) -> Answer {
+        let result = match call {
+            Call::OpenShard { slot, no, group, settings } => self.open_shard(slot, no, group, settings).await,
+            Call::CloseShards { slot } => {
+                self.quiesce_shards(Some(slot)).await;
+                let mut core = self.core.borrow_mut();
+                drop(core.router.lanes_mut().remove_group(slot));
+                core.groups.remove(&slot);
+                Ok(())
+            }
+            Call::Route { slot, route } => {
+                self.core.borrow_mut().router.set_route(slot, route);
+                Ok(())
+            }
+            Call::AddComponent { slot, no, info } => {
+                let mut core = self.core.borrow_mut();
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.add_component(no, &info));
+                Ok(())
+            }
+            Call::DropComponent { .. } if hooks::seeded(SeededFault::DroppedOnOneCore) && self.rt.core() > 0 => Ok(()),
+            Call::DropComponent { slot, no } => {
+                let mut core = self.core.borrow_mut();
+                core.router
+                    .lanes_mut()
+                    .shards_mut()
+                    .filter(|(s, ..)| *s == slot)
+                    .for_each(|(_, _, shard)| shard.drop_component(&self.rt, no));
+                core.router.lanes_mut().forget(object::ComponentAt { group: slot, no });
+                Ok(())
+            }
+            Call::Apply { layout, view } => {
+                let core = &mut *self.core.borrow_mut();
+                if hooks::seeded(SeededFault::GrowthOnOneCore) && self.rt.core() > 0 && core.router.layout(VolumeRef(0)).is_some() {
+                    return Answer::Done(Ok(()));
+                }
+                let protects = |v: &nvmf::VolumeView| v.write_protect.is_on();
+                if hooks::seeded(SeededFault::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
+                    return Answer::Done(Ok(()));
+                }
+                core.target.apply(&self.rt, view);
+                let target = &mut core.target;
+                core.router.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
+                Ok(())
+            }
+            Call::Settle { volume, end } => {
+                while self.core.borrow().router.reaches_behind(volume, end) {
+                    self.rt.sleep(QUIET_POLL).await;
+                }
+                Ok(())
+            }
+            Call::Answer { id, result } => {
+                self.core.borrow_mut().target.on_answer(&self.rt, id, result);
+                Ok(())
+            }
+            Call::Settings(settings) => {
+                let mut core = self.core.borrow_mut();
+                core.router.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
+                Ok(())
+            }
+            Call::Scrub { slot } => {
+                let mut core = self.core.borrow_mut();
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
+                Ok(())
+            }
+            Call::Stats => return Answer::Stats(Box::new(self.snapshot())),
+            Call::Check => {
+                self.core.borrow().router.lanes().shards().for_each(|(_, _, shard)| shard.check());
+                Ok(())
+            }
+            Call::Drain => self.drain().await,
+            Call::Stop => {
+                self.core.borrow_mut().stop = true;
+                Ok(())
+            }
+        };
+        Answer::Done(result)
+    }
+
+    async fn open_shard(&self, slot: GroupSlot, no: u8, group: Group, settings: Settings) -> Result<(), DataPlaneError> {
+        let shard = Shard::open(&self.rt, &group, no, settings).await?;
+        let mut core = self.core.borrow_mut();
+        core.router.lanes_mut().add_shard(slot, no, shard);
+        core.groups.insert(slot, group.info().group);
+        Ok(())
+    }
+
+    /// Front end first, then what is under way, then the shards with their checkpoints.
+    async fn drain(&self) -> Result<(), DataPlaneError> {
+        self.core.borrow_mut().target.begin_shutdown(&self.rt);
+        let started = self.rt.now();
+        loop {
+            {
+                let mut core = self.core.borrow_mut();
+                let late = self.rt.now().since(started) > DRAIN_MAX;
+                if late || core.target.is_quiet() && core.router.is_idle() {
+                    core.router.begin_shutdown();
+                    break;
+                }
+            }
+            hooks::reached(CoverageMark::DrainWaits);
+            self.rt.sleep(QUIET_POLL).await;
+        }
+        self.quiesce_shards(None).await;
+        Ok(())
+    }
+
+    async fn quiesce_shards(&self, slot: Option<GroupSlot>) {
+        let is_ours = |s: GroupSlot| slot.is_none_or(|slot| slot == s);
+        let begin = |core: &mut Core| {
+            core.router.lanes_mut().shards_mut().filter(|(s, ..)| is_ours(*s)).for_each(|(_, _, shard)| shard.begin_shutdown(&self.rt));
+        };
+        begin(&mut self.core.borrow_mut());
+        let started = self.rt.now();
+        loop {
+            let quiet = self.core.borrow().router.lanes().shards().filter(|(s, ..)| is_ours(*s)).all(|(_, _, shard)| shard.is_quiet());
+            if quiet || self.rt.now().since(started) > CHECKPOINT_MAX {
+                return; // Not quiet in time: nothing is lost, the next start replays the log.
+            }
+            self.rt.sleep(QUIET_POLL).await;
+        }
+    }
+
+    fn snapshot(&self) -> CoreSnapshot {
+        let core = self.core.borrow();
+        let shards = core.router.lanes().shards();
+        let shards = shards
+            .filter_map(|(slot, shard, s)| Some(ShardSnapshot { group: *core.groups.get(&slot)?, shard, stats: s.stats() }))
+            .collect();
+        CoreSnapshot {
+            core: self.rt.core(),
+            reactor: self.rt.stats(),
+            router: core.router.stats(),
+            shards,
+            target: core.target.stats(),
+            sessions: core.target.sessions(),
+        }
+    }
+}
+
+/// The answer to a call that gives no figures.
+pub(crate) fn done(answer: Answer) -> Result<(), DataPlaneError> {
+    match answer {
+        Answer::Done(result) => result,
+        Answer::Stats(_) => unreachable!("only Stats is answered with figures"),
+    }
+}

@@ -1,0 +1,122 @@
+//! From what the control plane wants to what the layers go by: identities become places.
+//!
+//! Invariant: a volume keeps its place and, while they are the same, its limits; nothing changes when it fails.
+//! Never: decides what is served.
+
+use crate::{
+    controller::CoreController,
+    core_state::OpenGroup,
+    desired::{Desired, Stripe, SubsystemDesired, VolumeDesired},
+    error::DataPlaneError,
+};
+use base::GroupId;
+use base::hooks::{self, SeededFault};
+use nvmf::{NamespaceView, SubsystemView, View, VolumeView};
+use object::{ComponentAt, LayoutView, Limits, VolumeLayout, VolumeRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl CoreController {
+    /// Turns identities into places. Changes nothing when it fails.
+    pub(crate) fn resolve(&self, desired: &Desired) -> Result<(Arc<LayoutView>, Arc<View>), DataPlaneError> {
+        let ledger = &mut self.core.borrow_mut().ledger;
+        let mut layouts = BTreeMap::new();
+        for volume in &desired.volumes {
+            let stripes = volume_stripes(volume, &ledger.groups)?;
+            let wanted = (volume.iops_max, volume.bytes_per_s_max);
+            let limits = match ledger.limits.get(&volume.id) {
+                Some((iops, bandwidth, limits))
+                    if (*iops == wanted.0 && (*bandwidth == wanted.1 || hooks::seeded(SeededFault::BandwidthForgotten)))
+                        && !hooks::seeded(SeededFault::LimitsBeginAnew) =>
+                {
+                    Arc::clone(limits)
+                }
+                _ => Arc::new(Limits::new(wanted.0, wanted.1)),
+            };
+            let layout = VolumeLayout {
+                id: volume.id,
+                bytes: if volume.formatting && !hooks::seeded(SeededFault::FormatLeavesBlocks) { 0 } else { volume.bytes },
+                read_only: volume.write_protect.is_on(),
+                checksum: volume.checksum,
+                limits,
+                ownership: volume.object.ownership,
+                stripes,
+            };
+            layouts.insert(volume.id, (wanted, Arc::new(layout)));
+        }
+        for subsystem in &desired.subsystems {
+            if let Some(volume) = subsystem.namespaces.values().map(|n| &n.volume).find(|v| !layouts.contains_key(v)) {
+                return Err(DataPlaneError::VolumeOfSubsystem { nqn: subsystem.nqn.clone(), volume: *volume });
+            }
+        }
+        for id in layouts.keys() {
+            let next = VolumeRef(ledger.volumes.len() as u32);
+            ledger.volumes.entry(*id).or_insert(next);
+        }
+        ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (wanted.0, wanted.1, Arc::clone(&l.limits)))).collect();
+        let mut volumes = vec![None; ledger.volumes.len()];
+        for (id, (_, layout)) in layouts {
+            volumes[ledger.volumes[&id].0 as usize] = Some(layout);
+        }
+        let view = make_view(desired, &ledger.volumes, &ledger.groups);
+        Ok((Arc::new(LayoutView { volumes }), Arc::new(view)))
+    }
+}
+
+fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Result<Vec<ComponentAt>, DataPlaneError> {
+    let place = |stripe: &Stripe| match stripe.components.as_slice() {
+        [only] => match groups.get(&only.group) {
+            Some(open) => Ok(ComponentAt { group: open.slot, no: only.no }),
+            None => Err(DataPlaneError::GroupOfVolume { volume: volume.name.clone(), group: only.group }),
+        },
+        _ => Err(DataPlaneError::Mirrored(volume.name.clone())),
+    };
+    volume.object.stripes.iter().map(place).collect()
+}
+
+fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> VolumeView {
+    let components = v.object.stripes.iter().flat_map(|s| &s.components);
+    let used = || components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect();
+    VolumeView {
+        id: v.id,
+        name: v.name.clone(),
+        bytes: v.bytes,
+        lba_bytes: v.lba_bytes,
+        write_protect: v.write_protect,
+        formatting: v.formatting,
+        reservation: v.reservation.clone(),
+        thin: v.thin.then(used),
+    }
+}
+
+fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> View {
+    let mut by_ref: Vec<Option<&VolumeDesired>> = vec![None; refs.len()];
+    for volume in &desired.volumes {
+        by_ref[refs[&volume.id].0 as usize] = Some(volume);
+    }
+    let volumes = by_ref.into_iter().map(|v| v.map(|v| volume_view(v, groups))).collect();
+    let subsystem = |s: &SubsystemDesired| SubsystemView {
+        nqn: s.nqn.clone(),
+        serial: s.serial.clone(),
+        model: s.model.clone(),
+        allow_any_host: s.allow_any_host,
+        hosts: s.hosts.clone(),
+        namespaces: s
+            .namespaces
+            .iter()
+            .map(|(nsid, n)| (*nsid, NamespaceView { volume: refs[&n.volume], hosts: n.hosts.clone(), ana: nvmf::Ana::default() }))
+            .collect(),
+        security: s.security,
+        manage_namespaces: s.manage_namespaces,
+    };
+    View {
+        generation: desired.generation,
+        subsystems: desired.subsystems.iter().map(subsystem).collect(),
+        volumes,
+        hosts: desired.hosts.clone(),
+    }
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+//! What a device did: counts, bytes, latencies.
+//!
+//! Invariant: every operation that ended is counted once, on whichever core it was.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Buckets of a [`LatencyHistogram`].
+pub const LATENCY_BUCKETS: usize = 40;
+
+/// Latencies by power of two: bucket `i` counts those of 2^i to 2^(i+1) - 1 ns (bucket 0 also 0 ns, the last one all that is longer).
+#[derive(Debug)]
+pub struct LatencyHistogram([AtomicU64; LATENCY_BUCKETS]);
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; LATENCY_BUCKETS])
+    }
+}
+
+impl LatencyHistogram {
+    /// Counts one.
+    #[inline]
+    pub fn record(&self, ns: u64) {
+        self.0[(ns.max(1).ilog2() as usize).min(LATENCY_BUCKETS - 1)].fetch_add(1, Relaxed);
+    }
+    /// The counts now.
+    pub fn snapshot(&self) -> [u64; LATENCY_BUCKETS] {
+        core::array::from_fn(|i| self.0[i].load(Relaxed))
+    }
+}
+
+/// What a device did since it was opened, over all cores.
+#[derive(Debug, Default)]
+pub struct DeviceCounters {
+    /// Reads that ended.
+    pub reads: AtomicU64,
+    /// Bytes read.
+    pub read_bytes: AtomicU64,
+    /// Writes that ended.
+    pub writes: AtomicU64,
+    /// Bytes written.
+    pub write_bytes: AtomicU64,
+    /// Flushes that ended.
+    pub flushes: AtomicU64,
+    /// Discards that ended.
+    pub discards: AtomicU64,
+    /// Operations of any kind that failed.
+    pub errors: AtomicU64,
+    /// From submission to completion.
+    pub read_latency: LatencyHistogram,
+    /// From submission to completion.
+    pub write_latency: LatencyHistogram,
+}
+
+impl DeviceCounters {
+    /// Counts a read that ended.
+    #[inline]
+    pub(crate) fn count_read(&self, bytes: u64, ns: u64, ok: bool) {
+        self.reads.fetch_add(1, Relaxed);
+        self.read_latency.record(ns);
+        if ok {
+            self.read_bytes.fetch_add(bytes, Relaxed);
+        } else {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+    /// Counts a write that ended.
+    #[inline]
+    pub(crate) fn count_write(&self, bytes: u64, ns: u64, ok: bool) {
+        self.writes.fetch_add(1, Relaxed);
+        self.write_latency.record(ns);
+        if ok {
+            self.write_bytes.fetch_add(bytes, Relaxed);
+        } else {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+    /// Counts a flush that ended.
+    pub(crate) fn count_flush(&self, ok: bool) {
+        self.flushes.fetch_add(1, Relaxed);
+        if !ok {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+    /// Counts a discard that ended.
+    pub(crate) fn count_discard(&self, ok: bool) {
+        self.discards.fetch_add(1, Relaxed);
+        if !ok {
+            self.errors.fetch_add(1, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The identifiers in a simulated cluster: each is a single byte, many times.
+
+use base::{ClusterId, ComponentId, GroupId};
+
+/// The cluster.
+pub fn cluster() -> ClusterId {
+    ClusterId::from_bytes([1; 16])
+}
+/// Its disk group.
+pub fn group() -> GroupId {
+    GroupId::from_bytes([2; 16])
+}
+/// The component of a volume's stripe.
+pub fn component_id(volume: usize, stripe: usize) -> ComponentId {
+    ComponentId::from_bytes([volume as u8 * 8 + stripe as u8 + 1; 16])
+}
