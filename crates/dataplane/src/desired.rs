@@ -1,6 +1,9 @@
 //! What a host is to serve: made by the control plane, applied as a whole.
 
+use base::unit::CHUNK_BYTES;
 use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
+use cluster::record::{ObjectRecord, VolumeRecord};
+use cluster::{Policy, Usable};
 use nvmf::HostView;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,6 +69,25 @@ impl VolumeDesired {
             object,
         }
     }
+
+    /// A volume as its records say, without its reservation. `stripes`: what serves it now; none: it is out of reach.
+    pub fn from_records(volume: &VolumeRecord, object: &ObjectRecord, policy: &Policy, stripes: Vec<Stripe>) -> VolumeDesired {
+        let reserved: u64 = object.stripes.iter().flatten().map(|c| c.reserve_chunks * CHUNK_BYTES).sum();
+        VolumeDesired {
+            id: volume.id,
+            name: volume.name.clone(),
+            bytes: volume.bytes,
+            lba_bytes: volume.lba_bytes,
+            formatting: volume.format_to.is_some(),
+            write_protect: volume.write_protect,
+            reservation: None,
+            thin: reserved < volume.bytes,
+            checksum: policy.checksum,
+            iops_max: policy.iops_limit,
+            bytes_per_s_max: policy.bandwidth_limit,
+            object: ObjectLayout { object: object.id, ownership: object.ownership, stripes },
+        }
+    }
 }
 
 /// Where an object lies.
@@ -85,6 +107,14 @@ pub struct ObjectLayout {
 pub struct Stripe {
     /// RAID-1: the copies; exactly one while there is one host.
     pub components: Vec<ComponentRef>,
+}
+
+impl Stripe {
+    /// Of the components that serve it.
+    pub fn of(usable: Vec<Usable>) -> Stripe {
+        let component = |u: Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };
+        Stripe { components: usable.into_iter().map(component).collect() }
+    }
 }
 
 /// A component.

@@ -6,26 +6,31 @@
 //!                      └────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
 //! ```
 //!
-//! Owns: what is desired, and the task that was begun; both survive every death of the host, as a directory does.
+//! Owns: what is wanted of each volume, the directory that says so (`kept`), and the task that was begun; all survive every death of the host.
+//! What a start has to do is decided by `cluster::reconcile`, from that directory.
 //! Invariant: one order at a time; what is desired is changed before the host gets it; a task that a death has cut is finished before
 //! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
 mod ids;
+mod kept;
 mod task;
 
 use crate::acts::Act;
 use crate::plan::Plan;
 use crate::workload::Workload;
-use base::{HostId, Security, Visibility};
+use base::{HostId, Security, Visibility, VolumeId};
+use cluster::record::Stage;
+use cluster::{Action, Finish};
 use dataplane::control_request::ControlVerb;
 use dataplane::{
     CommandSender, Completion, ComponentInfo, ComponentNo, ComponentSpec, ControlRequest, ControlRequestId, DataPlaneError, DataPlaneEvent,
     Desired, Device, FormatSpec, GroupInfo, ListenerKind, ListenerSpec, NamespaceDesired, Refused, Reply, Settings, SubsystemDesired,
 };
 use ids::{cluster, group};
+use kept::Kept;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,6 +74,7 @@ pub struct Operator {
     generation: u64,
     /// The volumes; deleted ones keep their place.
     records: Vec<Record>,
+    kept: Kept,
     /// The highest namespace that was ever given.
     nsid_last: u32,
     /// What hosts have asked for and what was not begun.
@@ -112,6 +118,8 @@ impl Operator {
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
+        let mut kept = Kept::new(plan.seed, plan.shards, plan.capacity.len());
+        records.iter().for_each(|record| kept.write(record));
         Operator {
             door,
             devices,
@@ -119,6 +127,7 @@ impl Operator {
             generation: 1,
             nsid_last: records.len() as u32,
             records,
+            kept,
             asked: VecDeque::new(),
             acts: VecDeque::new(),
             task: None,
@@ -128,7 +137,12 @@ impl Operator {
         }
     }
 
-    fn desired(&self) -> Desired {
+    /// A change of what is wanted of a volume is durable.
+    fn keep(&mut self, at: usize) {
+        self.kept.write(&self.records[at]);
+    }
+
+    fn desired(&mut self) -> Desired {
         let namespaces: BTreeMap<u32, NamespaceDesired> = self
             .records
             .iter()
@@ -144,7 +158,9 @@ impl Operator {
             security: Security::Plain,
             manage_namespaces: false,
         };
-        let volumes = self.records.iter().filter_map(Record::served).collect();
+        let mut volumes = self.kept.served();
+        let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
+        volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.stripes.clear());
         Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
     }
 
@@ -162,13 +178,19 @@ impl Operator {
         self.starting = true;
         self.asked.clear();
         self.acts.clear();
-        for record in &mut self.records {
-            record.begin_term();
-        }
+        self.kept.node_started();
+        let actions = self.kept.decide();
         let states = self.records.iter().map(Record::state);
         workload.borrow_mut().host_started(states, now);
         self.change_reservations(workload, now, false);
-        if let Some(commands) = self.orders() {
+        for at in 0..self.records.len() {
+            let Some(ownership) = self.kept.ownership(self.records[at].desired.object.object) else { continue };
+            self.records[at].took(ownership);
+            self.keep(at);
+        }
+        if let Some(commands) = self.orders()
+            && actions.contains(&Action::OpenGroup(group()))
+        {
             self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
         }
     }
@@ -185,17 +207,20 @@ impl Operator {
         let mut workload = workload.borrow_mut();
         self.generation += 1;
         for (at, record) in self.records.iter_mut().enumerate() {
-            let volume = &mut record.desired;
-            let mut state = volume.reservation.as_deref().cloned().unwrap_or_default();
-            let known = volume.reservation.is_some();
-            if known {
-                if clear {
-                    state.clear_all();
-                } else {
-                    state.power_lost();
-                }
-                volume.reservation = Some(Arc::new(state.clone()));
+            if !self.kept.is_there(record) {
+                continue; // deleted
             }
+            let known = record.desired.reservation.is_some();
+            // What a start leaves of it stands in the directory already.
+            let mut state = self.kept.reservation(record.desired.id);
+            if clear && let Some(state) = &mut state {
+                state.clear_all();
+            }
+            record.desired.reservation = state.clone().map(Arc::new);
+            if clear && known {
+                self.kept.write(record);
+            }
+            let state = state.unwrap_or_default();
             // One that is being made is not in the workload yet.
             let Some(volume) = workload.volumes.get_mut(at) else { continue };
             if known && !volume.rights.is_left(&state, clear) {
@@ -209,7 +234,7 @@ impl Operator {
     /// while nothing is served yet.
     pub fn settle(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.acts.clear();
-        for (at, record) in self.records.iter_mut().filter(|r| !r.gone).enumerate() {
+        for (at, record) in self.records.iter_mut().filter(|r| !r.is_gone()).enumerate() {
             record.set(Change::ReadOnly(false));
             record.set(Change::Offline(false));
             record.set(Change::Namespace(Some(record.last_nsid)));
@@ -217,6 +242,7 @@ impl Operator {
             if record.desired.bytes < record.most_bytes {
                 self.acts.push_back(Act::Regrow { volume: at as u64 });
             }
+            self.kept.write(record);
         }
         let states = self.records.iter().map(Record::state);
         workload.borrow_mut().host_started(states, now);
@@ -253,12 +279,13 @@ impl Operator {
     pub fn grow(&mut self, workload: &RefCell<Workload>, volume: usize, blocks: u64, now: u64) -> bool {
         let (Step::Serving, Some(commands)) = (&self.step, self.orders()) else { return false };
         let r = &mut self.records[volume];
-        if r.gone || r.desired.bytes < r.most_bytes {
+        if r.is_gone() || r.desired.bytes < r.most_bytes {
             return false;
         }
         r.desired.bytes += blocks * u64::from(r.desired.lba_bytes);
         r.most_bytes = r.desired.bytes;
         self.generation += 1;
+        self.keep(volume);
         workload.borrow_mut().decided(volume, self.records[volume].state(), now);
         self.step = Step::Growing(commands.apply(self.desired()), volume, blocks);
         true
@@ -288,7 +315,10 @@ impl Operator {
         self.step = match step {
             Step::Opening(completion) => match completion.try_take() {
                 None => Step::Opening(completion),
-                Some(Ok(_)) => Step::Applying(commands.apply(self.desired())),
+                Some(Ok((_, components))) => {
+                    self.group_opened(&components, workload);
+                    Step::Applying(commands.apply(self.desired()))
+                }
                 Some(Err(error)) => Step::Refused(error),
             },
             Step::Applying(completion) => match completion.try_take() {
@@ -309,7 +339,9 @@ impl Operator {
                 Some(Ok(no)) => {
                     let task = self.task.as_ref().expect("it was begun");
                     let Some(Move::Create(stripe)) = task.moves.front().copied() else { unreachable!("a component is being made") };
-                    self.records[task.volume].made(task.volume, stripe, no);
+                    let volume = task.volume;
+                    self.records[volume].made(volume, stripe, no);
+                    self.keep(volume);
                     self.moved(workload, now);
                     self.go_on(&commands, workload, now)
                 }
@@ -364,6 +396,8 @@ impl Operator {
             let Some(task) = task::task(act, &self.records, &mut self.nsid_last) else { continue };
             workload.borrow_mut().acting(now, task.volume, act);
             self.replace = matches!(act, Act::Replace { .. }).then_some(task.volume);
+            self.records[task.volume].resize_to = task.resize_to;
+            self.keep(task.volume);
             self.task = Some(task);
             return self.go_on(commands, workload, now);
         }
@@ -378,6 +412,28 @@ impl Operator {
             Move::Apply => workload.borrow_mut().in_force(now),
             Move::Free => workload.borrow_mut().freed(volume, now),
             _ => {}
+        }
+    }
+
+    /// An act on a volume is done.
+    fn done(&mut self, at: usize) {
+        self.records[at].resize_to = None;
+        if self.records[at].stage == Stage::Deleting {
+            self.kept.remove(&self.records[at]);
+        } else {
+            self.keep(at);
+        }
+    }
+
+    /// The group is open: what a death has left half done is to be finished, and nothing else.
+    fn group_opened(&mut self, components: &[ComponentInfo], workload: &RefCell<Workload>) {
+        self.kept.group_opened(components);
+        let decided = Kept::to_finish(&self.kept.decide());
+        self.kept.is_started();
+        let half_done = self.records.iter().filter(|r| self.kept.is_there(r)).filter_map(|r| Some((r.desired.id, r.unfinished()?)));
+        let half_done: BTreeMap<VolumeId, Finish> = half_done.collect();
+        if decided != half_done {
+            workload.borrow_mut().fail(format!("half done are {half_done:?}, and to be finished {decided:?}"), None);
         }
     }
 
@@ -398,7 +454,11 @@ impl Operator {
             };
             let at = task.volume;
             let Some(next) = task.moves.front().copied() else {
+                self.done(at);
                 self.task = self.replace.take().map(|of| task::successor(of, &mut self.records, &mut self.nsid_last));
+                if let Some(task) = &self.task {
+                    self.kept.write(&self.records[task.volume]);
+                }
                 continue;
             };
             let record = &mut self.records[at];
@@ -406,6 +466,7 @@ impl Operator {
                 Move::Set(change) => {
                     task.moves.pop_front();
                     record.set(change);
+                    self.kept.write(record);
                     self.generation += 1;
                     let mut workload = workload.borrow_mut();
                     match change {
@@ -419,6 +480,7 @@ impl Operator {
                 }
                 Move::Apply => {
                     record.begin_epoch();
+                    self.kept.write(record);
                     Moving::Reported(commands.apply(self.desired()))
                 }
                 Move::Free => {
@@ -453,7 +515,7 @@ impl Operator {
             return Step::Serving;
         };
         let at = self.records.iter().position(|r| r.desired.id == *volume).expect("records stay");
-        if self.records[at].gone {
+        if self.records[at].is_gone() {
             drop(commands.answer(ask.id, Err(Refused::NoNamespace)));
             return Step::Serving;
         }
@@ -467,6 +529,7 @@ impl Operator {
             }
             Ok(outcome) => {
                 self.records[at].desired.reservation = Some(Arc::new(state.clone()));
+                self.keep(at);
                 self.generation += 1;
                 workload.borrow_mut().reserved(at, by, state, command, &outcome, now);
                 Step::Reserving(commands.apply(self.desired()), at, ask.id, Reply::reserved(*volume, outcome))

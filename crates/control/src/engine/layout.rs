@@ -4,9 +4,7 @@ use super::*;
 use crate::plane::GroupFigures;
 use base::unit::CHUNK_BYTES;
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Slot, StripeSlots};
-use dataplane::{
-    ComponentNo, ComponentRef, ComponentSpec, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired,
-};
+use dataplane::{ComponentSpec, Desired, NamespaceDesired, Stripe, SubsystemDesired, VolumeDesired};
 use nvmf::HostView;
 
 /// What hosts see as the model of a subsystem.
@@ -58,7 +56,8 @@ impl Control {
                 Vec::new()
             });
             let reservation = reservations.remove(&volume.id);
-            volumes.push(VolumeDesired { reservation, ..desired_volume(&volume, object, policies.get(&volume.policy), stripes) });
+            let policy = policies.get(&volume.policy).map(|p| p.policy.clone()).unwrap_or_default();
+            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, stripes) });
         }
         let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
         let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
@@ -131,27 +130,7 @@ fn desired_stripes(
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
     })?;
-    let component = |u: cluster::Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };
-    Ok(stripes.into_iter().map(|s| Stripe { components: s.into_iter().map(component).collect() }).collect())
-}
-
-fn desired_volume(volume: &VolumeRecord, object: &ObjectRecord, policy: Option<&PolicyRecord>, stripes: Vec<Stripe>) -> VolumeDesired {
-    let policy = policy.map(|p| p.policy.clone()).unwrap_or_default();
-    let reserved: u64 = object.stripes.iter().flatten().map(reserved_bytes).sum();
-    VolumeDesired {
-        id: volume.id,
-        name: volume.name.clone(),
-        bytes: volume.bytes,
-        lba_bytes: volume.lba_bytes,
-        formatting: volume.format_to.is_some(),
-        write_protect: volume.write_protect,
-        reservation: None,
-        thin: reserved < volume.bytes,
-        checksum: policy.checksum,
-        iops_max: policy.iops_limit,
-        bytes_per_s_max: policy.bandwidth_limit,
-        object: ObjectLayout { object: object.id, ownership: object.ownership, stripes },
-    }
+    Ok(stripes.into_iter().map(Stripe::of).collect())
 }
 
 /// A layout as `cluster` knows it.

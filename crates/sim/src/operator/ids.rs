@@ -2,6 +2,9 @@
 
 use base::{ClusterId, ComponentId, GroupId};
 
+/// The name of the node.
+pub const NODE: &str = "n1";
+
 /// The cluster.
 pub fn cluster() -> ClusterId {
     ClusterId::from_bytes([1; 16])

@@ -3,11 +3,13 @@
 //! Owns: [`Record`], [`Task`].
 //! Invariant: a step that was cut short is taken again; each is idempotent.
 
-use super::ids::{component_id, group};
+use super::ids::{NODE, component_id, group};
 use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
 use base::{ObjectId, Ownership, VolumeId, WriteProtect};
+use cluster::record::{ComponentRecord, ComponentState, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
+use cluster::{Finish, Policy};
 use dataplane::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
 use std::collections::VecDeque;
 
@@ -16,7 +18,7 @@ const COMPONENT_BYTES: u64 = 1 << 30;
 /// Volumes that there are in a run, deleted ones included: their identifiers are single bytes.
 pub const VOLUMES_MAX: usize = 24;
 
-/// A volume, as the directory has it.
+/// A volume, as the operator wants it; `kept` has it in the directory.
 pub struct Record {
     /// How it was planned.
     pub plan: VolumePlan,
@@ -28,8 +30,10 @@ pub struct Record {
     pub last_nsid: u32,
     /// Its group cannot be reached.
     pub offline: bool,
-    /// It was deleted, or is not made yet.
-    pub gone: bool,
+    /// Whether it is being made, is there, or is being deleted.
+    pub stage: Stage,
+    /// The size that it is going to.
+    pub resize_to: Option<u64>,
     /// The largest size that it ever had.
     pub most_bytes: u64,
 }
@@ -54,13 +58,22 @@ impl Record {
             ..VolumeDesired::plain(id, format!("v{at}"), bytes, object)
         };
         let nsid = at as u32 + 1;
-        Record { plan: plan.clone(), desired, nsid: Some(nsid), last_nsid: nsid, offline: false, gone: false, most_bytes: bytes }
+        Record {
+            plan: plan.clone(),
+            desired,
+            nsid: Some(nsid),
+            last_nsid: nsid,
+            offline: false,
+            stage: Stage::Ready,
+            resize_to: None,
+            most_bytes: bytes,
+        }
     }
 
-    /// The node was started: a term of its own. Now and then a period begins with it.
-    pub fn begin_term(&mut self) {
+    /// The node was started, and has begun a term. Now and then a period begins with it.
+    pub fn took(&mut self, ownership: Ownership) {
         let owned = &mut self.desired.object.ownership;
-        *owned = owned.next_term().expect("there are epochs left");
+        *owned = ownership;
         if owned.epoch.0.is_multiple_of(3) {
             owned.period_start = owned.epoch;
         }
@@ -74,18 +87,71 @@ impl Record {
         }
     }
 
-    /// What the host is to serve of it.
-    pub fn served(&self) -> Option<VolumeDesired> {
-        let mut volume = (!self.gone).then(|| self.desired.clone())?;
-        if self.offline {
-            volume.object.stripes.clear();
-        }
-        Some(volume)
+    /// It was deleted, or is not made yet.
+    pub fn is_gone(&self) -> bool {
+        self.stage != Stage::Ready
     }
-    /// The same, as clients see it.
+    /// What is left to be done of it, should the node die now.
+    pub fn unfinished(&self) -> Option<Finish> {
+        match self.stage {
+            Stage::Creating => Some(Finish::Create),
+            Stage::Deleting => Some(Finish::Delete),
+            Stage::Ready if self.resize_to.is_some() => Some(Finish::Resize),
+            Stage::Ready if self.desired.formatting => Some(Finish::Format),
+            Stage::Ready => None,
+        }
+    }
+    /// As the directory has it.
+    pub fn volume_record(&self) -> VolumeRecord {
+        let v = &self.desired;
+        VolumeRecord {
+            id: v.id,
+            name: v.name.clone(),
+            bytes: v.bytes,
+            lba_bytes: v.lba_bytes,
+            write_protect: v.write_protect,
+            policy: v.name.clone(),
+            object: v.object.object,
+            stage: self.stage,
+            attach_to: None,
+            resize_to: self.resize_to,
+            format_to: v.formatting.then_some(v.lba_bytes),
+            created_unix_s: 1,
+        }
+    }
+    /// Its policy, which no other volume has.
+    pub fn policy_record(&self) -> PolicyRecord {
+        let v = &self.desired;
+        let policy = Policy { iops_limit: v.iops_max, bandwidth_limit: v.bytes_per_s_max, checksum: v.checksum, ..Policy::default() };
+        PolicyRecord { name: v.name.clone(), policy, created_unix_s: 1 }
+    }
+    /// Its layout.
+    pub fn object_record(&self) -> ObjectRecord {
+        let made = &self.desired.object.stripes;
+        let component = |(stripe, &capacity_index): (usize, &u8)| {
+            let no = made.get(stripe).map(|s| s.components[0].no.0);
+            vec![ComponentRecord {
+                id: component_id(self.at(), stripe),
+                node: NODE.into(),
+                group: group(),
+                capacity_index,
+                no,
+                bytes: COMPONENT_BYTES,
+                reserve_chunks: self.plan.reserve_chunks,
+                state: ComponentState::Active,
+            }]
+        };
+        let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);
+        ObjectRecord { id, volume, ownership, stripes: self.plan.stripes.iter().enumerate().map(component).collect() }
+    }
+    /// Its place among all volumes.
+    fn at(&self) -> usize {
+        usize::from(self.desired.id.as_bytes()[0]) - 1
+    }
+    /// It, as clients see it.
     pub fn state(&self) -> State {
         State {
-            nsid: self.nsid.filter(|_| !self.gone),
+            nsid: self.nsid.filter(|_| !self.is_gone()),
             blocks: self.desired.bytes / u64::from(self.desired.lba_bytes),
             read_only: self.desired.write_protect.is_on(),
             formatting: self.desired.formatting,
@@ -161,11 +227,13 @@ pub struct Task {
     pub volume: usize,
     /// What is left to do; the first may be under way.
     pub moves: VecDeque<Move>,
+    /// The size that the volume is going to, until all of it is done.
+    pub resize_to: Option<u64>,
 }
 
 /// The volume of an act, and its steps; `None` when it cannot be carried out now. `control` refuses it then.
 pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
-    let live: Vec<usize> = (0..records.len()).filter(|at| !records[*at].gone).collect();
+    let live: Vec<usize> = (0..records.len()).filter(|at| !records[*at].is_gone()).collect();
     let (Act::Shrink { volume, .. }
     | Act::Regrow { volume }
     | Act::Format { volume }
@@ -206,10 +274,11 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
         Act::Replace { .. } => {
             (!r.offline && records.len() < VOLUMES_MAX).then_some(())?;
             let deletes = [Move::Set(Change::Gone), Move::Apply].into_iter().chain(stripes.map(Move::Delete));
-            return Some(Task { volume: at, moves: deletes.collect() });
+            return Some(Task { volume: at, moves: deletes.collect(), resize_to: None });
         }
     };
-    Some(Task { volume: at, moves: moves.into() })
+    let resize_to = moves.iter().find_map(|m| if let Move::Set(Change::Bytes(bytes)) = m { Some(*bytes) } else { None });
+    Some(Task { volume: at, moves: moves.into(), resize_to })
 }
 
 /// The steps that make another volume like a deleted one.
@@ -218,10 +287,10 @@ pub fn successor(of: usize, records: &mut Vec<Record>, nsid_next: &mut u32) -> T
     let volume = records.len();
     let stripes = 0..plan.stripes.len();
     let record = Record::new(volume, &plan, &[]);
-    records.push(Record { nsid: None, gone: true, ..record });
+    records.push(Record { nsid: None, stage: Stage::Creating, ..record });
     *nsid_next += 1;
     let made = [Move::Set(Change::Made(*nsid_next)), Move::Apply];
-    Task { volume, moves: stripes.map(Move::Create).chain(made).collect() }
+    Task { volume, moves: stripes.map(Move::Create).chain(made).collect(), resize_to: None }
 }
 
 impl Record {
@@ -237,9 +306,9 @@ impl Record {
                 self.nsid = nsid;
                 self.last_nsid = nsid.unwrap_or(self.last_nsid);
             }
-            Change::Gone => self.gone = true,
+            Change::Gone => self.stage = Stage::Deleting,
             Change::Made(nsid) => {
-                (self.gone, self.nsid, self.last_nsid) = (false, Some(nsid), nsid);
+                (self.stage, self.nsid, self.last_nsid) = (Stage::Ready, Some(nsid), nsid);
             }
         }
     }
