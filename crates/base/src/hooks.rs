@@ -402,6 +402,18 @@ listed! {
         MarkBeginsAnew,
         /// Any number of changes of a lane may be above its mark.
         InDoubtUnbounded,
+        /// A node takes an object over once in its life: what it has owned before is not served after a restart.
+        TermBegunOnce,
+        /// A node goes on in the term that it had before its restart.
+        TermGoesOn,
+        /// A restart of the node leaves all reservations as they were.
+        RestartKeepsReservation,
+        /// A resize that was cut short is not finished.
+        ResizeForgotten,
+        /// A format that was cut short is not finished.
+        FormatForgotten,
+        /// A deletion that was cut short is not finished.
+        DeletionForgotten,
     }
 }
 

@@ -14,7 +14,8 @@
 //! Never: does anything itself, knows how it went but by what is observed next.
 
 use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
-use base::{ComponentId, Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
+use base::hooks::{self, SeededFault};
+use base::{ComponentId, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use std::collections::BTreeMap;
 
 /// Terms that begin with one change of the directory.
@@ -133,7 +134,7 @@ fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Acti
     mine.flat_map(|volume| {
         let protected = volume.write_protect == WriteProtect::UntilRestart;
         let reservation = records.reservations.iter().find(|r| r.volume == volume.id);
-        let volatile = reservation.is_some_and(|r| r.state.clone().power_lost());
+        let volatile = reservation.is_some_and(|r| r.state.clone().power_lost()) && !hooks::seeded(SeededFault::RestartKeepsReservation);
         let ends = [(protected, Action::EndProtection(volume.id)), (volatile, Action::EndReservation(volume.id))];
         ends.into_iter().filter_map(|(is, action)| is.then_some(action))
     })
@@ -142,7 +143,10 @@ fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Acti
 /// Objects that only this node can serve, and whose term is not one of its own.
 fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
     let here = |o: &&ObjectRecord| o.stripes.iter().flatten().all(|c| c.node == observed.node);
-    let old = |o: &&ObjectRecord| observed.terms.get(&o.id) != Some(&o.ownership.term);
+    let old = |o: &&ObjectRecord| {
+        let once = o.ownership.term > Ownership::FIRST.term && hooks::seeded(SeededFault::TermBegunOnce);
+        observed.terms.get(&o.id) != Some(&o.ownership.term) && !once
+    };
     let mut due: Vec<_> = records.objects.iter().filter(here).filter(old).map(|o| (o.id, o.ownership.epoch)).collect();
     due.sort();
     let batches: Vec<Action> = due.chunks(TERMS_AT_ONCE).map(|batch| Action::BeginTerms(batch.to_vec())).collect();
@@ -195,10 +199,10 @@ fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord)
 fn for_volume(volume: &VolumeRecord) -> Option<Action> {
     let what = match volume.stage {
         Stage::Creating => Finish::Create,
-        Stage::Deleting => Finish::Delete,
-        Stage::Ready if volume.resize_to.is_some() => Finish::Resize,
-        Stage::Ready if volume.format_to.is_some() => Finish::Format,
-        Stage::Ready => return None,
+        Stage::Deleting if !hooks::seeded(SeededFault::DeletionForgotten) => Finish::Delete,
+        Stage::Ready if volume.resize_to.is_some() && !hooks::seeded(SeededFault::ResizeForgotten) => Finish::Resize,
+        Stage::Ready if volume.format_to.is_some() && !hooks::seeded(SeededFault::FormatForgotten) => Finish::Format,
+        Stage::Deleting | Stage::Ready => return None,
     };
     Some(Action::Finish(volume.id, what))
 }

@@ -5,6 +5,7 @@
 
 use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
 use crate::{Directory, DirectoryError, Record, Revision, Transaction, Typed, change};
+use base::hooks::{self, SeededFault};
 use base::{Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
 use cluster::Action;
 
@@ -96,9 +97,11 @@ fn begin_terms(
             let Some(mut object) = directory.find::<ObjectRecord>(&id.to_string())? else { continue };
             let next = object.value.ownership.next_term().filter(|_| object.value.ownership.epoch == *seen);
             let Some(next) = next else { continue };
-            object.value.ownership = next;
+            if !hooks::seeded(SeededFault::TermGoesOn) {
+                object.value.ownership = next;
+            }
             transaction = transaction.update(&object);
-            begun.push((*id, next.term));
+            begun.push((*id, object.value.ownership.term));
         }
         Ok((transaction, begun))
     };

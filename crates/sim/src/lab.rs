@@ -138,7 +138,7 @@ impl Lab {
             lab.clients.push(ClientHost { host, client });
         }
         let now = lab.now();
-        lab.operator.host_started(&lab.workload, now);
+        lab.operator.node_started(&lab.workload, now);
         Ok(lab)
     }
 
@@ -323,11 +323,11 @@ impl Lab {
         }
         let now = self.now();
         (self.doom, _) = (None, self.hits.take());
-        self.operator.host_died();
+        self.operator.node_died();
         let mut workload = self.workload.borrow_mut();
         workload.unsteady = true;
         (workload.quiet_since, workload.undisturbed_since) = (None, None);
-        workload.host_died(now);
+        workload.node_died(now);
         workload.note(now, if power { "the host lost its power" } else { "the host's process was killed" });
         drop(workload);
         for device in 0..self.devices.len() {
@@ -341,7 +341,7 @@ impl Lab {
     pub fn start(&mut self) {
         self.world.start(self.server);
         let now = self.now();
-        self.operator.host_started(&self.workload, now);
+        self.operator.node_started(&self.workload, now);
         for client in &self.clients {
             client.client.borrow_mut().drop_links();
         }

@@ -23,7 +23,7 @@ const KNOWN_SEEDS: &str = include_str!("../seeded_faults.txt");
 const OLD_SEEDS: &str = include_str!("../seeds.txt");
 
 #[derive(Parser)]
-#[command(name = "basalt-sim", version, about = "A Basalt host in virtual time: clients, faults, crashes, and checks of every answer", after_help = EXAMPLES)]
+#[command(name = "basalt-sim", version, about = "A Basalt node in virtual time: clients, faults, crashes, and checks of every answer", after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
     command: Command,

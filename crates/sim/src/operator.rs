@@ -1,4 +1,4 @@
-//! What stands in for the control plane: brings the host into service after each start, grows volumes, carries out reservation commands and
+//! What stands in for the control plane: brings the node into service after each start, grows volumes, carries out reservation commands and
 //! acts on volumes, shuts it down.
 //!
 //! ```text
@@ -6,9 +6,9 @@
 //!                      └────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
 //! ```
 //!
-//! Owns: what is wanted of each volume, the directory that says so (`kept`), and the task that was begun; all survive every death of the host.
+//! Owns: what is wanted of each volume, the directory that says so (`kept`), and the task that was begun; all survive every death of the node.
 //! What a start has to do is decided by `cluster::reconcile`, from that directory.
-//! Invariant: one order at a time; what is desired is changed before the host gets it; a task that a death has cut is finished before
+//! Invariant: one command at a time; what is desired is changed before the node gets it; a task that a death has cut is finished before
 //! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
@@ -57,13 +57,13 @@ enum Step {
     Refused(DataPlaneError),
 }
 
-/// A step of the task that the host was given.
+/// A step of the task that the node was given.
 enum Moving {
     Reported(Completion<()>),
     Making(Completion<ComponentNo>),
 }
 
-/// The door to the host's newest life: orders in, events out.
+/// The door to the node's newest life: commands in, events out.
 pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 
 /// The operator.
@@ -114,7 +114,7 @@ pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
 }
 
 impl Operator {
-    /// An operator of a host whose group was made; the components stand by volume and stripe, in order.
+    /// An operator of a node whose group was made; the components stand by volume and stripe, in order.
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
@@ -164,16 +164,16 @@ impl Operator {
         Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
     }
 
-    /// Where the host listens.
+    /// Where the node listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
-    fn orders(&self) -> Option<CommandSender> {
+    fn commands(&self) -> Option<CommandSender> {
         self.door.borrow().as_ref().map(|(commands, _)| commands.clone())
     }
 
-    /// The host was started, which is a loss of power for what does not outlast one: it is brought into service.
-    pub fn host_started(&mut self, workload: &RefCell<Workload>, now: u64) {
+    /// The node was started, which is a loss of power for what does not outlast one: it is brought into service.
+    pub fn node_started(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.step = Step::Down;
         self.starting = true;
         self.asked.clear();
@@ -181,21 +181,21 @@ impl Operator {
         self.kept.node_started();
         let actions = self.kept.decide();
         let states = self.records.iter().map(Record::state);
-        workload.borrow_mut().host_started(states, now);
+        workload.borrow_mut().node_started(states, now);
         self.change_reservations(workload, now, false);
         for at in 0..self.records.len() {
             let Some(ownership) = self.kept.ownership(self.records[at].desired.object.object) else { continue };
             self.records[at].took(ownership);
             self.keep(at);
         }
-        if let Some(commands) = self.orders()
+        if let Some(commands) = self.commands()
             && actions.contains(&Action::OpenGroup(group()))
         {
             self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
         }
     }
-    /// The host is gone.
-    pub fn host_died(&mut self) {
+    /// The node is gone.
+    pub fn node_died(&mut self) {
         self.step = Step::Down;
     }
     /// Nobody is registered any more.
@@ -230,7 +230,7 @@ impl Operator {
             volume.rights.restarted(state, now);
         }
     }
-    /// Every volume is served in full again once the host has started: as large as it ever was, writable, attached, without limits. Only
+    /// Every volume is served in full again once the node has started: as large as it ever was, writable, attached, without limits. Only
     /// while nothing is served yet.
     pub fn settle(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.acts.clear();
@@ -245,7 +245,7 @@ impl Operator {
             self.kept.write(record);
         }
         let states = self.records.iter().map(Record::state);
-        workload.borrow_mut().host_started(states, now);
+        workload.borrow_mut().node_started(states, now);
     }
     /// Whether all is served.
     pub fn is_serving(&self) -> bool {
@@ -264,11 +264,11 @@ impl Operator {
         let plan = &self.records[volume].plan;
         (plan.stripes[0], plan.reserve_chunks > 0)
     }
-    /// Whether the host said that it has shut down.
+    /// Whether the node said that it has shut down.
     pub fn has_stopped(&self) -> bool {
         matches!(self.step, Step::Stopped)
     }
-    /// Why the host could not be brought into service.
+    /// Why the node could not be brought into service.
     pub fn refused(&self) -> Option<&DataPlaneError> {
         match &self.step {
             Step::Refused(error) => Some(error),
@@ -277,7 +277,7 @@ impl Operator {
     }
     /// A volume grows by so many logical blocks; the workload may use them when every core serves them. Whether it could be asked now.
     pub fn grow(&mut self, workload: &RefCell<Workload>, volume: usize, blocks: u64, now: u64) -> bool {
-        let (Step::Serving, Some(commands)) = (&self.step, self.orders()) else { return false };
+        let (Step::Serving, Some(commands)) = (&self.step, self.commands()) else { return false };
         let r = &mut self.records[volume];
         if r.is_gone() || r.desired.bytes < r.most_bytes {
             return false;
@@ -292,25 +292,25 @@ impl Operator {
     }
     /// Begins a scrub, if all is served now.
     pub fn scrub(&self) {
-        if let (Step::Serving, Some(commands)) = (&self.step, self.orders()) {
+        if let (Step::Serving, Some(commands)) = (&self.step, self.commands()) {
             drop(commands.scrub(group()));
         }
     }
-    /// Shuts the host down in order.
+    /// Shuts the node down in order.
     pub fn shut_down(&mut self) {
-        if let Some(commands) = self.orders() {
+        if let Some(commands) = self.commands() {
             self.step = Step::ShuttingDown(commands.shutdown());
         }
     }
-    /// An order from outside, when none of its own is under way.
-    pub fn give<T>(&self, order: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Completion<T>> {
-        self.orders().map(|o| order(&o))
+    /// A command from outside, when none of its own is under way.
+    pub fn give<T>(&self, command: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Completion<T>> {
+        self.commands().map(|c| command(&c))
     }
 
     /// Looks whether an answer has come, and goes on.
     pub fn turn(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.take_control_requests();
-        let Some(commands) = self.orders() else { return };
+        let Some(commands) = self.commands() else { return };
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
             Step::Opening(completion) => match completion.try_take() {

@@ -140,7 +140,7 @@ impl Workload {
         cells.resize(cells.len() + blocks as usize, Cell::default());
     }
     /// The host is gone: nothing that it was given and did not answer can take effect from now on.
-    pub fn host_died(&mut self, now: u64) {
+    pub fn node_died(&mut self, now: u64) {
         for cell in self.volumes.iter_mut().flat_map(|v| &mut v.cells) {
             cell.cut_off(now);
         }

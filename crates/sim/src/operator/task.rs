@@ -186,7 +186,7 @@ impl Record {
 /// A step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
-    /// What is desired becomes so; the host does not have it yet.
+    /// What is desired becomes so; the node does not have it yet.
     Set(Change),
     /// Every core gets it.
     Apply,

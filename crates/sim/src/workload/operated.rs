@@ -50,7 +50,7 @@ impl Workload {
         *self.counts.acts.entry(act.name()).or_default() += 1;
     }
     /// The host starts, and serves the volumes so.
-    pub fn host_started(&mut self, states: impl Iterator<Item = State>, now: u64) {
+    pub fn node_started(&mut self, states: impl Iterator<Item = State>, now: u64) {
         for (at, state) in (0..self.volumes.len()).zip(states) {
             if state != self.volumes[at].served.newest() {
                 self.change_served(at, state, now);
