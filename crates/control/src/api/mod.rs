@@ -1,7 +1,7 @@
 //! The REST API: routes, their OpenAPI document, authentication.
 //!
 //! Owns: paths, parameters, statuses. Every route is declared where its document is (utoipa-axum), so neither can be forgotten.
-//! Invariants: every error is a [`Problem`]; handlers run the engine on threads that may wait; a body has at most 1 MiB.
+//! Invariants: every error is a [`Problem`](crate::Problem); handlers run the engine on threads that may wait; a body has at most 1 MiB.
 //! Never: decides; that is the engine's.
 
 mod auth;

@@ -2,7 +2,7 @@
 //!
 //! Owns: what their files mean in our model, and the list of what has no place in it.
 //! Invariants: nothing is left out silently: each parameter is taken over, is without meaning here, or is on the list with its line and a reason; what
-//! comes out passes [`Workload::check`]; no input makes it panic or take more memory than a multiple of its length.
+//! comes out passes [`Workload::check`](crate::workload::Workload::check); no input makes it panic or take more memory than a multiple of its length.
 //! Never: runs anything, opens a disk, follows an include.
 
 mod fio;
