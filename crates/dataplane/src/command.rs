@@ -115,7 +115,7 @@ impl CommandSender {
         self.give(move |c| async move {
             let (slot, group) = c.slot(group)?;
             let no = group.create_component(&c.rt, spec).await?;
-            c.tell_component(slot, &group, no).await?;
+            c.announce_component(slot, &group, no).await?;
             Ok(no)
         })
     }
@@ -135,7 +135,7 @@ impl CommandSender {
             if hooks::seeded(SeededFault::UpdateNotReported) {
                 return Ok(());
             }
-            c.tell_component(slot, &group, no).await
+            c.announce_component(slot, &group, no).await
         })
     }
     /// Deletes a component, durably, and frees its space.
@@ -252,7 +252,7 @@ impl CoreController {
         receiver.await.map_err(|_| DataPlaneError::Stopped)?.map_err(|cause| DataPlaneError::Free { volume, cause })
     }
 
-    async fn tell_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), DataPlaneError> {
+    async fn announce_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), DataPlaneError> {
         match group.components().into_iter().find(|c| c.no == no) {
             Some(info) => self.call_all(Call::AddComponent { slot, no, info: Box::new(info) }).await,
             None => Ok(()), // Deleted in the meantime by another command.

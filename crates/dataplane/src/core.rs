@@ -103,7 +103,7 @@ impl App for CoreApp {
             // Nobody waits any more when the command's task was ended by a shutdown.
             let _ = waiting.send(done.result);
         }
-        busy |= self.tell(rt, core);
+        busy |= self.report(rt, core);
         let sent = self.mesh_out(rt, core);
         self.mesh.flush_wakes(rt);
         match (core.stop && core.out.is_empty(), busy || sent) {
@@ -141,12 +141,12 @@ impl CoreApp {
     }
 
     /// Hands on what the control plane is to know.
-    fn tell(&self, rt: &Rt, core: &mut Core) -> bool {
+    fn report(&self, rt: &Rt, core: &mut Core) -> bool {
         let mut reported = false;
-        while let Some(ask) = core.target.pop_control_request() {
+        while let Some(request) = core.target.pop_control_request() {
             reported = true;
-            let id = ask.id;
-            if self.events.send(DataPlaneEvent::Asked(ask)).is_err() {
+            let id = request.id;
+            if self.events.send(DataPlaneEvent::ControlRequest(request)).is_err() {
                 core.target.on_answer(rt, id, Err(Refused::Busy));
             }
         }

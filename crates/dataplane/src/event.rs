@@ -13,7 +13,7 @@ pub const EVENTS_MAX: usize = 4096;
 #[derive(Debug)]
 pub enum DataPlaneEvent {
     /// A host asks for a change by an NVMe command. Answer with [`crate::CommandSender::answer`].
-    Asked(ControlRequest),
+    ControlRequest(ControlRequest),
     /// Something for the audit log.
     Audit(AuditEvent),
 }

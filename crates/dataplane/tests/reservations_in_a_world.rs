@@ -207,13 +207,13 @@ impl Lab {
             return;
         }
         while let Ok(event) = self.events.try_recv() {
-            let DataPlaneEvent::Asked(ask) = event else { continue };
-            let ControlVerb::Reservation { volume, command } = &ask.what else { panic!("{ask:?}") };
-            let result = self.state.execute(base::HostId::from_bytes(ask.by.host_id), command);
+            let DataPlaneEvent::ControlRequest(request) = event else { continue };
+            let ControlVerb::Reservation { volume, command } = &request.what else { panic!("{request:?}") };
+            let result = self.state.execute(base::HostId::from_bytes(request.by.host_id), command);
             let reply = result.map(|o| Reply::reserved(*volume, o)).map_err(Refused::from);
             self.desired.generation += 1;
             self.desired.volumes[0].reservation = Some(Arc::new(self.state.clone()));
-            self.step = Some(Step::Applying(self.commands.apply(self.desired.clone()), ask.id, reply));
+            self.step = Some(Step::Applying(self.commands.apply(self.desired.clone()), request.id, reply));
             return;
         }
     }

@@ -77,8 +77,8 @@ pub struct Operator {
     kept: Kept,
     /// The highest namespace that was ever given.
     nsid_last: u32,
-    /// What hosts have asked for and what was not begun.
-    asked: VecDeque<ControlRequest>,
+    /// What hosts have requested and what was not begun.
+    requests: VecDeque<ControlRequest>,
     /// Acts that were not begun.
     acts: VecDeque<Act>,
     /// The act under way, and the making of another volume in the place of one that it deletes.
@@ -128,7 +128,7 @@ impl Operator {
             nsid_last: records.len() as u32,
             records,
             kept,
-            asked: VecDeque::new(),
+            requests: VecDeque::new(),
             acts: VecDeque::new(),
             task: None,
             replace: None,
@@ -176,7 +176,7 @@ impl Operator {
     pub fn node_started(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.step = Step::Down;
         self.starting = true;
-        self.asked.clear();
+        self.requests.clear();
         self.acts.clear();
         self.kept.node_started();
         let actions = self.kept.decide();
@@ -253,7 +253,7 @@ impl Operator {
     }
     /// Whether it has nothing more to do.
     pub fn is_idle(&self) -> bool {
-        self.is_serving() && self.acts.is_empty() && self.asked.is_empty()
+        self.is_serving() && self.acts.is_empty() && self.requests.is_empty()
     }
     /// Something is to be done to a volume as soon as all is served.
     pub fn act(&mut self, act: Act) {
@@ -368,11 +368,11 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Reserving(completion, volume, ask, reply) => match completion.try_take() {
-                None => Step::Reserving(completion, volume, ask, reply),
+            Step::Reserving(completion, volume, request, reply) => match completion.try_take() {
+                None => Step::Reserving(completion, volume, request, reply),
                 Some(Ok(())) => {
                     workload.borrow_mut().volumes[volume].rights.in_force(now);
-                    drop(commands.answer(ask, Ok(reply)));
+                    drop(commands.answer(request, Ok(reply)));
                     Step::Serving
                 }
                 Some(Err(error)) => Step::Refused(error),
@@ -382,8 +382,8 @@ impl Operator {
                 Some(Ok(())) => Step::Stopped,
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Serving => match self.asked.pop_front() {
-                Some(ask) => self.decide(&commands, &ask, workload, now),
+            Step::Serving => match self.requests.pop_front() {
+                Some(request) => self.decide(&commands, &request, workload, now),
                 None => self.begin(&commands, workload, now),
             },
             other => other,
@@ -502,29 +502,29 @@ impl Operator {
         let door = self.door.borrow();
         let Some((_, events)) = door.as_ref() else { return };
         while let Ok(event) = events.try_recv() {
-            if let DataPlaneEvent::Asked(ask) = event {
-                self.asked.push_back(ask);
+            if let DataPlaneEvent::ControlRequest(request) = event {
+                self.requests.push_back(request);
             }
         }
     }
 
-    /// Reservation commands are carried out, as `control` does it; nothing else of what hosts may ask for is granted here.
-    fn decide(&mut self, commands: &CommandSender, ask: &ControlRequest, workload: &RefCell<Workload>, now: u64) -> Step {
-        let ControlVerb::Reservation { volume, command } = &ask.what else {
-            drop(commands.answer(ask.id, Err(Refused::Invalid)));
+    /// Reservation commands are carried out, as `control` does it; nothing else that hosts may request is granted here.
+    fn decide(&mut self, commands: &CommandSender, request: &ControlRequest, workload: &RefCell<Workload>, now: u64) -> Step {
+        let ControlVerb::Reservation { volume, command } = &request.what else {
+            drop(commands.answer(request.id, Err(Refused::Invalid)));
             return Step::Serving;
         };
         let at = self.records.iter().position(|r| r.desired.id == *volume).expect("records stay");
         if self.records[at].is_gone() {
-            drop(commands.answer(ask.id, Err(Refused::NoNamespace)));
+            drop(commands.answer(request.id, Err(Refused::NoNamespace)));
             return Step::Serving;
         }
-        let by = HostId::from_bytes(ask.by.host_id);
+        let by = HostId::from_bytes(request.by.host_id);
         let mut state = self.records[at].desired.reservation.as_deref().cloned().unwrap_or_default();
         match state.execute(by, command) {
             Err(refusal) => {
                 workload.borrow_mut().reservation_refused(at, by, command, refusal, now);
-                drop(commands.answer(ask.id, Err(refusal.into())));
+                drop(commands.answer(request.id, Err(refusal.into())));
                 Step::Serving
             }
             Ok(outcome) => {
@@ -532,7 +532,7 @@ impl Operator {
                 self.keep(at);
                 self.generation += 1;
                 workload.borrow_mut().reserved(at, by, state, command, &outcome, now);
-                Step::Reserving(commands.apply(self.desired()), at, ask.id, Reply::reserved(*volume, outcome))
+                Step::Reserving(commands.apply(self.desired()), at, request.id, Reply::reserved(*volume, outcome))
             }
         }
     }

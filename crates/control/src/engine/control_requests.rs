@@ -16,12 +16,12 @@ impl Control {
         for event in events {
             match event {
                 DataPlaneEvent::Audit(event) => self.note(event),
-                DataPlaneEvent::Asked(ask) => {
-                    let result = self.decide(&ask);
+                DataPlaneEvent::ControlRequest(request) => {
+                    let result = self.decide(&request);
                     if let Err(refused) = &result {
-                        tracing::info!(host = %ask.by.host_nqn, what = ?ask.what, %refused, "refused what a host asked for");
+                        tracing::info!(host = %request.by.host_nqn, what = ?request.what, %refused, "refused what a host asked for");
                     }
-                    if let Err(error) = self.plane.answer(ask.id, result) {
+                    if let Err(error) = self.plane.answer(request.id, result) {
                         tracing::warn!(%error, "a host's question could not be answered");
                     }
                 }
@@ -44,28 +44,30 @@ impl Control {
     }
 
     /// Carries out a control request of a host, if it may have it.
-    pub(crate) fn decide(&self, ask: &ControlRequest) -> Result<Reply, Refused> {
+    pub(crate) fn decide(&self, request: &ControlRequest) -> Result<Reply, Refused> {
         let _change = self.lock();
         self.serve_what_is_durable()?;
-        let (reply, detail) = match &ask.what {
-            ControlVerb::WriteProtect { volume, state } => self.protect(&ask.by, *volume, *state)?,
-            ControlVerb::NamespaceAttach { nsid, hosts } => self.attach_hosts(&ask.by, *nsid, hosts)?,
-            ControlVerb::NamespaceDetach { nsid, hosts } => self.detach_hosts(&ask.by, *nsid, hosts)?,
-            ControlVerb::NamespaceCreate { blocks, lba_bytes, shared } => self.create_namespace(&ask.by, *blocks, *lba_bytes, *shared)?,
-            ControlVerb::NamespaceDelete { nsid } => self.delete_namespaces(&ask.by, *nsid)?,
-            ControlVerb::Format { nsid, lba_bytes } => self.format_namespace(&ask.by, *nsid, *lba_bytes)?,
-            ControlVerb::Reservation { volume, command } => self.reserve(&ask.by, *volume, command)?,
-            ControlVerb::Persist { volumes, ptpl } => self.persist(&ask.by, volumes, *ptpl)?,
+        let (reply, detail) = match &request.what {
+            ControlVerb::WriteProtect { volume, state } => self.protect(&request.by, *volume, *state)?,
+            ControlVerb::NamespaceAttach { nsid, hosts } => self.attach_hosts(&request.by, *nsid, hosts)?,
+            ControlVerb::NamespaceDetach { nsid, hosts } => self.detach_hosts(&request.by, *nsid, hosts)?,
+            ControlVerb::NamespaceCreate { blocks, lba_bytes, shared } => {
+                self.create_namespace(&request.by, *blocks, *lba_bytes, *shared)?
+            }
+            ControlVerb::NamespaceDelete { nsid } => self.delete_namespaces(&request.by, *nsid)?,
+            ControlVerb::Format { nsid, lba_bytes } => self.format_namespace(&request.by, *nsid, *lba_bytes)?,
+            ControlVerb::Reservation { volume, command } => self.reserve(&request.by, *volume, command)?,
+            ControlVerb::Persist { volumes, ptpl } => self.persist(&request.by, volumes, *ptpl)?,
         };
         self.note(AuditEvent {
-            kind: match &ask.what {
+            kind: match &request.what {
                 ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
                 _ => AuditKind::Namespace,
             },
             peer: None,
-            host_nqn: ask.by.host_nqn.clone(),
-            subsystem: ask.by.subsystem.clone(),
-            cntlid: Some(ask.by.cntlid),
+            host_nqn: request.by.host_nqn.clone(),
+            subsystem: request.by.subsystem.clone(),
+            cntlid: Some(request.by.cntlid),
             detail,
         });
         Ok(reply)
