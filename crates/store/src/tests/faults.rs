@@ -1,8 +1,8 @@
 //! Broken devices: what fails is exactly what cannot be served, it is counted, and nothing is lost or taken for something else.
 
-use super::harness::{Lab, Setup, component_spec, quick, read_op};
+use super::harness::{Lab, Setup, component_spec, quick, read_op, write_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError};
-use base::unit::BLOCK_BYTES;
+use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration};
 use format::disk::log::SummaryHeader;
 use rt::{Device, DeviceError, Rt};
@@ -244,6 +244,38 @@ fn a_log_that_cannot_be_written_fails_writes_and_serves_reads() {
     });
     lab.power_cycle();
     lab.with(quick(), async |rt, s| assert_eq!(s.read(&rt, c, 5, 1).await.unwrap(), [50]));
+}
+
+/// One of each is in the batch that fails, one of each waits behind it: none keeps a chunk.
+#[test]
+fn what_fails_with_the_log_keeps_no_space_whether_it_was_in_the_batch_or_waited() {
+    let mut lab = Lab::new(321, &Setup::default());
+    let c = lab.components[0];
+    let log = lab.world.disk(&lab.devices[0]);
+    lab.with(quick(), async |rt, s| {
+        log.fail_writes(ALL, None, DeviceError::Media);
+        log.stall(Duration::from_millis(5));
+        let write = |chunk: u64| s.submit(&rt, c, chunk * CHUNK_BLOCKS, 1, write_op(c, chunk * CHUNK_BLOCKS, &[50], true));
+        let mark = |chunk: u64| s.submit(&rt, c, chunk * CHUNK_BLOCKS, 1, OpKind::Uncorrectable);
+        write(0);
+        mark(1);
+        rt.sleep(Duration::from_millis(1)).await;
+        assert!(log.in_flight() > 0, "the batch is on its way");
+        write(2);
+        mark(3);
+        let mut done = Vec::new();
+        while done.len() < 4 {
+            s.some_ended().await;
+            done.extend(s.take_done());
+        }
+        assert!(done.iter().all(|d| d.result == Err(StoreError::DeviceFailed)), "{done:?}");
+        s.check();
+        let shard = s.shard.borrow();
+        assert_eq!(shard.as_ref().unwrap().state().borrow().table.borrow().allocated(), 0);
+        drop(shard);
+        log.heal();
+        s.shut_down(&rt).await;
+    });
 }
 
 /// Each write that fails once is written again in the next segment. The last one is kept for the batch that gives others back: a later life has
