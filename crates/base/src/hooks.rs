@@ -359,7 +359,7 @@ listed! {
         /// A Copy command that fails names the number of its ranges.
         CopyNamesCount,
         /// What a closed connection left under way is forgotten by fences.
-        LeftNotInherited,
+        LeftNotAdopted,
         /// The second half of a fused operation meets a first half that was aborted.
         AbortedHalfAwaited,
         /// Shards of a disk group that could not be opened stay.

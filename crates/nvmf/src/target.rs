@@ -349,7 +349,7 @@ impl Target {
                 conn.close_at = Some(rt.now() + LINGER_MAX);
                 // With nothing to tell (the host has terminated) there is nothing to wait for.
                 conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
-                self.part(rt, place, "termination request");
+                self.detach(rt, place, "termination request");
             }
             self.rearm(rt, place);
             let conn = &self.conns[place];
@@ -550,7 +550,7 @@ impl Target {
 
     /// Closes a connection and gives up what it was; frees its place once its operations have come back.
     fn close(&mut self, rt: &Rt, place: usize, why: &'static str) {
-        self.part(rt, place, why);
+        self.detach(rt, place, why);
         let conn = &mut self.conns[place];
         if !conn.closed {
             conn.closed = true;
@@ -562,8 +562,8 @@ impl Target {
             rt.close(conn.id);
         }
         if !conn.receiving && conn.sends == 0 {
-            if !hooks::seeded(SeededFault::LeftNotInherited) {
-                self.inherit(place);
+            if !hooks::seeded(SeededFault::LeftNotAdopted) {
+                self.adopt_left(place);
             }
             let conn = self.conns.remove(place);
             self.shared.gone(self.core, conn.light);
@@ -571,7 +571,7 @@ impl Target {
     }
 
     /// The connection is no queue any more: its controller ends, or is informed.
-    fn part(&mut self, rt: &Rt, place: usize, why: &'static str) {
+    fn detach(&mut self, rt: &Rt, place: usize, why: &'static str) {
         let conn = &mut self.conns[place];
         if core::mem::replace(&mut conn.detached, true) {
             return;
@@ -628,7 +628,7 @@ impl Target {
                 let id = rt.attach(conn);
                 self.take(rt, id, peer, door);
             }
-            Msg::Join { connect, at, slot } => {
+            Msg::Connect { connect, at, slot } => {
                 self.on_connect_request(rt, connect, at, slot, None);
             }
             Msg::Admitted { connect, token, slot, result } => self.on_admitted(rt, &connect, token, slot, result),

@@ -343,7 +343,7 @@ impl Session {
                 return self.finish(cx, at, StatusCode::COMMAND_SEQUENCE_ERROR.into(), 0);
             }
             CommandPlan::Connect => {
-                self.phase = SessionPhase::Joining;
+                self.phase = SessionPhase::Connecting;
                 self.running += 1;
                 return cx.calls.push(Call::Connect(at));
             }

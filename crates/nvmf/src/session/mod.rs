@@ -96,7 +96,7 @@ pub enum SessionPhase {
     /// Nothing but a Connect command has effect.
     Fresh,
     /// A Connect command is being judged.
-    Joining,
+    Connecting,
     /// A queue.
     Live,
     /// A termination request was sent or received; what comes is thrown away.
@@ -259,7 +259,7 @@ impl Session {
     pub fn wants_bytes(&self) -> bool {
         let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.throttled;
         let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
-        !self.draining && self.phase != SessionPhase::Joining && self.backlog < backlog_max && memory
+        !self.draining && self.phase != SessionPhase::Connecting && self.backlog < backlog_max && memory
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
     pub fn is_unauthenticated(&self) -> bool {
@@ -353,7 +353,7 @@ impl Session {
     }
     /// Back to waiting for a Connect command: it was refused.
     pub fn readmit(&mut self) {
-        if self.phase == SessionPhase::Joining {
+        if self.phase == SessionPhase::Connecting {
             self.phase = SessionPhase::Fresh;
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  Connect ─► read, admit, quota ─┬─ admin ─► an ID ─► Controller ───────────────► admitted
-//!                                 └─ I/O ─► Join to its home ─┬─ ok ─► Admitted ─► admitted
-//!                                                             ├─ no ─► Admitted ─► refused
-//!                                                             └─ ID in use ─► waits ─┬─ QueueGone ─► tried again
-//!                                                                                    └─ too long ─► refused
+//!                                 └─ I/O ─► Connect to its home ─┬─ ok ─► Admitted ─► admitted
+//!                                                                ├─ no ─► Admitted ─► refused
+//!                                                                └─ ID in use ─► waits ─┬─ QueueGone ─► tried again
+//!                                                                                       └─ too long ─► refused
 //! ```
 //!
 //! Invariant: a Connect is answered once, or its connection is gone.
@@ -36,7 +36,7 @@ impl Target {
                 return self.refuse(rt, place, slot, Some(&connect), connect_request::wrong_cntlid());
             };
             let at = QueueAt { core: self.core, token };
-            return self.post(rt, home, Msg::Join { connect: Box::new(connect), at, slot });
+            return self.post(rt, home, Msg::Connect { connect: Box::new(connect), at, slot });
         }
         match self.new_controller(rt, place, &connect, must) {
             Ok((shared, quota)) => self.admitted(rt, &connect, place, slot, QueueKind::Admin(shared), (quota, must)),
@@ -168,7 +168,7 @@ impl Target {
     pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
-        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Joining;
+        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Connecting;
         let there = self.conns.get(place).is_some_and(waits);
         let (c, kept) = match result {
             Ok(joined) => joined,

@@ -76,7 +76,7 @@ impl Target {
     }
 
     /// Takes over what a session has left behind: its place may be given to another connection.
-    pub(super) fn inherit(&mut self, place: usize) {
+    pub(super) fn adopt_left(&mut self, place: usize) {
         let left = self.conns[place].session.take_left();
         self.fences.adopt(left);
     }

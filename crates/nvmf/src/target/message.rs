@@ -21,7 +21,7 @@ pub(super) enum Msg {
     /// A connection to take.
     Take { conn: OwnedConn, peer: SocketAddr, door: Door },
     /// To a controller's home: may this connection be its queue?
-    Join { connect: Box<ConnectRequest>, at: QueueAt, slot: u16 },
+    Connect { connect: Box<ConnectRequest>, at: QueueAt, slot: u16 },
     /// The answer.
     Admitted { connect: Box<ConnectRequest>, token: u64, slot: u16, result: Admitted },
     /// A controller ended: close its queue.
@@ -44,7 +44,7 @@ impl core::fmt::Debug for Msg {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Msg::Take { .. } => "Take",
-            Msg::Join { .. } => "Join",
+            Msg::Connect { .. } => "Connect",
             Msg::Admitted { .. } => "Admitted",
             Msg::Close { .. } => "Close",
             Msg::Drain { .. } => "Drain",

@@ -99,7 +99,7 @@ impl Target {
             let (kind, peer) = (AuditKind::AuthenticationFailed, Some(conn.peer));
             self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid: None, detail: fault.to_string() });
         }
-        self.part(rt, place, "TLS failed");
+        self.detach(rt, place, "TLS failed");
     }
 
     fn note_handshake(&mut self, place: usize) {

@@ -19,23 +19,23 @@ const SHARDS: u8 = 2;
 
 type Content = BTreeMap<(u32, u64), [BlockContent; 16]>;
 
-struct Bed {
+struct Fixture {
     world: World,
     host: HostId,
     devices: Vec<Device>,
 }
 
-impl Bed {
-    fn new(seed: u64) -> Bed {
-        Bed::with(seed, [16 * MIB, 32 * MIB, 32 * MIB])
+impl Fixture {
+    fn new(seed: u64) -> Fixture {
+        Fixture::with(seed, [16 * MIB, 32 * MIB, 32 * MIB])
     }
-    fn with(seed: u64, sizes: [u64; 3]) -> Bed {
+    fn with(seed: u64, sizes: [u64; 3]) -> Fixture {
         let mut world = World::new(seed);
         let host = world.add_host(1, |_| Box::new(TasksOnly));
         let devices: Vec<Device> = sizes.iter().map(|s| world.device(*s, SimDeviceOptions::default())).collect();
-        let mut bed = Bed { world, host, devices };
-        let devices = bed.devices.clone();
-        bed.world.block_on(host, async |rt| {
+        let mut fixture = Fixture { world, host, devices };
+        let devices = fixture.devices.clone();
+        fixture.world.block_on(host, async |rt| {
             let spec = FormatSpec {
                 cluster: ClusterId::from_bytes([1; 16]),
                 group: GroupId::from_bytes([2; 16]),
@@ -50,7 +50,7 @@ impl Bed {
                 group.create_component(&rt, component(i)).await.unwrap();
             }
         });
-        bed
+        fixture
     }
     fn open(&mut self) -> Result<(Group, ChunkTable), GroupError> {
         let devices = self.devices.clone();
@@ -126,8 +126,8 @@ fn change(t: &mut ChunkTable, rng: &mut u64, seq: u64, chunks: &[u64]) {
 
 #[test]
 fn what_was_committed_is_loaded_again_and_deleted_components_are_gone() {
-    let mut bed = Bed::new(1);
-    let (group, table) = bed.open().unwrap();
+    let mut fixture = Fixture::new(1);
+    let (group, table) = fixture.open().unwrap();
     let table = Rc::new(RefCell::new(table));
     let chunks: Vec<u64> = (0..120).map(mine).collect();
     let mut rng = 7;
@@ -135,18 +135,18 @@ fn what_was_committed_is_loaded_again_and_deleted_components_are_gone() {
         for i in 0..300 {
             change(&mut table.borrow_mut(), &mut rng, round * 1000 + i, &chunks);
         }
-        let report = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
         assert!(report.pages > 0);
         let want = content(&table.borrow());
-        bed.power_cycle();
-        let (_, loaded) = bed.open().unwrap();
+        fixture.power_cycle();
+        let (_, loaded) = fixture.open().unwrap();
         loaded.check().unwrap();
         assert_eq!(content(&loaded), want, "round {round}");
         assert_eq!(loaded.dirty_pages(), 0);
     }
-    let group = bed.open().unwrap().0;
-    bed.world.block_on(bed.host, async |rt| group.delete_component(&rt, ComponentNo(2)).await.unwrap());
-    let (_, loaded) = bed.open().unwrap();
+    let group = fixture.open().unwrap().0;
+    fixture.world.block_on(fixture.host, async |rt| group.delete_component(&rt, ComponentNo(2)).await.unwrap());
+    let (_, loaded) = fixture.open().unwrap();
     loaded.check().unwrap();
     let left = content(&loaded);
     assert!(!left.is_empty() && left.keys().all(|(c, _)| *c != 2));
@@ -157,26 +157,26 @@ fn what_was_committed_is_loaded_again_and_deleted_components_are_gone() {
 fn power_may_go_at_any_time_during_a_checkpoint() {
     let (mut old_seen, mut new_seen) = (0, 0);
     for seed in 0..60u64 {
-        let mut bed = Bed::new(seed);
-        let (group, table) = bed.open().unwrap();
+        let mut fixture = Fixture::new(seed);
+        let (group, table) = fixture.open().unwrap();
         let table = Rc::new(RefCell::new(table));
         let chunks: Vec<u64> = (0..200).map(mine).collect();
         let mut rng = seed;
         let rounds = seed % 3;
         for seq in 0..rounds {
             (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, seq, &chunks));
-            bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+            fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
         }
         let before = content(&table.borrow());
         (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 10 + rounds, &chunks));
         let after = content(&table.borrow());
         let (t, devices) = (Rc::clone(&table), group.capacity().to_vec());
-        bed.world.spawn(bed.host, 0, move |rt| async move {
+        fixture.world.spawn(fixture.host, 0, move |rt| async move {
             let _ = write_checkpoint(&rt, &t, &devices).await;
         });
-        bed.world.run_for(Duration::from_nanos(seed * 20_000));
-        bed.power_cycle();
-        let (_, loaded) = bed.open().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        fixture.world.run_for(Duration::from_nanos(seed * 20_000));
+        fixture.power_cycle();
+        let (_, loaded) = fixture.open().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         loaded.check().unwrap();
         for (key, blocks) in content(&loaded) {
             let (b, a) = (before.get(&key) == Some(&blocks), after.get(&key) == Some(&blocks));
@@ -193,26 +193,26 @@ fn power_may_go_at_any_time_during_a_checkpoint() {
 
 #[test]
 fn a_write_error_leaves_the_pages_dirty_and_the_next_checkpoint_brings_them() {
-    let mut bed = Bed::new(3);
-    let (group, table) = bed.open().unwrap();
+    let mut fixture = Fixture::new(3);
+    let (group, table) = fixture.open().unwrap();
     let table = Rc::new(RefCell::new(table));
     let chunks: Vec<u64> = (0..50).map(mine).collect();
     let mut rng = 1;
     (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 1, &chunks));
-    let disk = bed.world.disk(&bed.devices[2]);
+    let disk = fixture.world.disk(&fixture.devices[2]);
     disk.fail_writes(0..32 * MIB, Some(1), rt::DeviceError::Media);
-    let result = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 1, error: rt::DeviceError::Media }));
     table.borrow().check().unwrap();
-    bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
     let want = content(&table.borrow());
-    bed.power_cycle();
-    assert_eq!(content(&bed.open().unwrap().1), want);
+    fixture.power_cycle();
+    assert_eq!(content(&fixture.open().unwrap().1), want);
     // a device that is given up does not hold up the others
     disk.fail_writes(0..32 * MIB, None, rt::DeviceError::Gone);
     (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 2, &chunks));
     table.borrow_mut().fail_device(1);
-    let report = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
     assert!(report.pages > 0);
     table.borrow().check().unwrap();
 }
@@ -220,41 +220,41 @@ fn a_write_error_leaves_the_pages_dirty_and_the_next_checkpoint_brings_them() {
 #[test]
 fn a_page_that_fails_late_in_a_checkpoint_fails_all_of_it() {
     // The first checkpoint writes all pages that the table grows by: more than are written together.
-    let mut bed = Bed::with(5, [16 * MIB, 256 * MIB, 32 * MIB]);
-    let (group, table) = bed.open().unwrap();
+    let mut fixture = Fixture::with(5, [16 * MIB, 256 * MIB, 32 * MIB]);
+    let (group, table) = fixture.open().unwrap();
     let geometry = group.info().geometry.capacity[0];
     assert!(geometry.chunk_pages_per_shard > 40);
     let table = Rc::new(RefCell::new(table));
     let at = table.borrow_mut().allocate(ComponentNo(1), mine(0)).unwrap();
     table.borrow_mut().set_block(at, 0, Some(5), 1);
     let page = geometry.chunk_page_offset(0, 40, 0);
-    bed.world.disk(&bed.devices[1]).fail_writes(page..page + 8192, Some(1), rt::DeviceError::Media);
-    let result = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    fixture.world.disk(&fixture.devices[1]).fail_writes(page..page + 8192, Some(1), rt::DeviceError::Media);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
-    bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
     let want = content(&table.borrow());
-    bed.power_cycle();
-    assert_eq!(content(&bed.open().unwrap().1), want);
+    fixture.power_cycle();
+    assert_eq!(content(&fixture.open().unwrap().1), want);
 }
 
 #[test]
 fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
-    let mut bed = Bed::new(4);
-    let (group, table) = bed.open().unwrap();
+    let mut fixture = Fixture::new(4);
+    let (group, table) = fixture.open().unwrap();
     let table = Rc::new(RefCell::new(table));
     let chunk = mine(0);
     for _ in 0..2 {
         let at = table.borrow().lookup(ComponentNo(1), chunk);
         let at = at.unwrap_or_else(|| table.borrow_mut().allocate(ComponentNo(1), chunk).unwrap());
         table.borrow_mut().set_block(at, 0, Some(5), 1);
-        bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
     }
-    let disk = bed.world.disk(&bed.devices[1]);
+    let disk = fixture.world.disk(&fixture.devices[1]);
     let at = group.info().geometry.capacity[0].chunk_page_offset(0, 1, 0);
     disk.corrupt(at + 1024);
-    assert!(bed.open().is_ok(), "the other slot is valid");
+    assert!(fixture.open().is_ok(), "the other slot is valid");
     disk.corrupt(at + 4096 + 1024);
-    assert!(matches!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { table: "chunk", page: 1, shard: 0, .. })));
+    assert!(matches!(fixture.open().map(|_| ()), Err(GroupError::TableDamaged { table: "chunk", page: 1, shard: 0, .. })));
 }
 
 #[test]
@@ -279,38 +279,38 @@ fn a_table_that_says_what_cannot_be_is_reported() {
         (entry(9, mine(5)), "chunk of a component of another device", Some(entry(2, mine(5)))),
         (entry(3, mine(5)), past, None),
     ] {
-        let mut bed = Bed::new(8);
-        let (group, table) = bed.open().unwrap();
+        let mut fixture = Fixture::new(8);
+        let (group, table) = fixture.open().unwrap();
         let info = group.info().clone();
         let geometry = info.geometry.capacity[0];
         let table = Rc::new(RefCell::new(table));
         let at = table.borrow_mut().allocate(ComponentNo(1), mine(0)).unwrap();
         table.borrow_mut().set_block(at, 0, Some(5), 1);
-        bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
         // The last chunk, and the place behind it.
         let last = geometry.chunks_per_shard - 1;
         assert!((last + 1) % per_page != 0 && last != at.chunk);
         let page = 1 + last / per_page;
-        rewrite(&bed, &info, page, |bytes| put_entry(bytes, (last % per_page) as usize, Some(&ok)));
-        bed.open().unwrap().1.check().unwrap();
-        rewrite(&bed, &info, page, |bytes| match bad {
+        rewrite(&fixture, &info, page, |bytes| put_entry(bytes, (last % per_page) as usize, Some(&ok)));
+        fixture.open().unwrap().1.check().unwrap();
+        rewrite(&fixture, &info, page, |bytes| match bad {
             Some(e) => put_entry(bytes, (last % per_page) as usize, Some(&e)),
             None => put_entry(bytes, ((last + 1) % per_page) as usize, Some(&entry(1, mine(6)))),
         });
-        let device = bed.devices[1].name().to_string();
+        let device = fixture.devices[1].name().to_string();
         let cause = DiskError::Value { field: what };
         let refused = GroupError::TableDamaged { device: device.clone(), table: "chunk", shard: 0, page, cause };
-        assert_eq!(bed.open().map(|_| ()), Err(refused));
+        assert_eq!(fixture.open().map(|_| ()), Err(refused));
         // More pages than there are.
-        rewrite(&bed, &info, 0, |bytes| TableHead { pages_used: u64::from(geometry.chunk_pages_per_shard) + 1 }.build(bytes));
+        rewrite(&fixture, &info, 0, |bytes| TableHead { pages_used: u64::from(geometry.chunk_pages_per_shard) + 1 }.build(bytes));
         let cause = DiskError::Value { field: "pages used" };
-        assert_eq!(bed.open().map(|_| ()), Err(GroupError::TableDamaged { device, table: "chunk", shard: 0, page: 0, cause }));
+        assert_eq!(fixture.open().map(|_| ()), Err(GroupError::TableDamaged { device, table: "chunk", shard: 0, page: 0, cause }));
     }
 }
 
 /// Puts a newer version of a page of shard 0 on device 0.
-fn rewrite(bed: &Bed, info: &GroupInfo, page: u32, change: impl FnOnce(&mut [u8])) {
-    let (geometry, disk) = (info.geometry.capacity[0], bed.world.disk(&bed.devices[1]));
+fn rewrite(fixture: &Fixture, info: &GroupInfo, page: u32, change: impl FnOnce(&mut [u8])) {
+    let (geometry, disk) = (info.geometry.capacity[0], fixture.world.disk(&fixture.devices[1]));
     let kind = if page == 0 { PageKind::ChunkHead } else { PageKind::Chunk };
     let address = PageAddress { kind, device: 0, shard: 0, index: u64::from(page) };
     let slots = disk.peek(geometry.chunk_page_offset(0, page, 0), 8192);
@@ -324,8 +324,8 @@ fn rewrite(bed: &Bed, info: &GroupInfo, page: u32, change: impl FnOnce(&mut [u8]
 /// A chunk was moved from one page to an earlier one, and only that page came: what lies in the other is older, and is taken off the device.
 #[test]
 fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
-    let mut bed = Bed::new(6);
-    let (group, table) = bed.open().unwrap();
+    let mut fixture = Fixture::new(6);
+    let (group, table) = fixture.open().unwrap();
     let geometry = group.info().geometry.capacity[0];
     let table = Rc::new(RefCell::new(table));
     let page = |at: Phys| 1 + at.chunk / format::disk::CHUNKS_PER_PAGE as u32;
@@ -336,7 +336,7 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
         let old = t.allocate(ComponentNo(1), chunk).unwrap();
         t.set_block(old, 0, Some(5), 1);
         drop(t);
-        bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
         let mut t = table.borrow_mut();
         t.clear_blocks(old, u16::MAX, 2);
         t.free(old);
@@ -347,15 +347,15 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
     };
     assert!(page(new) < page(old), "{new:?} after {old:?}");
     let offset = geometry.chunk_page_offset(0, page(old), 0);
-    bed.world.disk(&bed.devices[1]).fail_writes(offset..offset + 8192, Some(1), rt::DeviceError::Media);
-    let result = bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    fixture.world.disk(&fixture.devices[1]).fail_writes(offset..offset + 8192, Some(1), rt::DeviceError::Media);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
-    let restart = |bed: &mut Bed| {
-        bed.world.kill_process(bed.host);
-        bed.world.start(bed.host);
-        bed.open().unwrap()
+    let restart = |fixture: &mut Fixture| {
+        fixture.world.kill_process(fixture.host);
+        fixture.world.start(fixture.host);
+        fixture.open().unwrap()
     };
-    let (group, loaded) = restart(&mut bed);
+    let (group, loaded) = restart(&mut fixture);
     loaded.check().unwrap();
     let at = loaded.lookup(ComponentNo(1), chunk).unwrap();
     assert_eq!((at, loaded.get(at).block(0)), (new, BlockContent::Checked(6)));
@@ -363,8 +363,8 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
     let loaded = Rc::new(RefCell::new(loaded));
     loaded.borrow_mut().clear_blocks(at, u16::MAX, 4);
     loaded.borrow_mut().free(at);
-    bed.world.block_on(bed.host, async |rt| write_checkpoint(&rt, &loaded, group.capacity()).await.unwrap());
-    let (_, loaded) = restart(&mut bed);
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &loaded, group.capacity()).await.unwrap());
+    let (_, loaded) = restart(&mut fixture);
     assert_eq!(loaded.lookup(ComponentNo(1), chunk), None, "what was overwritten and trimmed is there again");
 }
 
