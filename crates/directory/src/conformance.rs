@@ -5,6 +5,7 @@
 //! Never: knows how a directory stores anything. That the suite can fail is tested with directories that are broken on purpose.
 
 use crate::*;
+use std::time::Duration;
 
 /// A directory under test, with its time.
 pub trait Subject {

@@ -18,6 +18,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
+    time::Duration,
     time::Instant,
 };
 
@@ -25,8 +26,6 @@ use std::{
 pub const FILE_NAME: &str = "directory.redb";
 /// Its name while it is made. One that is found was never used.
 const NEW_FILE_NAME: &str = "directory.redb.new";
-/// The schema that this release writes. 1: nodes under `host/`, no sessions, no nonces.
-pub const SCHEMA_VERSION: u64 = 2;
 /// Where schema 1 kept nodes, and where they are now.
 const NODES_OF_SCHEMA_1: &str = "host/";
 

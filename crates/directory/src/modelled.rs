@@ -13,6 +13,7 @@ use base::ClusterId;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 /// What goes wrong, and how often. Of a thousand calls, where it says `permille`.

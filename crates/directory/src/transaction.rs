@@ -2,23 +2,11 @@
 //!
 //! Invariant: every change is a compare-and-swap; there is no expectation that anything meets.
 
-use crate::{CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Revision, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX, TooLarge};
+use crate::{
+    CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Nonce, Revision, SessionId, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX, TooLarge,
+};
 use crate::{SESSION_TTL_MAX, SESSION_TTL_MIN, VALUE_BYTES_MAX};
-use std::{collections::BTreeSet, fmt, time::Duration};
-
-/// Names one transaction for ever: 16 bytes that nobody else draws.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nonce(pub [u8; 16]);
-
-/// Names a session for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u64);
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}", self.0)
-    }
-}
+use std::{collections::BTreeSet, time::Duration};
 
 /// What a key must be for a transaction to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
