@@ -11,58 +11,19 @@
 mod bytes;
 pub mod chunk;
 pub mod component;
+mod error;
 pub mod foreign;
 pub mod log;
 pub mod page;
 pub mod superblock;
+mod tag;
 
 #[cfg(test)]
 mod tests;
 
 pub use chunk::{CHUNKS_PER_PAGE, ChunkEntry};
 pub use component::{COMPONENTS_PER_PAGE, ComponentRecord, ComponentState, DESCRIPTOR_BYTES_MAX};
+pub use error::DiskError;
 pub use page::{PageAddress, PageHeader, PageKind};
 pub use superblock::{Role, Superblock};
-
-/// The random number that one format gave to a group. Every superblock, page, segment header, batch and summary carries
-/// it, so that what an earlier format of the same device left behind is never taken for content of this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FormatTag(pub u64);
-
-/// Why bytes of a device are not what was looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DiskError {
-    /// Fewer bytes than the structure has.
-    #[error("too few bytes")]
-    TooShort,
-    /// The magic number is not there: nothing of this kind was ever written here.
-    #[error("no magic number")]
-    Magic,
-    /// The checksum is wrong: a torn write, or corruption.
-    #[error("wrong checksum")]
-    Checksum,
-    /// Written by an earlier format of the device, or by another group.
-    #[error("written by another format of the device")]
-    OtherFormat,
-    /// The structure belongs elsewhere: a misdirected write.
-    #[error("written for another place")]
-    OtherPlace,
-    /// A reserved field is not zero.
-    #[error("reserved field at byte {at} is not zero")]
-    Reserved {
-        /// Its offset within the structure.
-        at: u32,
-    },
-    /// A field has a value it must not have.
-    #[error("field {field} is out of range")]
-    Value {
-        /// Its name.
-        field: &'static str,
-    },
-    /// Written by a newer major version.
-    #[error("format version {major} is newer than this program")]
-    Newer {
-        /// The version found.
-        major: u16,
-    },
-}
+pub use tag::FormatTag;

@@ -228,7 +228,7 @@ impl Superblock {
         check(components.checked_add(u64::from(component_pages) * slots).is_some_and(|end| end <= table), "component table")?;
         let pages = u64::from(chunk_pages_per_shard) * slots * u64::from(self.shards);
         check(table.checked_add(pages).is_some_and(|end| end <= area), "chunk table")?;
-        let entries = u64::from(chunk_pages_per_shard).saturating_sub(1) * super::CHUNKS_PER_PAGE as u64;
+        let entries = u64::from(chunk_pages_per_shard).saturating_sub(1) * super::chunk::CHUNKS_PER_PAGE as u64;
         check(chunks_per_shard != 0 && entries >= u64::from(chunks_per_shard), "chunk table")?;
         Ok((u64::from(chunks_per_shard) * base::unit::CHUNK_BYTES).checked_mul(u64::from(self.shards)).and_then(|n| n.checked_add(area)))
     }

@@ -1,6 +1,9 @@
 //! Identify data structures (base 5.17.2; nvm 4.1.5).
 
-use super::{Field, IDENTIFY_BYTES};
+use super::Field;
+
+/// Bytes of an Identify data structure.
+pub const IDENTIFY_BYTES: usize = 4096;
 
 /// Identify Namespace, NVM command set.
 pub const CNS_NAMESPACE: u8 = 0x00;

@@ -30,17 +30,12 @@ mod tests;
 #[cfg(test)]
 mod wire_tests;
 
+pub use identify::IDENTIFY_BYTES;
 pub use layout::Field;
 pub use opcode::{AdminOpcode, FabricsType, IoOpcode};
-pub use queue::{Cqe, Fuse, Psdt, Sqe};
+pub use queue::{CQE_BYTES, Cqe, Fuse, Psdt, SQE_BYTES, Sqe};
 pub use sgl::{Sgl, SglKind};
 pub use status::{FabricsStatus, Status, StatusCode};
 
-/// Bytes of a submission queue entry.
-pub const SQE_BYTES: usize = 64;
-/// Bytes of a completion queue entry.
-pub const CQE_BYTES: usize = 16;
 /// The namespace identifier that stands for all (base 3.2.1.2).
 pub const NSID_ALL: u32 = 0xFFFF_FFFF;
-/// Bytes of an Identify data structure.
-pub const IDENTIFY_BYTES: usize = 4096;

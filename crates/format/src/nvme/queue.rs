@@ -1,6 +1,11 @@
 //! Submission and completion queue entries (base 3.3.3.1 and 3.3.3.2).
 
-use super::{CQE_BYTES, Field, SQE_BYTES, Sgl, Status};
+use super::{Field, Sgl, Status};
+
+/// Bytes of a submission queue entry.
+pub const SQE_BYTES: usize = 64;
+/// Bytes of a completion queue entry.
+pub const CQE_BYTES: usize = 16;
 
 /// Bits 1:0 of byte 1 of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

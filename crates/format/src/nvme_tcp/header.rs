@@ -1,8 +1,9 @@
 //! The common header of a PDU and what makes it valid (tcp 3.6.1).
 
-use super::fault::{AT_FLAGS, AT_HLEN, AT_PDO, AT_PLEN, AT_TYPE};
-use super::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, DATA_BYTES, DIGEST_BYTES, Fault, IC_BYTES, R2T_BYTES, TERM_BYTES, TERM_DATA_MAX,
+use super::digest::{DIGEST_BYTES, Digests};
+use super::fault::{AT_FLAGS, AT_HLEN, AT_PDO, AT_PLEN, AT_TYPE, Fault};
+use super::size::{
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, DATA_BYTES, IC_BYTES, PDA_MAX, R2T_BYTES, TERM_BYTES, TERM_DATA_MAX,
 };
 use crate::nvme::Field;
 
@@ -101,26 +102,6 @@ impl PduType {
     }
 }
 
-/// Which digests a connection uses (DGST of ICReq and ICResp).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Digests {
-    /// Header digests.
-    pub header: bool,
-    /// Data digests.
-    pub data: bool,
-}
-
-impl Digests {
-    /// From DGST; `None` when reserved bits are set.
-    pub const fn parse(v: u8) -> Option<Self> {
-        if v & !3 != 0 { None } else { Some(Self { header: v & 1 != 0, data: v & 2 != 0 }) }
-    }
-    /// As DGST.
-    pub const fn bits(self) -> u8 {
-        self.header as u8 | (self.data as u8) << 1
-    }
-}
-
 /// What received headers must obey.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderRules {
@@ -129,7 +110,7 @@ pub struct HeaderRules {
     /// Digests agreed on; none before ICResp.
     pub digests: Digests,
     /// Alignment of data that the receiver asked for (CPDA at a controller, HPDA at a host), 0's based dwords, at most
-    /// [`super::PDA_MAX`].
+    /// [`PDA_MAX`].
     pub pda: u8,
     /// Most data bytes of a CapsuleCmd.
     pub capsule_data_max: u32,
@@ -243,7 +224,7 @@ fn check_data(common: &CommonHeader, head: u32, rules: &HeaderRules) -> Result<(
     if common.plen < head {
         return Err(Fault::field(AT_PLEN));
     }
-    let align = (u32::from(rules.pda.min(super::PDA_MAX)) + 1) * 4;
+    let align = (u32::from(rules.pda.min(PDA_MAX)) + 1) * 4;
     let pdo = u32::from(common.pdo);
     if pdo < head || !pdo.is_multiple_of(align) {
         return Err(Fault::field(AT_PDO));

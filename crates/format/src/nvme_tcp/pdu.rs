@@ -1,10 +1,11 @@
 //! Each PDU, both ways (tcp 3.6.2). `write` puts everything up to the data (header, digest, padding) and gives its length.
 
-use super::fault::{AT_IC_DGST, AT_IC_MAX, AT_IC_PDA, AT_IC_PFV};
-use super::header::{FLAG_DDGST, FLAG_HDGST, FLAG_LAST, FLAG_SUCCESS, data_offset};
-use super::{
-    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, CommonHeader, DATA_BYTES, DIGEST_BYTES, Digests, Fault, Fes, HEADER_BYTES_MAX,
-    IC_BYTES, MAXH2CDATA_MIN, PDA_MAX, PduType, R2T_BYTES, TERM_BYTES, TERM_DATA_MAX, digest,
+use super::digest::{DIGEST_BYTES, Digests, digest};
+use super::fault::{AT_IC_DGST, AT_IC_MAX, AT_IC_PDA, AT_IC_PFV, Fault, Fes};
+use super::header::{CommonHeader, FLAG_DDGST, FLAG_HDGST, FLAG_LAST, FLAG_SUCCESS, PduType, data_offset};
+use super::size::{
+    CAPSULE_CMD_BYTES, CAPSULE_RESP_BYTES, COMMON_BYTES, DATA_BYTES, HEADER_BYTES_MAX, IC_BYTES, MAXH2CDATA_MIN, PDA_MAX, R2T_BYTES,
+    TERM_BYTES, TERM_DATA_MAX,
 };
 use crate::nvme::{Cqe, Field, Sqe};
 
@@ -140,7 +141,7 @@ impl CapsuleCmd {
     pub fn sqe_of(b: &[u8; CAPSULE_CMD_BYTES]) -> Sqe {
         Sqe::parse(&Field::get(&b[COMMON_BYTES..]))
     }
-    /// Header, digest and padding into `out` (at least [`super::HEADER_BYTES_MAX`]); the sender appends data and, with
+    /// Header, digest and padding into `out` (at least [`HEADER_BYTES_MAX`]); the sender appends data and, with
     /// data digests, its digest. `cpda` is the controller's alignment.
     pub fn write(&self, digests: Digests, cpda: u8, out: &mut [u8]) -> usize {
         let with_data = self.data_bytes > 0;
@@ -234,7 +235,7 @@ impl DataPdu {
             success: common.flags & FLAG_SUCCESS != 0,
         }
     }
-    /// Header, digest and padding into `out` (at least [`super::HEADER_BYTES_MAX`]); the sender appends data and, with data
+    /// Header, digest and padding into `out` (at least [`HEADER_BYTES_MAX`]); the sender appends data and, with data
     /// digests, its digest. `pda` is the receiver's alignment. `kind` is H2CData or C2HData.
     pub fn write(&self, kind: PduType, digests: Digests, pda: u8, out: &mut [u8]) -> usize {
         let pdo = data_offset(DATA_BYTES, digests.header, pda);
