@@ -12,8 +12,10 @@
 //! leaves untaken; after a fault nothing is decrypted or encrypted any more, and the alert is in what goes out.
 //! Never: does I/O; rekeys by itself (a Linux host before 6.14 ends the connection on a KeyUpdate; it follows the peer's).
 
+use crate::alert;
+use crate::fault::Fault;
 use crate::ffi;
-use crate::hello::{self, alert};
+use crate::hello;
 use crate::identity::{Hash, Identity};
 use crate::kdf;
 use crate::psk::TlsPsk;
@@ -24,51 +26,12 @@ use openssl::ssl::{
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-pub use crate::hello::HELLO_BYTES_MAX;
-
 /// Plaintext of one record at most, in bytes (RFC 8446, 5.1).
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// The header of a record: its type, a version, its length.
 const RECORD_HEADER_BYTES: usize = 5;
 /// Key exchange groups, the quickest first; the standard wants ffdhe3072 and secp384r1 too.
 const GROUPS: &str = "X25519:P-256:P-384:ffdhe3072:ffdhe4096";
-
-/// Why a connection ended. What goes out holds the alert, where there is one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// The first bytes are not TLS.
-    #[error("not TLS")]
-    NotTls,
-    /// The handshake was refused with this alert (RFC 8446, 6.2).
-    #[error("handshake refused (alert {alert}): {reason}")]
-    Refused {
-        /// The alert's description.
-        alert: u8,
-        /// In words.
-        reason: &'static str,
-    },
-    /// The peer broke the protocol, or a record was changed on the way; or the peer sent an alert.
-    #[error("TLS failed: {0}")]
-    Protocol(String),
-    /// The cryptographic library failed.
-    #[error("the cryptographic library failed")]
-    Library,
-}
-
-impl Fault {
-    pub(crate) fn refused(alert: u8, reason: &'static str) -> Self {
-        Fault::Refused { alert, reason }
-    }
-    pub(crate) fn decode() -> Self {
-        Fault::refused(alert::DECODE_ERROR, "the ClientHello cannot be read")
-    }
-}
-
-impl From<ErrorStack> for Fault {
-    fn from(_: ErrorStack) -> Self {
-        Fault::Library
-    }
-}
 
 /// What connections share; one for both sides.
 pub struct Context {

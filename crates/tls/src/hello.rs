@@ -7,7 +7,8 @@
 //!
 //! Invariants: lengths are checked before they are used; nothing is kept but the bytes of the message.
 
-use crate::engine::Fault;
+use crate::alert;
+use crate::fault::Fault;
 use crate::identity::Hash;
 
 /// Bytes of a ClientHello at most, its records' headers included: beyond, nobody means it well.
@@ -23,19 +24,6 @@ const PSK_DHE_KE: u8 = 1;
 const TLS1_3: [u8; 2] = [3, 4];
 /// Offers of one ClientHello that are looked at.
 const OFFERS_MAX: usize = 8;
-
-/// Alert descriptions (RFC 8446, 6).
-pub(crate) mod alert {
-    pub(crate) const UNEXPECTED_MESSAGE: u8 = 10;
-    pub(crate) const RECORD_OVERFLOW: u8 = 22;
-    pub(crate) const HANDSHAKE_FAILURE: u8 = 40;
-    pub(crate) const DECODE_ERROR: u8 = 50;
-    pub(crate) const DECRYPT_ERROR: u8 = 51;
-    pub(crate) const PROTOCOL_VERSION: u8 = 70;
-    pub(crate) const INTERNAL_ERROR: u8 = 80;
-    pub(crate) const MISSING_EXTENSION: u8 = 109;
-    pub(crate) const UNKNOWN_PSK_IDENTITY: u8 = 115;
-}
 
 /// A PSK that the client offers.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,12 +49,16 @@ impl Hello<'_> {
     }
 }
 
+fn unreadable() -> Fault {
+    Fault::refused(alert::DECODE_ERROR, "the ClientHello cannot be read")
+}
+
 /// Reads on in the bytes of a message.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8], Fault> {
-        let (now, later) = self.0.split_at_checked(n).ok_or(Fault::decode())?;
+        let (now, later) = self.0.split_at_checked(n).ok_or(unreadable())?;
         self.0 = later;
         Ok(now)
     }
@@ -79,7 +71,7 @@ impl<'a> Reader<'a> {
         self.take(n)
     }
     fn end(&self) -> Result<(), Fault> {
-        if self.0.is_empty() { Ok(()) } else { Err(Fault::decode()) }
+        if self.0.is_empty() { Ok(()) } else { Err(unreadable()) }
     }
 }
 

@@ -6,13 +6,17 @@
 //! a few hashes and no Diffie-Hellman; secrets are wiped when they are dropped and never printed.
 //! Never: does I/O, knows what the bytes mean.
 
+mod alert;
 mod engine;
+mod fault;
 mod ffi;
 mod hello;
 mod identity;
 mod kdf;
 mod psk;
 
-pub use engine::{Context, Engine, Fault, HELLO_BYTES_MAX, RECORD_BYTES_MAX};
+pub use engine::{Context, Engine, RECORD_BYTES_MAX};
+pub use fault::Fault;
+pub use hello::HELLO_BYTES_MAX;
 pub use identity::{Hash, IDENTITY_BYTES_MAX, Identity};
 pub use psk::{ConfiguredPsk, Derivation, PskError, TlsPsk};
