@@ -7,26 +7,15 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
+mod error;
 mod scan;
 mod signature;
 mod uses;
 
+pub use error::DriveError;
 pub use scan::{Drive, DriveKind, NvmeNamespace, Scanner};
 pub use signature::{SIGNATURE_PROBE_BYTES, signature};
 pub use uses::Use;
-
-/// Why drives cannot be listed.
-#[derive(Debug, thiserror::Error)]
-pub enum DriveError {
-    /// /sys is not as expected.
-    #[error("the drives cannot be listed: {path} cannot be read ({cause}); is /sys mounted?")]
-    Sysfs {
-        /// What was read.
-        path: String,
-        /// Why not.
-        cause: std::io::Error,
-    },
-}
 
 #[cfg(test)]
 mod tests;
