@@ -6,6 +6,7 @@
 //! the whole replay (I4); what is replayed is made durable first, and what is not is wiped, so what a read returns after this opening stays.
 //! Never: writes to the log otherwise; appends to a segment of an earlier life (the head begins a new one).
 
+mod chain;
 mod scan;
 
 use crate::buffer::LogWriter;
@@ -23,6 +24,7 @@ use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Epoch, crc32c};
+use chain::Chain;
 use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
@@ -124,12 +126,6 @@ async fn flush_all(rt: &Rt, devices: impl Iterator<Item = &Device>) -> Result<()
         result.map_err(|error| GroupError::Device { device: device.name().into(), error })
     });
     join_all(flushes.map(Box::pin)).await.into_iter().collect()
-}
-
-/// Where the next batch stands in the chain.
-struct Chain {
-    lsn: u64,
-    crc: u32,
 }
 
 /// Blocks whose newest record says "uncorrectable": by component and chunk, which blocks of it, and the order of the newest such record.

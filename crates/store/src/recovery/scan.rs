@@ -7,7 +7,7 @@
 //! the end of the log, and headers and the end are read until two readings agree: a bit that flips on the way must not shorten it.
 //! Never: trusts a length before it is checked; changes anything but what [`LogReader::wipe`] says.
 
-use super::Chain;
+use super::chain::Chain;
 use crate::GroupError;
 use crate::join::join_all;
 use crate::slots::AGAIN_MAX;
