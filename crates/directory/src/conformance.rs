@@ -4,7 +4,11 @@
 //! Invariants: a rule that is broken is reported, never passed over; a run depends on the subject alone (no clock, no chance of its own).
 //! Never: knows how a directory stores anything. That the suite can fail is tested with directories that are broken on purpose.
 
-use crate::*;
+use crate::{
+    Action, Changes, Directory, DirectoryError, Expect, KEY_BYTES_MAX, Key, Kind, NONCES_MIN, Nonce, Revision, SESSION_KEYS_MAX,
+    SESSION_TTL_MAX, SESSION_TTL_MIN, SessionId, Snapshot, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX, Transaction, VALUE_BYTES_MAX,
+    View, Watch, commit_known,
+};
 use std::time::Duration;
 
 /// A directory under test, with its time.

@@ -1,6 +1,7 @@
 //! Loss of power under the directory: redb on a storage that keeps of what was not synced whatever it likes, cut at every write and sync.
 
 use super::*;
+use crate::Typed;
 use crate::record::HostEntryRecord;
 use redb::StorageBackend;
 use std::collections::BTreeMap;

@@ -8,7 +8,10 @@
 
 use crate::history::History;
 use crate::transaction::check_ttl;
-use crate::*;
+use crate::{
+    Action, Change, Changes, Directory, DirectoryError, Doing, Entry, Event, Key, Kind, NONCES_MIN, Nonce, Revision, SCHEMA_VERSION,
+    SESSION_KEYS_MAX, SESSIONS_MAX, SessionId, Snapshot, TooLarge, Transaction, Watch,
+};
 use base::ClusterId;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, WriteTransaction};
 use std::{
@@ -18,8 +21,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
-    time::Duration,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// The file's name within the data directory.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::{HostEntryRecord, PolicyRecord};
+use crate::{Expect, HeldName, TRANSACTION_CHANGES_MAX, Typed, VALUE_BYTES_MAX};
 use cluster::Policy;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

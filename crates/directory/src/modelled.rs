@@ -8,7 +8,10 @@
 
 use crate::history::History;
 use crate::transaction::check_ttl;
-use crate::*;
+use crate::{
+    Action, Change, Changes, Directory, DirectoryError, Entry, Event, Key, Kind, NONCES_MIN, Nonce, Revision, SESSION_KEYS_MAX,
+    SESSIONS_MAX, SessionId, Snapshot, TooLarge, Transaction, Watch,
+};
 use base::ClusterId;
 use std::{
     collections::{BTreeMap, VecDeque},

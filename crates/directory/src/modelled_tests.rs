@@ -1,5 +1,7 @@
 use super::*;
+use crate::commit::{self, Attempt, change, commit_known};
 use crate::conformance::{Breach, Subject, check};
+use crate::{Expect, SESSION_TTL_MAX, SESSION_TTL_MIN};
 use std::{cell::Cell, collections::BTreeSet};
 
 struct Virtual {
