@@ -73,7 +73,7 @@ pub trait Directory: Send + Sync {
     /// Makes all changes if every expectation holds, else none ([`DirectoryError::Conflict`]). Durable when it returns. One with a nonce that has
     /// happened already gives the revision at which it happened, and changes nothing.
     fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError>;
-    /// When the transaction with this nonce happened; `None`: it has not. Remembered for [`NONCES_MIN`] transactions.
+    /// When the transaction with this nonce happened; `None`: it has not. Remembered for [`crate::NONCES_MIN`] transactions.
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError>;
     /// The last revision given.
     fn revision(&self) -> Result<Revision, DirectoryError>;

@@ -23,5 +23,6 @@ pub const SESSION_TTL_MAX: Duration = Duration::from_secs(3600);
 pub const NONCES_MIN: usize = 1024;
 
 const _: () = assert!(VALUE_BYTES_MAX + 2 * KEY_BYTES_MAX + CHANGE_BYTES <= TRANSACTION_BYTES_MAX, "the largest value can be written");
+
 /// The schema that this release writes. 1: nodes under `host/`, no sessions, no nonces.
 pub const SCHEMA_VERSION: u64 = 2;
