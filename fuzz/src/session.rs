@@ -189,7 +189,7 @@ impl Bench {
     fn on_call(&mut self, slot: u16) {
         let Some(sqe) = self.session.sqe(slot).copied() else { return };
         self.turn = self.turn.wrapping_mul(13).wrapping_add(7);
-        if self.session.phase() == SessionPhase::Joining {
+        if self.session.phase() == SessionPhase::Connecting {
             return self.on_connect(slot, &sqe);
         }
         let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();

@@ -270,9 +270,7 @@ fn what_fails_with_the_log_keeps_no_space_whether_it_was_in_the_batch_or_waited(
         }
         assert!(done.iter().all(|d| d.result == Err(StoreError::DeviceFailed)), "{done:?}");
         s.check();
-        let shard = s.shard.borrow();
-        assert_eq!(shard.as_ref().unwrap().state().borrow().table.borrow().allocated(), 0);
-        drop(shard);
+        assert_eq!(s.allocated(), 0);
         log.heal();
         s.shut_down(&rt).await;
     });

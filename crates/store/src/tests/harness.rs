@@ -105,6 +105,10 @@ impl Running {
         check_crcs(&done);
         Ok(values_of(component, block, done.buf.as_ref().expect("a read has a buffer")))
     }
+    /// Chunks in use.
+    pub fn allocated(&self) -> u64 {
+        self.shard.borrow().as_ref().expect("open").state().borrow().table.borrow().allocated()
+    }
     pub fn stats(&self) -> crate::ShardStats {
         self.shard.borrow().as_ref().expect("open").stats()
     }
