@@ -87,7 +87,7 @@ impl CoreController {
                     .shards_mut()
                     .filter(|(s, ..)| *s == slot)
                     .for_each(|(_, _, shard)| shard.drop_component(&self.rt, no));
-                core.router.lanes_mut().forget(object::ComponentAt { group: slot, no });
+                core.router.lanes_mut().forget(&self.rt, object::ComponentAt { group: slot, no });
                 Ok(())
             }
             Call::Apply { layout, view } => {

@@ -45,8 +45,8 @@ pub trait Blocks {
     fn pop_done(&mut self) -> Option<ShardDone>;
     /// Names those of the pieces `first`, `first + step` and so on before `end` in which a component may have something; false when it cannot say.
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool;
-    /// The newest change of a lane that has ended, as far as it is known here.
-    fn newest(&self, component: ComponentNo, lane: Lane) -> Seq;
+    /// The newest change of a lane that has ended, as far as it is known here; `None`: there is no such component.
+    fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq>;
 }
 
 impl Blocks for store::Shard {
@@ -62,7 +62,7 @@ impl Blocks for store::Shard {
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
         store::Shard::pieces(self, component, first, step, end, found)
     }
-    fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
+    fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
         store::Shard::newest(self, component, lane)
     }
 }
@@ -272,7 +272,10 @@ impl<S: Blocks> Lanes<S> {
         if given == Given::First {
             let (at, shard) = (part.at, part.shard);
             let slot = self.slots.iter().find(|s| s.group == at.group && s.no == shard);
-            let before = slot.map_or(Seq::default(), |slot| slot.shard.newest(at.no, place.lane));
+            // What comes after its component was deleted has no place in an order: the store refuses it.
+            let Some(before) = slot.and_then(|slot| slot.shard.newest(at.no, place.lane)) else {
+                return Given::Number(Order::default());
+            };
             given = self.numbers.begin_first(&place, &part.ownership, before);
         }
         if let Given::Number(order) = &given {
@@ -290,9 +293,11 @@ impl<S: Blocks> Lanes<S> {
         }
     }
 
-    /// A component was deleted on this core.
-    pub fn forget(&mut self, component: ComponentAt) {
-        self.numbers.forget(component);
+    /// A component was deleted on this core, and its shards know that. What waited for a number hears it from them.
+    pub fn forget(&mut self, rt: &Rt, component: ComponentAt) {
+        for (id, kind) in self.numbers.forget(component) {
+            self.hand_to_store(rt, id, kind);
+        }
     }
 
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {

@@ -186,13 +186,11 @@ impl Sequencer {
         self.mirror(of)?.lanes[of.lane.index()].waiting.pop_front()
     }
 
-    /// The component was deleted.
-    pub fn forget(&mut self, component: ComponentAt) {
-        for mirror in self.0.iter_mut().flatten() {
-            if mirror.as_ref().is_some_and(|m| m.at == component) {
-                *mirror = None;
-            }
-        }
+    /// The component was deleted: forgets its order, and returns the parts that wait in it.
+    pub fn forget(&mut self, component: ComponentAt) -> Vec<(u32, OpKind)> {
+        let of_it = |mirror: &&mut Option<MirrorOrder>| mirror.as_ref().is_some_and(|m| m.at == component);
+        let gone = self.0.iter_mut().flatten().filter(of_it).filter_map(Option::take);
+        gone.flat_map(|mirror| mirror.lanes).flat_map(|lane| lane.waiting).collect()
     }
 }
 
@@ -276,7 +274,9 @@ mod tests {
         assert!(orders.ended(&lane(1), places[0]));
         assert_eq!(orders.next(&lane(1)).map(|(part, _)| part), Some(7777));
         assert!(!orders.ended(&lane(1), places[2]));
-        orders.forget(AT);
+        orders.wait(&lane(1), 8888, OpKind::Trim);
+        orders.wait(&lane(3), 9999, OpKind::Trim);
+        assert_eq!(orders.forget(AT).iter().map(|(part, _)| *part).collect::<Vec<_>>(), [8888, 9999], "nobody else begins them");
         assert!(!orders.ended(&lane(1), places[3]), "of what is gone");
     }
 

@@ -131,8 +131,8 @@ impl Blocks for LateBlocks {
         asked.filter(|p| self.blocks.range(blocks(*p)).next().is_some() || under_way(*p)).for_each(&mut found);
         self.can_say
     }
-    fn newest(&self, _: ComponentNo, _: Lane) -> Seq {
-        Seq::default()
+    fn newest(&self, _: ComponentNo, _: Lane) -> Option<Seq> {
+        (self.fails != Some(StoreError::NoComponent)).then(Seq::default)
     }
 }
 
@@ -329,6 +329,39 @@ fn a_bad_block_fails_only_its_request() {
         assert_eq!(answer(&rt, &mut router, IoOp::Read { offset: 4 * 4096, len: 4096 }).await.result, Ok(()));
         assert!(router.is_idle());
     });
+}
+
+/// Changes of a component are under way and come late when it is deleted: each is answered.
+#[test]
+fn what_comes_late_to_a_component_that_is_deleted_is_answered_and_so_is_what_was_under_way() {
+    for seed in 0..20 {
+        rt::sim::block_on(seed, async move |rt: Rt| {
+            let mut router = router(&rt, seed, Limits::default(), false);
+            let mut sent = 0;
+            let mut send = |router: &mut VolumeRouter<LateBlocks>, offset: u64| {
+                sent += 1;
+                let write = IoOp::Write { offset, data: data(offset, 4096, |_| 1) };
+                router.submit(&rt, IoRequest { token: sent, volume: VolumeRef(0), op: write });
+            };
+            (0..20).for_each(|block| send(&mut router, block << 12));
+            let mut done = 0;
+            for _ in 0..seed {
+                done += usize::from(drive(&rt, &mut router).is_some());
+            }
+            for no in 0..2 {
+                router.lanes_mut().shard_mut(GroupSlot(0), no).unwrap().fails = Some(StoreError::NoComponent);
+            }
+            router.lanes_mut().forget(&rt, ComponentAt { group: GroupSlot(0), no: ComponentNo(1) });
+            for piece in 1..3 {
+                send(&mut router, piece << 20);
+            }
+            for _ in 0..1_000_000 {
+                done += usize::from(drive(&rt, &mut router).is_some());
+            }
+            assert_eq!(done as u64, sent);
+            assert!(router.is_idle());
+        });
+    }
 }
 
 #[test]

@@ -77,9 +77,9 @@ impl Shard {
         known
     }
 
-    /// The newest change of a lane of a component that the log had when the shard was opened.
-    pub fn newest(&self, component: ComponentNo, lane: Lane) -> Seq {
-        self.state.borrow().components.get(&component.0).map_or(Seq::default(), |member| member.newest(lane))
+    /// The newest change of a lane of a component that the log had when the shard was opened; `None`: there is no such component.
+    pub fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
+        self.state.borrow().components.get(&component.0).map(|member| member.newest(lane))
     }
 
     /// The next operation that has ended.
