@@ -221,6 +221,8 @@ pub struct Usable {
 /// Why a volume is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotServed {
+    /// The node has not begun the term of its object.
+    NotTaken,
     /// Some of its components are not made yet.
     NotMade,
     /// A component is not in use.
@@ -229,8 +231,12 @@ pub enum NotServed {
     Group(GroupId),
 }
 
-/// The components that serve an object, by stripe; or why it is not served.
-pub fn serving(object: &ObjectRecord, is_open: impl Fn(GroupId) -> bool) -> Result<Vec<Vec<Usable>>, NotServed> {
+/// The components with which `observed.node` serves an object, by stripe; or why it does not.
+pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usable>>, NotServed> {
+    if observed.terms.get(&object.id) != Some(&object.ownership.term) {
+        return Err(NotServed::NotTaken);
+    }
+    let is_open = |group| matches!(observed.groups.get(&group), Some(GroupSeen::Open(_)));
     let usable = |c: &crate::record::ComponentRecord| match (is_open(c.group), c.no, c.state) {
         (false, ..) => Err(NotServed::Group(c.group)),
         (true, None, _) => Err(NotServed::NotMade),

@@ -214,12 +214,19 @@ fn an_object_is_served_when_each_component_is_in_use_on_an_open_group() {
     let g = group(1, NODE, Stage::Ready, false);
     let of = |no, state| volume(1, Stage::Ready, vec![component(5, &g, no, state)]).1;
     let id = ComponentId::from_bytes([5; 16]);
-    assert_eq!(serving(&of(Some(3), ComponentState::Active), |_| true), Ok(vec![vec![Usable { id, group: g.id, no: 3 }]]));
-    assert_eq!(serving(&of(Some(3), ComponentState::Active), |_| false), Err(NotServed::Group(g.id)));
-    assert_eq!(serving(&of(None, ComponentState::Active), |_| true), Err(NotServed::NotMade));
-    for state in [ComponentState::Absent, ComponentState::Degraded, ComponentState::Stale, ComponentState::Resyncing] {
-        assert_eq!(serving(&of(Some(3), state), |_| true), Err(NotServed::Component(id, g.id)), "{state:?} is never read");
+    let (open, closed) = (observed([seen(&g, &[(5, 3)])]), observed([(g.id, GroupSeen::Offline)]));
+    assert_eq!(serving(&of(Some(3), ComponentState::Active), &open), Ok(vec![vec![Usable { id, group: g.id, no: 3 }]]));
+    for not_open in [closed, observed([])] {
+        assert_eq!(serving(&of(Some(3), ComponentState::Active), &not_open), Err(NotServed::Group(g.id)));
     }
+    assert_eq!(serving(&of(None, ComponentState::Active), &open), Err(NotServed::NotMade));
+    for state in [ComponentState::Absent, ComponentState::Degraded, ComponentState::Stale, ComponentState::Resyncing] {
+        assert_eq!(serving(&of(Some(3), state), &open), Err(NotServed::Component(id, g.id)), "{state:?} is never read");
+    }
+    let mut elsewhere = of(Some(3), ComponentState::Active);
+    elsewhere.ownership = elsewhere.ownership.next_term().unwrap();
+    assert_eq!(serving(&elsewhere, &open), Err(NotServed::NotTaken));
+    assert_eq!(serving(&elsewhere, &Observed::default()), Err(NotServed::NotTaken));
 }
 
 /// A node that carries actions out as well as it can; `works` says which attempts to open a group succeed.

@@ -5,6 +5,7 @@
 //! Never: decides anything; knows how or where it is stored.
 
 use crate::Policy;
+use base::unit::CHUNK_BYTES;
 use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -189,6 +190,13 @@ pub struct ComponentRecord {
     pub reserve_chunks: u64,
     /// Its state.
     pub state: ComponentState,
+}
+
+impl ComponentRecord {
+    /// Bytes set aside for it.
+    pub const fn reserved_bytes(&self) -> u64 {
+        self.reserve_chunks * CHUNK_BYTES
+    }
 }
 
 /// How a volume is laid out: RAID-0 over `stripes`, RAID-1 within each.

@@ -1,8 +1,7 @@
 //! What a host is to serve: made by the control plane, applied as a whole.
 
-use base::unit::CHUNK_BYTES;
 use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
-use cluster::record::{ObjectRecord, VolumeRecord};
+use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable};
 use nvmf::HostView;
 use std::collections::BTreeMap;
@@ -72,7 +71,7 @@ impl VolumeDesired {
 
     /// A volume as its records say, without its reservation. `stripes`: what serves it now; none: it is out of reach.
     pub fn from_records(volume: &VolumeRecord, object: &ObjectRecord, policy: &Policy, stripes: Vec<Stripe>) -> VolumeDesired {
-        let reserved: u64 = object.stripes.iter().flatten().map(|c| c.reserve_chunks * CHUNK_BYTES).sum();
+        let reserved: u64 = object.stripes.iter().flatten().map(ComponentRecord::reserved_bytes).sum();
         VolumeDesired {
             id: volume.id,
             name: volume.name.clone(),

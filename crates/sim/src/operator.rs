@@ -6,14 +6,14 @@
 //!                      └────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
 //! ```
 //!
-//! Owns: what is wanted of each volume, the directory that says so (`kept`), and the task that was begun; all survive every death of the node.
+//! Owns: what is wanted of each volume, the directory that says so (`control`), and the task that was begun; all survive every death of the node.
 //! What a start has to do is decided by `cluster::reconcile`, from that directory.
 //! Invariant: one command at a time; what is desired is changed before the node gets it; a task that a death has cut is finished before
 //! anything is served again.
 //! Never: waits: each turn looks whether an answer is there.
 
+mod control;
 mod ids;
-mod kept;
 mod task;
 
 use crate::acts::Act;
@@ -22,13 +22,13 @@ use crate::workload::Workload;
 use base::{HostId, Security, Visibility, VolumeId};
 use cluster::record::Stage;
 use cluster::{Action, Finish};
+use control::ModelledControl;
 use dataplane::control_request::ControlVerb;
 use dataplane::{
     CommandSender, Completion, ComponentInfo, ComponentNo, ComponentSpec, ControlRequest, ControlRequestId, DataPlaneError, DataPlaneEvent,
     Desired, Device, FormatSpec, GroupInfo, ListenerKind, ListenerSpec, NamespaceDesired, Refused, Reply, Settings, SubsystemDesired,
 };
 use ids::{cluster, group};
-use kept::Kept;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ pub struct Operator {
     generation: u64,
     /// The volumes; deleted ones keep their place.
     records: Vec<Record>,
-    kept: Kept,
+    control: ModelledControl,
     /// The highest namespace that was ever given.
     nsid_last: u32,
     /// What hosts have requested and what was not begun.
@@ -118,8 +118,8 @@ impl Operator {
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
-        let mut kept = Kept::new(plan.seed, plan.shards, plan.capacity.len());
-        records.iter().for_each(|record| kept.write(record));
+        let mut control = ModelledControl::new(plan.seed, plan.shards, plan.capacity.len());
+        records.iter().for_each(|record| control.write(record));
         Operator {
             door,
             devices,
@@ -127,7 +127,7 @@ impl Operator {
             generation: 1,
             nsid_last: records.len() as u32,
             records,
-            kept,
+            control,
             requests: VecDeque::new(),
             acts: VecDeque::new(),
             task: None,
@@ -139,7 +139,7 @@ impl Operator {
 
     /// A change of what is wanted of a volume is durable.
     fn keep(&mut self, at: usize) {
-        self.kept.write(&self.records[at]);
+        self.control.write(&self.records[at]);
     }
 
     fn desired(&mut self) -> Desired {
@@ -158,7 +158,7 @@ impl Operator {
             security: Security::Plain,
             manage_namespaces: false,
         };
-        let mut volumes = self.kept.served();
+        let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.stripes.clear());
         Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
@@ -178,14 +178,14 @@ impl Operator {
         self.starting = true;
         self.requests.clear();
         self.acts.clear();
-        self.kept.node_started();
-        let actions = self.kept.decide();
+        self.control.node_started();
+        let actions = self.control.decide();
         let states = self.records.iter().map(Record::state);
         workload.borrow_mut().node_started(states, now);
         self.change_reservations(workload, now, false);
         for at in 0..self.records.len() {
-            let Some(ownership) = self.kept.ownership(self.records[at].desired.object.object) else { continue };
-            self.records[at].took(ownership);
+            let Some(ownership) = self.control.ownership(self.records[at].desired.object.object) else { continue };
+            self.records[at].begin_term(ownership);
             self.keep(at);
         }
         if let Some(commands) = self.commands()
@@ -207,18 +207,18 @@ impl Operator {
         let mut workload = workload.borrow_mut();
         self.generation += 1;
         for (at, record) in self.records.iter_mut().enumerate() {
-            if !self.kept.is_there(record) {
+            if !self.control.is_there(record) {
                 continue; // deleted
             }
             let known = record.desired.reservation.is_some();
             // What a start leaves of it stands in the directory already.
-            let mut state = self.kept.reservation(record.desired.id);
+            let mut state = self.control.reservation(record.desired.id);
             if clear && let Some(state) = &mut state {
                 state.clear_all();
             }
             record.desired.reservation = state.clone().map(Arc::new);
             if clear && known {
-                self.kept.write(record);
+                self.control.write(record);
             }
             let state = state.unwrap_or_default();
             // One that is being made is not in the workload yet.
@@ -242,7 +242,7 @@ impl Operator {
             if record.desired.bytes < record.most_bytes {
                 self.acts.push_back(Act::Regrow { volume: at as u64 });
             }
-            self.kept.write(record);
+            self.control.write(record);
         }
         let states = self.records.iter().map(Record::state);
         workload.borrow_mut().node_started(states, now);
@@ -419,7 +419,7 @@ impl Operator {
     fn done(&mut self, at: usize) {
         self.records[at].resize_to = None;
         if self.records[at].stage == Stage::Deleting {
-            self.kept.remove(&self.records[at]);
+            self.control.remove(&self.records[at]);
         } else {
             self.keep(at);
         }
@@ -427,10 +427,10 @@ impl Operator {
 
     /// The group is open: what a death has left half done is to be finished, and nothing else.
     fn group_opened(&mut self, components: &[ComponentInfo], workload: &RefCell<Workload>) {
-        self.kept.group_opened(components);
-        let decided = Kept::to_finish(&self.kept.decide());
-        self.kept.is_started();
-        let half_done = self.records.iter().filter(|r| self.kept.is_there(r)).filter_map(|r| Some((r.desired.id, r.unfinished()?)));
+        self.control.group_opened(components);
+        let decided = ModelledControl::to_finish(&self.control.decide());
+        self.control.is_started();
+        let half_done = self.records.iter().filter(|r| self.control.is_there(r)).filter_map(|r| Some((r.desired.id, r.unfinished()?)));
         let half_done: BTreeMap<VolumeId, Finish> = half_done.collect();
         if decided != half_done {
             workload.borrow_mut().fail(format!("half done are {half_done:?}, and to be finished {decided:?}"), None);
@@ -457,7 +457,7 @@ impl Operator {
                 self.done(at);
                 self.task = self.replace.take().map(|of| task::successor(of, &mut self.records, &mut self.nsid_last));
                 if let Some(task) = &self.task {
-                    self.kept.write(&self.records[task.volume]);
+                    self.control.write(&self.records[task.volume]);
                 }
                 continue;
             };
@@ -466,7 +466,7 @@ impl Operator {
                 Move::Set(change) => {
                     task.moves.pop_front();
                     record.set(change);
-                    self.kept.write(record);
+                    self.control.write(record);
                     self.generation += 1;
                     let mut workload = workload.borrow_mut();
                     match change {
@@ -480,7 +480,7 @@ impl Operator {
                 }
                 Move::Apply => {
                     record.begin_epoch();
-                    self.kept.write(record);
+                    self.control.write(record);
                     Moving::Reported(commands.apply(self.desired()))
                 }
                 Move::Free => {

@@ -2,15 +2,12 @@
 
 use super::*;
 use crate::plane::GroupFigures;
-use base::unit::CHUNK_BYTES;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Slot, StripeSlots};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Observed, Slot, StripeSlots};
 use dataplane::{ComponentSpec, Desired, NamespaceDesired, Stripe, SubsystemDesired, VolumeDesired};
 use nvmf::HostView;
 
 /// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
-/// Why an object is not served whose term this daemon has not begun.
-const NOT_TAKEN: &str = "this node has not taken it over since it started";
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -36,10 +33,7 @@ impl Control {
             self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect();
         let group_names: BTreeMap<GroupId, String> =
             self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value.name)).collect();
-        let (groups, terms) = {
-            let live = self.live();
-            (live.groups.clone(), live.terms.clone())
-        };
+        let observed = self.observed();
         let mut reservations = self.reservations()?;
         let mut offline = BTreeMap::new();
         let mut volumes = Vec::new();
@@ -49,9 +43,7 @@ impl Control {
                 continue;
             };
             // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
-            let mine = terms.get(&object.id) == Some(&object.ownership.term);
-            let stripes = if mine { desired_stripes(object, &groups, &group_names) } else { Err(NOT_TAKEN.into()) };
-            let stripes = stripes.unwrap_or_else(|reason| {
+            let stripes = desired_stripes(object, &observed, &group_names).unwrap_or_else(|reason| {
                 offline.insert(volume.id, reason);
                 Vec::new()
             });
@@ -119,13 +111,10 @@ fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesire
     (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
 }
 
-fn desired_stripes(
-    object: &ObjectRecord,
-    groups: &BTreeMap<GroupId, GroupLive>,
-    names: &BTreeMap<GroupId, String>,
-) -> Result<Vec<Stripe>, String> {
+fn desired_stripes(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<Stripe>, String> {
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
-    let stripes = cluster::serving(object, |group| groups.get(&group).is_some_and(GroupLive::is_online)).map_err(|why| match why {
+    let stripes = cluster::serving(object, observed).map_err(|why| match why {
+        NotServed::NotTaken => "this node has not taken it over since it started".into(),
         NotServed::NotMade => "it is not completely made yet".into(),
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
@@ -172,9 +161,4 @@ pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, stripe: 
         reserve_chunks: c.reserve_chunks,
         descriptor: descriptor(volume, stripe, stripes, copy),
     }
-}
-
-/// Bytes set aside for a component.
-pub(super) const fn reserved_bytes(c: &ComponentRecord) -> u64 {
-    c.reserve_chunks * CHUNK_BYTES
 }

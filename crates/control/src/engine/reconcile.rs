@@ -46,7 +46,8 @@ impl Control {
         }
     }
 
-    fn observed(&self) -> Observed {
+    /// What is known of this node.
+    pub(super) fn observed(&self) -> Observed {
         let live = self.live();
         let seen = |state: &GroupLive| match state {
             GroupLive::Online(components) => GroupSeen::Open(components.clone()),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     api::types as api,
-    engine::layout::{layout_of, new_component, reserved_bytes},
+    engine::layout::{layout_of, new_component},
     plane::Stats,
 };
 use base::{
@@ -545,7 +545,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
                 bytes: c.bytes,
                 used_bytes: figures.zip(c.no).map(|(f, no)| f.components.get(&no).copied().unwrap_or(0)),
-                reserved_bytes: reserved_bytes(c),
+                reserved_bytes: c.reserved_bytes(),
             });
         }
     }

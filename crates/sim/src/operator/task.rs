@@ -18,7 +18,7 @@ const COMPONENT_BYTES: u64 = 1 << 30;
 /// Volumes that there are in a run, deleted ones included: their identifiers are single bytes.
 pub const VOLUMES_MAX: usize = 24;
 
-/// A volume, as the operator wants it; `kept` has it in the directory.
+/// A volume, as the operator wants it; `control` has it in the directory.
 pub struct Record {
     /// How it was planned.
     pub plan: VolumePlan,
@@ -71,7 +71,7 @@ impl Record {
     }
 
     /// The node was started, and has begun a term. Now and then a period begins with it.
-    pub fn took(&mut self, ownership: Ownership) {
+    pub fn begin_term(&mut self, ownership: Ownership) {
         let owned = &mut self.desired.object.ownership;
         *owned = ownership;
         if owned.epoch.0.is_multiple_of(3) {

@@ -1,10 +1,11 @@
 //! Broken devices: what fails is exactly what cannot be served, it is counted, and nothing is lost or taken for something else.
 
-use super::harness::{Lab, Setup, component_spec, quick, read_op, write_op};
+use super::harness::{Lab, Running, Setup, component_spec, quick, read_op, write_op};
 use crate::{ComponentNo, OpKind, Settings, StoreError};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS};
 use base::{BlockNo, Duration};
 use format::disk::log::SummaryHeader;
+use rt::sim::SimDisk;
 use rt::{Device, DeviceError, Rt};
 
 const ALL: core::ops::Range<u64> = 0..u64::MAX;
@@ -158,6 +159,18 @@ fn a_segment_that_should_have_carried_the_new_tail_and_failed_is_not_named_as_th
     }
 }
 
+/// Waits for the first checkpoint, and holds its pages up on their way to `capacity`.
+async fn checkpoint_on_its_way(rt: &Rt, s: &Running, capacity: &SimDisk, hold: Duration) {
+    while s.stats().log_live_bytes > 0 {
+        rt.sleep(Duration::from_micros(1)).await;
+    }
+    assert_eq!(s.stats().checkpoints, 0);
+    capacity.stall(hold);
+    while capacity.in_flight() == 0 {
+        rt.sleep(Duration::from_micros(1)).await;
+    }
+}
+
 #[test]
 fn a_segment_that_is_given_up_during_a_checkpoint_is_not_named_as_the_oldest() {
     // The checkpoint has chosen the next segment as the new tail, and its first write fails before the tail is written: once, so that the
@@ -170,14 +183,7 @@ fn a_segment_that_is_given_up_during_a_checkpoint_is_not_named_as_the_oldest() {
             let (log, capacity) = (lab.world.disk(&lab.devices[0]), lab.world.disk(&lab.devices[1]));
             lab.with(quick(), async |rt, s| {
                 s.write(&rt, c, 0, &[50, 51]).await.unwrap();
-                while s.stats().log_live_bytes > 0 {
-                    rt.sleep(Duration::from_micros(1)).await;
-                }
-                assert_eq!(s.stats().checkpoints, 0);
-                capacity.stall(Duration::from_millis(hold_ms));
-                while capacity.in_flight() == 0 {
-                    rt.sleep(Duration::from_micros(1)).await; // until the pages are on their way
-                }
+                checkpoint_on_its_way(&rt, &s, &capacity, Duration::from_millis(hold_ms)).await;
                 log.fail_writes(ALL, Some(attempts as u32), DeviceError::Media);
                 let written = s.write(&rt, c, 2, &[52]).await;
                 assert_eq!(written.is_ok(), attempts == 1, "{case}");
@@ -206,13 +212,7 @@ fn a_checkpoint_whose_tail_cannot_be_written_is_made_again_when_the_log_can_be_w
     let (log, capacity) = (lab.world.disk(&lab.devices[0]), lab.world.disk(&lab.devices[1]));
     lab.with(quick(), async |rt, s| {
         s.write(&rt, c, 0, &[50, 51]).await.unwrap();
-        while s.stats().log_live_bytes > 0 {
-            rt.sleep(Duration::from_micros(1)).await;
-        }
-        capacity.stall(Duration::from_millis(20));
-        while capacity.in_flight() == 0 {
-            rt.sleep(Duration::from_micros(1)).await; // until the pages are on their way
-        }
+        checkpoint_on_its_way(&rt, &s, &capacity, Duration::from_millis(20)).await;
         log.fail_writes(ALL, Some(2), DeviceError::Media);
         while !s.stats().failed {
             rt.sleep(Duration::from_micros(1)).await; // the batch with the tail, and once more

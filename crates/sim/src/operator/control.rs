@@ -1,7 +1,7 @@
 //! What the operator keeps in the directory, and what `cluster::reconcile` decides from it: as the control plane of a node does it, without a
 //! thread.
 //!
-//! Owns: [`Kept`]: the modelled directory, which outlasts every death of the node and now and then loses a request or an answer; and what is
+//! Owns: [`ModelledControl`]: the modelled directory, which outlasts every death of the node and now and then loses a request or an answer; and what is
 //! observed of the node since it started.
 //! Invariant: what is served is what the directory says, of objects whose term the node has begun.
 //! Never: decides what a node has to do; knows what clients do.
@@ -24,7 +24,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// See the module.
-pub struct Kept {
+pub struct ModelledControl {
     directory: Modelled,
     now: Duration,
     nonces: u128,
@@ -32,9 +32,9 @@ pub struct Kept {
     tried: BTreeSet<Action>,
 }
 
-impl Kept {
+impl ModelledControl {
     /// A directory with the disk group and nothing else.
-    pub fn new(seed: u64, shards: u8, capacity_devices: usize) -> Kept {
+    pub fn new(seed: u64, shards: u8, capacity_devices: usize) -> ModelledControl {
         let faults = Faults {
             unavailable_permille: 20,
             lost_request_permille: 20,
@@ -43,7 +43,7 @@ impl Kept {
             election_permille: 5,
             ..Faults::NONE
         };
-        let mut kept = Kept {
+        let mut control = ModelledControl {
             directory: Modelled::new(seed, cluster(), faults),
             now: Duration::ZERO,
             nonces: 0,
@@ -61,8 +61,8 @@ impl Kept {
             shards,
             created_unix_s: 1,
         };
-        kept.commit(Transaction::new().create(&record)).expect("nobody else writes");
-        kept
+        control.commit(Transaction::new().create(&record)).expect("nobody else writes");
+        control
     }
 
     /// The node was started: of what it did before nothing is known but what is in the directory.
@@ -167,9 +167,7 @@ impl Kept {
         let policies: BTreeMap<String, PolicyRecord> = self.all::<PolicyRecord>().into_iter().map(|p| (p.name.clone(), p)).collect();
         let volume = |volume: &VolumeRecord| {
             let object = records.objects.iter().find(|o| o.id == volume.object)?;
-            let is_open = |id| matches!(self.observed.groups.get(&id), Some(GroupSeen::Open(_)));
-            let mine = self.observed.terms.get(&object.id) == Some(&object.ownership.term);
-            let stripes = cluster::serving(object, is_open).ok().filter(|_| mine).unwrap_or_default();
+            let stripes = cluster::serving(object, &self.observed).unwrap_or_default();
             let stripes = stripes.into_iter().map(Stripe::of).collect();
             let reservation = records.reservations.iter().find(|r| r.volume == volume.id).map(|r| Arc::new(r.state.clone()));
             let policy = &policies.get(&volume.policy)?.policy;
