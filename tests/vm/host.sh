@@ -161,6 +161,8 @@ else
   tail -n 20 "$VM_OUT/daemon.log"; leave_env START_FAILED=1
 fi
 serve_requests
+# What the daemon counted, for whoever looks for the cause of a case that failed.
+curl -sS --max-time 5 --unix-socket "$DIR/data/api.sock" http://localhost/metrics >"$VM_OUT/metrics" 2>/dev/null
 
 rc=0
 if [[ -z $DAEMON ]]; then echo "the daemon does not run at the end"; rc=1

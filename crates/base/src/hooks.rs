@@ -192,6 +192,10 @@ listed! {
         SentStaysHeld,
         /// Commands that wait for buffers are not woken when data was sent.
         WaitingForgotten,
+        /// A connection that holds as much as it may is not read, though what it holds waits for data of the host.
+        AskedNotRead,
+        /// A command that waits for buffers waits for the memory of its own capsule, and of others that wait, to come back.
+        OwnCapsuleAwaited,
         /// A command that was aborted and answered is answered again when its data comes.
         AbortedAnsweredTwice,
         /// The receive buffer of a connection that ends is never given back.

@@ -55,7 +55,7 @@ impl Session {
             slot.take_buffers();
             slot.held = len;
             slot.capsule = len;
-            let covered = self.may_hold(len);
+            let covered = self.may_hold(None, len);
             self.held += len;
             self.capsule_held += len;
             self.throttled |= !covered;
@@ -93,7 +93,7 @@ impl Session {
         if needs == 0 {
             return self.run(cx, at);
         }
-        if !self.waiting.is_empty() || !self.may_hold(needs) {
+        if !self.waiting.is_empty() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
             let slot = &mut self.slots[usize::from(at)];
@@ -122,7 +122,7 @@ impl Session {
         while let Some(&at) = self.waiting.front() {
             let slot = &self.slots[usize::from(at)];
             let needs = slot.needs();
-            if !self.may_hold(needs) {
+            if !self.may_hold(Some(at), needs) {
                 return;
             }
             self.waiting.pop_front();

@@ -12,7 +12,8 @@
 //!
 //! Owns: the receive state, the slots, the lists of bytes to send.
 //! Invariants: memory is bounded by the limits (data buffers by a quota for the connection, slots by the queue's size, unsent
-//! bytes by not reading); a slot is freed when its response is written; what lengths say is checked before memory is taken.
+//! bytes by not reading); a slot is freed when its response is written; what lengths say is checked before memory is taken. A connection
+//! never waits for itself: it is read unless something that runs or is sent gives memory back, and one command gets buffers whatever waits.
 //! Never: does I/O, reads a clock, knows about other connections.
 
 mod abort;
@@ -51,6 +52,7 @@ use fusing::Fusing;
 use object::IoRequest;
 use rt::SendList;
 use slab::Slab;
+use slot::CommandStage;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -257,9 +259,17 @@ impl Session {
     }
     /// Whether more bytes may be taken from the network.
     pub fn wants_bytes(&self) -> bool {
-        let memory = self.capsule_held < CAPSULE_HELD_MAX && !self.throttled;
+        let full = self.capsule_held >= CAPSULE_HELD_MAX || self.throttled;
         let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
-        !self.draining && self.phase != SessionPhase::Connecting && self.backlog < backlog_max && memory
+        let stopped = self.draining || self.phase == SessionPhase::Connecting || self.backlog >= backlog_max;
+        !stopped && !(full && (self.memory_comes_back() || hooks::seeded(SeededFault::AskedNotRead)))
+    }
+    /// Whether memory comes back without a byte of the host: commands that run hold some, or data on its way to the host does. All the others
+    /// wait for bytes of this connection; when it is only them, it is read on, by one capsule beyond what it may hold.
+    #[cold]
+    fn memory_comes_back(&self) -> bool {
+        let waiting = self.slots.iter().filter(|(_, s)| s.stage != CommandStage::Running);
+        self.held > waiting.map(|(_, s)| s.held).sum::<u32>()
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
     pub fn is_unauthenticated(&self) -> bool {
@@ -287,19 +297,26 @@ impl Session {
             place.keep(self.held.into());
         }
     }
-    /// Whether a command may have `bytes` of buffers now. One command always may, so that each queue goes on.
-    fn may_hold(&mut self, bytes: u32) -> bool {
-        let (alone, sum) = (self.held == 0, self.held + bytes);
+    /// Whether a command, in slot `at` unless it is new, may have `bytes` of buffers now. One always may, so that each queue goes on.
+    fn may_hold(&mut self, at: Option<u16>, bytes: u32) -> bool {
+        let (first, sum) = (self.held == 0, self.held + bytes);
         let most = match self.kind {
             _ if self.locked => UNAUTHENTICATED_HELD_MAX,
-            QueueKind::Io(..) => DATA_HELD_MAX,
+            QueueKind::Io(..) => hooks::tiny(DATA_HELD_MAX, 64 << 10),
             QueueKind::Admin(_) | QueueKind::Fresh => ADMIN_HELD_MAX,
         };
-        if !alone && sum > most {
+        let covered = (first || sum <= most) && self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
+        first || covered || self.is_alone(at)
+    }
+    /// Whether no buffers come back by themselves, for which the command in slot `at` (or a new one) could wait: all that is held belongs to it,
+    /// to halves of pairs and to commands that wait too. False while a command runs: it is asked again when none does.
+    #[cold]
+    fn is_alone(&self, at: Option<u16>) -> bool {
+        if self.running > 0 || hooks::seeded(SeededFault::OwnCapsuleAwaited) {
             return false;
         }
-        let covered = self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
-        alone || covered
+        let stays = |i: usize, stage| at == Some(i as u16) || matches!(stage, CommandStage::Waiting | CommandStage::Paired);
+        self.held == self.slots.iter().filter(|(i, s)| stays(*i, s.stage)).map(|(_, s)| s.held).sum::<u32>()
     }
     /// Commands that a volume or the controller works on (event requests do not count).
     pub fn running(&self) -> u32 {

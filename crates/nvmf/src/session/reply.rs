@@ -92,7 +92,7 @@ impl Session {
             Identifier::GivenUp => {}
             Identifier::Aborted => self.aborted -= 1,
         }
-        if slot.held > 0 {
+        if !self.waiting.is_empty() {
             self.wake_waiting(cx);
         }
         self.leave_if_last(cx);

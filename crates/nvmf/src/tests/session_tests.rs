@@ -2,13 +2,14 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::memory::{DISK_BYTES, Memory};
 use super::{HOST, NQN, view};
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX};
+use crate::quota::{HostLimits, Place, Quotas};
 use crate::session::{Call, Cx, QueueKind, Session, SessionPhase};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::View;
 use base::Instant;
 use format::nvme::fabrics::{DISCOVERY_NQN, disconnect_sqe};
-use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
+use format::nvme::io::{BlockRange, CopyCommand, CopyRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::{AdminOpcode, Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status, StatusCode};
 use format::nvme_tcp::fault::*;
 use format::nvme_tcp::{Fault, Fes, PduType, R2t, TermReq};
@@ -645,6 +646,100 @@ fn commands_wait_for_buffers_in_their_order_and_all_are_answered() {
         }
     }
     assert_eq!((b.session.held(), b.session.outstanding()), (0, 0));
+}
+
+/// A host that sends large data and, in between, a write whose data comes in its capsule: commands that were asked for their data hold all the memory that the queue
+/// may have, and wait for bytes.
+fn is_read_while_asked(mut b: Bench, large: u16) {
+    let data = pattern(1 << 20, 0);
+    let mut asked = Vec::new();
+    for cid in 0..large {
+        let p = b.client.capsule(with_transport(Sqe { cid, ..rw(IoOpcode::Write, 1, 0, 2048) }, 1 << 20), &[]);
+        b.feed(&p);
+        let Some(Pdu::R2t(r2t)) = b.next() else { panic!("asked for") };
+        asked.push(r2t);
+    }
+    let mut bytes = b.client.capsule(with_capsule(Sqe { cid: 900, ..rw(IoOpcode::Write, 1, 4096, 8) }, 4096), &data[..4096]);
+    bytes.extend(asked.iter().flat_map(|r2t| b.client.h2c_data(r2t, &data, 200_000)));
+    for piece in bytes.chunks(1000) {
+        assert!(b.session.wants_bytes(), "nothing else will ever bring memory back");
+        b.feed(piece);
+    }
+    let statuses: Vec<_> = core::iter::from_fn(|| b.next()).map(|pdu| matches!(pdu, Pdu::Response(c) if c.status.is_success())).collect();
+    assert_eq!(statuses, vec![true; usize::from(large) + 1]);
+    assert_eq!((b.session.held(), b.session.outstanding()), (0, 0));
+}
+
+#[test]
+fn a_queue_that_holds_all_it_may_is_read_on_when_what_it_holds_waits_for_data() {
+    is_read_while_asked(Bench::io_queue(Client::new(false, false, 0), 64), 8);
+}
+
+#[test]
+fn a_queue_of_a_host_without_memory_left_is_read_on_when_what_it_holds_waits_for_data() {
+    let (b, _other) = without_memory();
+    is_read_while_asked(b, 1);
+}
+
+/// A queue of a host whose memory other connections have used up.
+fn without_memory() -> (Bench, Place) {
+    let quotas = Arc::new(Quotas::new(1 << 30));
+    let limits = HostLimits { connections: 2, memory: 1 << 20 };
+    let mut other = quotas.enter(HOST, limits).unwrap();
+    assert!(other.covers(1 << 20));
+    let mut b = Bench::io_queue(Client::new(false, false, 0), 64);
+    b.session.set_place(quotas.enter(HOST, limits));
+    (b, other)
+}
+
+#[test]
+fn commands_that_hold_their_capsules_only_go_on_one_by_one_when_the_host_has_no_memory_left() {
+    let (mut b, _other) = without_memory();
+    b.hold = true;
+    for cid in 0..6u64 {
+        let copy = CopyCommand { sdlba: 100 + cid, nr: 0, desfmt: 0, dtype: 0 }.sqe(cid as u16, 1);
+        let p = b.client.capsule(with_capsule(copy, 32), &CopyRange { slba: cid, nlb: 0 }.to_bytes());
+        b.feed(&p);
+    }
+    assert_eq!(b.stats.waited_for_buffers, 5);
+    b.hold = false;
+    b.settle();
+    let answered = core::iter::from_fn(|| b.next()).filter(|pdu| matches!(pdu, Pdu::Response(c) if c.status.is_success())).count();
+    assert_eq!((answered, b.session.held(), b.session.outstanding()), (6, 0, 0));
+}
+
+#[test]
+fn the_second_half_of_a_pair_goes_on_when_the_host_has_no_memory_left_but_that_of_the_first() {
+    let (mut b, _other) = without_memory();
+    let first = Sqe { cid: 1, fuse: Fuse::First, ..rw(IoOpcode::Compare, 1, 8, 8) };
+    let second = Sqe { cid: 2, fuse: Fuse::Second, ..rw(IoOpcode::Write, 1, 8, 8) };
+    let zeroes = vec![0; 4096];
+    let p = b.client.capsule(with_capsule(first, 4096), &zeroes);
+    b.feed(&p);
+    let p = b.client.capsule(with_transport(second, 4096), &[]);
+    b.feed(&p);
+    let Some(Pdu::R2t(r2t)) = b.next() else { panic!("asked for") };
+    let p = b.client.h2c_data(&r2t, &pattern(4096, 1), 4096);
+    b.feed(&p);
+    for cid in 1..=2 {
+        assert!(matches!(b.next(), Some(Pdu::Response(c)) if c.cid == cid && c.status.is_success()));
+    }
+}
+
+#[test]
+fn a_queue_that_holds_all_it_may_is_not_read_while_commands_run() {
+    let mut b = Bench::io_queue(Client::new(false, false, 0), 64);
+    b.hold = true;
+    for cid in 0..8u16 {
+        let p = b.client.capsule(with_transport(Sqe { cid, ..rw(IoOpcode::Read, 1, 0, 2048) }, 1 << 20), &[]);
+        b.feed(&p);
+    }
+    let p = b.client.capsule(with_capsule(Sqe { cid: 900, ..rw(IoOpcode::Write, 1, 4096, 8) }, 4096), &[7; 4096]);
+    b.feed(&p);
+    assert!(!b.session.wants_bytes());
+    b.hold = false;
+    b.settle();
+    assert!(b.session.wants_bytes() && b.session.held() == 0);
 }
 
 #[test]

@@ -42,7 +42,8 @@ impl Exam<'_> {
         self.pause(Duration::from_millis(400));
         drop(self.answered(&mut waiting)?);
         self.fill(&port, &of, len, &mut waiting)?;
-        let link = port.io[0];
+        // On a queue of their own: those that crawl may have all the buffers of theirs.
+        let link = self.port(1, 0, 0)?.io[0];
         for free in [Io::Flush, Io::Deallocate(vec![((of.ns.blocks - 1) * lba, lba)])] {
             let began = self.now();
             self.good(link, &of, free)?;
