@@ -16,9 +16,9 @@ use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, IoOpcode, Sgl, Sqe, Status};
 use format::nvme_tcp::Digests;
-use nvmf::control_request::ControlVerb;
+use frontend::{ControlVerb, Refused, Reply};
 use nvmf::limits::{HANDSHAKE_MAX, LINGER_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
-use nvmf::{ListenerKind, ListenerSpec, Options, Refused, Reply, Target, TargetMsg, TargetShared};
+use nvmf::{ListenerKind, ListenerSpec, Options, Target, TargetMsg, TargetShared};
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList};
 use std::cell::RefCell;
@@ -60,7 +60,7 @@ impl App for ServerApp {
                 (ControlVerb::Reservation { volume, .. }, 1) => {
                     Ok(Reply::Fenced { volume: *volume, abort: [base::HostId::from_bytes([7; 16])].into() })
                 }
-                (ControlVerb::NamespaceCreate { .. }, _) => Ok(Reply::Value(9)),
+                (ControlVerb::CreateUnit { .. }, _) => Ok(Reply::Value(9)),
                 _ => Ok(Reply::Done),
             };
             s.target.on_answer(rt, ask.id, reply);

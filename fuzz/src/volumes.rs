@@ -4,7 +4,8 @@
 
 use base::unit::BLOCK_BYTES;
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
-use nvmf::{Ana, NamespaceView, SubsystemView, View, VolumeView};
+use frontend::VolumeView;
+use nvmf::{Ana, NamespaceView, SubsystemView, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{Buf, Rt};
 use std::collections::BTreeMap;

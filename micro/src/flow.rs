@@ -6,16 +6,18 @@ use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId};
 use dataplane::{
-    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, FrontEnd, ObjectLayout,
-    Settings, Stripe, VolumeDesired, core_seeds,
+    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, ObjectLayout, Settings,
+    Stripe, VolumeDesired, core_seeds,
 };
 use format::nvme_tcp::Digests;
+use frontend::{Client, FrontEnd, InProcess, Pair};
+use nvmf::{Options, Target, TargetShared};
 use object::Backend;
 use rt::Rt;
 use rt::sim::{HostId, World};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 const VOLUME_BYTES: u64 = 16 << 20;
 const VOLUME_BLOCKS: u64 = VOLUME_BYTES / BLOCK_BYTES as u64;
@@ -92,10 +94,13 @@ impl Default for Order {
     }
 }
 
+/// The front ends of the node: that of production, which is idle, and the play.
+type Fronts = Pair<Target, InProcess<Front>>;
+
 /// The host's end of a connection, within the core.
 struct Front(Rc<RefCell<Play>>);
 
-impl FrontEnd for Front {
+impl Client for Front {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
         let play = &mut *self.0.borrow_mut();
         let Some(line) = &mut play.line else { return false };
@@ -129,7 +134,7 @@ struct Lab {
     cores: usize,
     world: World,
     host: HostId,
-    commands: CommandSender,
+    commands: CommandSender<Fronts>,
     play: Rc<RefCell<Play>>,
     /// The cache device, then that for capacity.
     devices: [Device; 2],
@@ -138,13 +143,17 @@ struct Lab {
 impl Lab {
     fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (commands, _events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
-        let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
+        let (commands, _events, made) = core_seeds(cores, settings, (Arc::new(TargetShared::new(Options::default())), Arc::new(())));
+        let seeds: RefCell<Vec<Option<CoreSeed<Fronts>>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);
         let host = world.add_host(cores, move |rt| {
             let seed = seeds.borrow_mut()[rt.core()].take().expect("each core is started once");
-            if rt.core() == 0 { seed.start_with(&rt, Box::new(Front(Rc::clone(&shared)))) } else { seed.start(&rt) }
+            if rt.core() > 0 {
+                return seed.start(&rt);
+            }
+            let target = Target::start(&rt, Arc::new(TargetShared::new(Options::default())));
+            seed.start_with(&rt, Pair::new(target, InProcess(Some(Front(Rc::clone(&shared))))))
         });
         let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
         let mut lab = Lab { cores, world, host, commands, play, devices };
@@ -152,7 +161,7 @@ impl Lab {
         lab
     }
 
-    fn command<T>(&mut self, give: impl FnOnce(&CommandSender) -> Completion<T>) -> Result<T, DataPlaneError> {
+    fn command<T>(&mut self, give: impl FnOnce(&CommandSender<Fronts>) -> Completion<T>) -> Result<T, DataPlaneError> {
         let completion = give(&self.commands);
         let mut answer = None;
         self.world.run_until(WAIT_MAX, || {
@@ -175,7 +184,7 @@ impl Lab {
         let stripes = vec![Stripe { components: vec![ComponentRef { id, group, no }] }];
         let layout = ObjectLayout { object, ownership: Ownership::FIRST, stripes };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
-        self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], subsystems: vec![], hosts: BTreeMap::new() }))
+        self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], exports: Default::default() }))
     }
 
     /// Has so many commands done.

@@ -6,7 +6,7 @@
 //! Never: holds a secret; holds up the data plane.
 
 use crate::api::types::AuditEntry;
-use dataplane::AuditEvent;
+use frontend::AuditEvent;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
@@ -57,9 +57,9 @@ impl AuditLog {
             unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64),
             event: event.kind.name().to_owned(),
             peer: event.peer.map(|p| p.to_string()),
-            host_nqn: event.host_nqn,
-            subsystem: event.subsystem,
-            controller: event.cntlid,
+            host_nqn: event.host,
+            subsystem: event.export,
+            controller: event.session,
             detail: event.detail,
         });
     }
@@ -124,15 +124,15 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dataplane::AuditKind;
+    use frontend::AuditKind;
 
     fn event(n: u16) -> AuditEvent {
         AuditEvent {
             kind: AuditKind::Connected,
             peer: Some("10.0.0.1:4000".parse().unwrap()),
-            host_nqn: "nqn.h".into(),
-            subsystem: "nqn.s".into(),
-            cntlid: Some(n),
+            host: "nqn.h".into(),
+            export: "nqn.s".into(),
+            session: Some(n),
             detail: String::new(),
         }
     }

@@ -5,8 +5,8 @@
 //! Never: touches anything but the file that it is given.
 
 use base::Security;
-use dataplane::TargetOptions;
-use dataplane::{ListenerKind, ListenerSpec};
+use nvmf::Options as TargetOptions;
+use nvmf::{ListenerKind, ListenerSpec};
 use serde::{Deserialize, Deserializer, de};
 use std::{
     io::Read,

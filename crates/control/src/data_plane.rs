@@ -6,11 +6,13 @@
 use crate::{config::StoreSection, plane::*};
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{
-    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Desired, Device,
-    FormatSpec, HostConfig, ListenerSpec, NodeStats, OpenError, OpenOptions, Refused, Reply, SessionInfo, Settings,
+    ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, NodeConfig, NodeStats,
+    OpenError, OpenOptions, Settings,
 };
 use directory::record::DeviceRecord;
+use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{Class, TargetStats};
+use nvmf::{ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -20,14 +22,17 @@ use std::{
 };
 use store::{GroupError, ShardStats};
 
+/// What the data plane of this node has counted.
+type NodeFigures = NodeStats<nvmf::Figures>;
+
 /// The data plane of this node.
-pub struct LocalDataPlane(DataPlaneHandle);
+pub struct LocalDataPlane(DataPlaneHandle<FrontEnds>);
 
 impl LocalDataPlane {
     /// Starts the cores.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
-        Ok(Self(DataPlaneHandle::start(HostConfig { cores, pin, settings, target: config.target_options() })?))
+        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared: nvmf::TargetShared::new(config.target_options()) })?))
     }
 }
 
@@ -37,8 +42,8 @@ fn settings(store: &StoreSection) -> Settings {
 }
 
 /// Hosts that use volumes.
-fn hosts(stats: NodeStats) -> Vec<SessionInfo> {
-    stats.cores.into_iter().flat_map(|c| c.sessions).filter(|s| !s.discovery).collect()
+fn hosts(stats: NodeFigures) -> Vec<SessionInfo> {
+    stats.cores.into_iter().flat_map(|c| c.front.sessions).filter(|s| !s.discovery).collect()
 }
 
 impl From<DataPlaneError> for PlaneError {
@@ -192,8 +197,8 @@ impl DataPlane for LocalDataPlane {
     }
 }
 
-fn gather(stats: &NodeStats) -> Stats {
-    let core = |c: &dataplane::CoreSnapshot| {
+fn gather(stats: &NodeFigures) -> Stats {
+    let core = |c: &dataplane::CoreSnapshot<nvmf::Figures>| {
         let r = &c.reactor;
         CoreFigures {
             core: c.core,
@@ -220,7 +225,7 @@ fn gather(stats: &NodeStats) -> Stats {
     }
 }
 
-fn object(stats: &NodeStats) -> ObjectFigures {
+fn object(stats: &NodeFigures) -> ObjectFigures {
     let planes = || stats.cores.iter().map(|c| &c.router);
     let mut counters = vec![
         ("crossed_parts", planes().map(|p| p.crossed).sum()),
@@ -250,12 +255,12 @@ fn object(stats: &NodeStats) -> ObjectFigures {
     ObjectFigures { counters, latencies: latencies.into_iter().map(|(name, h)| (name, (&h).into())).collect() }
 }
 
-fn front(stats: &NodeStats) -> FrontFigures {
-    let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.target)).sum::<u64>();
+fn front(stats: &NodeFigures) -> FrontFigures {
+    let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.front.stats)).sum::<u64>();
     let mut latencies = Vec::new();
     for class in Class::ALL {
         let mut all = Histogram::default();
-        stats.cores.iter().for_each(|c| all.merge(&c.target.classes[class as usize].latency));
+        stats.cores.iter().for_each(|c| all.merge(&c.front.stats.classes[class as usize].latency));
         latencies.push((class.name(), (&all).into()));
     }
     FrontFigures {
@@ -290,13 +295,13 @@ fn front(stats: &NodeStats) -> FrontFigures {
         ],
         gauges: vec![
             ("open_connections", sum(|t| t.connections_open)),
-            ("open_controllers", stats.cores.iter().map(|c| c.sessions.len() as u64).sum()),
+            ("open_controllers", stats.cores.iter().map(|c| c.front.sessions.len() as u64).sum()),
         ],
         latencies,
     }
 }
 
-fn group(g: &dataplane::GroupSnapshot, stats: &NodeStats) -> GroupFigures {
+fn group(g: &dataplane::GroupSnapshot, stats: &NodeFigures) -> GroupFigures {
     let shards = || stats.cores.iter().flat_map(|c| &c.shards).filter(|s| s.group == g.info.group).map(|s| &s.stats);
     let sum = |pick: fn(&ShardStats) -> u64| shards().map(pick).sum::<u64>();
     let devices = g.info.capacity.len();

@@ -48,7 +48,7 @@ fn component(n: u8, reserve_chunks: u64) -> ComponentSpec {
 }
 
 /// Shards of two groups on two cores, with figures that differ: made of what a data plane with one open group has.
-fn two_groups_on_two_cores(like: &GroupInfo) -> NodeStats {
+fn two_groups_on_two_cores(like: &GroupInfo) -> NodeFigures {
     let shard = |n: u8, shard: u8, of: u64| {
         let space = |total, free, promised| DeviceSpace { total, free, promised };
         let stats = ShardStats {
@@ -68,17 +68,11 @@ fn two_groups_on_two_cores(like: &GroupInfo) -> NodeStats {
         };
         ShardSnapshot { group: id(n), shard, stats }
     };
-    let core = |core: usize, shards| CoreSnapshot {
-        core,
-        reactor: Arc::default(),
-        router: Default::default(),
-        shards,
-        target: Default::default(),
-        sessions: Vec::new(),
-    };
+    let core =
+        |core: usize, shards| CoreSnapshot { core, reactor: Arc::default(), router: Default::default(), shards, front: Default::default() };
     let group =
         |n| GroupSnapshot { info: GroupInfo { group: id(n), capacity: vec![like.capacity[0]; 2], ..like.clone() }, devices: Vec::new() };
-    NodeStats {
+    NodeFigures {
         cores: vec![core(0, vec![shard(1, 0, 1), shard(2, 0, 100)]), core(1, vec![shard(1, 1, 2)])],
         groups: vec![group(1), group(2)],
     }
@@ -162,8 +156,8 @@ fn hosts_that_only_discover_are_no_sessions() {
         encrypted: false,
         since: base::Instant::default(),
     };
-    stats.cores[0].sessions = vec![session(1, false), session(2, true)];
-    stats.cores[1].sessions = vec![session(3, true), session(4, false)];
+    stats.cores[0].front.sessions = vec![session(1, false), session(2, true)];
+    stats.cores[1].front.sessions = vec![session(3, true), session(4, false)];
     assert_eq!(hosts(stats).iter().map(|s| s.cntlid).collect::<Vec<_>>(), [1, 4]);
 }
 
@@ -255,7 +249,7 @@ fn devices_whose_tables_do_not_fit_in_memory_are_refused_before_anything_is_done
 /// Prometheus refuses a page on which a sample stands twice.
 #[test]
 fn no_figure_has_the_name_of_another() {
-    let all = gather(&NodeStats { cores: Vec::new(), groups: Vec::new() });
+    let all = gather(&NodeFigures { cores: Vec::new(), groups: Vec::new() });
     let names = |list: &[(&'static str, u64)]| list.iter().map(|(name, _)| *name).collect::<Vec<_>>();
     for list in [&all.object.counters, &all.front.counters, &all.front.gauges, &store_counters(&|_| 0)] {
         let mut names = names(list);

@@ -4,11 +4,10 @@
 
 use crate::plane::*;
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
-use dataplane::{
-    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
-    SessionInfo,
-};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneEvent, FormatSpec};
 use directory::record::DeviceRecord;
+use frontend::{ControlRequestId, Refused, Reply};
+use nvmf::{ListenerSpec, SessionInfo};
 use std::{
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,

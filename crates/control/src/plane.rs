@@ -7,12 +7,16 @@
 //! Never: remembers what should be; that is the directory's.
 
 use base::{ClusterId, GroupId, Histogram, VolumeId};
-use dataplane::{
-    ComponentInfo, ComponentNo, ComponentSpec, ControlRequestId, DataPlaneEvent, Desired, FormatSpec, ListenerSpec, Refused, Reply,
-    SessionInfo,
-};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneEvent, FormatSpec};
 use directory::record::DeviceRecord;
+use frontend::{ControlRequestId, Refused, Reply};
+use nvmf::{ListenerSpec, SessionInfo};
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
+
+/// The front ends of this node.
+pub type FrontEnds = nvmf::Target;
+/// What this node is to serve through them.
+pub type Desired = dataplane::Desired<nvmf::Desired>;
 
 /// Why the data plane did not do it. Each message says what, where and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -15,11 +15,10 @@ use crate::{
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{ClusterId, GroupId};
-use nvmf::{ControlRequestId, ListenerSpec, Refused, Reply};
+use frontend::{ControlRequestId, FrontEnd, Refused, Reply};
 use object::{GroupRoute, GroupSlot};
 use rt::{Device, Inlet, InletError};
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
@@ -44,15 +43,20 @@ impl<T> Completion<T> {
 
 /// The door for commands to one host. When core 0's inbox is full a command is answered [`DataPlaneError::Busy`]: at once, or for a
 /// [`DataPlaneHandle`](crate::DataPlaneHandle) after it has waited for room.
-#[derive(Clone)]
-pub struct CommandSender {
-    inlet: Inlet<Command>,
+pub struct CommandSender<F: FrontEnd> {
+    inlet: Inlet<Command<F>>,
     /// How long it waits for room.
     patience: Duration,
 }
 
-impl CommandSender {
-    pub(crate) fn new(inlet: Inlet<Command>) -> Self {
+impl<F: FrontEnd> Clone for CommandSender<F> {
+    fn clone(&self) -> Self {
+        Self { inlet: self.inlet.clone(), patience: self.patience }
+    }
+}
+
+impl<F: FrontEnd> CommandSender<F> {
+    pub(crate) fn new(inlet: Inlet<Command<F>>) -> Self {
         Self { inlet, patience: Duration::ZERO }
     }
     /// Waits for room as the control plane does.
@@ -60,18 +64,18 @@ impl CommandSender {
         Self { patience: door::PATIENCE, ..self }
     }
     /// For who puts commands of its own there.
-    pub(crate) fn inlet(&self) -> &Inlet<Command> {
+    pub(crate) fn inlet(&self) -> &Inlet<Command<F>> {
         &self.inlet
     }
 
-    fn give<T, F>(&self, make: impl FnOnce(CoreController) -> F + Send + 'static) -> Completion<T>
+    fn give<T, A>(&self, make: impl FnOnce(CoreController<F>) -> A + Send + 'static) -> Completion<T>
     where
         T: Send + 'static,
-        F: Future<Output = Result<T, DataPlaneError>> + 'static,
+        A: Future<Output = Result<T, DataPlaneError>> + 'static,
     {
         let (sender, receiver) = mpsc::channel();
         let answer = sender.clone();
-        let command: Command = Box::new(move |controller| {
+        let command: Command<F> = Box::new(move |controller| {
             let rt = controller.rt.clone();
             rt.spawn(async move {
                 // Nobody listens any more: the command was done all the same.
@@ -147,7 +151,7 @@ impl CommandSender {
         })
     }
     /// Serves what the control plane wants, on every core. Nothing changes when it fails.
-    pub fn apply(&self, desired: Desired) -> Completion<()> {
+    pub fn apply(&self, desired: Desired<F::Desired>) -> Completion<()> {
         self.give(move |c| async move {
             let (layout, view) = c.resolve(&desired)?;
             c.call_all(Call::Apply { layout, view }).await
@@ -158,12 +162,9 @@ impl CommandSender {
     pub fn free_behind(&self, volume: base::VolumeId, end: u64) -> Completion<()> {
         self.give(move |c| async move { c.free_behind(volume, end).await })
     }
-    /// Listens for initiators. Gives the address, with the port that was chosen when 0 was asked.
-    pub fn listen(&self, spec: ListenerSpec) -> Completion<SocketAddr> {
-        self.give(move |c| async move {
-            let addr = spec.addr;
-            c.core.borrow_mut().target.listen(&c.rt, spec).map_err(|cause| DataPlaneError::Listen { addr, cause })
-        })
+    /// Has the front end listen for hosts. Gives where it does: an address has the port that was chosen when 0 was asked.
+    pub fn listen(&self, at: F::Listener) -> Completion<F::Listening> {
+        self.give(move |c| async move { Ok(c.core.borrow_mut().front.listen(&c.rt, at)?) })
     }
     /// Changes the settings of every shard.
     pub fn set_settings(&self, settings: Settings) -> Completion<()> {
@@ -177,7 +178,7 @@ impl CommandSender {
         self.give(move |c| async move { c.call_all(Call::Scrub { slot: c.slot(group)?.0 }).await })
     }
     /// Figures of every layer.
-    pub fn stats(&self) -> Completion<NodeStats> {
+    pub fn stats(&self) -> Completion<NodeStats<F::Figures>> {
         self.give(move |c| async move {
             let mut cores = vec![];
             for core in 0..c.rt.cores() {
@@ -219,14 +220,14 @@ impl CommandSender {
     }
 }
 
-impl CoreController {
+impl<F: FrontEnd> CoreController<F> {
     fn slot(&self, group: GroupId) -> Result<(GroupSlot, store::Group), DataPlaneError> {
         let core = self.core.borrow();
         core.ledger.groups.get(&group).map(|g| (g.slot, g.group.clone())).ok_or(DataPlaneError::NoGroup(group))
     }
 
     async fn free_behind(&self, volume: base::VolumeId, end: u64) -> Result<(), DataPlaneError> {
-        let here = |core: &Core| {
+        let here = |core: &Core<F>| {
             let at = core.ledger.volumes.get(&volume).copied()?;
             Some((at, core.router.layout(at).cloned().filter(|l| !l.stripes.is_empty())?))
         };

@@ -5,22 +5,24 @@
 //! Never: decides what a command is made of (that is `command`).
 
 use crate::{
-    core_state::{Core, may_begin},
+    core_state::Core,
     error::DataPlaneError,
     message::{Answer, Call, CoreMsg},
     stats::{CoreSnapshot, ShardSnapshot},
 };
 use base::Duration;
 use base::hooks::{self, CoverageMark, SeededFault};
+use frontend::FrontEnd;
 use object::{GroupSlot, VolumeRef};
 use rt::Rt;
 use rt::sync::oneshot;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use store::{Group, Settings, Shard};
 
 /// A command: what core 0 runs.
-pub type Command = Box<dyn FnOnce(CoreController) + Send>;
+pub type Command<F> = Box<dyn FnOnce(CoreController<F>) + Send>;
 
 /// How often a drain looks whether all is quiet.
 pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
@@ -30,15 +32,20 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
 
 /// Core 0, as a command sees it.
-#[derive(Clone)]
-pub(crate) struct CoreController {
-    pub(crate) core: Rc<RefCell<Core>>,
+pub(crate) struct CoreController<F: FrontEnd> {
+    pub(crate) core: Rc<RefCell<Core<F>>>,
     pub(crate) rt: Rt,
 }
 
-impl CoreController {
+impl<F: FrontEnd> Clone for CoreController<F> {
+    fn clone(&self) -> Self {
+        Self { core: Rc::clone(&self.core), rt: self.rt.clone() }
+    }
+}
+
+impl<F: FrontEnd> CoreController<F> {
     /// Asks a core to do something and waits for its answer.
-    pub(crate) async fn call(&self, core: usize, call: Call) -> Answer {
+    pub(crate) async fn call(&self, core: usize, call: Call<Arc<F::View>>) -> Answer<F::Figures> {
         if core == self.rt.core() {
             return self.perform(call).await;
         }
@@ -53,14 +60,14 @@ impl CoreController {
     }
 
     /// Asks every core, one after another; stops at the first that fails.
-    pub(crate) async fn call_all(&self, call: Call) -> Result<(), DataPlaneError> {
+    pub(crate) async fn call_all(&self, call: Call<Arc<F::View>>) -> Result<(), DataPlaneError> {
         for core in 0..self.rt.cores() {
             done(self.call(core, call.clone()).await)?;
         }
         Ok(())
     }
 
-    pub(crate) async fn perform(&self, call: Call) -> Answer {
+    pub(crate) async fn perform(&self, call: Call<Arc<F::View>>) -> Answer<F::Figures> {
         let result = match call {
             Call::OpenShard { slot, no, group, settings } => self.open_shard(slot, no, group, settings).await,
             Call::CloseShards { slot } => {
@@ -95,13 +102,13 @@ impl CoreController {
                 if hooks::seeded(SeededFault::GrowthOnOneCore) && self.rt.core() > 0 && core.router.layout(VolumeRef(0)).is_some() {
                     return Answer::Done(Ok(()));
                 }
-                let protects = |v: &nvmf::VolumeView| v.write_protect.is_on();
-                if hooks::seeded(SeededFault::ProtectedOnOneCore) && self.rt.core() > 0 && view.volumes.iter().flatten().any(protects) {
+                let protects = |v: &Arc<object::VolumeLayout>| v.read_only;
+                if hooks::seeded(SeededFault::ProtectedOnOneCore) && self.rt.core() > 0 && layout.volumes.iter().flatten().any(protects) {
                     return Answer::Done(Ok(()));
                 }
-                core.target.apply(&self.rt, view);
-                let target = &mut core.target;
-                core.router.apply(&self.rt, layout, |request| may_begin(&self.rt, target, request));
+                let front = &mut core.front;
+                front.serve(&self.rt, view);
+                core.router.apply(&self.rt, layout, |request| front.may_begin(&self.rt, request.token));
                 Ok(())
             }
             Call::Settle { volume, end } => {
@@ -111,7 +118,7 @@ impl CoreController {
                 Ok(())
             }
             Call::Answer { id, result } => {
-                self.core.borrow_mut().target.on_answer(&self.rt, id, result);
+                self.core.borrow_mut().front.on_answer(&self.rt, id, result);
                 Ok(())
             }
             Call::Settings(settings) => {
@@ -148,13 +155,13 @@ impl CoreController {
 
     /// Front end first, then what is under way, then the shards with their checkpoints.
     async fn drain(&self) -> Result<(), DataPlaneError> {
-        self.core.borrow_mut().target.begin_shutdown(&self.rt);
+        self.core.borrow_mut().front.begin_shutdown(&self.rt);
         let started = self.rt.now();
         loop {
             {
                 let mut core = self.core.borrow_mut();
                 let late = self.rt.now().since(started) > DRAIN_MAX;
-                if late || core.target.is_quiet() && core.router.is_idle() {
+                if late || core.front.is_quiet() && core.router.is_idle() {
                     core.router.begin_shutdown();
                     break;
                 }
@@ -168,7 +175,7 @@ impl CoreController {
 
     async fn quiesce_shards(&self, slot: Option<GroupSlot>) {
         let is_ours = |s: GroupSlot| slot.is_none_or(|slot| slot == s);
-        let begin = |core: &mut Core| {
+        let begin = |core: &mut Core<F>| {
             core.router.lanes_mut().shards_mut().filter(|(s, ..)| is_ours(*s)).for_each(|(_, _, shard)| shard.begin_shutdown(&self.rt));
         };
         begin(&mut self.core.borrow_mut());
@@ -182,25 +189,18 @@ impl CoreController {
         }
     }
 
-    fn snapshot(&self) -> CoreSnapshot {
+    fn snapshot(&self) -> CoreSnapshot<F::Figures> {
         let core = self.core.borrow();
         let shards = core.router.lanes().shards();
         let shards = shards
             .filter_map(|(slot, shard, s)| Some(ShardSnapshot { group: *core.groups.get(&slot)?, shard, stats: s.stats() }))
             .collect();
-        CoreSnapshot {
-            core: self.rt.core(),
-            reactor: self.rt.stats(),
-            router: core.router.stats(),
-            shards,
-            target: core.target.stats(),
-            sessions: core.target.sessions(),
-        }
+        CoreSnapshot { core: self.rt.core(), reactor: self.rt.stats(), router: core.router.stats(), shards, front: core.front.figures() }
     }
 }
 
 /// The answer to a call that gives no figures.
-pub(crate) fn done(answer: Answer) -> Result<(), DataPlaneError> {
+pub(crate) fn done<S>(answer: Answer<S>) -> Result<(), DataPlaneError> {
     match answer {
         Answer::Done(result) => result,
         Answer::Stats(_) => unreachable!("only Stats is answered with figures"),

@@ -7,12 +7,12 @@
 use crate::{
     command::CommandSender,
     controller::{Command, CoreController},
-    core_state::{Core, FrontEnd, may_begin},
+    core_state::Core,
     event::{self, DataPlaneEvent, EventSender},
     message::CoreMsg,
     worker::Worker,
 };
-use nvmf::{Options as TargetOptions, Refused, TargetShared};
+use frontend::{FrontEnd, Refused};
 use rt::{App, Inbox, MeshEnd, Progress, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,28 +27,31 @@ const MESSAGES_MAX: usize = 1024;
 /// Messages on the way between two cores.
 const MESH_DEPTH: usize = 4096;
 
-struct CoreApp {
-    core: Rc<RefCell<Core>>,
-    mesh: MeshEnd<CoreMsg>,
-    inbox: Option<Inbox<Command>>,
+struct CoreApp<F: FrontEnd> {
+    core: Rc<RefCell<Core<F>>>,
+    mesh: MeshEnd<CoreMsg<F>>,
+    inbox: Option<Inbox<Command<F>>>,
     events: EventSender,
     worker: Option<Worker>,
 }
 
 /// What a core is made from; see [`core_seeds`].
-pub struct CoreSeed {
-    mesh: MeshEnd<CoreMsg>,
-    inbox: Option<Inbox<Command>>,
-    shared: Arc<TargetShared>,
+pub struct CoreSeed<F: FrontEnd> {
+    mesh: MeshEnd<CoreMsg<F>>,
+    inbox: Option<Inbox<Command<F>>>,
+    shared: Arc<F::Shared>,
     settings: Settings,
     events: EventSender,
     worker: Option<Worker>,
 }
 
-/// The seeds of all cores of a host, the door for commands, and what the data plane tells. Production starts them on threads ([`crate::DataPlaneHandle`]), tests in a simulated world.
-pub fn core_seeds(cores: usize, settings: Settings, target: TargetOptions) -> (CommandSender, Receiver<DataPlaneEvent>, Vec<CoreSeed>) {
+/// What [`core_seeds`] makes: the door for commands, what the data plane reports, and the seeds.
+pub type Seeds<F> = (CommandSender<F>, Receiver<DataPlaneEvent>, Vec<CoreSeed<F>>);
+
+/// The seeds of all cores of a node, the door for commands, and what the data plane reports. Production starts them on threads ([`crate::DataPlaneHandle`]), tests in a simulated world.
+pub fn core_seeds<F: FrontEnd>(cores: usize, settings: Settings, shared: F::Shared) -> Seeds<F> {
     let (inlet, inbox) = rt::inbox();
-    let shared = Arc::new(TargetShared::new(target));
+    let shared = Arc::new(shared);
     let (sender, events) = event::channel();
     let mut inbox = Some(inbox);
     let seeds = rt::mesh(cores, MESH_DEPTH)
@@ -58,24 +61,22 @@ pub fn core_seeds(cores: usize, settings: Settings, target: TargetOptions) -> (C
     (CommandSender::new(inlet), events, seeds)
 }
 
-impl CoreSeed {
+impl<F: FrontEnd> CoreSeed<F> {
     /// Gives the core a thread for what would hold it up. Without one it does such work itself.
     pub(crate) fn with_worker(self, worker: &Worker) -> Self {
         Self { worker: Some(worker.clone()), ..self }
     }
-    /// The program of this core, with a front end beside NVMe/TCP.
-    pub fn start_with(self, rt: &Rt, front: Box<dyn FrontEnd>) -> Box<dyn App> {
-        self.begin(rt, Some(front))
-    }
     /// The program of this core.
     pub fn start(self, rt: &Rt) -> Box<dyn App> {
-        self.begin(rt, None)
+        let front = F::start(rt, Arc::clone(&self.shared));
+        self.start_with(rt, front)
     }
-    fn begin(self, rt: &Rt, front: Option<Box<dyn FrontEnd>>) -> Box<dyn App> {
+    /// The program of this core, with a half of the front end that was made already.
+    pub fn start_with(self, rt: &Rt, front: F) -> Box<dyn App> {
         if let Some(inbox) = &self.inbox {
             inbox.bind(rt);
         }
-        let core = Core::new(rt, self.shared, self.settings, front);
+        let core = Core::new(rt, front, self.settings);
         Box::new(CoreApp {
             core: Rc::new(RefCell::new(core)),
             mesh: self.mesh,
@@ -86,16 +87,16 @@ impl CoreSeed {
     }
 }
 
-impl App for CoreApp {
+impl<F: FrontEnd> App for CoreApp<F> {
     fn poll(&mut self, rt: &Rt) -> Progress {
         let mut busy = self.take_commands(rt);
         busy |= self.take_messages(rt);
         let core = &mut *self.core.borrow_mut();
-        busy |= core.poll_fronts(rt);
-        let target = &mut core.target;
-        if core.router.poll(rt, |request| may_begin(rt, target, request)) {
+        let (front, router) = (&mut core.front, &mut core.router);
+        busy |= front.poll(rt, router);
+        if router.poll(rt, |request| front.may_begin(rt, request.token)) {
             busy = true;
-            core.poll_fronts(rt);
+            front.poll(rt, router);
         }
         while let Some(done) = core.router.pop_own() {
             busy = true;
@@ -114,8 +115,8 @@ impl App for CoreApp {
     }
 }
 
-impl CoreApp {
-    fn controller(&self, rt: &Rt) -> CoreController {
+impl<F: FrontEnd> CoreApp<F> {
+    fn controller(&self, rt: &Rt) -> CoreController<F> {
         CoreController { core: Rc::clone(&self.core), rt: rt.clone() }
     }
 
@@ -141,39 +142,39 @@ impl CoreApp {
     }
 
     /// Hands on what the control plane is to know.
-    fn report(&self, rt: &Rt, core: &mut Core) -> bool {
+    fn report(&self, rt: &Rt, core: &mut Core<F>) -> bool {
         let mut reported = false;
-        while let Some(request) = core.target.pop_control_request() {
+        while let Some(request) = core.front.pop_control_request() {
             reported = true;
             let id = request.id;
             if self.events.send(DataPlaneEvent::ControlRequest(request)).is_err() {
-                core.target.on_answer(rt, id, Err(Refused::Busy));
+                core.front.on_answer(rt, id, Err(Refused::Busy));
             }
         }
-        while let Some(event) = core.target.pop_audit() {
+        while let Some(event) = core.front.pop_audit() {
             reported = true;
             if self.events.send(DataPlaneEvent::Audit(event)).is_err() {
-                core.target.audit_lost();
+                core.front.audit_lost();
             }
         }
-        while let Some((id, work)) = core.target.pop_work() {
+        while let Some((id, work)) = core.front.pop_work() {
             reported = true;
             let mine = match &self.worker {
                 Some(worker) => worker.give(id, work).err(),
                 None => Some((id, work)),
             };
             if let Some((id, work)) = mine {
-                core.target.on_work_done(rt, id, work.run());
+                core.front.on_work_done(rt, id, work.run());
             }
         }
         reported
     }
 
-    fn on_msg(&self, rt: &Rt, msg: CoreMsg) {
+    fn on_msg(&self, rt: &Rt, msg: CoreMsg<F>) {
         match msg {
             CoreMsg::Router(msg) => self.core.borrow_mut().router.on_msg(rt, msg),
-            CoreMsg::Target(msg) => self.core.borrow_mut().target.on_msg(rt, msg),
-            CoreMsg::Worked(id, done) => self.core.borrow_mut().target.on_work_done(rt, id, *done),
+            CoreMsg::Front(msg) => self.core.borrow_mut().front.on_msg(rt, msg),
+            CoreMsg::Worked(id, done) => self.core.borrow_mut().front.on_work_done(rt, id, *done),
             CoreMsg::Call { id, call } => {
                 let this = self.controller(rt);
                 rt.spawn(async move {
@@ -191,7 +192,7 @@ impl CoreApp {
     }
 
     /// Hands on what goes to other cores; what does not fit stays, in order.
-    fn mesh_out(&self, rt: &Rt, core: &mut Core) -> bool {
+    fn mesh_out(&self, rt: &Rt, core: &mut Core<F>) -> bool {
         let mut moved = false;
         while let Some((to, msg)) = core.out.pop_front() {
             match self.mesh.send(rt, to, msg) {
@@ -202,9 +203,9 @@ impl CoreApp {
                 }
             }
         }
-        while let Some((to, msg)) = core.target.pop_msg() {
+        while let Some((to, msg)) = core.front.pop_msg() {
             moved = true;
-            if let Err(msg) = self.mesh.send(rt, to, CoreMsg::Target(msg)) {
+            if let Err(msg) = self.mesh.send(rt, to, CoreMsg::Front(msg)) {
                 core.out.push_back((to, msg));
                 break;
             }

@@ -1,24 +1,20 @@
-//! What a host is to serve: made by the control plane, applied as a whole.
+//! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable};
-use nvmf::HostView;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::ComponentNo;
 
 /// Everything that is served. Applying it twice changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Desired {
+pub struct Desired<E> {
     /// Grows with each change.
     pub generation: u64,
-    /// The volumes that exist on this host.
+    /// The volumes that exist on this node.
     pub volumes: Vec<VolumeDesired>,
-    /// The subsystems that are served.
-    pub subsystems: Vec<SubsystemDesired>,
-    /// What is known of hosts, by NQN.
-    pub hosts: BTreeMap<String, HostView>,
+    /// How the front end exports them.
+    pub exports: E,
 }
 
 /// A volume.
@@ -125,34 +121,4 @@ pub struct ComponentRef {
     pub group: GroupId,
     /// Its number in the group.
     pub no: ComponentNo,
-}
-
-/// An NVMe subsystem.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SubsystemDesired {
-    /// Its NQN.
-    pub nqn: String,
-    /// Serial number: at most 20 printable ASCII characters.
-    pub serial: String,
-    /// Model number: at most 40 printable ASCII characters.
-    pub model: String,
-    /// Whether every host may connect.
-    pub allow_any_host: bool,
-    /// The NQNs of the hosts that may, otherwise.
-    pub hosts: Vec<String>,
-    /// By namespace ID, 1 and up.
-    pub namespaces: BTreeMap<u32, NamespaceDesired>,
-    /// What connections must at least have.
-    pub security: Security,
-    /// Its hosts may make, delete, attach, detach and format namespaces.
-    pub manage_namespaces: bool,
-}
-
-/// A namespace of a subsystem.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NamespaceDesired {
-    /// Its volume.
-    pub volume: VolumeId,
-    /// The hosts that see it.
-    pub hosts: Visibility,
 }

@@ -20,14 +20,9 @@ pub enum DataPlaneError {
         /// What it said.
         cause: rt::DeviceError,
     },
-    /// The listener's address could not be taken.
-    #[error("cannot listen on {addr}: {cause}")]
-    Listen {
-        /// The address.
-        addr: std::net::SocketAddr,
-        /// What the system said.
-        cause: rt::NetError,
-    },
+    /// A front end cannot listen.
+    #[error(transparent)]
+    Listen(#[from] frontend::ListenError),
     /// The group is not open on this node.
     #[error("disk group {0} is not open on this node")]
     NoGroup(GroupId),
@@ -42,14 +37,9 @@ pub enum DataPlaneError {
         /// The group.
         group: GroupId,
     },
-    /// A subsystem of the command names a volume that the command does not have.
-    #[error("subsystem '{nqn}' names volume {volume}, which does not exist")]
-    VolumeOfSubsystem {
-        /// The subsystem.
-        nqn: String,
-        /// The volume.
-        volume: base::VolumeId,
-    },
+    /// An export of the command names a volume that the command does not have.
+    #[error(transparent)]
+    UnknownVolume(#[from] frontend::UnknownVolume),
     /// A volume has more copies than one host can hold.
     #[error("volume '{0}' is laid out over several hosts; this version serves one copy")]
     Mirrored(String),

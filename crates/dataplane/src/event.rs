@@ -3,7 +3,7 @@
 //! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
 //! Never: makes a core wait.
 
-use nvmf::{AuditEvent, ControlRequest};
+use frontend::{AuditEvent, ControlRequest};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Events that wait for the control plane.
@@ -12,7 +12,7 @@ pub const EVENTS_MAX: usize = 4096;
 /// Something for the control plane.
 #[derive(Debug)]
 pub enum DataPlaneEvent {
-    /// A host asks for a change by an NVMe command. Answer with [`crate::CommandSender::answer`].
+    /// A host asks for a change by a command. Answer with [`crate::CommandSender::answer`].
     ControlRequest(ControlRequest),
     /// Something for the audit log.
     Audit(AuditEvent),

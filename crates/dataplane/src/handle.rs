@@ -9,37 +9,35 @@ use crate::{
     worker::Worker,
 };
 use base::{ClusterId, GroupId};
-use nvmf::Options as TargetOptions;
-use nvmf::{ControlRequestId, ListenerSpec, Refused, Reply};
+use frontend::{ControlRequestId, FrontEnd, Refused, Reply};
 use rt::Device;
-use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError, mpsc};
 use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Settings};
 
-/// How a host is started.
+/// How a node is started.
 #[derive(Clone, Debug)]
-pub struct HostConfig {
+pub struct NodeConfig<S> {
     /// Cores of the data plane: 1 to 64.
     pub cores: usize,
     /// Whether each is bound to a processor of its own.
     pub pin: bool,
     /// Of every shard.
     pub settings: Settings,
-    /// Of the front end.
-    pub target: TargetOptions,
+    /// What the halves of the front end share.
+    pub shared: S,
 }
 
 /// A running data plane. Every call waits until the command is done; call from threads that may wait.
-pub struct DataPlaneHandle {
-    commands: CommandSender,
+pub struct DataPlaneHandle<F: FrontEnd> {
+    commands: CommandSender<F>,
     events: Mutex<Option<mpsc::Receiver<DataPlaneEvent>>>,
     cores: Mutex<Option<rt::Cores>>,
 }
 
-impl DataPlaneHandle {
+impl<F: FrontEnd> DataPlaneHandle<F> {
     /// Starts the cores. Nothing is open or served yet.
-    pub fn start(config: HostConfig) -> Result<DataPlaneHandle, DataPlaneError> {
-        let (commands, events, seeds) = core_seeds(config.cores, config.settings, config.target);
+    pub fn start(config: NodeConfig<F::Shared>) -> Result<Self, DataPlaneError> {
+        let (commands, events, seeds) = core_seeds(config.cores, config.settings, config.shared);
         let commands = commands.patient();
         let worker = Worker::start(commands.inlet().clone()).map_err(DataPlaneError::Worker)?;
         let seeds = seeds.into_iter().map(|seed| seed.with_worker(&worker));
@@ -53,7 +51,7 @@ impl DataPlaneHandle {
         Ok(DataPlaneHandle { commands, events: Mutex::new(Some(events)), cores: Mutex::new(Some(cores)) })
     }
     /// The door for commands.
-    pub fn commands(&self) -> &CommandSender {
+    pub fn commands(&self) -> &CommandSender<F> {
         &self.commands
     }
     /// What the data plane tells without being asked; `None` when somebody has taken it already.
@@ -100,7 +98,7 @@ impl DataPlaneHandle {
         self.commands.delete_component(group, no).wait()
     }
     /// See [`CommandSender::apply`].
-    pub fn apply(&self, desired: Desired) -> Result<(), DataPlaneError> {
+    pub fn apply(&self, desired: Desired<F::Desired>) -> Result<(), DataPlaneError> {
         self.commands.apply(desired).wait()
     }
     /// See [`CommandSender::free_behind`].
@@ -108,8 +106,8 @@ impl DataPlaneHandle {
         self.commands.free_behind(volume, end).wait()
     }
     /// See [`CommandSender::listen`].
-    pub fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, DataPlaneError> {
-        self.commands.listen(spec).wait()
+    pub fn listen(&self, at: F::Listener) -> Result<F::Listening, DataPlaneError> {
+        self.commands.listen(at).wait()
     }
     /// See [`CommandSender::set_settings`].
     pub fn set_settings(&self, settings: Settings) -> Result<(), DataPlaneError> {
@@ -120,7 +118,7 @@ impl DataPlaneHandle {
         self.commands.scrub(group).wait()
     }
     /// See [`CommandSender::stats`].
-    pub fn stats(&self) -> Result<NodeStats, DataPlaneError> {
+    pub fn stats(&self) -> Result<NodeStats<F::Figures>, DataPlaneError> {
         self.commands.stats().wait()
     }
     /// Answers what is under way, makes checkpoints, ends the cores and waits for them. Does nothing once they have ended; after an error the

@@ -1,4 +1,4 @@
-//! One host's data plane: puts front end, object layer and store on cores, carries messages between the cores, and takes commands from
+//! One node's data plane: puts a front end, the object layer and the store on cores, carries messages between the cores, and takes commands from
 //! the control plane.
 //!
 //! Invariants: a core's state is touched by that core only; a command of the control plane is done on every core or reported as failed; no
@@ -20,21 +20,13 @@ mod resolve;
 mod stats;
 mod worker;
 
-pub use crate::core::{CoreSeed, core_seeds};
+pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
-pub use core_state::FrontEnd;
-pub use desired::{ComponentRef, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
+pub use desired::{ComponentRef, Desired, ObjectLayout, Stripe, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
-pub use handle::{DataPlaneHandle, HostConfig};
+pub use handle::{DataPlaneHandle, NodeConfig};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
-// What a front end speaks.
-pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 // What the commands are made of.
-pub use nvmf::Options as TargetOptions;
-pub use nvmf::{
-    AuditEvent, AuditKind, ControlRequest, ControlRequestId, HostView, ListenerKind, ListenerSpec, Refused, Reply, RequestedBy,
-    SessionInfo, control_request,
-};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};

@@ -2,32 +2,32 @@
 
 use crate::{error::DataPlaneError, stats::CoreSnapshot};
 use auth::WorkDone;
-use nvmf::{ControlRequestId, Refused, Reply, TargetMsg, View, WorkId};
+use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
 use object::{GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 
 /// Messages between two cores.
-pub(crate) enum CoreMsg {
+pub(crate) enum CoreMsg<F: FrontEnd> {
     Router(RouterMsg),
-    Target(TargetMsg),
+    Front(F::Msg),
     /// Authentication work is done.
     Worked(WorkId, Box<WorkDone>),
     /// Something to do for core 0.
     Call {
         id: u32,
-        call: Call,
+        call: Call<Arc<F::View>>,
     },
     /// It is done.
     Answer {
         id: u32,
-        answer: Box<Answer>,
+        answer: Box<Answer<F::Figures>>,
     },
 }
 
-/// What core 0 asks every core to do.
+/// What core 0 asks every core to do. `V`: the picture that front ends go by, shared.
 #[derive(Clone)]
-pub(crate) enum Call {
+pub(crate) enum Call<V> {
     OpenShard {
         slot: GroupSlot,
         no: u8,
@@ -52,7 +52,7 @@ pub(crate) enum Call {
     },
     Apply {
         layout: Arc<LayoutView>,
-        view: Arc<View>,
+        view: V,
     },
     /// Waits until nothing is under way that began when the volume reached beyond `end`.
     Settle {
@@ -78,7 +78,7 @@ pub(crate) enum Call {
 }
 
 /// What a core says.
-pub(crate) enum Answer {
+pub(crate) enum Answer<S> {
     Done(Result<(), DataPlaneError>),
-    Stats(Box<CoreSnapshot>),
+    Stats(Box<CoreSnapshot<S>>),
 }

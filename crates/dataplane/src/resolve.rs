@@ -6,19 +6,19 @@
 use crate::{
     controller::CoreController,
     core_state::OpenGroup,
-    desired::{Desired, Stripe, SubsystemDesired, VolumeDesired},
+    desired::{Desired, Stripe, VolumeDesired},
     error::DataPlaneError,
 };
-use base::GroupId;
 use base::hooks::{self, SeededFault};
-use nvmf::{NamespaceView, SubsystemView, View, VolumeView};
+use base::{GroupId, VolumeId};
+use frontend::{FrontEnd, VolumeView, Volumes};
 use object::{ComponentAt, LayoutView, Limits, VolumeLayout, VolumeRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl CoreController {
+impl<F: FrontEnd> CoreController<F> {
     /// Turns identities into places. Changes nothing when it fails.
-    pub(crate) fn resolve(&self, desired: &Desired) -> Result<(Arc<LayoutView>, Arc<View>), DataPlaneError> {
+    pub(crate) fn resolve(&self, desired: &Desired<F::Desired>) -> Result<(Arc<LayoutView>, Arc<F::View>), DataPlaneError> {
         let ledger = &mut self.core.borrow_mut().ledger;
         let mut layouts = BTreeMap::new();
         for volume in &desired.volumes {
@@ -44,22 +44,19 @@ impl CoreController {
             };
             layouts.insert(volume.id, (wanted, Arc::new(layout)));
         }
-        for subsystem in &desired.subsystems {
-            if let Some(volume) = subsystem.namespaces.values().map(|n| &n.volume).find(|v| !layouts.contains_key(v)) {
-                return Err(DataPlaneError::VolumeOfSubsystem { nqn: subsystem.nqn.clone(), volume: *volume });
-            }
-        }
+        let mut places = ledger.volumes.clone();
         for id in layouts.keys() {
-            let next = VolumeRef(ledger.volumes.len() as u32);
-            ledger.volumes.entry(*id).or_insert(next);
+            let next = VolumeRef(places.len() as u32);
+            places.entry(*id).or_insert(next);
         }
+        let view = F::resolve(&desired.exports, volumes(desired, &places, &ledger.groups))?;
+        ledger.volumes = places;
         ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (wanted.0, wanted.1, Arc::clone(&l.limits)))).collect();
-        let mut volumes = vec![None; ledger.volumes.len()];
+        let mut by_ref = vec![None; ledger.volumes.len()];
         for (id, (_, layout)) in layouts {
-            volumes[ledger.volumes[&id].0 as usize] = Some(layout);
+            by_ref[ledger.volumes[&id].0 as usize] = Some(layout);
         }
-        let view = make_view(desired, &ledger.volumes, &ledger.groups);
-        Ok((Arc::new(LayoutView { volumes }), Arc::new(view)))
+        Ok((Arc::new(LayoutView { volumes: by_ref }), Arc::new(view)))
     }
 }
 
@@ -89,32 +86,13 @@ fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Volu
     }
 }
 
-fn make_view(desired: &Desired, refs: &BTreeMap<base::VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> View {
-    let mut by_ref: Vec<Option<&VolumeDesired>> = vec![None; refs.len()];
+fn volumes<E>(desired: &Desired<E>, places: &BTreeMap<VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> Volumes {
+    let mut by_ref = vec![None; places.len()];
     for volume in &desired.volumes {
-        by_ref[refs[&volume.id].0 as usize] = Some(volume);
+        by_ref[places[&volume.id].0 as usize] = Some(volume_view(volume, groups));
     }
-    let volumes = by_ref.into_iter().map(|v| v.map(|v| volume_view(v, groups))).collect();
-    let subsystem = |s: &SubsystemDesired| SubsystemView {
-        nqn: s.nqn.clone(),
-        serial: s.serial.clone(),
-        model: s.model.clone(),
-        allow_any_host: s.allow_any_host,
-        hosts: s.hosts.clone(),
-        namespaces: s
-            .namespaces
-            .iter()
-            .map(|(nsid, n)| (*nsid, NamespaceView { volume: refs[&n.volume], hosts: n.hosts.clone(), ana: nvmf::Ana::default() }))
-            .collect(),
-        security: s.security,
-        manage_namespaces: s.manage_namespaces,
-    };
-    View {
-        generation: desired.generation,
-        subsystems: desired.subsystems.iter().map(subsystem).collect(),
-        volumes,
-        hosts: desired.hosts.clone(),
-    }
+    let served = desired.volumes.iter().map(|v| (v.id, places[&v.id])).collect();
+    Volumes { generation: desired.generation, by_ref, places: served }
 }
 
 #[cfg(test)]

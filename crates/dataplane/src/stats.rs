@@ -1,7 +1,6 @@
 //! Figures of every layer, taken at one moment.
 
 use base::GroupId;
-use nvmf::{SessionInfo, TargetStats};
 use object::RouterStats;
 use rt::{CoreStats, Device};
 use std::collections::BTreeMap;
@@ -21,7 +20,7 @@ pub struct ShardSnapshot {
 
 /// One core.
 #[derive(Clone, Debug)]
-pub struct CoreSnapshot {
+pub struct CoreSnapshot<S> {
     /// The core's number, from 0.
     pub core: usize,
     /// Loops, busy and sleeping time, system calls.
@@ -31,9 +30,7 @@ pub struct CoreSnapshot {
     /// Shards that run here.
     pub shards: Vec<ShardSnapshot>,
     /// The front end.
-    pub target: TargetStats,
-    /// Controllers whose admin queue is here.
-    pub sessions: Vec<SessionInfo>,
+    pub front: S,
 }
 
 /// One disk group.
@@ -47,14 +44,14 @@ pub struct GroupSnapshot {
 
 /// The whole host.
 #[derive(Clone)]
-pub struct NodeStats {
+pub struct NodeStats<S> {
     /// Each core.
-    pub cores: Vec<CoreSnapshot>,
+    pub cores: Vec<CoreSnapshot<S>>,
     /// Each open disk group.
     pub groups: Vec<GroupSnapshot>,
 }
 
-impl NodeStats {
+impl<S> NodeStats<S> {
     /// All shards.
     pub fn shards(&self) -> impl Iterator<Item = &ShardSnapshot> {
         self.cores.iter().flat_map(|core| &core.shards)
@@ -82,14 +79,7 @@ mod tests {
             ShardSnapshot { group: GroupId::from_bytes([n; 16]), shard: 0, stats }
         };
         let fullest = |cores: Vec<Vec<ShardSnapshot>>| {
-            let core = |(core, shards)| CoreSnapshot {
-                core,
-                reactor: Arc::default(),
-                router: RouterStats::default(),
-                shards,
-                target: TargetStats::default(),
-                sessions: vec![],
-            };
+            let core = |(core, shards)| CoreSnapshot { core, reactor: Arc::default(), router: RouterStats::default(), shards, front: () };
             NodeStats { cores: cores.into_iter().enumerate().map(core).collect(), groups: vec![] }.fullest_buffer()
         };
         assert_eq!(fullest(vec![vec![], vec![]]), 0.0);

@@ -1,6 +1,6 @@
 //! The worker: a thread beside the cores for arithmetic that would hold up a core, which is the modular exponentiation of authentications.
 //!
-//! Invariants: a core has at most [`nvmf::limits::WORKS_OUT_MAX`] pieces of work here at a time, so the queue is bounded; a piece comes back
+//! Invariants: a core has at most as many pieces as its front end gives away of work here at a time, which front ends bound; a piece comes back
 //! to its core through core 0's inbox, or the host has stopped. After each piece the thread rests as long as that took: authentications of
 //! unauthenticated peers never take more than half a processor from the cores.
 //! Never: in a simulated world; there a core does the work itself, at once, so that runs repeat.
@@ -8,7 +8,7 @@
 
 use crate::{controller::Command, door, message::CoreMsg};
 use auth::Work;
-use nvmf::WorkId;
+use frontend::{FrontEnd, WorkId};
 use rt::Inlet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -23,7 +23,7 @@ pub(crate) struct Worker(Sender<(WorkId, Work)>);
 
 impl Worker {
     /// Starts the thread. It gives back what is done through `inlet`.
-    pub(crate) fn start(inlet: Inlet<Command>) -> std::io::Result<Self> {
+    pub(crate) fn start<F: FrontEnd>(inlet: Inlet<Command<F>>) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         thread::Builder::new().name("basalt-worker".into()).spawn(move || serve(&receiver, &inlet))?;
         Ok(Self(sender))
@@ -34,16 +34,16 @@ impl Worker {
     }
 }
 
-fn serve(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Command>) {
+fn serve<F: FrontEnd>(receiver: &Receiver<(WorkId, Work)>, inlet: &Inlet<Command<F>>) {
     while let Ok((id, work)) = receiver.recv() {
         let started = Instant::now();
         let done = Box::new(work.run());
         let took = started.elapsed();
-        let command: Command = Box::new(move |controller| {
+        let command: Command<F> = Box::new(move |controller| {
             let rt = controller.rt.clone();
             let core = &mut *controller.core.borrow_mut();
             if id.core == rt.core() {
-                core.target.on_work_done(&rt, id, *done);
+                core.front.on_work_done(&rt, id, *done);
             } else {
                 core.send(id.core, CoreMsg::Worked(id, done));
                 rt.wake(rt.core());

@@ -2,10 +2,15 @@
 
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::*;
+use nvmf::{NamespaceDesired, Options, SubsystemDesired, Target, TargetShared};
 use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+type CommandSender = dataplane::CommandSender<Target>;
+type CoreSeed = dataplane::CoreSeed<Target>;
+type Desired = dataplane::Desired<nvmf::Desired>;
 
 const CORES: usize = 3;
 
@@ -26,7 +31,7 @@ impl Lab {
         let newest = Rc::clone(&commands);
         let host = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (commands, _events, made) = core_seeds(CORES, Settings::default(), dataplane::TargetOptions::default());
+                let (commands, _events, made) = core_seeds(CORES, Settings::default(), TargetShared::new(Options::default()));
                 *newest.borrow_mut() = Some(commands);
                 *seeds.borrow_mut() = made.into_iter().map(Some).collect();
             }
@@ -97,7 +102,7 @@ fn desired(group: GroupId, no: ComponentNo) -> Desired {
         security: Security::Plain,
         manage_namespaces: false,
     };
-    Desired { generation: 1, volumes: vec![volume], subsystems: vec![subsystem], hosts: BTreeMap::new() }
+    Desired { generation: 1, volumes: vec![volume], exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() } }
 }
 
 #[test]
@@ -161,7 +166,7 @@ fn an_order_that_cannot_be_done_changes_nothing() {
     assert!(lab.open().is_err(), "open already");
     let mut dangling = desired(group, ComponentNo(1));
     dangling.volumes.clear();
-    assert!(matches!(lab.give(|o| o.apply(dangling)), Err(DataPlaneError::VolumeOfSubsystem { .. })));
+    assert!(matches!(lab.give(|o| o.apply(dangling)), Err(DataPlaneError::UnknownVolume(_))));
     let mut mirrored = desired(group, ComponentNo(1));
     let copy = mirrored.volumes[0].object.stripes[0].components[0];
     mirrored.volumes[0].object.stripes[0].components.push(copy);

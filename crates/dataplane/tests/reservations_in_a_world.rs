@@ -3,15 +3,16 @@
 
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use cluster::reservation::State;
-use dataplane::control_request::ControlVerb;
 use dataplane::*;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
 use format::nvme::property::{self, Config};
 use format::nvme::{Fuse, IoOpcode, Sqe, Status, StatusCode};
+use frontend::{ControlRequestId, ControlVerb, Refused, Reply};
 use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
 use initiator::reservation::Reservation;
 use initiator::rng::Rng;
+use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, Target, TargetShared};
 use rt::sim::{HostId, NetOptions, SimDeviceOptions, World};
 use rt::{App, Buf, ConnId, Event, Progress, Queue, Rt, SendList};
 use std::cell::RefCell;
@@ -19,6 +20,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
+
+type CommandSender = dataplane::CommandSender<Target>;
+type CoreSeed = dataplane::CoreSeed<Target>;
+type Desired = dataplane::Desired<nvmf::Desired>;
 
 const CORES: usize = 3;
 const NQN: &str = "nqn.2026-11.io.basalt:test";
@@ -108,7 +113,7 @@ impl Lab {
         let (put, of) = (Rc::clone(&door), Rc::clone(&seeds));
         let server = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (commands, events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
+                let (commands, events, made) = core_seeds(CORES, Settings::default(), TargetShared::new(Options::default()));
                 *put.borrow_mut() = Some((commands, events));
                 *of.borrow_mut() = made.into_iter().map(Some).collect();
             }
@@ -165,7 +170,11 @@ impl Lab {
             security: Security::Plain,
             manage_namespaces: false,
         };
-        self.desired = Desired { generation: 1, volumes: vec![volume], subsystems: vec![subsystem], hosts: BTreeMap::new() };
+        self.desired = Desired {
+            generation: 1,
+            volumes: vec![volume],
+            exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() },
+        };
         let desired = self.desired.clone();
         self.command(|o| o.apply(desired));
         let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
@@ -419,7 +428,7 @@ fn what_a_limit_holds_back_of_a_namespace_that_its_host_may_not_see_any_more_is_
     lab.world.run_for(Duration::from_millis(5));
     let begun = std::iter::from_fn(|| lab.peer.links.borrow_mut()[first[1]].queue.pop()).count();
     lab.desired.generation += 1;
-    lab.desired.subsystems[0].namespaces.get_mut(&1).expect("served").hosts = Visibility::Only(Default::default());
+    lab.desired.exports.subsystems[0].namespaces.get_mut(&1).expect("served").hosts = Visibility::Only(Default::default());
     let desired = lab.desired.clone();
     lab.command(|o| o.apply(desired));
     let refused: Vec<Status> = lab.drain(first[1]).iter().map(|d| d.cqe.status).collect();
@@ -554,7 +563,7 @@ fn a_copy_that_is_not_judged_again_is_noticed() {
 #[test]
 fn what_the_control_plane_does_not_take_is_answered_not_now_and_counted_as_lost() {
     let mut lab = Lab::new(1);
-    let dropped = |lab: &mut Lab| lab.command(|o| o.stats()).cores.iter().map(|c| c.target.audit_dropped).sum::<u64>();
+    let dropped = |lab: &mut Lab| lab.command(|o| o.stats()).cores.iter().map(|c| c.front.stats.audit_dropped).sum::<u64>();
     let first = lab.connect(1);
     lab.must(first[0], Reservation::Register { key: 1, cptpl: 0 });
     assert_eq!(dropped(&mut lab), 0);
@@ -563,7 +572,7 @@ fn what_the_control_plane_does_not_take_is_answered_not_now_and_counted_as_lost(
     drop(std::mem::replace(&mut lab.events, nobody));
     for link in first {
         let status = lab.reserve(link, Reservation::Acquire { key: 1, rtype: WRITE_EXCLUSIVE }, &mut vec![]);
-        assert_eq!((status.code, status.dnr), (Refused::Busy.status().code, false));
+        assert_eq!((status.code, status.dnr), (StatusCode::NAMESPACE_NOT_READY, false));
     }
     lab.connect(2);
     assert!(dropped(&mut lab) > 0, "somebody has connected, and the audit log does not have it");

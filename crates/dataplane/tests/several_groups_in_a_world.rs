@@ -4,11 +4,16 @@
 use base::unit::PIECE_BYTES;
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
+use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
 use rt::sim::{HostId, SimDeviceOptions, World};
 use rt::{Buf, Rt};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+
+type CommandSender = dataplane::CommandSender<InProcess<Front>>;
+type CoreSeed = dataplane::CoreSeed<InProcess<Front>>;
+type Desired = dataplane::Desired<()>;
 
 const CORES: usize = 3;
 const SHARDS: u8 = 4;
@@ -24,7 +29,7 @@ struct Exchange {
 
 struct Front(Rc<RefCell<Exchange>>);
 
-impl FrontEnd for Front {
+impl Client for Front {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
         let (mut exchange, mut busy) = (self.0.borrow_mut(), false);
         while let Some(request) = exchange.todo.pop_front() {
@@ -62,14 +67,14 @@ impl Lab {
         let (newest, fronts) = (Rc::clone(&commands), exchanges.clone());
         let host = world.add_host(CORES, move |rt| {
             if rt.core() == 0 {
-                let (commands, _events, made) = core_seeds(CORES, Settings::default(), TargetOptions::default());
+                let (commands, _events, made) = core_seeds(CORES, Settings::default(), ());
                 *newest.borrow_mut() = Some(commands);
                 *seeds.borrow_mut() = made.into_iter().map(Some).collect();
             }
             let seed = seeds.borrow_mut()[rt.core()].take();
             let exchange = Rc::clone(&fronts[rt.core()]);
             *exchange.borrow_mut() = Exchange::default();
-            seed.expect("core 0 starts first, each core once").start_with(&rt, Box::new(Front(exchange)))
+            seed.expect("core 0 starts first, each core once").start_with(&rt, InProcess(Some(Front(exchange))))
         });
         if !world.is_up(host) {
             world.start(host);

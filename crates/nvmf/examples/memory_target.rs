@@ -6,7 +6,8 @@
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
-use nvmf::{ListenerKind, ListenerSpec, NamespaceView, SubsystemView, Target, TargetMsg, TargetShared, View, VolumeView};
+use frontend::VolumeView;
+use nvmf::{ListenerKind, ListenerSpec, NamespaceView, SubsystemView, Target, TargetMsg, TargetShared, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{App, Buf, MeshEnd, Progress, Rt, UringOptions, launch};
 use std::sync::{Arc, Mutex, PoisonError};

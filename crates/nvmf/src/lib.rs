@@ -9,13 +9,13 @@
 pub mod admin;
 mod admin_context;
 mod admission;
-pub mod audit;
 mod connect_request;
-pub mod control_request;
 pub mod controller;
+mod desired;
 mod digest;
 mod discovery;
 mod feature_table;
+mod front_end;
 mod generation;
 pub mod health;
 pub mod limits;
@@ -38,10 +38,9 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
-pub use audit::{AuditEvent, AuditKind};
-pub use control_request::{ControlRequest, ControlRequestId, Refused, Reply, RequestedBy};
+pub use desired::{Desired, NamespaceDesired, SubsystemDesired};
 pub use options::{ControllerIds, Options, Referral};
 pub use shared::TargetShared;
-pub use stats::{Class, ClassStats, SessionInfo, TargetStats};
-pub use target::{Target, TargetMsg, WorkId};
-pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, SubsystemView, View, VolumeView};
+pub use stats::{Class, ClassStats, Figures, SessionInfo, TargetStats};
+pub use target::{Target, TargetMsg};
+pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, SubsystemView, View};

@@ -5,7 +5,6 @@
 //! Never: changes a reservation; that is asked for.
 
 use crate::admin::Answer;
-use crate::control_request::ControlVerb;
 use crate::limits::TRANSFER_MAX;
 use crate::view::{Namespace, View};
 use cluster::reservation::{Access, Command, ReservationType};
@@ -13,6 +12,7 @@ use format::nvme::reservation::{
     self as wire, Action, CNTLID_OF_DYNAMIC, Key, Keys, RegisteredExtended, Report, ReportHead, write_extended_report,
 };
 use format::nvme::{IoOpcode, Sqe, Status, StatusCode};
+use frontend::ControlVerb;
 use rt::Buf;
 
 /// Most bytes of data that a reservation command may bring. Linux up to 6.1 brings 16 with Release, which needs 8.

@@ -140,3 +140,12 @@ pub struct SessionInfo {
     /// Connected since.
     pub since: Instant,
 }
+
+/// What one core of this front end has counted.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Its counters.
+    pub stats: TargetStats,
+    /// Controllers whose admin queue is there.
+    pub sessions: Vec<SessionInfo>,
+}

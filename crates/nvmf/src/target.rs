@@ -7,9 +7,7 @@
 
 use crate::admin::{self, AdminCx, Answer};
 use crate::admission;
-use crate::audit::{AuditEvent, AuditKind, AuditQueue};
 use crate::connect_request::{self, ConnectRequest, Refusal};
-use crate::control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy};
 use crate::controller::{Controller, QueueAt};
 use crate::discovery;
 use crate::limits::{
@@ -19,7 +17,7 @@ use crate::limits::{
 use crate::quota::Place;
 use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
-use crate::session::{Call, Cx, QueueKind, Session, SessionPhase};
+use crate::session::{Call, Cx, QueueKind, Session, SessionPhase, status_of_refusal};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::unauthenticated::Unauthenticated;
@@ -29,6 +27,7 @@ use base::{Instant, Security, VolumeId};
 use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
+use frontend::{AuditEvent, AuditKind, AuditQueue, ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy, WorkId};
 use object::{Backend, IoRequest};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, Queue, Rt, SendList, TimerId};
 use slab::Slab;
@@ -161,7 +160,6 @@ mod waiting;
 use fences::Fences;
 pub use message::TargetMsg;
 use message::{Admitted, Door, FenceCommand, Msg};
-pub use waiting::WorkId;
 use waiting::{AuthenticationWorks, ControlRequests, WaitingConnect};
 
 const fn place_of(token: u64) -> usize {
@@ -603,7 +601,7 @@ impl Target {
         if !c.shared.discovery {
             let (host_nqn, subsystem) = (c.shared.host_nqn.clone(), c.shared.subsystem.clone());
             let (kind, peer) = (AuditKind::Disconnected, Some(c.peer));
-            self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid: Some(cntlid), detail: why.into() });
+            self.audit.push(AuditEvent { kind, peer, host: host_nqn, export: subsystem, session: Some(cntlid), detail: why.into() });
         }
         for q in c.take_queues() {
             let token = q.token;

@@ -8,8 +8,9 @@ use crate::quota::HostLimits;
 use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
 use base::{HostId, Security, Visibility, VolumeId, WriteProtect};
-use cluster::reservation::{Access, State};
+use cluster::reservation::Access;
 use format::nvme::{Status, StatusCode};
+use frontend::VolumeView;
 use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -136,27 +137,6 @@ impl Default for Ana {
     }
 }
 
-/// A volume, as the front end sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeView {
-    /// Its identity: NGUID, UUID and EUI-64 come from it.
-    pub id: VolumeId,
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes, a multiple of `lba_bytes`.
-    pub bytes: u64,
-    /// Bytes of a logical block: 512 or 4096.
-    pub lba_bytes: u32,
-    /// Whether it may be changed.
-    pub write_protect: WriteProtect,
-    /// It is being formatted: its content goes, and no command reaches it.
-    pub formatting: bool,
-    /// Who is registered and who holds a reservation; `None`: nobody ever was.
-    pub reservation: Option<Arc<State>>,
-    /// It takes space as it is written: what its components have now. `None`: all of its space is set aside for it.
-    pub thin: Option<Vec<ChunksUsed>>,
-}
-
 /// A namespace as a queue uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
@@ -191,7 +171,7 @@ impl View {
     }
     /// What a host may do with a volume while there is a reservation.
     pub fn access(&self, at: VolumeRef, host: HostId) -> Access {
-        self.volume(at).and_then(|v| v.reservation.as_ref()).map_or(Access::FULL, |r| r.access(host))
+        self.volume(at).map_or(Access::FULL, |v| v.access(host))
     }
     /// Blocks of a namespace that have space, in steps of the chunks that space is given in; `None` when its volume is not thin. At every moment
     /// what the disk groups have allocated.

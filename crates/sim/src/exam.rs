@@ -19,10 +19,10 @@ mod turns;
 
 use crate::acts::Act;
 use crate::lab::Lab;
+use crate::node_types::NodeStats;
 use crate::operator::NQN;
 use crate::rights::host_id;
 use base::Duration;
-use dataplane::NodeStats;
 use examiner::{Examiner, ExaminerApp, plain};
 use format::nvme::admin::{SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};

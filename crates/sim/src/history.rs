@@ -6,10 +6,10 @@
 
 use crate::faults::Class;
 use crate::lab::Lab;
+use crate::node_types::NodeStats;
 use crate::plan::{Cuts, End, Life, Plan};
 use crate::workload::{Counts, Workload};
 use base::{Duration, Instant};
-use dataplane::NodeStats;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

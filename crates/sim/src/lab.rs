@@ -6,11 +6,12 @@
 use crate::client::{Client, ClientApp};
 use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
+use crate::node_types::{CommandSender, CoreSeed};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
 use crate::plan::Plan;
 use crate::workload::Workload;
 use base::{Duration, Instant};
-use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Device, core_seeds};
+use dataplane::{Completion, DataPlaneError, Device, core_seeds};
 use format::disk::FormatTag;
 use format::disk::superblock::SUPERBLOCK_OFFSETS;
 use rt::DeviceError;
@@ -75,7 +76,7 @@ fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
     let (newest, cores, settings) = (Rc::clone(door), plan.cores, settings(plan));
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (commands, events, made) = core_seeds(cores, settings, dataplane::TargetOptions::default());
+            let (commands, events, made) = core_seeds(cores, settings, nvmf::TargetShared::new(nvmf::Options::default()));
             *newest.borrow_mut() = Some((commands, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }

@@ -19,6 +19,7 @@ pub mod history;
 pub mod lab;
 pub mod minimise;
 pub mod model;
+mod node_types;
 pub mod operator;
 pub mod plan;
 pub mod rights;

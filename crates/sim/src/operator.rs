@@ -17,18 +17,20 @@ mod ids;
 mod task;
 
 use crate::acts::Act;
+use crate::node_types::{CommandSender, Desired};
 use crate::plan::Plan;
 use crate::workload::Workload;
 use base::{HostId, Security, Visibility, VolumeId};
 use cluster::record::Stage;
 use cluster::{Action, Finish};
 use control::ModelledControl;
-use dataplane::control_request::ControlVerb;
 use dataplane::{
-    CommandSender, Completion, ComponentInfo, ComponentNo, ComponentSpec, ControlRequest, ControlRequestId, DataPlaneError, DataPlaneEvent,
-    Desired, Device, FormatSpec, GroupInfo, ListenerKind, ListenerSpec, NamespaceDesired, Refused, Reply, Settings, SubsystemDesired,
+    Completion, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, Device, FormatSpec, GroupInfo, Settings,
 };
+use frontend::ControlVerb;
+use frontend::{ControlRequest, ControlRequestId, Refused, Reply};
 use ids::{cluster, group};
+use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, SubsystemDesired};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -161,7 +163,7 @@ impl Operator {
         let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.stripes.clear());
-        Desired { generation: self.generation, volumes, subsystems: vec![subsystem], hosts: BTreeMap::new() }
+        Desired { generation: self.generation, volumes, exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() } }
     }
 
     /// Where the node listens.
@@ -516,7 +518,7 @@ impl Operator {
         };
         let at = self.records.iter().position(|r| r.desired.id == *volume).expect("records stay");
         if self.records[at].is_gone() {
-            drop(commands.answer(request.id, Err(Refused::NoNamespace)));
+            drop(commands.answer(request.id, Err(Refused::NoUnit)));
             return Step::Serving;
         }
         let by = HostId::from_bytes(request.by.host_id);

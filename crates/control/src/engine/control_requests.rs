@@ -6,8 +6,9 @@
 use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
-use dataplane::{AuditEvent, AuditKind, ControlRequest, DataPlaneEvent, Refused, Reply, RequestedBy, control_request::ControlVerb};
+use dataplane::DataPlaneEvent;
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
+use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
 
 impl Control {
     /// Works off what the data plane tells, until it ends. Runs on a thread of its own.
@@ -19,7 +20,7 @@ impl Control {
                 DataPlaneEvent::ControlRequest(request) => {
                     let result = self.decide(&request);
                     if let Err(refused) = &result {
-                        tracing::info!(host = %request.by.host_nqn, what = ?request.what, %refused, "refused what a host asked for");
+                        tracing::info!(host = %request.by.host, what = ?request.what, %refused, "refused what a host asked for");
                     }
                     if let Err(error) = self.plane.answer(request.id, result) {
                         tracing::warn!(%error, "a host's question could not be answered");
@@ -49,25 +50,23 @@ impl Control {
         self.serve_what_is_durable()?;
         let (reply, detail) = match &request.what {
             ControlVerb::WriteProtect { volume, state } => self.protect(&request.by, *volume, *state)?,
-            ControlVerb::NamespaceAttach { nsid, hosts } => self.attach_hosts(&request.by, *nsid, hosts)?,
-            ControlVerb::NamespaceDetach { nsid, hosts } => self.detach_hosts(&request.by, *nsid, hosts)?,
-            ControlVerb::NamespaceCreate { blocks, lba_bytes, shared } => {
-                self.create_namespace(&request.by, *blocks, *lba_bytes, *shared)?
-            }
-            ControlVerb::NamespaceDelete { nsid } => self.delete_namespaces(&request.by, *nsid)?,
-            ControlVerb::Format { nsid, lba_bytes } => self.format_namespace(&request.by, *nsid, *lba_bytes)?,
+            ControlVerb::AttachUnit { unit, hosts } => self.attach_hosts(&request.by, *unit, hosts)?,
+            ControlVerb::DetachUnit { unit, hosts } => self.detach_hosts(&request.by, *unit, hosts)?,
+            ControlVerb::CreateUnit { blocks, lba_bytes, shared } => self.create_namespace(&request.by, *blocks, *lba_bytes, *shared)?,
+            ControlVerb::DeleteUnit { unit } => self.delete_namespaces(&request.by, *unit)?,
+            ControlVerb::Format { unit, lba_bytes } => self.format_namespace(&request.by, *unit, *lba_bytes)?,
             ControlVerb::Reservation { volume, command } => self.reserve(&request.by, *volume, command)?,
             ControlVerb::Persist { volumes, ptpl } => self.persist(&request.by, volumes, *ptpl)?,
         };
         self.note(AuditEvent {
             kind: match &request.what {
                 ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
-                _ => AuditKind::Namespace,
+                _ => AuditKind::Unit,
             },
             peer: None,
-            host_nqn: request.by.host_nqn.clone(),
-            subsystem: request.by.subsystem.clone(),
-            cntlid: Some(request.by.cntlid),
+            host: request.by.host.clone(),
+            export: request.by.export.clone(),
+            session: Some(request.by.session),
             detail,
         });
         Ok(reply)
@@ -79,7 +78,7 @@ impl Control {
             self.granted(by)?;
         }
         self.change(|| {
-            let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoNamespace)?;
+            let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoUnit)?;
             // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
             if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
                 return Err(Refused::NotChangeable);
@@ -92,14 +91,14 @@ impl Control {
 
     /// The subsystem that a host asks about, when its hosts may manage namespaces.
     pub(super) fn granted(&self, by: &RequestedBy) -> Result<Versioned<SubsystemRecord>, Refused> {
-        let subsystem = self.directory.find::<SubsystemRecord>(&by.subsystem).map_err(busy)?.ok_or(Refused::NotGranted)?;
+        let subsystem = self.directory.find::<SubsystemRecord>(&by.export).map_err(busy)?.ok_or(Refused::NotGranted)?;
         if subsystem.namespace_grant.is_some() { Ok(subsystem) } else { Err(Refused::NotGranted) }
     }
 
     fn attach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
         self.change(|| {
             let mut subsystem = self.granted(by)?;
-            let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoNamespace)?;
+            let namespace = subsystem.value.namespaces.get_mut(&nsid).ok_or(Refused::NoUnit)?;
             let (exclusive, seen) = (namespace.exclusive, &mut namespace.hosts);
             if hosts.iter().any(|h| seen.shows(h)) {
                 return Err(Refused::AlreadyAttached);
@@ -116,12 +115,12 @@ impl Control {
     fn detach_hosts(&self, by: &RequestedBy, nsid: u32, hosts: &[String]) -> Result<(Reply, String), Refused> {
         self.change(|| {
             let mut subsystem = self.granted(by)?;
-            let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.hosts.clone() {
+            let seen = match subsystem.namespaces.get(&nsid).ok_or(Refused::NoUnit)?.hosts.clone() {
                 Visibility::Only(hosts) => hosts,
                 // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
                 Visibility::All => {
                     let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
-                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.subsystem).map(|s| s.host_nqn);
+                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.export).map(|s| s.host_nqn);
                     subsystem.hosts.iter().cloned().chain(connected).collect()
                 }
             };

@@ -1,8 +1,8 @@
 use super::*;
 use crate::fake::FakePlane;
 use base::ClusterId;
-use dataplane::ControlRequestId;
 use directory::Embedded;
+use frontend::ControlRequestId;
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
 pub const OTHER: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002";
@@ -54,7 +54,7 @@ impl Bench {
     }
     /// A host is connected to a subsystem.
     fn connect(&self, host: &str, subsystem: &str) {
-        self.plane.connect(dataplane::SessionInfo {
+        self.plane.connect(nvmf::SessionInfo {
             cntlid: 1,
             subsystem: cluster::default_nqn(subsystem),
             host_nqn: host.into(),
@@ -71,7 +71,7 @@ impl Bench {
     }
     pub fn ask(&self, what: ControlVerb) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = RequestedBy { host_nqn: HOST.into(), host_id: [1; 16], subsystem, cntlid: 7 };
+        let by = RequestedBy { host: HOST.into(), host_id: [1; 16], export: subsystem, session: 7 };
         let ask = ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what };
         let answer = self.control.decide(&ask);
         // Busy: a test may have written the record of a change that is under way.
@@ -93,7 +93,7 @@ impl Bench {
         (Arc::clone(&self.plane), control_in(copy.path(), &self.plane))
     }
     fn seen_by(&self) -> Visibility {
-        self.plane.desired().subsystems[0].namespaces[&1].hosts.clone()
+        self.plane.desired().exports.subsystems[0].namespaces[&1].hosts.clone()
     }
     fn protection(&self) -> WriteProtect {
         self.plane.desired().volumes[0].write_protect
@@ -135,8 +135,8 @@ fn protection_until_a_restart_ends_with_it() {
 #[test]
 fn namespaces_are_attached_and_detached_where_that_is_granted() {
     let b = bench();
-    let attach = |host: &str| b.ask(ControlVerb::NamespaceAttach { nsid: 1, hosts: vec![host.into()] });
-    let detach = |host: &str| b.ask(ControlVerb::NamespaceDetach { nsid: 1, hosts: vec![host.into()] });
+    let attach = |host: &str| b.ask(ControlVerb::AttachUnit { unit: 1, hosts: vec![host.into()] });
+    let detach = |host: &str| b.ask(ControlVerb::DetachUnit { unit: 1, hosts: vec![host.into()] });
     assert_eq!(attach(HOST), Err(Refused::NotGranted));
     b.grant();
     assert_eq!(attach(HOST), Err(Refused::AlreadyAttached), "every host sees it");
@@ -148,7 +148,7 @@ fn namespaces_are_attached_and_detached_where_that_is_granted() {
     assert!(b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
     assert_eq!(detach(HOST), Ok(Reply::Done));
     assert!(!b.seen_by().shows(HOST) && b.seen_by().shows(OTHER));
-    assert_eq!(b.ask(ControlVerb::NamespaceAttach { nsid: 2, hosts: vec![HOST.into()] }), Err(Refused::NoNamespace));
+    assert_eq!(b.ask(ControlVerb::AttachUnit { unit: 2, hosts: vec![HOST.into()] }), Err(Refused::NoUnit));
 }
 
 #[test]
@@ -159,7 +159,6 @@ fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anythi
     let protect = || b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::Protected });
     fail();
     assert_eq!(protect(), Err(Refused::Unserved));
-    assert!(!Refused::Unserved.status().dnr);
     assert_eq!(b.protection(), WriteProtect::None, "not served yet");
     b.control.retry();
     assert_eq!(b.protection(), WriteProtect::Protected, "the daemon tries again by itself");
@@ -184,13 +183,13 @@ fn a_namespace_that_every_host_saw_is_left_to_those_who_are_named_or_connected_t
     b.connect(HOST, "default");
     b.connect(OTHER, "default");
     b.connect(elsewhere, "another");
-    let detach = |hosts: &[&str]| b.ask(ControlVerb::NamespaceDetach { nsid: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
+    let detach = |hosts: &[&str]| b.ask(ControlVerb::DetachUnit { unit: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
     assert_eq!(detach(&[elsewhere]), Err(Refused::NotAttached));
     assert_eq!(detach(&[HOST, elsewhere]), Err(Refused::NotAttached), "all or none");
     assert_eq!(b.seen_by(), Visibility::All);
     assert_eq!(detach(&[HOST]), Ok(Reply::Done));
     assert_eq!([HOST, OTHER, named, elsewhere].map(|h| b.seen_by().shows(h)), [false, true, true, false]);
-    let attach = |hosts: &[&str]| b.ask(ControlVerb::NamespaceAttach { nsid: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
+    let attach = |hosts: &[&str]| b.ask(ControlVerb::AttachUnit { unit: 1, hosts: hosts.iter().map(ToString::to_string).collect() });
     assert_eq!(attach(&[HOST, OTHER]), Err(Refused::AlreadyAttached), "all or none");
     assert!(!b.seen_by().shows(HOST));
     assert_eq!(attach(&[HOST, elsewhere]), Ok(Reply::Done));
@@ -208,8 +207,8 @@ fn what_hosts_have_changed_is_in_the_audit_log_as_what_it_is_and_by_whom() {
         (ControlVerb::Persist { volumes: vec![volume], ptpl: true }, "reservation"),
         (ControlVerb::WriteProtect { volume, state: WriteProtect::Protected }, "namespace"),
         (ControlVerb::WriteProtect { volume, state: WriteProtect::None }, "namespace"),
-        (ControlVerb::Format { nsid: 1, lba_bytes: 512 }, "namespace"),
-        (ControlVerb::NamespaceDelete { nsid: Some(1) }, "namespace"),
+        (ControlVerb::Format { unit: 1, lba_bytes: 512 }, "namespace"),
+        (ControlVerb::DeleteUnit { unit: Some(1) }, "namespace"),
     ] {
         let before = b.control.audit_entries(100).unwrap().len();
         b.ask(what.clone()).unwrap();
@@ -220,6 +219,6 @@ fn what_hosts_have_changed_is_in_the_audit_log_as_what_it_is_and_by_whom() {
         assert_eq!((entry.host_nqn.as_str(), entry.controller), (HOST, Some(7)), "{what:?}");
         assert_eq!(entry.subsystem, cluster::default_nqn(DEFAULT_NAME));
     }
-    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: Some(1) }), Err(Refused::NoNamespace));
+    assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(1) }), Err(Refused::NoUnit));
     assert_eq!(b.control.audit_entries(100).unwrap().len(), 6, "what is refused is no change");
 }

@@ -84,7 +84,7 @@ impl Control {
         let names: BTreeMap<String, String> =
             self.directory.all::<HostEntryRecord>()?.into_iter().map(|e| (e.value.nqn, e.value.name)).collect();
         let now_ns = monotonic_ns();
-        let session = |s: dataplane::SessionInfo| api::Session {
+        let session = |s: nvmf::SessionInfo| api::Session {
             host: names.get(&s.host_nqn).cloned(),
             host_nqn: s.host_nqn,
             subsystem_nqn: s.subsystem,

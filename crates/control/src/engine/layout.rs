@@ -1,10 +1,12 @@
 //! From the directory's records to `cluster`'s facts, and to what the data plane is to serve.
 
 use super::*;
+use crate::plane::Desired;
 use crate::plane::GroupFigures;
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Observed, Slot, StripeSlots};
-use dataplane::{ComponentSpec, Desired, NamespaceDesired, Stripe, SubsystemDesired, VolumeDesired};
+use dataplane::{ComponentSpec, Stripe, VolumeDesired};
 use nvmf::HostView;
+use nvmf::{NamespaceDesired, SubsystemDesired};
 
 /// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
@@ -70,7 +72,7 @@ impl Control {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
             }
         }
-        Ok((Desired { generation, volumes, subsystems, hosts }, offline))
+        Ok((Desired { generation, volumes, exports: nvmf::Desired { subsystems, hosts } }, offline))
     }
 
     /// Has the data plane serve what the directory says.

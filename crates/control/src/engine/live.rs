@@ -4,8 +4,8 @@
 
 use crate::plane::Stats;
 use base::{ComponentId, GroupId};
-use dataplane::ListenerSpec;
 use directory::Revision;
+use nvmf::ListenerSpec;
 use std::collections::BTreeMap;
 use std::time::Instant;
 

@@ -31,10 +31,10 @@ use crate::{
     vault::Vault,
 };
 use base::{GroupId, WriteProtect};
-use dataplane::ListenerSpec;
 use directory::{Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, record::*};
 use followed::Followed;
 use live::{GroupLive, Live};
+use nvmf::ListenerSpec;
 use std::{
     collections::BTreeMap,
     io::Read,

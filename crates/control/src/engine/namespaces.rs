@@ -7,7 +7,7 @@
 use super::*;
 use crate::{Code, api::types as api};
 use base::Visibility;
-use dataplane::{Refused, Reply, RequestedBy};
+use frontend::{Refused, Reply, RequestedBy};
 
 /// Names that are tried for a volume that a host makes.
 const NAMES_TRIED_MAX: u32 = 1000;
@@ -49,9 +49,9 @@ impl Control {
             let mut subsystem = self.granted(by)?;
             let grant = subsystem.namespace_grant.clone().ok_or(Refused::NotGranted)?;
             if subsystem.namespaces.len() >= grant.namespaces_max as usize {
-                return Err(Refused::NoIdentifier);
+                return Err(Refused::NoNumber);
             }
-            let nsid = subsystems::free_nsid(&subsystem).map_err(|_| Refused::NoIdentifier)?;
+            let nsid = subsystems::free_nsid(&subsystem).map_err(|_| Refused::NoNumber)?;
             let taken = self.bytes_of(&subsystem)?;
             if taken.checked_add(bytes).is_none_or(|sum| sum > grant.bytes_max) {
                 return Err(Refused::NoSpace);
@@ -90,7 +90,7 @@ impl Control {
                 return Ok(name);
             }
         }
-        Err(Refused::NoIdentifier)
+        Err(Refused::NoNumber)
     }
 
     fn drop_namespaces_of(&self, volume: base::VolumeId) -> Result<(), Refused> {
@@ -121,8 +121,8 @@ impl Control {
 
     /// The volume of a namespace, when hosts of this subsystem may delete or format it.
     fn own_volume(&self, subsystem: &SubsystemRecord, nsid: u32) -> Result<Versioned<VolumeRecord>, Refused> {
-        let id = subsystem.namespaces.get(&nsid).ok_or(Refused::NoNamespace)?.volume;
-        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(control_requests::busy)?.ok_or(Refused::NoNamespace)?;
+        let id = subsystem.namespaces.get(&nsid).ok_or(Refused::NoUnit)?.volume;
+        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(control_requests::busy)?.ok_or(Refused::NoUnit)?;
         if volume.write_protect.is_on() {
             return Err(Refused::WriteProtected);
         }
@@ -146,7 +146,7 @@ impl Control {
         let name = volume.name.clone();
         volume.value.format_to = Some(lba_bytes);
         self.commit(Transaction::new().update(&volume)).map_err(control_requests::busy)?;
-        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::NoNamespace)?;
+        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::NoUnit)?;
         let id = volume.id;
         if let Err(problem) = self.finish_format(volume) {
             self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(control_requests::busy)?;

@@ -1,12 +1,12 @@
 use super::super::control_requests::tests::{Bench, HOST, OTHER, bench, bench_on, open_directory};
 use super::*;
 use crate::plane::PlaneError;
-use dataplane::control_request::ControlVerb;
 use directory::{Embedded, Entry, Key, Revision, SessionId, Snapshot, Watch};
+use frontend::ControlVerb;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 fn create(b: &Bench, mib: u64, shared: bool) -> Result<Reply, Refused> {
-    b.ask(ControlVerb::NamespaceCreate { blocks: mib << 8, lba_bytes: 4096, shared })
+    b.ask(ControlVerb::CreateUnit { blocks: mib << 8, lba_bytes: 4096, shared })
 }
 fn volume(b: &Bench, name: &str) -> api::Volume {
     b.control.volume(name).unwrap()
@@ -20,14 +20,14 @@ fn a_host_makes_attaches_and_deletes_a_namespace() {
     assert_eq!(create(&b, 64, true), Ok(Reply::Value(2)));
     let v = volume(&b, "default-ns2");
     assert_eq!((v.bytes, v.lba_bytes, v.policy.as_str()), (64 << 20, 4096, "default"));
-    let served = b.plane.desired().subsystems[0].namespaces[&2].clone();
+    let served = b.plane.desired().exports.subsystems[0].namespaces[&2].clone();
     assert_eq!(served.hosts, Visibility::Only(Default::default()), "attached to nobody");
-    let attach = |host: &str| b.ask(ControlVerb::NamespaceAttach { nsid: 2, hosts: vec![host.into()] });
+    let attach = |host: &str| b.ask(ControlVerb::AttachUnit { unit: 2, hosts: vec![host.into()] });
     assert_eq!((attach(HOST), attach(OTHER)), (Ok(Reply::Done), Ok(Reply::Done)));
     assert_eq!(attach(OTHER), Err(Refused::AlreadyAttached));
-    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: Some(2) }), Ok(Reply::Done));
-    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().subsystems[0].namespaces.contains_key(&2));
-    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: Some(2) }), Err(Refused::NoNamespace));
+    assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Ok(Reply::Done));
+    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().exports.subsystems[0].namespaces.contains_key(&2));
+    assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Err(Refused::NoUnit));
     assert_eq!(b.control.audit_entries(10).unwrap().len(), 4);
 }
 
@@ -36,11 +36,11 @@ fn a_private_namespace_is_one_host_s_at_a_time() {
     let b = bench();
     b.grant();
     assert_eq!(create(&b, 1, false), Ok(Reply::Value(2)));
-    let attach = |hosts: &[&str]| b.ask(ControlVerb::NamespaceAttach { nsid: 2, hosts: hosts.iter().map(ToString::to_string).collect() });
+    let attach = |hosts: &[&str]| b.ask(ControlVerb::AttachUnit { unit: 2, hosts: hosts.iter().map(ToString::to_string).collect() });
     assert_eq!(attach(&[HOST, OTHER]), Err(Refused::Private));
     assert_eq!(attach(&[HOST]), Ok(Reply::Done));
     assert_eq!(attach(&[OTHER]), Err(Refused::Private));
-    b.ask(ControlVerb::NamespaceDetach { nsid: 2, hosts: vec![HOST.into()] }).unwrap();
+    b.ask(ControlVerb::DetachUnit { unit: 2, hosts: vec![HOST.into()] }).unwrap();
     assert_eq!(attach(&[OTHER]), Ok(Reply::Done));
 }
 
@@ -111,14 +111,14 @@ fn a_grant_s_limits_hold() {
     b.grant(); // 8 namespaces, 4 GiB; 1 and 1 GiB are used
     assert_eq!(create(&b, 3 << 10, true), Ok(Reply::Value(2)));
     assert_eq!(create(&b, 1, true), Err(Refused::NoSpace), "the grant's bytes");
-    b.ask(ControlVerb::NamespaceDelete { nsid: Some(2) }).unwrap();
+    b.ask(ControlVerb::DeleteUnit { unit: Some(2) }).unwrap();
     for nsid in 2..=8 {
         assert_eq!(create(&b, 1, true), Ok(Reply::Value(nsid)));
     }
-    assert_eq!(create(&b, 1, true), Err(Refused::NoIdentifier), "the grant's namespaces");
-    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: None }), Ok(Reply::Done));
+    assert_eq!(create(&b, 1, true), Err(Refused::NoNumber), "the grant's namespaces");
+    assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: None }), Ok(Reply::Done));
     assert!(b.control.volumes().unwrap().is_empty());
-    assert_eq!(b.ask(ControlVerb::NamespaceCreate { blocks: u64::MAX, lba_bytes: 4096, shared: true }), Err(Refused::NoSpace));
+    assert_eq!(b.ask(ControlVerb::CreateUnit { blocks: u64::MAX, lba_bytes: 4096, shared: true }), Err(Refused::NoSpace));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_creation_that_fails_leaves_nothing() {
 fn what_is_protected_or_shown_elsewhere_is_neither_deleted_nor_formatted() {
     let b = bench();
     b.grant();
-    let both = |b: &Bench| (b.ask(ControlVerb::NamespaceDelete { nsid: Some(1) }), b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }));
+    let both = |b: &Bench| (b.ask(ControlVerb::DeleteUnit { unit: Some(1) }), b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }));
     let elsewhere = api::NewSubsystem { name: "other".into(), nqn: None, allow_any_host: true, hosts: vec![] };
     b.control.create_subsystem(&elsewhere).unwrap();
     b.control.attach_volume("other", "v1", &api::Attach::default()).unwrap();
@@ -145,18 +145,18 @@ fn what_is_protected_or_shown_elsewhere_is_neither_deleted_nor_formatted() {
     let protect = |on| b.control.change_volume("v1", &api::VolumeChange { read_only: Some(on), ..Default::default() }).unwrap();
     protect(true);
     assert_eq!(both(&b), (Err(Refused::WriteProtected), Err(Refused::WriteProtected)));
-    assert_eq!(b.ask(ControlVerb::NamespaceDelete { nsid: None }), Err(Refused::WriteProtected));
+    assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: None }), Err(Refused::WriteProtected));
     protect(false);
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Ok(Reply::Done));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Ok(Reply::Done));
 }
 
 #[test]
 fn a_format_frees_everything_and_changes_the_block_size() {
     let b = bench();
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::NotGranted));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::NotGranted));
     b.grant();
     let id = b.plane.desired().volumes[0].id;
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Ok(Reply::Done));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Ok(Reply::Done));
     assert_eq!(b.plane.freed(), [(id, 1 << 30)]);
     assert_eq!(b.plane.formatting(), [id], "no command reached it meanwhile");
     let served = b.plane.desired().volumes[0].clone();
@@ -169,9 +169,9 @@ fn a_format_that_was_cut_is_finished_later_and_serves_nothing_meanwhile() {
     let b = bench();
     b.grant();
     b.plane.fail_next("free_behind", PlaneError::Failed("cut".into()));
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Failed));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::Failed));
     assert!(b.plane.desired().volumes[0].formatting);
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 4096 }), Err(Refused::Busy));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 4096 }), Err(Refused::Busy));
     let (plane, control) = b.restart();
     let served = plane.desired().volumes[0].clone();
     assert_eq!((served.lba_bytes, served.formatting, plane.freed().len()), (512, false, 1));
@@ -183,7 +183,7 @@ fn a_namespace_whose_volume_is_being_changed_or_is_offline_is_tried_again_later(
     let b = bench();
     b.grant();
     assert_eq!(create(&b, 1, true), Ok(Reply::Value(2)));
-    let both = |b: &Bench| (b.ask(ControlVerb::NamespaceDelete { nsid: Some(1) }), b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }));
+    let both = |b: &Bench| (b.ask(ControlVerb::DeleteUnit { unit: Some(1) }), b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }));
     let record = || b.control.directory.all::<VolumeRecord>().unwrap().into_iter().find(|v| v.name == "v1").unwrap();
     type Change = fn(&mut VolumeRecord);
     let changes: [Change; 3] = [|v| v.resize_to = Some(v.bytes), |v| v.format_to = Some(512), |v| v.stage = Stage::Creating];
@@ -198,9 +198,9 @@ fn a_namespace_whose_volume_is_being_changed_or_is_offline_is_tried_again_later(
     object.value.stripes[0][0].state = ComponentState::Stale;
     b.control.commit(Transaction::new().update(&object)).unwrap();
     b.control.apply().unwrap();
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Busy), "nothing of it could be freed");
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::Busy), "nothing of it could be freed");
     assert_eq!(record().format_to, None, "refused, it changes nothing");
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 2, lba_bytes: 512 }), Ok(Reply::Done), "another is not concerned");
+    assert_eq!(b.ask(ControlVerb::Format { unit: 2, lba_bytes: 512 }), Ok(Reply::Done), "another is not concerned");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_format_keeps_size_and_reservation_and_says_the_new_block_size_everywhere() 
     b.control.change_volume("v1", &api::VolumeChange { policy: Some("thick".into()), ..Default::default() }).unwrap();
     let before = b.plane.components().remove(0);
     b.fail("free_behind");
-    assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Failed));
+    assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::Failed));
     assert_eq!(b.control.tasks().unwrap().len(), 1, "an administrator sees what is left to do");
     b.control.retry();
     assert_eq!(b.control.tasks().unwrap().len(), 0);

@@ -9,7 +9,7 @@ use super::*;
 use crate::api::types as api;
 use base::{HostId, VolumeId};
 use cluster::reservation::{Command, ReservationType, State};
-use dataplane::{AuditEvent, AuditKind, Refused, Reply, RequestedBy};
+use frontend::{AuditEvent, AuditKind, Refused, Reply, RequestedBy};
 
 impl Control {
     /// The reservations of all volumes, to be served.
@@ -22,7 +22,7 @@ impl Control {
     pub(super) fn reserve(&self, by: &RequestedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
         self.change(|| {
             let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
-            let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoNamespace)?.value.name;
+            let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoUnit)?.value.name;
             let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
             let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
             let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
@@ -60,9 +60,9 @@ impl Control {
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,
-            host_nqn: String::new(),
-            subsystem: String::new(),
-            cntlid: None,
+            host: String::new(),
+            export: String::new(),
+            session: None,
             detail: format!("volume {}: registrants and reservation cleared by an administrator", volume.name),
         });
         tracing::warn!(volume = %volume.name, "registrants and reservation cleared by an administrator");

@@ -1,15 +1,15 @@
 use super::*;
 use crate::engine::control_requests::tests::{Bench, HOST, bench};
 use cluster::reservation::Access;
-use dataplane::control_request::ControlVerb;
-use dataplane::{ControlRequest, ControlRequestId};
+use frontend::ControlVerb;
+use frontend::{ControlRequest, ControlRequestId};
 
 const READ_ONLY: Access = Access { read: true, write: false };
 
 impl Bench {
     fn reserve(&self, host: u8, command: Command) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = RequestedBy { host_nqn: HOST.into(), host_id: [host; 16], subsystem, cntlid: 7 };
+        let by = RequestedBy { host: HOST.into(), host_id: [host; 16], export: subsystem, session: 7 };
         let volume = self.plane.desired().volumes[0].id;
         self.control.decide(&ControlRequest {
             id: ControlRequestId { core: 0, serial: 1 },
@@ -111,7 +111,7 @@ fn a_volume_that_goes_takes_its_reservation_with_it_and_one_that_is_not_ready_ge
     b.fail("delete_component");
     b.control.delete_volume("v1", true).unwrap();
     let late = ControlVerb::Reservation { volume, command: Command::Register { nrkey: 11, ptpl: None } };
-    assert_eq!(b.ask(late), Err(Refused::NoNamespace));
+    assert_eq!(b.ask(late), Err(Refused::NoUnit));
     b.control.retry();
     assert_eq!(b.control.directory.all::<ReservationRecord>().unwrap().len(), 0);
     assert_eq!(b.control.directory.all::<ObjectRecord>().unwrap().len(), 0);

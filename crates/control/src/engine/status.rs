@@ -4,7 +4,7 @@ use super::*;
 use crate::api::types as api;
 use api::Health;
 use base::ByteSize;
-use dataplane::{ListenerKind, ListenerSpec};
+use nvmf::{ListenerKind, ListenerSpec};
 
 /// Capacity used (with reservations) from which a warning is given, and an error, in percent.
 const CAPACITY_WARNING_PERCENT: u64 = 80;

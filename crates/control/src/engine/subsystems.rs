@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::types as api;
 use base::Visibility;
-use dataplane::SessionInfo;
+use nvmf::SessionInfo;
 use std::collections::BTreeSet;
 
 /// Namespaces of one subsystem.

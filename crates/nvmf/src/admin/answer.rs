@@ -2,11 +2,11 @@
 //!
 //! Invariant: a failure says "do not retry": the command is wrong as it stands.
 
-use crate::control_request::ControlVerb;
 use crate::limits::NAMESPACES_MAX;
 use crate::view::Namespace;
 use format::nvme::log::ErrorLocation;
 use format::nvme::{Status, StatusCode};
+use frontend::ControlVerb;
 use rt::Buf;
 
 /// The answer to a command.

@@ -6,7 +6,6 @@
 
 use super::answer::{AT_DWORD_10, AT_DWORD_11, AT_NSID, Answer, Fail, OK, Outcome, existing, invalid, named};
 use crate::admin_context::AdminCx;
-use crate::control_request::ControlVerb;
 use crate::controller::{Controller, Thresholds};
 use crate::feature_table::{FEATURES, Feature};
 use crate::pages;
@@ -15,6 +14,7 @@ use base::WriteProtect;
 use format::nvme::admin::{GetFeatures, SetFeatures};
 use format::nvme::feature::{self as fid, Select};
 use format::nvme::{NSID_ALL, Sqe, Status, StatusCode};
+use frontend::ControlVerb;
 use rt::Buf;
 
 fn supported(c: &Controller, fid: u8) -> Result<&'static Feature, Fail> {

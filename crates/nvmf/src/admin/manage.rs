@@ -6,7 +6,6 @@
 
 use super::answer::{AT_DWORD_10, AT_NSID, Answer, Fail, Outcome, existing, invalid};
 use crate::admin_context::AdminCx;
-use crate::control_request::ControlVerb;
 use crate::controller::Controller;
 use crate::limits::NAMESPACES_MAX;
 use crate::pages::LBA_SHIFTS;
@@ -16,6 +15,7 @@ use format::nvme::admin::{FormatNvm, NamespaceAction, NamespaceAttachment, Names
 use format::nvme::identify::{IdentifyNamespace, checked_controller_list};
 use format::nvme::log::ErrorLocation;
 use format::nvme::{IDENTIFY_BYTES, NSID_ALL, Sqe, StatusCode};
+use frontend::ControlVerb;
 
 fn granted(c: &Controller, cx: &AdminCx<'_>) -> Result<(), Fail> {
     if cx.may_manage(c) { Ok(()) } else { Err(StatusCode::INVALID_OPCODE.into()) }
@@ -50,7 +50,7 @@ pub(super) fn management(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
                     Some(ns.nsid)
                 }
             };
-            Ok(Answer::ControlRequest(ControlVerb::NamespaceDelete { nsid }))
+            Ok(Answer::ControlRequest(ControlVerb::DeleteUnit { unit: nsid }))
         }
     }
 }
@@ -93,7 +93,7 @@ fn create(c: &Controller, cx: &AdminCx<'_>, command: &NamespaceManagement, data:
     if cx.subsystem_of(c).is_some_and(|s| s.namespaces.len() >= NAMESPACES_MAX as usize) {
         return Err(StatusCode::NSID_UNAVAILABLE.into());
     }
-    Ok(Answer::ControlRequest(ControlVerb::NamespaceCreate { blocks: connect.nsze, lba_bytes, shared: connect.nmic & 1 != 0 }))
+    Ok(Answer::ControlRequest(ControlVerb::CreateUnit { blocks: connect.nsze, lba_bytes, shared: connect.nmic & 1 != 0 }))
 }
 
 pub(super) fn attachment(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8]) -> Outcome {
@@ -113,9 +113,9 @@ pub(super) fn attachment(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe, data: &[u8
     let hosts = list.iter().map(host).collect::<Option<std::collections::BTreeSet<String>>>().ok_or(StatusCode::CONTROLLER_LIST_INVALID)?;
     let hosts = hosts.into_iter().collect();
     Ok(Answer::ControlRequest(if attach {
-        ControlVerb::NamespaceAttach { nsid, hosts }
+        ControlVerb::AttachUnit { unit: nsid, hosts }
     } else {
-        ControlVerb::NamespaceDetach { nsid, hosts }
+        ControlVerb::DetachUnit { unit: nsid, hosts }
     }))
 }
 
@@ -142,5 +142,5 @@ pub(super) fn format(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     if ns.formatting {
         return Err(StatusCode::FORMAT_IN_PROGRESS.into());
     }
-    Ok(Answer::ControlRequest(ControlVerb::Format { nsid: ns.nsid, lba_bytes }))
+    Ok(Answer::ControlRequest(ControlVerb::Format { unit: ns.nsid, lba_bytes }))
 }

@@ -32,6 +32,7 @@ mod touch;
 
 pub use left::{Left, settle};
 pub use slot::CommandSlot;
+pub(crate) use status::status_of_refusal;
 
 use crate::health::Ledger;
 use crate::limits::{

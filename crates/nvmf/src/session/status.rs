@@ -1,10 +1,11 @@
-//! The status that a host sees when a volume has failed a command.
+//! The status that a host sees when a volume has failed a command, or the control plane has refused one.
 //!
 //! Invariant: "do not retry" only where trying again cannot help.
 
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
 use crate::stats::Class;
 use format::nvme::{Status, StatusCode};
+use frontend::Refused;
 use object::IoError;
 
 /// The status for an error of a command of this class. That space is used up lasts until somebody gives some back, and file systems and
@@ -28,4 +29,25 @@ pub(super) fn status_of(e: IoError, class: Class) -> Status {
         IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
         IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
     }
+}
+
+/// The status for what the control plane refused.
+pub(crate) fn status_of_refusal(refused: Refused) -> Status {
+    let code = match refused {
+        Refused::NotGranted => StatusCode::INVALID_OPCODE,
+        Refused::NoUnit => StatusCode::INVALID_NAMESPACE_OR_FORMAT,
+        Refused::Invalid => StatusCode::INVALID_FIELD,
+        Refused::NoSpace => StatusCode::INSUFFICIENT_CAPACITY,
+        Refused::NoNumber => StatusCode::NSID_UNAVAILABLE,
+        Refused::AlreadyAttached => StatusCode::NAMESPACE_ALREADY_ATTACHED,
+        Refused::Private => StatusCode::NAMESPACE_IS_PRIVATE,
+        Refused::NotAttached => StatusCode::NAMESPACE_NOT_ATTACHED,
+        Refused::WriteProtected => StatusCode::NAMESPACE_WRITE_PROTECTED,
+        Refused::NotChangeable => StatusCode::FEATURE_NOT_CHANGEABLE,
+        Refused::ReservationConflict => StatusCode::RESERVATION_CONFLICT,
+        Refused::Busy => return Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
+        Refused::Unserved => return Status::later(StatusCode::INTERNAL_ERROR, RETRY_IN_A_MOMENT),
+        Refused::Failed => StatusCode::INTERNAL_ERROR,
+    };
+    Status::dnr(code)
 }

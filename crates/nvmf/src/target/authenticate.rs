@@ -8,10 +8,10 @@
 //! Never: logs, counts or tells anything of a secret.
 
 use super::*;
-use crate::audit::AuditKind;
 use ::auth::{AuthCx, ControllerAuth, Outcome, Received, Sent, Work, WorkDone};
 use format::nvme::auth::{AuthCommand, MESSAGE_BYTES_MAX};
 use format::nvme::{FabricsType, Sqe};
+use frontend::AuditKind;
 
 /// Bytes of an answer to Authentication Receive, at most: what is beyond the message is zero.
 const ANSWER_BYTES_MAX: usize = 4096;
@@ -196,9 +196,9 @@ impl Target {
         self.audit.push(AuditEvent {
             kind,
             peer: Some(conn.peer),
-            host_nqn: c.host_nqn.clone(),
-            subsystem: c.subsystem.clone(),
-            cntlid: Some(c.cntlid),
+            host: c.host_nqn.clone(),
+            export: c.subsystem.clone(),
+            session: Some(c.cntlid),
             detail,
         });
     }

@@ -13,10 +13,10 @@
 
 use super::*;
 use crate::admission::NotTaken;
-use crate::audit::AuditKind;
 use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
 use crate::quota::{HostLimits, Place, Reserve};
 use crate::unauthenticated::network;
+use frontend::AuditKind;
 
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
@@ -250,6 +250,6 @@ impl Target {
     fn note(&mut self, kind: AuditKind, place: usize, connect: Option<&ConnectRequest>, cntlid: Option<u16>, detail: String) {
         let peer = self.conns.get(place).map(|c| c.peer);
         let (host_nqn, subsystem) = connect.map_or_else(Default::default, |w| (w.host_nqn.clone(), w.subsystem.clone()));
-        self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid, detail });
+        self.audit.push(AuditEvent { kind, peer, host: host_nqn, export: subsystem, session: cntlid, detail });
     }
 }

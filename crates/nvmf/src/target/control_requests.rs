@@ -10,7 +10,7 @@ impl Target {
     pub(super) fn request_control(&mut self, rt: &Rt, place: usize, slot: u16, what: ControlVerb) {
         let conn = &mut self.conns[place];
         let Some(c) = conn.session.controller() else { return };
-        let by = RequestedBy { host_nqn: c.host_nqn.clone(), host_id: c.host_id, subsystem: c.subsystem.clone(), cntlid: c.cntlid };
+        let by = RequestedBy { host: c.host_nqn.clone(), host_id: c.host_id, export: c.subsystem.clone(), session: c.cntlid };
         self.control_requests.push(self.core, (conn.token, slot), by, what);
         rt.wake(self.core);
     }
@@ -42,7 +42,7 @@ impl Target {
                 buf[..n].copy_from_slice(&data[..n]);
                 conn.session.complete_with(cx, slot, buf);
             }
-            Err(refused) => conn.session.complete(cx, slot, refused.status(), 0),
+            Err(refused) => conn.session.complete(cx, slot, status_of_refusal(refused), 0),
         }
         mark(&mut self.dirty, conn, place);
         self.on_calls(rt, place);

@@ -5,8 +5,8 @@
 //! Never: shortens what the standard gives a host.
 
 use super::*;
-use crate::audit::AuditKind;
 use crate::limits::{AUDIT_REFUSALS_A_TICK, PDU_MAX};
+use frontend::AuditKind;
 
 impl Target {
     pub(super) fn arm_tick(&mut self, rt: &Rt) {
@@ -109,7 +109,14 @@ impl Target {
             if count > 0 {
                 let (host_nqn, subsystem) = Default::default();
                 let detail = format!("{count} {what}");
-                self.audit.push(AuditEvent { kind: AuditKind::Refused, peer: None, host_nqn, subsystem, cntlid: None, detail });
+                self.audit.push(AuditEvent {
+                    kind: AuditKind::Refused,
+                    peer: None,
+                    host: host_nqn,
+                    export: subsystem,
+                    session: None,
+                    detail,
+                });
             }
         }
     }

@@ -5,10 +5,10 @@
 //! Never: sees a key.
 
 use super::*;
-use crate::audit::AuditKind;
 use crate::limits::AUDIT_REFUSALS_A_TICK;
 use crate::secure::Came;
 use base::Security;
+use frontend::AuditKind;
 use tls::Fault;
 
 /// What a queue of this subsystem that came through this listener must at least have. Discovery asks nobody: what a listener for TLS wants of
@@ -97,7 +97,7 @@ impl Target {
         if self.refusals <= AUDIT_REFUSALS_A_TICK {
             let (host_nqn, subsystem) = names(conn);
             let (kind, peer) = (AuditKind::AuthenticationFailed, Some(conn.peer));
-            self.audit.push(AuditEvent { kind, peer, host_nqn, subsystem, cntlid: None, detail: fault.to_string() });
+            self.audit.push(AuditEvent { kind, peer, host: host_nqn, export: subsystem, session: None, detail: fault.to_string() });
         }
         self.detach(rt, place, "TLS failed");
     }

@@ -1,21 +1,13 @@
 //! What of a core's front end waits for others: for a queue that goes, for work that is done elsewhere, for the control plane.
 
 use crate::connect_request::ConnectRequest;
-use crate::control_request::{ControlRequest, ControlRequestId, ControlVerb, RequestedBy};
 use crate::controller::QueueAt;
 use crate::limits::WORKS_OUT_MAX;
 use ::auth::Work;
 use base::Instant;
+use frontend::WorkId;
+use frontend::{ControlRequest, ControlRequestId, ControlVerb, RequestedBy};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Names a piece of work; it comes back with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkId {
-    /// The core to which it goes back.
-    pub core: usize,
-    pub(super) token: u64,
-    pub(super) slot: u16,
-}
 
 /// A Connect that waits for the queue that has its ID to go.
 pub(super) struct WaitingConnect {

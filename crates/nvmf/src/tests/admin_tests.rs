@@ -5,7 +5,6 @@ use super::controller_tests::{Bench, bench};
 use super::session_tests::Bench as Queue;
 use super::{HOST, NQN};
 use crate::admin::{Answer, FEATURES};
-use crate::control_request::ControlVerb;
 use crate::shared::ControllerShared;
 use crate::view::{Ana, AnaState};
 use base::{Visibility, WriteProtect};
@@ -19,6 +18,7 @@ use format::nvme::identify::{
 use format::nvme::io::BlockRange;
 use format::nvme::log::{AnaGroup, AnaHeader, AsyncEvent, ErrorEntry, Health};
 use format::nvme::{Field, IoOpcode, NSID_ALL, Sgl, Sqe, Status, StatusCode};
+use frontend::ControlVerb;
 use object::IoError;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -132,9 +132,9 @@ fn a_namespace_to_be_made_is_judged_before_anybody_is_asked() {
     let create = NamespaceManagement { action: Some(NamespaceAction::Create), csi: 0, nsid: 0 };
     let good = IdentifyNamespace { nsze: 2048, ncap: 2048, flbas: 1, ..IdentifyNamespace::default() };
     let make = |b: &mut Bench, n: IdentifyNamespace| asked(b.run_with(create.sqe(1), &n.to_bytes()));
-    assert_eq!(make(&mut b, good), Ok(ControlVerb::NamespaceCreate { blocks: 2048, lba_bytes: 4096, shared: false }));
+    assert_eq!(make(&mut b, good), Ok(ControlVerb::CreateUnit { blocks: 2048, lba_bytes: 4096, shared: false }));
     let shared = IdentifyNamespace { nmic: 1, flbas: 0, ..good };
-    assert_eq!(make(&mut b, shared), Ok(ControlVerb::NamespaceCreate { blocks: 2048, lba_bytes: 512, shared: true }));
+    assert_eq!(make(&mut b, shared), Ok(ControlVerb::CreateUnit { blocks: 2048, lba_bytes: 512, shared: true }));
     for (wrong, code) in [
         (IdentifyNamespace { ncap: 1024, ..good }, StatusCode::THIN_PROVISIONING_NOT_SUPPORTED),
         (IdentifyNamespace { ncap: 4096, ..good }, StatusCode::INVALID_FIELD),
@@ -155,8 +155,8 @@ fn a_namespace_to_be_made_is_judged_before_anybody_is_asked() {
     let reserved = NamespaceManagement { action: None, ..create };
     assert_eq!(asked(b.run_with(reserved.sqe(1), &bytes)), Err(StatusCode::INVALID_FIELD));
     let delete = |nsid| NamespaceManagement { action: Some(NamespaceAction::Delete), csi: 0, nsid }.sqe(1);
-    assert_eq!(asked(b.run(delete(2))), Ok(ControlVerb::NamespaceDelete { nsid: Some(2) }), "allocated, attached to nobody");
-    assert_eq!(asked(b.run(delete(NSID_ALL))), Ok(ControlVerb::NamespaceDelete { nsid: None }));
+    assert_eq!(asked(b.run(delete(2))), Ok(ControlVerb::DeleteUnit { unit: Some(2) }), "allocated, attached to nobody");
+    assert_eq!(asked(b.run(delete(NSID_ALL))), Ok(ControlVerb::DeleteUnit { unit: None }));
     assert_eq!(asked(b.run(delete(9))), Err(StatusCode::INVALID_FIELD));
     assert_eq!(asked(b.run(delete(0))), Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT));
 }
@@ -168,10 +168,10 @@ fn attachment_names_the_hosts_of_the_controllers_in_the_list() {
     let attach = |attach, nsid| NamespaceAttachment { attach: Some(attach), nsid }.sqe(1);
     write_controller_list([5, 6].into_iter(), 0, &mut list);
     let hosts = vec![HOST.to_owned(), OTHER.to_owned()];
-    assert_eq!(asked(b.run_with(attach(true, 2), &list)), Ok(ControlVerb::NamespaceAttach { nsid: 2, hosts }));
+    assert_eq!(asked(b.run_with(attach(true, 2), &list)), Ok(ControlVerb::AttachUnit { unit: 2, hosts }));
     write_controller_list([6].into_iter(), 0, &mut list);
     let other = vec![OTHER.to_owned()];
-    assert_eq!(asked(b.run_with(attach(false, 3), &list)), Ok(ControlVerb::NamespaceDetach { nsid: 3, hosts: other }));
+    assert_eq!(asked(b.run_with(attach(false, 3), &list)), Ok(ControlVerb::DetachUnit { unit: 3, hosts: other }));
     for wrong in [&[7][..], &[5, 9], &[6, 5], &[]] {
         list.fill(0);
         (wrong.len() as u16).put(&mut list);
@@ -189,9 +189,9 @@ fn attachment_names_the_hosts_of_the_controllers_in_the_list() {
 fn a_format_is_judged_before_anybody_is_asked() {
     let mut b = shared_by_two();
     let good = FormatNvm { lba_format: 1, protection: 0, secure_erase: 0, nsid: 1 };
-    assert_eq!(asked(b.run(good.sqe(1))), Ok(ControlVerb::Format { nsid: 1, lba_bytes: 4096 }));
+    assert_eq!(asked(b.run(good.sqe(1))), Ok(ControlVerb::Format { unit: 1, lba_bytes: 4096 }));
     let erase = FormatNvm { lba_format: 0, secure_erase: 1, ..good };
-    assert_eq!(asked(b.run(erase.sqe(1))), Ok(ControlVerb::Format { nsid: 1, lba_bytes: 512 }));
+    assert_eq!(asked(b.run(erase.sqe(1))), Ok(ControlVerb::Format { unit: 1, lba_bytes: 512 }));
     for (wrong, code) in [
         (FormatNvm { lba_format: 2, ..good }, StatusCode::INVALID_FORMAT),
         (FormatNvm { lba_format: 17, ..good }, StatusCode::INVALID_FORMAT),

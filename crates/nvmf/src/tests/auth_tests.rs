@@ -3,10 +3,9 @@
 use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
-use crate::audit::AuditKind;
 use crate::limits::{UNAUTHENTICATED_HELD_MAX, WORKS_OUT_MAX};
 use crate::view::{HostView, ListenerKind};
-use crate::{AuditEvent, ControllerIds, Options, View};
+use crate::{ControllerIds, Options, View};
 use ::auth::{Credentials, DhGroup, HashId, HostAuth, Secret};
 use base::{Duration, Security};
 use format::nvme::admin::{SetFeatures, plain_sqe};
@@ -15,6 +14,8 @@ use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sqe, StatusCode, feature};
+use frontend::AuditEvent;
+use frontend::AuditKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -121,10 +122,7 @@ fn a_queue_that_must_authenticate_runs_nothing_else_before() {
     assert!(cqe.status.is_success() && data == [0; 4096], "the refused write has written nothing");
     assert_eq!(rig.counts(), (2, 0));
     let events = rig.audits();
-    assert!(
-        events.iter().any(|e| e.kind == AuditKind::Authenticated && e.host_nqn == HOST && e.detail == "sha384 ffdhe2048"),
-        "{events:?}"
-    );
+    assert!(events.iter().any(|e| e.kind == AuditKind::Authenticated && e.host == HOST && e.detail == "sha384 ffdhe2048"), "{events:?}");
 }
 
 #[test]

@@ -4,13 +4,14 @@ use super::client::{Client, Pdu, with_capsule};
 use super::world_tests::Rig;
 use super::{HOST, NQN};
 use crate::limits::{AUDIT_REFUSALS_A_TICK, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, LINGER_MAX, PDU_MAX, TICK};
-use crate::{AuditKind, Options, TargetStats};
+use crate::{Options, TargetStats};
 use base::{Duration, Instant};
 use format::nvme::admin::plain_sqe;
 use format::nvme::fabrics::{DISCOVERY_NQN, PropertyAccess};
 use format::nvme::io::BlockRange;
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, IoOpcode};
+use frontend::AuditKind;
 
 fn plain() -> Client {
     Client::new(false, false, 0)

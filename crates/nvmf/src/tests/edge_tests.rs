@@ -8,13 +8,13 @@ use super::{HOST, NQN, view};
 use crate::admin::Answer;
 use crate::admission::{self, NotTaken};
 use crate::connect_request::{ConnectRequest, Refusal};
-use crate::control_request::{Refused, Reply};
 use crate::controller::QueueAt;
 use crate::health::{ErrorLog, Ledger};
 use crate::limits::{HANDSHAKES_MAX, IO_QUEUES_MAX, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
 use crate::quota::{HostLimits, LEASE_BYTES, Place, Quotas};
 use crate::refusal_log::{PERIOD, REPORTED_MAX, RefusalLog};
 use crate::reservation::{command, conflicts, data_bytes, execute};
+use crate::session::status_of_refusal;
 use crate::unauthenticated::Unauthenticated;
 use crate::view::{AnaState, HostView, ListenerKind, View};
 use base::{Duration, HostId, Instant};
@@ -26,6 +26,7 @@ use format::nvme::io::BlockRange;
 use format::nvme::log::Health;
 use format::nvme::reservation::{Action, Keys, Report, parse_extended_report};
 use format::nvme::{Field, IoOpcode, NSID_ALL, Sgl, Sqe, Status, StatusCode};
+use frontend::{Refused, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -466,10 +467,10 @@ fn what_the_control_plane_refuses_and_answers_has_its_status() {
     use StatusCode as S;
     let dnr = [
         (R::NotGranted, S::INVALID_OPCODE),
-        (R::NoNamespace, S::INVALID_NAMESPACE_OR_FORMAT),
+        (R::NoUnit, S::INVALID_NAMESPACE_OR_FORMAT),
         (R::Invalid, S::INVALID_FIELD),
         (R::NoSpace, S::INSUFFICIENT_CAPACITY),
-        (R::NoIdentifier, S::NSID_UNAVAILABLE),
+        (R::NoNumber, S::NSID_UNAVAILABLE),
         (R::AlreadyAttached, S::NAMESPACE_ALREADY_ATTACHED),
         (R::Private, S::NAMESPACE_IS_PRIVATE),
         (R::NotAttached, S::NAMESPACE_NOT_ATTACHED),
@@ -479,10 +480,10 @@ fn what_the_control_plane_refuses_and_answers_has_its_status() {
         (R::Failed, S::INTERNAL_ERROR),
     ];
     for (refused, code) in dnr {
-        assert_eq!(refused.status(), Status::dnr(code), "{refused}");
+        assert_eq!(status_of_refusal(refused), Status::dnr(code), "{refused}");
     }
-    assert_eq!(R::Busy.status(), Status::later(S::NAMESPACE_NOT_READY, 2));
-    assert_eq!(R::Unserved.status(), Status::later(S::INTERNAL_ERROR, 2));
+    assert_eq!(status_of_refusal(R::Busy), Status::later(S::NAMESPACE_NOT_READY, 2));
+    assert_eq!(status_of_refusal(R::Unserved), Status::later(S::INTERNAL_ERROR, 2));
     let denied = [(Denied::Conflict, R::ReservationConflict), (Denied::InvalidField, R::Invalid), (Denied::TooManyRegistrants, R::Failed)];
     denied.into_iter().for_each(|(from, to)| assert_eq!(Refused::from(from), to));
     let volume = base::VolumeId::from_bytes([1; 16]);

@@ -4,7 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{GRANT_KEPT_MAX, HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
-use crate::{AuditEvent, AuditKind, ControllerIds, Options, Referral};
+use crate::{ControllerIds, Options, Referral};
 use base::{Duration, Instant};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, CNTLID_STATIC, Connect, ConnectData, DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
@@ -13,6 +13,7 @@ use format::nvme::log::{AsyncEvent, DiscoveryEntry, DiscoveryHeader};
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
 use format::nvme_tcp::{Fault, PduType, TermReq};
+use frontend::{AuditEvent, AuditKind};
 use std::sync::{Arc, Mutex};
 
 fn plain() -> Client {
@@ -458,16 +459,16 @@ fn who_comes_and_goes_is_noted_for_the_audit_log() {
     let events = audit(&rig);
     let reported = |kind| events.iter().filter(|e| e.kind == kind).collect::<Vec<_>>();
     assert_eq!(
-        reported(AuditKind::Connected).iter().filter_map(|e| e.cntlid).collect::<std::collections::BTreeSet<_>>(),
+        reported(AuditKind::Connected).iter().filter_map(|e| e.session).collect::<std::collections::BTreeSet<_>>(),
         [cntlid, second].into()
     );
     let refused = reported(AuditKind::Refused);
-    assert_eq!((refused.len(), refused[0].host_nqn.as_str(), refused[0].subsystem.as_str()), (1, "nqn.2026-11.io.basalt:nobody", NQN));
+    assert_eq!((refused.len(), refused[0].host.as_str(), refused[0].export.as_str()), (1, "nqn.2026-11.io.basalt:nobody", NQN));
     assert!(refused[0].detail.starts_with("CONNECT_INVALID_HOST (0x184)"), "{}", refused[0].detail);
     let mut why: Vec<&str> = reported(AuditKind::Disconnected).iter().map(|e| e.detail.as_str()).collect();
     why.sort_unstable();
     assert_eq!(why, ["connection closed", "keep-alive expired"]);
-    assert!(events.iter().filter(|e| e.kind != AuditKind::Refused).all(|e| e.host_nqn == HOST && e.peer.is_some()));
+    assert!(events.iter().filter(|e| e.kind != AuditKind::Refused).all(|e| e.host == HOST && e.peer.is_some()));
 }
 
 #[test]

@@ -24,8 +24,9 @@ mod support_tests;
 mod tls_tests;
 mod world_tests;
 
-use crate::view::{Ana, NamespaceView, SubsystemView, View, VolumeView};
+use crate::view::{Ana, NamespaceView, SubsystemView, View};
 use base::{Security, Visibility, VolumeId, WriteProtect};
+use frontend::VolumeView;
 use object::VolumeRef;
 use std::collections::BTreeMap;
 

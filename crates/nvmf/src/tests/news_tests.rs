@@ -8,7 +8,7 @@ use crate::limits::{GRANT_KEPT_MAX, H2C_DATA_MAX, HANDSHAKE_MAX, TICK};
 use crate::session::Aborted;
 use crate::stats::Class;
 use crate::view::{ListenerKind, ListenerSpec, View};
-use crate::{AuditKind, Options, TargetStats};
+use crate::{Options, TargetStats};
 use base::{Duration, HostId, Security};
 use cluster::reservation::{Command, ReservationType};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
@@ -17,6 +17,7 @@ use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::log::{AsyncEvent, ErrorEntry, Health};
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
+use frontend::AuditKind;
 use object::IoError;
 use std::sync::Arc;
 
@@ -294,7 +295,7 @@ fn who_was_refused_is_noted_with_the_controller_that_it_named() {
     let servers = rig.servers.borrow();
     let events: Vec<_> =
         servers.iter().flat_map(|s| std::iter::from_fn(|| s.borrow_mut().target.pop_audit()).collect::<Vec<_>>()).collect();
-    let noted: Vec<_> = events.iter().map(|e| (e.kind, e.cntlid, e.peer.is_some(), e.host_nqn.as_str())).collect();
+    let noted: Vec<_> = events.iter().map(|e| (e.kind, e.session, e.peer.is_some(), e.host.as_str())).collect();
     assert_eq!(noted, [(AuditKind::Refused, None, true, "nqn.2026-11.io.basalt:nobody"), (AuditKind::Refused, Some(77), true, HOST)]);
 }
 

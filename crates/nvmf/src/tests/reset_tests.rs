@@ -3,7 +3,6 @@
 use super::HOST;
 use super::controller_tests::{Bench, bench};
 use crate::admin::Answer;
-use crate::control_request::ControlVerb;
 use crate::controller::{QueueAt, TEMPERATURE_K};
 use crate::notices::WAITING_MAX;
 use crate::quota::HostLimits;
@@ -17,6 +16,7 @@ use format::nvme::log::AsyncEvent;
 use format::nvme::property::{self, Config};
 use format::nvme::reservation::Notification;
 use format::nvme::{Field, NSID_ALL, Sgl, Sqe, StatusCode};
+use frontend::ControlVerb;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

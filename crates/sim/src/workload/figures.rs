@@ -5,9 +5,9 @@
 
 use super::had::{Had, Moved};
 use super::kept::{Flight, Workload};
+use crate::node_types::{CoreSnapshot, NodeStats};
 use crate::plan::OpKind;
 use crate::trace::Place;
-use dataplane::{CoreSnapshot, NodeStats};
 
 /// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
 const BURST_NS: u64 = 100_000_000;

@@ -11,7 +11,7 @@
 
 use super::tally::Tally;
 use base::{Instant, crc32c};
-use dataplane::{Backend, Data, DataVec, FrontEnd, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use frontend::{Backend, Client, Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use lab::workload::generate::{Operation, OperationKind, Schedule, Thread};
 use rt::{Buf, Queue, Rt, TimerId};
 use std::cell::RefCell;
@@ -306,7 +306,7 @@ impl Clients {
     }
 }
 
-impl FrontEnd for Clients {
+impl Client for Clients {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
         while self.queue.pop().is_some() {
             self.timer = None;

@@ -9,14 +9,18 @@ use crate::model::drives;
 use base::{ClusterId, ComponentId, Duration, GroupId, Instant, ObjectId, Ownership, VolumeId};
 use dataplane::{
     CommandSender, Completion, ComponentNo, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec,
-    ObjectLayout, Stripe, TargetOptions, VolumeDesired, core_seeds,
+    ObjectLayout, Stripe, VolumeDesired, core_seeds,
 };
+use frontend::InProcess;
 use lab::LabError;
 use rt::sim::{HostId, SimDeviceOptions, SimDrive, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// The front end of a modelled node: its clients are in the process.
+type Front = InProcess<Clients>;
 
 /// The engine, as results name it.
 pub(super) const NAME: &str = "simulated";
@@ -28,7 +32,7 @@ pub(super) struct Modelled {
     world: World,
     node: HostId,
     cores: usize,
-    commands: CommandSender,
+    commands: CommandSender<Front>,
     devices: Vec<Device>,
     shared: Rc<RefCell<Shared>>,
 }
@@ -156,7 +160,7 @@ impl Modelled {
             self.command(|| commands.open_group(Some(cluster_id()), devices.clone()))?;
         }
         let volumes = (0..cluster.volumes.count).map(|v| self.volume(cluster, models, v)).collect::<Result<_, _>>()?;
-        let desired = Desired { generation: 1, volumes, subsystems: vec![], hosts: BTreeMap::new() };
+        let desired = Desired { generation: 1, volumes, exports: () };
         let commands = self.commands.clone();
         self.command(|| commands.apply(desired))
     }
@@ -249,16 +253,16 @@ impl Modelled {
     }
 }
 
-fn start_node(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>) -> (HostId, CommandSender) {
+fn start_node(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>) -> (HostId, CommandSender<Front>) {
     let cores = cluster.nodes[0].cores;
     let settings = cluster.settings(cluster.nodes[0].groups[0].shards);
-    let (commands, _events, made) = core_seeds(cores, settings, TargetOptions::default());
-    let seeds: RefCell<Vec<Option<CoreSeed>>> = RefCell::new(made.into_iter().map(Some).collect());
+    let (commands, _events, made) = core_seeds(cores, settings, ());
+    let seeds: RefCell<Vec<Option<CoreSeed<Front>>>> = RefCell::new(made.into_iter().map(Some).collect());
     let shared = Rc::clone(shared);
     let node = world.add_host(cores, move |rt| {
         let seed = seeds.borrow_mut()[rt.core()].take().expect("each core is started once");
         let clients = Clients::new(&rt, Rc::clone(&shared));
-        seed.start_with(&rt, Box::new(clients))
+        seed.start_with(&rt, InProcess(Some(clients)))
     });
     (node, commands)
 }

@@ -12,8 +12,8 @@
 use super::follow::Follow;
 use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::{
-    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, HostConfig, ListenerKind, ListenerSpec,
-    NamespaceDesired, ObjectLayout, OpenError, OpenOptions, Settings, Stripe, SubsystemDesired, TargetOptions, VolumeDesired,
+    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, NodeConfig, ObjectLayout, OpenError,
+    OpenOptions, Settings, Stripe, VolumeDesired,
 };
 use lab::LabError;
 use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
@@ -21,6 +21,7 @@ use lab::engine::{Engine, Fill, Job, Watch};
 use lab::measure::{Second, TargetSecond};
 use lab::results::Measured;
 use lab::workload::Workload;
+use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, Target, TargetShared};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -80,7 +81,7 @@ pub struct Sizes {
 
 /// A node with fixtures.
 pub struct Site {
-    node: DataPlaneHandle,
+    node: DataPlaneHandle<Target>,
     addr: SocketAddr,
     /// The disks of each fixture, as the client names them.
     fixtures: Vec<Vec<String>>,
@@ -167,7 +168,7 @@ impl Drop for Made {
 impl Site {
     /// Starts a node, makes the files of all cuts in `real.dir`, formats and serves them.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
-        let config = HostConfig { cores: cores(), pin: false, settings: settings(), target: TargetOptions::default() };
+        let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: TargetShared::new(Options::default()) };
         let node = DataPlaneHandle::start(config).map_err(failed)?;
         let listener = ListenerSpec {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -186,7 +187,14 @@ impl Site {
         Ok(site)
     }
 
-    fn make_fixture(&mut self, made: &Made, at: usize, cut: &Cut, sizes: Sizes, desired: &mut Desired) -> Result<(), LabError> {
+    fn make_fixture(
+        &mut self,
+        made: &Made,
+        at: usize,
+        cut: &Cut,
+        sizes: Sizes,
+        desired: &mut Desired<nvmf::Desired>,
+    ) -> Result<(), LabError> {
         let part = |bytes: u64, n: usize| (bytes / n as u64) >> 20 << 20;
         let mut groups = Vec::new();
         for g in 0..cut.groups {
@@ -215,7 +223,7 @@ impl Site {
             desired.volumes.push(volume);
             disks.push(format!("nvme-tcp://{}/{nqn}?nsid={}", self.addr, v + 1));
         }
-        desired.subsystems.push(SubsystemDesired {
+        desired.exports.subsystems.push(SubsystemDesired {
             nqn,
             serial: format!("study-{at}"),
             model: "Basalt study".into(),

@@ -1,4 +1,4 @@
-//! What a front end asks of the control plane: changes of what is served, which a host may ask for by an NVMe command.
+//! What a front end asks of the control plane: changes of what is served, which a host may ask for by a command.
 //!
 //! The command waits in its slot; the control plane decides, makes the change durable, has every core serve it, and answers.
 //!
@@ -6,10 +6,8 @@
 //! command under way.
 //! Never: is on the path of a read or a write.
 
-use crate::limits::RETRY_IN_A_MOMENT;
 use base::{HostId, VolumeId};
 use cluster::reservation;
-use format::nvme::{Status, StatusCode};
 use std::collections::BTreeSet;
 
 /// Names an ask; the answer brings it back.
@@ -24,14 +22,14 @@ pub struct ControlRequestId {
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedBy {
-    /// NQN of the host.
-    pub host_nqn: String,
-    /// Identifier of the host.
+    /// The host's name.
+    pub host: String,
+    /// Its identity, to which reservations belong.
     pub host_id: [u8; 16],
-    /// NQN of the subsystem.
-    pub subsystem: String,
-    /// The controller.
-    pub cntlid: u16,
+    /// The name of the export (a subsystem, a target) that it is connected to.
+    pub export: String,
+    /// The number of its session (a controller).
+    pub session: u16,
 }
 
 /// A question.
@@ -48,42 +46,42 @@ pub struct ControlRequest {
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlVerb {
-    /// Namespace Management, create: a new volume, a namespace of the subsystem that no host sees yet. Answered with [`Reply::Value`], its ID.
-    NamespaceCreate {
+    /// A new volume, as a unit of the export that no host sees yet. Answered with [`Reply::Value`], the unit's number.
+    CreateUnit {
         /// Logical blocks.
         blocks: u64,
         /// Bytes of a logical block: 512 or 4096.
         lba_bytes: u32,
-        /// It may be attached to the controllers of several hosts (NMIC).
+        /// Several hosts may have it attached.
         shared: bool,
     },
-    /// Namespace Management, delete: the namespace, or all of the subsystem, and the volumes.
-    NamespaceDelete {
-        /// Its ID; `None`: all.
-        nsid: Option<u32>,
+    /// The unit, or all of the export, and the volumes are deleted.
+    DeleteUnit {
+        /// Its number; `None`: all.
+        unit: Option<u32>,
     },
-    /// Namespace Attachment, attach: these hosts see it.
-    NamespaceAttach {
-        /// Its ID.
-        nsid: u32,
-        /// NQNs of the hosts of the controllers that were named.
+    /// These hosts see it.
+    AttachUnit {
+        /// Its number.
+        unit: u32,
+        /// The hosts' names.
         hosts: Vec<String>,
     },
-    /// Namespace Attachment, detach: these hosts see it no longer.
-    NamespaceDetach {
-        /// Its ID.
-        nsid: u32,
-        /// NQNs of the hosts of the controllers that were named.
+    /// These hosts see it no longer.
+    DetachUnit {
+        /// Its number.
+        unit: u32,
+        /// The hosts' names.
         hosts: Vec<String>,
     },
-    /// Format NVM: all content goes, and the size of a logical block may change.
+    /// All content goes, and the size of a logical block may change.
     Format {
-        /// Its ID.
-        nsid: u32,
+        /// The unit's number.
+        unit: u32,
         /// Bytes of a logical block from now on: 512 or 4096.
         lba_bytes: u32,
     },
-    /// Set Features, Namespace Write Protection Config.
+    /// The volume may no longer be changed, or may again.
     WriteProtect {
         /// The volume.
         volume: VolumeId,
@@ -97,11 +95,11 @@ pub enum ControlVerb {
         /// What it asks for.
         command: reservation::Command,
     },
-    /// Set Features, Reservation Persistence.
+    /// Reservations outlive a restart of the node, or no longer.
     Persist {
         /// The volumes.
         volumes: Vec<VolumeId>,
-        /// Persist Through Power Loss.
+        /// They do (persist through power loss).
         ptpl: bool,
     },
 }
@@ -112,7 +110,7 @@ pub enum Reply {
     /// Nothing more to tell.
     #[default]
     Done,
-    /// Dword 0 of the completion.
+    /// A number, such as that of a new unit.
     Value(u32),
     /// Data for the host; cut or filled with zeroes to the length that it asked for.
     Data(Vec<u8>),
@@ -137,21 +135,21 @@ impl Reply {
 /// Why it was not done. Nothing has changed, but for [`Refused::Unserved`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The administrator has not granted this to the subsystem.
+    /// The administrator has not granted this to the export.
     #[error("not granted")]
     NotGranted,
-    /// There is no such namespace.
-    #[error("no such namespace")]
-    NoNamespace,
+    /// There is no such unit.
+    #[error("no such unit")]
+    NoUnit,
     /// What is asked for makes no sense.
     #[error("invalid")]
     Invalid,
     /// There is not as much space.
     #[error("not enough capacity")]
     NoSpace,
-    /// No namespace ID is free.
-    #[error("no namespace id is free")]
-    NoIdentifier,
+    /// No number of a unit is free.
+    #[error("no number of a unit is free")]
+    NoNumber,
     /// One of the hosts sees it already.
     #[error("already attached")]
     AlreadyAttached,
@@ -188,28 +186,5 @@ impl From<reservation::Refusal> for Refused {
             reservation::Refusal::InvalidField => Refused::Invalid,
             reservation::Refusal::TooManyRegistrants => Refused::Failed,
         }
-    }
-}
-
-impl Refused {
-    /// The status that the host gets.
-    pub fn status(self) -> Status {
-        let code = match self {
-            Refused::NotGranted => StatusCode::INVALID_OPCODE,
-            Refused::NoNamespace => StatusCode::INVALID_NAMESPACE_OR_FORMAT,
-            Refused::Invalid => StatusCode::INVALID_FIELD,
-            Refused::NoSpace => StatusCode::INSUFFICIENT_CAPACITY,
-            Refused::NoIdentifier => StatusCode::NSID_UNAVAILABLE,
-            Refused::AlreadyAttached => StatusCode::NAMESPACE_ALREADY_ATTACHED,
-            Refused::Private => StatusCode::NAMESPACE_IS_PRIVATE,
-            Refused::NotAttached => StatusCode::NAMESPACE_NOT_ATTACHED,
-            Refused::WriteProtected => StatusCode::NAMESPACE_WRITE_PROTECTED,
-            Refused::NotChangeable => StatusCode::FEATURE_NOT_CHANGEABLE,
-            Refused::ReservationConflict => StatusCode::RESERVATION_CONFLICT,
-            Refused::Busy => return Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
-            Refused::Unserved => return Status::later(StatusCode::INTERNAL_ERROR, RETRY_IN_A_MOMENT),
-            Refused::Failed => StatusCode::INTERNAL_ERROR,
-        };
-        Status::dnr(code)
     }
 }

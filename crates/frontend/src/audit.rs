@@ -17,12 +17,12 @@ pub struct AuditEvent {
     pub kind: AuditKind,
     /// Where the host is; `None` when it was not a connection's doing.
     pub peer: Option<SocketAddr>,
-    /// NQN of the host, as far as it was reported.
-    pub host_nqn: String,
-    /// NQN of the subsystem, as far as it was reported.
-    pub subsystem: String,
-    /// The controller, if there is one.
-    pub cntlid: Option<u16>,
+    /// The host's name, as far as it was reported.
+    pub host: String,
+    /// The name of what it asked for or uses (a subsystem, a target), as far as it was reported.
+    pub export: String,
+    /// The number of its session (a controller), if there is one.
+    pub session: Option<u16>,
     /// More, in words.
     pub detail: String,
 }
@@ -30,11 +30,11 @@ pub struct AuditEvent {
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuditKind {
-    /// A controller was connected.
+    /// A session began.
     Connected,
-    /// A connection or a Connect command was refused.
+    /// A connection or a session was refused.
     Refused,
-    /// A controller ended: by the host, by silence, or because it lost its access.
+    /// A session ended: by the host, by silence, or because it lost its access.
     Disconnected,
     /// A host has proved who it is.
     Authenticated,
@@ -42,8 +42,8 @@ pub enum AuditKind {
     AuthenticationFailed,
     /// A reservation has changed.
     Reservation,
-    /// A host made, deleted, attached, detached, formatted or protected a namespace.
-    Namespace,
+    /// A host made, deleted, attached, detached, formatted or protected a unit.
+    Unit,
 }
 
 impl AuditKind {
@@ -56,7 +56,7 @@ impl AuditKind {
             AuditKind::Authenticated => "authenticated",
             AuditKind::AuthenticationFailed => "authentication-failed",
             AuditKind::Reservation => "reservation",
-            AuditKind::Namespace => "namespace",
+            AuditKind::Unit => "namespace",
         }
     }
 }
@@ -97,9 +97,9 @@ mod tests {
         let event = AuditEvent {
             kind: AuditKind::Refused,
             peer: None,
-            host_nqn: String::new(),
-            subsystem: String::new(),
-            cntlid: None,
+            host: String::new(),
+            export: String::new(),
+            session: None,
             detail: String::new(),
         };
         (0..WAITING_MAX + 3).for_each(|_| q.push(event.clone()));
