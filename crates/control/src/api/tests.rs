@@ -5,6 +5,7 @@ use crate::{Identity, engine::Control, fake::FakePlane, plane::PlaneError};
 use axum::{Router, body::Body as HttpBody, extract::Request, http::Method};
 use dataplane::{ComponentSpec, ListenerKind, ListenerSpec, SessionInfo};
 use directory::Embedded;
+use format::disk::Descriptor;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -384,11 +385,23 @@ async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
         reserve_chunks: 0,
         descriptor: vec![],
     };
-    bench.plane.put_component(group, orphan);
+    bench.plane.put_component(group, orphan.clone());
+    // One of a volume that an older copy of the directory does not know.
+    let mut known = bench.plane.components().into_iter().find(|c| c.id != orphan.id).unwrap();
+    let said = Descriptor { name: "lost".into(), stripes: 2, stripe: 1, ..Descriptor::parse(&known.descriptor).unwrap() };
+    (known.id, known.descriptor) = (base::ComponentId::from_bytes([10; 16]), said.build());
+    bench.plane.put_component(group, known);
     let bench = bench.restart();
     let status = bench.get("/api/v1/status").await;
-    assert_eq!(status["checks"][0]["id"], "orphan_component", "{status}");
-    assert_eq!(bench.plane.components().len(), 2);
+    let message = |n: usize| {
+        assert_eq!(status["checks"][n]["id"], "orphan_component", "{status}");
+        status["checks"][n]["message"].as_str().unwrap().to_owned()
+    };
+    assert!(message(0).ends_with("what it says of its volume cannot be read (too few bytes)"), "{status}");
+    let volume = bench.get("/api/v1/volumes/v").await["id"].as_str().unwrap().to_owned();
+    let was = format!("it was of volume 'lost' ({volume}, 1 GiB, policy default): copy 0 of stripe 1 of 2");
+    assert!(message(1).ends_with(&was), "{status}");
+    assert_eq!(bench.plane.components().len(), 3);
     bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
     let status = bench.get("/api/v1/status").await;
     let checks: Vec<&Value> = status["checks"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
