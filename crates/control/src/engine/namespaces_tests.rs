@@ -1,6 +1,6 @@
 use super::super::control_requests::tests::{Bench, HOST, OTHER, bench, bench_on, open_directory};
 use super::*;
-use crate::plane::PlaneError;
+use crate::fake;
 use dataplane::control_request::ControlVerb;
 use directory::{Embedded, Entry, Key, Revision, SessionId, Snapshot, Watch};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -125,7 +125,7 @@ fn a_grant_s_limits_hold() {
 fn a_creation_that_fails_leaves_nothing() {
     let b = bench();
     b.grant();
-    b.plane.fail_next("create_component", PlaneError::NoSpace("full".into()));
+    b.plane.fail_next("create_component", fake::full());
     assert_eq!(create(&b, 1, true), Err(Refused::NoSpace));
     assert!(b.control.volume("default-ns2").is_err());
     assert_eq!(b.control.subsystem("default").unwrap().namespaces.len(), 1);
@@ -168,7 +168,7 @@ fn a_format_frees_everything_and_changes_the_block_size() {
 fn a_format_that_was_cut_is_finished_later_and_serves_nothing_meanwhile() {
     let b = bench();
     b.grant();
-    b.plane.fail_next("free_behind", PlaneError::Failed("cut".into()));
+    b.plane.fail_next("free_behind", fake::stopped());
     assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 512 }), Err(Refused::Failed));
     assert!(b.plane.desired().volumes[0].formatting);
     assert_eq!(b.ask(ControlVerb::Format { nsid: 1, lba_bytes: 4096 }), Err(Refused::Busy));

@@ -256,7 +256,7 @@ impl Control {
         match self.create_component(c.group, new) {
             Ok(no) => Ok(self.delete_component(c.group, no)?),
             // no room for it: then it was not made
-            Err(PlaneError::NoSpace(_)) => Ok(()),
+            Err(PlaneError::NoSpace { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
