@@ -77,8 +77,18 @@ impl Control {
         Ok((Desired { generation, volumes, subsystems, hosts }, offline))
     }
 
+    /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
+    pub(super) fn serve(&self, from: Revision) -> Result<(), Problem> {
+        let serving = self.serving();
+        if self.live().served >= from && !self.is_behind() { Ok(()) } else { self.apply_in_turn(&serving) }
+    }
+
     /// Has the data plane serve what the directory says.
     pub(super) fn apply(&self) -> Result<(), Problem> {
+        self.apply_in_turn(&self.serving())
+    }
+
+    fn apply_in_turn(&self, _serving: &MutexGuard<'_, ()>) -> Result<(), Problem> {
         let generation = {
             let mut live = self.live();
             live.generation += 1;

@@ -10,7 +10,6 @@ use base::{ComponentId, VolumeId};
 use cluster::{Action, Finish, GroupSeen, Observed};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
 use directory::carry_out::Outcome;
-use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use format::disk::Descriptor;
 use std::collections::BTreeSet;
 
