@@ -3,11 +3,12 @@
 //!     cargo run -p fuzz --example seeds -- target/fuzz/corpus
 
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES};
-use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId};
+use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId, VolumeId};
 use format::disk::log::SegmentHeader;
 use format::disk::page::{PAGE_BYTES, PAGE_HEADER_BYTES, TableHead};
 use format::disk::{
-    ChunkEntry, ComponentRecord, ComponentState, FormatTag, PageAddress, PageHeader, PageKind, Role, Superblock, chunk, component, foreign,
+    ChunkEntry, ComponentRecord, ComponentState, Descriptor, FormatTag, PageAddress, PageHeader, PageKind, Role, Superblock, chunk,
+    component, foreign,
 };
 use format::nvme::auth::{Challenge, DhGroup, FailureReason, HashId, Ids, MessageId, Negotiate, Reply, Success1, failure, success2};
 use format::nvme::fabrics::{Connect, ConnectData, PropertyAccess};
@@ -103,6 +104,17 @@ fn disk() -> Vec<(&'static str, Vec<u8>)> {
     };
     component::put_record(&mut page, 0, Some(&record));
     out.push(("disk_component", page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 140].to_vec()));
+    let descriptor = Descriptor {
+        volume: VolumeId::from_bytes([9; 16]),
+        bytes: 1 << 30,
+        lba_bytes: 4096,
+        stripe: 1,
+        stripes: 2,
+        copy: 1,
+        name: "db".into(),
+        policy: "gold".into(),
+    };
+    out.push(("disk_descriptor", descriptor.build()));
     let segment =
         SegmentHeader { tag: FormatTag(5), shard: 1, index: 2, blocks: 256, segment_seq: 9, first_lsn: 30, tail_seq: 4, previous_crc: 5 };
     let mut b = vec![0; BLOCK_BYTES];

@@ -12,8 +12,8 @@ use format::disk::log::{
 use format::disk::page::{PAGE_BYTES, newest, slot_bytes};
 use format::disk::superblock::{SUPERBLOCK_BYTES, VERSION_MAJOR, VERSION_MINOR, looks_like_superblock};
 use format::disk::{
-    CHUNKS_PER_PAGE, COMPONENTS_PER_PAGE, DESCRIPTOR_BYTES_MAX, DiskError, FormatTag, PageAddress, PageHeader, PageKind, Role, Superblock,
-    chunk, component, foreign,
+    CHUNKS_PER_PAGE, COMPONENTS_PER_PAGE, DESCRIPTOR_BYTES_MAX, Descriptor, DiskError, FormatTag, PageAddress, PageHeader, PageKind, Role,
+    Superblock, chunk, component, foreign,
     page::{PAGE_HEADER_BYTES, TableHead},
 };
 
@@ -128,6 +128,17 @@ pub fn component(data: &[u8]) {
         component::put_record(&mut built, i, record.as_ref());
         assert_eq!(built, page, "a record has one form");
     }
+}
+
+/// What a component says of its volume.
+pub fn descriptor(data: &[u8]) {
+    let Ok(d) = Descriptor::parse(data) else { return };
+    assert!(data.len() <= DESCRIPTOR_BYTES_MAX, "it fits into a component record");
+    assert_eq!(d.build(), data, "a descriptor has one form");
+    // Shown to people as they are.
+    assert!([&d.name, &d.policy].iter().all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_graphic())));
+    assert!(d.stripe < d.stripes);
+    assert_eq!(Descriptor::parse(&data[..data.len() - 1]), Err(DiskError::TooShort));
 }
 
 /// A segment header: mode 0 as it is, otherwise with the right magic number and checksum.

@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("disk_page", disk::page),
     ("disk_chunk", disk::chunk),
     ("disk_component", disk::component),
+    ("disk_descriptor", disk::descriptor),
     ("disk_segment", disk::segment),
     ("disk_batch", disk::batch),
     ("disk_summary", disk::summary),

@@ -248,8 +248,11 @@ pub struct ReferralSection {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The file is not there.
-    #[error("there is no configuration file {0}; give its path with --config, or start from packaging/basalt.toml")]
-    Missing(String),
+    #[error("there is no configuration file {path}; give its path with --config, or start from packaging/basalt.toml")]
+    Missing {
+        /// Where it was looked for.
+        path: String,
+    },
     /// The file cannot be read.
     #[error("the configuration file {path} cannot be read: {cause}; make it readable for the user that runs basalt")]
     Unreadable {
@@ -290,7 +293,7 @@ impl Config {
         match std::fs::metadata(path) {
             Ok(m) if m.is_dir() => return Err(unreadable("it is a directory".into())),
             Ok(m) if m.len() > FILE_BYTES_MAX => return Err(unreadable(format!("it has {} bytes, more than 1 MiB", m.len()))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(ConfigError::Missing(name)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(ConfigError::Missing { path: name }),
             _ => {}
         }
         let mut text = String::new();

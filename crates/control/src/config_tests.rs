@@ -84,7 +84,7 @@ fn keys_that_do_not_fit_each_other_are_reported() {
 #[test]
 fn a_missing_file_and_a_directory_are_reported() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(Config::load(&dir.path().join("none.toml")), Err(ConfigError::Missing(_))));
+    assert!(matches!(Config::load(&dir.path().join("none.toml")), Err(ConfigError::Missing { .. })));
     let said = Config::load(dir.path()).unwrap_err().to_string();
     assert!(said.contains("it is a directory"), "{said}");
 }

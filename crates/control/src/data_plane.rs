@@ -1,7 +1,7 @@
 //! The real data plane behind the control plane's interface.
 //!
 //! Owns: opening devices, the errors' kinds, gathering figures over cores and shards.
-//! Invariant: adds nothing to what `dataplane` does; every error keeps its words.
+//! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
 use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
@@ -47,25 +47,29 @@ fn hosts(stats: NodeFigures) -> Vec<SessionInfo> {
 }
 
 impl From<DataPlaneError> for PlaneError {
-    fn from(error: DataPlaneError) -> Self {
-        let words = error.to_string();
-        match error {
-            DataPlaneError::Group(GroupError::CannotReserve { .. } | GroupError::ComponentsFull { .. }) => Self::NoSpace(words),
+    fn from(cause: DataPlaneError) -> Self {
+        match cause {
+            DataPlaneError::Group(GroupError::CannotReserve { .. } | GroupError::ComponentsFull { .. }) => Self::NoSpace { cause },
             DataPlaneError::Group(GroupError::NoComponent(_) | GroupError::ComponentExists(_) | GroupError::DescriptorTooLong { .. }) => {
-                Self::Failed(words)
+                Self::Failed { cause }
             }
             DataPlaneError::Group(
                 GroupError::Device { .. } | GroupError::TooSmall { .. } | GroupError::NotEmpty { .. } | GroupError::GivenTwice { .. },
             )
-            | DataPlaneError::Device { .. } => Self::Device(words),
+            | DataPlaneError::Device { .. } => Self::Device { cause },
             DataPlaneError::Group(_)
             | DataPlaneError::NoGroup(_)
             | DataPlaneError::GroupOpen(_)
             | DataPlaneError::GroupOfVolume { .. }
-            | DataPlaneError::TooManyGroups => Self::Group(words),
-            DataPlaneError::Listen { .. } => Self::Listen(words),
-            DataPlaneError::Busy => Self::Busy(words),
-            _ => Self::Failed(words),
+            | DataPlaneError::TooManyGroups => Self::Group { cause },
+            DataPlaneError::Listen { .. } => Self::Listen { cause },
+            DataPlaneError::Busy => Self::Busy { cause },
+            DataPlaneError::Launch(_)
+            | DataPlaneError::UnknownVolume(_)
+            | DataPlaneError::Mirrored { .. }
+            | DataPlaneError::Free { .. }
+            | DataPlaneError::Worker(_)
+            | DataPlaneError::Stopped => Self::Failed { cause },
         }
     }
 }
@@ -80,14 +84,14 @@ fn open_released(device: &DeviceRecord) -> Result<Device, PlaneError> {
     loop {
         match open_device(device, None) {
             Err(OpenError::InUse { .. }) if started.elapsed() < RELEASE_MAX => std::thread::sleep(RELEASE_POLL),
-            other => return other.map_err(|e| PlaneError::Device(e.to_string())),
+            other => return Ok(other?),
         }
     }
 }
 
 /// Opens a device of a group that is made now: a file that is not there is created.
 fn create_device(device: &DeviceRecord, file: CacheFile) -> Result<Device, PlaneError> {
-    open_device(device, Some(file)).map_err(|e| PlaneError::Device(e.to_string()))
+    Ok(open_device(device, Some(file))?)
 }
 
 fn open_device(device: &DeviceRecord, create: Option<CacheFile>) -> Result<Device, OpenError> {
@@ -110,8 +114,7 @@ fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), P
     if needed <= available {
         return Ok(());
     }
-    let (needed, available) = (ByteSize(needed), ByteSize(available));
-    Err(PlaneError::Device(format!("devices of these sizes need {needed} of memory for their tables, and {available} are available")))
+    Err(PlaneError::Memory { needed: ByteSize(needed), available: ByteSize(available) })
 }
 
 impl DataPlane for LocalDataPlane {
@@ -135,10 +138,7 @@ impl DataPlane for LocalDataPlane {
         let (info, components) = self.0.open_group(Some(cluster), devices)?;
         if info.group != group {
             self.0.close_group(info.group)?;
-            return Err(PlaneError::Group(format!(
-                "the devices hold disk group '{}' ({}), not {group}; put the right devices at these paths",
-                info.name, info.group
-            )));
+            return Err(PlaneError::OtherGroup { wanted: group, found: info.group, name: info.name });
         }
         Ok(components)
     }

@@ -179,27 +179,27 @@ fn errors_of_the_data_plane_are_of_the_kind_that_helps() {
         GroupError::CannotReserve { device: device(), wanted: 3, promised: 2, total: 4 },
         GroupError::ComponentsFull { device: device(), components_max: 9 },
     ] {
-        assert!(matches!(group(full), PlaneError::NoSpace(_)));
+        assert!(matches!(group(full), PlaneError::NoSpace { .. }));
     }
     for wrong in
         [GroupError::NoComponent(ComponentNo(3)), GroupError::ComponentExists(ComponentNo(3)), GroupError::DescriptorTooLong { bytes: 999 }]
     {
-        assert!(matches!(group(wrong), PlaneError::Failed(_)));
+        assert!(matches!(group(wrong), PlaneError::Failed { .. }));
     }
     for bad in [
         GroupError::TooSmall { device: device(), role: "cache", shards: 1, bytes: 1, bytes_min: 2 },
         GroupError::NotEmpty { device: device(), what: "a file system".into() },
         GroupError::GivenTwice { device: device() },
     ] {
-        assert!(matches!(group(bad), PlaneError::Device(_)));
+        assert!(matches!(group(bad), PlaneError::Device { .. }));
     }
     let other = GroupError::OtherCluster { group: "g".into(), found: CLUSTER, expected: CLUSTER };
-    assert!(matches!(group(other), PlaneError::Group(_)));
+    assert!(matches!(group(other), PlaneError::Group { .. }));
     for of_group in [DataPlaneError::NoGroup(id(1)), DataPlaneError::GroupOpen(id(1)), DataPlaneError::TooManyGroups] {
-        assert!(matches!(PlaneError::from(of_group), PlaneError::Group(_)));
+        assert!(matches!(PlaneError::from(of_group), PlaneError::Group { .. }));
     }
-    assert!(matches!(PlaneError::from(DataPlaneError::Busy), PlaneError::Busy(_)));
-    assert!(matches!(PlaneError::from(DataPlaneError::Stopped), PlaneError::Failed(_)));
+    assert!(matches!(PlaneError::from(DataPlaneError::Busy), PlaneError::Busy { .. }));
+    assert!(matches!(PlaneError::from(DataPlaneError::Stopped), PlaneError::Failed { .. }));
 }
 
 #[test]
@@ -207,10 +207,13 @@ fn a_component_that_is_gone_is_deleted_and_one_without_room_is_refused_for_room(
     let node = Node::new();
     node.format("a", 1);
     let no = node.plane.create_component(id(1), component(1, 2)).unwrap();
-    assert!(matches!(node.plane.create_component(id(1), component(2, 1 << 20)), Err(PlaneError::NoSpace(_))));
+    assert!(matches!(node.plane.create_component(id(1), component(2, 1 << 20)), Err(PlaneError::NoSpace { .. })));
     node.plane.delete_component(id(1), no).unwrap();
     node.plane.delete_component(id(1), no).unwrap();
-    assert!(matches!(node.plane.delete_component(id(2), no), Err(PlaneError::Group(_))), "of a group that is not open nothing is known");
+    assert!(
+        matches!(node.plane.delete_component(id(2), no), Err(PlaneError::Group { .. })),
+        "of a group that is not open nothing is known"
+    );
 }
 
 #[test]
@@ -218,7 +221,11 @@ fn another_group_at_the_devices_of_one_is_closed_again() {
     let node = Node::new();
     let a = node.format("a", 1);
     node.plane.close_group(id(1)).unwrap();
-    let Err(PlaneError::Group(why)) = node.plane.open_group(CLUSTER, id(2), &a) else { panic!("it is not this one") };
+    let Err(why @ PlaneError::OtherGroup { wanted, found, .. }) = node.plane.open_group(CLUSTER, id(2), &a) else {
+        panic!("it is not this one")
+    };
+    assert_eq!((wanted, found), (id(2), id(1)));
+    let why = why.to_string();
     assert!(why.contains("'a'") && why.contains("right devices"), "{why}");
     assert!(node.plane.stats().unwrap().groups.is_empty(), "nothing stays open");
     node.plane.open_group(CLUSTER, id(1), &a).unwrap();
@@ -240,7 +247,8 @@ fn devices_whose_tables_do_not_fit_in_memory_are_refused_before_anything_is_done
         node.plane.open_group(CLUSTER, id(1), &devices).map(drop),
     ];
     for error in refused {
-        let Err(PlaneError::Device(why)) = error else { panic!("{error:?}") };
+        let Err(why @ PlaneError::Memory { .. }) = error else { panic!("{error:?}") };
+        let why = why.to_string();
         assert!(why.contains("of memory for their tables"), "{why}");
     }
     assert!(!Path::new(&path).exists());

@@ -4,7 +4,7 @@
 
 use crate::plane::*;
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
-use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneEvent, FormatSpec};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -13,6 +13,7 @@ use std::{
     net::SocketAddr,
     sync::{Mutex, MutexGuard, mpsc},
 };
+use store::GroupError;
 
 /// What a group holds.
 #[derive(Clone, Debug)]
@@ -130,7 +131,7 @@ impl FakePlane {
     fn check(&self, operation: &'static str) -> Result<MutexGuard<'_, State>, PlaneError> {
         let mut state = self.state();
         if state.stopped {
-            return Err(PlaneError::Failed("the data plane has stopped".into()));
+            return Err(DataPlaneError::Stopped.into());
         }
         match state.failures.front_mut() {
             Some((failing, 0, _)) if *failing == operation => {
@@ -146,8 +147,31 @@ impl FakePlane {
     }
 }
 
+fn group_error(error: GroupError) -> PlaneError {
+    DataPlaneError::from(error).into()
+}
+
+fn name(device: &DeviceRecord) -> String {
+    device.path().unwrap_or("memory").to_owned()
+}
+
+/// What a test has fail: the data plane has ended.
+pub fn stopped() -> PlaneError {
+    DataPlaneError::Stopped.into()
+}
+
+/// What a test has fail: a device has no room.
+pub fn full() -> PlaneError {
+    group_error(GroupError::CannotReserve { device: "d".into(), wanted: 2, promised: 1, total: 2 })
+}
+
+/// What a test has fail: there is nothing at the path of a device.
+pub fn missing(path: &str) -> PlaneError {
+    OpenError::Missing { path: path.into() }.into()
+}
+
 fn open(state: &mut State, group: GroupId) -> Result<&mut FakeGroup, PlaneError> {
-    state.groups.get_mut(&group).filter(|g| g.open).ok_or_else(|| PlaneError::Group(format!("disk group {group} is not open on this node")))
+    state.groups.get_mut(&group).filter(|g| g.open).ok_or_else(|| DataPlaneError::NoGroup(group).into())
 }
 
 fn reserved(group: &FakeGroup, index: u8) -> u64 {
@@ -156,10 +180,12 @@ fn reserved(group: &FakeGroup, index: u8) -> u64 {
 
 fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> {
     let Some(device) = group.devices.get(new.capacity_index as usize + 1) else {
-        return Err(PlaneError::Failed("no such capacity device".into()));
+        let missing = GroupError::NoDevice { index: new.capacity_index, count: group.devices.len() - 1 };
+        return Err(group_error(missing));
     };
-    if reserved(group, new.capacity_index) + new.reserve_chunks * CHUNK_BYTES > device.bytes() {
-        return Err(PlaneError::NoSpace("the reservation does not fit on the device".into()));
+    let (promised, wanted, total) = (reserved(group, new.capacity_index), new.reserve_chunks * CHUNK_BYTES, device.bytes());
+    if promised + wanted > total {
+        return Err(group_error(GroupError::CannotReserve { device: name(device), wanted, promised, total }));
     }
     Ok(())
 }
@@ -171,7 +197,7 @@ impl DataPlane for FakePlane {
         for device in &devices {
             if let DeviceRecord::File { path, bytes } = device {
                 let made = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path).and_then(|f| f.set_len(*bytes));
-                made.map_err(|e| PlaneError::Device(format!("{path}: {e}")))?;
+                made.map_err(|source| OpenError::Io { path: path.into(), what: "create the file", source })?;
             }
         }
         // As the host: the files are there when it fails.
@@ -182,11 +208,13 @@ impl DataPlane for FakePlane {
         Ok(())
     }
 
-    fn open_group(&self, cluster: ClusterId, group: GroupId, _devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
+    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
         let mut state = self.check("open_group")?;
-        let found = state.groups.get_mut(&group).ok_or_else(|| PlaneError::Group("its devices hold no disk group".into()))?;
+        let found =
+            state.groups.get_mut(&group).ok_or_else(|| group_error(GroupError::NotOurs { device: name(&devices[0]), what: "nothing" }))?;
         if found.cluster != cluster {
-            return Err(PlaneError::Group("it belongs to another cluster".into()));
+            let other = GroupError::OtherCluster { group: group.to_string(), found: found.cluster, expected: cluster };
+            return Err(group_error(other));
         }
         found.open = true;
         let component = |(no, c): (&ComponentNo, &ComponentSpec)| ComponentInfo {
@@ -247,7 +275,7 @@ impl DataPlane for FakePlane {
     fn update_component(&self, group: GroupId, no: ComponentNo, new: ComponentSpec) -> Result<(), PlaneError> {
         let mut state = self.check("update_component")?;
         let group = open(&mut state, group)?;
-        let old = group.components.remove(&no).ok_or_else(|| PlaneError::Failed(format!("no component {no}")))?;
+        let old = group.components.remove(&no).ok_or_else(|| group_error(GroupError::NoComponent(no)))?;
         let checked = check_room(group, &new);
         group.components.insert(no, if checked.is_ok() { new } else { old });
         checked
@@ -265,7 +293,7 @@ impl DataPlane for FakePlane {
             for c in volume.object.stripes.iter().flat_map(|s| &s.components) {
                 let there = state.groups.get(&c.group).is_some_and(|g| g.open && g.components.get(&c.no).is_some_and(|n| n.id == c.id));
                 if !there {
-                    return Err(PlaneError::Failed(format!("volume {} names a component that is not there", volume.name)));
+                    return Err(group_error(GroupError::NoComponent(c.no)));
                 }
             }
         }

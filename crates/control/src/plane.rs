@@ -6,8 +6,8 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ClusterId, GroupId, Histogram, VolumeId};
-use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneEvent, FormatSpec};
+use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -18,27 +18,70 @@ pub type FrontEnds = nvmf::Target;
 /// What this node is to serve through them.
 pub type Desired = dataplane::Desired<nvmf::Desired>;
 
-/// Why the data plane did not do it. Each message says what, where and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why the data plane did not do it, by what it means for who asked; the cause says what, where and what to do.
+#[derive(Debug, thiserror::Error)]
 pub enum PlaneError {
-    /// A device cannot be used: missing, mounted, in use, too small, foreign data.
-    #[error("{0}")]
-    Device(String),
+    /// A device cannot be opened: missing, mounted, in use, too small.
+    #[error(transparent)]
+    Open {
+        /// Why.
+        #[from]
+        cause: OpenError,
+    },
+    /// A device does not fit into its group, holds something else, or failed.
+    #[error(transparent)]
+    Device {
+        /// Why.
+        cause: DataPlaneError,
+    },
+    /// There is no memory for the tables of devices of these sizes.
+    #[error("devices of these sizes need {needed} of memory for their tables, and {available} are available")]
+    Memory {
+        /// What they need.
+        needed: ByteSize,
+        /// What there is.
+        available: ByteSize,
+    },
     /// The group cannot be opened, or is not open.
-    #[error("{0}")]
-    Group(String),
+    #[error(transparent)]
+    Group {
+        /// Why.
+        cause: DataPlaneError,
+    },
+    /// The devices hold another group.
+    #[error("the devices hold disk group '{name}' ({found}), not {wanted}; put the right devices at these paths")]
+    OtherGroup {
+        /// What was to be opened.
+        wanted: GroupId,
+        /// What is there.
+        found: GroupId,
+        /// Its name.
+        name: String,
+    },
     /// No room.
-    #[error("{0}")]
-    NoSpace(String),
+    #[error(transparent)]
+    NoSpace {
+        /// Where, and how much is missing.
+        cause: DataPlaneError,
+    },
     /// An address cannot be listened on.
-    #[error("{0}")]
-    Listen(String),
+    #[error(transparent)]
+    Listen {
+        /// Which, and why.
+        cause: DataPlaneError,
+    },
     /// Not done, for there is too much else to do.
-    #[error("{0}")]
-    Busy(String),
-    /// Anything else.
-    #[error("{0}")]
-    Failed(String),
+    #[error(transparent)]
+    Busy {
+        /// With what.
+        cause: DataPlaneError,
+    },
+    /// A fault of Basalt, or the end of the data plane.
+    #[error(transparent)]
+    Failed {
+        /// Which.
+        cause: DataPlaneError,
+    },
 }
 
 /// Upper bounds of the buckets of [`Latencies`], in nanoseconds: 10 µs to 10 s.

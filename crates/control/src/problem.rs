@@ -126,12 +126,16 @@ impl From<PlaneError> for Problem {
     fn from(error: PlaneError) -> Self {
         let message = error.to_string();
         match error {
-            PlaneError::Device(_) => Self::new(Code::Refused, message, "use another device, or free this one"),
-            PlaneError::Group(_) => Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group"),
-            PlaneError::NoSpace(_) => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
-            PlaneError::Listen(_) => Self::new(Code::Unavailable, message, "free the address, or configure another"),
-            PlaneError::Busy(_) => Self::new(Code::Unavailable, message, "try again in a moment"),
-            PlaneError::Failed(_) => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
+            PlaneError::Open { .. } | PlaneError::Device { .. } | PlaneError::Memory { .. } => {
+                Self::new(Code::Refused, message, "use another device, or free this one")
+            }
+            PlaneError::Group { .. } | PlaneError::OtherGroup { .. } => {
+                Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group")
+            }
+            PlaneError::NoSpace { .. } => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
+            PlaneError::Listen { .. } => Self::new(Code::Unavailable, message, "free the address, or configure another"),
+            PlaneError::Busy { .. } => Self::new(Code::Unavailable, message, "try again in a moment"),
+            PlaneError::Failed { .. } => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
         }
     }
 }

@@ -40,9 +40,12 @@ pub enum DataPlaneError {
     /// An export of the command names a volume that the command does not have.
     #[error(transparent)]
     UnknownVolume(#[from] frontend::UnknownVolume),
-    /// A volume has more copies than one host can hold.
-    #[error("volume '{0}' is laid out over several hosts; this version serves one copy")]
-    Mirrored(String),
+    /// A volume has more copies than one node can hold.
+    #[error("volume '{volume}' is laid out over several nodes; this version serves one copy")]
+    Mirrored {
+        /// The volume's name.
+        volume: String,
+    },
     /// The space behind the new end of a volume could not be freed.
     #[error("cannot free the space behind the end of volume {volume}: {cause}")]
     Free {

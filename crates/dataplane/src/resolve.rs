@@ -66,7 +66,7 @@ fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>)
             Some(open) => Ok(ComponentAt { group: open.slot, no: only.no }),
             None => Err(DataPlaneError::GroupOfVolume { volume: volume.name.clone(), group: only.group }),
         },
-        _ => Err(DataPlaneError::Mirrored(volume.name.clone())),
+        _ => Err(DataPlaneError::Mirrored { volume: volume.name.clone() }),
     };
     volume.object.stripes.iter().map(place).collect()
 }

@@ -170,7 +170,7 @@ fn an_order_that_cannot_be_done_changes_nothing() {
     let mut mirrored = desired(group, ComponentNo(1));
     let copy = mirrored.volumes[0].object.stripes[0].components[0];
     mirrored.volumes[0].object.stripes[0].components.push(copy);
-    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::Mirrored(_))));
+    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::Mirrored { .. })));
     let other = vec![lab.devices[1].clone()];
     assert!(lab.give(|o| o.open_group(None, other)).is_err(), "an incomplete set of devices");
 }

@@ -92,6 +92,11 @@ impl Transaction {
     pub fn expect<R: Record>(self, record: &Versioned<R>) -> Self {
         self.with(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Check)
     }
+    /// A record that is as it was read, and is written as it is: whoever else has read it conflicts, when both hold or change it. For decisions
+    /// that depend on a record without changing it, where [`Transaction::expect`] is not enough: one that removes the record must see this one.
+    pub fn hold<R: Record>(self, record: &Versioned<R>) -> Self {
+        self.update(record)
+    }
     /// A record that goes.
     pub fn remove<R: Record>(self, record: &Versioned<R>) -> Self {
         self.with(Key::new(R::KIND, record.value.id()), Expect::At(record.revision), Action::Delete)
@@ -107,5 +112,29 @@ impl Transaction {
     /// A name that is free again. `None`: it was free, and must still be.
     pub fn free_name(self, held: &HeldName) -> Self {
         self.with(name_key(held.kind, &held.name), Expect::At(held.revision), Action::Delete)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::modelled::{Faults, Modelled};
+    use crate::record::NodeRecord;
+
+    /// Two decisions that each read what the other depends on: one of them has to look again, whichever comes first.
+    #[test]
+    fn who_removes_what_somebody_holds_looks_again_and_so_does_who_holds_what_is_removed() {
+        let directory = Modelled::new(1, base::ClusterId::from_bytes([1; 16]), Faults::NONE);
+        let node = |name: &str| NodeRecord { name: name.into(), fault_domain: "d".into(), created_unix_s: 0 };
+        let conflicts = |t: Transaction| matches!(directory.commit(&t), Err(DirectoryError::Conflict { .. }));
+        directory.commit(&Transaction::new().create(&node("a"))).unwrap();
+        let read = || directory.find::<NodeRecord>("a").unwrap().unwrap();
+        let (mine, others) = (read(), read());
+        directory.commit(&Transaction::new().hold(&mine).create(&node("b"))).unwrap();
+        assert_eq!(read().value, mine.value, "it is as it was");
+        assert!(conflicts(Transaction::new().remove(&others)) && conflicts(Transaction::new().hold(&others).create(&node("c"))));
+        let (mine, others) = (read(), read());
+        directory.commit(&Transaction::new().remove(&mine)).unwrap();
+        assert!(conflicts(Transaction::new().hold(&others).create(&node("c"))));
     }
 }

@@ -31,11 +31,17 @@ pub enum TokenError {
         cause: String,
     },
     /// It is not a token.
-    #[error("the token in {0} must have 16 to 4096 printable characters without spaces; make one with: openssl rand -hex 32 > {0}")]
-    Unfit(String),
+    #[error("the token in {path} must have 16 to 4096 printable characters without spaces; make one with: openssl rand -hex 32 > {path}")]
+    Unfit {
+        /// The file.
+        path: String,
+    },
     /// Others could read it.
-    #[error("the token file {0} can be read by everyone; make it private: chmod 600 {0}")]
-    Public(String),
+    #[error("the token file {path} can be read by everyone; make it private: chmod 600 {path}")]
+    Public {
+        /// The file.
+        path: String,
+    },
 }
 
 impl Token {
@@ -46,10 +52,10 @@ impl Token {
         let unreadable = |e: std::io::Error| TokenError::Unreadable { path: name.clone(), cause: e.to_string() };
         let mode = std::fs::metadata(path).map_err(unreadable)?.permissions().mode();
         if mode & 0o004 != 0 {
-            return Err(TokenError::Public(name));
+            return Err(TokenError::Public { path: name });
         }
         let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        Self::new(text.trim()).ok_or(TokenError::Unfit(name))
+        Self::new(text.trim()).ok_or(TokenError::Unfit { path: name })
     }
 
     /// A token; `None` if it is too short, too long or not printable.
@@ -102,10 +108,10 @@ mod tests {
         assert!(matches!(Token::load(&path), Err(TokenError::Unreadable { .. })));
         std::fs::write(&path, "short\n").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(matches!(Token::load(&path), Err(TokenError::Unfit(_))));
+        assert!(matches!(Token::load(&path), Err(TokenError::Unfit { .. })));
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
         assert!(Token::load(&path).is_ok());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(Token::load(&path), Err(TokenError::Public(_))));
+        assert!(matches!(Token::load(&path), Err(TokenError::Public { .. })));
     }
 }

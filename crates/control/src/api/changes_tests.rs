@@ -2,7 +2,7 @@
 //! refusals and failures of the changes, one by one.
 
 use super::*;
-use crate::plane::CacheFile;
+use crate::{fake, plane::CacheFile};
 use base::unit::CHUNK_BYTES;
 use dataplane::VolumeDesired;
 use std::collections::BTreeMap;
@@ -412,7 +412,7 @@ async fn a_group_that_cannot_be_made_leaves_no_file_and_no_name() {
     // One of them was there before.
     std::fs::File::create(bench.dir.path().join("f")).and_then(|f| f.set_len(GIB)).unwrap();
     for n in 0..3 {
-        bench.plane.fail_next("format_group", PlaneError::Device("no".into()));
+        bench.plane.fail_next("format_group", fake::missing("/dev/none"));
         bench.refused("POST", "/api/v1/groups", group.clone()).await;
         let there = |name: &str| bench.dir.path().join(name).exists();
         assert_eq!(["c", "d", "e", "f"].map(there), [false, false, false, true], "{n}");
@@ -517,7 +517,7 @@ async fn a_subsystem_keeps_what_a_change_does_not_name_and_refuses_what_cannot_b
 async fn a_volume_that_is_being_deleted_is_not_changed() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("delete_component", PlaneError::Failed("no".into()));
+    bench.plane.fail_next("delete_component", fake::stopped());
     bench.ok("DELETE", "/api/v1/volumes/v", Value::Null).await;
     for (method, path, body) in [
         ("PATCH", "/api/v1/volumes/v", json!({"name": "w"})),
@@ -529,7 +529,7 @@ async fn a_volume_that_is_being_deleted_is_not_changed() {
     }
     // Tried again and again, each time is counted; then nothing is left of it, its name included.
     for attempts in 2..5 {
-        bench.plane.fail_next("delete_component", PlaneError::Failed("no".into()));
+        bench.plane.fail_next("delete_component", fake::stopped());
         bench.control.retry();
         assert_eq!(bench.get("/api/v1/tasks").await[0]["attempts"], attempts);
     }
@@ -542,7 +542,7 @@ async fn a_volume_that_is_being_deleted_is_not_changed() {
 async fn a_resize_that_fails_is_taken_back() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("update_component", PlaneError::NoSpace("full".into()));
+    bench.plane.fail_next("update_component", fake::full());
     let (status, ..) = bench.refused("POST", "/api/v1/volumes/v/resize", json!({"bytes": 2 * GIB})).await;
     assert_eq!(status, 507);
     let as_before = |bench: &Bench| (bench.plane.desired().volumes[0].bytes, bench.plane.components()[0].bytes);
@@ -668,7 +668,7 @@ async fn figures_of_groups_are_shown_for_their_device_and_volume_and_make_checks
 async fn a_change_that_could_not_be_served_is_shown_until_it_is() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("apply", PlaneError::Failed("no".into()));
+    bench.plane.fail_next("apply", fake::stopped());
     bench.refused("PATCH", "/api/v1/volumes/v", json!({"read_only": true})).await;
     assert_eq!(bench.checks().await, [("apply_failed".into(), "error".into(), "node".into())]);
     bench.control.retry();
@@ -764,7 +764,7 @@ async fn what_a_host_proves_itself_with_is_kept_changed_and_served_piece_by_piec
 async fn a_volume_that_is_back_is_not_called_offline() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("open_group", PlaneError::Device("away".into()));
+    bench.plane.fail_next("open_group", fake::missing("/dev/none"));
     let bench = bench.restart();
     assert_eq!(bench.get("/api/v1/volumes/v").await["state"], "offline");
     bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;

@@ -1,10 +1,15 @@
 //! The API against a data plane in memory: what each request does, and that the document is true.
 
 use super::*;
-use crate::{Identity, engine::Control, fake::FakePlane, plane::PlaneError};
+use crate::{
+    Identity,
+    engine::Control,
+    fake::{self, FakePlane},
+};
 use axum::{Router, body::Body as HttpBody, extract::Request, http::Method};
 use dataplane::ComponentSpec;
 use directory::Embedded;
+use format::disk::Descriptor;
 use http_body_util::BodyExt;
 use nvmf::{ListenerKind, ListenerSpec, SessionInfo};
 use serde_json::{Value, json};
@@ -229,7 +234,7 @@ async fn wrong_requests_are_refused_with_their_own_words() {
 async fn a_shrink_that_was_cut_frees_what_lay_behind_the_end_at_the_next_start() {
     let bench = Bench::new().with_group().await;
     bench.volume("db", 20 * GIB).await;
-    bench.plane.fail_next("free_behind", PlaneError::Failed("the power went".into()));
+    bench.plane.fail_next("free_behind", fake::stopped());
     bench.refused("POST", "/api/v1/volumes/db/resize", json!({"bytes": GIB, "force": true})).await;
     let bench = bench.restart();
     assert_eq!(bench.get("/api/v1/volumes/db").await["bytes"], GIB);
@@ -337,7 +342,7 @@ async fn a_volume_whose_new_policy_does_not_fit_is_changed_in_nothing() {
 async fn a_resize_that_could_not_be_served_is_served_when_it_is_asked_for_again() {
     let bench = Bench::new().with_group().await;
     bench.volume("db", GIB).await;
-    bench.plane.fail_after("apply", 1, PlaneError::Failed("no memory".into()));
+    bench.plane.fail_after("apply", 1, fake::stopped());
     bench.refused("POST", "/api/v1/volumes/db/resize", json!({"bytes": 2 * GIB})).await;
     assert_eq!(bench.plane.desired().volumes[0].bytes, GIB);
     bench.ok("POST", "/api/v1/volumes/db/resize", json!({"bytes": 2 * GIB})).await;
@@ -348,8 +353,8 @@ async fn a_resize_that_could_not_be_served_is_served_when_it_is_asked_for_again(
 async fn a_creation_that_a_crash_has_cut_is_finished() {
     let bench = Bench::new().with_group().await;
     bench.ok("POST", "/api/v1/policies", json!({"name": "wide", "stripe_width": 2})).await;
-    bench.plane.fail_next("create_component", PlaneError::Failed("the power went".into()));
-    bench.plane.fail_next("create_component", PlaneError::Failed("and stays away".into()));
+    bench.plane.fail_next("create_component", fake::stopped());
+    bench.plane.fail_next("create_component", fake::stopped());
     bench.refused("POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "wide"})).await;
     let status = bench.get("/api/v1/status").await;
     assert_eq!(status["checks"][0]["id"], "unfinished_task", "{status}");
@@ -364,7 +369,7 @@ async fn a_creation_that_a_crash_has_cut_is_finished() {
 async fn a_deletion_that_failed_is_tried_again() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("delete_component", PlaneError::Failed("the device does not answer".into()));
+    bench.plane.fail_next("delete_component", fake::stopped());
     bench.ok("DELETE", "/api/v1/volumes/v", Value::Null).await;
     assert_eq!(bench.get("/api/v1/tasks").await[0]["attempts"], 1);
     bench.control.retry();
@@ -385,11 +390,23 @@ async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
         reserve_chunks: 0,
         descriptor: vec![],
     };
-    bench.plane.put_component(group, orphan);
+    bench.plane.put_component(group, orphan.clone());
+    // One of a volume that an older copy of the directory does not know.
+    let mut known = bench.plane.components().into_iter().find(|c| c.id != orphan.id).unwrap();
+    let said = Descriptor { name: "lost".into(), stripes: 2, stripe: 1, ..Descriptor::parse(&known.descriptor).unwrap() };
+    (known.id, known.descriptor) = (base::ComponentId::from_bytes([10; 16]), said.build());
+    bench.plane.put_component(group, known);
     let bench = bench.restart();
     let status = bench.get("/api/v1/status").await;
-    assert_eq!(status["checks"][0]["id"], "orphan_component", "{status}");
-    assert_eq!(bench.plane.components().len(), 2);
+    let message = |n: usize| {
+        assert_eq!(status["checks"][n]["id"], "orphan_component", "{status}");
+        status["checks"][n]["message"].as_str().unwrap().to_owned()
+    };
+    assert!(message(0).ends_with("what it says of its volume cannot be read (too few bytes)"), "{status}");
+    let volume = bench.get("/api/v1/volumes/v").await["id"].as_str().unwrap().to_owned();
+    let was = format!("it was of volume 'lost' ({volume}, 1 GiB, policy default): copy 0 of stripe 1 of 2");
+    assert!(message(1).ends_with(&was), "{status}");
+    assert_eq!(bench.plane.components().len(), 3);
     bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
     let status = bench.get("/api/v1/status").await;
     let checks: Vec<&Value> = status["checks"].as_array().unwrap().iter().map(|c| &c["id"]).collect();
@@ -400,13 +417,13 @@ async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
 async fn a_group_that_cannot_be_opened_takes_its_volumes_offline_and_nothing_else() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    bench.plane.fail_next("open_group", PlaneError::Device("/dev/nvme1n1 is missing".into()));
+    bench.plane.fail_next("open_group", fake::missing("/dev/nvme1n1"));
     let bench = bench.restart();
     let volume = bench.get("/api/v1/volumes/v").await;
     assert_eq!((&volume["state"], &volume["reason"]), (&json!("offline"), &json!("disk group g1 is offline")));
     let status = bench.get("/api/v1/status").await;
     assert_eq!(status["health"], "error");
-    assert!(status["checks"][0]["message"].as_str().unwrap().contains("/dev/nvme1n1 is missing"), "{status}");
+    assert!(status["checks"][0]["message"].as_str().unwrap().contains("/dev/nvme1n1: there is nothing at this path"), "{status}");
     let bench = bench.restart();
     assert_eq!(bench.get("/api/v1/volumes/v").await["state"], "online");
 }
@@ -437,9 +454,9 @@ async fn a_group_that_cannot_be_formatted_leaves_nothing() {
     let bench = Bench::new();
     let cache = bench.dir.path().join("cache.img");
     let group = json!({"name": "g", "cache": {"path": cache, "bytes": GIB}, "capacity": [{"path": "memory:1GiB"}]});
-    bench.plane.fail_next("format_group", PlaneError::Device("the disk is full".into()));
+    bench.plane.fail_next("format_group", fake::missing("/dev/none"));
     let (status, _, message) = bench.refused("POST", "/api/v1/groups", group.clone()).await;
-    assert_eq!((status, message.as_str()), (409, "the disk is full"));
+    assert_eq!((status, message.as_str()), (409, fake::missing("/dev/none").to_string().as_str()));
     assert!(!cache.exists());
     bench.ok("POST", "/api/v1/groups", group).await;
     bench.ok("POST", "/api/v1/groups/g/scrub", Value::Null).await;
@@ -568,7 +585,7 @@ async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_i
     ] {
         has(&page, line);
     }
-    bench.plane.fail_next("open_group", PlaneError::Device("away".into()));
+    bench.plane.fail_next("open_group", fake::missing("/dev/none"));
     let bench = bench.restart();
     has(&bench.get("/metrics").await, "basalt_volume_online{volume=\"db\"} 0");
 }

@@ -7,7 +7,6 @@ use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
 use dataplane::DataPlaneEvent;
-use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
 
 impl Control {
@@ -46,7 +45,8 @@ impl Control {
 
     /// Carries out a control request of a host, if it may have it.
     pub(crate) fn decide(&self, request: &ControlRequest) -> Result<Reply, Refused> {
-        let _change = self.lock();
+        let devices = matches!(request.what, ControlVerb::CreateUnit { .. } | ControlVerb::DeleteUnit { .. } | ControlVerb::Format { .. });
+        let _devices = devices.then(|| self.devices());
         self.serve_what_is_durable()?;
         let (reply, detail) = match &request.what {
             ControlVerb::WriteProtect { volume, state } => self.protect(&request.by, *volume, *state)?,
@@ -78,7 +78,7 @@ impl Control {
             self.granted(by)?;
         }
         self.change(|| {
-            let mut volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?.ok_or(Refused::NoUnit)?;
+            let mut volume = self.ready(id)?;
             // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
             if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
                 return Err(Refused::NotChangeable);
@@ -87,6 +87,12 @@ impl Control {
             let detail = format!("volume {}: write protection {state:?}", volume.name);
             Ok((Transaction::new().update(&volume), (Reply::Done, detail)))
         })
+    }
+
+    /// A volume that a host asks about, when it is neither being made nor deleted.
+    pub(super) fn ready(&self, id: base::VolumeId) -> Result<Versioned<VolumeRecord>, Refused> {
+        let found = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(busy)?;
+        found.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoUnit)
     }
 
     /// The subsystem that a host asks about, when its hosts may manage namespaces.
@@ -134,20 +140,9 @@ impl Control {
     }
 
     /// Decides, makes it durable, and has it served; decides again when another writer of the directory was faster.
-    pub(super) fn change<T>(&self, mut decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
-        let mut tried = 1;
-        let value = loop {
-            let (transaction, value) = decide()?;
-            if transaction.changes.is_empty() {
-                return Ok(value);
-            }
-            match self.commit(transaction) {
-                Ok(_) => break value,
-                Err(DirectoryError::Conflict { .. }) if tried < CONFLICT_ATTEMPTS_MAX => tried += 1,
-                Err(error) => return Err(busy(error)),
-            }
-        };
-        self.apply().map_err(|problem| {
+    pub(super) fn change<T>(&self, decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
+        let (at, value) = self.decided_or(decide, busy)?;
+        self.serve(at).map_err(|problem| {
             tracing::error!(error = %problem.message, "a change is durable but could not be served");
             Refused::Unserved
         })?;

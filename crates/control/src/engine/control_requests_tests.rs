@@ -1,5 +1,5 @@
 use super::*;
-use crate::fake::FakePlane;
+use crate::fake::{self, FakePlane};
 use base::ClusterId;
 use directory::Embedded;
 use frontend::ControlRequestId;
@@ -50,7 +50,7 @@ pub fn bench_on<D: Directory + 'static>(open: impl FnOnce(&std::path::Path) -> D
 
 impl Bench {
     pub fn fail(&self, operation: &'static str) {
-        self.plane.fail_next(operation, crate::plane::PlaneError::Failed("no".into()));
+        self.plane.fail_next(operation, fake::stopped());
     }
     /// A host is connected to a subsystem.
     fn connect(&self, host: &str, subsystem: &str) {
@@ -154,7 +154,7 @@ fn namespaces_are_attached_and_detached_where_that_is_granted() {
 #[test]
 fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anything_else() {
     let b = bench();
-    let fail = || b.plane.fail_next("apply", crate::plane::PlaneError::Failed("no".into()));
+    let fail = || b.plane.fail_next("apply", fake::stopped());
     let volume = b.plane.desired().volumes[0].id;
     let protect = || b.ask(ControlVerb::WriteProtect { volume, state: WriteProtect::Protected });
     fail();

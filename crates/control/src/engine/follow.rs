@@ -55,7 +55,7 @@ impl Control {
     }
 
     fn catch_up_with_others(&self) {
-        let _change = self.lock();
+        let _devices = self.devices();
         // Who changed it may have been this node, which has served it by now.
         if self.directory.revision().is_ok_and(|now| now > self.live().served) {
             self.work_and_apply();

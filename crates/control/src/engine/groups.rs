@@ -41,7 +41,7 @@ impl Control {
 
     /// Makes a disk group.
     pub fn create_group(&self, new: &api::NewGroup) -> Result<api::Group, Problem> {
-        let _change = self.lock();
+        let _devices = self.devices();
         cluster::check_name(&new.name)?;
         if self.directory.named(Kind::Group, &new.name)?.is_some() {
             return Err(Problem::exists("disk group", &new.name));
@@ -73,7 +73,10 @@ impl Control {
         if !new.sparse {
             check_room(&record, &created)?;
         }
-        self.commit(Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()))?;
+        self.decided(|| match self.directory.named(Kind::Group, &record.name)? {
+            Some(_) => Err(Problem::exists("disk group", &record.name)),
+            None => Ok((Transaction::new().create(&record).take_name(Kind::Group, &record.name, &record.id()), ())),
+        })?;
         let mut made = self.again::<GroupRecord>(&record.id())?;
         let file = if new.sparse { CacheFile::Sparse } else { CacheFile::Reserved };
         if let Err(error) = self.format(&record, file, new.force) {
@@ -93,8 +96,8 @@ impl Control {
 
     /// Removes a disk group. With `force` the volumes that have components on it go with it.
     pub fn remove_group(&self, name: &str, force: bool) -> Result<(), Problem> {
-        let _change = self.lock();
-        let mut group = self.group_record(name)?;
+        let _devices = self.devices();
+        let group = self.group_record(name)?;
         let users = self.volumes_on(group.id)?;
         if !users.is_empty() && !force {
             let names: Vec<&str> = users.iter().take(5).map(|v| v.name.as_str()).collect();
@@ -106,11 +109,14 @@ impl Control {
             ));
         }
         for volume in users {
-            self.drop_volume(volume, group.id)?;
+            self.drop_volume(&volume, group.id)?;
         }
         self.apply()?;
-        group.value.stage = Stage::Deleting;
-        self.commit(Transaction::new().update(&group))?;
+        self.decided(|| {
+            let mut group = self.group_record(&group.id())?;
+            group.value.stage = Stage::Deleting;
+            Ok((Transaction::new().update(&group), ()))
+        })?;
         let online = self.live().groups.get(&group.id).is_some_and(GroupLive::is_online);
         if online {
             self.plane.close_group(group.id)?;
@@ -149,27 +155,18 @@ impl Control {
     }
 
     /// Deletes a volume whose group goes: components on other groups are deleted in order, those on `group` go with it.
-    fn drop_volume(&self, mut volume: Versioned<VolumeRecord>, group: GroupId) -> Result<(), Problem> {
-        let mut intent = Transaction::new();
-        for mut subsystem in self.directory.all::<SubsystemRecord>()? {
-            if subsystem.namespaces.values().any(|n| n.volume == volume.id) {
-                subsystem.value.namespaces.retain(|_, n| n.volume != volume.id);
-                intent = intent.update(&subsystem);
+    fn drop_volume(&self, volume: &VolumeRecord, group: GroupId) -> Result<(), Problem> {
+        let (_, there) = self.decided(|| {
+            let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok((Transaction::new(), false)) };
+            let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
+            let mut intent = self.deletion(volume)?;
+            if let Some(mut object) = object {
+                object.value.stripes.iter_mut().for_each(|s| s.retain(|c| c.group != group));
+                intent = intent.update(&object);
             }
-        }
-        if let Some(mut object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
-            object.value.stripes.iter_mut().for_each(|s| s.retain(|c| c.group != group));
-            intent = intent.update(&object);
-        }
-        volume.value.stage = Stage::Deleting;
-        self.commit(intent.update(&volume))?;
-        self.apply()?;
-        let volume = self.again::<VolumeRecord>(&volume.id())?;
-        let (id, what) = (format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name));
-        if let Err(problem) = self.finish_delete(volume) {
-            self.note_task(id, what, &problem)?;
-        }
-        Ok(())
+            Ok((intent, true))
+        })?;
+        if there { self.delete_intended(volume) } else { Ok(()) }
     }
 
     pub(super) fn group_record(&self, name: &str) -> Result<Versioned<GroupRecord>, Problem> {

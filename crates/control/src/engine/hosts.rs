@@ -45,18 +45,8 @@ impl Control {
 
     /// Gives a host's NQN a name.
     pub fn add_host(&self, new: &api::NewHost) -> Result<api::Host, Problem> {
-        let _change = self.lock();
         cluster::check_name(&new.name)?;
         cluster::check_nqn(&new.nqn)?;
-        if self.directory.named(Kind::HostEntry, &new.name)?.is_some() {
-            return Err(Problem::exists("host", &new.name));
-        }
-        if self.directory.find::<HostEntryRecord>(&new.nqn)?.is_some() {
-            return Err(Problem::exists("host", &new.nqn));
-        }
-        if self.directory.list(Kind::HostEntry)?.len() >= HOST_ENTRIES_MAX {
-            return Err(Problem::refused(format!("{HOST_ENTRIES_MAX} hosts have names already"), "remove some first"));
-        }
         let record = HostEntryRecord {
             nqn: new.nqn.clone(),
             name: new.name.clone(),
@@ -64,19 +54,29 @@ impl Control {
             tls_psks: Vec::new(),
             created_unix_s: now_unix_s(),
         };
-        self.commit(Transaction::new().create(&record).take_name(Kind::HostEntry, &record.name, &record.nqn))?;
+        self.decided(|| {
+            if self.directory.named(Kind::HostEntry, &new.name)?.is_some() {
+                return Err(Problem::exists("host", &new.name));
+            }
+            if self.directory.find::<HostEntryRecord>(&new.nqn)?.is_some() {
+                return Err(Problem::exists("host", &new.nqn));
+            }
+            if self.directory.list(Kind::HostEntry)?.len() >= HOST_ENTRIES_MAX {
+                return Err(Problem::refused(format!("{HOST_ENTRIES_MAX} hosts have names already"), "remove some first"));
+            }
+            Ok((Transaction::new().create(&record).take_name(Kind::HostEntry, &record.name, &record.nqn), ()))
+        })?;
         self.host(&new.nqn)
     }
 
     /// Takes the name from a host, and its secrets. What it may do stays as it is.
     pub fn remove_host(&self, name: &str) -> Result<(), Problem> {
-        let _change = self.lock();
-        let record = self.resolve::<HostEntryRecord>(Kind::HostEntry, name, "named host", "host list")?;
-        self.commit(self.freeing(Transaction::new().remove(&record), Kind::HostEntry, &record.name)?)?;
-        if record.dhchap.is_some() || !record.tls_psks.is_empty() {
-            self.apply()?;
-        }
-        Ok(())
+        let (at, had_secrets) = self.decided(|| {
+            let record = self.resolve::<HostEntryRecord>(Kind::HostEntry, name, "named host", "host list")?;
+            let gone = self.freeing(Transaction::new().remove(&record), Kind::HostEntry, &record.name)?;
+            Ok((gone, record.dhchap.is_some() || !record.tls_psks.is_empty()))
+        })?;
+        if had_secrets { self.serve(at) } else { Ok(()) }
     }
 
     /// Who is connected now.

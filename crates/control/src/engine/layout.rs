@@ -5,11 +5,15 @@ use crate::plane::Desired;
 use crate::plane::GroupFigures;
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Observed, Slot, StripeSlots};
 use dataplane::{ComponentSpec, Stripe, VolumeDesired};
+use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
 use nvmf::HostView;
 use nvmf::{NamespaceDesired, SubsystemDesired};
 
 /// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
+
+const _: () = assert!(cluster::NAME_BYTES_MAX <= DESCRIPTOR_NAME_BYTES_MAX, "a component can say how its volume is called");
+const _: () = assert!(cluster::STRIPES_MAX <= u16::MAX as usize, "and which stripe it is");
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -75,8 +79,18 @@ impl Control {
         Ok((Desired { generation, volumes, exports: nvmf::Desired { subsystems, hosts } }, offline))
     }
 
+    /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
+    pub(super) fn serve(&self, from: Revision) -> Result<(), Problem> {
+        let serving = self.serving();
+        if self.live().served >= from && !self.is_behind() { Ok(()) } else { self.apply_in_turn(&serving) }
+    }
+
     /// Has the data plane serve what the directory says.
     pub(super) fn apply(&self) -> Result<(), Problem> {
+        self.apply_in_turn(&self.serving())
+    }
+
+    fn apply_in_turn(&self, _serving: &MutexGuard<'_, ()>) -> Result<(), Problem> {
         let generation = {
             let mut live = self.live();
             live.generation += 1;
@@ -136,21 +150,18 @@ pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
     Layout { stripes: object.stripes.iter().map(|s| StripeSlots { copies: s.iter().map(slot).collect() }).collect() }
 }
 
-/// What a component says of its object, so that a lost directory can be rebuilt: version, volume, size, block, place, name.
-pub(super) fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize) -> Vec<u8> {
-    const VERSION: u8 = 1;
-    let mut bytes = vec![VERSION];
-    bytes.extend(volume.id.as_bytes());
-    bytes.extend(volume.bytes.to_le_bytes());
-    bytes.extend(volume.lba_bytes.to_le_bytes());
-    bytes.extend((stripe as u16).to_le_bytes());
-    bytes.extend((stripes as u16).to_le_bytes());
-    bytes.push(copy as u8);
-    bytes.push(volume.name.len() as u8);
-    bytes.extend(volume.name.as_bytes());
-    bytes.push(volume.policy.len() as u8);
-    bytes.extend(volume.policy.as_bytes());
-    bytes
+/// What a component says of its volume, for whoever finds it without its directory.
+fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize) -> Descriptor {
+    Descriptor {
+        volume: volume.id,
+        bytes: volume.bytes,
+        lba_bytes: volume.lba_bytes,
+        stripe: stripe as u16,
+        stripes: stripes as u16,
+        copy: copy as u8,
+        name: volume.name.clone(),
+        policy: volume.policy.clone(),
+    }
 }
 
 /// What the data plane needs to make a component.
@@ -161,6 +172,6 @@ pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, stripe: 
         capacity_index: c.capacity_index,
         bytes: c.bytes,
         reserve_chunks: c.reserve_chunks,
-        descriptor: descriptor(volume, stripe, stripes, copy),
+        descriptor: descriptor(volume, stripe, stripes, copy).build(),
     }
 }

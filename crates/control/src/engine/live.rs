@@ -5,6 +5,7 @@
 use crate::plane::Stats;
 use base::{ComponentId, GroupId};
 use directory::Revision;
+use format::disk::{Descriptor, DiskError};
 use nvmf::ListenerSpec;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,6 +16,8 @@ pub(crate) struct Orphan {
     pub group: String,
     pub component: ComponentId,
     pub bytes: u64,
+    /// What it says of its volume.
+    pub of: Result<Descriptor, DiskError>,
 }
 
 /// How a group is, as this daemon sees it.

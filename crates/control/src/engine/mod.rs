@@ -1,11 +1,35 @@
 //! The engine: every change an administrator can make, and bringing the data plane in line with the directory.
 //!
-//! Owns: the order of steps of each change. Each is: check, write the intent (a record that is `creating` or `deleting`), act on the
-//! data plane, write the outcome, apply. What is left of one is found by `cluster::reconcile` and carried out.
-//! Invariants: one change of this node at a time (`change`); every write is a compare-and-swap, for other nodes change records too; `live` is locked for moments only, never while the data plane works; readers see
-//! the directory as it is.
-//! Never: answers before the outcome is durable.
+//! ```text
+//!  records only:   decide on what is there ─► commit, if it is still so ─► serve ─► answer
+//!                        ▲                         │ somebody else was faster
+//!                        └─────────────────────────┘
+//!  devices too:    the same with an intent (`creating`, `deleting`, `resize_to`, ..) ─► act on the data plane ─► commit the outcome ─► serve
+//! ```
+//!
+//! Owns: the order of steps of each change. What is left of one is found by `cluster::reconcile` and carried out.
+//! Invariants: every write is a compare-and-swap that is decided anew when somebody else was faster: an administrator at this node or another, a
+//! host, the reconciler; what a decision depends on and does not write, it holds (`Transaction::hold`), where two decisions that do not see each
+//! other would break something; readers see the directory as it is.
+//! Never: answers before the outcome is durable and served.
+//!
+//! Locks, taken in this order:
+//!
+//! | lock | protects | held |
+//! | --- | --- | --- |
+//! | `devices` | the steps between an intent and its outcome: the reconciler must not take up what a handler is in the middle of (a group that is being formatted would be opened, or forgotten), and two of them must not act on the components of one volume at once | while groups are made and removed, volumes made, deleted, resized, formatted or given a policy; by the reconciler; at start and end |
+//! | `turn` | nothing: those who have lost to somebody else decide again one after the other | for one decision and one commit |
+//! | `serving` | the order of pictures: each is made from the directory and given to the data plane whole | while that is done |
+//! | `followed` | the copy of the directory | while it is brought up to date |
+//! | `live` | what is known of this moment | for moments only, never while the data plane works |
+//!
+//! Changes of records only (names, hosts and their secrets, subsystems and what they show, policies but for what they reserve, reservations,
+//! write protection) do not take `devices`: none of them waits for a group that is being made.
 
+#[cfg(test)]
+mod at_once_tests;
+#[cfg(test)]
+mod between;
 mod control_requests;
 mod follow;
 mod followed;
@@ -31,7 +55,10 @@ use crate::{
     vault::Vault,
 };
 use base::{GroupId, WriteProtect};
-use directory::{Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, record::*};
+use directory::{
+    Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
+    record::*,
+};
 use followed::Followed;
 use live::{GroupLive, Live};
 use nvmf::ListenerSpec;
@@ -88,7 +115,9 @@ pub struct Control {
     audit: Option<AuditLog>,
     vault: Vault,
     started_unix_s: u64,
-    change: Mutex<()>,
+    devices: Mutex<()>,
+    turn: Mutex<()>,
+    serving: Mutex<()>,
     live: Mutex<Live>,
     followed: Mutex<Followed>,
     ends: AtomicBool,
@@ -105,7 +134,9 @@ impl Control {
             audit: None,
             vault: Vault::ephemeral(),
             started_unix_s: now_unix_s(),
-            change: Mutex::default(),
+            devices: Mutex::default(),
+            turn: Mutex::default(),
+            serving: Mutex::default(),
             live: Mutex::default(),
             followed: Mutex::default(),
             ends: AtomicBool::new(false),
@@ -124,7 +155,7 @@ impl Control {
 
     /// Makes what a first start needs, opens the groups, finishes what a crash has left, serves.
     pub fn start(&self) -> Result<(), StartError> {
-        let _change = self.lock();
+        let _devices = self.devices();
         self.make_defaults()?;
         self.work()?;
         self.live().started = true;
@@ -144,7 +175,7 @@ impl Control {
 
     /// Tries again what is not finished: called now and then.
     pub fn retry(&self) {
-        let _change = self.lock();
+        let _devices = self.devices();
         match self.work() {
             Ok(worked) if worked || self.is_behind() => {
                 if let Err(problem) = self.apply() {
@@ -159,7 +190,8 @@ impl Control {
     /// Ends the data plane in order.
     pub fn shutdown(&self) -> Result<(), PlaneError> {
         self.ends.store(true, Relaxed);
-        let _change = self.lock();
+        let _devices = self.devices();
+        let _serving = self.serving();
         self.plane.shutdown()
     }
 
@@ -224,6 +256,34 @@ impl Control {
         directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)
     }
 
+    /// Decides on what the directory holds, commits with the revisions that were read, and does both again when somebody else was faster. Gives
+    /// the revision from which on it is so, and what was decided. `decide` only reads.
+    ///
+    /// Who has lost once decides again in turn with the others of this daemon, so that many at once do not make each other lose for ever.
+    fn decided<T>(&self, decide: impl FnMut() -> Result<(Transaction, T), Problem>) -> Result<(Revision, T), Problem> {
+        self.decided_or(decide, Problem::from)
+    }
+
+    /// [`Control::decided`] for those whose errors are others.
+    fn decided_or<T, E>(
+        &self,
+        mut decide: impl FnMut() -> Result<(Transaction, T), E>,
+        failed: impl Fn(DirectoryError) -> E,
+    ) -> Result<(Revision, T), E> {
+        let mut turn = None;
+        for attempt in 1.. {
+            let (transaction, value) = decide()?;
+            match self.commit(transaction) {
+                Ok(revision) => return Ok((revision, value)),
+                Err(DirectoryError::Conflict { .. }) if attempt < CONFLICT_ATTEMPTS_MAX => {
+                    turn.get_or_insert_with(|| self.turn.lock().unwrap_or_else(|e| e.into_inner()));
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        unreachable!("the last attempt gives its error")
+    }
+
     /// A record that was written a moment ago, as it is now.
     fn again<R: Record>(&self, id: &str) -> Result<Versioned<R>, Problem> {
         self.directory.find(id)?.ok_or_else(|| {
@@ -248,9 +308,13 @@ impl Control {
         })
     }
 
-    /// One change at a time.
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(|e| e.into_inner())
+    /// One change of what is on the devices at a time; the reconciler is one too.
+    fn devices(&self) -> MutexGuard<'_, ()> {
+        self.devices.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// One picture at a time goes to the data plane, so that an older one never follows a newer one.
+    fn serving(&self) -> MutexGuard<'_, ()> {
+        self.serving.lock().unwrap_or_else(|e| e.into_inner())
     }
     fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(|e| e.into_inner())

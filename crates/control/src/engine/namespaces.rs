@@ -11,8 +11,6 @@ use frontend::{Refused, Reply, RequestedBy};
 
 /// Names that are tried for a volume that a host makes.
 const NAMES_TRIED_MAX: u32 = 1000;
-/// How often a namespace is decided on again because another writer of the directory was faster.
-const CONFLICTS_MAX: u32 = 8;
 
 type Decision = Result<(Reply, String), Refused>;
 
@@ -33,7 +31,6 @@ impl Control {
         let (nsid, volume) = self.write_namespace(by, bytes, lba_bytes, shared)?;
         let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::Failed)?;
         if let Err(problem) = self.finish_create(made) {
-            self.drop_namespaces_of(volume.id)?;
             self.give_up_create(&volume).map_err(refused)?;
             return Err(refused(problem));
         }
@@ -44,8 +41,7 @@ impl Control {
     /// Writes a namespace and the volume that is to be made for it, so a crash leaves both or none; it is served when the volume is. The ID and
     /// the name are free when they are looked for: when another writer has taken one of them since, all is decided on again.
     fn write_namespace(&self, by: &RequestedBy, bytes: u64, lba_bytes: u32, shared: bool) -> Result<(u32, VolumeRecord), Refused> {
-        let mut conflicts = 0;
-        loop {
+        let decide = || {
             let mut subsystem = self.granted(by)?;
             let grant = subsystem.namespace_grant.clone().ok_or(Refused::NotGranted)?;
             if subsystem.namespaces.len() >= grant.namespaces_max as usize {
@@ -57,17 +53,16 @@ impl Control {
                 return Err(Refused::NoSpace);
             }
             let name = self.free_name(&subsystem.name, nsid)?;
-            let new = api::NewVolume { name: name.clone(), bytes, policy: Some(grant.policy), detached: true, ..Default::default() };
-            let (volume, object) = self.planned(&new, bytes, lba_bytes, None).map_err(refused)?;
-            let namespace = NamespaceRecord { volume: volume.id, hosts: Visibility::Only(Default::default()), exclusive: !shared };
+            let new = api::NewVolume { name, bytes, policy: Some(grant.policy), detached: true, ..Default::default() };
+            let planned = self.planned(&new, bytes, lba_bytes, None).map_err(refused)?;
+            let hosts = Visibility::Only(Default::default());
+            let namespace = NamespaceRecord { volume: planned.volume.id, hosts, exclusive: !shared };
             subsystem.value.namespaces.insert(nsid, namespace);
-            let named = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &name, &volume.id.to_string());
-            match self.commit(named.update(&subsystem)) {
-                Ok(_) => return Ok((nsid, volume)),
-                Err(DirectoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
-                Err(error) => return Err(control_requests::busy(error)),
-            }
-        }
+            Ok((planned.intent().update(&subsystem), (nsid, planned.volume)))
+        };
+        let (_, (nsid, volume)) = self.decided_or(decide, control_requests::busy)?;
+        self.own(&volume);
+        Ok((nsid, volume))
     }
 
     /// Bytes of the volumes of a subsystem.
@@ -93,17 +88,6 @@ impl Control {
         Err(Refused::NoNumber)
     }
 
-    fn drop_namespaces_of(&self, volume: base::VolumeId) -> Result<(), Refused> {
-        for mut subsystem in self.directory.all::<SubsystemRecord>().map_err(control_requests::busy)? {
-            let before = subsystem.namespaces.len();
-            subsystem.value.namespaces.retain(|_, n| n.volume != volume);
-            if subsystem.namespaces.len() < before {
-                self.commit(Transaction::new().update(&subsystem)).map_err(control_requests::busy)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Namespace Management, delete: the namespaces and their volumes. All are looked at before the first goes.
     pub(super) fn delete_namespaces(&self, by: &RequestedBy, nsid: Option<u32>) -> Decision {
         let subsystem = self.granted(by)?;
@@ -113,8 +97,13 @@ impl Control {
         };
         let volumes = nsids.iter().map(|n| self.own_volume(&subsystem, *n)).collect::<Result<Vec<_>, _>>()?;
         let names: Vec<String> = volumes.iter().map(|v| v.name.clone()).collect();
-        for volume in volumes {
-            self.remove_volume(volume).map_err(refused)?;
+        for nsid in nsids {
+            let decide = || {
+                let volume = self.own_volume(&*self.granted(by)?, nsid)?;
+                Ok((self.deletion(volume.clone()).map_err(refused)?, volume.value))
+            };
+            let (_, volume) = self.decided_or(decide, control_requests::busy)?;
+            self.delete_intended(&volume).map_err(refused)?;
         }
         Ok((Reply::Done, format!("namespaces deleted with their volumes: {}", names.join(", "))))
     }
@@ -138,16 +127,17 @@ impl Control {
 
     /// Format NVM: all content goes, and logical blocks have another size.
     pub(super) fn format_namespace(&self, by: &RequestedBy, nsid: u32, lba_bytes: u32) -> Decision {
-        let subsystem = self.granted(by)?;
-        let mut volume = self.own_volume(&subsystem, nsid)?;
-        if self.live().offline.contains_key(&volume.id) {
-            return Err(Refused::Busy);
-        }
-        let name = volume.name.clone();
-        volume.value.format_to = Some(lba_bytes);
-        self.commit(Transaction::new().update(&volume)).map_err(control_requests::busy)?;
-        let volume = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::NoUnit)?;
-        let id = volume.id;
+        let decide = || {
+            let subsystem = self.granted(by)?;
+            let mut volume = self.own_volume(&subsystem, nsid)?;
+            if self.live().offline.contains_key(&volume.id) {
+                return Err(Refused::Busy);
+            }
+            volume.value.format_to = Some(lba_bytes);
+            Ok((Transaction::new().expect(&subsystem).update(&volume), volume.value))
+        };
+        let (_, VolumeRecord { id, name, .. }) = self.decided_or(decide, control_requests::busy)?;
+        let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(control_requests::busy)?.ok_or(Refused::NoUnit)?;
         if let Err(problem) = self.finish_format(volume) {
             self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(control_requests::busy)?;
             return Err(refused(problem));

@@ -1,7 +1,8 @@
+use super::super::between::Between;
 use super::super::control_requests::tests::{Bench, HOST, OTHER, bench, bench_on, open_directory};
 use super::*;
-use crate::plane::PlaneError;
-use directory::{Embedded, Entry, Key, Revision, SessionId, Snapshot, Watch};
+use crate::fake;
+use directory::Embedded;
 use frontend::ControlVerb;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -44,58 +45,20 @@ fn a_private_namespace_is_one_host_s_at_a_time() {
     assert_eq!(attach(&[OTHER]), Ok(Reply::Done));
 }
 
-/// A directory with another writer, who takes each volume name just before it can be taken here, so many times.
-struct Contested {
-    directory: Embedded,
-    left: Arc<AtomicU32>,
-}
-
-impl Directory for Contested {
-    fn get(&self, key: &Key) -> Result<Option<Entry>, DirectoryError> {
-        self.directory.get(key)
-    }
-    fn list(&self, kind: Kind) -> Result<Vec<Entry>, DirectoryError> {
-        self.directory.list(kind)
-    }
-    fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
-        let wanted = transaction.changes.iter().find(|c| c.key.kind == Kind::Name && c.key.id.contains("-ns"));
-        if let Some(name) = wanted.and_then(|c| c.key.id.split('/').next_back())
-            && self.left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok()
-        {
-            self.directory.commit(&Transaction::new().take_name(Kind::Volume, name, "another"))?;
-        }
-        self.directory.commit(transaction)
-    }
-    fn revision(&self) -> Result<Revision, DirectoryError> {
-        self.directory.revision()
-    }
-    fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError> {
-        self.directory.watch(after)
-    }
-    fn snapshot(&self) -> Result<Snapshot, DirectoryError> {
-        self.directory.snapshot()
-    }
-    fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
-        self.directory.outcome(nonce)
-    }
-    fn open_session(&self, ttl: std::time::Duration) -> Result<SessionId, DirectoryError> {
-        self.directory.open_session(ttl)
-    }
-    fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.directory.keep_alive(session)
-    }
-    fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.directory.end_session(session)
-    }
-    fn cluster(&self) -> base::ClusterId {
-        self.directory.cluster()
-    }
-}
-
+/// Another writer takes each volume name just before it can be taken here, so many times.
 #[test]
 fn a_name_that_another_writer_takes_first_is_not_asked_for_again() {
     let left = Arc::new(AtomicU32::new(0));
-    let b = bench_on(|dir| Contested { directory: open_directory(dir), left: Arc::clone(&left) });
+    let rival = Arc::clone(&left);
+    let take = move |directory: &Embedded, transaction: &Transaction| {
+        let wanted = transaction.changes.iter().find(|c| c.key.kind == Kind::Name && c.key.id.contains("-ns"));
+        if let Some(name) = wanted.and_then(|c| c.key.id.split('/').next_back())
+            && rival.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok()
+        {
+            directory.commit(&Transaction::new().take_name(Kind::Volume, name, "another")).unwrap();
+        }
+    };
+    let b = bench_on(|dir| Between::new(open_directory(dir), take));
     b.grant();
     left.store(2, Relaxed);
     assert_eq!(create(&b, 1, true), Ok(Reply::Value(2)));
@@ -125,7 +88,7 @@ fn a_grant_s_limits_hold() {
 fn a_creation_that_fails_leaves_nothing() {
     let b = bench();
     b.grant();
-    b.plane.fail_next("create_component", PlaneError::NoSpace("full".into()));
+    b.plane.fail_next("create_component", fake::full());
     assert_eq!(create(&b, 1, true), Err(Refused::NoSpace));
     assert!(b.control.volume("default-ns2").is_err());
     assert_eq!(b.control.subsystem("default").unwrap().namespaces.len(), 1);
@@ -168,7 +131,7 @@ fn a_format_frees_everything_and_changes_the_block_size() {
 fn a_format_that_was_cut_is_finished_later_and_serves_nothing_meanwhile() {
     let b = bench();
     b.grant();
-    b.plane.fail_next("free_behind", PlaneError::Failed("cut".into()));
+    b.plane.fail_next("free_behind", fake::stopped());
     assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::Failed));
     assert!(b.plane.desired().volumes[0].formatting);
     assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 4096 }), Err(Refused::Busy));

@@ -7,6 +7,13 @@ use cluster::Policy;
 /// The most policies of a cluster.
 pub const POLICIES_MAX: usize = 256;
 
+/// A policy as it is to be.
+struct ChangedPolicy {
+    record: Versioned<PolicyRecord>,
+    before: Policy,
+    users: Vec<String>,
+}
+
 impl Control {
     /// All policies, by name.
     pub fn policies(&self) -> Result<Vec<api::Policy>, Problem> {
@@ -21,26 +28,49 @@ impl Control {
 
     /// Makes a policy.
     pub fn create_policy(&self, new: &api::PolicyChange) -> Result<api::Policy, Problem> {
-        let _change = self.lock();
         let name = new.name.as_deref().ok_or_else(|| Problem::invalid("a new policy needs a name", "give it one"))?;
         cluster::check_name(name)?;
-        if self.directory.find::<PolicyRecord>(&name.to_ascii_lowercase())?.is_some() {
-            return Err(Problem::exists("policy", name));
-        }
-        if self.directory.list(Kind::Policy)?.len() >= POLICIES_MAX {
-            return Err(Problem::refused(format!("there are {POLICIES_MAX} policies already"), "delete some that are not needed"));
-        }
         let policy = changed(Policy::default(), new);
         policy.check()?;
         let record = PolicyRecord { name: name.into(), policy, created_unix_s: now_unix_s() };
-        self.commit(Transaction::new().create(&record))?;
+        self.decided(|| {
+            if self.directory.find::<PolicyRecord>(&record.id())?.is_some() {
+                return Err(Problem::exists("policy", name));
+            }
+            if self.directory.list(Kind::Policy)?.len() >= POLICIES_MAX {
+                return Err(Problem::refused(format!("there are {POLICIES_MAX} policies already"), "delete some that are not needed"));
+            }
+            Ok((Transaction::new().create(&record), ()))
+        })?;
         tracing::info!(policy = name, "policy created");
         self.policy(name)
     }
 
     /// Changes a policy, and with it all volumes that have it.
     pub fn change_policy(&self, name: &str, change: &api::PolicyChange) -> Result<api::Policy, Problem> {
-        let _change = self.lock();
+        // What is reserved is kept on the devices.
+        let devices = change.space_reservation_percent.is_some().then(|| self.devices());
+        let (at, new) = self.decided(|| {
+            let new = self.changed_policy(name, change)?;
+            Ok((Transaction::new().update(&new.record), new))
+        })?;
+        let anew = new.record.policy.space_reservation_percent != new.before.space_reservation_percent;
+        if anew && let Err(problem) = self.reserve_anew(&new.users) {
+            self.take_back(&new)?;
+            return Err(problem);
+        }
+        if anew {
+            self.apply()?
+        } else {
+            self.serve(at)?
+        }
+        drop(devices);
+        tracing::info!(policy = %new.record.name, "policy changed");
+        self.policy(name)
+    }
+
+    /// A policy as a change makes it, when all volumes that have it can follow.
+    fn changed_policy(&self, name: &str, change: &api::PolicyChange) -> Result<ChangedPolicy, Problem> {
         let mut record = self.policy_record(name)?;
         if change.name.as_ref().is_some_and(|n| !n.eq_ignore_ascii_case(&record.name)) {
             return Err(Problem::invalid(
@@ -51,57 +81,70 @@ impl Control {
         let before = record.policy.clone();
         record.value.policy = changed(before.clone(), change);
         record.policy.check()?;
-        let users: Vec<_> = self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.policy == record.id()).collect();
-        for volume in users.iter().filter(|v| v.stage == Stage::Ready) {
+        let users = self.users_of(&record)?;
+        for volume in &users {
             self.refuse_other_layout(volume, &record)?;
         }
-        self.commit(Transaction::new().update(&record))?;
-        let outcome =
-            if record.policy.space_reservation_percent == before.space_reservation_percent { Ok(()) } else { self.reserve_anew(users) };
-        if let Err(problem) = outcome {
-            // back to what it was, so that the policy promises what its volumes have
-            let mut record = self.policy_record(name)?;
-            record.value.policy = before;
-            self.commit(Transaction::new().update(&record))?;
-            let users = self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.policy == record.id()).collect();
-            self.reserve_anew(users)?;
-            self.apply()?;
-            return Err(problem);
-        }
-        self.apply()?;
-        tracing::info!(policy = %record.name, "policy changed");
-        self.policy(name)
+        let users = users.iter().filter(|v| v.stage == Stage::Ready).map(|v| v.id()).collect();
+        Ok(ChangedPolicy { record, before, users })
     }
 
-    fn reserve_anew(&self, users: Vec<Versioned<VolumeRecord>>) -> Result<(), Problem> {
-        for mut volume in users.into_iter().filter(|v| v.stage == Stage::Ready) {
-            volume.value.resize_to = Some(volume.bytes);
-            self.commit(Transaction::new().update(&volume))?;
-            let volume = self.again::<VolumeRecord>(&volume.id())?;
-            self.finish_resize(volume)?;
+    /// Volumes that have a policy. One that is being made has its places already.
+    fn users_of(&self, policy: &PolicyRecord) -> Result<Vec<Versioned<VolumeRecord>>, Problem> {
+        let all = self.directory.all::<VolumeRecord>()?;
+        Ok(all.into_iter().filter(|v| v.policy == policy.id() && v.stage != Stage::Deleting).collect())
+    }
+
+    /// Back to what it was, so that the policy promises what its volumes have. What others have changed of it since stays.
+    fn take_back(&self, new: &ChangedPolicy) -> Result<(), Problem> {
+        let (_, users) = self.decided(|| {
+            let mut record = self.policy_record(&new.record.name)?;
+            record.value.policy = taken_back(&record.policy, &new.record.policy, &new.before);
+            let users: Vec<String> = self.users_of(&record)?.iter().map(|v| v.id()).collect();
+            Ok((Transaction::new().update(&record), users))
+        })?;
+        self.reserve_anew(&users)?;
+        self.apply()
+    }
+
+    fn reserve_anew(&self, users: &[String]) -> Result<(), Problem> {
+        for id in users {
+            let marked = self.decided(|| {
+                let Some(mut volume) = self.directory.find::<VolumeRecord>(id)?.filter(|v| v.stage == Stage::Ready) else {
+                    return Ok((Transaction::new(), false));
+                };
+                volume.value.resize_to = Some(volume.bytes);
+                Ok((Transaction::new().update(&volume), true))
+            })?;
+            if marked.1 {
+                self.finish_resize(self.again(id)?)?;
+            }
         }
         Ok(())
     }
 
     /// Deletes a policy that no volume has.
     pub fn delete_policy(&self, name: &str) -> Result<(), Problem> {
-        let _change = self.lock();
-        let record = self.policy_record(name)?;
-        let users = self.policy_users(&record)?;
-        if users > 0 {
-            return Err(Problem::refused(
-                format!("policy {} is that of {users} volume(s)", record.name),
-                "give them another with 'basalt volume set NAME --policy OTHER', or delete them",
-            ));
-        }
-        if record.id() == DEFAULT_NAME {
-            return Err(Problem::refused(
-                "the policy 'default' is what volumes get when none is named",
-                "change it with 'basalt policy set'",
-            ));
-        }
-        self.commit(Transaction::new().remove(&record))?;
-        tracing::info!(policy = %record.name, "policy deleted");
+        // A volume that is just being given another policy may have to go back to this one.
+        let _devices = self.devices();
+        let (_, name) = self.decided(|| {
+            let record = self.policy_record(name)?;
+            let users = self.policy_users(&record)?;
+            if users > 0 {
+                return Err(Problem::refused(
+                    format!("policy {} is that of {users} volume(s)", record.name),
+                    "give them another with 'basalt volume set NAME --policy OTHER', or delete them",
+                ));
+            }
+            if record.id() == DEFAULT_NAME {
+                return Err(Problem::refused(
+                    "the policy 'default' is what volumes get when none is named",
+                    "change it with 'basalt policy set'",
+                ));
+            }
+            Ok((Transaction::new().remove(&record), record.value.name))
+        })?;
+        tracing::info!(policy = %name, "policy deleted");
         Ok(())
     }
 
@@ -144,5 +187,30 @@ fn changed(policy: Policy, change: &api::PolicyChange) -> Policy {
         bandwidth_limit: limit(change.bandwidth_limit, policy.bandwidth_limit),
         checksum: change.checksum.unwrap_or(policy.checksum),
         force_provisioning: change.force_provisioning.unwrap_or(policy.force_provisioning),
+    }
+}
+
+/// A policy whose change is taken back: what still is as the change made it is as it was before.
+fn taken_back(now: &Policy, changed: &Policy, before: &Policy) -> Policy {
+    fn field<T: PartialEq + Copy>(now: T, changed: T, before: T) -> T {
+        if now == changed { before } else { now }
+    }
+    Policy {
+        failures_to_tolerate: field(now.failures_to_tolerate, changed.failures_to_tolerate, before.failures_to_tolerate),
+        stripe_width: field(now.stripe_width, changed.stripe_width, before.stripe_width),
+        space_reservation_percent: field(
+            now.space_reservation_percent,
+            changed.space_reservation_percent,
+            before.space_reservation_percent,
+        ),
+        read_cache_reservation_percent: field(
+            now.read_cache_reservation_percent,
+            changed.read_cache_reservation_percent,
+            before.read_cache_reservation_percent,
+        ),
+        iops_limit: field(now.iops_limit, changed.iops_limit, before.iops_limit),
+        bandwidth_limit: field(now.bandwidth_limit, changed.bandwidth_limit, before.bandwidth_limit),
+        checksum: field(now.checksum, changed.checksum, before.checksum),
+        force_provisioning: field(now.force_provisioning, changed.force_provisioning, before.force_provisioning),
     }
 }

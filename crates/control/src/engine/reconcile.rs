@@ -10,7 +10,7 @@ use base::{ComponentId, VolumeId};
 use cluster::{Action, Finish, GroupSeen, Observed};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
 use directory::carry_out::Outcome;
-use directory::commit::CONFLICT_ATTEMPTS_MAX;
+use format::disk::Descriptor;
 use std::collections::BTreeSet;
 
 /// Rounds of decisions in one pass: opening, noting, finishing, and what that makes necessary.
@@ -123,8 +123,12 @@ impl Control {
     fn note_orphans(&self, group: &GroupRecord, found: &[ComponentInfo]) -> Result<(), DirectoryError> {
         let objects = self.directory.all::<ObjectRecord>()?;
         let known: BTreeSet<ComponentId> = objects.iter().flat_map(|o| o.stripes.iter().flatten()).map(|c| c.id).collect();
-        let orphans =
-            found.iter().filter(|f| !known.contains(&f.id)).map(|f| Orphan { group: group.name.clone(), component: f.id, bytes: f.bytes });
+        let orphans = found.iter().filter(|f| !known.contains(&f.id)).map(|f| Orphan {
+            group: group.name.clone(),
+            component: f.id,
+            bytes: f.bytes,
+            of: Descriptor::parse(&f.descriptor),
+        });
         let mut live = self.live();
         live.orphans.retain(|o| o.group != group.name);
         live.orphans.extend(orphans);

@@ -1,5 +1,6 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
+use crate::fake;
 use base::{HostId, ObjectId, Ownership};
 use cluster::reservation::{Command, ReservationType, State};
 
@@ -218,7 +219,7 @@ fn a_volume_that_was_half_made_is_attached_once_and_one_that_was_half_made_and_d
     object.value.stripes[0][0].no = None;
     b.control.commit(Transaction::new().update(&object)).unwrap();
     change(&|v| v.stage = Stage::Deleting);
-    b.plane.fail_next("create_component", PlaneError::NoSpace("full".into()));
+    b.plane.fail_next("create_component", fake::full());
     b.control.retry();
     assert_eq!((b.directory().all::<VolumeRecord>().unwrap().len(), b.control.tasks().unwrap().len()), (0, 0));
 }

@@ -21,19 +21,21 @@ impl Control {
     /// Carries out a reservation command of a host.
     pub(super) fn reserve(&self, by: &RequestedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
         self.change(|| {
-            let record = self.directory.find::<VolumeRecord>(&volume.to_string()).map_err(busy)?;
-            let name = record.filter(|v| v.stage == Stage::Ready).ok_or(Refused::NoUnit)?.value.name;
+            let record = self.ready(volume)?;
             let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
             let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
             let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
+            // Who deletes the volume removes what it finds after its intent: nothing comes after that.
+            let there = Transaction::new().expect(&record);
             let transaction = match old {
                 Some(old) if old.state == state => Transaction::new(),
                 Some(mut old) => {
                     old.value.state = state;
-                    Transaction::new().update(&old)
+                    there.update(&old)
                 }
-                None => Transaction::new().create(&ReservationRecord { volume, state }),
+                None => there.create(&ReservationRecord { volume, state }),
             };
+            let name = &record.name;
             Ok((transaction, (Reply::reserved(volume, outcome), format!("volume {name}: {}", nvmf::reservation::describe(command)))))
         })
     }
@@ -48,25 +50,23 @@ impl Control {
 
     /// Takes all registrants and the reservation of a volume away, as an administrator's last resort. Its hosts are notified.
     pub fn clear_reservation(&self, name: &str) -> Result<api::Volume, Problem> {
-        let change = self.lock();
-        let volume = self.volume_record(name)?;
-        let Some(mut record) = self.directory.find::<ReservationRecord>(&volume.id())? else {
-            drop(change);
-            return self.volume(name);
-        };
-        record.value.state.clear_all();
-        self.commit(Transaction::new().update(&record))?;
-        self.apply()?;
+        let (at, cleared) = self.decided(|| {
+            let volume = self.volume_record(name)?;
+            let Some(mut record) = self.directory.find::<ReservationRecord>(&volume.id())? else { return Ok((Transaction::new(), None)) };
+            record.value.state.clear_all();
+            Ok((Transaction::new().update(&record), Some(volume.value.name)))
+        })?;
+        let Some(volume) = cleared else { return self.volume(name) };
+        self.serve(at)?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,
             host: String::new(),
             export: String::new(),
             session: None,
-            detail: format!("volume {}: registrants and reservation cleared by an administrator", volume.name),
+            detail: format!("volume {volume}: registrants and reservation cleared by an administrator"),
         });
-        tracing::warn!(volume = %volume.name, "registrants and reservation cleared by an administrator");
-        drop(change);
+        tracing::warn!(volume = %volume, "registrants and reservation cleared by an administrator");
         self.volume(name)
     }
 }

@@ -42,14 +42,12 @@ impl Control {
         what: &str,
         mut change: impl FnMut(&mut HostEntryRecord) -> Result<(), Problem>,
     ) -> Result<api::Host, Problem> {
-        let _change = self.lock();
-        let decide = || {
+        let (at, nqn) = self.decided(|| {
             let mut record = self.resolve::<HostEntryRecord>(Kind::HostEntry, host, "named host", "host list")?;
             change(&mut record.value)?;
             Ok((Transaction::new().update(&record), record.value.nqn))
-        };
-        let (_, nqn) = directory::change::<_, Problem>(decide, |t| self.commit(t))?;
-        self.apply()?;
+        })?;
+        self.serve(at)?;
         tracing::info!(host = %nqn, "{what}");
         self.host(&nqn)
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::api::types as api;
 use api::Health;
 use base::ByteSize;
+use format::disk::{Descriptor, DiskError};
 use nvmf::{ListenerKind, ListenerSpec};
 
 /// Capacity used (with reservations) from which a warning is given, and an error, in percent.
@@ -152,7 +153,12 @@ impl Control {
                 "orphan_component",
                 Health::Warning,
                 &format!("group {}", orphan.group),
-                format!("component {} ({}) belongs to no volume that is known", orphan.component, ByteSize(orphan.bytes)),
+                format!(
+                    "component {} ({}) belongs to no volume that is known; {}",
+                    orphan.component,
+                    ByteSize(orphan.bytes),
+                    what_it_was(&orphan.of)
+                ),
                 "it is kept: if the directory was lost or is an old copy, put back a newer one".into(),
             ));
         }
@@ -165,6 +171,23 @@ impl Control {
             checks.push(check("no_listener", Health::Warning, "node", "no address is listened on, so no host can connect".into(), action));
         }
         Ok(checks)
+    }
+}
+
+/// What a component that nobody knows says of its volume. Sizes and names are those of when it was written.
+fn what_it_was(of: &Result<Descriptor, DiskError>) -> String {
+    match of {
+        Ok(d) => format!(
+            "it was of volume '{}' ({}, {}, policy {}): copy {} of stripe {} of {}",
+            d.name,
+            d.volume,
+            ByteSize(d.bytes),
+            d.policy,
+            d.copy,
+            d.stripe,
+            d.stripes
+        ),
+        Err(why) => format!("what it says of its volume cannot be read ({why})"),
     }
 }
 

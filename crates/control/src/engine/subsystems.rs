@@ -30,41 +30,42 @@ impl Control {
 
     /// Makes a subsystem.
     pub fn create_subsystem(&self, new: &api::NewSubsystem) -> Result<api::Subsystem, Problem> {
-        let _change = self.lock();
         cluster::check_name(&new.name)?;
         let nqn = new.nqn.clone().unwrap_or_else(|| cluster::default_nqn(&new.name));
         cluster::check_nqn(&nqn)?;
-        if self.directory.named(Kind::Subsystem, &new.name)?.is_some() {
-            return Err(Problem::exists("subsystem", &new.name));
-        }
-        if self.directory.find::<SubsystemRecord>(&nqn)?.is_some() {
-            return Err(Problem::exists("subsystem", &nqn));
-        }
-        if self.directory.list(Kind::Subsystem)?.len() >= SUBSYSTEMS_MAX {
-            return Err(Problem::refused(format!("there are {SUBSYSTEMS_MAX} subsystems already"), "delete some that are not needed"));
-        }
-        let hosts = self.host_nqns(&new.hosts)?;
-        let record = SubsystemRecord {
+        let mut record = SubsystemRecord {
             nqn: nqn.clone(),
             name: new.name.clone(),
             serial: serial(random()),
             allow_any_host: new.allow_any_host,
-            hosts,
+            hosts: Default::default(),
             namespaces: Default::default(),
             security: Default::default(),
             namespace_grant: None,
             created_unix_s: now_unix_s(),
         };
-        self.commit(Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn))?;
-        self.apply()?;
+        let (at, ()) = self.decided(|| {
+            if self.directory.named(Kind::Subsystem, &new.name)?.is_some() {
+                return Err(Problem::exists("subsystem", &new.name));
+            }
+            if self.directory.find::<SubsystemRecord>(&nqn)?.is_some() {
+                return Err(Problem::exists("subsystem", &nqn));
+            }
+            if self.directory.list(Kind::Subsystem)?.len() >= SUBSYSTEMS_MAX {
+                return Err(Problem::refused(format!("there are {SUBSYSTEMS_MAX} subsystems already"), "delete some that are not needed"));
+            }
+            record.hosts = self.host_nqns(&new.hosts)?;
+            Ok((Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn), ()))
+        })?;
+        self.serve(at)?;
         tracing::info!(subsystem = %record.name, nqn, "subsystem created");
         self.subsystem(&nqn)
     }
 
     /// Changes who may connect.
     pub fn change_subsystem(&self, name: &str, change: &api::SubsystemChange) -> Result<api::Subsystem, Problem> {
-        let grant = change.namespace_grant.as_ref().map(|g| self.grant(g)).transpose()?;
         self.edit(name, |s| {
+            let grant = change.namespace_grant.as_ref().map(|g| self.grant(g)).transpose()?;
             s.allow_any_host = change.allow_any_host.unwrap_or(s.allow_any_host);
             s.security = change.security.map_or(s.security, Into::into);
             s.namespace_grant = match &grant {
@@ -92,20 +93,20 @@ impl Control {
 
     /// Lets a host connect.
     pub fn allow_host(&self, name: &str, host: &str) -> Result<api::Subsystem, Problem> {
-        let nqn = self.host_nqn(host)?;
         self.edit(name, |s| {
+            let nqn = self.host_nqn(host)?;
             if s.hosts.len() >= ALLOWED_HOSTS_MAX {
                 return Err(Problem::refused(format!("subsystem {} names {ALLOWED_HOSTS_MAX} hosts already", s.name), "deny some first"));
             }
-            s.hosts.insert(nqn.clone());
+            s.hosts.insert(nqn);
             Ok(())
         })
     }
 
     /// No longer lets a host connect.
     pub fn deny_host(&self, name: &str, host: &str) -> Result<api::Subsystem, Problem> {
-        let nqn = self.host_nqn(host)?;
         self.edit(name, |s| {
+            let nqn = self.host_nqn(host)?;
             let action = if s.allow_any_host {
                 "every host may connect: 'basalt subsystem deny NAME --any' ends that"
             } else {
@@ -121,9 +122,10 @@ impl Control {
 
     /// Shows a volume to the hosts of a subsystem.
     pub fn attach_volume(&self, name: &str, volume: &str, attach: &api::Attach) -> Result<api::Subsystem, Problem> {
-        let id = self.volume_record(volume)?.id;
-        let hosts = self.host_nqns(&attach.hosts)?;
-        self.edit(name, |s| {
+        self.edit_with(name, |s| {
+            // One that is being made may be attached by who makes it; one that goes is shown to nobody any more.
+            let record = self.ready_volume(volume)?;
+            let (id, hosts) = (record.id, self.host_nqns(&attach.hosts)?);
             if let Some((nsid, _)) = s.namespaces.iter().find(|(_, n)| n.volume == id) {
                 return Err(Problem::new(
                     crate::Code::Exists,
@@ -145,16 +147,17 @@ impl Control {
                 }
                 Some(nsid) => nsid,
             };
-            let hosts = if hosts.is_empty() { Visibility::All } else { Visibility::Only(hosts.clone()) };
+            let hosts = if hosts.is_empty() { Visibility::All } else { Visibility::Only(hosts) };
             s.namespaces.insert(nsid, NamespaceRecord { volume: id, hosts, exclusive: false });
-            Ok(())
+            // Who deletes the volume meanwhile has not seen this subsystem: it has to look again.
+            Ok(Transaction::new().hold(&record))
         })
     }
 
     /// No longer shows a volume to the hosts of a subsystem.
     pub fn detach_volume(&self, name: &str, volume: &str) -> Result<api::Subsystem, Problem> {
-        let id = self.volume_record(volume)?.id;
         self.edit(name, |s| {
+            let id = self.volume_record(volume)?.id;
             let before = s.namespaces.len();
             s.namespaces.retain(|_, n| n.volume != id);
             if s.namespaces.len() < before {
@@ -171,18 +174,20 @@ impl Control {
 
     /// Deletes a subsystem. Its volumes stay.
     pub fn delete_subsystem(&self, name: &str, force: bool) -> Result<(), Problem> {
-        let _change = self.lock();
-        let record = self.subsystem_record(name)?;
         let sessions = self.plane.sessions()?;
-        if let (false, Some(session)) = (force, sessions.iter().find(|s| s.subsystem == record.nqn)) {
-            return Err(Problem::refused(
-                format!("host {} is connected to subsystem {}", session.host_nqn, record.name),
-                "disconnect it there (nvme disconnect -n NQN), or use --force",
-            ));
-        }
-        self.commit(self.freeing(Transaction::new().remove(&record), Kind::Subsystem, &record.name)?)?;
-        self.apply()?;
-        tracing::info!(subsystem = %record.name, "subsystem deleted");
+        let (at, name) = self.decided(|| {
+            let record = self.subsystem_record(name)?;
+            if let (false, Some(session)) = (force, sessions.iter().find(|s| s.subsystem == record.nqn)) {
+                return Err(Problem::refused(
+                    format!("host {} is connected to subsystem {}", session.host_nqn, record.name),
+                    "disconnect it there (nvme disconnect -n NQN), or use --force",
+                ));
+            }
+            let gone = self.freeing(Transaction::new().remove(&record), Kind::Subsystem, &record.name)?;
+            Ok((gone, record.value.name))
+        })?;
+        self.serve(at)?;
+        tracing::info!(subsystem = %name, "subsystem deleted");
         Ok(())
     }
 
@@ -196,14 +201,21 @@ impl Control {
 
     /// Changes a subsystem as it is then; decided anew when somebody else is faster.
     fn edit(&self, name: &str, mut change: impl FnMut(&mut SubsystemRecord) -> Result<(), Problem>) -> Result<api::Subsystem, Problem> {
-        let _change = self.lock();
-        let decide = || {
+        self.edit_with(name, |s| change(s).map(|()| Transaction::new()))
+    }
+
+    /// The same together with what else must hold, or changes.
+    fn edit_with(
+        &self,
+        name: &str,
+        mut change: impl FnMut(&mut SubsystemRecord) -> Result<Transaction, Problem>,
+    ) -> Result<api::Subsystem, Problem> {
+        let (at, nqn) = self.decided(|| {
             let mut record = self.subsystem_record(name)?;
-            change(&mut record.value)?;
-            Ok((Transaction::new().update(&record), record.value.nqn))
-        };
-        let (_, nqn) = directory::change::<_, Problem>(decide, |t| self.commit(t))?;
-        self.apply()?;
+            let with = change(&mut record.value)?;
+            Ok((with.update(&record), record.value.nqn))
+        })?;
+        self.serve(at)?;
         self.subsystem(&nqn)
     }
 

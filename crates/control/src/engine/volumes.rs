@@ -12,6 +12,7 @@ use base::{
 };
 use cluster::{Inventory, Placement, Shortfall};
 use dataplane::ComponentNo;
+use nvmf::SessionInfo;
 
 /// A new volume is laid out so that it can grow by this factor in place.
 const GROW_FACTOR: u64 = 4;
@@ -27,6 +28,21 @@ struct Shown {
     objects: BTreeMap<ObjectId, ObjectRecord>,
     subsystems: Vec<SubsystemRecord>,
     reservations: BTreeMap<VolumeId, Arc<cluster::reservation::State>>,
+}
+
+/// A volume that is to be made.
+pub(super) struct Planned {
+    pub(super) volume: VolumeRecord,
+    object: ObjectRecord,
+    policy: Versioned<PolicyRecord>,
+}
+
+impl Planned {
+    /// What is written before it is made. Who changes or deletes its policy meanwhile has not seen it: it has to look again.
+    pub(super) fn intent(&self) -> Transaction {
+        let (volume, id) = (&self.volume, self.volume.id());
+        Transaction::new().create(volume).create(&self.object).take_name(Kind::Volume, &volume.name, &id).hold(&self.policy)
+    }
 }
 
 impl Control {
@@ -46,20 +62,22 @@ impl Control {
 
     /// Makes a volume and attaches it.
     pub fn create_volume(&self, new: &api::NewVolume) -> Result<api::Volume, Problem> {
-        let _change = self.lock();
+        let _devices = self.devices();
         cluster::check_name(&new.name)?;
         let bytes = volume_size(new.bytes)?;
         let lba_bytes = new.lba_bytes.unwrap_or(4096);
         if !matches!(lba_bytes, 512 | 4096) {
             return Err(Problem::invalid(format!("logical blocks cannot have {lba_bytes} bytes"), "use 512 or 4096"));
         }
-        if self.directory.named(Kind::Volume, &new.name)?.is_some() {
-            return Err(Problem::exists("volume", &new.name));
-        }
-        let attach_to = self.subsystem_for(new)?;
-        let (volume, object) = self.planned(new, bytes, lba_bytes, attach_to)?;
-        let intent = Transaction::new().create(&volume).create(&object).take_name(Kind::Volume, &volume.name, &volume.id.to_string());
-        self.commit(intent)?;
+        let (_, volume) = self.decided(|| {
+            if self.directory.named(Kind::Volume, &new.name)?.is_some() {
+                return Err(Problem::exists("volume", &new.name));
+            }
+            let attach_to = self.subsystem_for(new)?;
+            let planned = self.planned(new, bytes, lba_bytes, attach_to)?;
+            Ok((planned.intent(), planned.volume))
+        })?;
+        self.own(&volume);
 
         let made = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_create(made) {
@@ -72,20 +90,20 @@ impl Control {
     }
 
     /// The records of a volume that is to be made, with a place for each of its components. Nothing is written yet.
-    pub(super) fn planned(
-        &self,
-        new: &api::NewVolume,
-        bytes: u64,
-        lba_bytes: u32,
-        attach_to: Option<String>,
-    ) -> Result<(VolumeRecord, ObjectRecord), Problem> {
+    pub(super) fn planned(&self, new: &api::NewVolume, bytes: u64, lba_bytes: u32, attach_to: Option<String>) -> Result<Planned, Problem> {
         if self.directory.list(Kind::Volume)?.len() >= VOLUMES_MAX {
             return Err(Problem::refused(format!("there are {VOLUMES_MAX} volumes already"), "delete some that are not needed"));
         }
         let policy = self.policy_record(new.policy.as_deref().unwrap_or(DEFAULT_NAME))?;
         let bytes_max = new.grow_bytes_max.unwrap_or(bytes.saturating_mul(GROW_FACTOR)).max(bytes);
         let placement = cluster::place(&self.inventory()?, &policy.policy, bytes, bytes_max)?;
-        Ok(self.new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement))
+        let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);
+        Ok(Planned { volume, object, policy })
+    }
+
+    /// A volume that was written as one to be made: its first term is this node's.
+    pub(super) fn own(&self, volume: &VolumeRecord) {
+        self.live().terms.insert(volume.object, Ownership::FIRST.term);
     }
 
     fn subsystem_for(&self, new: &api::NewVolume) -> Result<Option<String>, Problem> {
@@ -96,46 +114,6 @@ impl Control {
             // somebody may have deleted the default subsystem: then there is nothing to attach to unless a subsystem is named
             (None, false) => Ok(self.subsystem_record(DEFAULT_NAME).ok().map(|s| s.value.nqn)),
         }
-    }
-
-    fn new_records(
-        &self,
-        new: &api::NewVolume,
-        bytes: u64,
-        lba_bytes: u32,
-        policy: String,
-        attach_to: Option<String>,
-        placement: &Placement,
-    ) -> (VolumeRecord, ObjectRecord) {
-        let object = ObjectId::from_random(random());
-        let volume = VolumeRecord {
-            id: VolumeId::from_random(random()),
-            name: new.name.clone(),
-            bytes,
-            lba_bytes,
-            write_protect: WriteProtect::None,
-            policy,
-            object,
-            stage: Stage::Creating,
-            attach_to,
-            resize_to: None,
-            format_to: None,
-            created_unix_s: now_unix_s(),
-        };
-        let component = |slot: &cluster::Slot| ComponentRecord {
-            id: ComponentId::from_random(random()),
-            node: slot.node.clone(),
-            group: slot.group,
-            capacity_index: slot.capacity_index,
-            no: None,
-            bytes: slot.bytes,
-            reserve_chunks: slot.reserve_chunks,
-            state: ComponentState::Active,
-        };
-        let stripes = placement.layout.stripes.iter().map(|s| s.copies.iter().map(component).collect()).collect();
-        let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, stripes };
-        self.live().terms.insert(object.id, object.ownership.term);
-        (volume, object)
     }
 
     /// From records to components to a volume that is ready. Also what finishes a creation that a crash has cut.
@@ -163,9 +141,13 @@ impl Control {
 
     /// A creation that failed leaves nothing; what cannot be removed now is removed later.
     pub(super) fn give_up_create(&self, volume: &VolumeRecord) -> Result<(), Problem> {
-        let Some(mut record) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok(()) };
-        record.value.stage = Stage::Deleting;
-        self.commit(Transaction::new().update(&record))?;
+        let (_, there) = self.decided(|| match self.directory.find::<VolumeRecord>(&volume.id())? {
+            Some(record) => Ok((self.deletion(record)?, true)),
+            None => Ok((Transaction::new(), false)),
+        })?;
+        if !there {
+            return Ok(());
+        }
         let record = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_delete(record) {
             self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name), &problem)?;
@@ -175,29 +157,35 @@ impl Control {
 
     /// Deletes a volume and all its data.
     pub fn delete_volume(&self, name: &str, force: bool) -> Result<(), Problem> {
-        let _change = self.lock();
-        let volume = self.volume_record(name)?;
-        if !force {
-            self.refuse_if_connected(&volume, &self.attached_to(volume.id)?)?;
-        }
-        self.remove_volume(volume)
+        let _devices = self.devices();
+        let sessions = if force { Vec::new() } else { self.plane.sessions()? };
+        let (_, volume) = self.decided(|| {
+            let volume = self.volume_record(name)?;
+            refuse_if_connected(&volume, &self.attached_to(volume.id)?, &sessions)?;
+            Ok((self.deletion(volume.clone())?, volume.value))
+        })?;
+        self.delete_intended(&volume)
     }
 
-    fn attached_to(&self, volume: VolumeId) -> Result<Vec<Versioned<SubsystemRecord>>, Problem> {
+    pub(super) fn attached_to(&self, volume: VolumeId) -> Result<Vec<Versioned<SubsystemRecord>>, Problem> {
         let all = self.directory.all::<SubsystemRecord>()?;
         Ok(all.into_iter().filter(|s| s.namespaces.values().any(|n| n.volume == volume)).collect())
     }
 
-    /// Takes a volume from its subsystems and deletes it with all its data.
-    pub(super) fn remove_volume(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
-        let name = volume.name.clone();
+    /// What is written before a volume is deleted: no subsystem shows it any more.
+    pub(super) fn deletion(&self, mut volume: Versioned<VolumeRecord>) -> Result<Transaction, Problem> {
         volume.value.stage = Stage::Deleting;
         let mut intent = Transaction::new().update(&volume);
         for mut subsystem in self.attached_to(volume.id)? {
             subsystem.value.namespaces.retain(|_, n| n.volume != volume.id);
             intent = intent.update(&subsystem);
         }
-        self.commit(intent)?;
+        Ok(intent)
+    }
+
+    /// Deletes a volume that is written as one to be deleted, with all its data.
+    pub(super) fn delete_intended(&self, volume: &VolumeRecord) -> Result<(), Problem> {
+        let name = &volume.name;
         self.apply()?;
         let volume = self.again::<VolumeRecord>(&volume.id())?;
         if let Err(problem) = self.finish_delete(volume.clone()) {
@@ -205,25 +193,6 @@ impl Control {
         }
         self.live().stats = None;
         tracing::info!(volume = %name, id = %volume.id, "volume deleted");
-        Ok(())
-    }
-
-    fn refuse_if_connected(&self, volume: &VolumeRecord, attached: &[Versioned<SubsystemRecord>]) -> Result<(), Problem> {
-        let sessions = self.plane.sessions()?;
-        for subsystem in attached {
-            if let Some(session) = sessions.iter().find(|s| s.subsystem == subsystem.nqn) {
-                return Err(Problem::refused(
-                    format!(
-                        "volume {} is attached to subsystem {}, to which host {} is connected",
-                        volume.name, subsystem.name, session.host_nqn
-                    ),
-                    format!(
-                        "unmount it there, then 'basalt subsystem detach {} {}'; or delete it with --force",
-                        subsystem.name, volume.name
-                    ),
-                ));
-            }
-        }
         Ok(())
     }
 
@@ -256,30 +225,32 @@ impl Control {
         match self.create_component(c.group, new) {
             Ok(no) => Ok(self.delete_component(c.group, no)?),
             // no room for it: then it was not made
-            Err(PlaneError::NoSpace(_)) => Ok(()),
+            Err(PlaneError::NoSpace { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Gives a volume another size.
     pub fn resize_volume(&self, name: &str, resize: &api::Resize) -> Result<api::Volume, Problem> {
-        let _change = self.lock();
-        let mut volume = self.ready_volume(name)?;
+        let _devices = self.devices();
         let bytes = volume_size(resize.bytes)?;
-        if bytes < volume.bytes && !resize.force {
-            return Err(Problem::refused(
-                format!(
-                    "volume {} has {}; making it {} would cut off what lies behind",
-                    volume.name,
-                    ByteSize(volume.bytes),
-                    ByteSize(bytes)
-                ),
-                "shrink the file system on it first, then 'basalt volume shrink --force'",
-            ));
-        }
-        if bytes != volume.bytes {
-            let object = self.object_of(&volume)?;
-            let most = grow_bytes_max(&object);
+        let (_, (id, changed)) = self.decided(|| {
+            let mut volume = self.ready_volume(name)?;
+            if bytes < volume.bytes && !resize.force {
+                return Err(Problem::refused(
+                    format!(
+                        "volume {} has {}; making it {} would cut off what lies behind",
+                        volume.name,
+                        ByteSize(volume.bytes),
+                        ByteSize(bytes)
+                    ),
+                    "shrink the file system on it first, then 'basalt volume shrink --force'",
+                ));
+            }
+            if bytes == volume.bytes {
+                return Ok((Transaction::new(), (volume.id(), false)));
+            }
+            let most = grow_bytes_max(&*self.object_of(&volume)?);
             if bytes > most {
                 return Err(Problem::refused(
                     format!("volume {} can grow in place to {}, not to {}", volume.name, ByteSize(most), ByteSize(bytes)),
@@ -287,23 +258,27 @@ impl Control {
                 ));
             }
             volume.value.resize_to = Some(bytes);
-            self.commit(Transaction::new().update(&volume))?;
-            let volume = self.again::<VolumeRecord>(&volume.id())?;
-            self.try_resize(volume, |_| {})?;
+            Ok((Transaction::new().update(&volume), (volume.id(), true)))
+        })?;
+        if changed {
+            self.try_resize(self.again(&id)?, |_| {})?;
         }
         // Also when it has this size: the change may be durable and not served.
         self.apply()?;
-        self.volume(&volume.name)
+        self.volume(&id)
     }
 
     /// A resize that fails is taken back, and with it what else was changed for it, so that it is not tried for ever.
     fn try_resize(&self, volume: Versioned<VolumeRecord>, take_back: impl Fn(&mut VolumeRecord)) -> Result<(), Problem> {
         let id = volume.id();
         let Err(problem) = self.finish_resize(volume) else { return Ok(()) };
-        if let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? {
+        let (_, there) = self.decided(|| {
+            let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? else { return Ok((Transaction::new(), false)) };
             volume.value.resize_to = Some(volume.bytes);
             take_back(&mut volume.value);
-            self.commit(Transaction::new().update(&volume))?;
+            Ok((Transaction::new().update(&volume), true))
+        })?;
+        if there {
             let volume = self.again::<VolumeRecord>(&id)?;
             let what = format!("resize volume {}", volume.name);
             if let Err(again) = self.finish_resize(volume) {
@@ -377,13 +352,37 @@ impl Control {
 
     /// Changes name, policy or whether it is read-only.
     pub fn change_volume(&self, name: &str, change: &api::VolumeChange) -> Result<api::Volume, Problem> {
-        let _change = self.lock();
-        let mut volume = self.ready_volume(name)?;
-        let mut intent = Transaction::new();
-        let (mut name, mut write_protect) = (volume.name.clone(), volume.write_protect);
+        // What a policy reserves is kept on the devices.
+        let devices = change.policy.is_some().then(|| self.devices());
+        let mut before = None;
+        if let Some(policy) = &change.policy {
+            // First: it may not fit, and then nothing is changed.
+            let volume = self.ready_volume(name)?;
+            let id = volume.id();
+            self.changed_volume(volume, change)?;
+            before = self.follow(&id, policy)?.map(|policy| (id, policy));
+        }
+        let changed = self.decided(|| self.changed_volume(self.ready_volume(name)?, change));
+        let (at, id) = match (changed, before) {
+            (Ok(changed), _) => changed,
+            // Somebody has taken the name meanwhile, say.
+            (Err(problem), Some((id, policy))) => {
+                self.follow(&id, &policy)?;
+                self.apply()?;
+                return Err(problem);
+            }
+            (Err(problem), None) => return Err(problem),
+        };
+        self.serve(at)?;
+        drop(devices);
+        self.volume(&id)
+    }
+
+    /// A volume with another name and protection, and its id.
+    fn changed_volume(&self, mut volume: Versioned<VolumeRecord>, change: &api::VolumeChange) -> Result<(Transaction, String), Problem> {
+        let (id, mut intent) = (volume.id(), Transaction::new());
         if let Some(new) = change.name.as_deref().filter(|n| *n != volume.name) {
             cluster::check_name(new)?;
-            let id = volume.id();
             if new.eq_ignore_ascii_case(&volume.name) {
                 let held = HeldName::find(&*self.directory, Kind::Volume, new)?;
                 intent = held.map_or(Transaction::new(), |held| Transaction::new().retake_name(&held, &id));
@@ -393,7 +392,7 @@ impl Control {
                 }
                 intent = self.freeing(intent, Kind::Volume, &volume.name)?.take_name(Kind::Volume, new, &id);
             }
-            name = new.to_owned();
+            volume.value.name = new.to_owned();
         }
         if let Some(read_only) = change.read_only {
             if volume.write_protect == WriteProtect::Permanent && !read_only {
@@ -403,32 +402,31 @@ impl Control {
                 ));
             }
             if read_only != volume.write_protect.is_on() {
-                write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
+                volume.value.write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
             }
         }
-        if let Some(policy) = &change.policy {
-            let policy = self.policy_record(policy)?;
-            self.refuse_other_layout(&volume, &policy)?;
-            if policy.id() != volume.policy {
-                // First: it may not fit, and then nothing is changed.
-                volume = self.follow(volume, policy.id())?;
-            }
-        }
-        (volume.value.name, volume.value.write_protect) = (name, write_protect);
-        self.commit(intent.update(&volume))?;
-        self.apply()?;
-        self.volume(&volume.name)
+        Ok((intent.update(&volume), id))
     }
 
-    /// Gives a volume a policy, and what that reserves. A reservation that does not fit leaves it the policy that it had.
-    fn follow(&self, mut volume: Versioned<VolumeRecord>, policy: String) -> Result<Versioned<VolumeRecord>, Problem> {
-        let id = volume.id();
-        let before = core::mem::replace(&mut volume.value.policy, policy);
-        // finish_resize brings the reservation in line, also after a crash
-        volume.value.resize_to = Some(volume.bytes);
-        self.commit(Transaction::new().update(&volume))?;
-        self.try_resize(self.again(&id)?, |volume| volume.policy.clone_from(&before))?;
-        self.again(&id)
+    /// Gives a volume a policy, and what that reserves; gives the policy that it had, if that was another one. A reservation that does not fit
+    /// leaves it that.
+    fn follow(&self, id: &str, policy: &str) -> Result<Option<String>, Problem> {
+        let (_, before) = self.decided(|| {
+            let (mut volume, policy) = (self.ready_volume(id)?, self.policy_record(policy)?);
+            self.refuse_other_layout(&volume, &policy)?;
+            if policy.id() == volume.policy {
+                return Ok((Transaction::new(), None));
+            }
+            let before = core::mem::replace(&mut volume.value.policy, policy.id());
+            // finish_resize brings the reservation in line, also after a crash
+            volume.value.resize_to = Some(volume.bytes);
+            // Who changes or deletes the policy meanwhile has not seen this volume: it has to look again.
+            Ok((Transaction::new().hold(&policy).update(&volume), Some(before)))
+        })?;
+        if let Some(before) = &before {
+            self.try_resize(self.again(id)?, |volume| volume.policy.clone_from(before))?;
+        }
+        Ok(before)
     }
 
     /// A policy that asks for another layout cannot be given to a volume that lies already, unless it takes what is possible.
@@ -451,7 +449,7 @@ impl Control {
         self.resolve(Kind::Volume, name, "volume", "volume list")
     }
 
-    fn ready_volume(&self, name: &str) -> Result<Versioned<VolumeRecord>, Problem> {
+    pub(super) fn ready_volume(&self, name: &str) -> Result<Versioned<VolumeRecord>, Problem> {
         let volume = self.volume_record(name)?;
         if volume.stage != Stage::Ready {
             let doing = if volume.stage == Stage::Creating { "made" } else { "deleted" };
@@ -526,6 +524,60 @@ impl Control {
             created_unix_s: volume.created_unix_s,
         }
     }
+}
+
+fn refuse_if_connected(volume: &VolumeRecord, attached: &[Versioned<SubsystemRecord>], sessions: &[SessionInfo]) -> Result<(), Problem> {
+    for subsystem in attached {
+        if let Some(session) = sessions.iter().find(|s| s.subsystem == subsystem.nqn) {
+            return Err(Problem::refused(
+                format!(
+                    "volume {} is attached to subsystem {}, to which host {} is connected",
+                    volume.name, subsystem.name, session.host_nqn
+                ),
+                format!("unmount it there, then 'basalt subsystem detach {} {}'; or delete it with --force", subsystem.name, volume.name),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The records of a volume with this placement.
+fn new_records(
+    new: &api::NewVolume,
+    bytes: u64,
+    lba_bytes: u32,
+    policy: String,
+    attach_to: Option<String>,
+    placement: &Placement,
+) -> (VolumeRecord, ObjectRecord) {
+    let object = ObjectId::from_random(random());
+    let volume = VolumeRecord {
+        id: VolumeId::from_random(random()),
+        name: new.name.clone(),
+        bytes,
+        lba_bytes,
+        write_protect: WriteProtect::None,
+        policy,
+        object,
+        stage: Stage::Creating,
+        attach_to,
+        resize_to: None,
+        format_to: None,
+        created_unix_s: now_unix_s(),
+    };
+    let component = |slot: &cluster::Slot| ComponentRecord {
+        id: ComponentId::from_random(random()),
+        node: slot.node.clone(),
+        group: slot.group,
+        capacity_index: slot.capacity_index,
+        no: None,
+        bytes: slot.bytes,
+        reserve_chunks: slot.reserve_chunks,
+        state: ComponentState::Active,
+    };
+    let stripes = placement.layout.stripes.iter().map(|s| s.copies.iter().map(component).collect()).collect();
+    let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, stripes };
+    (volume, object)
 }
 
 fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> {

@@ -11,6 +11,7 @@
 mod bytes;
 pub mod chunk;
 pub mod component;
+pub mod descriptor;
 mod error;
 pub mod foreign;
 pub mod log;
@@ -23,6 +24,7 @@ mod tests;
 
 pub use chunk::{CHUNKS_PER_PAGE, ChunkEntry};
 pub use component::{COMPONENTS_PER_PAGE, ComponentRecord, ComponentState, DESCRIPTOR_BYTES_MAX};
+pub use descriptor::Descriptor;
 pub use error::DiskError;
 pub use page::{PageAddress, PageHeader, PageKind};
 pub use superblock::{Role, Superblock};
