@@ -1,5 +1,5 @@
-//! The contract of all front ends, above the volume router: the volumes that they export, who may do what with them, what hosts' commands ask of
-//! the control plane, what goes to the audit log, and what a front end is to the core that drives it. See `docs/frontends.md`.
+//! The contract of all front ends, above the volume router: the volumes that they export, who may do what with them, what each host may take, what
+//! hosts' commands ask of the control plane, what goes to the audit log, and what a front end is to the core that drives it. See `docs/frontends.md`.
 //!
 //! A *unit* is a volume within an *export*: a namespace of an NVMe subsystem, a logical unit of an iSCSI target.
 //!
@@ -12,6 +12,7 @@ mod control_request;
 mod front_end;
 mod in_process;
 mod pair;
+mod quota;
 mod volumes;
 
 pub use audit::{AuditEvent, AuditKind, AuditQueue};
@@ -19,6 +20,7 @@ pub use control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused
 pub use front_end::{FrontEnd, ListenError, WorkId};
 pub use in_process::{Client, InProcess};
 pub use pair::{Of, Pair};
+pub use quota::{HostLimits, LEASE_BYTES, Place, Quotas, Reserve};
 pub use volumes::{UnknownVolume, VolumeView, Volumes};
 // The door into a volume.
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};

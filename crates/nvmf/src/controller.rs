@@ -12,7 +12,6 @@
 
 use crate::limits::{ABORT_MAX, AER_MAX, EVENTS_MAX, GRANT_KEPT_MAX, IO_QUEUES_MAX, KAS, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
 use crate::notices::Notices;
-use crate::quota::{HostLimits, Place, Reserve};
 use crate::shared::ControllerShared;
 use crate::view::{AnaState, Namespace, View};
 use base::hooks::{self, SeededFault};
@@ -24,6 +23,7 @@ use format::nvme::log::{
 };
 use format::nvme::property::{self, Capabilities, Config, ControllerStatus};
 use format::nvme::{StatusCode, feature};
+use frontend::{HostLimits, Place, Reserve};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -172,6 +172,11 @@ pub enum Effect {
 /// The property CAP.
 pub fn capabilities() -> u64 {
     Capabilities { mqes: QUEUE_ENTRIES_MAX - 1, cqr: true, to: 40, css: 1, crms: 1, ..Capabilities::default() }.bits()
+}
+
+/// I/O queues that one controller of a host may have at most: an admin queue takes a connection too.
+fn io_queues_of(limits: HostLimits) -> u16 {
+    limits.connections.saturating_sub(1).clamp(1, IO_QUEUES_MAX.into()) as u16
 }
 
 impl Controller {
@@ -368,7 +373,7 @@ impl Controller {
     /// Its host may have so much; places for its queues come out of this reserve.
     pub fn set_reserve(&mut self, reserve: Reserve, limits: HostLimits, now: Instant) {
         (self.reserve, self.reserve_until) = (Some(reserve), Some(now + GRANT_KEPT_MAX));
-        self.queues_max = limits.io_queues();
+        self.queues_max = io_queues_of(limits);
         self.queues_granted = self.queues_max;
     }
     /// A place that was kept for a queue which is connected now.
@@ -389,8 +394,8 @@ impl Controller {
         if !self.queues.is_empty() {
             return Err(StatusCode::COMMAND_SEQUENCE_ERROR);
         }
-        let wanted = wanted.clamp(1, limits.io_queues());
-        self.queues_max = limits.io_queues();
+        let wanted = wanted.clamp(1, io_queues_of(limits));
+        self.queues_max = io_queues_of(limits);
         let kept = self.reserve.as_mut().map_or(wanted, |reserve| reserve.keep(wanted.into(), limits) as u16);
         // The feature cannot say "none". A place was kept when the controller was made.
         self.queues_granted = kept.max(1);

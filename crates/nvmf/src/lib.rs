@@ -23,7 +23,6 @@ pub mod notices;
 pub mod options;
 pub mod pages;
 mod published_logs;
-pub mod quota;
 mod refusal_log;
 pub mod reservation;
 mod secure;

@@ -14,7 +14,6 @@ use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
     RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, TICK, UNAUTHENTICATED_RECEIVES_A_TURN,
 };
-use crate::quota::Place;
 use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
 use crate::session::{Call, Cx, QueueKind, Session, SessionPhase, status_of_refusal};
@@ -27,6 +26,7 @@ use base::{Instant, Security, VolumeId};
 use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
+use frontend::Place;
 use frontend::{AuditEvent, AuditKind, AuditQueue, ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy, WorkId};
 use object::{Backend, IoRequest};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, Queue, Rt, SendList, TimerId};

@@ -4,12 +4,12 @@
 
 use crate::limits::RETRY_IN_A_MOMENT;
 use crate::options::Options;
-use crate::quota::HostLimits;
 use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
 use base::{HostId, Security, Visibility, VolumeId, WriteProtect};
 use cluster::reservation::Access;
 use format::nvme::{Status, StatusCode};
+use frontend::HostLimits;
 use frontend::VolumeView;
 use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;

@@ -39,7 +39,6 @@ use crate::limits::{
     ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX,
     UNAUTHENTICATED_HELD_MAX,
 };
-use crate::quota::Place;
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::{Namespace, View};
@@ -49,6 +48,7 @@ use base::{Duration, HostId, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
 use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX, HeaderRules};
+use frontend::Place;
 use fusing::Fusing;
 use object::IoRequest;
 use rt::SendList;

@@ -14,9 +14,9 @@
 use super::*;
 use crate::admission::NotTaken;
 use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
-use crate::quota::{HostLimits, Place, Reserve};
 use crate::unauthenticated::network;
 use frontend::AuditKind;
+use frontend::{HostLimits, Place, Reserve};
 
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
@@ -56,7 +56,7 @@ impl Target {
 
     /// Places in the quota of a host for an admin queue and the first I/O queue of its controller.
     pub(super) fn count_controller(&self, host_nqn: &str) -> Option<(Place, Reserve)> {
-        self.shared.quotas().enter_controller(host_nqn, self.limits_of(host_nqn))
+        self.shared.quotas().enter_session(host_nqn, self.limits_of(host_nqn))
     }
 
     /// A place in the quota of a host for an I/O queue for which none was kept.

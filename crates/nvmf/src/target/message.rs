@@ -2,10 +2,10 @@
 
 use crate::connect_request::{ConnectRequest, Refusal};
 use crate::controller::QueueAt;
-use crate::quota::Place;
 use crate::shared::ControllerShared;
 use crate::view::ListenerKind;
 use base::{HostId, Security};
+use frontend::Place;
 use object::VolumeRef;
 use rt::OwnedConn;
 use std::collections::BTreeSet;

@@ -11,7 +11,6 @@ use crate::connect_request::{ConnectRequest, Refusal};
 use crate::controller::QueueAt;
 use crate::health::{ErrorLog, Ledger};
 use crate::limits::{HANDSHAKES_MAX, IO_QUEUES_MAX, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
-use crate::quota::{HostLimits, LEASE_BYTES, Place, Quotas};
 use crate::refusal_log::{PERIOD, REPORTED_MAX, RefusalLog};
 use crate::reservation::{command, conflicts, data_bytes, execute};
 use crate::session::status_of_refusal;
@@ -26,6 +25,7 @@ use format::nvme::io::BlockRange;
 use format::nvme::log::Health;
 use format::nvme::reservation::{Action, Keys, Report, parse_extended_report};
 use format::nvme::{Field, IoOpcode, NSID_ALL, Sgl, Sqe, Status, StatusCode};
+use frontend::{HostLimits, LEASE_BYTES, Place, Quotas};
 use frontend::{Refused, Reply};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -216,7 +216,7 @@ fn what_hosts_take_and_give_back_is_counted_to_the_last_place_and_step() {
         }
     }
     let (q, six) = (Arc::new(Quotas::new(MIB)), HostLimits { connections: 6, memory: MIB });
-    let (_admin, mut reserve) = q.enter_controller("a", six).unwrap();
+    let (_admin, mut reserve) = q.enter_session("a", six).unwrap();
     assert_eq!((reserve.keep(5, six), q.hosts()[0].1), (5, 6));
     assert_eq!((reserve.keep(2, six), q.hosts()[0].1), (2, 3), "who wants fewer gives the others back");
     reserve.give_up();

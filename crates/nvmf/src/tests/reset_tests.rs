@@ -5,7 +5,6 @@ use super::controller_tests::{Bench, bench};
 use crate::admin::Answer;
 use crate::controller::{QueueAt, TEMPERATURE_K};
 use crate::notices::WAITING_MAX;
-use crate::quota::HostLimits;
 use crate::view::Namespace;
 use base::{HostId, Instant, Visibility, VolumeId, WriteProtect};
 use cluster::reservation::{Command, ReservationType, State};
@@ -17,6 +16,7 @@ use format::nvme::property::{self, Config};
 use format::nvme::reservation::Notification;
 use format::nvme::{Field, NSID_ALL, Sgl, Sqe, StatusCode};
 use frontend::ControlVerb;
+use frontend::HostLimits;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

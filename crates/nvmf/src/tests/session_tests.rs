@@ -2,7 +2,6 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::memory::{DISK_BYTES, Memory};
 use super::{HOST, NQN, view};
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX};
-use crate::quota::{HostLimits, Place, Quotas};
 use crate::session::{Call, Cx, QueueKind, Session, SessionPhase};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
@@ -13,6 +12,7 @@ use format::nvme::io::{BlockRange, CopyCommand, CopyRange, DatasetManagement, Ds
 use format::nvme::{AdminOpcode, Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status, StatusCode};
 use format::nvme_tcp::fault::*;
 use format::nvme_tcp::{Fault, Fes, PduType, R2t, TermReq};
+use frontend::{HostLimits, Place, Quotas};
 use object::{IoError, IoRequest};
 use std::sync::Arc;
 

@@ -1,12 +1,11 @@
 //! What each host may take: connections, and memory for the data of its commands.
 //!
-//! Owns: the counts by host NQN, over all cores.
+//! Owns: the counts by the host's name, over all cores of a front end.
 //! Invariants: what was taken is given back when its [`Place`] or [`Reserve`] is dropped; a host never has more places, taken and reserved
 //! together, than it may; the path of an I/O touches no count that cores share, as long as
 //! the connection's lease covers it.
 //! Never: waits.
 
-use crate::limits::IO_QUEUES_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,16 +33,16 @@ pub struct Quotas {
 #[derive(Debug)]
 pub struct Place {
     quotas: Arc<Quotas>,
-    host_nqn: String,
+    name: String,
     host: Arc<HostUse>,
     leased: u64,
 }
 
-/// Places that are kept for a controller: the I/O queues that it was granted and has not connected yet.
+/// Places that are kept for connections that a host was granted and has not made yet.
 #[derive(Debug)]
 pub struct Reserve {
     quotas: Arc<Quotas>,
-    host_nqn: String,
+    name: String,
     host: Arc<HostUse>,
     places: u32,
 }
@@ -57,42 +56,36 @@ pub struct HostLimits {
     pub memory: u64,
 }
 
-impl HostLimits {
-    /// I/O queues that one controller of the host may have at most: an admin queue takes a connection too.
-    pub fn io_queues(&self) -> u16 {
-        self.connections.saturating_sub(1).clamp(1, IO_QUEUES_MAX.into()) as u16
-    }
-}
-
 impl Quotas {
     /// With so much memory for all hosts together.
     pub fn new(memory_max: u64) -> Self {
         Self { hosts: Mutex::default(), memory: AtomicU64::new(0), memory_max }
     }
     /// A place for a connection of a host; `None` when it has as many as it may.
-    pub fn enter(self: &Arc<Self>, host_nqn: &str, limits: HostLimits) -> Option<Place> {
-        let (host, _) = self.take(host_nqn, limits, 1)?;
-        Some(Place { quotas: Arc::clone(self), host_nqn: host_nqn.to_owned(), host, leased: 0 })
+    pub fn enter(self: &Arc<Self>, name: &str, limits: HostLimits) -> Option<Place> {
+        let (host, _) = self.take(name, limits, 1)?;
+        Some(Place { quotas: Arc::clone(self), name: name.to_owned(), host, leased: 0 })
     }
-    /// A place for an admin queue, and one that is kept for the first I/O queue: without it the controller would be of no use.
-    pub fn enter_controller(self: &Arc<Self>, host_nqn: &str, limits: HostLimits) -> Option<(Place, Reserve)> {
-        let place = self.enter(host_nqn, limits)?;
-        let mut reserve = Reserve { quotas: Arc::clone(self), host_nqn: host_nqn.to_owned(), host: Arc::clone(&place.host), places: 0 };
+    /// A place for the connection that controls a session, and one that is kept for the first that brings data: without it the session would be of
+    /// no use.
+    pub fn enter_session(self: &Arc<Self>, name: &str, limits: HostLimits) -> Option<(Place, Reserve)> {
+        let place = self.enter(name, limits)?;
+        let mut reserve = Reserve { quotas: Arc::clone(self), name: name.to_owned(), host: Arc::clone(&place.host), places: 0 };
         (reserve.keep(1, limits) == 1).then_some((place, reserve))
     }
     /// Takes up to `wanted` places; `None` when there is not one.
-    fn take(&self, host_nqn: &str, limits: HostLimits, wanted: u32) -> Option<(Arc<HostUse>, u32)> {
+    fn take(&self, name: &str, limits: HostLimits, wanted: u32) -> Option<(Arc<HostUse>, u32)> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        let host = match hosts.get(host_nqn) {
+        let host = match hosts.get(name) {
             Some(host) => Arc::clone(host),
-            None => Arc::clone(hosts.entry(host_nqn.to_owned()).or_default()),
+            None => Arc::clone(hosts.entry(name.to_owned()).or_default()),
         };
         host.memory_max.store(limits.memory, Ordering::Relaxed);
         let now = host.connections.load(Ordering::Relaxed);
         let taken = wanted.min(limits.connections.saturating_sub(now));
         if taken == 0 {
             if now == 0 {
-                hosts.remove(host_nqn);
+                hosts.remove(name);
             }
             return None;
         }
@@ -100,10 +93,10 @@ impl Quotas {
         Some((host, taken))
     }
     /// Places come back.
-    fn give_back(&self, host_nqn: &str, host: &HostUse, places: u32) {
+    fn give_back(&self, name: &str, host: &HostUse, places: u32) {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if places > 0 && host.connections.fetch_sub(places, Ordering::Relaxed) == places {
-            hosts.remove(host_nqn);
+            hosts.remove(name);
         }
     }
     /// Connections and bytes of each host.
@@ -156,7 +149,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.keep(0);
-        self.quotas.give_back(&self.host_nqn, &self.host, 1);
+        self.quotas.give_back(&self.name, &self.host, 1);
     }
 }
 
@@ -164,9 +157,9 @@ impl Reserve {
     /// Keeps `wanted` places, or as many as there are. How many it has now.
     pub fn keep(&mut self, wanted: u32, limits: HostLimits) -> u32 {
         if wanted < self.places {
-            self.quotas.give_back(&self.host_nqn, &self.host, self.places - wanted);
+            self.quotas.give_back(&self.name, &self.host, self.places - wanted);
             self.places = wanted;
-        } else if let Some((host, more)) = self.quotas.take(&self.host_nqn, limits, wanted - self.places) {
+        } else if let Some((host, more)) = self.quotas.take(&self.name, limits, wanted - self.places) {
             // It is another one when the host had gone in between.
             self.host = host;
             self.places += more;
@@ -175,13 +168,13 @@ impl Reserve {
     }
     /// Gives all of its places back.
     pub fn give_up(&mut self) {
-        self.quotas.give_back(&self.host_nqn, &self.host, core::mem::take(&mut self.places));
+        self.quotas.give_back(&self.name, &self.host, core::mem::take(&mut self.places));
     }
     /// One of its places, for a connection.
     pub fn take(&mut self) -> Option<Place> {
         self.places = self.places.checked_sub(1)?;
         let (quotas, host) = (Arc::clone(&self.quotas), Arc::clone(&self.host));
-        Some(Place { quotas, host_nqn: self.host_nqn.clone(), host, leased: 0 })
+        Some(Place { quotas, name: self.name.clone(), host, leased: 0 })
     }
 }
 
@@ -216,8 +209,8 @@ mod tests {
     #[test]
     fn places_that_are_kept_are_nobody_else_s_and_come_back() {
         let (q, four) = (Arc::new(Quotas::new(MIB)), limits(4, MIB));
-        let (_admin, mut reserve) = q.enter_controller("a", four).unwrap();
-        assert!(q.enter_controller("a", limits(3, MIB)).is_none(), "an admin queue alone is of no use");
+        let (_admin, mut reserve) = q.enter_session("a", four).unwrap();
+        assert!(q.enter_session("a", limits(3, MIB)).is_none(), "an admin queue alone is of no use");
         assert_eq!(q.hosts()[0].1, 2, "and leaves nothing behind");
         assert_eq!(reserve.keep(9, four), 3);
         assert!(q.enter("a", four).is_none());
