@@ -50,9 +50,9 @@ pub enum DataPlaneError {
         /// The volume.
         volume: base::VolumeId,
     },
-    /// A volume has more copies than one host can hold.
-    #[error("volume '{0}' is laid out over several hosts; this version serves one copy")]
-    Mirrored(String),
+    /// A mirror of a volume has more than one copy on this node.
+    #[error("volume '{0}' has a mirror with two copies on this node; each copy has to be on another one")]
+    CopiesOnNode(String),
     /// The space behind the new end of a volume could not be freed.
     #[error("cannot free the space behind the end of volume {volume}: {cause}")]
     Free {

@@ -23,7 +23,7 @@ mod worker;
 pub use crate::core::{CoreSeed, core_seeds};
 pub use command::{CommandSender, Completion};
 pub use core_state::FrontEnd;
-pub use desired::{ComponentRef, Desired, NamespaceDesired, ObjectLayout, Stripe, SubsystemDesired, VolumeDesired};
+pub use desired::{ComponentRef, Desired, MirrorDesired, NamespaceDesired, ObjectLayout, SubsystemDesired, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, HostConfig};
@@ -36,5 +36,6 @@ pub use nvmf::{
     AuditEvent, AuditKind, ControlRequest, ControlRequestId, HostView, ListenerKind, ListenerSpec, Refused, Reply, RequestedBy,
     SessionInfo, control_request,
 };
+pub use object::{CopyAt, CopyPlace};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};

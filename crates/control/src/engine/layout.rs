@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::plane::GroupFigures;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Observed, Slot, StripeSlots};
-use dataplane::{ComponentSpec, Desired, NamespaceDesired, Stripe, SubsystemDesired, VolumeDesired};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, Observed, Slot};
+use dataplane::{ComponentSpec, Desired, MirrorDesired, NamespaceDesired, SubsystemDesired, VolumeDesired};
 use nvmf::HostView;
 
 /// What hosts see as the model of a subsystem.
@@ -43,13 +43,13 @@ impl Control {
                 continue;
             };
             // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
-            let stripes = desired_stripes(object, &observed, &group_names).unwrap_or_else(|reason| {
+            let mirrors = desired_mirrors(object, &observed, &group_names).unwrap_or_else(|reason| {
                 offline.insert(volume.id, reason);
                 Vec::new()
             });
             let reservation = reservations.remove(&volume.id);
             let policy = policies.get(&volume.policy).map(|p| p.policy.clone()).unwrap_or_default();
-            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, stripes) });
+            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, mirrors) });
         }
         let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
         let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
@@ -111,15 +111,15 @@ fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesire
     (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
 }
 
-fn desired_stripes(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<Stripe>, String> {
+fn desired_mirrors(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<MirrorDesired>, String> {
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
-    let stripes = cluster::serving(object, observed).map_err(|why| match why {
+    let mirrors = cluster::serving(object, observed).map_err(|why| match why {
         NotServed::NotTaken => "this node has not taken it over since it started".into(),
         NotServed::NotMade => "it is not completely made yet".into(),
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
     })?;
-    Ok(stripes.into_iter().map(Stripe::of).collect())
+    Ok(mirrors.into_iter().map(MirrorDesired::of).collect())
 }
 
 /// A layout as `cluster` knows it.
@@ -131,18 +131,18 @@ pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
         bytes: c.bytes,
         reserve_chunks: c.reserve_chunks,
     };
-    Layout { stripes: object.stripes.iter().map(|s| StripeSlots { copies: s.iter().map(slot).collect() }).collect() }
+    Layout { mirrors: object.mirrors.iter().map(|s| MirrorSlots { copies: s.iter().map(slot).collect() }).collect() }
 }
 
 /// What a component says of its object, so that a lost directory can be rebuilt: version, volume, size, block, place, name.
-pub(super) fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize) -> Vec<u8> {
+pub(super) fn descriptor(volume: &VolumeRecord, mirror: usize, mirrors: usize, copy: usize) -> Vec<u8> {
     const VERSION: u8 = 1;
     let mut bytes = vec![VERSION];
     bytes.extend(volume.id.as_bytes());
     bytes.extend(volume.bytes.to_le_bytes());
     bytes.extend(volume.lba_bytes.to_le_bytes());
-    bytes.extend((stripe as u16).to_le_bytes());
-    bytes.extend((stripes as u16).to_le_bytes());
+    bytes.extend((mirror as u16).to_le_bytes());
+    bytes.extend((mirrors as u16).to_le_bytes());
     bytes.push(copy as u8);
     bytes.push(volume.name.len() as u8);
     bytes.extend(volume.name.as_bytes());
@@ -152,13 +152,13 @@ pub(super) fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, c
 }
 
 /// What the data plane needs to make a component.
-pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, stripe: usize, stripes: usize, copy: usize) -> ComponentSpec {
+pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, mirror: usize, mirrors: usize, copy: usize) -> ComponentSpec {
     ComponentSpec {
         id: c.id,
         object: volume.object,
         capacity_index: c.capacity_index,
         bytes: c.bytes,
         reserve_chunks: c.reserve_chunks,
-        descriptor: descriptor(volume, stripe, stripes, copy),
+        descriptor: descriptor(volume, mirror, mirrors, copy),
     }
 }
