@@ -6,8 +6,8 @@ use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId};
 use dataplane::{
-    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, ObjectLayout, Settings,
-    Stripe, VolumeDesired, core_seeds,
+    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, MirrorDesired,
+    ObjectLayout, Settings, VolumeDesired, core_seeds,
 };
 use format::nvme_tcp::Digests;
 use frontend::{Client, FrontEnd, InProcess, Pair};
@@ -181,8 +181,8 @@ impl Lab {
         self.command(|o| o.open_group(Some(cluster), devices))?;
         let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
         let no = self.command(|o| o.create_component(group, spec))?;
-        let stripes = vec![Stripe { components: vec![ComponentRef { id, group, no }] }];
-        let layout = ObjectLayout { object, ownership: Ownership::FIRST, stripes };
+        let mirrors = vec![MirrorDesired::of_one(ComponentRef { id, group, no })];
+        let layout = ObjectLayout { object, ownership: Ownership::FIRST, mirrors };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
         self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], exports: Default::default() }))
     }

@@ -174,8 +174,8 @@ listed! {
         SumBeforeMerge,
         /// Compare and Write does not look at what is there.
         CompareIgnored,
-        /// The second part of a request goes to the stripe of the first.
-        WrongStripe,
+        /// The second part of a request goes to the mirror of the first.
+        WrongMirror,
         /// A trim, or zeroes, over more than one piece ends with the first.
         SweepEndsEarly,
         /// Of the ranges of a Dataset Management command only the first takes effect.
@@ -352,8 +352,8 @@ listed! {
         EdgeTooLong,
         /// Compare and write does not count against limits.
         CompareWriteUncounted,
-        /// A survey begins with the wrong piece of a stripe.
-        SurveyOffStripe,
+        /// A survey begins with the wrong piece of a mirror.
+        SurveyOffMirror,
         /// Pieces that only another core has found beyond those of this one are forgotten.
         SurveyCutShort,
         /// A keep alive timeout of zero leaves the timer running.
@@ -406,6 +406,12 @@ listed! {
         MarkBeginsAnew,
         /// Any number of changes of a lane may be above its mark.
         InDoubtUnbounded,
+        /// Lanes move to other cores within a term, to where the copies of their mirror are now.
+        LanesFollowCopies,
+        /// Lanes are dealt to cores as if no mirror had a copy on the node.
+        LanesOffShards,
+        /// A mirror is served though changes do not reach its copy on another node.
+        OtherCopyMisses,
         /// A node takes an object over once in its life: what it has owned before is not served after a restart.
         TermBegunOnce,
         /// A node goes on in the term that it had before its restart.

@@ -48,6 +48,10 @@ id!(
     ClusterId
 );
 id!(
+    /// A node of a cluster.
+    NodeId
+);
+id!(
     /// A disk group.
     GroupId
 );

@@ -1,4 +1,4 @@
-//! The words that every other crate speaks: identifiers, units, limits, lanes, checksums, sizes and times.
+//! The words that every other crate speaks: identifiers, units, limits, mirrors, lanes, checksums, sizes and times.
 //!
 //! Owns: types without behaviour beyond arithmetic, parsing and printing.
 //! Invariant: everything here is pure and deterministic.
@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod hooks;
 pub mod id;
 pub mod lane;
+pub mod mirror;
 pub mod order;
 pub mod secret;
 pub mod size;
@@ -20,8 +21,9 @@ pub mod unit;
 pub use access::{Security, Visibility, WriteProtect};
 pub use checksum::{crc32, crc32c};
 pub use histogram::Histogram;
-pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, ObjectId, VolumeId};
+pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, NodeId, ObjectId, VolumeId};
 pub use lane::Lane;
+pub use mirror::CopyState;
 pub use order::{Order, Ownership, Seq};
 pub use secret::SecretBytes;
 pub use size::ByteSize;

@@ -1,7 +1,7 @@
 //! Placement: which capacity devices hold the components of an object.
 //!
-//! Invariants: copies are in different fault domains; the stripes of a copy are on different devices as long as there are
-//! any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice; the answer does
+//! Invariants: copies of a mirror are in different fault domains; the components of a fault domain are on different devices as long
+//! as there are any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice; the answer does
 //! not depend on the order of the inventory.
 //! Never: chooses identifiers, remembers anything.
 
@@ -14,9 +14,9 @@ use base::{
     unit::{CHUNK_BYTES, COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 
-/// The most stripes of one object: a volume of the largest size, in components of the largest size.
-pub const STRIPES_MAX: usize = 256;
-const _: () = assert!(STRIPES_MAX as u64 * COMPONENT_BYTES_MAX > VOLUME_BYTES_MAX);
+/// The most mirrors of one object: a volume of the largest size, in components of the largest size.
+pub const MIRRORS_MAX: usize = 256;
+const _: () = assert!(MIRRORS_MAX as u64 * COMPONENT_BYTES_MAX > VOLUME_BYTES_MAX);
 
 /// Where one component goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,18 +33,18 @@ pub struct Slot {
     pub reserve_chunks: u64,
 }
 
-/// The copies of one stripe.
+/// The copies of one mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StripeSlots {
+pub struct MirrorSlots {
     /// One slot a copy, each in another fault domain.
     pub copies: Vec<Slot>,
 }
 
-/// An object's layout: pieces of 1 MiB are dealt to the stripes in turn.
+/// An object's layout: pieces of 1 MiB are dealt to the mirrors in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// At least one.
-    pub stripes: Vec<StripeSlots>,
+    pub mirrors: Vec<MirrorSlots>,
 }
 
 /// A layout, and what the policy asks that it does not give (only under force provisioning).
@@ -88,14 +88,14 @@ fn words(shortfalls: &[Shortfall]) -> String {
     shortfalls.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The size of each component of a volume of `bytes` over `stripes`, in bytes: its share of the pieces.
-pub const fn stripe_bytes(bytes: u64, stripes: usize) -> u64 {
-    bytes.div_ceil(PIECE_BYTES).div_ceil(stripes as u64) * PIECE_BYTES
+/// The size of each component of a volume of `bytes` over `mirrors`, in bytes: its share of the pieces.
+pub const fn component_bytes(bytes: u64, mirrors: usize) -> u64 {
+    bytes.div_ceil(PIECE_BYTES).div_ceil(mirrors as u64) * PIECE_BYTES
 }
 
 /// Lays out an object of `bytes` that may grow in place to `bytes_max`.
 ///
-/// One stripe for each 255 GiB of `bytes_max`, and at least as many as the policy's stripe width. Most free first.
+/// One mirror for each 255 GiB of `bytes_max`, and at least as many as the policy's stripe width. Most free first.
 pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64) -> Result<Placement, PlaceError> {
     let bytes_max = bytes_max.clamp(bytes, VOLUME_BYTES_MAX.max(bytes));
     if bytes == 0 || bytes > VOLUME_BYTES_MAX {
@@ -109,21 +109,21 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     if !shortfalls.is_empty() && !policy.force_provisioning {
         return Err(PlaceError::Shortfalls(shortfalls));
     }
-    // wide enough for the stripes first, then most free, then by name
+    // wide enough first, then most free, then by name
     let width = policy.stripe_width as usize;
     domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), d.name.clone()));
     domains.truncate(policy.copies());
 
-    let by_size = stripes_for(bytes_max);
+    let by_size = mirrors_for(bytes_max);
     let width_possible = domains.iter().map(|d| d.devices.len()).min().unwrap_or(1);
-    let stripes = by_size.max(width.min(width_possible)).max(1);
-    let placed = (stripes..=stripes.max(width_possible)).find_map(|stripes| {
+    let mirrors = by_size.max(width.min(width_possible)).max(1);
+    let placed = (mirrors..=mirrors.max(width_possible)).find_map(|mirrors| {
         // a reservation that fits on no single device may fit on several
-        let component_bytes = stripe_bytes(bytes, stripes);
+        let component_bytes = component_bytes(bytes, mirrors);
         let reserve = reserve_chunks(component_bytes, policy.space_reservation_percent);
-        fill(&domains, stripes, component_bytes, reserve).map(|copies| (stripes, copies))
+        fill(&domains, mirrors, component_bytes, reserve).map(|copies| (mirrors, copies))
     });
-    let (stripes, copies) = match placed {
+    let (mirrors, copies) = match placed {
         Some(placed) => placed,
         None => {
             let needed_bytes = reserve_chunks(bytes, policy.space_reservation_percent) * CHUNK_BYTES;
@@ -133,14 +133,14 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
                 return Err(PlaceError::NoSpace { needed_bytes, free_bytes, devices });
             }
             shortfalls.push(Shortfall::Reservation { percent: policy.space_reservation_percent, needed_bytes, free_bytes });
-            let copies = fill(&domains, stripes, stripe_bytes(bytes, stripes), 0);
-            (stripes, copies.expect("without a reservation every device will do"))
+            let copies = fill(&domains, mirrors, component_bytes(bytes, mirrors), 0);
+            (mirrors, copies.expect("without a reservation every device will do"))
         }
     };
-    let stripes = (0..stripes).map(|s| StripeSlots { copies: copies.iter().map(|copy| copy[s].clone()).collect() }).collect();
-    let layout = Layout { stripes };
+    let mirrors = (0..mirrors).map(|m| MirrorSlots { copies: copies.iter().map(|copy| copy[m].clone()).collect() }).collect();
+    let layout = Layout { mirrors };
     if shortfalls.is_empty() {
-        // Devices enough, but too full for a reservation: stripes had to share some.
+        // Devices enough, but too full for a reservation: components had to share some.
         shortfalls = compliance(policy, &layout, inventory);
         if !shortfalls.is_empty() && !policy.force_provisioning {
             return Err(PlaceError::Shortfalls(shortfalls));
@@ -150,12 +150,12 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
 }
 
 /// How many components of the largest size hold `bytes`.
-fn stripes_for(bytes: u64) -> usize {
-    let mut stripes = bytes.div_ceil(COMPONENT_BYTES_MAX).max(1) as usize;
-    while stripe_bytes(bytes, stripes) > COMPONENT_BYTES_MAX {
-        stripes += 1;
+fn mirrors_for(bytes: u64) -> usize {
+    let mut mirrors = bytes.div_ceil(COMPONENT_BYTES_MAX).max(1) as usize;
+    while component_bytes(bytes, mirrors) > COMPONENT_BYTES_MAX {
+        mirrors += 1;
     }
-    stripes
+    mirrors
 }
 
 /// Chunks of 64 KiB to set aside for a component of this size under a reservation of `percent`.
@@ -163,12 +163,12 @@ pub fn reserve_chunks(component_bytes: u64, percent: u8) -> u64 {
     (component_bytes as u128 * percent as u128).div_ceil(100 * CHUNK_BYTES as u128) as u64
 }
 
-/// One list of slots a domain, one slot a stripe. `None`: the reservation does not fit.
-fn fill(domains: &[Domain], stripes: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Vec<Slot>>> {
-    domains.iter().map(|domain| fill_domain(domain, stripes, bytes, reserve_chunks)).collect()
+/// One list of slots a domain, one slot a mirror. `None`: the reservation does not fit.
+fn fill(domains: &[Domain], mirrors: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Vec<Slot>>> {
+    domains.iter().map(|domain| fill_domain(domain, mirrors, bytes, reserve_chunks)).collect()
 }
 
-fn fill_domain(domain: &Domain, stripes: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Slot>> {
+fn fill_domain(domain: &Domain, mirrors: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Slot>> {
     struct Candidate<'a> {
         device: &'a Located,
         used: usize,
@@ -182,8 +182,8 @@ fn fill_domain(domain: &Domain, stripes: usize, bytes: u64, reserve_chunks: u64)
         .map(|device| Candidate { device, used: 0, outlook: device.free_bytes as i128, unreserved: device.free_bytes })
         .collect();
     let reserve_bytes = reserve_chunks * CHUNK_BYTES;
-    let mut slots = Vec::with_capacity(stripes);
-    for _ in 0..stripes {
+    let mut slots = Vec::with_capacity(mirrors);
+    for _ in 0..mirrors {
         let best =
             candidates.iter_mut().filter(|c| c.unreserved >= reserve_bytes).min_by_key(|c| (c.used, core::cmp::Reverse(c.outlook)))?;
         best.used += 1;
@@ -200,9 +200,9 @@ pub fn compliance(policy: &Policy, layout: &Layout, inventory: &Inventory) -> Ve
     let mut found = Vec::new();
     let domain_of = |node: &str| inventory.nodes.iter().find(|h| h.name == node).map_or(node, |h| &h.fault_domain).to_owned();
     let copies = layout
-        .stripes
+        .mirrors
         .iter()
-        .map(|s| s.copies.iter().map(|c| domain_of(&c.node)).collect::<std::collections::BTreeSet<_>>().len())
+        .map(|m| m.copies.iter().map(|c| domain_of(&c.node)).collect::<std::collections::BTreeSet<_>>().len())
         .min()
         .unwrap_or(0);
     if copies < policy.copies() {
@@ -210,7 +210,7 @@ pub fn compliance(policy: &Policy, layout: &Layout, inventory: &Inventory) -> Ve
     }
     let devices = (0..copies)
         .map(|n| {
-            let of_copy = layout.stripes.iter().filter_map(|s| s.copies.get(n)).map(|c| (c.group, c.capacity_index));
+            let of_copy = layout.mirrors.iter().filter_map(|m| m.copies.get(n)).map(|c| (c.group, c.capacity_index));
             of_copy.collect::<std::collections::BTreeSet<_>>().len()
         })
         .min()
@@ -221,7 +221,7 @@ pub fn compliance(policy: &Policy, layout: &Layout, inventory: &Inventory) -> Ve
     if policy.read_cache_reservation_percent > 0 && !inventory.has_read_cache() {
         found.push(Shortfall::ReadCache { percent: policy.read_cache_reservation_percent });
     }
-    let slots = || layout.stripes.iter().flat_map(|s| &s.copies);
+    let slots = || layout.mirrors.iter().flat_map(|m| &m.copies);
     let needed: u64 = slots().map(|c| reserve_chunks(c.bytes, policy.space_reservation_percent)).sum();
     let have: u64 = slots().map(|c| c.reserve_chunks).sum();
     if have < needed {

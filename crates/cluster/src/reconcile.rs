@@ -13,9 +13,9 @@
 //! serve; nothing of a group that is not open is called gone.
 //! Never: does anything itself, knows how it went but by what is observed next.
 
-use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
+use base::{ComponentId, CopyState, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use std::collections::BTreeMap;
 
 /// Terms that begin with one change of the directory.
@@ -90,7 +90,7 @@ pub enum Action {
     /// Components of a group in memory must be made anew, and their volumes with them.
     LoseComponents(ObjectId, GroupId),
     /// What was found of components.
-    SetStates(ObjectId, Vec<(ComponentId, ComponentState)>),
+    SetStates(ObjectId, Vec<(ComponentId, CopyState)>),
     /// Go on with a volume.
     Finish(VolumeId, Finish),
 }
@@ -126,7 +126,7 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
 /// no loss of power to the volume's hosts, and finishing is for whoever owns it.
 fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
     let object = records.objects.iter().find(|o| o.id == volume.object);
-    object.is_none_or(|o| o.stripes.iter().flatten().all(|c| c.node == node))
+    object.is_none_or(|o| o.components().all(|c| c.node == node))
 }
 
 fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Action> + 'a {
@@ -142,7 +142,7 @@ fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Acti
 
 /// Objects that only this node can serve, and whose term is not one of its own.
 fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
-    let here = |o: &&ObjectRecord| o.stripes.iter().flatten().all(|c| c.node == observed.node);
+    let here = |o: &&ObjectRecord| o.components().all(|c| c.node == observed.node);
     let old = |o: &&ObjectRecord| {
         let once = o.ownership.term > Ownership::FIRST.term && hooks::seeded(SeededFault::TermBegunOnce);
         observed.terms.get(&o.id) != Some(&o.ownership.term) && !once
@@ -167,17 +167,17 @@ fn for_group(group: &GroupRecord, seen: Option<&GroupSeen>) -> Option<Action> {
 }
 
 /// The state of a component after its group was opened. Found is not in sync: what it missed while it was away is not known here.
-pub const fn state_after_open(before: ComponentState, found: bool) -> ComponentState {
+pub const fn state_after_open(before: CopyState, found: bool) -> CopyState {
     match (before, found) {
-        (_, false) => ComponentState::Degraded,
-        (ComponentState::Absent, true) => ComponentState::Stale,
+        (_, false) => CopyState::Degraded,
+        (CopyState::Absent, true) => CopyState::Stale,
         (state, true) => state,
     }
 }
 
 fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord) -> Vec<Action> {
     let (mut states, mut lost) = (Vec::new(), Vec::new());
-    for c in object.stripes.iter().flatten().filter(|c| c.node == observed.node) {
+    for c in object.components().filter(|c| c.node == observed.node) {
         let (Some(GroupSeen::Open(found)), Some(no)) = (observed.groups.get(&c.group), c.no) else { continue };
         let there = found.get(&c.id) == Some(&no);
         let volatile = records.groups.iter().any(|g| g.id == c.group && g.is_volatile());
@@ -231,7 +231,7 @@ pub enum NotServed {
     Group(GroupId),
 }
 
-/// The components with which `observed.node` serves an object, by stripe; or why it does not.
+/// The components with which `observed.node` serves an object, by mirror; or why it does not.
 pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usable>>, NotServed> {
     if observed.terms.get(&object.id) != Some(&object.ownership.term) {
         return Err(NotServed::NotTaken);
@@ -240,8 +240,8 @@ pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usa
     let usable = |c: &crate::record::ComponentRecord| match (is_open(c.group), c.no, c.state) {
         (false, ..) => Err(NotServed::Group(c.group)),
         (true, None, _) => Err(NotServed::NotMade),
-        (true, Some(no), ComponentState::Active) => Ok(Usable { id: c.id, group: c.group, no }),
+        (true, Some(no), CopyState::Active) => Ok(Usable { id: c.id, group: c.group, no }),
         (true, Some(_), _) => Err(NotServed::Component(c.id, c.group)),
     };
-    object.stripes.iter().map(|stripe| stripe.iter().map(usable).collect()).collect()
+    object.mirrors.iter().map(|mirror| mirror.iter().map(usable).collect()).collect()
 }

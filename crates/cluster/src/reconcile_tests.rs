@@ -1,7 +1,7 @@
 use crate::reconcile::*;
 use crate::record::*;
 use crate::reservation::{Command, ReservationType, State};
-use base::{ComponentId, GroupId, HostId, ObjectId, Ownership, VolumeId, WriteProtect};
+use base::{ComponentId, CopyState, GroupId, HostId, ObjectId, Ownership, VolumeId, WriteProtect};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn group(n: u8, node: &str, stage: Stage, memory: bool) -> GroupRecord {
     }
 }
 
-fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: ComponentState) -> ComponentRecord {
+fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: CopyState) -> ComponentRecord {
     ComponentRecord {
         id: ComponentId::from_bytes([n; 16]),
         node: group.node.clone(),
@@ -53,7 +53,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         format_to: None,
         created_unix_s: 0,
     };
-    (record, ObjectRecord { id: object, volume: id, ownership: Ownership::FIRST, stripes: vec![components] })
+    (record, ObjectRecord { id: object, volume: id, ownership: Ownership::FIRST, mirrors: vec![components] })
 }
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {
@@ -80,7 +80,7 @@ fn reserved(volume: VolumeId, ptpl: bool) -> ReservationRecord {
 #[test]
 fn a_component_never_becomes_active_by_being_found() {
     let g = group(1, NODE, Stage::Ready, false);
-    use ComponentState::*;
+    use CopyState::*;
     for (before, after) in [(Active, Active), (Absent, Stale), (Degraded, Degraded), (Stale, Stale), (Resyncing, Resyncing)] {
         let r = records(vec![g.clone()], vec![volume(1, Stage::Ready, vec![component(5, &g, Some(3), before)])]);
         let actions = reconcile(&r, &observed([seen(&g, &[(5, 3)])]));
@@ -92,10 +92,10 @@ fn a_component_never_becomes_active_by_being_found() {
 #[test]
 fn a_component_that_is_not_where_its_record_says_is_degraded() {
     let g = group(1, NODE, Stage::Ready, false);
-    let r = records(vec![g.clone()], vec![volume(1, Stage::Ready, vec![component(5, &g, Some(3), ComponentState::Active)])]);
+    let r = records(vec![g.clone()], vec![volume(1, Stage::Ready, vec![component(5, &g, Some(3), CopyState::Active)])]);
     for found in [&[][..], &[(5, 4)], &[(6, 3)]] {
         let actions = reconcile(&r, &observed([seen(&g, found)]));
-        assert_eq!(actions, [Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([5; 16]), ComponentState::Degraded)])]);
+        assert_eq!(actions, [Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([5; 16]), CopyState::Degraded)])]);
     }
     assert_eq!(reconcile(&r, &observed([(g.id, GroupSeen::Offline)])), [], "of a group that is not open nothing is known");
 }
@@ -103,8 +103,8 @@ fn a_component_that_is_not_where_its_record_says_is_degraded() {
 #[test]
 fn a_restart_ends_what_ends_with_it_for_volumes_of_this_node_only() {
     let (mine, other) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
-    let here = |n| component(n, &mine, Some(n.into()), ComponentState::Active);
-    let there = |n| component(n, &other, Some(n.into()), ComponentState::Active);
+    let here = |n| component(n, &mine, Some(n.into()), CopyState::Active);
+    let there = |n| component(n, &other, Some(n.into()), CopyState::Active);
     let volumes = vec![
         volume(1, Stage::Ready, vec![here(1)]),
         volume(2, Stage::Ready, vec![there(2)]),
@@ -125,8 +125,8 @@ fn a_restart_ends_what_ends_with_it_for_volumes_of_this_node_only() {
 #[test]
 fn a_node_that_has_started_begins_a_term_for_each_object_that_only_it_has() {
     let (mine, other) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
-    let here = |n: u8| component(n, &mine, Some(n.into()), ComponentState::Active);
-    let there = |n: u8| component(n, &other, Some(n.into()), ComponentState::Active);
+    let here = |n: u8| component(n, &mine, Some(n.into()), CopyState::Active);
+    let there = |n: u8| component(n, &other, Some(n.into()), CopyState::Active);
     let mut volumes: Vec<_> = (1..=120).map(|n| volume(n, Stage::Ready, vec![here(n)])).collect();
     volumes.push(volume(121, Stage::Ready, vec![there(121)]));
     volumes.push(volume(122, Stage::Ready, vec![here(122), there(123)]));
@@ -172,8 +172,7 @@ fn groups_are_opened_made_anew_finished_or_forgotten() {
 #[test]
 fn volumes_are_finished_when_all_groups_have_been_tried() {
     let g = group(1, NODE, Stage::Ready, false);
-    let mut all =
-        vec![volume(1, Stage::Creating, vec![component(1, &g, None, ComponentState::Active)]), volume(2, Stage::Deleting, vec![])];
+    let mut all = vec![volume(1, Stage::Creating, vec![component(1, &g, None, CopyState::Active)]), volume(2, Stage::Deleting, vec![])];
     for (n, set) in [(3, (Some(5), None)), (4, (None, Some(512)))] {
         let mut v = volume(n, Stage::Ready, vec![]);
         (v.0.resize_to, v.0.format_to) = set;
@@ -195,13 +194,13 @@ fn volumes_are_finished_when_all_groups_have_been_tried() {
 #[test]
 fn a_volume_is_finished_when_what_was_found_of_its_components_is_noted() {
     let (g, m) = (group(1, NODE, Stage::Ready, false), group(2, NODE, Stage::Ready, true));
-    let part = |n, of: &GroupRecord| vec![component(n, of, Some(1), ComponentState::Active)];
+    let part = |n, of: &GroupRecord| vec![component(n, of, Some(1), CopyState::Active)];
     let r = records(
         vec![g.clone(), m.clone()],
         vec![volume(1, Stage::Deleting, part(1, &g)), volume(2, Stage::Deleting, part(2, &m)), volume(3, Stage::Deleting, part(3, &g))],
     );
     let finish = |n: usize| Action::Finish(r.volumes[n].id, Finish::Delete);
-    let absent = Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([1; 16]), ComponentState::Degraded)]);
+    let absent = Action::SetStates(r.objects[0].id, vec![(ComponentId::from_bytes([1; 16]), CopyState::Degraded)]);
     let lost = Action::LoseComponents(r.objects[1].id, m.id);
     let mut expected = vec![absent, lost, finish(2)];
     expected.sort();
@@ -215,15 +214,15 @@ fn an_object_is_served_when_each_component_is_in_use_on_an_open_group() {
     let of = |no, state| volume(1, Stage::Ready, vec![component(5, &g, no, state)]).1;
     let id = ComponentId::from_bytes([5; 16]);
     let (open, closed) = (observed([seen(&g, &[(5, 3)])]), observed([(g.id, GroupSeen::Offline)]));
-    assert_eq!(serving(&of(Some(3), ComponentState::Active), &open), Ok(vec![vec![Usable { id, group: g.id, no: 3 }]]));
+    assert_eq!(serving(&of(Some(3), CopyState::Active), &open), Ok(vec![vec![Usable { id, group: g.id, no: 3 }]]));
     for not_open in [closed, observed([])] {
-        assert_eq!(serving(&of(Some(3), ComponentState::Active), &not_open), Err(NotServed::Group(g.id)));
+        assert_eq!(serving(&of(Some(3), CopyState::Active), &not_open), Err(NotServed::Group(g.id)));
     }
-    assert_eq!(serving(&of(None, ComponentState::Active), &open), Err(NotServed::NotMade));
-    for state in [ComponentState::Absent, ComponentState::Degraded, ComponentState::Stale, ComponentState::Resyncing] {
+    assert_eq!(serving(&of(None, CopyState::Active), &open), Err(NotServed::NotMade));
+    for state in [CopyState::Absent, CopyState::Degraded, CopyState::Stale, CopyState::Resyncing] {
         assert_eq!(serving(&of(Some(3), state), &open), Err(NotServed::Component(id, g.id)), "{state:?} is never read");
     }
-    let mut elsewhere = of(Some(3), ComponentState::Active);
+    let mut elsewhere = of(Some(3), CopyState::Active);
     elsewhere.ownership = elsewhere.ownership.next_term().unwrap();
     assert_eq!(serving(&elsewhere, &open), Err(NotServed::NotTaken));
     assert_eq!(serving(&elsewhere, &Observed::default()), Err(NotServed::NotTaken));
@@ -252,11 +251,11 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
         Action::ForgetGroup(id) => records.groups.retain(|g| g.id != *id),
         Action::LoseComponents(id, group) => {
             let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
-            object.stripes.iter_mut().flatten().filter(|c| c.group == *group).for_each(|c| c.no = None);
+            object.components_mut().filter(|c| c.group == *group).for_each(|c| c.no = None);
         }
         Action::SetStates(id, states) => {
             let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
-            for c in object.stripes.iter_mut().flatten() {
+            for c in object.components_mut() {
                 c.state = states.iter().find(|(s, _)| *s == c.id).map_or(c.state, |(_, state)| *state);
             }
         }
@@ -274,7 +273,7 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
 
 fn some_records() -> impl Strategy<Value = (Records, BTreeMap<GroupId, GroupSeen>)> {
     let stage = || prop_oneof![1 => Just(Stage::Creating), 3 => Just(Stage::Ready), 1 => Just(Stage::Deleting)];
-    use ComponentState::*;
+    use CopyState::*;
     let state = prop_oneof![3 => Just(Active), 1 => Just(Absent), 1 => Just(Degraded), 1 => Just(Stale), 1 => Just(Resyncing)];
     let groups = prop::collection::vec((stage(), any::<bool>(), any::<bool>()), 1..5);
     let part = (any::<prop::sample::Index>(), prop::option::of(0u32..4), state, any::<bool>());
@@ -337,9 +336,9 @@ proptest! {
             }
         }
         for (was, is) in before.objects.iter().zip(&r.objects) {
-            for (was, is) in was.stripes.iter().flatten().zip(is.stripes.iter().flatten()) {
+            for (was, is) in was.components().zip(is.components()) {
                 prop_assert!(was.node == NODE || was == is, "a component of another node");
-                prop_assert!(is.state != ComponentState::Active || was.state == ComponentState::Active, "active by being found");
+                prop_assert!(is.state != CopyState::Active || was.state == CopyState::Active, "active by being found");
             }
         }
         for was in &before.groups {
@@ -347,7 +346,7 @@ proptest! {
         }
         for was in &before.volumes {
             let object = before.objects.iter().find(|o| o.id == was.object).unwrap();
-            let mine = object.stripes.iter().flatten().all(|c| c.node == NODE);
+            let mine = object.components().all(|c| c.node == NODE);
             prop_assert!(mine || r.volumes.contains(was), "a volume that another node can serve");
             prop_assert!(mine || before.reservations.iter().filter(|x| x.volume == was.id).all(|x| r.reservations.contains(x)));
             let is = r.volumes.iter().find(|v| v.id == was.id);

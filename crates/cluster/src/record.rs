@@ -6,7 +6,7 @@
 
 use crate::Policy;
 use base::unit::CHUNK_BYTES;
-use base::{ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
+use base::{ComponentId, CopyState, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,23 +154,7 @@ pub struct VolumeRecord {
     pub created_unix_s: u64,
 }
 
-/// The state of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ComponentState {
-    /// In use.
-    Active,
-    /// Not reachable; may come back.
-    Absent,
-    /// Lost.
-    Degraded,
-    /// Behind.
-    Stale,
-    /// Catching up.
-    Resyncing,
-}
-
-/// A part of an object.
+/// A component: a copy of a mirror of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentRecord {
     /// Its id.
@@ -189,7 +173,7 @@ pub struct ComponentRecord {
     /// Chunks set aside for it.
     pub reserve_chunks: u64,
     /// Its state.
-    pub state: ComponentState,
+    pub state: CopyState,
 }
 
 impl ComponentRecord {
@@ -199,7 +183,7 @@ impl ComponentRecord {
     }
 }
 
-/// How a volume is laid out: RAID-0 over `stripes`, RAID-1 within each.
+/// How a volume is laid out: RAID-0 over `mirrors`, RAID-1 within each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectRecord {
     /// Its id.
@@ -209,8 +193,20 @@ pub struct ObjectRecord {
     /// Its epoch, and since when it has its owner and all of its copies are not in sync any more.
     #[serde(flatten)]
     pub ownership: Ownership,
-    /// Pieces are dealt to these in turn; the copies of each.
-    pub stripes: Vec<Vec<ComponentRecord>>,
+    /// The copies of each mirror. Pieces are dealt to the mirrors in turn ([`base::mirror::mirror_of`]).
+    #[serde(alias = "stripes")]
+    pub mirrors: Vec<Vec<ComponentRecord>>,
+}
+
+impl ObjectRecord {
+    /// Its components: the copies of all mirrors.
+    pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {
+        self.mirrors.iter().flatten()
+    }
+    /// The same, to be changed.
+    pub fn components_mut(&mut self) -> impl Iterator<Item = &mut ComponentRecord> {
+        self.mirrors.iter_mut().flatten()
+    }
 }
 
 /// A namespace of a subsystem.

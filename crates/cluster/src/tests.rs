@@ -24,25 +24,25 @@ fn one_node(free: &[u64]) -> Inventory {
 #[test]
 fn a_thin_volume_goes_to_the_device_with_most_free() {
     let placed = place(&one_node(&[10 * GIB, 30 * GIB, 20 * GIB]), &Policy::default(), 10 * GIB, 10 * GIB).unwrap();
-    assert_eq!(placed.layout.stripes.len(), 1);
-    assert_eq!(placed.layout.stripes[0].copies[0].capacity_index, 1);
-    assert_eq!(placed.layout.stripes[0].copies[0].reserve_chunks, 0);
+    assert_eq!(placed.layout.mirrors.len(), 1);
+    assert_eq!(placed.layout.mirrors[0].copies[0].capacity_index, 1);
+    assert_eq!(placed.layout.mirrors[0].copies[0].reserve_chunks, 0);
     assert!(placed.shortfalls.is_empty());
 }
 
 #[test]
-fn stripes_go_to_different_devices() {
+fn mirrors_go_to_different_devices() {
     let policy = Policy { stripe_width: 3, ..Policy::default() };
     let placed = place(&one_node(&[GIB, GIB, GIB, GIB]), &policy, 3 * GIB, 3 * GIB).unwrap();
-    let devices: BTreeSet<u8> = placed.layout.stripes.iter().map(|s| s.copies[0].capacity_index).collect();
+    let devices: BTreeSet<u8> = placed.layout.mirrors.iter().map(|s| s.copies[0].capacity_index).collect();
     assert_eq!(devices.len(), 3);
-    assert!(placed.layout.stripes.iter().all(|s| s.copies[0].bytes == GIB));
+    assert!(placed.layout.mirrors.iter().all(|s| s.copies[0].bytes == GIB));
 }
 
 #[test]
-fn room_to_grow_gives_more_stripes() {
+fn room_to_grow_gives_more_mirrors() {
     let placed = place(&one_node(&[GIB]), &Policy::default(), 10 * GIB, 600 * GIB).unwrap();
-    assert_eq!(placed.layout.stripes.len(), 3);
+    assert_eq!(placed.layout.mirrors.len(), 3);
     assert_eq!(compliance(&Policy::default(), &placed.layout, &one_node(&[GIB])), []);
 }
 
@@ -62,7 +62,7 @@ fn force_provisioning_gives_what_is_possible_and_says_what_is_missing() {
         Policy { failures_to_tolerate: 1, stripe_width: 4, space_reservation_percent: 100, force_provisioning: true, ..Policy::default() };
     let inventory = one_node(&[GIB, GIB]);
     let placed = place(&inventory, &policy, 8 * GIB, 8 * GIB).unwrap();
-    assert_eq!(placed.layout.stripes.len(), 2);
+    assert_eq!(placed.layout.mirrors.len(), 2);
     assert_eq!(placed.shortfalls.len(), 3, "{:?}", placed.shortfalls);
     assert_eq!(compliance(&policy, &placed.layout, &inventory).len(), 3);
 }
@@ -79,7 +79,7 @@ fn a_reservation_that_does_not_fit_is_refused() {
 fn a_reservation_that_fits_on_no_single_device_is_spread() {
     let policy = Policy { space_reservation_percent: 100, ..Policy::default() };
     let placed = place(&one_node(&[4 * GIB, 4 * GIB]), &policy, 6 * GIB, 6 * GIB).unwrap();
-    assert_eq!(placed.layout.stripes.len(), 2);
+    assert_eq!(placed.layout.mirrors.len(), 2);
     assert!(place(&one_node(&[4 * GIB, GIB]), &policy, 6 * GIB, 6 * GIB).is_err());
 }
 
@@ -88,7 +88,7 @@ fn copies_lie_in_different_fault_domains() {
     let inventory = Inventory { nodes: vec![node("a", vec![group(1, &[GIB])]), node("b", vec![group(2, &[GIB])])] };
     let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
     let placed = place(&inventory, &policy, GIB, GIB).unwrap();
-    let nodes: BTreeSet<&str> = placed.layout.stripes[0].copies.iter().map(|c| c.node.as_str()).collect();
+    let nodes: BTreeSet<&str> = placed.layout.mirrors[0].copies.iter().map(|c| c.node.as_str()).collect();
     assert_eq!(nodes.len(), 2);
 }
 
@@ -198,20 +198,20 @@ proptest! {
             prop_assert!(!policy.force_provisioning, "force provisioning always finds a way where there is a device");
             return Ok(());
         };
-        let stripes = &placed.layout.stripes;
-        prop_assert!(stripes.len() <= STRIPES_MAX);
-        prop_assert!(stripes[0].copies[0].bytes * stripes.len() as u64 >= bytes, "room for all pieces");
-        for stripe in stripes {
-            let nodes: BTreeSet<&str> = stripe.copies.iter().map(|c| c.node.as_str()).collect();
-            prop_assert_eq!(nodes.len(), stripe.copies.len());
-            for slot in &stripe.copies {
+        let mirrors = &placed.layout.mirrors;
+        prop_assert!(mirrors.len() <= MIRRORS_MAX);
+        prop_assert!(mirrors[0].copies[0].bytes * mirrors.len() as u64 >= bytes, "room for all pieces");
+        for mirror in mirrors {
+            let nodes: BTreeSet<&str> = mirror.copies.iter().map(|c| c.node.as_str()).collect();
+            prop_assert_eq!(nodes.len(), mirror.copies.len());
+            for slot in &mirror.copies {
                 prop_assert!(slot.bytes <= COMPONENT_BYTES_MAX && slot.bytes % PIECE_BYTES == 0);
             }
         }
         for node in &inventory.nodes {
             for g in &node.groups {
                 for d in &g.devices {
-                    let on_it = stripes.iter().flat_map(|s| &s.copies).filter(|c| c.group == g.id && c.capacity_index == d.index);
+                    let on_it = mirrors.iter().flat_map(|s| &s.copies).filter(|c| c.group == g.id && c.capacity_index == d.index);
                     let reserved: u64 = on_it.map(|c| c.reserve_chunks * base::unit::CHUNK_BYTES).sum();
                     prop_assert!(reserved <= d.free_bytes, "a reservation is never promised twice");
                 }
@@ -231,11 +231,11 @@ proptest! {
 }
 
 #[test]
-fn stripes_use_every_device_before_one_is_used_again_and_then_the_one_with_most_left() {
-    let order = |free: &[u64], stripes: u64| -> Vec<u8> {
-        let bytes = stripes * COMPONENT_BYTES_MAX;
+fn mirrors_use_every_device_before_one_is_used_again_and_then_the_one_with_most_left() {
+    let order = |free: &[u64], mirrors: u64| -> Vec<u8> {
+        let bytes = mirrors * COMPONENT_BYTES_MAX;
         let placed = place(&one_node(free), &Policy::default(), bytes, bytes).unwrap();
-        placed.layout.stripes.iter().map(|s| s.copies[0].capacity_index).collect()
+        placed.layout.mirrors.iter().map(|s| s.copies[0].capacity_index).collect()
     };
     assert_eq!(order(&[10 * GIB, 4000 * GIB, 20 * GIB], 3), [1, 2, 0], "also where one has much more than the others");
     assert_eq!(order(&[1000 * GIB, 900 * GIB], 4), [0, 1, 0, 1]);
@@ -250,7 +250,7 @@ fn a_domain_that_is_wide_enough_comes_before_one_with_more_space() {
     let inventory = Inventory { nodes };
     let on = |width| {
         let placed = place(&inventory, &Policy { stripe_width: width, ..Policy::default() }, GIB, GIB).unwrap();
-        placed.layout.stripes.iter().map(|s| s.copies[0].node.clone()).collect::<BTreeSet<_>>()
+        placed.layout.mirrors.iter().map(|s| s.copies[0].node.clone()).collect::<BTreeSet<_>>()
     };
     assert_eq!((on(1), on(2)), (["a".to_owned()].into(), ["b".to_owned()].into()));
 }
@@ -290,4 +290,24 @@ fn a_read_cache_is_there_when_every_group_has_one() {
         assert_eq!(compliance(&policy, &placed.layout, &inventory), missing, "{first} {second}");
         assert_eq!(compliance(&Policy::default(), &placed.layout, &inventory), []);
     }
+}
+
+/// Of the time when mirrors were called stripes.
+#[test]
+fn an_older_object_record_is_understood() {
+    let id = |n: u8| base::ObjectId::from_bytes([n; 16]);
+    let old = format!(
+        r#"{{"id":"{}","volume":"{}","epoch":3,"stripes":[[{{"id":"{}","host":"h1","group":"{}","capacity_index":1,"no":7,"bytes":1048576,
+        "reserve_chunks":0,"state":"stale"}}],[]]}}"#,
+        id(1),
+        id(2),
+        id(3),
+        id(4)
+    );
+    let record: record::ObjectRecord = serde_json::from_str(&old).unwrap();
+    let copy = record.components().next().unwrap();
+    assert_eq!((record.mirrors.len(), copy.no, copy.state), (2, Some(7), base::CopyState::Stale));
+    let written = serde_json::to_value(&record).unwrap();
+    assert!(written["mirrors"].is_array() && written.get("stripes").is_none());
+    assert_eq!(serde_json::from_value::<record::ObjectRecord>(written).unwrap(), record);
 }

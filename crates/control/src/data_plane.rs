@@ -66,7 +66,7 @@ impl From<DataPlaneError> for PlaneError {
             DataPlaneError::Busy => Self::Busy { cause },
             DataPlaneError::Launch(_)
             | DataPlaneError::UnknownVolume(_)
-            | DataPlaneError::Mirrored { .. }
+            | DataPlaneError::CopiesOnNode { .. }
             | DataPlaneError::Free { .. }
             | DataPlaneError::Worker(_)
             | DataPlaneError::Stopped => Self::Failed { cause },

@@ -260,7 +260,7 @@ impl DataPlane for FakePlane {
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
         let mut state = self.check("free_behind")?;
         // As the host: nothing is known of what is not served.
-        if !state.desired.volumes.iter().any(|v| v.id == volume && !v.object.stripes.is_empty()) {
+        if !state.desired.volumes.iter().any(|v| v.id == volume && !v.object.mirrors.is_empty()) {
             return Ok(());
         }
         state.freed.push((volume, end));
@@ -290,7 +290,7 @@ impl DataPlane for FakePlane {
     fn apply(&self, desired: Desired) -> Result<(), PlaneError> {
         let mut state = self.check("apply")?;
         for volume in &desired.volumes {
-            for c in volume.object.stripes.iter().flat_map(|s| &s.components) {
+            for c in volume.object.mirrors.iter().flat_map(dataplane::MirrorDesired::here) {
                 let there = state.groups.get(&c.group).is_some_and(|g| g.open && g.components.get(&c.no).is_some_and(|n| n.id == c.id));
                 if !there {
                     return Err(group_error(GroupError::NoComponent(c.no)));

@@ -229,7 +229,7 @@ impl<F: FrontEnd> CoreController<F> {
     async fn free_behind(&self, volume: base::VolumeId, end: u64) -> Result<(), DataPlaneError> {
         let here = |core: &Core<F>| {
             let at = core.ledger.volumes.get(&volume).copied()?;
-            Some((at, core.router.layout(at).cloned().filter(|l| !l.stripes.is_empty())?))
+            Some((at, core.router.layout(at).cloned().filter(|l| !l.mirrors.is_empty())?))
         };
         let Some((at, layout)) = here(&self.core.borrow()) else { return Ok(()) };
         // What began before the volume was made smaller may still be on its way behind the end; nothing follows it.
@@ -267,7 +267,8 @@ impl<F: FrontEnd> CoreController<F> {
     ) -> Result<(GroupInfo, Vec<ComponentInfo>), DataPlaneError> {
         let group = store::open_group(&self.rt, cluster, &devices).await?;
         let info = group.info().clone();
-        let (slot, settings) = {
+        let cores = self.rt.cores();
+        let (slot, first_core, settings) = {
             let ledger = &mut self.core.borrow_mut().ledger;
             if ledger.groups.contains_key(&info.group) {
                 return Err(DataPlaneError::GroupOpen(info.group));
@@ -276,10 +277,12 @@ impl<F: FrontEnd> CoreController<F> {
                 return Err(DataPlaneError::TooManyGroups);
             }
             ledger.slots_given += 1;
-            (GroupSlot(ledger.slots_given - 1), ledger.settings)
+            let slot = GroupSlot(ledger.slots_given - 1);
+            // Closed and opened again it is on the same cores as soon as volumes lie on it: their lanes stay.
+            let first_core = ledger.first_cores.get(&info.group).copied().unwrap_or((usize::from(slot.0) % cores) as u8);
+            (slot, first_core, ledger.settings)
         };
-        let cores = self.rt.cores();
-        let route = GroupRoute { shards: info.shards, first_core: (usize::from(slot.0) % cores) as u8 };
+        let route = GroupRoute { shards: info.shards, first_core };
         let (sender, receiver) = rt::sync::oneshot();
         let left = std::rc::Rc::new(std::cell::RefCell::new((usize::from(info.shards), Ok(()), Some(sender))));
         for no in 0..info.shards {
@@ -309,7 +312,7 @@ impl<F: FrontEnd> CoreController<F> {
         }
         self.call_all(Call::Route { slot, route: Some(route) }).await?;
         let components = group.components();
-        self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, group, devices });
+        self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, route, group, devices });
         Ok((info, components))
     }
 }

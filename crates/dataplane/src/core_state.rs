@@ -3,9 +3,9 @@
 //! Never: touched by another core.
 
 use crate::message::{Answer, CoreMsg};
-use base::{GroupId, VolumeId};
+use base::{GroupId, ObjectId, VolumeId};
 use frontend::FrontEnd;
-use object::{GroupSlot, IoError, Limits, VolumeRef, VolumeRouter};
+use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeRef, VolumeRouter};
 use rt::Rt;
 use rt::sync::OneSender;
 use slab::Slab;
@@ -16,6 +16,7 @@ use store::{Group, Settings, Shard};
 /// A disk group that is open; core 0 keeps the list.
 pub(crate) struct OpenGroup {
     pub(crate) slot: GroupSlot,
+    pub(crate) route: GroupRoute,
     pub(crate) group: Group,
     pub(crate) devices: Vec<rt::Device>,
 }
@@ -28,8 +29,12 @@ pub(crate) type KnownLimits = (Option<u64>, Option<u64>, Arc<Limits>);
 pub(crate) struct Ledger {
     pub(crate) groups: BTreeMap<GroupId, OpenGroup>,
     pub(crate) slots_given: u16,
+    /// Where the first shard is of each group that ever had a copy of what is served.
+    pub(crate) first_cores: BTreeMap<GroupId, u8>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRef>,
     pub(crate) limits: BTreeMap<VolumeId, KnownLimits>,
+    /// Of each object, for the term in which it is served.
+    pub(crate) cores: BTreeMap<ObjectId, TermCores>,
     pub(crate) settings: Settings,
 }
 

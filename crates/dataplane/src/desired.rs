@@ -3,6 +3,7 @@
 use base::{ComponentId, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable};
+use object::CopyAt;
 use std::sync::Arc;
 use store::ComponentNo;
 
@@ -65,9 +66,9 @@ impl VolumeDesired {
         }
     }
 
-    /// A volume as its records say, without its reservation. `stripes`: what serves it now; none: it is out of reach.
-    pub fn from_records(volume: &VolumeRecord, object: &ObjectRecord, policy: &Policy, stripes: Vec<Stripe>) -> VolumeDesired {
-        let reserved: u64 = object.stripes.iter().flatten().map(ComponentRecord::reserved_bytes).sum();
+    /// A volume as its records say, without its reservation. `mirrors`: what serves it now; none: it is out of reach.
+    pub fn from_records(volume: &VolumeRecord, object: &ObjectRecord, policy: &Policy, mirrors: Vec<MirrorDesired>) -> VolumeDesired {
+        let reserved: u64 = object.mirrors.iter().flatten().map(ComponentRecord::reserved_bytes).sum();
         VolumeDesired {
             id: volume.id,
             name: volume.name.clone(),
@@ -80,7 +81,7 @@ impl VolumeDesired {
             checksum: policy.checksum,
             iops_max: policy.iops_limit,
             bytes_per_s_max: policy.bandwidth_limit,
-            object: ObjectLayout { object: object.id, ownership: object.ownership, stripes },
+            object: ObjectLayout { object: object.id, ownership: object.ownership, mirrors },
         }
     }
 }
@@ -92,27 +93,35 @@ pub struct ObjectLayout {
     pub object: ObjectId,
     /// How its changes are ordered.
     pub ownership: Ownership,
-    /// RAID-0: piece `p` of 1 MiB lies on `stripes[p % stripes.len()]`. Empty while the volume is offline: hosts see it, and its
+    /// RAID-0: pieces are dealt to them in turn ([`base::mirror::mirror_of`]). Empty while the volume is offline: hosts see it, and its
     /// requests fail, to be tried again.
-    pub stripes: Vec<Stripe>,
+    pub mirrors: Vec<MirrorDesired>,
 }
 
-/// One stripe.
+/// A mirror of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stripe {
-    /// RAID-1: the copies; exactly one while there is one host.
-    pub components: Vec<ComponentRef>,
+pub struct MirrorDesired {
+    /// RAID-1: the copies; exactly one, in sync, while there is one node.
+    pub copies: Vec<CopyAt<ComponentRef>>,
 }
 
-impl Stripe {
+impl MirrorDesired {
+    /// With one copy, in sync.
+    pub fn of_one(component: ComponentRef) -> MirrorDesired {
+        MirrorDesired { copies: vec![CopyAt::active_here(component)] }
+    }
     /// Of the components that serve it.
-    pub fn of(usable: Vec<Usable>) -> Stripe {
+    pub fn of(usable: Vec<Usable>) -> MirrorDesired {
         let component = |u: Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };
-        Stripe { components: usable.into_iter().map(component).collect() }
+        MirrorDesired { copies: usable.into_iter().map(component).map(CopyAt::active_here).collect() }
+    }
+    /// The components of this node.
+    pub fn here(&self) -> impl Iterator<Item = &ComponentRef> {
+        self.copies.iter().filter_map(CopyAt::here)
     }
 }
 
-/// A component.
+/// A component of this node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComponentRef {
     /// Its identity.

@@ -40,9 +40,9 @@ pub enum DataPlaneError {
     /// An export of the command names a volume that the command does not have.
     #[error(transparent)]
     UnknownVolume(#[from] frontend::UnknownVolume),
-    /// A volume has more copies than one node can hold.
-    #[error("volume '{volume}' is laid out over several nodes; this version serves one copy")]
-    Mirrored {
+    /// A mirror of a volume has more than one copy on this node.
+    #[error("volume '{volume}' has a mirror with two copies on this node; each copy has to be on another one")]
+    CopiesOnNode {
         /// The volume's name.
         volume: String,
     },

@@ -22,11 +22,12 @@ mod worker;
 
 pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
-pub use desired::{ComponentRef, Desired, ObjectLayout, Stripe, VolumeDesired};
+pub use desired::{ComponentRef, Desired, MirrorDesired, ObjectLayout, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, NodeConfig};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
+pub use object::{CopyAt, CopyPlace};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};

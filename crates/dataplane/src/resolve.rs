@@ -1,18 +1,18 @@
 //! From what the control plane wants to what the layers go by: identities become places.
 //!
-//! Invariant: a volume keeps its place and, while they are the same, its limits; nothing changes when it fails.
+//! Invariants: a volume keeps its place and, while they are the same, its limits; a lane keeps its core for a term; nothing changes when it fails.
 //! Never: decides what is served.
 
 use crate::{
     controller::CoreController,
-    core_state::OpenGroup,
-    desired::{Desired, Stripe, VolumeDesired},
+    core_state::{Ledger, OpenGroup},
+    desired::{ComponentRef, Desired, MirrorDesired, VolumeDesired},
     error::DataPlaneError,
 };
 use base::hooks::{self, SeededFault};
 use base::{GroupId, VolumeId};
 use frontend::{FrontEnd, VolumeView, Volumes};
-use object::{ComponentAt, LayoutView, Limits, VolumeLayout, VolumeRef};
+use object::{ComponentAt, CopyAt, CopyPlace, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,9 +20,10 @@ impl<F: FrontEnd> CoreController<F> {
     /// Turns identities into places. Changes nothing when it fails.
     pub(crate) fn resolve(&self, desired: &Desired<F::Desired>) -> Result<(Arc<LayoutView>, Arc<F::View>), DataPlaneError> {
         let ledger = &mut self.core.borrow_mut().ledger;
-        let mut layouts = BTreeMap::new();
+        let (mut layouts, mut cores) = (BTreeMap::new(), BTreeMap::new());
         for volume in &desired.volumes {
-            let stripes = volume_stripes(volume, &ledger.groups)?;
+            let (mirrors, of_term) = volume_mirrors(volume, ledger, self.rt.cores())?;
+            cores.insert(volume.object.object, of_term);
             let wanted = (volume.iops_max, volume.bytes_per_s_max);
             let limits = match ledger.limits.get(&volume.id) {
                 Some((iops, bandwidth, limits))
@@ -40,7 +41,7 @@ impl<F: FrontEnd> CoreController<F> {
                 checksum: volume.checksum,
                 limits,
                 ownership: volume.object.ownership,
-                stripes,
+                mirrors,
             };
             layouts.insert(volume.id, (wanted, Arc::new(layout)));
         }
@@ -52,6 +53,9 @@ impl<F: FrontEnd> CoreController<F> {
         let view = F::resolve(&desired.exports, volumes(desired, &places, &ledger.groups))?;
         ledger.volumes = places;
         ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (wanted.0, wanted.1, Arc::clone(&l.limits)))).collect();
+        ledger.cores = cores;
+        let here = desired.volumes.iter().flat_map(|v| &v.object.mirrors).flat_map(MirrorDesired::here);
+        ledger.first_cores.extend(here.filter_map(|c| Some((c.group, ledger.groups.get(&c.group)?.route.first_core))));
         let mut by_ref = vec![None; ledger.volumes.len()];
         for (id, (_, layout)) in layouts {
             by_ref[ledger.volumes[&id].0 as usize] = Some(layout);
@@ -60,19 +64,38 @@ impl<F: FrontEnd> CoreController<F> {
     }
 }
 
-fn volume_stripes(volume: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Result<Vec<ComponentAt>, DataPlaneError> {
-    let place = |stripe: &Stripe| match stripe.components.as_slice() {
-        [only] => match groups.get(&only.group) {
-            Some(open) => Ok(ComponentAt { group: open.slot, no: only.no }),
-            None => Err(DataPlaneError::GroupOfVolume { volume: volume.name.clone(), group: only.group }),
-        },
-        _ => Err(DataPlaneError::Mirrored { volume: volume.name.clone() }),
+/// The mirrors of a volume with their copies at their places, and the cores of their lanes. `cores`: how many there are.
+fn volume_mirrors(volume: &VolumeDesired, ledger: &Ledger, cores: usize) -> Result<(Vec<Mirror>, TermCores), DataPlaneError> {
+    let object = &volume.object;
+    let group = |c: &ComponentRef| {
+        let not_open = || DataPlaneError::GroupOfVolume { volume: volume.name.clone(), group: c.group };
+        ledger.groups.get(&c.group).ok_or_else(not_open)
     };
-    volume.object.stripes.iter().map(place).collect()
+    let place = |copy: &CopyAt<ComponentRef>| -> Result<CopyAt, DataPlaneError> {
+        let place = match copy.place {
+            CopyPlace::Here(c) => CopyPlace::Here(ComponentAt { group: group(&c)?.slot, no: c.no }),
+            CopyPlace::On { node, component } => CopyPlace::On { node, component },
+        };
+        Ok(CopyAt { state: copy.state, place })
+    };
+    let route = |mirror: &MirrorDesired| match mirror.here().collect::<Vec<_>>().as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some(group(only)?.route)),
+        _ => Err(DataPlaneError::CopiesOnNode { volume: volume.name.clone() }),
+    };
+    let routes = object.mirrors.iter().map(route).collect::<Result<Vec<_>, _>>()?;
+    let before = ledger.cores.get(&object.object);
+    let of_term = TermCores::of(object.object, object.ownership.term, routes.iter().copied(), cores, before);
+    let mirror = |((no, mirror), route): ((usize, &MirrorDesired), Option<_>)| -> Result<Mirror, DataPlaneError> {
+        let copies = mirror.copies.iter().map(place).collect::<Result<_, _>>()?;
+        Ok(Mirror::new(copies, of_term.of_mirror(no), route.map(|route| LaneCores::of_group(route, cores))))
+    };
+    let mirrors = object.mirrors.iter().enumerate().zip(routes).map(mirror).collect::<Result<_, _>>()?;
+    Ok((mirrors, of_term))
 }
 
 fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> VolumeView {
-    let components = v.object.stripes.iter().flat_map(|s| &s.components);
+    let components = v.object.mirrors.iter().flat_map(MirrorDesired::here);
     let used = || components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect();
     VolumeView {
         id: v.id,

@@ -4,7 +4,7 @@ use base::{HostId, ObjectId, Ownership, WriteProtect};
 use cluster::reservation::{Command as ReservationCommand, State};
 
 fn volume(n: u8) -> VolumeDesired {
-    let object = ObjectLayout { object: ObjectId::from_bytes([n; 16]), ownership: Ownership::FIRST, stripes: vec![] };
+    let object = ObjectLayout { object: ObjectId::from_bytes([n; 16]), ownership: Ownership::FIRST, mirrors: vec![] };
     VolumeDesired::plain(VolumeId::from_bytes([n; 16]), format!("v{n}"), u64::from(n) << 20, object)
 }
 

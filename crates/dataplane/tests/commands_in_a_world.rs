@@ -85,12 +85,12 @@ fn component(n: u8) -> ComponentSpec {
 }
 
 fn desired(group: GroupId, no: ComponentNo) -> Desired {
-    let stripe = Stripe { components: vec![ComponentRef { id: ComponentId::from_bytes([9; 16]), group, no }] };
+    let mirror = MirrorDesired::of_one(ComponentRef { id: ComponentId::from_bytes([9; 16]), group, no });
     let volume = VolumeDesired::plain(
         VolumeId::from_bytes([7; 16]),
         "v".into(),
         8 << 20,
-        ObjectLayout { object: ObjectId::from_bytes([9; 16]), ownership: Ownership::FIRST, stripes: vec![stripe] },
+        ObjectLayout { object: ObjectId::from_bytes([9; 16]), ownership: Ownership::FIRST, mirrors: vec![mirror] },
     );
     let subsystem = SubsystemDesired {
         nqn: "nqn.2026-11.io.basalt:test".into(),
@@ -168,9 +168,9 @@ fn an_order_that_cannot_be_done_changes_nothing() {
     dangling.volumes.clear();
     assert!(matches!(lab.give(|o| o.apply(dangling)), Err(DataPlaneError::UnknownVolume(_))));
     let mut mirrored = desired(group, ComponentNo(1));
-    let copy = mirrored.volumes[0].object.stripes[0].components[0];
-    mirrored.volumes[0].object.stripes[0].components.push(copy);
-    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::Mirrored { .. })));
+    let copy = mirrored.volumes[0].object.mirrors[0].copies[0];
+    mirrored.volumes[0].object.mirrors[0].copies.push(copy);
+    assert!(matches!(lab.give(|o| o.apply(mirrored)), Err(DataPlaneError::CopiesOnNode { .. })));
     let other = vec![lab.devices[1].clone()];
     assert!(lab.give(|o| o.open_group(None, other)).is_err(), "an incomplete set of devices");
 }

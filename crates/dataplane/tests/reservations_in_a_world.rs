@@ -154,11 +154,7 @@ impl Lab {
             VolumeId::from_bytes([7; 16]),
             "v".into(),
             8 << 20,
-            ObjectLayout {
-                object,
-                ownership: Ownership::FIRST,
-                stripes: vec![Stripe { components: vec![ComponentRef { id, group, no }] }],
-            },
+            ObjectLayout { object, ownership: Ownership::FIRST, mirrors: vec![MirrorDesired::of_one(ComponentRef { id, group, no })] },
         );
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),
@@ -593,14 +589,14 @@ fn a_shutdown_waits_for_a_command_that_the_control_plane_has_still_to_answer() {
 }
 
 #[test]
-fn a_host_sees_the_space_that_all_stripes_of_a_volume_take() {
+fn a_host_sees_the_space_that_all_mirrors_of_a_volume_take() {
     let mut lab = Lab::new(1);
     let group = GroupId::from_bytes([2; 16]);
     let (id, object) = (ComponentId::from_bytes([10; 16]), ObjectId::from_bytes([9; 16]));
     let second = ComponentSpec { id, object, capacity_index: 0, bytes: 8 << 20, reserve_chunks: 0, descriptor: vec![] };
     let no = lab.command(|o| o.create_component(group, second));
     lab.desired.generation += 1;
-    lab.desired.volumes[0].object.stripes.push(Stripe { components: vec![ComponentRef { id, group, no }] });
+    lab.desired.volumes[0].object.mirrors.push(MirrorDesired::of_one(ComponentRef { id, group, no }));
     let desired = lab.desired.clone();
     lab.command(|o| o.apply(desired));
     let (admin, cntlid) = lab.open(1, 0, 0);
@@ -614,7 +610,7 @@ fn a_host_sees_the_space_that_all_stripes_of_a_volume_take() {
         u64::from_le_bytes(done.payload.into_bytes()[16..24].try_into().unwrap()) * BLOCK as u64
     };
     assert_eq!(used(&mut lab), 0);
-    // A chunk on the first stripe, then two on the second.
+    // A chunk on the first mirror, then two on the second.
     for (block, bytes) in [(0, 64 << 10), (256, 128 << 10), (256 + 16, 192 << 10)] {
         lab.write(io, block, 3);
         assert!(lab.drain(io).iter().all(|d| d.cqe.status.is_success()));

@@ -2,7 +2,7 @@
 //! after any sequence of them what is served is what they have said. A front end in the process reads and writes on every core.
 
 use base::unit::PIECE_BYTES;
-use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId, WriteProtect, crc32c};
+use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectId, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
 use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
 use rt::sim::{HostId, SimDeviceOptions, World};
@@ -129,8 +129,8 @@ impl Lab {
     /// A component in each of these groups, and a volume over them.
     fn volume(&mut self, id: u8, groups: &[u8]) -> VolumeId {
         let made: Vec<_> = groups.iter().enumerate().map(|(at, n)| (*n, id * 4 + at as u8)).collect();
-        let stripes = made.into_iter().map(|(n, of)| stripe(n, of, self.make(n, of, 0))).collect();
-        let layout = ObjectLayout { object: ObjectId::from_bytes([id; 16]), ownership: base::Ownership::FIRST, stripes };
+        let mirrors = made.into_iter().map(|(n, of)| mirror(n, of, self.make(n, of, 0))).collect();
+        let layout = ObjectLayout { object: ObjectId::from_bytes([id; 16]), ownership: base::Ownership::FIRST, mirrors };
         let volume = VolumeDesired::plain(VolumeId::from_bytes([id; 16]), format!("v{id}"), PIECES * PIECE_BYTES, layout);
         self.desired.volumes.push(volume);
         self.apply();
@@ -193,8 +193,8 @@ fn component(id: u8, reserve_chunks: u64) -> ComponentSpec {
     let (id, object, descriptor) = (ComponentId::from_bytes([id; 16]), ObjectId::from_bytes([id; 16]), vec![id]);
     ComponentSpec { id, object, capacity_index: 0, bytes: PIECES * PIECE_BYTES, reserve_chunks, descriptor }
 }
-fn stripe(n: u8, id: u8, no: ComponentNo) -> Stripe {
-    Stripe { components: vec![ComponentRef { id: ComponentId::from_bytes([id; 16]), group: group(n), no }] }
+fn mirror(n: u8, id: u8, no: ComponentNo) -> MirrorDesired {
+    MirrorDesired::of_one(ComponentRef { id: ComponentId::from_bytes([id; 16]), group: group(n), no })
 }
 fn write(piece: u64, stamp: u8) -> IoOp {
     let mut buf = Buf::alloc(BLOCK);
@@ -260,12 +260,12 @@ fn a_component_is_of_its_group_though_one_of_another_group_has_the_same_number()
     assert_eq!((lab.promised(0), lab.promised(1)), (48, 8));
     let volumes = [0, 1].map(|n| lab.volume(50 + n, &[n]));
     volumes.iter().zip([4, 5]).for_each(|(v, stamp)| lab.fill(*v, stamp));
-    let lost = lab.desired.volumes.remove(0).object.stripes[0].components[0].no;
-    assert_eq!(lost, lab.desired.volumes[0].object.stripes[0].components[0].no.0.checked_add(1).map(ComponentNo).unwrap());
+    let lost = lab.desired.volumes.remove(0).object.mirrors[0].here().next().unwrap().no;
+    assert_eq!(lost, lab.desired.volumes[0].object.mirrors[0].here().next().unwrap().no.0.checked_add(1).map(ComponentNo).unwrap());
     // The one with its number in the other group is there already.
     let twin = lab.volume(60, &[1]);
     lab.fill(twin, 6);
-    assert_eq!(lab.desired.volumes[1].object.stripes[0].components[0].no, lost);
+    assert_eq!(lab.desired.volumes[1].object.mirrors[0].here().next().unwrap().no, lost);
     lab.must(|o| o.delete_component(group(0), lost));
     lab.holds(twin, 6);
     lab.holds(volumes[1], 5);
@@ -298,6 +298,36 @@ fn a_component_s_size_reservation_and_descriptor_change_together_and_are_found_a
     assert_eq!(lab.promised(0), 100, "refused, it changes nothing");
 }
 
+/// A copy on another node that has to get changes cannot get them yet: nothing is done without it. One that is behind needs none.
+#[test]
+fn a_mirror_is_not_served_while_a_copy_on_another_node_would_miss_changes() {
+    let mut lab = Lab::new(6, 1);
+    lab.open(0);
+    let [mirrored, other] = [lab.volume(1, &[0, 0]), lab.volume(2, &[0])];
+    lab.fill(mirrored, 4);
+    let place = CopyPlace::On { node: NodeId::from_bytes([1; 16]), component: ComponentId::from_bytes([2; 16]) };
+    lab.desired.volumes[0].object.mirrors[1].copies.push(CopyAt { state: CopyState::Stale, place });
+    for state in [CopyState::Active, CopyState::Stale, CopyState::Resyncing, CopyState::Absent] {
+        lab.desired.volumes[0].object.mirrors[1].copies[1].state = state;
+        lab.apply();
+        for piece in 0..PIECES {
+            let served = piece % 2 == 0 || !state.gets_changes();
+            let expected = if served { Ok(()) } else { Err(IoError::Failed) };
+            let core = piece as usize % CORES;
+            assert_eq!(lab.write(core, mirrored, piece, 5), expected, "{state:?}, piece {piece}");
+            assert_eq!(lab.read(core, mirrored, piece), expected.map(|()| 5), "{state:?}, piece {piece}");
+        }
+        lab.fill(other, 6);
+    }
+    let here = lab.desired.volumes[0].object.mirrors[0].copies[0];
+    lab.desired.volumes[0].object.mirrors[0].copies = vec![CopyAt { state: CopyState::Active, place }];
+    lab.apply();
+    assert_eq!(lab.read(0, mirrored, 0), Err(IoError::Failed), "no copy is here");
+    lab.desired.volumes[0].object.mirrors[0].copies = vec![here];
+    lab.apply();
+    lab.holds(mirrored, 5);
+}
+
 #[test]
 fn a_group_that_is_closed_takes_nothing_else_out_of_service() {
     let mut lab = Lab::new(5, 3);
@@ -325,7 +355,7 @@ fn a_group_that_is_closed_takes_nothing_else_out_of_service() {
     lab.holds(volumes[0], 4);
     lab.must(|o| o.close_group(group(2)));
     assert_eq!(lab.read(0, volumes[2], 0), Err(IoError::Failed));
-    assert_eq!(lab.read(0, volumes[2], 1), Ok(8), "that stripe is in another group");
+    assert_eq!(lab.read(0, volumes[2], 1), Ok(8), "that mirror is in another group");
     lab.open(2);
     lab.apply();
     lab.holds(volumes[1], 7);
@@ -506,14 +536,14 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
         let mut open = [false; 3];
         let mut volumes: BTreeMap<u8, Volume> = BTreeMap::new();
         // Of a volume that is offline: where it lies.
-        let mut places: BTreeMap<u8, Vec<Stripe>> = BTreeMap::new();
+        let mut places: BTreeMap<u8, Vec<MirrorDesired>> = BTreeMap::new();
         let mut next = 1;
         for step in 0..60 {
             let n = random(3) as u8;
             match random(10) {
                 0 | 1 if !open[usize::from(n)] => {
                     let found = lab.open(n).iter().map(|c| c.id).collect::<std::collections::BTreeSet<_>>();
-                    let here = places.values().flatten().flat_map(|s| &s.components).filter(|c| c.group == group(n));
+                    let here = places.values().flatten().flat_map(MirrorDesired::here).filter(|c| c.group == group(n));
                     assert_eq!(found, here.map(|c| c.id).collect(), "seed {seed}, step {step}: group {n}");
                     open[usize::from(n)] = true;
                 }
@@ -530,7 +560,7 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
                     groups.truncate(1 + random(3));
                     if groups.iter().all(|g| open[usize::from(*g)]) {
                         lab.volume(next, &groups);
-                        places.insert(next, lab.desired.volumes.last().expect("just made").object.stripes.clone());
+                        places.insert(next, lab.desired.volumes.last().expect("just made").object.mirrors.clone());
                         volumes.insert(next, Volume { groups, holds: [0; PIECES as usize] });
                         next += 1;
                     }
@@ -541,7 +571,7 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
                         lab.desired.volumes.retain(|v| v.id != VolumeId::from_bytes([id; 16]));
                         lab.apply();
                         volumes.remove(&id);
-                        for c in places.remove(&id).expect("placed").iter().flat_map(|s| &s.components) {
+                        for c in places.remove(&id).expect("placed").iter().flat_map(MirrorDesired::here) {
                             lab.must(|o| o.delete_component(c.group, c.no));
                         }
                     }
@@ -551,7 +581,7 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
             for volume in &mut lab.desired.volumes {
                 let id = volume.id.as_bytes()[0];
                 let is_open = volumes[&id].groups.iter().all(|g| open[usize::from(*g)]);
-                volume.object.stripes = if is_open { places[&id].clone() } else { vec![] };
+                volume.object.mirrors = if is_open { places[&id].clone() } else { vec![] };
             }
             lab.apply();
             for (id, volume) in &mut volumes {

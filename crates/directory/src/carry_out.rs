@@ -3,10 +3,10 @@
 //! Owns: [`carry_out`]. Invariants: each is a compare-and-swap, decided anew when somebody else was faster; taken twice it changes nothing the
 //! second time. Never: decides what is to be done.
 
-use crate::record::{ComponentState, GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
 use crate::{Directory, DirectoryError, Record, Revision, Transaction, Typed, change};
 use base::hooks::{self, SeededFault};
-use base::{Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
+use base::{CopyState, Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
 use cluster::Action;
 
 /// What has come of an action.
@@ -44,7 +44,7 @@ pub fn carry_out(
         Action::LoseComponents(id, group) => lose_components(directory, *id, *group, commit)?,
         Action::SetStates(id, states) => update(directory, &id.to_string(), commit, |object: &mut ObjectRecord| {
             let mut touched = false;
-            for c in object.stripes.iter_mut().flatten() {
+            for c in object.components_mut() {
                 if let Some((_, state)) = states.iter().find(|(of, _)| *of == c.id) {
                     touched |= std::mem::replace(&mut c.state, *state) != *state;
                 }
@@ -117,11 +117,11 @@ fn lose_components(
 ) -> Result<bool, DirectoryError> {
     let decide = || {
         let Some(mut object) = directory.find::<ObjectRecord>(&id.to_string())? else { return Ok((Transaction::new(), false)) };
-        for stripe in &mut object.value.stripes {
-            let alone = stripe.len() == 1;
-            for c in stripe.iter_mut().filter(|c| c.group == group) {
+        for mirror in &mut object.value.mirrors {
+            let alone = mirror.len() == 1;
+            for c in mirror.iter_mut().filter(|c| c.group == group) {
                 c.no = None;
-                c.state = if alone { c.state } else { ComponentState::Stale };
+                c.state = if alone { c.state } else { CopyState::Stale };
             }
         }
         let mut intent = Transaction::new().update(&object);

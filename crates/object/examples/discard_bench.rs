@@ -8,8 +8,8 @@
 use base::unit::{BLOCK_BYTES, COMPONENT_BYTES_MAX};
 use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId, crc32c};
 use object::{
-    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoDone, IoOp, IoRequest, LayoutView, Limits, VolumeLayout, VolumeRef,
-    VolumeRouter,
+    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoDone, IoOp, IoRequest, LaneCores, LayoutView, Limits, Mirror,
+    VolumeLayout, VolumeRef, VolumeRouter,
 };
 use rt::sim::{SimDeviceOptions, World};
 use rt::{App, Buf, Progress, Rt};
@@ -59,17 +59,19 @@ fn main() {
         let spec = FormatSpec { cluster, group: group_id, name: "g".into(), shards: SHARDS, created_unix_s: 1, force: false };
         format_group(&rt, spec, &devices[0], &devices[1..]).await.expect("formats");
         let group = open_group(&rt, None, &devices).await.expect("opens");
-        let mut stripes = vec![];
+        let route = GroupRoute { shards: SHARDS, first_core: 0 };
+        let mut mirrors = vec![];
         for i in 0..bytes.div_ceil(COMPONENT_BYTES_MAX) {
             let (id, object) = (ComponentId::from_bytes([i as u8 + 1; 16]), ObjectId::from_bytes([9; 16]));
             let spec = ComponentSpec { id, object, capacity_index: 0, bytes: COMPONENT_BYTES_MAX, reserve_chunks: 0, descriptor: vec![] };
-            stripes.push(ComponentAt { group: GroupSlot(0), no: group.create_component(&rt, spec).await.expect("creates") });
+            let at = ComponentAt { group: GroupSlot(0), no: group.create_component(&rt, spec).await.expect("creates") };
+            mirrors.push(Mirror::of_one(at, LaneCores::of_group(route, rt.cores())));
         }
         let mut router = VolumeRouter::new(&rt);
         for no in 0..SHARDS {
             router.lanes_mut().add_shard(GroupSlot(0), no, Shard::open(&rt, &group, no, Settings::default()).await.expect("opens"));
         }
-        router.set_route(GroupSlot(0), Some(GroupRoute { shards: SHARDS, first_core: 0 }));
+        router.set_route(GroupSlot(0), Some(route));
         let id = VolumeId::from_bytes([7; 16]);
         let volume = VolumeLayout {
             id,
@@ -78,7 +80,7 @@ fn main() {
             checksum: true,
             limits: Arc::new(Limits::default()),
             ownership: Ownership::FIRST,
-            stripes,
+            mirrors,
         };
         router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
         for i in 0..blocks {

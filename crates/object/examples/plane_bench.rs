@@ -11,8 +11,8 @@
 use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, GroupId, Instant, ObjectId, Ownership, VolumeId, crc32c};
 use object::{
-    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LayoutView, Limits, RouterMsg, VolumeLayout, VolumeRef,
-    VolumeRouter,
+    Backend, ComponentAt, Data, DataVec, GroupRoute, GroupSlot, IoOp, IoRequest, LaneCores, LayoutView, Limits, Mirror, RouterMsg,
+    VolumeLayout, VolumeRef, VolumeRouter,
 };
 use rt::{App, Buf, Device, MeshEnd, OpenOptions, Progress, Rt, UringOptions, launch};
 use std::cell::RefCell;
@@ -230,7 +230,7 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
         checksum: true,
         limits: Arc::new(Limits::new(None, None)),
         ownership: Ownership::FIRST,
-        stripes: vec![ComponentAt { group: GroupSlot(0), no }],
+        mirrors: vec![Mirror::of_one(ComponentAt { group: GroupSlot(0), no }, LaneCores::of_group(ROUTE, rt.cores()))],
     };
     *shared.group.lock().expect("no panic") = Some((group, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] })));
 }

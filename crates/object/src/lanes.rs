@@ -159,18 +159,19 @@ impl<S: Blocks> Lanes<S> {
         let mut found = Pieces::none(window.start);
         self.order.pieces(volume, window, |piece| found.insert(piece));
         let here = |group| self.slots.iter().filter(move |s| s.group == group);
-        let step = layout.stripes.len() as u64;
+        let step = layout.mirrors.len() as u64;
         let mut before = None;
-        for (i, at) in layout.stripes.iter().enumerate() {
+        for (i, mirror) in layout.mirrors.iter().enumerate() {
+            let Some(at) = mirror.serving() else { return Pieces::all(window) };
             // Most volumes lie in one group.
             if before != Some(at.group) && here(at.group).count() != expected(at.group) {
                 return Pieces::all(window);
             }
             before = Some(at.group);
-            // The first piece of the window that lies on this stripe.
+            // The first piece of the window that lies on this mirror.
             let past = window.start % step;
             let first =
-                window.start + if hooks::seeded(SeededFault::SurveyOffStripe) { i as u64 + past } else { i as u64 + step - past } % step;
+                window.start + if hooks::seeded(SeededFault::SurveyOffMirror) { i as u64 + past } else { i as u64 + step - past } % step;
             for slot in here(at.group) {
                 if !slot.shard.pieces(at.no, first, step, window.end, |piece| found.insert(piece)) {
                     return Pieces::all(window);

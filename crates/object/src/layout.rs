@@ -1,24 +1,106 @@
 //! Where the pieces of each volume lie: the immutable picture that every core holds.
 //!
-//! Invariant: a [`VolumeRef`] names the same volume for as long as a daemon runs; the rule from piece to component never changes
-//! for an object (it is part of the format).
+//! Owns: volumes, their mirrors, and the copies of each: which of them serves, and on which core each lane of a mirror is.
+//! Invariants: a [`VolumeRef`] names the same volume for as long as a daemon runs; the rules from piece to mirror and to lane never change for an
+//! object (they are part of the format); what is read or changed is a copy that is in sync, and no other copy misses the change.
+//! Never: decides the state of a copy.
 
-use crate::{io::VolumeRef, limit::Limits};
-use base::{Ownership, VolumeId, unit::PIECE_BYTES};
+use crate::{cores::LaneCores, io::VolumeRef, limit::Limits};
+use base::hooks::{self, SeededFault};
+use base::{ComponentId, CopyState, Lane, NodeId, Ownership, VolumeId, mirror::mirror_of};
 use std::sync::Arc;
 use store::ComponentNo;
 
-/// The place of a disk group in this host's table of groups. Never reused while a daemon runs.
+/// The place of a disk group in this node's table of groups. Never reused while a daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupSlot(pub u16);
 
-/// A component of an object, as this host finds it.
+/// A component of an object, as this node finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ComponentAt {
     /// Its disk group.
     pub group: GroupSlot,
     /// Its number in the group.
     pub no: ComponentNo,
+}
+
+/// Where a copy is. `C`: how a component of this node is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPlace<C = ComponentAt> {
+    /// On this node.
+    Here(C),
+    /// On another one.
+    On {
+        /// Which.
+        node: NodeId,
+        /// The component.
+        component: ComponentId,
+    },
+}
+
+/// A copy of a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyAt<C = ComponentAt> {
+    /// What the records say of it.
+    pub state: CopyState,
+    /// Where it is.
+    pub place: CopyPlace<C>,
+}
+
+impl<C> CopyAt<C> {
+    /// One that is in sync, on this node.
+    pub const fn active_here(component: C) -> Self {
+        Self { state: CopyState::Active, place: CopyPlace::Here(component) }
+    }
+    /// Its component, if it is on this node.
+    pub const fn here(&self) -> Option<&C> {
+        match &self.place {
+            CopyPlace::Here(component) => Some(component),
+            CopyPlace::On { .. } => None,
+        }
+    }
+}
+
+/// RAID-1: what is the same on all copies that are in sync. Each lane of a mirror is on one core, where its changes are ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirror {
+    /// The copy that serves; found once, for it is asked for with each part.
+    serving: Option<ComponentAt>,
+    cores: LaneCores,
+    copies: Vec<CopyAt>,
+}
+
+impl Mirror {
+    /// Of its copies, at most one of them on this node. `cores`: of its lanes, for this term; `shards`: of the shards that hold the lanes of the copy
+    /// on this node.
+    pub fn new(copies: Vec<CopyAt>, cores: LaneCores, shards: Option<LaneCores>) -> Self {
+        let here_only = hooks::seeded(SeededFault::OtherCopyMisses);
+        let mut getting = copies.iter().filter(|copy| copy.state.gets_changes() && (!here_only || copy.here().is_some()));
+        let serving = match (getting.next(), getting.next()) {
+            (Some(only), None) if only.state.is_in_sync() => only.here().copied().filter(|_| shards == Some(cores)),
+            // From a lane to a copy on another node, or on another core, there is no way yet.
+            _ => None,
+        };
+        Self { serving, cores, copies }
+    }
+    /// With one copy, here and in sync, on the cores of its lanes.
+    pub fn of_one(at: ComponentAt, cores: LaneCores) -> Self {
+        Self::new(vec![CopyAt::active_here(at)], cores, Some(cores))
+    }
+    /// Its copies.
+    pub fn copies(&self) -> &[CopyAt] {
+        &self.copies
+    }
+    /// The copy on this node that is read and gets all changes; `None`: the mirror is not served, and what is asked of it fails.
+    #[inline]
+    pub const fn serving(&self) -> Option<ComponentAt> {
+        self.serving
+    }
+    /// The core of a lane, in this term of the owner.
+    #[inline]
+    pub const fn core_of(&self, lane: Lane) -> usize {
+        self.cores.core_of(lane)
+    }
 }
 
 /// One volume.
@@ -36,14 +118,14 @@ pub struct VolumeLayout {
     pub limits: Arc<Limits>,
     /// How its changes are ordered.
     pub ownership: Ownership,
-    /// RAID-0: piece `p` lies on `stripes[p % stripes.len()]`. Empty while the volume is offline: its requests fail.
-    pub stripes: Vec<ComponentAt>,
+    /// RAID-0: pieces are dealt to them in turn ([`mirror_of`]). Empty while the volume is offline: its requests fail.
+    pub mirrors: Vec<Mirror>,
 }
 
 impl VolumeLayout {
-    /// The mirror that holds byte `offset`: which of `stripes`.
+    /// The mirror that holds byte `offset`: which of `mirrors`.
     pub fn mirror(&self, offset: u64) -> usize {
-        ((offset / PIECE_BYTES) % self.stripes.len() as u64) as usize
+        mirror_of(offset, self.mirrors.len())
     }
 }
 
@@ -61,18 +143,51 @@ impl LayoutView {
     }
 }
 
-/// How the shards of a disk group are dealt to cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupRoute {
-    /// A power of two, at most 16.
-    pub shards: u8,
-    /// The core of shard 0; the next shards follow, round and round.
-    pub first_core: u8,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cores::GroupRoute;
+    use base::ObjectId;
 
-impl GroupRoute {
-    /// The core that runs a shard, of `cores`.
-    pub fn core(&self, shard: usize, cores: usize) -> usize {
-        (usize::from(self.first_core) + shard) % cores
+    const AT: ComponentAt = ComponentAt { group: GroupSlot(3), no: ComponentNo(7) };
+    const HERE: CopyPlace = CopyPlace::Here(AT);
+    const THERE: CopyPlace = CopyPlace::On { node: NodeId::from_bytes([1; 16]), component: ComponentId::from_bytes([2; 16]) };
+
+    fn group(first_core: u8) -> LaneCores {
+        LaneCores::of_group(GroupRoute { shards: 4, first_core }, 4)
+    }
+    /// What serves, of these copies.
+    fn serving<const N: usize>(copies: [(CopyState, CopyPlace); N]) -> Option<ComponentAt> {
+        let copies = copies.map(|(state, place)| CopyAt { state, place }).to_vec();
+        Mirror::new(copies, group(0), Some(group(0))).serving()
+    }
+
+    fn what_serves_is_in_sync_and_no_other_copy_misses_a_change() {
+        use CopyState::*;
+        for state in [Absent, Degraded, Stale, Resyncing] {
+            assert_eq!(serving([(state, HERE)]), None, "{state:?}");
+            let misses = state == Resyncing;
+            assert_eq!(serving([(state, THERE), (Active, HERE)]), (!misses).then_some(AT), "{state:?} elsewhere");
+        }
+        assert_eq!(serving([(Active, HERE)]), Some(AT));
+        assert_eq!(serving([(Active, HERE), (Active, THERE)]), None);
+        assert_eq!(serving([(Active, THERE), (Stale, HERE)]), None);
+        assert_eq!(serving([]), None);
+        let elsewhere = Mirror::new(vec![CopyAt::active_here(AT)], group(0), Some(group(1)));
+        assert_eq!(elsewhere.serving(), None, "its shards are not where the lanes are");
+    }
+
+    #[test]
+    fn a_mirror_is_served_by_a_copy_here_that_is_the_only_one_to_get_changes() {
+        what_serves_is_in_sync_and_no_other_copy_misses_a_change();
+        let cores = LaneCores::dealt(ObjectId::from_bytes([5; 16]), 1, 3);
+        let none_here = Mirror::new(vec![], cores, None);
+        assert!((0..16).filter_map(Lane::new).all(|lane| none_here.core_of(lane) == cores.core_of(lane)), "its lanes have cores");
+    }
+
+    #[cfg(feature = "hooks")]
+    #[test]
+    fn seeded_faults_are_noticed() {
+        hooks::notices(SeededFault::OtherCopyMisses, what_serves_is_in_sync_and_no_other_copy_misses_a_change);
     }
 }

@@ -6,6 +6,7 @@
 //! Never: chooses where components live, knows what a front end's protocol looks like.
 #![forbid(unsafe_code)]
 
+pub mod cores;
 pub mod io;
 pub mod lanes;
 pub mod layout;
@@ -16,8 +17,9 @@ mod pieces;
 mod range_lock;
 pub mod router;
 
+pub use cores::{GroupRoute, LaneCores, TermCores};
 pub use io::{ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
-pub use layout::{ComponentAt, GroupRoute, GroupSlot, LayoutView, VolumeLayout};
+pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, LayoutView, Mirror, VolumeLayout};
 pub use limit::Limits;
 pub use part::RouterMsg;
 pub use pieces::{Survey, Surveyed};

@@ -20,7 +20,7 @@ pub struct Part {
     pub(crate) checksum: bool,
     pub(crate) volume: VolumeRef,
     pub(crate) at: ComponentAt,
-    /// Which of the stripes of the volume.
+    /// Which of the mirrors of the volume.
     pub(crate) mirror: u16,
     pub(crate) ownership: Ownership,
     pub(crate) extent: Extent,

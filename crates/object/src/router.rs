@@ -6,9 +6,10 @@
 //! Never: waits for another router; looks at the bytes.
 
 use crate::{
+    cores::GroupRoute,
     io::{ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents},
     lanes::{Blocks, LaneStats, Lanes},
-    layout::{GroupRoute, GroupSlot, LayoutView, VolumeLayout},
+    layout::{GroupSlot, LayoutView, VolumeLayout},
     part::{Part, PartDone, PartOp, RouterMsg},
     pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
 };
@@ -253,7 +254,7 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Frees what lies in a range of blocks that no view shows any more: behind the new end of a volume that was made smaller, say. `layout` says
     /// where it lay. Answered through [`VolumeRouter::pop_own`].
     pub fn free_range(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, range: std::ops::Range<u64>) {
-        assert!(!layout.stripes.is_empty(), "an offline volume has no place where something could lie");
+        assert!(!layout.mirrors.is_empty(), "an offline volume has no place where something could lie");
         let block = BLOCK_BYTES as u64;
         let first = range.start.next_multiple_of(block);
         let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
@@ -385,7 +386,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if offset.checked_add(bytes_judged).is_none_or(|end| end > layout.bytes) {
             return Err(IoError::OutOfRange);
         }
-        if layout.stripes.is_empty() {
+        if layout.mirrors.is_empty() {
             return Err(IoError::Failed);
         }
         if layout.read_only && request.op.changes() {
@@ -526,11 +527,12 @@ impl<S: Blocks> VolumeRouter<S> {
         let mut cores = [false; MESH_CORES_MAX];
         let mut found = Pieces::none(window.start);
         let mut before = None;
-        for at in layout.stripes.iter() {
-            if before.replace(at.group) == Some(at.group) {
+        for mirror in &layout.mirrors {
+            let group = mirror.serving().map(|at| at.group);
+            if before.replace(group) == Some(group) {
                 continue;
             }
-            match self.routes.get(usize::from(at.group.0)).copied().flatten() {
+            match group.and_then(|group| route_of(&self.routes, group)) {
                 Some(route) => (0..route.shards).for_each(|shard| cores[route.core(usize::from(shard), self.cores)] = true),
                 // Its parts fail.
                 None => found = Pieces::all(&window),
@@ -557,7 +559,7 @@ impl<S: Blocks> VolumeRouter<S> {
     /// What this core knows of a window.
     fn look(&self, volume: VolumeRef, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
         let mine = |group: GroupSlot| {
-            let route = self.routes.get(usize::from(group.0)).copied().flatten();
+            let route = route_of(&self.routes, group);
             route.map_or(0, |route| (0..usize::from(route.shards)).filter(|shard| route.core(*shard, self.cores) == self.core).count())
         };
         let end = window.end - u64::from(hooks::seeded(SeededFault::LastPieceNotAskedFor));
@@ -581,19 +583,21 @@ impl<S: Blocks> VolumeRouter<S> {
         let request = &mut self.requests[id];
         request.parts += 1;
         self.range_parts += usize::from(request.range_operation.is_some());
-        let before = if hooks::seeded(SeededFault::WrongStripe) { PIECE_BYTES * u64::from(index) } else { 0 };
-        let mirror = request.layout.mirror(extent.offset - before);
-        let at = request.layout.stripes[mirror];
+        let before = if hooks::seeded(SeededFault::WrongMirror) { PIECE_BYTES * u64::from(index) } else { 0 };
+        let no = request.layout.mirror(extent.offset - before);
+        let mirror = &request.layout.mirrors[no];
         if index > 0 {
             hooks::reached(CoverageMark::RequestOverPieces);
         }
-        let route = self.routes.get(usize::from(at.group.0)).copied().flatten();
-        let Some(route) = route else {
+        let open = mirror.serving().and_then(|at| Some((at, route_of(&self.routes, at.group)?)));
+        let Some((at, route)) = open else {
             let done = PartDone { origin: self.core as u8, request: id as u32, index, result: Err(IoError::Failed), data: None };
             // Not answered here and now: the caller may still be sending parts of the same request.
             return self.out.push_back((self.core, RouterMsg::Done(done)));
         };
-        let shard = Lane::of(BlockNo::containing(extent.offset)).shard(usize::from(route.shards));
+        let lane = Lane::of(BlockNo::containing(extent.offset));
+        let (shard, core) = (lane.shard(usize::from(route.shards)), mirror.core_of(lane));
+        hooks::must(|| core == route.core(shard, self.cores), "a lane is where its shard is");
         let part = Part {
             origin: self.core as u8,
             request: id as u32,
@@ -602,12 +606,11 @@ impl<S: Blocks> VolumeRouter<S> {
             checksum: request.layout.checksum,
             volume: request.volume,
             at,
-            mirror: mirror as u16,
+            mirror: no as u16,
             ownership: request.layout.ownership,
             extent,
             op,
         };
-        let core = route.core(shard, self.cores);
         if core == self.core {
             self.lanes.accept(rt, part);
         } else {
@@ -661,6 +664,12 @@ impl<S: Blocks> VolumeRouter<S> {
         let done = IoDone { token: request.token, result: request.result, data };
         if request.own { self.own_done.push_back(done) } else { self.done.push_back(done) }
     }
+}
+
+/// Where the shards of a group run, while it is open.
+#[inline]
+fn route_of(routes: &[Option<GroupRoute>], group: GroupSlot) -> Option<GroupRoute> {
+    routes.get(usize::from(group.0)).copied().flatten()
 }
 
 /// The next part of a long range: to the end of the piece, but a block that is not covered whole stands alone.

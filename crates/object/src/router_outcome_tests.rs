@@ -225,7 +225,7 @@ fn space_behind_the_end_of_a_read_only_volume_is_freed() {
     });
 }
 
-/// A volume with stripes in two groups. Each has its shard on a core of its own.
+/// A volume with mirrors in two groups. Each has its shard on a core of its own.
 fn over_two_groups(rt: &Rt, pieces: u64) -> TwoCores {
     let mut cores = TwoCores::new(rt, 1, pieces * PIECE_BYTES, 1);
     for (core, router) in cores.planes.iter_mut().enumerate() {
@@ -234,8 +234,11 @@ fn over_two_groups(rt: &Rt, pieces: u64) -> TwoCores {
         for group in 0..2 {
             router.set_route(GroupSlot(group), Some(GroupRoute { shards: 1, first_core: group as u8 }));
         }
-        let at = |group, no| ComponentAt { group: GroupSlot(group), no: ComponentNo(no) };
-        let volume = VolumeLayout { stripes: vec![at(0, 1), at(0, 2), at(1, 1)], ..served(router) };
+        let mirror = |group, no| {
+            let cores = LaneCores::of_group(GroupRoute { shards: 1, first_core: group as u8 }, 2);
+            Mirror::of_one(ComponentAt { group: GroupSlot(group), no: ComponentNo(no) }, cores)
+        };
+        let volume = VolumeLayout { mirrors: vec![mirror(0, 1), mirror(0, 2), mirror(1, 1)], ..served(router) };
         serve(rt, router, Some(volume));
     }
     cores
@@ -285,6 +288,37 @@ fn a_volume_over_two_groups_is_trimmed_in_both_and_not_when_one_is_away() {
                 let mut cores = over_two_groups(&rt, PIECES);
                 drop(cores.planes[usize::from(away)].lanes_mut().remove_group(GroupSlot(away)));
                 assert_eq!(cores.answer(&rt, core, trim()).result, Err(IoError::Closing), "the shard of group {away} is away");
+            }
+        }
+    });
+}
+
+/// A mirror that no copy here serves: what lies on it fails as with a group that is closed, on every core, and what lies on others is done.
+#[test]
+fn a_mirror_that_is_not_served_fails_and_takes_no_other_with_it() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        const PIECES: u64 = 12;
+        let there = CopyPlace::On { node: base::NodeId::from_bytes([1; 16]), component: base::ComponentId::from_bytes([2; 16]) };
+        let elsewhere = CopyAt { state: base::CopyState::Active, place: there };
+        let here = |state| CopyAt { state, place: CopyPlace::Here(ComponentAt { group: GroupSlot(0), no: ComponentNo(2) }) };
+        let stale = here(base::CopyState::Stale);
+        for copies in [vec![], vec![elsewhere], vec![here(base::CopyState::Active), elsewhere], vec![elsewhere, stale]] {
+            for core in 0..2 {
+                let mut cores = over_two_groups(&rt, PIECES);
+                for router in &mut cores.planes {
+                    let mut volume = served(router);
+                    let lanes = LaneCores::of_group(GroupRoute { shards: 1, first_core: 0 }, 2);
+                    volume.mirrors[1] = Mirror::new(copies.clone(), lanes, Some(lanes));
+                    serve(&rt, router, Some(volume));
+                }
+                for offset in (0..PIECES).map(|piece| piece * PIECE_BYTES) {
+                    let expected = if offset / PIECE_BYTES % 3 == 1 { Err(IoError::Failed) } else { Ok(()) };
+                    assert_eq!(cores.answer(&rt, core, IoOp::Write { offset, data: data(offset, 4096, |_| 9) }).result, expected);
+                    assert_eq!(cores.answer(&rt, core, IoOp::Read { offset, len: 4096 }).result, expected);
+                }
+                let trim = IoOp::Trim { offset: 0, len: PIECES * PIECE_BYTES };
+                assert_eq!(cores.answer(&rt, core, trim).result, Err(IoError::Failed), "nobody says that what it holds is gone");
+                assert!(cores.planes.iter().all(|router| router.is_idle()));
             }
         }
     });

@@ -1,8 +1,9 @@
 //! The router over a stand-in for the store that answers late and in any order, against a model of each 512-byte sector.
 
 use super::*;
+use crate::cores::LaneCores;
 use crate::io::CompareWrite;
-use crate::layout::ComponentAt;
+use crate::layout::{ComponentAt, CopyAt, CopyPlace, Mirror};
 use crate::limit::Limits;
 use base::crc32c;
 use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
@@ -136,15 +137,23 @@ impl Blocks for LateBlocks {
     }
 }
 
+const ROUTE: GroupRoute = GroupRoute { shards: 2, first_core: 0 };
+
+/// So many mirrors with one copy each, all in the one group.
+fn mirrors(cores: usize, count: u32) -> Vec<Mirror> {
+    let cores = LaneCores::of_group(ROUTE, cores);
+    (0..count).map(|i| Mirror::of_one(ComponentAt { group: GroupSlot(0), no: ComponentNo(i + 1) }, cores)).collect()
+}
+
 fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<LateBlocks> {
     let mut router = VolumeRouter::new(rt);
-    router.set_route(GroupSlot(0), Some(GroupRoute { shards: 2, first_core: 0 }));
+    router.set_route(GroupSlot(0), Some(ROUTE));
     router.lanes_mut().add_shard(GroupSlot(0), 0, LateBlocks::new(seed));
     router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
-    let stripes = vec![ComponentAt { group: GroupSlot(0), no: ComponentNo(1) }];
+    let mirrors = mirrors(router.cores, 1);
     let id = VolumeId::from_bytes([7; 16]);
     let volume =
-        VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, stripes };
+        VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, mirrors };
     serve(rt, &mut router, Some(volume));
     router
 }
@@ -413,8 +422,8 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
 /// The volume as it is served, to be served otherwise.
 fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
     let old = router.layout(VolumeRef(0)).expect("served");
-    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref stripes } = **old;
-    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, stripes: stripes.clone() }
+    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref mirrors } = **old;
+    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, mirrors: mirrors.clone() }
 }
 
 /// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.
@@ -447,7 +456,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
         ("formatted", |v| Some(VolumeLayout { bytes: 0, ..v }), true, Err(IoError::OutOfRange)),
         ("read-only", |v| Some(VolumeLayout { read_only: true, ..v }), true, Err(IoError::ReadOnly)),
         ("read-only, reads", |v| Some(VolumeLayout { read_only: true, ..v }), false, Ok(())),
-        ("offline", |v| Some(VolumeLayout { stripes: vec![], ..v }), true, Err(IoError::Failed)),
+        ("offline", |v| Some(VolumeLayout { mirrors: vec![], ..v }), true, Err(IoError::Failed)),
         ("deleted", |_| None, false, Err(IoError::NoVolume)),
     ];
     for (name, change, writes, expected) in cases {
@@ -656,10 +665,9 @@ fn a_verify_reads_and_an_uncorrectable_block_fails_it_until_it_is_changed() {
 
 const GIB: u64 = 1 << 30;
 
-/// The volume has this size and these stripes from now on.
-fn reshape(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, bytes: u64, stripes: u32) {
-    let stripes = (0..stripes).map(|i| ComponentAt { group: GroupSlot(0), no: ComponentNo(i + 1) }).collect();
-    let volume = VolumeLayout { bytes, stripes, ..served(router) };
+/// The volume has this size and so many mirrors from now on.
+fn reshape(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, bytes: u64, count: u32) {
+    let volume = VolumeLayout { bytes, mirrors: mirrors(router.cores, count), ..served(router) };
     serve(rt, router, Some(volume));
 }
 
@@ -669,10 +677,10 @@ fn trims(router: &VolumeRouter<LateBlocks>) -> u64 {
 
 #[test]
 fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
-    for stripes in [1, 3, 65] {
+    for mirrors in [1, 3, 65] {
         rt::sim::block_on(1, async move |rt: Rt| {
             let mut router = router(&rt, 1, Limits::default(), false);
-            reshape(&rt, &mut router, 600 * GIB, stripes);
+            reshape(&rt, &mut router, 600 * GIB, mirrors);
             // At both edges, at borders of windows, alone and side by side.
             let window = WINDOW_PIECES * PIECE_BYTES;
             let places = [512, 4096, 5 * PIECE_BYTES, 6 * PIECE_BYTES, window - 4096, window, 17 * window + 8192, 600 * GIB - 4096];
@@ -687,7 +695,7 @@ fn a_long_trim_sends_parts_only_where_something_is_and_clears_all_of_it() {
             for at in places {
                 let len = (600 * GIB - 512 - at).min(4096) as u32;
                 let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: at, len }).await);
-                assert!(got.iter().all(|b| *b == 0), "{stripes} stripes: {at} is not clear");
+                assert!(got.iter().all(|b| *b == 0), "{mirrors} mirrors: {at} is not clear");
             }
             let got = bytes_of(&answer(&rt, &mut router, IoOp::Read { offset: 600 * GIB - 512, len: 512 }).await);
             assert!(got.iter().all(|b| *b == 9), "what is behind the range stays");
@@ -769,7 +777,7 @@ struct TwoCores {
 }
 
 impl TwoCores {
-    fn new(rt: &Rt, seed: u64, bytes: u64, stripes: u32) -> Self {
+    fn new(rt: &Rt, seed: u64, bytes: u64, mirrors: u32) -> Self {
         let planes = [0, 1].map(|core| {
             let mut router = router(rt, seed, Limits::default(), false);
             (router.core, router.cores) = (core, 2);
@@ -777,7 +785,7 @@ impl TwoCores {
                 drop(shard);
             }
             router.lanes_mut().add_shard(GroupSlot(0), core as u8, LateBlocks::new(seed ^ core as u64));
-            reshape(rt, &mut router, bytes, stripes);
+            reshape(rt, &mut router, bytes, mirrors);
             router
         });
         Self { planes, ways: Default::default(), chance: LateBlocks::new(seed * 3 + 1) }

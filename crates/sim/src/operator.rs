@@ -110,13 +110,13 @@ pub fn settings(plan: &Plan) -> Settings {
 pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
     let of = |(at, v): (usize, &crate::plan::VolumePlan)| {
         let record = Record::new(at, v, &[]);
-        (0..v.stripes.len()).map(|stripe| (at, record.component(at, stripe))).collect::<Vec<_>>()
+        (0..v.stripes.len()).map(|mirror| (at, record.component(at, mirror))).collect::<Vec<_>>()
     };
     plan.volumes.iter().enumerate().flat_map(of).collect()
 }
 
 impl Operator {
-    /// An operator of a node whose group was made; the components stand by volume and stripe, in order.
+    /// An operator of a node whose group was made; the components stand by volume and mirror, in order.
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
@@ -162,7 +162,7 @@ impl Operator {
         };
         let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
-        volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.stripes.clear());
+        volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.mirrors.clear());
         Desired { generation: self.generation, volumes, exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() } }
     }
 
@@ -261,7 +261,7 @@ impl Operator {
     pub fn act(&mut self, act: Act) {
         self.acts.push_back(act);
     }
-    /// On which capacity device the first stripe of a volume lies, and whether space is promised to it.
+    /// On which capacity device the first mirror of a volume lies, and whether space is promised to it.
     pub fn place_of(&self, volume: usize) -> (u8, bool) {
         let plan = &self.records[volume].plan;
         (plan.stripes[0], plan.reserve_chunks > 0)
@@ -340,9 +340,9 @@ impl Operator {
                 None => Step::Moving(Moving::Making(completion)),
                 Some(Ok(no)) => {
                     let task = self.task.as_ref().expect("it was begun");
-                    let Some(Move::Create(stripe)) = task.moves.front().copied() else { unreachable!("a component is being made") };
+                    let Some(Move::Create(mirror)) = task.moves.front().copied() else { unreachable!("a component is being made") };
                     let volume = task.volume;
-                    self.records[volume].made(volume, stripe, no);
+                    self.records[volume].made(volume, mirror, no);
                     self.keep(volume);
                     self.moved(workload, now);
                     self.go_on(&commands, workload, now)
@@ -489,13 +489,13 @@ impl Operator {
                     workload.borrow_mut().freeing(at, now);
                     Moving::Reported(commands.free_behind(record.desired.id, record.reached()))
                 }
-                Move::Update(stripe) => {
-                    let spec = record.component(at, stripe);
-                    let no = record.number(stripe);
+                Move::Update(mirror) => {
+                    let spec = record.component(at, mirror);
+                    let no = record.number(mirror);
                     Moving::Reported(commands.update_component(group(), no, spec.bytes, spec.reserve_chunks, spec.descriptor))
                 }
-                Move::Delete(stripe) => Moving::Reported(commands.delete_component(group(), record.number(stripe))),
-                Move::Create(stripe) => Moving::Making(commands.create_component(group(), record.component(at, stripe))),
+                Move::Delete(mirror) => Moving::Reported(commands.delete_component(group(), record.number(mirror))),
+                Move::Create(mirror) => Moving::Making(commands.create_component(group(), record.component(at, mirror))),
             });
         }
     }

@@ -28,7 +28,7 @@ struct Volume {
     lba_bytes: u64,
     policy: String,
     read_only: bool,
-    stripes: u64,
+    mirrors: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Model {
         for (shown, (name, volume)) in shown.as_array().unwrap().iter().zip(&self.volumes) {
             let at = format!("{name}, after {after}");
             let rules = &self.policies[&volume.policy];
-            let component_bytes = volume.bytes.div_ceil(MIB).div_ceil(volume.stripes) * MIB;
+            let component_bytes = volume.bytes.div_ceil(MIB).div_ceil(volume.mirrors) * MIB;
             let reserve = (component_bytes * rules.percent).div_ceil(100 * CHUNK_BYTES);
             let attachments: Vec<Value> = self
                 .subsystems
@@ -88,16 +88,16 @@ impl Model {
             assert_eq!(seen, attachments, "{at}");
             let got = json!([shown["bytes"], shown["lba_bytes"], shown["policy"], shown["read_only"], shown["state"], shown["compliant"]]);
             assert_eq!(got, json!([volume.bytes, volume.lba_bytes, volume.policy, volume.read_only, "online", true]), "{at}");
-            assert_eq!(shown["reserved_bytes"], json!(volume.stripes * reserve * CHUNK_BYTES), "{at}");
-            assert_eq!(shown["grow_bytes_max"], json!(volume.stripes * base::unit::COMPONENT_BYTES_MAX), "{at}");
+            assert_eq!(shown["reserved_bytes"], json!(volume.mirrors * reserve * CHUNK_BYTES), "{at}");
+            assert_eq!(shown["grow_bytes_max"], json!(volume.mirrors * base::unit::COMPONENT_BYTES_MAX), "{at}");
             let served = volume_of(&desired, name);
             let got = (served.bytes, u64::from(served.lba_bytes), served.write_protect.is_on(), served.checksum, served.formatting);
             assert_eq!(got, (volume.bytes, volume.lba_bytes, volume.read_only, rules.checksum, false), "{at}");
             assert_eq!((served.iops_max.unwrap_or(0), served.bytes_per_s_max.unwrap_or(0)), (rules.iops, rules.bandwidth), "{at}");
-            assert_eq!(served.thin, volume.stripes * reserve * CHUNK_BYTES < volume.bytes, "{at}");
-            assert_eq!(served.object.stripes.len() as u64, volume.stripes, "{at}");
+            assert_eq!(served.thin, volume.mirrors * reserve * CHUNK_BYTES < volume.bytes, "{at}");
+            assert_eq!(served.object.mirrors.len() as u64, volume.mirrors, "{at}");
             let held: Vec<_> = components.iter().filter(|c| c.object == served.object.object).collect();
-            assert_eq!(held.len() as u64, volume.stripes, "{at}");
+            assert_eq!(held.len() as u64, volume.mirrors, "{at}");
             for c in held {
                 assert_eq!((c.bytes, c.reserve_chunks), (component_bytes, reserve), "{at}");
                 let said = u64::from_le_bytes(c.descriptor[17..25].try_into().unwrap());
@@ -105,7 +105,7 @@ impl Model {
                 assert_eq!((said, u64::from(lba)), (volume.bytes, volume.lba_bytes), "what a component says of its volume: {at}");
             }
         }
-        assert_eq!(components.len() as u64, self.volumes.values().map(|v| v.stripes).sum::<u64>(), "{after}");
+        assert_eq!(components.len() as u64, self.volumes.values().map(|v| v.mirrors).sum::<u64>(), "{after}");
         let shown = bench.get("/api/v1/subsystems").await;
         let names: Vec<&str> = shown.as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
         assert_eq!(names, self.subsystems.keys().collect::<Vec<_>>(), "{after}");
@@ -169,9 +169,9 @@ impl Model {
                     return after;
                 }
                 bench.ok("POST", "/api/v1/volumes", new).await;
-                let stripes = self.policies[policy].width;
+                let mirrors = self.policies[policy].width;
                 self.volumes
-                    .insert(name.into(), Volume { bytes: mib * MIB, lba_bytes: lba, policy: policy.into(), read_only: false, stripes });
+                    .insert(name.into(), Volume { bytes: mib * MIB, lba_bytes: lba, policy: policy.into(), read_only: false, mirrors });
                 if let Some(s) = to.map(|to| self.subsystems.get_mut(to).unwrap()) {
                     let nsid = (1..).find(|n| !s.namespaces.contains_key(n)).unwrap();
                     s.namespaces.insert(nsid, (name.into(), vec![]));
@@ -192,7 +192,7 @@ impl Model {
                     return after;
                 }
                 let (freed, shrinks) = (bench.plane.freed().len(), mib * MIB < known.bytes);
-                let before = known.bytes.div_ceil(MIB).div_ceil(known.stripes) * MIB * known.stripes;
+                let before = known.bytes.div_ceil(MIB).div_ceil(known.mirrors) * MIB * known.mirrors;
                 bench.ok("POST", &format!("{}/resize", volume(&there)), resize).await;
                 if shrinks {
                     assert_eq!(bench.plane.freed()[freed..].last().map(|f| f.1), Some(before), "{after}: all that its components have");
@@ -221,7 +221,7 @@ impl Model {
             (6, Some(there)) => {
                 let policy = random.of(&["gold", "wide", "default"]);
                 let (known, width) = (self.volumes.get_mut(&there).unwrap(), self.policies[policy].width);
-                if known.stripes < width {
+                if known.mirrors < width {
                     bench.refused("PATCH", &volume(&there), json!({"policy": policy})).await;
                 } else {
                     bench.ok("PATCH", &volume(&there), json!({"policy": policy})).await;
@@ -695,14 +695,14 @@ async fn a_volume_that_is_deleted_is_shown_in_no_subsystem_any_more() {
 }
 
 #[tokio::test]
-async fn a_shrink_frees_all_that_lies_behind_the_end_on_every_stripe() {
+async fn a_shrink_frees_all_that_lies_behind_the_end_on_every_mirror() {
     let bench = Bench::new().with_group().await;
     bench.ok("POST", "/api/v1/policies", json!({"name": "wide", "stripe_width": 2})).await;
-    for (policy, stripes) in [("default", 1), ("wide", 2)] {
+    for (policy, mirrors) in [("default", 1), ("wide", 2)] {
         bench.ok("POST", "/api/v1/volumes", json!({"name": policy, "bytes": 9 * MIB, "policy": policy})).await;
         for (bytes, reached) in [(4 * MIB, 9), (3 * MIB, 4), (MIB, 3)] {
             bench.ok("POST", &format!("/api/v1/volumes/{policy}/resize"), json!({"bytes": bytes, "force": true})).await;
-            let reached = u64::div_ceil(reached, stripes) * stripes * MIB;
+            let reached = u64::div_ceil(reached, mirrors) * mirrors * MIB;
             assert_eq!(bench.plane.freed().last().map(|f| f.1), Some(reached), "{policy} to {bytes}");
             assert_eq!(bench.plane.ends().last(), Some(&bytes), "{policy}: its hosts do not reach behind it any more");
         }

@@ -381,7 +381,7 @@ async fn a_deletion_that_failed_is_tried_again() {
 async fn orphan_components_are_reported_and_kept_while_their_group_is_there() {
     let bench = Bench::new().with_group().await;
     bench.volume("v", GIB).await;
-    let group = bench.plane.desired().volumes[0].object.stripes[0].components[0].group;
+    let group = bench.plane.desired().volumes[0].object.mirrors[0].here().next().unwrap().group;
     let orphan = ComponentSpec {
         id: base::ComponentId::from_bytes([9; 16]),
         object: base::ObjectId::from_bytes([9; 16]),

@@ -165,7 +165,7 @@ impl World {
             lines.push(format!("volume {} {} {} {} {:?} {under_way:?}", v.name, v.bytes, v.lba_bytes, v.policy, v.write_protect));
         }
         for o in d.all::<ObjectRecord>().unwrap() {
-            let sizes: Vec<_> = o.stripes.iter().flatten().map(|c| (c.bytes, c.reserve_chunks)).collect();
+            let sizes: Vec<_> = o.components().map(|c| (c.bytes, c.reserve_chunks)).collect();
             lines.push(format!("object of {} {sizes:?}", name(o.volume)));
         }
         for r in d.all::<ReservationRecord>().unwrap() {
@@ -208,7 +208,7 @@ impl World {
         let names =
             volumes.len() + [Kind::Subsystem, Kind::HostEntry, Kind::Group].iter().map(|kind| d.list(*kind).unwrap().len()).sum::<usize>();
         assert_eq!(d.list(Kind::Name).unwrap().len(), names, "{after}: a name is held by nobody");
-        let recorded: usize = d.all::<ObjectRecord>().unwrap().iter().map(|o| o.stripes.iter().flatten().count()).sum();
+        let recorded: usize = d.all::<ObjectRecord>().unwrap().iter().map(|o| o.components().count()).sum();
         assert_eq!(self.plane.components().len(), recorded, "{after}: components");
     }
 

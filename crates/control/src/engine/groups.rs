@@ -144,13 +144,8 @@ impl Control {
 
     /// The volumes that have components on a group.
     pub(super) fn volumes_on(&self, group: GroupId) -> Result<Vec<Versioned<VolumeRecord>>, Problem> {
-        let objects: BTreeSet<base::ObjectId> = self
-            .directory
-            .all::<ObjectRecord>()?
-            .into_iter()
-            .filter(|o| o.stripes.iter().flatten().any(|c| c.group == group))
-            .map(|o| o.id)
-            .collect();
+        let objects: BTreeSet<base::ObjectId> =
+            self.directory.all::<ObjectRecord>()?.into_iter().filter(|o| o.components().any(|c| c.group == group)).map(|o| o.id).collect();
         Ok(self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| objects.contains(&v.object)).collect())
     }
 
@@ -161,7 +156,7 @@ impl Control {
             let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
             let mut intent = self.deletion(volume)?;
             if let Some(mut object) = object {
-                object.value.stripes.iter_mut().for_each(|s| s.retain(|c| c.group != group));
+                object.value.mirrors.iter_mut().for_each(|s| s.retain(|c| c.group != group));
                 intent = intent.update(&object);
             }
             Ok((intent, true))
@@ -270,7 +265,7 @@ impl Control {
             ..show_device(d)
         });
         let objects = self.directory.all::<ObjectRecord>()?;
-        let components = objects.iter().flat_map(|o| o.stripes.iter().flatten()).filter(|c| c.group == group.id).count();
+        let components = objects.iter().flat_map(|o| o.components()).filter(|c| c.group == group.id).count();
         let cache = api::Device {
             usable_bytes: figures.map(|f| f.buffer_bytes),
             used_bytes: figures.map(|f| f.buffer_used_bytes),

@@ -3,8 +3,8 @@
 use super::*;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, NodeInventory, NotServed, Observed, Slot, StripeSlots};
-use dataplane::{ComponentSpec, Stripe, VolumeDesired};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, Observed, Slot};
+use dataplane::{ComponentSpec, MirrorDesired, VolumeDesired};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
 use nvmf::HostView;
 use nvmf::{NamespaceDesired, SubsystemDesired};
@@ -13,7 +13,7 @@ use nvmf::{NamespaceDesired, SubsystemDesired};
 const MODEL: &str = "Basalt";
 
 const _: () = assert!(cluster::NAME_BYTES_MAX <= DESCRIPTOR_NAME_BYTES_MAX, "a component can say how its volume is called");
-const _: () = assert!(cluster::STRIPES_MAX <= u16::MAX as usize, "and which stripe it is");
+const _: () = assert!(cluster::MIRRORS_MAX <= u16::MAX as usize, "and which mirror it is");
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -49,13 +49,13 @@ impl Control {
                 continue;
             };
             // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
-            let stripes = desired_stripes(object, &observed, &group_names).unwrap_or_else(|reason| {
+            let mirrors = desired_mirrors(object, &observed, &group_names).unwrap_or_else(|reason| {
                 offline.insert(volume.id, reason);
                 Vec::new()
             });
             let reservation = reservations.remove(&volume.id);
             let policy = policies.get(&volume.policy).map(|p| p.policy.clone()).unwrap_or_default();
-            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, stripes) });
+            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, mirrors) });
         }
         let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
         let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
@@ -127,15 +127,15 @@ fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesire
     (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
 }
 
-fn desired_stripes(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<Stripe>, String> {
+fn desired_mirrors(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<MirrorDesired>, String> {
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
-    let stripes = cluster::serving(object, observed).map_err(|why| match why {
+    let mirrors = cluster::serving(object, observed).map_err(|why| match why {
         NotServed::NotTaken => "this node has not taken it over since it started".into(),
         NotServed::NotMade => "it is not completely made yet".into(),
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
     })?;
-    Ok(stripes.into_iter().map(Stripe::of).collect())
+    Ok(mirrors.into_iter().map(MirrorDesired::of).collect())
 }
 
 /// A layout as `cluster` knows it.
@@ -147,17 +147,17 @@ pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
         bytes: c.bytes,
         reserve_chunks: c.reserve_chunks,
     };
-    Layout { stripes: object.stripes.iter().map(|s| StripeSlots { copies: s.iter().map(slot).collect() }).collect() }
+    Layout { mirrors: object.mirrors.iter().map(|s| MirrorSlots { copies: s.iter().map(slot).collect() }).collect() }
 }
 
 /// What a component says of its volume, for whoever finds it without its directory.
-fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize) -> Descriptor {
+fn descriptor(volume: &VolumeRecord, mirror: usize, mirrors: usize, copy: usize) -> Descriptor {
     Descriptor {
         volume: volume.id,
         bytes: volume.bytes,
         lba_bytes: volume.lba_bytes,
-        stripe: stripe as u16,
-        stripes: stripes as u16,
+        stripe: mirror as u16,
+        stripes: mirrors as u16,
         copy: copy as u8,
         name: volume.name.clone(),
         policy: volume.policy.clone(),
@@ -165,13 +165,13 @@ fn descriptor(volume: &VolumeRecord, stripe: usize, stripes: usize, copy: usize)
 }
 
 /// What the data plane needs to make a component.
-pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, stripe: usize, stripes: usize, copy: usize) -> ComponentSpec {
+pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, mirror: usize, mirrors: usize, copy: usize) -> ComponentSpec {
     ComponentSpec {
         id: c.id,
         object: volume.object,
         capacity_index: c.capacity_index,
         bytes: c.bytes,
         reserve_chunks: c.reserve_chunks,
-        descriptor: descriptor(volume, stripe, stripes, copy).build(),
+        descriptor: descriptor(volume, mirror, mirrors, copy).build(),
     }
 }

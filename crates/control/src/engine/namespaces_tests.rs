@@ -158,7 +158,7 @@ fn a_namespace_whose_volume_is_being_changed_or_is_offline_is_tried_again_later(
         b.control.commit(Transaction::new().update(&Versioned { revision: record().revision, value: before.value })).unwrap();
     }
     let mut object = b.control.directory.all::<ObjectRecord>().unwrap().into_iter().find(|o| o.volume == record().id).unwrap();
-    object.value.stripes[0][0].state = ComponentState::Stale;
+    object.value.mirrors[0][0].state = base::CopyState::Stale;
     b.control.commit(Transaction::new().update(&object)).unwrap();
     b.control.apply().unwrap();
     assert_eq!(b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }), Err(Refused::Busy), "nothing of it could be freed");

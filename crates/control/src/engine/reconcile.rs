@@ -122,7 +122,7 @@ impl Control {
 
     fn note_orphans(&self, group: &GroupRecord, found: &[ComponentInfo]) -> Result<(), DirectoryError> {
         let objects = self.directory.all::<ObjectRecord>()?;
-        let known: BTreeSet<ComponentId> = objects.iter().flat_map(|o| o.stripes.iter().flatten()).map(|c| c.id).collect();
+        let known: BTreeSet<ComponentId> = objects.iter().flat_map(|o| o.components()).map(|c| c.id).collect();
         let orphans = found.iter().filter(|f| !known.contains(&f.id)).map(|f| Orphan {
             group: group.name.clone(),
             component: f.id,
@@ -242,11 +242,11 @@ impl Control {
 
     /// Makes every component that is not made yet; idempotent.
     pub(super) fn make_components(&self, volume: &VolumeRecord, object: &mut ObjectRecord) -> Result<(), Problem> {
-        let stripes = object.stripes.len();
-        for (s, stripe) in object.stripes.iter_mut().enumerate() {
-            for (copy, c) in stripe.iter_mut().enumerate() {
+        let mirrors = object.mirrors.len();
+        for (s, mirror) in object.mirrors.iter_mut().enumerate() {
+            for (copy, c) in mirror.iter_mut().enumerate() {
                 if c.no.is_none() {
-                    let new = new_component(volume, c, s, stripes, copy);
+                    let new = new_component(volume, c, s, mirrors, copy);
                     c.no = Some(self.create_component(c.group, new)?);
                 }
             }

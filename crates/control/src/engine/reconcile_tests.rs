@@ -1,7 +1,7 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
 use crate::fake;
-use base::{HostId, ObjectId, Ownership};
+use base::{CopyState, HostId, ObjectId, Ownership};
 use cluster::reservation::{Command, ReservationType, State};
 
 impl Bench {
@@ -12,18 +12,16 @@ impl Bench {
 
 #[test]
 fn a_component_that_was_away_does_not_become_active_by_being_found() {
-    for (before, after) in [
-        (ComponentState::Absent, ComponentState::Stale),
-        (ComponentState::Stale, ComponentState::Stale),
-        (ComponentState::Degraded, ComponentState::Degraded),
-    ] {
+    for (before, after) in
+        [(CopyState::Absent, CopyState::Stale), (CopyState::Stale, CopyState::Stale), (CopyState::Degraded, CopyState::Degraded)]
+    {
         let b = bench();
         let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
-        object.value.stripes[0][0].state = before;
+        object.value.mirrors[0][0].state = before;
         b.directory().commit(&Transaction::new().update(&object)).unwrap();
         let (plane, control) = b.restart();
-        assert_eq!(control.directory.all::<ObjectRecord>().unwrap()[0].stripes[0][0].state, after, "{before:?}");
-        assert!(plane.desired().volumes[0].object.stripes.is_empty(), "{before:?}: nobody reads it");
+        assert_eq!(control.directory.all::<ObjectRecord>().unwrap()[0].mirrors[0][0].state, after, "{before:?}");
+        assert!(plane.desired().volumes[0].object.mirrors.is_empty(), "{before:?}: nobody reads it");
         let shown = control.volume("v1").unwrap();
         assert!(shown.reason.is_some_and(|r| r.contains("behind")), "{before:?}");
     }
@@ -33,15 +31,15 @@ fn a_component_that_was_away_does_not_become_active_by_being_found() {
 fn a_group_that_is_lost_takes_its_own_components_and_no_others() {
     let b = bench();
     let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
-    let here = object.value.stripes[0][0].clone();
+    let here = object.value.mirrors[0][0].clone();
     let lost = GroupId::from_bytes([8; 16]);
     let of_lost = |n: u8| ComponentRecord { id: ComponentId::from_bytes([n; 16]), group: lost, ..here.clone() };
-    object.value.stripes = vec![vec![here.clone()], vec![of_lost(1)], vec![here.clone(), of_lost(2)]];
+    object.value.mirrors = vec![vec![here.clone()], vec![of_lost(1)], vec![here.clone(), of_lost(2)]];
     b.directory().commit(&Transaction::new().update(&object)).unwrap();
     assert!(b.control.carry_out(&Action::LoseComponents(object.value.id, lost)).unwrap());
-    let stripes = b.directory().all::<ObjectRecord>().unwrap().remove(0).value.stripes;
-    let seen: Vec<Vec<_>> = stripes.iter().map(|s| s.iter().map(|c| (c.no.is_some(), c.state)).collect()).collect();
-    let (kept, alone, behind) = ((true, here.state), (false, here.state), (false, ComponentState::Stale));
+    let mirrors = b.directory().all::<ObjectRecord>().unwrap().remove(0).value.mirrors;
+    let seen: Vec<Vec<_>> = mirrors.iter().map(|s| s.iter().map(|c| (c.no.is_some(), c.state)).collect()).collect();
+    let (kept, alone, behind) = ((true, here.state), (false, here.state), (false, CopyState::Stale));
     assert_eq!(seen, [vec![kept], vec![alone], vec![kept, behind]]);
 }
 
@@ -57,7 +55,7 @@ fn what_was_done_counts_though_something_else_could_not_be_done_after_it() {
         good.value.format_to = Some(512);
         bad.value.stage = Stage::Creating;
         let mut object = b.directory().all::<ObjectRecord>().unwrap().into_iter().find(|o| o.id == bad.object).unwrap();
-        object.value.stripes[0][0].no = None;
+        object.value.mirrors[0][0].no = None;
         b.directory().commit(&Transaction::new().update(&good).update(&bad).update(&object)).unwrap();
         b.fail("create_component");
         assert!(b.control.work().unwrap());
@@ -96,11 +94,11 @@ fn of_another_node(b: &Bench) -> VolumeRecord {
     let mut volume = b.directory().all::<VolumeRecord>().unwrap().remove(0).value;
     (volume.id, volume.object, volume.name) = (VolumeId::from_bytes([8; 16]), ObjectId::from_bytes([8; 16]), "other".into());
     volume.write_protect = WriteProtect::UntilRestart;
-    let mut stripes = here.stripes;
-    for c in stripes.iter_mut().flatten() {
+    let mut mirrors = here.mirrors;
+    for c in mirrors.iter_mut().flatten() {
         (c.id, c.node, c.group) = (ComponentId::from_bytes([8; 16]), "h2".into(), GroupId::from_bytes([8; 16]));
     }
-    let object = ObjectRecord { id: volume.object, volume: volume.id, ownership: Ownership::FIRST, stripes };
+    let object = ObjectRecord { id: volume.object, volume: volume.id, ownership: Ownership::FIRST, mirrors };
     let reservation = ReservationRecord { volume: volume.id, state: reserved() };
     b.directory().commit(&Transaction::new().create(&volume).create(&object).create(&reservation)).unwrap();
     volume
@@ -170,7 +168,7 @@ fn there_is_nothing_to_do_after_a_change_that_went_well() {
         at_rest("a resize");
     }
     let states = b.directory().all::<ObjectRecord>().unwrap();
-    assert!(states.iter().flat_map(|o| o.stripes.iter().flatten()).all(|c| c.state == ComponentState::Active));
+    assert!(states.iter().flat_map(|o| o.components()).all(|c| c.state == CopyState::Active));
     b.control.remove_group("g1", true).unwrap();
     at_rest("a removal of the group");
     assert!(b.control.live().groups.is_empty());
@@ -189,7 +187,7 @@ fn a_group_in_memory_loses_its_own_components_only() {
         let groups = directory.all::<GroupRecord>().unwrap();
         let name = |id| groups.iter().find(|g| g.id == id).map(|g| g.name.clone()).unwrap();
         let objects = directory.all::<ObjectRecord>().unwrap();
-        let all = objects.iter().flat_map(|o| o.stripes.iter().flatten()).map(|c| (c.id, (name(c.group), c.no)));
+        let all = objects.iter().flat_map(|o| o.components()).map(|c| (c.id, (name(c.group), c.no)));
         all.collect::<BTreeMap<_, _>>()
     };
     let before = held(b.directory());
@@ -216,7 +214,7 @@ fn a_volume_that_was_half_made_is_attached_once_and_one_that_was_half_made_and_d
     assert_eq!(b.plane.desired().exports.subsystems[0].namespaces.len(), 1, "it was attached already");
     // Whether its component was made is not known, and there is no room to make it now.
     let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
-    object.value.stripes[0][0].no = None;
+    object.value.mirrors[0][0].no = None;
     b.control.commit(Transaction::new().update(&object)).unwrap();
     change(&|v| v.stage = Stage::Deleting);
     b.plane.fail_next("create_component", fake::full());

@@ -7,7 +7,7 @@ use crate::{
     plane::Stats,
 };
 use base::{
-    ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
+    ByteSize, ComponentId, CopyState, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 use cluster::{Inventory, Placement, Shortfall};
@@ -205,7 +205,7 @@ impl Control {
         let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
         let mut gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
         if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
-            for c in object.stripes.iter().flatten() {
+            for c in object.components() {
                 match c.no {
                     Some(no) => self.delete_component(c.group, no)?,
                     None => self.delete_half_made(&volume, c)?,
@@ -324,8 +324,8 @@ impl Control {
                 "'basalt status' says what holds it up",
             ));
         }
-        let reached = object.stripes.iter().flatten().map(|c| c.bytes).max().unwrap_or(0);
-        Ok(self.plane.free_behind(volume.id, reached.saturating_mul(object.stripes.len() as u64))?)
+        let reached = object.components().map(|c| c.bytes).max().unwrap_or(0);
+        Ok(self.plane.free_behind(volume.id, reached.saturating_mul(object.mirrors.len() as u64))?)
     }
 
     pub(super) fn update_components(
@@ -335,16 +335,16 @@ impl Control {
         bytes: u64,
         percent: u8,
     ) -> Result<bool, Problem> {
-        let stripes = object.stripes.len();
-        let component_bytes = cluster::stripe_bytes(bytes, stripes);
+        let mirrors = object.mirrors.len();
+        let component_bytes = cluster::component_bytes(bytes, mirrors);
         let mut changed = false;
-        for (s, stripe) in object.stripes.iter_mut().enumerate() {
-            for (copy, c) in stripe.iter_mut().enumerate() {
+        for (s, mirror) in object.mirrors.iter_mut().enumerate() {
+            for (copy, c) in mirror.iter_mut().enumerate() {
                 changed |= c.bytes != component_bytes;
                 c.bytes = component_bytes;
                 c.reserve_chunks = cluster::reserve_chunks(component_bytes, percent);
                 let Some(no) = c.no else { continue };
-                self.plane.update_component(c.group, ComponentNo(no), new_component(volume, c, s, stripes, copy))?;
+                self.plane.update_component(c.group, ComponentNo(no), new_component(volume, c, s, mirrors, copy))?;
             }
         }
         Ok(changed)
@@ -573,23 +573,23 @@ fn new_records(
         no: None,
         bytes: slot.bytes,
         reserve_chunks: slot.reserve_chunks,
-        state: ComponentState::Active,
+        state: CopyState::Active,
     };
-    let stripes = placement.layout.stripes.iter().map(|s| s.copies.iter().map(component).collect()).collect();
-    let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, stripes };
+    let mirrors = placement.layout.mirrors.iter().map(|s| s.copies.iter().map(component).collect()).collect();
+    let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, mirrors };
     (volume, object)
 }
 
 fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> {
     let mut components = Vec::new();
-    for (s, stripe) in object.stripes.iter().enumerate() {
-        for (copy, c) in stripe.iter().enumerate() {
+    for (m, mirror) in object.mirrors.iter().enumerate() {
+        for (copy, c) in mirror.iter().enumerate() {
             let group = shown.groups.get(&c.group);
             let device = group.and_then(|g| g.capacity.get(c.capacity_index as usize));
             let figures = shown.stats.groups.iter().find(|f| f.group == c.group);
             components.push(api::Component {
                 id: c.id.to_string(),
-                stripe: s as u32,
+                stripe: m as u32,
                 copy: copy as u32,
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
                 node: c.node.clone(),
@@ -606,7 +606,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
 
 /// How far a volume with this layout can grow: until its components are of the largest size.
 fn grow_bytes_max(object: &ObjectRecord) -> u64 {
-    (object.stripes.len() as u64 * COMPONENT_BYTES_MAX).min(VOLUME_BYTES_MAX)
+    (object.mirrors.len() as u64 * COMPONENT_BYTES_MAX).min(VOLUME_BYTES_MAX)
 }
 
 /// A size in whole pieces, within the limits.

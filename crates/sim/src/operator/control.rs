@@ -12,7 +12,7 @@ use base::{ObjectId, Ownership, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
 use cluster::reservation::State;
 use cluster::{Action, Finish, GroupSeen, Observed, Records};
-use dataplane::{ComponentInfo, Stripe, VolumeDesired};
+use dataplane::{ComponentInfo, MirrorDesired, VolumeDesired};
 use directory::carry_out::Outcome;
 use directory::modelled::{Faults, Modelled};
 use directory::{Attempt, Directory, DirectoryError, Nonce, Revision, Transaction, Typed, Versioned};
@@ -123,7 +123,7 @@ impl ModelledControl {
         match self.find::<ObjectRecord>(&object.id.to_string()) {
             // What was found of components is not the operator's.
             Some(there) => {
-                for (new, old) in object.stripes.iter_mut().flatten().zip(there.value.stripes.iter().flatten()) {
+                for (new, old) in object.components_mut().zip(there.value.components()) {
                     new.state = old.state;
                 }
             }
@@ -167,11 +167,11 @@ impl ModelledControl {
         let policies: BTreeMap<String, PolicyRecord> = self.all::<PolicyRecord>().into_iter().map(|p| (p.name.clone(), p)).collect();
         let volume = |volume: &VolumeRecord| {
             let object = records.objects.iter().find(|o| o.id == volume.object)?;
-            let stripes = cluster::serving(object, &self.observed).unwrap_or_default();
-            let stripes = stripes.into_iter().map(Stripe::of).collect();
+            let mirrors = cluster::serving(object, &self.observed).unwrap_or_default();
+            let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
             let reservation = records.reservations.iter().find(|r| r.volume == volume.id).map(|r| Arc::new(r.state.clone()));
             let policy = &policies.get(&volume.policy)?.policy;
-            Some(VolumeDesired { reservation, ..VolumeDesired::from_records(volume, object, policy, stripes) })
+            Some(VolumeDesired { reservation, ..VolumeDesired::from_records(volume, object, policy, mirrors) })
         };
         records.volumes.iter().filter(|v| v.stage == Stage::Ready).filter_map(volume).collect()
     }

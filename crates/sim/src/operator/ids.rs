@@ -13,7 +13,7 @@ pub fn cluster() -> ClusterId {
 pub fn group() -> GroupId {
     GroupId::from_bytes([2; 16])
 }
-/// The component of a volume's stripe.
-pub fn component_id(volume: usize, stripe: usize) -> ComponentId {
-    ComponentId::from_bytes([volume as u8 * 8 + stripe as u8 + 1; 16])
+/// The component of a volume's mirror.
+pub fn component_id(volume: usize, mirror: usize) -> ComponentId {
+    ComponentId::from_bytes([volume as u8 * 8 + mirror as u8 + 1; 16])
 }

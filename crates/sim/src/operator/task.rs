@@ -7,10 +7,10 @@ use super::ids::{NODE, component_id, group};
 use crate::acts::Act;
 use crate::plan::VolumePlan;
 use crate::served::State;
-use base::{ObjectId, Ownership, VolumeId, WriteProtect};
-use cluster::record::{ComponentRecord, ComponentState, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
+use base::{CopyState, ObjectId, Ownership, VolumeId, WriteProtect};
+use cluster::record::{ComponentRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
 use cluster::{Finish, Policy};
-use dataplane::{ComponentNo, ComponentRef, ComponentSpec, ObjectLayout, Stripe, VolumeDesired};
+use dataplane::{ComponentNo, ComponentRef, ComponentSpec, MirrorDesired, ObjectLayout, VolumeDesired};
 use std::collections::VecDeque;
 
 /// Bytes up to which a component reaches.
@@ -41,14 +41,14 @@ pub struct Record {
 impl Record {
     /// A volume with its components.
     pub fn new(at: usize, plan: &VolumePlan, numbers: &[ComponentNo]) -> Record {
-        let stripe = |(stripe, no): (usize, &ComponentNo)| Stripe {
-            components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no: *no }],
+        let mirror = |(mirror, no): (usize, &ComponentNo)| {
+            MirrorDesired::of_one(ComponentRef { id: component_id(at, mirror), group: group(), no: *no })
         };
         let bytes = ((plan.first_block + plan.blocks) * u64::from(plan.lba_bytes)).next_multiple_of(4096);
         let object = ObjectLayout {
             object: ObjectId::from_bytes([at as u8 + 1; 16]),
             ownership: Ownership::FIRST,
-            stripes: numbers.iter().enumerate().map(stripe).collect(),
+            mirrors: numbers.iter().enumerate().map(mirror).collect(),
         };
         let id = VolumeId::from_bytes([at as u8 + 1; 16]);
         let desired = VolumeDesired {
@@ -127,22 +127,22 @@ impl Record {
     }
     /// Its layout.
     pub fn object_record(&self) -> ObjectRecord {
-        let made = &self.desired.object.stripes;
-        let component = |(stripe, &capacity_index): (usize, &u8)| {
-            let no = made.get(stripe).map(|s| s.components[0].no.0);
+        let made = &self.desired.object.mirrors;
+        let component = |(mirror, &capacity_index): (usize, &u8)| {
+            let no = made.get(mirror).and_then(|m| m.here().next()).map(|c| c.no.0);
             vec![ComponentRecord {
-                id: component_id(self.at(), stripe),
+                id: component_id(self.at(), mirror),
                 node: NODE.into(),
                 group: group(),
                 capacity_index,
                 no,
                 bytes: COMPONENT_BYTES,
                 reserve_chunks: self.plan.reserve_chunks,
-                state: ComponentState::Active,
+                state: CopyState::Active,
             }]
         };
         let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);
-        ObjectRecord { id, volume, ownership, stripes: self.plan.stripes.iter().enumerate().map(component).collect() }
+        ObjectRecord { id, volume, ownership, mirrors: self.plan.stripes.iter().enumerate().map(component).collect() }
     }
     /// Its place among all volumes.
     fn at(&self) -> usize {
@@ -159,12 +159,12 @@ impl Record {
             limits: (self.desired.iops_max, self.desired.bytes_per_s_max),
         }
     }
-    /// The component of a stripe.
-    pub fn component(&self, at: usize, stripe: usize) -> ComponentSpec {
+    /// The component of a mirror.
+    pub fn component(&self, at: usize, mirror: usize) -> ComponentSpec {
         ComponentSpec {
-            id: component_id(at, stripe),
+            id: component_id(at, mirror),
             object: ObjectId::from_bytes([at as u8 + 1; 16]),
-            capacity_index: self.plan.stripes[stripe],
+            capacity_index: self.plan.stripes[mirror],
             bytes: COMPONENT_BYTES,
             reserve_chunks: self.plan.reserve_chunks,
             descriptor: vec![at as u8],
@@ -192,11 +192,11 @@ pub enum Move {
     Apply,
     /// What lies behind the end is freed.
     Free,
-    /// The component of a stripe is brought in line, durably.
+    /// The component of a mirror is brought in line, durably.
     Update(usize),
-    /// The component of a stripe is deleted.
+    /// The component of a mirror is deleted.
     Delete(usize),
-    /// The component of a stripe is made.
+    /// The component of a mirror is made.
     Create(usize),
 }
 
@@ -245,8 +245,8 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
     | Act::Replace { volume }) = act;
     let at = live[volume as usize % live.len()];
     let r = &records[at];
-    let stripes = 0..r.plan.stripes.len();
-    let updates = stripes.clone().map(Move::Update);
+    let mirrors = 0..r.plan.stripes.len();
+    let updates = mirrors.clone().map(Move::Update);
     let set = |change| Some(vec![Move::Set(change), Move::Apply]);
     let moves: Vec<Move> = match act {
         Act::Shrink { percent, .. } => {
@@ -273,7 +273,7 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
         }
         Act::Replace { .. } => {
             (!r.offline && records.len() < VOLUMES_MAX).then_some(())?;
-            let deletes = [Move::Set(Change::Gone), Move::Apply].into_iter().chain(stripes.map(Move::Delete));
+            let deletes = [Move::Set(Change::Gone), Move::Apply].into_iter().chain(mirrors.map(Move::Delete));
             return Some(Task { volume: at, moves: deletes.collect(), resize_to: None });
         }
     };
@@ -285,12 +285,12 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
 pub fn successor(of: usize, records: &mut Vec<Record>, nsid_next: &mut u32) -> Task {
     let plan = VolumePlan { reserve_chunks: 0, ..records[of].plan.clone() };
     let volume = records.len();
-    let stripes = 0..plan.stripes.len();
+    let mirrors = 0..plan.stripes.len();
     let record = Record::new(volume, &plan, &[]);
     records.push(Record { nsid: None, stage: Stage::Creating, ..record });
     *nsid_next += 1;
     let made = [Move::Set(Change::Made(*nsid_next)), Move::Apply];
-    Task { volume, moves: stripes.map(Move::Create).chain(made).collect(), resize_to: None }
+    Task { volume, moves: mirrors.map(Move::Create).chain(made).collect(), resize_to: None }
 }
 
 impl Record {
@@ -313,14 +313,14 @@ impl Record {
         }
     }
     /// A component was made.
-    pub fn made(&mut self, at: usize, stripe: usize, no: ComponentNo) {
-        let made = Stripe { components: vec![ComponentRef { id: component_id(at, stripe), group: group(), no }] };
-        let stripes = &mut self.desired.object.stripes;
-        stripes.truncate(stripe);
-        stripes.push(made);
+    pub fn made(&mut self, at: usize, mirror: usize, no: ComponentNo) {
+        let made = MirrorDesired::of_one(ComponentRef { id: component_id(at, mirror), group: group(), no });
+        let mirrors = &mut self.desired.object.mirrors;
+        mirrors.truncate(mirror);
+        mirrors.push(made);
     }
-    /// The number of a stripe's component.
-    pub fn number(&self, stripe: usize) -> ComponentNo {
-        self.desired.object.stripes[stripe].components[0].no
+    /// The number of a mirror's component.
+    pub fn number(&self, mirror: usize) -> ComponentNo {
+        self.desired.object.mirrors[mirror].here().next().expect("it was made").no
     }
 }

@@ -9,7 +9,7 @@ use crate::model::drives;
 use base::{ClusterId, ComponentId, Duration, GroupId, Instant, ObjectId, Ownership, VolumeId};
 use dataplane::{
     CommandSender, Completion, ComponentNo, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec,
-    ObjectLayout, Stripe, VolumeDesired, core_seeds,
+    MirrorDesired, ObjectLayout, VolumeDesired, core_seeds,
 };
 use frontend::InProcess;
 use lab::LabError;
@@ -68,10 +68,10 @@ fn cluster_id() -> ClusterId {
 fn group_id(at: usize) -> GroupId {
     GroupId::from_bytes([at as u8 + 1; 16])
 }
-fn component_id(volume: usize, stripe: usize) -> ComponentId {
+fn component_id(volume: usize, mirror: usize) -> ComponentId {
     let mut bytes = [7; 16];
     bytes[..2].copy_from_slice(&(volume as u16).to_be_bytes());
-    bytes[2..4].copy_from_slice(&(stripe as u16).to_be_bytes());
+    bytes[2..4].copy_from_slice(&(mirror as u16).to_be_bytes());
     ComponentId::from_bytes(bytes)
 }
 /// In the order of the volumes, so that the node numbers them so.
@@ -172,20 +172,20 @@ impl Modelled {
         let width = if cluster.volumes.stripes == 0 { capacity } else { cluster.volumes.stripes.min(capacity) };
         let bytes = cluster.bytes(cluster.volumes.gib);
         let object = ObjectId::from_bytes(volume_id(at));
-        let mut stripes = Vec::new();
-        for stripe in 0..width {
-            let id = component_id(at, stripe);
-            let capacity_index = ((at / groups.len() + stripe) % capacity) as u8;
+        let mut mirrors = Vec::new();
+        for mirror in 0..width {
+            let id = component_id(at, mirror);
+            let capacity_index = ((at / groups.len() + mirror) % capacity) as u8;
             let spec = ComponentSpec { id, object, capacity_index, bytes, reserve_chunks: 0, descriptor: vec![] };
             let commands = self.commands.clone();
             let no: ComponentNo = self.command(|| commands.create_component(group_id(group), spec))?;
-            stripes.push(Stripe { components: vec![ComponentRef { id, group: group_id(group), no }] });
+            mirrors.push(MirrorDesired::of_one(ComponentRef { id, group: group_id(group), no }));
         }
         Ok(VolumeDesired::plain(
             VolumeId::from_bytes(volume_id(at)),
             format!("volume-{}", at + 1),
             bytes,
-            ObjectLayout { object, ownership: Ownership::FIRST, stripes },
+            ObjectLayout { object, ownership: Ownership::FIRST, mirrors },
         ))
     }
 

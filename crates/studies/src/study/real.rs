@@ -12,8 +12,8 @@
 use super::follow::Follow;
 use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
 use dataplane::{
-    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, NodeConfig, ObjectLayout, OpenError,
-    OpenOptions, Settings, Stripe, VolumeDesired,
+    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, MirrorDesired, NodeConfig, ObjectLayout,
+    OpenError, OpenOptions, Settings, VolumeDesired,
 };
 use lab::LabError;
 use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
@@ -239,19 +239,19 @@ impl Site {
 
     fn volume(&self, fixture: usize, at: usize, group: GroupId, capacity: usize, bytes: u64) -> Result<VolumeDesired, LabError> {
         let object = ObjectId::from_bytes(id(2, fixture, at, 0));
-        let mut stripes = Vec::new();
-        for stripe in 0..capacity {
-            let component = ComponentId::from_bytes(id(3, fixture, at, stripe));
-            let capacity_index = ((at + stripe) % capacity) as u8;
+        let mut mirrors = Vec::new();
+        for mirror in 0..capacity {
+            let component = ComponentId::from_bytes(id(3, fixture, at, mirror));
+            let capacity_index = ((at + mirror) % capacity) as u8;
             let spec = ComponentSpec { id: component, object, capacity_index, bytes, reserve_chunks: 0, descriptor: Vec::new() };
             let no = self.node.create_component(group, spec).map_err(failed)?;
-            stripes.push(Stripe { components: vec![ComponentRef { id: component, group, no }] });
+            mirrors.push(MirrorDesired::of_one(ComponentRef { id: component, group, no }));
         }
         Ok(VolumeDesired::plain(
             VolumeId::from_bytes(id(4, fixture, at, 0)),
             format!("volume-{fixture}-{at}"),
             bytes,
-            ObjectLayout { object, ownership: Ownership::FIRST, stripes },
+            ObjectLayout { object, ownership: Ownership::FIRST, mirrors },
         ))
     }
 
