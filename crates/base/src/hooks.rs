@@ -410,6 +410,8 @@ listed! {
         LanesFollowCopies,
         /// Lanes are dealt to cores as if no mirror had a copy on the node.
         LanesOffShards,
+        /// A group that is closed and opened again is on other cores than the lanes of what lies on it.
+        GroupMovesCores,
         /// A mirror is served though changes do not reach its copy on another node.
         OtherCopyMisses,
         /// A node takes an object over once in its life: what it has owned before is not served after a restart.

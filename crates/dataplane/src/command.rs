@@ -279,7 +279,12 @@ impl<F: FrontEnd> CoreController<F> {
             ledger.slots_given += 1;
             let slot = GroupSlot(ledger.slots_given - 1);
             // Closed and opened again it is on the same cores as soon as volumes lie on it: their lanes stay.
-            let first_core = ledger.first_cores.get(&info.group).copied().unwrap_or((usize::from(slot.0) % cores) as u8);
+            let first_core = ledger
+                .first_cores
+                .get(&info.group)
+                .filter(|_| !hooks::seeded(SeededFault::GroupMovesCores))
+                .copied()
+                .unwrap_or((usize::from(slot.0) % cores) as u8);
             (slot, first_core, ledger.settings)
         };
         let route = GroupRoute { shards: info.shards, first_core };

@@ -608,3 +608,10 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
         lab.must(|o| o.shutdown());
     }
 }
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_group_that_comes_back_on_other_cores_is_noticed() {
+    use base::hooks::{SeededFault, notices};
+    notices(SeededFault::GroupMovesCores, a_group_that_is_closed_takes_nothing_else_out_of_service);
+}
