@@ -139,3 +139,36 @@ impl From<PlaneError> for Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{ByteSize, GroupId};
+    use dataplane::{DataPlaneError, OpenError};
+    use store::GroupError;
+
+    /// Scripts rely on the codes; people on the words, which are those of the cause.
+    #[test]
+    fn what_the_data_plane_refuses_has_its_code_and_its_words() {
+        let id = GroupId::from_bytes([1; 16]);
+        let group = |e: GroupError| PlaneError::from(DataPlaneError::from(e));
+        let cases: [(PlaneError, Code, &str); 8] = [
+            (OpenError::Missing { path: "/d".into() }.into(), Code::Refused, "/d: there is nothing"),
+            (group(GroupError::GivenTwice { device: "/d".into() }), Code::Refused, "/d is given twice"),
+            (PlaneError::Memory { needed: ByteSize(2 << 30), available: ByteSize(1 << 30) }, Code::Refused, "2 GiB of memory"),
+            (DataPlaneError::NoGroup(id).into(), Code::Unavailable, "is not open on this node"),
+            (PlaneError::OtherGroup { wanted: id, found: id, name: "g2".into() }, Code::Unavailable, "hold disk group 'g2'"),
+            (
+                group(GroupError::CannotReserve { device: "/d".into(), wanted: 1, promised: 1, total: 1 }),
+                Code::NoSpace,
+                "/d cannot promise",
+            ),
+            (DataPlaneError::Busy.into(), Code::Unavailable, "try again"),
+            (DataPlaneError::Stopped.into(), Code::Internal, "has stopped"),
+        ];
+        for (error, code, words) in cases {
+            let problem = Problem::from(error);
+            assert!(problem.code == code && problem.message.contains(words), "{problem:?}");
+        }
+    }
+}

@@ -36,14 +36,19 @@ impl Control {
                     Ok(new) => {
                         watch = Some(new);
                         // Whatever came before it.
-                        self.catch_up_with_others();
+                        match self.directory.revision() {
+                            Ok(now) if now > self.live().served => self.catch_up_with_others(now),
+                            _ => {}
+                        }
                         continue;
                     }
                     Err(error) => Err(error),
                 },
             };
             match next {
-                Ok(Some(changes)) if concerns(&changes) && changes.revision > self.live().served => self.catch_up_with_others(),
+                Ok(Some(changes)) if concerns(&changes) && self.is_of_others(changes.revision) => {
+                    self.catch_up_with_others(changes.revision)
+                }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the directory cannot be followed; it is read anew");
@@ -54,12 +59,18 @@ impl Control {
         }
     }
 
-    fn catch_up_with_others(&self) {
-        let _devices = self.devices();
-        // Who changed it may have been this node, which has served it by now.
-        if self.directory.revision().is_ok_and(|now| now > self.live().served) {
-            self.work_and_apply();
+    /// Whether a change is for the follower: who has made one here serves it, and finishes it, unless that failed.
+    fn is_of_others(&self, at: Revision) -> bool {
+        let live = self.live();
+        at > live.served && (!live.own.contains(&at) || live.apply_error.is_some())
+    }
+
+    /// What others have changed is served at once; what is to be done for it on devices waits for those who are at work there.
+    fn catch_up_with_others(&self, at: Revision) {
+        if let Err(problem) = self.serve(at) {
+            tracing::error!(error = %problem.message, "not everything could be served");
         }
+        self.retry();
     }
 }
 

@@ -7,8 +7,11 @@ use base::{ComponentId, GroupId};
 use directory::Revision;
 use format::disk::{Descriptor, DiskError};
 use nvmf::ListenerSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
+
+/// Revisions of this daemon that are remembered: more than its follower can be behind with.
+const OWN_MAX: usize = 1024;
 
 /// A component on a group that no record names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +51,21 @@ pub(super) struct Live {
     pub(super) generation: u64,
     /// Everything up to here is served.
     pub(super) served: Revision,
+    /// The newest revisions that this daemon has made, at most [`OWN_MAX`].
+    pub(super) own: BTreeSet<Revision>,
     /// What ends with a restart has ended.
     pub(super) started: bool,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
     pub(super) stats: Option<(Instant, Stats)>,
+}
+
+impl Live {
+    /// This daemon has changed the directory.
+    pub(super) fn note_own(&mut self, revision: Revision) {
+        self.own.insert(revision);
+        if self.own.len() > OWN_MAX {
+            self.own.pop_first();
+        }
+    }
 }

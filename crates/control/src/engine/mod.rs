@@ -253,7 +253,9 @@ impl Control {
             return self.directory.revision();
         }
         let pause = |tried: u32| std::thread::sleep(UNKNOWN_PAUSE * tried);
-        directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)
+        let revision = directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)?;
+        self.live().note_own(revision);
+        Ok(revision)
     }
 
     /// Decides on what the directory holds, commits with the revisions that were read, and does both again when somebody else was faster. Gives

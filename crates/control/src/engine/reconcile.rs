@@ -34,18 +34,6 @@ impl Control {
         Ok(worked)
     }
 
-    /// Works off what there is to do, and has the data plane serve what came of it.
-    pub(super) fn work_and_apply(&self) {
-        match self.work() {
-            Ok(_) => {
-                if let Err(problem) = self.apply() {
-                    tracing::error!(error = %problem.message, "not everything could be served");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "unfinished work could not be looked at"),
-        }
-    }
-
     /// What is known of this node.
     pub(super) fn observed(&self) -> Observed {
         let live = self.live();
