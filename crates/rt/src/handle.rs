@@ -92,8 +92,12 @@ impl Rt {
     }
 
     /// Reads `buf.len()` bytes at `offset` (both multiples of 4096): [`Event::Read`].
+    ///
+    /// # Panics
+    /// When others share the buffer.
     #[inline]
     pub fn read(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf) {
+        assert!(buf.room() == buf.len(), "a read into shared bytes");
         drive!(self, d => d.read(q, cookie, dev, offset, buf));
     }
     /// Writes the buffers one after the other at `offset` (all multiples of 4096): [`Event::Write`].
@@ -149,6 +153,9 @@ impl Rt {
         self.recv_at(q, cookie, conn, 0..buf.len(), buf);
     }
     /// [`Rt::recv`] into a part of the buffer, which has room for at least one byte.
+    ///
+    /// # Panics
+    /// When it has no room, or others share the buffer.
     #[inline]
     pub fn recv_at(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
         drive!(self, d => d.recv(q, cookie, conn, at, buf));
