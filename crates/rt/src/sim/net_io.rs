@@ -142,7 +142,7 @@ impl Shared {
 }
 
 impl WorldState {
-    fn latency(&mut self, from: usize, to: usize) -> u64 {
+    pub(super) fn latency(&mut self, from: usize, to: usize) -> u64 {
         let range = if from == to { self.net.opts.loopback_ns } else { self.net.opts.latency_ns };
         self.rng.between(range)
     }
