@@ -1,9 +1,10 @@
 //! Buffers that devices and sockets read and write: [`Buf`], and the gather list of a send, [`SendList`].
 //!
 //! Owns: the free lists of each thread, one a size class.
-//! Invariants: a buffer starts on a 4096-byte boundary; its memory is always initialised; each byte of it has exactly one owner, and while
-//! an operation is in flight that owner is the driver. Each free list holds at most [`FREE_BYTES_MAX`].
-//! Never: shares a byte (parts of a buffer that was cut do not overlap), shrinks one in place, takes a lock.
+//! Invariants: a buffer starts on a 4096-byte boundary; its memory is always initialised; each byte of it has exactly one owner, or several of
+//! whom none can write ([`Buf::share`]), and while an operation is in flight that owner is the driver. Each free list holds at most
+//! [`FREE_BYTES_MAX`].
+//! Never: shares a byte that somebody can write (parts of a buffer that was cut do not overlap), shrinks one in place, takes a lock.
 
 use core::{
     cell::{Cell, UnsafeCell},
@@ -34,16 +35,21 @@ const _: () = assert!(BUF_ALIGN << (CLASSES - 1) == BUF_BYTES_MAX);
 pub type BufVec = SmallVec<[Buf; 4]>;
 
 /// A block of memory for I/O: 4096-aligned, 4 KiB to 1 MiB, a power of two. Goes back to the free list of the thread that drops it.
-/// Or a part of one ([`Buf::cut`]): then the memory goes back when the last part is dropped.
+/// Or a part of one ([`Buf::cut`]), or one of several owners of the same bytes ([`Buf::share`]): then the memory goes back when the last is
+/// dropped.
+///
+/// To write to shared bytes is a mistake of the program: it panics.
 pub struct Buf {
     ptr: NonNull<u8>,
     len: u32,
+    /// How long it can be made and written. Of a share 0, so `len <= capacity` says whether its bytes may be written.
     capacity: u32,
-    /// Of a part: what it was cut from, which keeps the memory. Nobody looks at its bytes as long as there are parts.
+    /// Of a part or a share: what it was made from, which keeps the memory. Nobody looks at its bytes as long as there are any.
     whole: Option<Arc<Buf>>,
 }
 
-// SAFETY: a Buf is the only owner of its bytes, which are plain memory from the global allocator; parts of one buffer do not overlap.
+// SAFETY: a Buf is the only owner of its bytes, which are plain memory from the global allocator; parts of one buffer do not overlap. Or there are
+// several owners, and all can only read.
 unsafe impl Send for Buf {}
 // SAFETY: through a shared reference it can only be read.
 unsafe impl Sync for Buf {}
@@ -75,10 +81,14 @@ const fn layout(class: usize) -> Layout {
     }
 }
 
+/// The smallest class that has room for `len` bytes: 0 up to [`BUF_ALIGN`], and one more each time it is twice as long.
 const fn class_of(len: usize) -> usize {
-    let capacity = if len <= BUF_ALIGN { BUF_ALIGN } else { len.next_power_of_two() };
-    (capacity.trailing_zeros() - BUF_ALIGN.trailing_zeros()) as usize
+    let pages_before_last = len.saturating_sub(1) / BUF_ALIGN;
+    (pages_before_last << 1 | 1).ilog2() as usize
 }
+
+const _: () = assert!(class_of(0) == 0 && class_of(BUF_ALIGN) == 0 && class_of(BUF_ALIGN + 1) == 1 && class_of(2 * BUF_ALIGN) == 1);
+const _: () = assert!(class_of(2 * BUF_ALIGN + 1) == 2 && class_of(BUF_BYTES_MAX) == CLASSES - 1);
 
 /// Buffers that this thread has handed out and not got back. A buffer that moves between threads counts for the one
 /// that made it and against the one that drops it, so this is exact only where one thread does both (the simulator).
@@ -138,17 +148,67 @@ impl Buf {
         (Buf { ptr, len: len as u32, capacity: (BUF_ALIGN << class) as u32, whole: None }, fresh)
     }
 
-    /// How long it can be made, in bytes: a power of two, or the length that a part was cut to.
+    /// How long it can be made, in bytes: a power of two, or the length that a part was cut to. Of a share 0.
     pub fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
+    /// Another owner of the same bytes. Both can be read, written to devices and sent, on any core; neither can be written to or read into, until
+    /// the other is gone and [`Buf::reclaim`] says so. A share can be shared again, and cut.
+    pub fn share(&mut self) -> Buf {
+        let whole = match &self.whole {
+            Some(whole) if self.is_shared() => Arc::clone(whole),
+            _ if self.len == 0 => return Buf::alloc(0), // no byte is shared
+            _ => {
+                // From here on the memory has two owners, for as long as it takes to put one into the other; nothing in between can panic.
+                let own = Buf { ptr: self.ptr, len: self.len, capacity: self.capacity, whole: self.whole.take() };
+                let whole = Arc::new(own);
+                (self.capacity, self.whole) = (0, Some(Arc::clone(&whole)));
+                whole
+            }
+        };
+        Buf { ptr: self.ptr, len: self.len, capacity: 0, whole: Some(whole) }
+    }
+
+    /// Whether it is a share, even if the last one: nobody can write to it.
+    pub fn is_shared(&self) -> bool {
+        self.len > self.capacity
+    }
+
+    /// Makes the last share the buffer that it was before it was shared; nothing to do for a buffer that is not shared.
+    ///
+    /// # Errors
+    /// The share, when it is not the last.
+    pub fn reclaim(mut self) -> Result<Buf, Buf> {
+        if !self.is_shared() {
+            return Ok(self);
+        }
+        let whole = self.whole.take().expect("a share is of something");
+        // Not dropped without what keeps its memory: it is no owner of it.
+        let mut share = ManuallyDrop::new(self);
+        Arc::try_unwrap(whole).map_err(|whole| {
+            share.whole = Some(whole);
+            ManuallyDrop::into_inner(share)
+        })
+    }
+
+    /// Of a part: how many bytes were cut for it.
+    fn extent(&self) -> usize {
+        self.len.max(self.capacity) as usize
+    }
+
+    /// How many bytes an operation may write to: its length, or 0 when others read them.
+    pub(crate) fn room(&self) -> usize {
+        if self.is_shared() { 0 } else { self.len() }
+    }
+
     /// Cuts it into parts of these lengths, in order, that go their own ways: each may be with another operation. [`Buf::join`] makes it whole again.
+    /// Parts of a share are shares.
     ///
     /// # Panics
     /// When the lengths do not add up to its own, or one but the last is not a multiple of [`BUF_ALIGN`].
     pub fn cut(self, lens: impl IntoIterator<Item = usize>) -> BufVec {
-        let (start, total) = (self.ptr, self.len());
+        let (start, total, shared) = (self.ptr, self.len(), self.is_shared());
         let whole = Arc::new(self);
         let mut at = 0;
         let parts: BufVec = lens
@@ -158,7 +218,7 @@ impl Buf {
                 // SAFETY: `at` is at most the length of the whole, so this is within its memory or one past the end.
                 let ptr = unsafe { start.add(at) };
                 at += len;
-                Buf { ptr, len: len as u32, capacity: len as u32, whole: Some(Arc::clone(&whole)) }
+                Buf { ptr, len: len as u32, capacity: if shared { 0 } else { len as u32 }, whole: Some(Arc::clone(&whole)) }
             })
             .collect();
         assert!(at == total, "parts of {at} bytes cut from {total}");
@@ -168,18 +228,18 @@ impl Buf {
     /// The buffer that these parts were cut from.
     ///
     /// # Panics
-    /// When they are not all its parts, in order.
+    /// When they are not all its parts, in order, or one of them is shared still.
     pub fn join(parts: impl IntoIterator<Item = Buf>) -> Buf {
         let mut parts = parts.into_iter();
         // Not dropped: once it has handed over what keeps its memory, it is no owner of it.
         let mut first = ManuallyDrop::new(parts.next().expect("parts of a buffer"));
         let whole = first.whole.take().expect("a part of a buffer");
-        let mut at = first.capacity as usize;
+        let mut at = first.extent();
         assert!(first.ptr == whole.ptr, "the first part comes first");
         for part in parts {
             let same = part.whole.as_ref().is_some_and(|w| Arc::ptr_eq(w, &whole));
             assert!(same && part.ptr.as_ptr() as usize == whole.ptr.as_ptr() as usize + at, "parts of one buffer, in order");
-            at += part.capacity as usize;
+            at += part.extent();
         }
         Arc::into_inner(whole).filter(|whole| at == whole.len()).expect("every part of the buffer")
     }
@@ -187,7 +247,7 @@ impl Buf {
     /// Makes it `len` bytes long. Bytes that come to light are whatever they were.
     ///
     /// # Panics
-    /// When `len` is above [`Buf::capacity`].
+    /// When `len` is above [`Buf::capacity`]: a share keeps its length.
     pub fn set_len(&mut self, len: usize) {
         assert!(len <= self.capacity(), "a length of {len} does not fit in a buffer of {}", self.capacity());
         self.len = len as u32;
@@ -204,7 +264,8 @@ impl Drop for Buf {
         if self.whole.is_some() {
             return;
         }
-        let (ptr, class) = (self.ptr, class_of(self.capacity as usize));
+        // Its capacity is that of a class: the one that it was taken from.
+        let (ptr, class) = (self.ptr, (self.capacity.trailing_zeros() - BUF_ALIGN.trailing_zeros()) as usize);
         let kept = POOL.try_with(|p| {
             p.outstanding.set(p.outstanding.get() - 1);
             // SAFETY: as in `take`; pushing may allocate, which does not come back here.
@@ -232,13 +293,18 @@ impl Deref for Buf {
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` says that nobody else looks.
+        // Whoever shares can only read. (A length that was just set is known to fit, so the compiler seldom asks.)
+        assert!(self.len <= self.capacity, "a write to shared bytes");
+        // SAFETY: as in `deref`; it is no share, and `&mut self` says that nobody else looks.
         unsafe { slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len as usize) }
     }
 }
 
 impl fmt::Debug for Buf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_shared() {
+            return write!(f, "Buf({} bytes, shared)", self.len);
+        }
         write!(f, "Buf({} of {} bytes)", self.len, self.capacity())
     }
 }

@@ -14,11 +14,15 @@
 //! - [`CoreWaker`] wakes a core from any thread and from itself (a task woken on its own core calls it too, so waking a core that is awake
 //!   must cost no more than an atomic load or two).
 
-use crate::{Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId};
+use crate::{
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ListenerId, NetError, OwnedConn, Queue, SendList,
+    TimerId, UnixConnId, UnixListenerId,
+};
 use base::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     ops::Range,
+    path::Path,
     sync::Arc,
 };
 
@@ -50,6 +54,20 @@ pub(crate) trait Drive {
     fn close(&self, conn: ConnId);
     fn detach(&self, conn: ConnId) -> OwnedConn;
     fn attach(&self, conn: OwnedConn) -> ConnId;
+
+    fn listen_unix(&self, q: &Queue, cookie: u64, path: &Path, mode: u32) -> Result<UnixListenerId, NetError>;
+    fn close_unix_listener(&self, l: UnixListenerId);
+    fn connect_unix(&self, q: &Queue, cookie: u64, path: &Path);
+    fn recv_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, at: Range<usize>, buf: Buf);
+    /// The caller has checked that there are at most [`DESCRIPTORS_MAX`](crate::DESCRIPTORS_MAX), and bytes to go with them.
+    fn send_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, list: SendList, descriptors: Vec<Descriptor>);
+    fn close_unix(&self, conn: UnixConnId);
+
+    fn new_event(&self) -> Result<Descriptor, NetError>;
+    fn open_event(&self, descriptor: Descriptor) -> Result<EventId, NetError>;
+    fn wait_event(&self, q: &Queue, cookie: u64, event: EventId);
+    fn ring_event(&self, event: EventId);
+    fn close_event(&self, event: EventId);
 
     fn wake(&self, core: usize);
     fn waker(&self) -> CoreWaker;

@@ -10,14 +10,15 @@ use crate::ops::Ops;
 use crate::sim::SimCore;
 use crate::uring::Core as UringCore;
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, DeviceError, Durability, Event, ListenerId, NetError, OwnedConn, Queue, SendList,
-    TaskId, TimerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, DESCRIPTORS_MAX, Descriptor, Device, DeviceError, Durability, Event, EventId, ListenerId,
+    NetError, OwnedConn, Queue, SendList, TaskId, TimerId, UnixConnId, UnixListenerId,
 };
 use base::{Duration, Instant};
 use std::{
     future::Future,
     net::{IpAddr, SocketAddr},
     ops::Range,
+    path::Path,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -92,8 +93,12 @@ impl Rt {
     }
 
     /// Reads `buf.len()` bytes at `offset` (both multiples of 4096): [`Event::Read`].
+    ///
+    /// # Panics
+    /// When others share the buffer.
     #[inline]
     pub fn read(&self, q: &Queue, cookie: u64, dev: &Device, offset: u64, buf: Buf) {
+        assert!(buf.room() == buf.len(), "a read into shared bytes");
         drive!(self, d => d.read(q, cookie, dev, offset, buf));
     }
     /// Writes the buffers one after the other at `offset` (all multiples of 4096): [`Event::Write`].
@@ -149,6 +154,9 @@ impl Rt {
         self.recv_at(q, cookie, conn, 0..buf.len(), buf);
     }
     /// [`Rt::recv`] into a part of the buffer, which has room for at least one byte.
+    ///
+    /// # Panics
+    /// When it has no room, or others share the buffer.
     #[inline]
     pub fn recv_at(&self, q: &Queue, cookie: u64, conn: ConnId, at: Range<usize>, buf: Buf) {
         drive!(self, d => d.recv(q, cookie, conn, at, buf));
@@ -172,6 +180,68 @@ impl Rt {
     /// Gives a connection to this core.
     pub fn attach(&self, conn: OwnedConn) -> ConnId {
         drive!(self, d => d.attach(conn))
+    }
+
+    /// Listens at a path: each connection gives [`Event::UnixAccepted`] with this cookie. The socket has these permission bits before anybody can
+    /// connect. A socket there that nobody serves is replaced; one that somebody serves is [`NetError::AddrInUse`]. Whoever can write to the folder
+    /// can take the path away: it must be the operator's. In a simulated world the path is one of the host's, and the mode means nothing.
+    pub fn listen_unix(&self, q: &Queue, cookie: u64, path: &Path, mode: u32) -> Result<UnixListenerId, NetError> {
+        drive!(self, d => d.listen_unix(q, cookie, path, mode))
+    }
+    /// Stops listening and takes the path away, if it is this listener's still. Connections that were accepted stay.
+    pub fn close_unix_listener(&self, l: UnixListenerId) {
+        drive!(self, d => d.close_unix_listener(l));
+    }
+    /// Connects to a path: [`Event::UnixConnected`].
+    pub fn connect_unix(&self, q: &Queue, cookie: u64, path: &Path) {
+        drive!(self, d => d.connect_unix(q, cookie, path));
+    }
+    /// Receives up to `at.len()` bytes into that part of the buffer, at least one, and the descriptors that came with them:
+    /// [`Event::UnixReceived`]. Descriptors come with the first byte that they were sent with, and a receive never goes beyond the bytes of one
+    /// send with descriptors. One receive a connection at a time.
+    ///
+    /// # Panics
+    /// When it has no room, or others share the buffer.
+    pub fn recv_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, at: Range<usize>, buf: Buf) {
+        assert!(at.start < at.end && at.end <= buf.room(), "a receive needs room that nobody else reads");
+        drive!(self, d => d.recv_unix(q, cookie, conn, at, buf));
+    }
+    /// Sends the whole list, and descriptors with its first byte: [`Event::UnixSent`]. Several sends of a connection keep their order. (A back end of
+    /// vhost-user passes the memory in which it notes the requests in flight; a front end passes nearly everything.)
+    ///
+    /// # Panics
+    /// When there are more than [`DESCRIPTORS_MAX`], or descriptors and no byte.
+    pub fn send_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, list: SendList, descriptors: Vec<Descriptor>) {
+        assert!(descriptors.len() <= DESCRIPTORS_MAX, "{} descriptors in one message", descriptors.len());
+        assert!(descriptors.is_empty() || !list.is_empty(), "descriptors go with a byte");
+        drive!(self, d => d.send_unix(q, cookie, conn, list, descriptors));
+    }
+    /// Closes a connection: operations under way end with [`NetError::Closed`], descriptors that nobody received are closed. A connection that is
+    /// gone is ignored.
+    pub fn close_unix(&self, conn: UnixConnId) {
+        drive!(self, d => d.close_unix(conn));
+    }
+
+    /// A new event, not signalled: to be passed, or opened.
+    pub fn new_event(&self) -> Result<Descriptor, NetError> {
+        drive!(self, d => d.new_event())
+    }
+    /// Opens an event, such as another program passed: [`NetError::WrongDescriptor`] when it is something else.
+    pub fn open_event(&self, descriptor: Descriptor) -> Result<EventId, NetError> {
+        drive!(self, d => d.open_event(descriptor))
+    }
+    /// Waits until the event is signalled: [`Event::Signalled`]. What was signalled before counts. One wait an event at a time.
+    pub fn wait_event(&self, q: &Queue, cookie: u64, event: EventId) {
+        drive!(self, d => d.wait_event(q, cookie, event));
+    }
+    /// Signals the event, now. One that is closed is ignored. It waits only if the other side has filled the counter and has made the descriptor
+    /// blocking again just now.
+    pub fn ring_event(&self, event: EventId) {
+        drive!(self, d => d.ring_event(event));
+    }
+    /// Closes an event: a wait ends with [`NetError::Closed`]. One that is gone is ignored.
+    pub fn close_event(&self, event: EventId) {
+        drive!(self, d => d.close_event(event));
     }
 
     /// Starts a task on this core.

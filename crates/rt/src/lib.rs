@@ -8,6 +8,7 @@
 
 mod app;
 mod buf;
+mod descriptor;
 mod device;
 mod driver;
 mod exec;
@@ -20,11 +21,13 @@ mod queue;
 pub mod sim;
 mod stats;
 pub mod sync;
+mod unix;
 mod uring;
 mod waker;
 
 pub use app::{App, Progress};
 pub use buf::{BUF_ALIGN, BUF_BYTES_MAX, Buf, BufVec, FREE_BYTES_MAX, SEND_HEADER_BYTES_MAX, SendList, buffers_outstanding};
+pub use descriptor::{DESCRIPTORS_MAX, Descriptor};
 pub use device::{
     DEVICE_BYTES_MIN, Device, DeviceCounters, DeviceError, DeviceInfo, Durability, LATENCY_BUCKETS, LatencyHistogram, OpenError,
     OpenOptions,
@@ -36,5 +39,6 @@ pub use net::{ConnId, ListenerId, NetError, TimerId};
 pub use owned_conn::OwnedConn;
 pub use queue::{Completion, Event, Queue};
 pub use stats::{CoreStats, Counter};
+pub use unix::{EVENTS_MAX, EventId, UNIX_CONNS_MAX, UNIX_LISTENERS_MAX, UnixConnId, UnixListenerId};
 pub use uring::{CORES_MAX, Cores, LaunchError, UringOptions, launch, limits};
 pub use waker::CoreWaker;

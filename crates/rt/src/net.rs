@@ -12,7 +12,7 @@ pub struct ListenerId(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub(crate) u64);
 
-/// Why a network operation failed. After any of these but the four that concern `listen` and `connect` only, close the connection.
+/// Why a network operation failed. After any of these but those that concern `listen` and `connect` only, close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
     /// This side closed the connection while the operation was under way.
@@ -42,6 +42,18 @@ pub enum NetError {
     /// Out of descriptors, memory or slots.
     #[error("too many connections or files are open")]
     Limit,
+    /// Something that is no socket is at the path of a Unix socket.
+    #[error("there is something at that path that is no socket: remove it or choose another path")]
+    NotASocket,
+    /// The path of a Unix socket is longer than the system takes.
+    #[error("the path of a Unix socket has at most 107 bytes")]
+    PathTooLong,
+    /// A message brought more descriptors than [`DESCRIPTORS_MAX`](crate::DESCRIPTORS_MAX), or than this process can have; all were closed.
+    #[error("more descriptors came than can be taken")]
+    DescriptorsLost,
+    /// A descriptor is not what it was passed for.
+    #[error("the descriptor is not one of that kind")]
+    WrongDescriptor,
     /// Anything else that the system says.
     #[error("the system says error {errno}")]
     Os {

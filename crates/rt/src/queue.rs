@@ -5,7 +5,7 @@
 //! which its operations ended. Its length is bounded by the operations in flight.
 //! Never: runs anything; the owner polls.
 
-use crate::{Buf, BufVec, ConnId, DeviceError, NetError, SendList, TimerId};
+use crate::{Buf, BufVec, ConnId, Descriptor, DeviceError, EventId, NetError, SendList, TimerId, UnixConnId};
 use core::cell::RefCell;
 use std::{collections::VecDeque, net::SocketAddr, rc::Rc};
 
@@ -43,6 +43,16 @@ pub enum Event {
     Received { conn: ConnId, result: Result<usize, NetError>, buf: Buf },
     /// A send ended: on success all bytes were handed to the network, on failure an unknown part.
     Sent { conn: ConnId, result: Result<(), NetError>, list: SendList },
+    /// A Unix listener has a new connection; it belongs to this core.
+    UnixAccepted { conn: UnixConnId },
+    /// A connect to a Unix socket ended.
+    UnixConnected { result: Result<UnixConnId, NetError> },
+    /// A receive ended, as for [`Event::Received`]; the descriptors came with these bytes. On an error there are none.
+    UnixReceived { conn: UnixConnId, result: Result<usize, NetError>, buf: Buf, descriptors: Vec<Descriptor> },
+    /// A send ended, as for [`Event::Sent`]; the descriptors that were to go with it are closed.
+    UnixSent { conn: UnixConnId, result: Result<(), NetError>, list: SendList },
+    /// An event was signalled, that many times (or by numbers that add up to it) since it was last reported.
+    Signalled { event: EventId, result: Result<u64, NetError> },
 }
 
 impl Queue {

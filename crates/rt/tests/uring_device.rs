@@ -306,3 +306,40 @@ fn a_block_device_works_and_is_claimed() {
         }
     });
 }
+
+#[test]
+fn shared_bytes_are_written_beside_own_ones_and_to_several_devices_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let devices = [file(dir.path(), 4 * MIB), Device::memory(4 * MIB).unwrap()];
+    on_core(async move |rt| {
+        let mut shared = filled(8192, 1);
+        let writes = devices.each_ref().map(|dev| {
+            let bufs = BufVec::from_iter([filled(4096, 2), shared.share(), filled(4096, 3)]);
+            rt.write_at(dev, MIB, bufs, Durability::Durable)
+        });
+        for (dev, write) in devices.iter().zip(writes) {
+            let (result, mut bufs) = write.await;
+            result.unwrap();
+            let back = bufs.remove(1);
+            assert!(back.is_shared() && *back == *filled(8192, 1));
+            let got = read(&rt, dev, MIB, 16_384).await.unwrap();
+            assert_eq!(*got, [&*filled(4096, 2), &*filled(8192, 1), &*filled(4096, 3)].concat());
+        }
+        // All others are gone: it can be read into again, as the whole that it was.
+        let own = shared.reclaim().expect("the last owner");
+        let (result, own) = rt.read_at(&devices[0], MIB, own).await;
+        result.unwrap();
+        assert_eq!(*own, *[&*filled(4096, 2), &filled(8192, 1)[..4096]].concat());
+    });
+}
+
+#[test]
+#[should_panic(expected = "a read into shared bytes")]
+fn a_read_into_shared_bytes_is_refused() {
+    rt::sim::block_on(1, async |rt| {
+        let dev = Device::memory(MIB).unwrap();
+        let mut buf = Buf::alloc(4096);
+        let _other = buf.share();
+        drop(rt.read_at(&dev, 0, buf));
+    });
+}

@@ -448,3 +448,24 @@ fn cores_that_cannot_start_say_why() {
 fn stop_ends_every_core() {
     launch_fn(3, |_| |_: &Rt| Progress::Stop).join().unwrap();
 }
+
+#[test]
+fn the_same_bytes_are_sent_to_two_peers_at_once() {
+    on_core(async |rt| {
+        let q = rt.queue();
+        let (a, mut client_a) = pair(&rt, &q).await;
+        let (b, mut client_b) = pair(&rt, &q).await;
+        let mut data = Buf::copy_of(&[7; 5000]);
+        for conn in [a, b] {
+            rt.send(&q, 0, conn, list_of(b"head", Some(data.share())));
+        }
+        for client in [&mut client_a, &mut client_b] {
+            let Event::Sent { result: Ok(()), list, .. } = next(&rt, &q).await.event else { panic!("not sent") };
+            drop(list);
+            let mut got = vec![0; 5004];
+            client.read_exact(&mut got).unwrap();
+            assert_eq!(got, [b"head".as_slice(), &[7; 5000]].concat());
+        }
+        assert!(data.reclaim().is_ok(), "both sends gave back what they had");
+    });
+}

@@ -2,13 +2,14 @@
 
 use super::{place::Place, refs::SimSocket, state::Shared, wake::SimWake};
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, Durability, ListenerId, NetError, OwnedConn, Queue, SendList, TimerId,
-    driver::Drive, owned_conn::OwnedConnInner, waker::WakerInner,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ListenerId, NetError, OwnedConn, Queue, SendList,
+    TimerId, UnixConnId, UnixListenerId, driver::Drive, owned_conn::OwnedConnInner, waker::WakerInner,
 };
 use base::Instant;
 use std::{
     net::{IpAddr, SocketAddr},
     ops::Range,
+    path::Path,
     rc::Rc,
     sync::Arc,
 };
@@ -105,6 +106,43 @@ impl Drive for SimCore {
             OwnedConnInner::Sim(socket) => self.attach_sim(socket),
             OwnedConnInner::Uring(_) => panic!("a real connection cannot be attached to a simulated core"),
         }
+    }
+    fn listen_unix(&self, q: &Queue, cookie: u64, path: &Path, _mode: u32) -> Result<UnixListenerId, NetError> {
+        self.shared.listen_unix(self.place, q, cookie, path)
+    }
+    fn close_unix_listener(&self, l: UnixListenerId) {
+        self.shared.close_unix_listener(l);
+    }
+    fn connect_unix(&self, q: &Queue, cookie: u64, path: &Path) {
+        self.shared.connect_unix(self.place, q, cookie, path);
+    }
+    fn recv_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, at: Range<usize>, buf: Buf) {
+        self.net_cost();
+        self.shared.recv_unix(self.place, q, cookie, conn, at, buf);
+    }
+    fn send_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, list: SendList, descriptors: Vec<Descriptor>) {
+        self.net_cost();
+        self.shared.send_unix(self.place, q, cookie, conn, list, descriptors);
+    }
+    fn close_unix(&self, conn: UnixConnId) {
+        self.shared.close_unix(self.place, conn);
+    }
+    fn new_event(&self) -> Result<Descriptor, NetError> {
+        Ok(self.shared.new_event())
+    }
+    fn open_event(&self, descriptor: Descriptor) -> Result<EventId, NetError> {
+        self.shared.open_event(self.place, descriptor)
+    }
+    fn wait_event(&self, q: &Queue, cookie: u64, event: EventId) {
+        self.net_cost();
+        self.shared.wait_event(self.place, q, cookie, event);
+    }
+    fn ring_event(&self, event: EventId) {
+        self.net_cost();
+        self.shared.ring_event(self.place, event);
+    }
+    fn close_event(&self, event: EventId) {
+        self.shared.close_event(self.place, event);
     }
     fn wake(&self, core: usize) {
         assert!(core < self.cores, "there is no core {core}");

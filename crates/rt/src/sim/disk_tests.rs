@@ -420,3 +420,24 @@ fn single_operations_end_long_after_later_ones() {
         assert!((5..60).contains(&late), "{late} of 200");
     });
 }
+
+#[test]
+fn shared_bytes_are_written_to_two_devices_at_once() {
+    let before = buffers_outstanding();
+    block_on(3, async |rt| {
+        let devices = [(); 2].map(|()| device(&rt, 1 << 20, SimDeviceOptions::default()));
+        let mut shared = block(5).remove(0);
+        let writes = devices.each_ref().map(|dev| {
+            let bufs: BufVec = [block(1).remove(0), shared.share()].into_iter().collect();
+            rt.write_at(dev, 0, bufs, Durability::Durable)
+        });
+        for (dev, write) in devices.iter().zip(writes) {
+            write.await.0.unwrap();
+            let (result, buf) = rt.read_at(dev, 0, Buf::alloc(8192)).await;
+            result.unwrap();
+            assert_eq!(sectors(&buf), [[1; 8], [5; 8]].concat());
+        }
+        assert!(shared.reclaim().is_ok(), "the operations gave back what they had");
+    });
+    assert_eq!(buffers_outstanding(), before);
+}

@@ -33,6 +33,8 @@ mod speed;
 mod spread;
 mod state;
 mod step;
+mod unix;
+mod unix_io;
 mod wake;
 mod world;
 
@@ -42,7 +44,7 @@ pub use disk_handle::{SimDisk, SimImage};
 pub use disk_options::{SimDeviceOptions, SimDrive};
 pub use net::NetOptions;
 pub use net_io::WINDOW_BYTES;
-pub(crate) use refs::{SimDeviceRef, SimSocket};
+pub(crate) use refs::{SimDescriptor, SimDeviceRef, SimSocket};
 pub use rng::Rng;
 pub use speed::{DriveSpeed, FastPart, MixedSpeed};
 pub use state::CoreCost;
@@ -77,5 +79,7 @@ mod disk_tests;
 mod model_tests;
 #[cfg(test)]
 mod net_tests;
+#[cfg(test)]
+mod unix_tests;
 #[cfg(test)]
 mod world_tests;

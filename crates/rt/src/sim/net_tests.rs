@@ -311,3 +311,16 @@ fn a_connection_dropped_between_cores_is_closed() {
     drop(w.rt(hosts[1], 0).detach(far));
     assert_eq!(w.block_on(hosts[0], async |rt| recv(&rt, near, 10).await), Ok(vec![]));
 }
+
+#[test]
+#[should_panic(expected = "room that nobody else reads")]
+fn a_receive_into_shared_bytes_is_refused() {
+    block_on(1, async |rt| {
+        let q = rt.queue();
+        let l = rt.listen(&q, 0, "127.0.0.1:7".parse().unwrap()).unwrap();
+        let conn = connect(&rt, rt.local_addr(l)).await.unwrap();
+        let mut buf = Buf::alloc(4096);
+        let _other = buf.share();
+        rt.recv(&q, 0, conn, buf);
+    });
+}

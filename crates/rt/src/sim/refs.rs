@@ -10,6 +10,13 @@ pub(crate) struct SimDeviceRef {
     pub(crate) index: usize,
 }
 
+/// A descriptor of an event of a world. What it refers to stays as long as the world.
+#[derive(Clone)]
+pub(crate) struct SimDescriptor {
+    pub(super) world: u64,
+    pub(super) event: u64,
+}
+
 /// A connection between two cores of a simulated host.
 pub(crate) struct SimSocket {
     pub(super) world: u64,

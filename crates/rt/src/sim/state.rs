@@ -10,6 +10,7 @@ use super::{
     place::Place,
     rng::Rng,
     speed::Drive,
+    unix::{Unix, UnixEvent},
     wake::SimWake,
 };
 use crate::{Event, Queue, TimerId};
@@ -35,6 +36,7 @@ pub(crate) enum What {
     Resume,
     Disk(Box<DiskOp>),
     Net(NetEvent),
+    Unix(UnixEvent),
 }
 
 pub(crate) struct Scheduled {
@@ -97,6 +99,7 @@ pub(crate) struct WorldState {
     /// Modelled drives, which namespaces share.
     pub(crate) drives: Vec<Drive>,
     pub(crate) net: Net,
+    pub(crate) unix: Unix,
     pub(crate) hosts: Vec<HostState>,
 }
 
@@ -115,6 +118,7 @@ impl WorldState {
             disks: Vec::new(),
             drives: Vec::new(),
             net: Net::default(),
+            unix: Unix::default(),
             hosts: Vec::new(),
         }
     }
@@ -209,6 +213,13 @@ impl WorldState {
             Event::Connected { result } => (16, result.map_or(0, |c| c.0)),
             Event::Received { conn, result, .. } => (17, conn.0 << 24 | result.map_or(0xFF_FFFF, |n| n as u64)),
             Event::Sent { conn, result, .. } => (18, conn.0 << 1 | u64::from(result.is_ok())),
+            Event::UnixAccepted { conn } => (50, conn.0),
+            Event::UnixConnected { result } => (51, result.map_or(0, |c| c.0)),
+            Event::UnixReceived { conn, result, descriptors, .. } => {
+                (52 | (descriptors.len() as u64) << 8, conn.0 << 24 | result.map_or(0xFF_FFFF, |n| n as u64))
+            }
+            Event::UnixSent { conn, result, .. } => (53, conn.0 << 1 | u64::from(result.is_ok())),
+            Event::Signalled { event, result } => (54, event.0 << 24 | result.unwrap_or(0xFF_FFFF)),
         };
         self.note(kind);
         self.note(detail);

@@ -41,6 +41,7 @@ impl WorldState {
                 Some(place)
             }
             What::Net(event) => self.net_event(event),
+            What::Unix(event) => self.unix_event(event),
         })
     }
 }

@@ -193,6 +193,7 @@ impl World {
             if power { s.disk_cut_short(op) } else { s.disk_torn(op) }
         }
         s.net_forget_host(host.0, !power);
+        s.unix_forget_host(host.0);
         for disk in s.disks.iter_mut().filter(|d| power && d.host() == Some(host.0)) {
             disk.lose_power(&mut s.rng);
         }
@@ -405,7 +406,8 @@ impl Drop for World {
         let events = core::mem::take(&mut self.shared.state.borrow_mut().events);
         drop(events);
         let net = core::mem::take(&mut self.shared.state.borrow_mut().net);
-        drop(net);
+        let unix = core::mem::take(&mut self.shared.state.borrow_mut().unix);
+        drop((net, unix));
     }
 }
 

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use base::Instant;
 
 use super::deferred::Deferred;
 use super::launch_error::LaunchError;
+use super::local::Local;
 use super::net::{Ask, Net};
 use super::ring::Ring;
 use super::spin::WaitsFor;
@@ -26,8 +28,8 @@ use crate::driver::Drive;
 use crate::owned_conn::OwnedConnInner;
 use crate::waker::WakerInner;
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Device, DeviceError, Durability, Event, ListenerId, NetError, OwnedConn, Queue, SendList,
-    TimerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, DeviceError, Durability, Event, EventId, ListenerId, NetError,
+    OwnedConn, Queue, SendList, TimerId, UnixConnId, UnixListenerId,
 };
 
 /// The driver of one core.
@@ -38,6 +40,8 @@ pub(crate) struct Core {
     random: Cell<u64>,
     ring: RefCell<Ring>,
     net: RefCell<Net>,
+    /// Unix sockets and events, once there was one.
+    local: RefCell<Option<Box<Local>>>,
     timers: RefCell<Timers>,
     deferred: Rc<Deferred>,
     stats: Arc<CoreStats>,
@@ -62,6 +66,7 @@ impl Core {
             random: Cell::new(sys::random_seed()),
             ring: RefCell::new(ring),
             net: RefCell::new(net),
+            local: RefCell::new(None),
             timers: RefCell::default(),
             deferred,
             stats,
@@ -92,7 +97,25 @@ impl Core {
         } else {
             Ask::IfIdle
         };
-        pushed + self.net.borrow_mut().poll(now, ask)
+        let mut net = self.net.borrow_mut();
+        pushed += net.poll(now, ask);
+        if net.take_local_ready()
+            && let Some(local) = &mut *self.local.borrow_mut()
+        {
+            pushed += local.poll(now);
+        }
+        pushed
+    }
+
+    /// What has the Unix sockets and events, made for the first of them.
+    fn local<R>(&self, f: impl FnOnce(&mut Local) -> R) -> Result<R, NetError> {
+        let mut local = self.local.borrow_mut();
+        if local.is_none() {
+            let new = Local::new(Rc::clone(&self.deferred), Arc::clone(&self.stats)).map_err(NetError::from_errno)?;
+            self.net.borrow().watch_local(new.epoll_fd()).map_err(NetError::from_errno)?;
+            *local = Some(Box::new(new));
+        }
+        Ok(f(local.as_mut().expect("made above")))
     }
 
     /// Sends and submits what the turn has queued; whether the loop has reason to go on.
@@ -112,7 +135,8 @@ impl Core {
 
     /// Sleeps until something happens or a timer is due.
     pub(super) fn sleep(&self) {
-        let due = [self.timers.borrow_mut().next_ns(), self.net.borrow().deadline_ns()].into_iter().flatten().min();
+        let local = self.local.borrow().as_ref().and_then(|local| local.deadline_ns());
+        let due = [self.timers.borrow_mut().next_ns(), self.net.borrow().deadline_ns(), local].into_iter().flatten().min();
         self.ring.borrow_mut().sleep(due);
     }
 
@@ -280,6 +304,69 @@ impl Drive for Core {
         match conn.0 {
             OwnedConnInner::Uring(socket) => self.net.borrow_mut().attach(socket),
             OwnedConnInner::Sim(_) => panic!("a simulated connection on a real core"),
+        }
+    }
+
+    fn listen_unix(&self, q: &Queue, cookie: u64, path: &Path, mode: u32) -> Result<UnixListenerId, NetError> {
+        self.local(|local| local.listen(q, cookie, path, mode))?
+    }
+
+    fn close_unix_listener(&self, l: UnixListenerId) {
+        let _ = self.local(|local| local.close_listener(l));
+    }
+
+    fn connect_unix(&self, q: &Queue, cookie: u64, path: &Path) {
+        let result = self.local(|local| local.connect(path)).flatten();
+        self.deferred.push(q, cookie, Event::UnixConnected { result });
+    }
+
+    fn recv_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, at: Range<usize>, buf: Buf) {
+        match &mut *self.local.borrow_mut() {
+            Some(local) => local.recv(q, cookie, conn, at, buf),
+            None => {
+                let event = Event::UnixReceived { conn, result: Err(NetError::Closed), buf, descriptors: Vec::new() };
+                self.deferred.push(q, cookie, event);
+            }
+        }
+    }
+
+    fn send_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, list: SendList, descriptors: Vec<Descriptor>) {
+        match &mut *self.local.borrow_mut() {
+            Some(local) => local.send(q, cookie, conn, list, descriptors),
+            None => self.deferred.push(q, cookie, Event::UnixSent { conn, result: Err(NetError::Closed), list }),
+        }
+    }
+
+    fn close_unix(&self, conn: UnixConnId) {
+        if let Some(local) = &mut *self.local.borrow_mut() {
+            local.close(conn);
+        }
+    }
+
+    fn new_event(&self) -> Result<Descriptor, NetError> {
+        sys::eventfd().map(Descriptor::from).map_err(NetError::from_errno)
+    }
+
+    fn open_event(&self, descriptor: Descriptor) -> Result<EventId, NetError> {
+        self.local(|local| local.open_event(descriptor))?
+    }
+
+    fn wait_event(&self, q: &Queue, cookie: u64, event: EventId) {
+        match &mut *self.local.borrow_mut() {
+            Some(local) => local.wait_event(q, cookie, event),
+            None => self.deferred.push(q, cookie, Event::Signalled { event, result: Err(NetError::Closed) }),
+        }
+    }
+
+    fn ring_event(&self, event: EventId) {
+        if let Some(local) = &mut *self.local.borrow_mut() {
+            local.ring_event(event);
+        }
+    }
+
+    fn close_event(&self, event: EventId) {
+        if let Some(local) = &mut *self.local.borrow_mut() {
+            local.close_event(event);
         }
     }
 

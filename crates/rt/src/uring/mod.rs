@@ -14,11 +14,13 @@ mod device_memory;
 mod launch;
 mod launch_error;
 pub mod limits;
+mod local;
 mod net;
 mod reactor;
 mod ring;
 mod spin;
 mod sys;
+mod sys_unix;
 mod timers;
 mod waker;
 

@@ -73,6 +73,8 @@ const SLOT_BITS: u32 = 20;
 const LISTENER: u64 = 1 << 63;
 /// The token of the core's own wake-up.
 const WAKE: u64 = u64::MAX;
+/// The token of what watches Unix sockets and events. (No listener has it: serial numbers stay far below.)
+const LOCAL: u64 = u64::MAX - 1;
 
 const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR) as u32;
@@ -166,6 +168,8 @@ pub(super) struct Net {
     events: Box<[libc::epoll_event]>,
     turns_without_epoll: u32,
     paused: usize,
+    /// Unix sockets or events want attention.
+    local_ready: bool,
     /// An accepted connection with this descriptor, or one above, is one too many: the kernel gives the lowest that is free.
     descriptors_max: u64,
     deferred: Rc<Deferred>,
@@ -191,6 +195,7 @@ impl Net {
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX].into(),
             turns_without_epoll: 0,
             paused: 0,
+            local_ready: false,
             descriptors_max: open_files - DESCRIPTORS_KEPT.min(open_files / 8),
             deferred,
             stats,
@@ -200,6 +205,16 @@ impl Net {
     /// Readable when a socket or the wake-up wants attention.
     pub(super) fn epoll_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
+    }
+
+    /// Has this core's epoll tell when `fd`, which watches Unix sockets and events, is readable.
+    pub(super) fn watch_local(&self, fd: RawFd) -> Result<(), i32> {
+        sys::epoll_add(&self.epoll, fd, libc::EPOLLIN as u32, LOCAL)
+    }
+
+    /// Whether it was, since this was last asked.
+    pub(super) fn take_local_ready(&mut self) -> bool {
+        std::mem::take(&mut self.local_ready)
     }
 
     fn next_id(&mut self, slot: usize) -> u64 {
@@ -375,7 +390,7 @@ impl Net {
             return refuse(e, buf);
         }
         assert!(c.rx.is_none(), "two receives at a time on a connection");
-        assert!(!buf[at.clone()].is_empty(), "a receive without room");
+        assert!(at.start < at.end && at.end <= buf.room(), "a receive needs room that nobody else reads");
         c.rx = Some(Rx { q: q.clone(), cookie, at, buf });
         if c.readable && !c.in_ready {
             c.in_ready = true;
@@ -514,7 +529,9 @@ impl Net {
         }
         for i in 0..n {
             let token = self.events[i].u64;
-            if token & LISTENER != 0 && token != WAKE {
+            if token == LOCAL {
+                self.local_ready = true;
+            } else if token & LISTENER != 0 && token != WAKE {
                 pushed += self.accept(token, now_ns);
             }
         }
