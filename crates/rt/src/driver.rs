@@ -15,8 +15,8 @@
 //!   must cost no more than an atomic load or two).
 
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ListenerId, NetError, OwnedConn, Queue, SendList,
-    TimerId, UnixConnId, UnixListenerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ForeignError, ListenerId, NetError, OwnedConn,
+    Queue, SendList, TimerId, UnixConnId, UnixListenerId,
 };
 use base::Instant;
 use std::{
@@ -63,6 +63,7 @@ pub(crate) trait Drive {
     fn send_unix(&self, q: &Queue, cookie: u64, conn: UnixConnId, list: SendList, descriptors: Vec<Descriptor>);
     fn close_unix(&self, conn: UnixConnId);
 
+    fn new_memory(&self, bytes: u64) -> Result<Descriptor, ForeignError>;
     fn new_event(&self) -> Result<Descriptor, NetError>;
     fn open_event(&self, descriptor: Descriptor) -> Result<EventId, NetError>;
     fn wait_event(&self, q: &Queue, cookie: u64, event: EventId);

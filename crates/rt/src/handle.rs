@@ -10,8 +10,8 @@ use crate::ops::Ops;
 use crate::sim::SimCore;
 use crate::uring::Core as UringCore;
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, DESCRIPTORS_MAX, Descriptor, Device, DeviceError, Durability, Event, EventId, ListenerId,
-    NetError, OwnedConn, Queue, SendList, TaskId, TimerId, UnixConnId, UnixListenerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, DESCRIPTORS_MAX, Descriptor, Device, DeviceError, Durability, Event, EventId, ForeignError,
+    ListenerId, NetError, OwnedConn, Queue, SendList, TaskId, TimerId, UnixConnId, UnixListenerId,
 };
 use base::{Duration, Instant};
 use std::{
@@ -222,6 +222,10 @@ impl Rt {
         drive!(self, d => d.close_unix(conn));
     }
 
+    /// New memory of `bytes` zeroes, to be passed, and mapped with [`ForeignMemory::map`](crate::ForeignMemory::map).
+    pub fn new_memory(&self, bytes: u64) -> Result<Descriptor, ForeignError> {
+        drive!(self, d => d.new_memory(bytes))
+    }
     /// A new event, not signalled: to be passed, or opened.
     pub fn new_event(&self) -> Result<Descriptor, NetError> {
         drive!(self, d => d.new_event())

@@ -12,8 +12,11 @@ mod descriptor;
 mod device;
 mod driver;
 mod exec;
+mod foreign;
+mod foreign_error;
 mod handle;
 mod mailbox;
+mod mapping;
 mod net;
 mod ops;
 mod owned_conn;
@@ -33,6 +36,8 @@ pub use device::{
     OpenOptions,
 };
 pub use exec::{TASKS_MAX, TaskId};
+pub use foreign::ForeignMemory;
+pub use foreign_error::{FOREIGN_BYTES_MAX, ForeignError};
 pub use handle::Rt;
 pub use mailbox::{INBOX_DEPTH, Inbox, Inlet, InletError, MESH_CORES_MAX, MeshEnd, inbox, mesh};
 pub use net::{ConnId, ListenerId, NetError, TimerId};

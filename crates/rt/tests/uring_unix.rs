@@ -4,7 +4,7 @@
 
 mod uring_common;
 
-use rt::{Buf, DESCRIPTORS_MAX, Descriptor, Event, NetError, Progress, Queue, Rt, SendList, UnixConnId};
+use rt::{Buf, DESCRIPTORS_MAX, Descriptor, Event, ForeignMemory, NetError, Progress, Queue, Rt, SendList, UnixConnId};
 use std::fs::{self, File};
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -345,4 +345,54 @@ fn an_event_and_a_message_wake_a_core_that_sleeps() {
     client.write_all(b"q").unwrap();
     cores.join().unwrap();
     assert!(!path.exists(), "the path goes with the core");
+}
+
+/// What a vhost-user front end and its back end do, in short: memory and two events are passed, a request is written and kicked, the answer is
+/// written and signalled.
+async fn passes_memory_and_kicks(rt: Rt, path: std::path::PathBuf) {
+    async fn event(rt: &Rt, q: &Queue) -> Event {
+        next(rt, q).await.event
+    }
+    let (back, front) = (rt.queue(), rt.queue());
+    rt.listen_unix(&back, 0, &path, 0o600).unwrap();
+    rt.connect_unix(&front, 0, &path);
+    let Event::UnixConnected { result: Ok(to_back) } = event(&rt, &front).await else { panic!("not connected") };
+    let Event::UnixAccepted { conn: to_front } = event(&rt, &back).await else { panic!("not accepted") };
+    let made = [rt.new_memory(8192).unwrap(), rt.new_event().unwrap(), rt.new_event().unwrap()];
+    let guest = ForeignMemory::map(&made[0], 0, 8192).unwrap();
+    let [kick, call] = [1, 2].map(|i: usize| rt.open_event(made[i].try_clone().unwrap()).unwrap());
+    rt.send_unix(&front, 0, to_back, list(b"table"), made.into());
+    assert!(matches!(event(&rt, &front).await, Event::UnixSent { result: Ok(()), .. }));
+
+    let (mut bytes, mut passed) = receive(&rt, to_front, 5).await.unwrap();
+    while bytes.len() < 5 {
+        bytes.extend(receive(&rt, to_front, 5 - bytes.len()).await.unwrap().0);
+    }
+    assert_eq!((bytes.as_slice(), passed.len()), (b"table".as_slice(), 3));
+    let (called, kicked) = (passed.pop().unwrap(), passed.pop().unwrap());
+    let (called, kicked) = (rt.open_event(called).unwrap(), rt.open_event(kicked).unwrap());
+    let shared = ForeignMemory::map(&passed[0], 0, 8192).unwrap();
+    drop(passed);
+
+    rt.wait_event(&back, 0, kicked);
+    guest.write(4097, b"request").unwrap();
+    guest.store_u16(0, 1).unwrap();
+    rt.ring_event(kick);
+    assert!(matches!(event(&rt, &back).await, Event::Signalled { result: Ok(1), .. }));
+    assert_eq!((shared.load_u16(0), &shared.read_buf(4097, 7).unwrap()[..]), (Ok(1), b"request".as_slice()));
+    rt.wait_event(&front, 0, call);
+    shared.write(4097, b"answer!").unwrap();
+    shared.store_u16(2, 1).unwrap();
+    rt.ring_event(called);
+    assert!(matches!(event(&rt, &front).await, Event::Signalled { result: Ok(1), .. }));
+    assert_eq!((guest.load_u16(2), &guest.read_buf(4097, 7).unwrap()[..]), (Ok(1), b"answer!".as_slice()));
+}
+
+#[test]
+fn memory_and_events_are_passed_and_used_by_both_sides_in_both_drivers() {
+    let dir = tempfile::tempdir().unwrap();
+    on_core(async move |rt| passes_memory_and_kicks(rt, dir.path().join("s")).await);
+    for seed in 0..20 {
+        rt::sim::block_on(seed, async |rt| passes_memory_and_kicks(rt, "/run/s".into()).await);
+    }
 }

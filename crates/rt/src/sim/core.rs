@@ -2,8 +2,8 @@
 
 use super::{place::Place, refs::SimSocket, state::Shared, wake::SimWake};
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ListenerId, NetError, OwnedConn, Queue, SendList,
-    TimerId, UnixConnId, UnixListenerId, driver::Drive, owned_conn::OwnedConnInner, waker::WakerInner,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, Durability, EventId, ForeignError, ListenerId, NetError, OwnedConn,
+    Queue, SendList, TimerId, UnixConnId, UnixListenerId, driver::Drive, owned_conn::OwnedConnInner, waker::WakerInner,
 };
 use base::Instant;
 use std::{
@@ -126,6 +126,9 @@ impl Drive for SimCore {
     }
     fn close_unix(&self, conn: UnixConnId) {
         self.shared.close_unix(self.place, conn);
+    }
+    fn new_memory(&self, bytes: u64) -> Result<Descriptor, ForeignError> {
+        self.shared.new_memory(bytes)
     }
     fn new_event(&self) -> Result<Descriptor, NetError> {
         Ok(self.shared.new_event())

@@ -44,7 +44,7 @@ pub use disk_handle::{SimDisk, SimImage};
 pub use disk_options::{SimDeviceOptions, SimDrive};
 pub use net::NetOptions;
 pub use net_io::WINDOW_BYTES;
-pub(crate) use refs::{SimDescriptor, SimDeviceRef, SimSocket};
+pub(crate) use refs::{SimDescriptor, SimDeviceRef, SimPassed, SimSocket};
 pub use rng::Rng;
 pub use speed::{DriveSpeed, FastPart, MixedSpeed};
 pub use state::CoreCost;

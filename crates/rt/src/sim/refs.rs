@@ -2,6 +2,7 @@
 //!
 //! Never: holds anything of its state.
 
+use crate::mapping::Mapping;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which disk of which world a [`Device`](crate::Device) is. (A `Device::memory` works in a world too, but knows no faults and survives everything.)
@@ -10,11 +11,19 @@ pub(crate) struct SimDeviceRef {
     pub(crate) index: usize,
 }
 
-/// A descriptor of an event of a world. What it refers to stays as long as the world.
+/// A descriptor of something of a world.
 #[derive(Clone)]
 pub(crate) struct SimDescriptor {
     pub(super) world: u64,
-    pub(super) event: u64,
+    pub(crate) what: SimPassed,
+}
+
+/// What a program of a world passes to another.
+#[derive(Clone)]
+pub(crate) enum SimPassed {
+    /// An event, which stays as long as the world.
+    Event(u64),
+    Memory(Arc<Mapping>),
 }
 
 /// A connection between two cores of a simulated host.

@@ -58,7 +58,7 @@ pub(crate) enum UnixEvent {
         cookie: u64,
         path: PathBuf,
     },
-    /// A send arrives, which is reported to its sender.
+    /// A send arrives; its sender learns so.
     Data {
         from: u64,
         to: u64,

@@ -6,14 +6,16 @@
 //! Never: reaches another host, looks at a path of the machine.
 
 use super::place::Place;
-use super::refs::SimDescriptor;
+use super::refs::{SimDescriptor, SimPassed};
 use super::state::{Shared, What, WorldState};
 use super::unix::{Message, OpenEvent, UnixEnd, UnixEvent, UnixListener, UnixRecv};
 use crate::descriptor::DescriptorInner;
+use crate::mapping::Mapping;
 use crate::{
-    Buf, Descriptor, EVENTS_MAX, Event, EventId, NetError, Queue, SendList, UNIX_CONNS_MAX, UNIX_LISTENERS_MAX, UnixConnId, UnixListenerId,
+    Buf, Descriptor, EVENTS_MAX, Event, EventId, ForeignError, NetError, Queue, SendList, UNIX_CONNS_MAX, UNIX_LISTENERS_MAX, UnixConnId,
+    UnixListenerId,
 };
-use std::{collections::VecDeque, io::Read, ops::Range, path::Path};
+use std::{collections::VecDeque, io::Read, ops::Range, path::Path, sync::Arc};
 
 impl Shared {
     pub(crate) fn listen_unix(&self, place: Place, q: &Queue, cookie: u64, path: &Path) -> Result<UnixListenerId, NetError> {
@@ -82,12 +84,18 @@ impl Shared {
         let mut s = self.state.borrow_mut();
         let event = s.number();
         s.unix.counts.insert(event, 0);
-        Descriptor(DescriptorInner::Sim(SimDescriptor { world: self.id, event }))
+        Descriptor(DescriptorInner::Sim(SimDescriptor { world: self.id, what: SimPassed::Event(event) }))
+    }
+
+    pub(crate) fn new_memory(&self, bytes: u64) -> Result<Descriptor, ForeignError> {
+        let memory = Arc::new(Mapping::anonymous(bytes)?);
+        Ok(Descriptor(DescriptorInner::Sim(SimDescriptor { world: self.id, what: SimPassed::Memory(memory) })))
     }
 
     pub(crate) fn open_event(&self, place: Place, descriptor: Descriptor) -> Result<EventId, NetError> {
-        let DescriptorInner::Sim(SimDescriptor { world, event }) = descriptor.0 else { panic!("a real descriptor on a simulated core") };
+        let DescriptorInner::Sim(SimDescriptor { world, what }) = descriptor.0 else { panic!("a real descriptor on a simulated core") };
         assert_eq!(world, self.id, "a descriptor of another world");
+        let SimPassed::Event(event) = what else { return Err(NetError::WrongDescriptor) };
         let mut s = self.state.borrow_mut();
         if s.unix.opened.values().filter(|e| e.place == place).count() >= EVENTS_MAX {
             return Err(NetError::Limit);

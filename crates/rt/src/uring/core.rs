@@ -25,11 +25,12 @@ use super::timers::Timers;
 use super::waker::Waker;
 use crate::device::Inner;
 use crate::driver::Drive;
+use crate::mapping;
 use crate::owned_conn::OwnedConnInner;
 use crate::waker::WakerInner;
 use crate::{
-    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, DeviceError, Durability, Event, EventId, ListenerId, NetError,
-    OwnedConn, Queue, SendList, TimerId, UnixConnId, UnixListenerId,
+    Buf, BufVec, ConnId, CoreStats, CoreWaker, Descriptor, Device, DeviceError, Durability, Event, EventId, ForeignError, ListenerId,
+    NetError, OwnedConn, Queue, SendList, TimerId, UnixConnId, UnixListenerId,
 };
 
 /// The driver of one core.
@@ -341,6 +342,10 @@ impl Drive for Core {
         if let Some(local) = &mut *self.local.borrow_mut() {
             local.close(conn);
         }
+    }
+
+    fn new_memory(&self, bytes: u64) -> Result<Descriptor, ForeignError> {
+        mapping::memory_file(bytes).map(Descriptor::from)
     }
 
     fn new_event(&self) -> Result<Descriptor, NetError> {

@@ -34,7 +34,7 @@ const ACCEPTS_PER_TURN: usize = 8;
 /// How long a listener rests when there is no descriptor for a new connection.
 const ACCEPT_PAUSE_NS: u64 = 100_000_000;
 /// What epoll tells at once.
-const REPORTED_MAX: usize = 64;
+const REPORTS_MAX: usize = 64;
 /// Pieces of memory in one send.
 const PIECES_MAX: usize = 64;
 /// A receive that was interrupted so often fails.
@@ -97,7 +97,7 @@ pub(super) struct Local {
     conns: Slab<Conn>,
     events: Slab<Opened>,
     serial: u64,
-    reported: Box<[libc::epoll_event]>,
+    reports: Box<[libc::epoll_event]>,
     deferred: Rc<Deferred>,
     stats: Arc<CoreStats>,
 }
@@ -111,7 +111,7 @@ impl Local {
             conns: Slab::new(),
             events: Slab::new(),
             serial: 0,
-            reported: vec![libc::epoll_event { events: 0, u64: 0 }; REPORTED_MAX].into(),
+            reports: vec![libc::epoll_event { events: 0, u64: 0 }; REPORTS_MAX].into(),
             deferred,
             stats,
         })
@@ -387,10 +387,10 @@ impl Local {
     pub(super) fn poll(&mut self, now_ns: u64) -> usize {
         self.resume_listeners(now_ns);
         self.stats.syscalls.add(1);
-        let n = sys::epoll_poll(&self.epoll, &mut self.reported);
+        let n = sys::epoll_poll(&self.epoll, &mut self.reports);
         let mut ended = 0;
         for i in 0..n {
-            let id = self.reported[i].u64;
+            let id = self.reports[i].u64;
             ended += match id >> SLOT_BITS & ((1 << KIND_BITS) - 1) {
                 LISTENER => self.accept(id, now_ns),
                 CONN => self.receive(id) + self.transmit(id),
