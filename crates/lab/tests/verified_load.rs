@@ -34,7 +34,8 @@ fn caught(fault: Fault) -> Vec<Found> {
     let fake = Fake::start(4096, 2048, Nature::default());
     {
         let mut disk = fake.disk.lock().unwrap();
-        (disk.fault, disk.every) = (fault, if fault == Fault::LostZero { 3 } else { 40 });
+        // Zeroes are few, and most of what they are to cover is written again before the end: all of them are lost, or none may show.
+        (disk.fault, disk.every) = (fault, if fault == Fault::LostZero { 1 } else { 40 });
     }
     let (summary, _) = run(spec(&fake), |_| ()).unwrap();
     assert!(fake.disk.lock().unwrap().seeded > 2, "{fault:?} was seeded");
