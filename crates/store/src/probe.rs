@@ -20,7 +20,7 @@ pub fn check(shards: usize) {
     // What front ends report is what the tables have, once each table knows the component.
     let mut counts: BTreeMap<u32, (usize, u64, u64)> = BTreeMap::new();
     each(|state| {
-        for (no, allocated, reported) in state.table.borrow().usage() {
+        for (no, allocated, reported) in state.space.table().usage() {
             let (tables, all, said) = counts.entry(no).or_default();
             (*tables, *all, *said) = (*tables + 1, *all + allocated, reported);
         }
@@ -67,11 +67,11 @@ impl Picture {
             unsure: state.log.stopped.is_some() || state.counters.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
-            changes: state.table.borrow().changes_of_chunks(),
-            components: state.components.keys().copied().collect(),
+            changes: state.space.table().changes_of_chunks(),
+            components: state.members.iter().map(|no| no.0).collect(),
             tail_durable: state.log.tail_durable,
             tail_next: state.log.tail_next,
-            pages: state.table.borrow().pages(),
+            pages: state.space.table().pages(),
         }
     }
 
@@ -130,7 +130,7 @@ impl Picture {
 /// Each component is promised what its record says.
 fn promises_differ(state: &State, group: &Group) -> Option<String> {
     let shards = u64::from(group.info().shards);
-    let table = state.table.borrow();
+    let table = state.space.table();
     let wrong = |c: &&crate::ComponentInfo| table.reserve_of(ComponentNo(c.no.0)) != Some(c.reserve_chunks.div_ceil(shards));
     let found = group.components();
     found.iter().find(wrong).map(|c| format!("after another start component {} is promised other than its record says", c.no.0))

@@ -16,16 +16,15 @@ use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
 use crate::scrub::progress::Scrub;
-use crate::shard::busy::Busy;
 use crate::shard::chunk_part::chunk_parts;
-use crate::shard::state::State;
+use crate::shard::member::Members;
+use crate::shard::space::Space;
+use crate::shard::state::{Phase, State};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
-use base::unit::BLOCK_BYTES;
-use base::{BlockNo, Epoch, crc32c};
+use base::{BlockNo, Epoch};
 use chain::Chain;
-use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
 use hashbrown::HashMap;
@@ -34,7 +33,6 @@ use scan::{Content, LogReader};
 use slab::Slab;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 /// Segments whose content is read at a time.
 const SEGMENTS_AT_ONCE: usize = 32;
@@ -64,17 +62,14 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let mut state = State {
         tag: info.tag,
         shard,
-        shards: info.shards,
         cache: cache.clone(),
         slice_at,
         queue: rt.queue(),
         index: LogIndex::new(u64::from(count) * u64::from(segment_blocks)),
         ring: Ring::new(count, segment_blocks, found.tail),
         log: LogWriter::new(1, 0, found.tail),
-        table: Rc::new(RefCell::new(table)),
-        caps: devices.into(),
-        busy: Busy::new(),
-        components: HashMap::with_hasher(FixedState::with_seed(5)),
+        space: Space::new(table, devices),
+        members: Members::new(info.shards),
         pacer: Pacer::new(&settings, unusable, now),
         settings,
         ops: Slab::new(),
@@ -88,11 +83,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         trouble: group.trouble().clone(),
         scrub: Scrub::default(),
         counters: ShardStats::default(),
-        #[cfg(feature = "hooks")]
-        witness: Default::default(),
-        zero_crc: crc32c(&[0; BLOCK_BYTES]),
-        closing: false,
-        quiet: false,
+        phase: Phase::Open,
     };
     for c in &components {
         // Without its reservation, until everything in the log has its place again: what was admitted once is never refused.
@@ -111,10 +102,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
     }
-    #[cfg(feature = "hooks")]
-    {
-        state.witness.live = true;
-    }
+    state.space.replay_ended();
     state.counters.recovered_blocks = state.index.len();
     state.counters.recovery_time = rt.now().since(began);
     Ok(state)
@@ -201,7 +189,7 @@ fn replay_segment(
 /// The effect of one record.
 fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
     let (component, order) = (ComponentNo(record.component), &record.order);
-    if !state.has_component(component) {
+    if !state.members.has(component) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
             crcs.for_each(drop);
         }
@@ -236,13 +224,13 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
             }
         }
     }
-    state.change_ended(component, record.block, order, true);
+    state.members.ended(component, record.block, order, true);
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     for part in chunk_parts(record.block, record.blocks) {
-        let place = state.lookup(component, part.chunk);
+        let place = state.space.lookup(component, part.chunk);
         // A trim has noted it itself.
         if let Some(phys) = place.filter(|_| keeps && !hooks::seeded(SeededFault::MaskNotReplayed)) {
-            state.note_change(phys, part, order);
+            state.space.note_change(phys, part, order);
         }
         // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
         let epoch = match new.entry((component.0, part.chunk)) {
@@ -265,7 +253,7 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), Gro
         chunks.dedup();
         for (component, chunk) in chunks {
             debug_assert!(BlockNo(chunk).0 == chunk);
-            if state.ensure(component, chunk).is_err() {
+            if state.space.ensure(component, chunk).is_err() {
                 let what = "it holds more than capacity can take";
                 return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
             }
@@ -280,11 +268,11 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), Gro
 /// Gives every block that is uncorrectable a chunk that says so.
 fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), GroupError> {
     for (&(component, chunk), &(mask, seq)) in marks {
-        let Ok(phys) = state.ensure(ComponentNo(component), chunk) else {
+        let Ok(phys) = state.space.ensure(ComponentNo(component), chunk) else {
             let what = "it holds more than capacity can take";
             return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
         };
-        state.table.borrow_mut().set_uncorrectable(phys, mask, seq);
+        state.space.set_uncorrectable(phys, mask, seq);
     }
     Ok(())
 }
@@ -292,8 +280,8 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
 /// Chunks that are made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
 fn stamp_new(state: &mut State, new: &NewChunks) {
     for (&(component, chunk), &epoch) in new {
-        if let Some(phys) = state.lookup(ComponentNo(component), chunk) {
-            state.table.borrow_mut().set_changed(phys, 0, epoch, Epoch(0));
+        if let Some(phys) = state.space.lookup(ComponentNo(component), chunk) {
+            state.space.stamp(phys, epoch);
         }
     }
 }

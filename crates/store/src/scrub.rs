@@ -7,7 +7,7 @@
 
 pub(crate) mod progress;
 
-use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
+use crate::capacity::{BlockContent, Phys, Walk};
 use crate::index::{Key, LogPos};
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -27,12 +27,11 @@ pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
 }
 
 async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
-    let total = state.borrow().table.borrow().allocated().max(1) as f64;
-    let table = Rc::clone(&state.borrow().table);
+    let total = state.borrow().space.table().allocated().max(1) as f64;
     let mut seen = 0u64;
     let mut after = None;
     loop {
-        let step = walk(&table, after);
+        let step = state.borrow().space.walk(after, hooks::tiny(WALK_BUDGET, 3));
         match step {
             Walk::End => break,
             Walk::GoOn(at) => {
@@ -54,10 +53,6 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
     s.counters.scrub_passes += 1;
 }
 
-fn walk(table: &RefCell<ChunkTable>, after: Option<Phys>) -> Walk {
-    table.borrow().walk(after, hooks::tiny(WALK_BUDGET, 3))
-}
-
 /// Keeps to the rate.
 async fn pause(rt: &Rt, state: &Rc<RefCell<State>>, bytes: u64) {
     let rate = state.borrow().settings.scrub_bytes_per_s.max(4096);
@@ -67,15 +62,11 @@ async fn pause(rt: &Rt, state: &Rc<RefCell<State>>, bytes: u64) {
 /// Verifies the blocks of a chunk. A block with something newer in the log is skipped: what lies on capacity may be half written.
 async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
     for attempt in 0..2 {
-        let (device, offset, before) = {
-            let s = state.borrow();
-            let table = s.table.borrow();
-            (s.caps[usize::from(at.device)].clone(), table.offset(at), *table.get(at))
-        };
+        let (device, offset, before) = state.borrow().space.look_at(at);
         let Some(component) = before.component() else { return };
         let (result, buf) = rt.read_at(&device, offset, Buf::alloc(CHUNK_BYTES as usize)).await;
         let mut s = state.borrow_mut();
-        if s.table.borrow().get(at).ver != before.ver || s.busy.is_busy(at) {
+        if s.space.has_changed(at, &before) {
             hooks::reached(CoverageMark::ScrubPassedOver);
             return; // it changes: it has just been, or will be, verified on its way
         }
@@ -121,7 +112,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
     let (cache, offset) = {
         let mut s = state.borrow_mut();
         let same = s.index.get(key).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
-        if !same || pos.unchecked() || !s.has_component(key.component()) {
+        if !same || pos.unchecked() || !s.members.has(key.component()) {
             return;
         }
         s.ring.pin(pos.block());

@@ -7,7 +7,7 @@ use crate::index::Key;
 use crate::shard::cookie;
 use crate::shard::member::Known;
 use crate::shard::op::{Change, Logged, Stage, StoreError};
-use crate::shard::state::State;
+use crate::shard::state::{Phase, State};
 use base::Order;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
@@ -300,7 +300,7 @@ impl State {
             let Stage::Logging(logged) = op.stage else { unreachable!("it was in the batch") };
             let buf = match logged {
                 Logged::Write { unchecked } => {
-                    let known = known.has(op.component, || self.has_component(op.component));
+                    let known = known.has(op.component, || self.members.has(op.component));
                     self.apply_write(key, record, known, unchecked);
                     data.next()
                 }
@@ -330,7 +330,7 @@ impl State {
         if cfg!(feature = "hooks") {
             for i in 0..self.log.batch.records.len() {
                 let Record { component, block, order, .. } = self.log.batch.records[i];
-                self.change_ended(ComponentNo(component), block, &order, logged);
+                self.members.ended(ComponentNo(component), block, &order, logged);
             }
         }
     }
@@ -392,7 +392,7 @@ impl State {
     /// one has the same number, and was never answered as written.
     pub fn probe_log(&mut self, rt: &Rt) {
         let Some(Stopped { failures, .. }) = self.log.stopped else { return };
-        if self.closing {
+        if self.phase != Phase::Open {
             return;
         }
         if !self.room_for_tail(rt) {
@@ -410,7 +410,7 @@ impl State {
     /// The log stays stopped after `failures` attempts: sets the time of the next one.
     fn log_stopped(&mut self, rt: &Rt, failures: u32) {
         let pause = PROBE_PAUSE_MIN.saturating_mul(1 << failures.min(10)).min(PROBE_PAUSE_MAX);
-        let timer = (!self.closing).then(|| rt.timer(&self.queue, cookie::PROBE, rt.now() + pause));
+        let timer = (self.phase == Phase::Open).then(|| rt.timer(&self.queue, cookie::PROBE, rt.now() + pause));
         self.log.stopped = Some(Stopped { failures: failures.saturating_add(1), timer });
     }
 
@@ -430,7 +430,7 @@ impl State {
             };
             let (component, block) = (op.component, op.block);
             if cfg!(feature = "hooks") && !matches!(change, Change::Flush) {
-                self.change_ended(component, block, &order, false);
+                self.members.ended(component, block, &order, false);
             }
             let buf = match change {
                 Change::Write { buf, .. } => {

@@ -20,16 +20,15 @@ use std::rc::Rc;
 
 /// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them.
 pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
-    let (table, caps, target) = {
+    let (pages, target) = {
         let mut s = state.borrow_mut();
         s.destage.last_checkpoint = rt.now();
         let target = s.advance_clean();
-        (Rc::clone(&s.table), Rc::clone(&s.caps), target)
+        (s.space.checkpoint(rt), target)
     };
-    // `write_checkpoint` takes the dirty pages before it first waits.
     let result = match hooks::seeded(SeededFault::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
-        false => capacity::write_checkpoint(rt, &table, &caps).await,
+        false => pages.await,
     };
     if let Err(error) = result {
         let mut s = state.borrow_mut();

@@ -161,7 +161,7 @@ impl State {
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
             self.destage.cursor.record += 1;
             let at = self.ring.first_block(seq) + u32::from(found.at);
-            let known = known.has(found.key.component(), || self.has_component(found.key.component()));
+            let known = known.has(found.key.component(), || self.members.has(found.key.component()));
             self.take_record(found, at, known, plan, &mut job);
         }
         match job {
@@ -206,7 +206,7 @@ impl State {
                     continue;
                 }
                 let Some(found) = here(self, i) else { continue };
-                let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
+                let Some(phys) = place.or_else(|| self.space.lookup(component, part.chunk)) else { return };
                 place = Some(phys);
                 let run = self.run_around(component, first, i).unwrap_or(i..i + 1);
                 done = run.end;
@@ -259,11 +259,11 @@ impl State {
                 places: 0,
                 cache: self.cache.clone(),
                 slice_at: self.slice_at,
-                capacity: Rc::clone(&self.caps),
+                capacity: self.space.devices(),
                 plan,
             })
         });
-        let offset = self.table.borrow().offset(phys) + u64::from(key.block().in_chunk()) * BLOCK_BYTES as u64;
+        let offset = self.space.offset(phys, key.block());
         let item = Item { key, pos: found.pos, crc: found.crc, phys, offset, lost: false, settled: false };
         if job.items.last().is_none_or(|before| !before.neighbour(&item)) {
             job.places += 1;
@@ -274,7 +274,7 @@ impl State {
         self.ring.pin(found.pos.block());
         let chunk = (key.component(), key.block().chunk(), phys);
         if job.chunks.last() != Some(&chunk) {
-            self.busy.begin(phys);
+            self.space.change_begins(phys);
             job.chunks.push(chunk);
         }
     }
@@ -292,7 +292,7 @@ impl State {
             if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !known.has(component, || self.has_component(component)) {
+            if !known.has(component, || self.members.has(component)) {
                 // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
                 if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
                     self.index_remove(item.key);
@@ -309,7 +309,7 @@ impl State {
                 // A lost block gets the checksum of what it should be: whatever lies there, reads will find it wrong.
                 let crc = (item.lost || !item.pos.unchecked()).then_some(item.crc);
                 let seq = self.log.next_lsn;
-                self.table.borrow_mut().set_block(item.phys, item.key.block().in_chunk(), crc, seq);
+                self.space.set_block(item.phys, item.key.block(), crc, seq);
                 self.counters.destaged_bytes += BLOCK_BYTES as u64;
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);

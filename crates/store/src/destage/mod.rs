@@ -14,7 +14,7 @@ pub(crate) mod progress;
 use crate::buffer::ring::{RESERVE_SEGMENTS, SegmentState};
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
-use crate::shard::state::State;
+use crate::shard::state::{Phase, State};
 use base::hooks::{self, CoverageMark};
 use base::{Duration, Instant};
 use core::cell::RefCell;
@@ -48,7 +48,7 @@ impl State {
     /// Effort now.
     pub fn plan(&self, now: Instant) -> Plan {
         let rest = Plan { workers: 0, duty: 0.0 };
-        if self.closing || now < self.destage.resume_at { rest } else { self.pacer.plan(self.pace_fill(), now) }
+        if self.phase != Phase::Open || now < self.destage.resume_at { rest } else { self.pacer.plan(self.pace_fill(), now) }
     }
 
     /// Like `fill`, but what destaging has passed and had to leave counts.
@@ -67,7 +67,7 @@ impl State {
         let count = self.ring.count();
         let unit = ((count as f64 * CHECKPOINT_SHARE) as u64).max(1);
         lag >= unit
-            || self.closing
+            || self.phase != Phase::Open
             || self.ring.free() <= RESERVE_SEGMENTS + unit
             || now.since(self.destage.last_checkpoint) >= hooks::tiny(CHECKPOINT_INTERVAL, Duration::from_millis(40))
             || clean > self.ring.head()
@@ -140,7 +140,7 @@ async fn control(rt: Rt, state: Rc<RefCell<State>>) {
             Step::Wait(None) => wake.notified().await,
             Step::Wait(Some(time)) => first_of(wake.notified(), rt.sleep(time)).await,
             Step::Quiet => {
-                state.borrow_mut().quiet = true;
+                state.borrow_mut().phase = Phase::Quiet;
                 return;
             }
         }
@@ -150,7 +150,7 @@ async fn control(rt: Rt, state: Rc<RefCell<State>>) {
 fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
     let mut s = state.borrow_mut();
     let now = rt.now();
-    if s.closing {
+    if s.phase != Phase::Open {
         return closing_step(rt, &mut s, now);
     }
     s.seal_when_idle(rt);

@@ -28,10 +28,8 @@ impl State {
         self.check_operations();
         self.check_pins();
         self.check_busy();
-        self.table.borrow().check().expect("the chunk table is sound");
+        self.space.check();
         self.check_chunks();
-        #[cfg(feature = "hooks")]
-        self.witness.check(&self.table.borrow());
         if self.destage.jobs == 0 {
             assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
         }
@@ -69,14 +67,14 @@ impl State {
             if !at.pos.destaged() {
                 live[(block / self.ring.segment_blocks()) as usize] += 1;
             }
-            if !self.has_component(key.component()) {
+            if !self.members.has(key.component()) {
                 continue;
             }
             // So where no chunk is, nothing lies at all.
-            let phys = self.lookup(key.component(), key.block().chunk());
+            let phys = self.space.lookup(key.component(), key.block().chunk());
             assert!(phys.is_some(), "a block in the log without a chunk: {key:?}");
             if let Some(phys) = phys.filter(|_| at.pos.destaged() && self.counters.checksum_errors == 0) {
-                let there = self.table.borrow().get(phys).block(key.block().in_chunk());
+                let there = self.space.table().get(phys).block(key.block().in_chunk());
                 let want = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
                 assert_eq!(there, want, "a block counts as moved, and capacity holds something else: {key:?}");
             }
@@ -136,17 +134,17 @@ impl State {
         let mut changes: BTreeMap<Phys, u32> = BTreeMap::new();
         for (_, op) in self.ops.iter().filter(|(_, op)| takes_space(op)) {
             for part in chunk_parts(op.block, op.blocks) {
-                let phys = self.lookup(op.component, part.chunk).expect("a write under way has its chunks");
+                let phys = self.space.lookup(op.component, part.chunk).expect("a write under way has its chunks");
                 *changes.entry(phys).or_default() += 1;
             }
         }
         let mut moves: BTreeMap<Phys, u32> = BTreeMap::new();
         for key in self.destage.moving.keys() {
-            if let Some(phys) = self.lookup(key.component(), key.block().chunk()) {
+            if let Some(phys) = self.space.lookup(key.component(), key.block().chunk()) {
                 *moves.entry(phys).or_default() += 1;
             }
         }
-        for (phys, count) in self.busy.counts() {
+        for (phys, count) in self.space.busy().counts() {
             let (changes, moves) = (changes.remove(phys).unwrap_or(0), moves.remove(phys).unwrap_or(0));
             let right = changes + moves.min(1)..=changes + moves;
             assert!(right.contains(count), "a chunk is kept for {count} changes, but there are {changes}, and {moves} blocks on their way");
@@ -157,15 +155,15 @@ impl State {
     fn check_chunks(&self) {
         let mut after = None;
         loop {
-            let step = self.table.borrow().walk(after, 1 << 20);
+            let step = self.space.walk(after, 1 << 20);
             match step {
                 Walk::End => return,
                 Walk::GoOn(at) => after = Some(at),
                 Walk::Found(at) => {
                     after = Some(at);
-                    let (owner, chunk) = (self.table.borrow().get(at).component(), self.table.borrow().get(at).chunk());
-                    let Some(owner) = owner.filter(|c| self.has_component(*c)) else { continue };
-                    assert!(self.busy.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
+                    let (owner, chunk) = (self.space.table().get(at).component(), self.space.table().get(at).chunk());
+                    let Some(owner) = owner.filter(|c| self.members.has(*c)) else { continue };
+                    assert!(self.space.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
                 }
             }
         }
@@ -177,7 +175,7 @@ impl State {
         use base::unit::CHUNK_BLOCKS;
         let mut all = BTreeMap::new();
         let mut after = None;
-        let table = self.table.borrow();
+        let table = self.space.table();
         loop {
             match table.walk(after, 1 << 20) {
                 Walk::End => break,
@@ -185,13 +183,13 @@ impl State {
                 Walk::Found(at) => {
                     after = Some(at);
                     let entry = table.get(at);
-                    let Some(owner) = entry.component().filter(|c| self.has_component(*c)) else { continue };
+                    let Some(owner) = entry.component().filter(|c| self.members.has(*c)) else { continue };
                     let held = (0..CHUNK_BLOCKS as u32).filter(|i| entry.written >> i & 1 == 1);
                     all.extend(held.map(|i| ((owner.0, entry.chunk() * CHUNK_BLOCKS + u64::from(i)), entry.block(i))));
                 }
             }
         }
-        for (key, at) in self.index.iter().filter(|(key, _)| self.has_component(key.component())) {
+        for (key, at) in self.index.iter().filter(|(key, _)| self.members.has(key.component())) {
             let content = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
             all.insert((key.component().0, key.block().0), content);
         }

@@ -13,6 +13,7 @@ pub(crate) mod cookie;
 pub(crate) mod member;
 pub(crate) mod op;
 pub(crate) mod read;
+pub(crate) mod space;
 pub(crate) mod state;
 #[cfg(feature = "hooks")]
 pub(crate) mod witness;
@@ -28,7 +29,7 @@ use base::{BlockNo, Lane, Order, Seq, crc32c};
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
-use state::State;
+use state::{Phase, State};
 use std::rc::Rc;
 
 /// Operations that a shard has taken and not answered; its caller keeps within it. What waits for the log, for reads or to be fetched is among them.
@@ -70,16 +71,16 @@ impl Shard {
     /// says what is wrong.
     pub fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
         let state = self.state.borrow();
-        let known = !state.closing && state.log.stopped.is_none() && state.has_component(component);
+        let known = state.phase == Phase::Open && state.log.stopped.is_none() && state.members.has(component);
         if known {
-            state.table.borrow().pieces(component, first, step, end, found);
+            state.space.table().pieces(component, first, step, end, found);
         }
         known
     }
 
     /// The newest change of a lane of a component that the log had when the shard was opened; `None`: there is no such component.
     pub fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
-        self.state.borrow().components.get(&component.0).map(|member| member.newest(lane))
+        self.state.borrow().members.newest(component, lane)
     }
 
     /// The next operation that has ended.
@@ -96,7 +97,7 @@ impl Shard {
     pub fn drop_component(&mut self, rt: &Rt, component: ComponentNo) {
         // What was asked for before finds what there was then, or hears at its end that the component is gone; never zeroes.
         self.state.borrow_mut().start_reads(rt);
-        if self.state.borrow_mut().components.remove(&component.0).is_none() {
+        if !self.state.borrow_mut().members.remove(component) {
             return;
         }
         self.tasks.push(destage::drop::spawn(rt, &self.state, component));
@@ -118,7 +119,7 @@ impl Shard {
     /// Refuses new operations, ends those in flight, checkpoints. Poll until [`Shard::is_quiet`], then drop it.
     pub fn begin_shutdown(&mut self, rt: &Rt) {
         let mut state = self.state.borrow_mut();
-        state.closing = true;
+        state.phase = Phase::Closing;
         state.stop_probing(rt);
         state.destage.wake.notify_one();
     }
@@ -126,7 +127,7 @@ impl Shard {
     /// Whether the shutdown is complete: nothing in flight, everything released that can be.
     pub fn is_quiet(&self) -> bool {
         let state = self.state.borrow();
-        state.quiet && state.ops.is_empty() && state.done.is_empty() && state.queue.is_empty()
+        state.phase == Phase::Quiet && state.ops.is_empty() && state.done.is_empty() && state.queue.is_empty()
     }
 
     /// Starts a pass of scrubbing, unless one runs.
@@ -174,9 +175,9 @@ impl State {
             stage: Stage::Waiting(Change::Flush),
         };
         let refused = match kind {
-            _ if self.closing => Some(StoreError::Closing),
+            _ if self.phase != Phase::Open => Some(StoreError::Closing),
             OpKind::Flush => None,
-            OpKind::Read { .. } => (!self.has_component(component)).then_some(StoreError::NoComponent),
+            OpKind::Read { .. } => (!self.members.has(component)).then_some(StoreError::NoComponent),
             _ => self.judge(component, block, &order),
         };
         let refused = match kind {
@@ -193,7 +194,7 @@ impl State {
             _ => None,
         };
         if cfg!(feature = "hooks") && refused.is_some() && order.seq > Seq::default() {
-            self.change_ended(component, block, &order, false);
+            self.members.ended(component, block, &order, false);
         }
         match kind {
             OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
@@ -220,7 +221,7 @@ impl State {
                 self.counters.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
                 if cfg!(feature = "hooks") {
-                    self.change_ended(component, block, &order, false);
+                    self.members.ended(component, block, &order, false);
                 }
                 let key = self.ops.insert(new) as u32;
                 return self.finish(key, Ok(()), None);
@@ -304,6 +305,9 @@ impl State {
         let block = BLOCK_BYTES as u64;
         let segment = u64::from(self.ring.segment_blocks()) * block;
         let fill = self.fill();
+        let table = self.space.table();
+        let mut component_chunks: Vec<_> = self.members.iter().map(|no| (no, table.component_allocated(no))).collect();
+        component_chunks.sort_unstable();
         ShardStats {
             log_bytes: self.ring.count() * segment,
             log_used_bytes: self.ring.in_use() * segment,
@@ -313,16 +317,10 @@ impl State {
             in_flight: self.ops.len() as u32,
             drain_bytes_per_s: self.pacer.drain_bytes_per_s(),
             admission_bytes_per_s: self.pacer.rate(fill).map(|rate| rate as u64),
-            chunks_total: self.table.borrow().space().iter().map(|d| d.total).sum(),
-            chunks_allocated: self.table.borrow().allocated(),
-            space: self.table.borrow().space(),
-            component_chunks: {
-                let table = self.table.borrow();
-                let mut list: Vec<_> =
-                    self.components.keys().map(|no| (ComponentNo(*no), table.component_allocated(ComponentNo(*no)))).collect();
-                list.sort_unstable();
-                list
-            },
+            chunks_total: table.space().iter().map(|d| d.total).sum(),
+            chunks_allocated: table.allocated(),
+            space: table.space(),
+            component_chunks,
             failed: self.log.stopped.is_some(),
             scrubbing: self.scrub.running,
             scrub_progress: self.scrub.progress,

@@ -6,9 +6,10 @@
 //! Never: goes on for ever: after [`READ_MOVES_MAX`] attempts that met a change it fails, and calls no block bad.
 
 use super::op::{Op, Place, Reading, Run, Runs, Stage, StoreError};
+use super::space::LastChunk;
 use super::state::State;
 use crate::ComponentNo;
-use crate::capacity::{BlockContent, Phys};
+use crate::capacity::Phys;
 use crate::index::Key;
 use crate::shard::cookie;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -24,30 +25,11 @@ const READ_MOVES_MAX: u16 = 1000;
 
 impl State {
     /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
-    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32) {
+    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut LastChunk) -> (Place, u32) {
         if let Some(at) = self.index.get(Key::new(component, block)) {
             return (Place::Log(at.pos), at.crc);
         }
-        let table = self.table.borrow();
-        let phys = match *chunk {
-            Some((no, phys)) if no == block.chunk() => phys,
-            _ => {
-                let phys = table.lookup(component, block.chunk());
-                *chunk = Some((block.chunk(), phys));
-                phys
-            }
-        };
-        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc) };
-        let place = |unchecked| {
-            let offset = table.offset(phys) + u64::from(block.in_chunk()) * BLOCK_BYTES as u64;
-            Place::Capacity { device: phys.device, offset, unchecked }
-        };
-        match table.get(phys).block(block.in_chunk()) {
-            BlockContent::Checked(crc) => (place(false), crc),
-            BlockContent::Unchecked => (place(true), 0),
-            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc),
-            BlockContent::Uncorrectable => (Place::Uncorrectable, 0),
-        }
+        self.space.locate(component, block, chunk)
     }
 
     /// Starts the reads that were asked for since the last time. Whether there were any.
@@ -94,7 +76,7 @@ impl State {
         self.counters.read_log_blocks += u64::from(log);
         let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
         *slot = crcs;
-        reading.began = self.table.borrow().changes();
+        reading.began = self.space.changes();
         if let Some(attempts) = &mut reading.attempts
             && !hooks::seeded(SeededFault::BadBlocksKept)
         {
@@ -149,7 +131,7 @@ impl State {
                 self.ring.pin(pos.block());
                 rt.read(&self.queue, cookie, &self.cache, self.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64, buf);
             }
-            Place::Capacity { device, offset, .. } => rt.read(&self.queue, cookie, &self.caps[usize::from(device)], offset, buf),
+            Place::Capacity { device, offset, .. } => self.space.read(rt, &self.queue, cookie, (device, offset), buf),
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         }
     }
@@ -204,14 +186,14 @@ impl State {
 
     /// Whether the newest version of block `at` of the read is elsewhere now, or its place has changed since the attempt began: the same place
     /// may have been written again meanwhile.
-    fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut Option<(u64, Option<Phys>)>) -> bool {
+    fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut LastChunk) -> bool {
         let run = reading.runs.iter().rfind(|run| run.first <= at).expect("each block is in a run");
         let block = op.block.plus(u64::from(at));
         let (place, _) = self.locate(op.component, block, chunk);
         if !run.holds(at, place) {
             return true;
         }
-        let rewritten = |phys: Phys| self.table.borrow().changed_since(phys, reading.began);
+        let rewritten = |phys: Phys| self.space.changed_since(phys, reading.began);
         let phys = chunk.and_then(|(_, phys)| phys).filter(|_| matches!(place, Place::Capacity { .. }));
         phys.is_some_and(rewritten) && !hooks::seeded(SeededFault::SamePlaceTakenForSame)
     }
@@ -245,7 +227,7 @@ impl State {
         let verdict = self.verdict(op, reading);
         let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
         let result = match verdict {
-            _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
+            _ if !self.members.has(component) => Err(StoreError::NoComponent),
             Verdict::Good => Ok(()),
             Verdict::Moved => {
                 hooks::reached(CoverageMark::ReadMoved);

@@ -8,38 +8,31 @@
 
 use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, Ring};
-use crate::capacity::{ChunkTable, Phys};
 use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos};
 use crate::pace::{Pacer, Settings};
 use crate::scrub::progress::Scrub;
-use crate::shard::busy::Busy;
 use crate::shard::chunk_part::{ChunkPart, chunk_parts};
 use crate::shard::cookie;
-use crate::shard::member::Member;
+use crate::shard::member::Members;
 use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::shard::space::Space;
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::CHUNK_BLOCKS;
 use base::{BlockNo, Instant, Lane, Order, Seq};
-use core::cell::RefCell;
-use foldhash::fast::FixedState;
 use format::disk::FormatTag;
 use format::disk::log::Record;
-use hashbrown::HashMap;
 use rt::sync::Notify;
 use rt::{Buf, Device, Queue, Rt, TimerId};
 use slab::Slab;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 pub(crate) struct State {
     pub tag: FormatTag,
     pub shard: u8,
-    /// Of the group.
-    pub shards: u8,
     pub cache: Device,
     /// Where the slice begins on the cache device, in bytes.
     pub slice_at: u64,
@@ -47,10 +40,8 @@ pub(crate) struct State {
     pub index: LogIndex,
     pub ring: Ring,
     pub log: LogWriter,
-    pub table: Rc<RefCell<ChunkTable>>,
-    pub caps: Rc<[Device]>,
-    pub busy: Busy,
-    pub components: HashMap<u32, Member, FixedState>,
+    pub space: Space,
+    pub members: Members,
     pub pacer: Pacer,
     pub settings: Settings,
     pub ops: Slab<Op>,
@@ -67,27 +58,20 @@ pub(crate) struct State {
     pub trouble: Trouble,
     pub scrub: Scrub,
     pub counters: ShardStats,
-    #[cfg(feature = "hooks")]
-    pub witness: crate::shard::witness::Witness,
-    pub zero_crc: u32,
-    /// Shutting down.
-    pub closing: bool,
-    /// The background work has ended.
-    pub quiet: bool,
+    pub phase: Phase,
+}
+
+/// How long a shard goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// It takes no new operations, and ends what it has.
+    Closing,
+    /// The background work has ended as well.
+    Quiet,
 }
 
 impl State {
-    /// Where a chunk lies.
-    #[inline]
-    pub fn lookup(&self, component: ComponentNo, chunk: u64) -> Option<Phys> {
-        self.table.borrow().lookup(component, chunk)
-    }
-    /// Which blocks of a chunk have content on capacity.
-    #[inline]
-    pub fn written(&self, phys: Phys) -> u16 {
-        self.table.borrow().get(phys).written
-    }
-
     /// Share of the log whose content is not yet on capacity, as far as destaging has come.
     pub fn fill(&self) -> f64 {
         let segment = f64::from(self.ring.segment_blocks());
@@ -111,8 +95,7 @@ impl State {
     pub fn judge(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> Option<StoreError> {
         let lane = Lane::of(block);
         hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
-        let Some(member) = self.components.get_mut(&component.0) else { return Some(StoreError::NoComponent) };
-        (!member.accept(lane, order)).then_some(StoreError::StaleEpoch)
+        self.members.accept(component, lane, order)
     }
     /// Whether a change is in line or in the batch that the mark says has ended.
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
@@ -124,12 +107,6 @@ impl State {
         let batch = &self.log.batch;
         let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
         logged || self.waiting.iter().any(waits)
-    }
-    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery.
-    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
-        if let Some(member) = self.components.get_mut(&component.0) {
-            member.ended(Lane::of(block), order, logged);
-        }
     }
 
     /// An operation has ended: gives its answer (to its parent, if it is a part).
@@ -173,28 +150,9 @@ impl State {
         self.finish(parent, result, Some(buf));
     }
 
-    pub fn has_component(&self, component: ComponentNo) -> bool {
-        self.components.contains_key(&component.0)
-    }
-
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
-        let shards = self.shards;
-        self.components.entry(component.0).or_insert_with(|| Member::new(shards));
-        self.table.borrow_mut().add_component(component, info.capacity_index, info.reserve_chunks);
-    }
-
-    /// A durable change of blocks takes effect.
-    pub fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
-        #[cfg(feature = "hooks")]
-        if let Some(phys) = self.lookup(_component, _part.chunk).filter(|_| self.witness.live) {
-            self.witness.change(&self.table.borrow(), phys, _component, _part, _order);
-        }
-    }
-
-    /// A change of blocks of the chunk at `phys` is durable: the chunk says so.
-    #[inline]
-    pub fn note_change(&mut self, phys: Phys, part: ChunkPart, order: &Order) {
-        self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
+        self.members.add(component);
+        self.space.add_component(component, info);
     }
 
     /// A write of the batch is durable: from now on this is the content of its blocks, if the component is still `known`.
@@ -216,7 +174,7 @@ impl State {
                 self.settle_part(component, part, phys, &order);
             } else {
                 for part in chunk_parts(block, blocks) {
-                    let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                    let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
                     self.settle_part(component, part, phys, &order);
                 }
             }
@@ -240,11 +198,11 @@ impl State {
     pub fn apply_trim(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
+        if self.members.has(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
-                if self.lookup(component, part.chunk).is_some() {
+                if self.space.lookup(component, part.chunk).is_some() {
                     self.trim_part(component, part, self.log.next_lsn - 1, &order);
                 }
             }
@@ -256,9 +214,9 @@ impl State {
     pub fn holds_nothing(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> bool {
         let most = if hooks::seeded(SeededFault::FirstChunkLookedAt) { 1 } else { usize::MAX };
         chunk_parts(block, blocks).take(most).all(|part| {
-            self.lookup(component, part.chunk).is_none_or(|phys| {
+            self.space.lookup(component, part.chunk).is_none_or(|phys| {
                 let log = !hooks::seeded(SeededFault::LogNotLookedAt);
-                let content = if log { self.content(component, part.chunk) } else { self.written(phys) };
+                let content = if log { self.content(component, part.chunk) } else { self.space.written(phys) };
                 content & part.mask() == 0
             })
         })
@@ -268,15 +226,15 @@ impl State {
     pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
         let op = &self.ops[key as usize];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
+        if self.members.has(component) {
             let lsn = self.log.next_lsn - 1;
             for part in chunk_parts(block, blocks) {
                 self.index_remove_part(component, part);
-                let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
-                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
-                self.change_takes_effect(component, part, &order);
+                let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                self.space.set_uncorrectable(phys, part.mask(), lsn);
+                self.space.change_takes_effect(component, part, &order);
                 if !hooks::seeded(SeededFault::MaskForgetsMark) {
-                    self.note_change(phys, part, &order);
+                    self.space.note_change(phys, part, &order);
                 }
             }
         }
@@ -301,14 +259,14 @@ impl State {
         if !hooks::seeded(SeededFault::TrimKeepsLog) {
             self.index_remove_part(component, part);
         }
-        let found = self.lookup(component, part.chunk);
+        let found = self.space.lookup(component, part.chunk);
         if let Some(phys) = found {
             if !hooks::seeded(SeededFault::TrimKeepsCapacity) {
-                self.table.borrow_mut().clear_blocks(phys, part.mask(), lsn);
+                self.space.clear_blocks(phys, part, lsn);
             }
-            self.change_takes_effect(component, part, order);
+            self.space.change_takes_effect(component, part, order);
             if !hooks::seeded(SeededFault::MaskForgetsTrim) {
-                self.note_change(phys, part, order);
+                self.space.note_change(phys, part, order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
@@ -347,7 +305,7 @@ impl State {
 
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
     pub fn content(&self, component: ComponentNo, chunk: u64) -> u16 {
-        let on_capacity = self.lookup(component, chunk).map_or(0, |phys| self.written(phys));
+        let on_capacity = self.space.lookup(component, chunk).map_or(0, |phys| self.space.written(phys));
         (0..CHUNK_BLOCKS).fold(on_capacity, |mask, i| {
             let found = self.index.get(Key::new(component, BlockNo(chunk * CHUNK_BLOCKS + i))).is_some();
             mask | (u16::from(found) << i)
