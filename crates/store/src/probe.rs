@@ -64,7 +64,7 @@ impl Picture {
     fn of(state: &State) -> Picture {
         Picture {
             shard: state.shard,
-            unsure: state.log.stopped.is_some() || state.counters.checksum_errors > 0,
+            unsure: state.log.stopped.is_some() || state.figures.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
             changes: state.space.table().changes_of_chunks(),

@@ -18,6 +18,7 @@ use crate::pace::{Pacer, Settings};
 use crate::scrub::progress::Scrub;
 use crate::shard::chunk_part::chunk_parts;
 use crate::shard::member::Members;
+use crate::shard::ops::Operations;
 use crate::shard::space::Space;
 use crate::shard::state::{Phase, State};
 use crate::stats::ShardStats;
@@ -30,7 +31,6 @@ use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
 use hashbrown::HashMap;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
-use slab::Slab;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,18 +71,13 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         space: Space::new(table, devices),
         members: Members::new(info.shards),
         pacer: Pacer::new(&settings, unusable, now),
-        settings,
-        ops: Slab::new(),
-        reads: Vec::new(),
+        ops: Operations::default(),
         waiting: VecDeque::new(),
-        done: VecDeque::new(),
-        admission_timer: None,
         tail_wanted: false,
         tail_written: rt::sync::Notify::new(),
-        destage: Destage::new(found.tail, now),
-        trouble: group.trouble().clone(),
-        scrub: Scrub::default(),
-        counters: ShardStats::default(),
+        destage: Destage::new(shard, found.tail, group.trouble().clone(), now),
+        scrub: Scrub::new(settings.scrub_bytes_per_s),
+        figures: ShardStats::default(),
         phase: Phase::Open,
     };
     for c in &components {
@@ -103,8 +98,8 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         state.add_component(c.no, c);
     }
     state.space.replay_ended();
-    state.counters.recovered_blocks = state.index.len();
-    state.counters.recovery_time = rt.now().since(began);
+    state.figures.recovered_blocks = state.index.len();
+    state.figures.recovery_time = rt.now().since(began);
     Ok(state)
 }
 
@@ -182,7 +177,7 @@ fn replay_segment(
         let n = record.data_blocks() as usize;
         replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
     }
-    state.counters.recovered_segments += 1;
+    state.figures.recovered_segments += 1;
     Ok(())
 }
 

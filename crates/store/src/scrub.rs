@@ -12,9 +12,8 @@ use crate::index::{Key, LogPos};
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
-use base::{BlockNo, Duration, crc32c};
+use base::{BlockNo, crc32c};
 use core::cell::RefCell;
-use progress::Scrub;
 use rt::{Buf, Rt, TaskId};
 use std::rc::Rc;
 
@@ -22,7 +21,7 @@ use std::rc::Rc;
 const WALK_BUDGET: usize = 4096;
 
 pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
-    state.borrow_mut().scrub = Scrub { running: true, ..Scrub::default() };
+    state.borrow_mut().scrub.begins();
     rt.spawn(pass(rt.clone(), Rc::clone(state)))
 }
 
@@ -41,7 +40,7 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
             Walk::Found(at) => {
                 after = Some(at);
                 seen += 1;
-                state.borrow_mut().scrub.progress = (seen as f64 / total).min(1.0);
+                state.borrow_mut().scrub.has_come_to(seen as f64 / total);
                 scrub_chunk(&rt, &state, at).await;
                 pause(&rt, &state, CHUNK_BYTES).await;
             }
@@ -49,14 +48,14 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
     }
     scrub_log(&rt, &state).await;
     let mut s = state.borrow_mut();
-    s.scrub = Scrub { progress: 1.0, ..Scrub::default() };
-    s.counters.scrub_passes += 1;
+    s.scrub.ends();
+    s.figures.scrub_passes += 1;
 }
 
 /// Keeps to the rate.
 async fn pause(rt: &Rt, state: &Rc<RefCell<State>>, bytes: u64) {
-    let rate = state.borrow().settings.scrub_bytes_per_s.max(4096);
-    rt.sleep(Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(rate)) as u64)).await;
+    let time = state.borrow().scrub.time_of(bytes);
+    rt.sleep(time).await;
 }
 
 /// Verifies the blocks of a chunk. A block with something newer in the log is skipped: what lies on capacity may be half written.
@@ -86,10 +85,10 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         if !bad.is_empty() && attempt == 0 && !hooks::seeded(SeededFault::ScrubBelievesFirst) {
             continue;
         }
-        s.counters.scrubbed_blocks += verified;
-        s.counters.read_errors += u64::from(result.is_err());
+        s.figures.scrubbed_blocks += verified;
+        s.figures.read_errors += u64::from(result.is_err());
         for block in bad {
-            s.counters.checksum_errors += 1;
+            s.figures.checksum_errors += 1;
             s.note_bad(component, block);
         }
         return;
@@ -116,7 +115,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
             return;
         }
         s.ring.pin(pos.block());
-        s.scrub.reads = Some(pos.block());
+        s.scrub.reads_log(pos.block());
         (s.cache.clone(), s.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64)
     };
     let mut good = false;
@@ -134,10 +133,10 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
         if good || !hooks::seeded(SeededFault::ScrubKeepsPin) {
             s.ring.unpin(pos.block());
         }
-        s.scrub.reads = None;
-        s.counters.scrubbed_blocks += 1;
+        s.scrub.log_was_read();
+        s.figures.scrubbed_blocks += 1;
         if !good {
-            s.counters.checksum_errors += 1;
+            s.figures.checksum_errors += 1;
             s.note_bad(key.component(), key.block());
         }
     }

@@ -28,7 +28,7 @@ impl State {
     fn start_some_batch(&mut self, rt: &Rt) -> bool {
         let mut bufs = BufVec::with_capacity(1 + self.waiting.len().min(BATCH_OPS_MAX));
         bufs.push(Buf::alloc(BLOCK_BYTES)); // replaced by the header; keeps its place
-        let done_before = self.done.len();
+        let done_before = self.ops.answers();
         self.gather(rt, &mut bufs);
         if self.log.batch.records.is_empty() && !self.log.batch.ops.is_empty() {
             // Flushes only, and nothing in flight: what came before is durable.
@@ -39,7 +39,7 @@ impl State {
             self.log.batch.ops = ops;
         }
         if self.log.batch.records.is_empty() && !(self.tail_due() && self.room_for_tail(rt)) {
-            return self.done.len() > done_before;
+            return self.ops.answers() > done_before;
         }
         self.write_batch(rt, bufs);
         true
@@ -73,7 +73,7 @@ impl State {
         let fill = self.fill();
         let lsn = self.log.next_lsn;
         while let Some(&(key, _)) = self.waiting.front() {
-            let op = &self.ops[key as usize];
+            let op = &self.ops[key];
             let Stage::Waiting(change) = &op.stage else { unreachable!("only what waits is in line") };
             let (kind, blocks) = match change {
                 Change::Write { .. } => (RecordKind::Write, op.blocks),
@@ -82,7 +82,7 @@ impl State {
                 Change::Uncorrectable => (RecordKind::Uncorrectable, 0),
                 Change::Flush => {
                     self.waiting.pop_front();
-                    self.ops[key as usize].stage = Stage::Logging(Logged::Flush);
+                    self.ops[key].stage = Stage::Logging(Logged::Flush);
                     self.log.batch.ops.push(key);
                     continue;
                 }
@@ -99,7 +99,7 @@ impl State {
             }
             let cost = if kind == RecordKind::Write { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
             if let Err(at) = self.pacer.admit(cost, fill, now) {
-                self.set_admission_timer(rt, at);
+                self.ops.wait_for_admission(rt, &self.queue, at, &mut self.figures);
                 break;
             }
             let (_, order) = self.waiting.pop_front().expect("looked at above");
@@ -109,10 +109,10 @@ impl State {
 
     /// Puts one operation into the batch.
     fn enter(&mut self, (key, order): (u32, Order), kind: RecordKind, lsn: u64, bufs: &mut BufVec, now: base::Instant) {
-        let op = &mut self.ops[key as usize];
+        let op = &mut self.ops[key];
         let waited = now.since(op.entered);
-        if waited > self.counters.admission_wait_max {
-            self.counters.admission_wait_max = waited;
+        if waited > self.figures.admission_wait_max {
+            self.figures.admission_wait_max = waited;
         }
         let logged = match op.stage {
             Stage::Waiting(Change::Write { unchecked, .. }) => Logged::Write { unchecked },
@@ -211,7 +211,7 @@ impl State {
         let seq = self.ring.open();
         hooks::must(|| self.ring.free() >= keep, "a segment was taken that is kept free");
         self.ring.get_mut(seq).used = SEGMENT_HEADER_BLOCKS;
-        self.destage.wake.notify_one();
+        self.destage.wake();
         let (mut records, mut crcs) = (open.records, open.crcs);
         records.clear();
         crcs.clear();
@@ -246,7 +246,7 @@ impl State {
             self.ring.pin(first);
         }
         self.log.summaries.push(first);
-        self.counters.log_overhead_bytes += buf.len() as u64;
+        self.figures.log_overhead_bytes += buf.len() as u64;
         let at = u64::from(first + self.ring.segment_blocks()) - blocks as u64;
         let bufs = BufVec::from_iter([buf]);
         rt.write(&self.queue, cookie::summary(first), &self.cache, self.slice_at + at * BLOCK_BYTES as u64, bufs, Durability::Volatile);
@@ -258,7 +258,7 @@ impl State {
         assert!(self.log.batch.in_flight);
         self.log.batch.in_flight = false;
         if let Err(error) = result {
-            self.counters.log_write_errors += 1;
+            self.figures.log_write_errors += 1;
             tracing::warn!(shard = self.shard, device = self.cache.name(), %error, "a write to the log failed");
             // The last segment is for a batch that frees others: without it neither this life nor a later one could write anything any more.
             let keep = u64::from(!self.tail_due() && !hooks::seeded(SeededFault::RetryTakesLast));
@@ -285,7 +285,7 @@ impl State {
         if self.log.stopped.take().is_some() {
             hooks::reached(CoverageMark::LogTakenUp);
             tracing::warn!(shard = self.shard, device = self.cache.name(), "the log can be written again");
-            self.destage.wake.notify_one();
+            self.destage.wake();
         }
         let written = self.log.batch.records.iter().filter(|r| r.kind == RecordKind::Write);
         self.index.touch(written.map(|r| Key::new(ComponentNo(r.component), r.block)));
@@ -296,7 +296,7 @@ impl State {
         let mut record = 0;
         let mut known = Known::default();
         for key in ops.drain(..) {
-            let op = &self.ops[key as usize];
+            let op = &self.ops[key];
             let Stage::Logging(logged) = op.stage else { unreachable!("it was in the batch") };
             let buf = match logged {
                 Logged::Write { unchecked } => {
@@ -349,14 +349,13 @@ impl State {
         log.last_crc = batch.crc;
         log.tail_durable = log.tail_durable.max(if hooks::seeded(SeededFault::TailTakenAsNamed) { log.tail_next } else { batch.tail });
         self.ring.get_mut(open.seq).used = open.at;
-        if self.destage.asleep && !batch.records.is_empty() {
-            self.destage.asleep = false;
-            self.destage.wake.notify_one();
+        if !batch.records.is_empty() {
+            self.destage.log_grows();
         }
-        self.counters.batches += 1;
+        self.figures.batches += 1;
         let class = u32::BITS - batch.blocks.saturating_sub(1).leading_zeros();
-        self.counters.batch_blocks[(class as usize).min(crate::stats::BATCH_CLASSES - 1)] += 1;
-        self.counters.log_overhead_bytes += u64::from(batch.header_blocks) * BLOCK_BYTES as u64;
+        self.figures.batch_blocks[(class as usize).min(crate::stats::BATCH_CLASSES - 1)] += 1;
+        self.figures.log_overhead_bytes += u64::from(batch.header_blocks) * BLOCK_BYTES as u64;
     }
 
     /// The log cannot be written: this batch and all that waits fail, and so does every change until a probe succeeds. Reads go on.
@@ -371,7 +370,7 @@ impl State {
         let mut ops = core::mem::take(&mut self.log.batch.ops);
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
-            let Stage::Logging(logged) = self.ops[key as usize].stage else { unreachable!("it was in the batch") };
+            let Stage::Logging(logged) = self.ops[key].stage else { unreachable!("it was in the batch") };
             let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
             if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
                 && !(logged == Logged::Uncorrectable && hooks::seeded(SeededFault::FailedMarkKeepsPlace))
@@ -424,7 +423,7 @@ impl State {
     /// Everything in line fails.
     pub fn fail_waiting(&mut self, error: StoreError) {
         while let Some((key, order)) = self.waiting.pop_front() {
-            let op = &mut self.ops[key as usize];
+            let op = &mut self.ops[key];
             let Stage::Waiting(change) = core::mem::replace(&mut op.stage, Stage::Logging(Logged::Flush)) else {
                 unreachable!("only what waits is in line")
             };

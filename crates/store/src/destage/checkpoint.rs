@@ -33,8 +33,8 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
     if let Err(error) = result {
         let mut s = state.borrow_mut();
         hooks::reached(CoverageMark::CheckpointFailed);
-        s.counters.capacity_write_errors += 1;
-        s.capacity_failed(error.error, rt.now());
+        s.figures.capacity_write_errors += 1;
+        s.destage.failed(error.error, rt.now());
         return;
     }
     let target = if hooks::seeded(SeededFault::LateTarget) { state.borrow_mut().advance_clean() } else { target };
@@ -42,7 +42,7 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         return;
     }
     release(rt, state, target).await;
-    state.borrow_mut().counters.checkpoints += 1;
+    state.borrow_mut().figures.checkpoints += 1;
 }
 
 /// Has a batch carry the new tail. False when the log cannot be written.
@@ -77,7 +77,7 @@ async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
                 return;
             }
             s.release_oldest();
-            s.counters.segments_released += 1;
+            s.figures.segments_released += 1;
             s.start_batch(rt);
         }
         rt.yield_now().await;

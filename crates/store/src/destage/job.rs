@@ -310,10 +310,10 @@ impl State {
                 let crc = (item.lost || !item.pos.unchecked()).then_some(item.crc);
                 let seq = self.log.next_lsn;
                 self.space.set_block(item.phys, item.key.block(), crc, seq);
-                self.counters.destaged_bytes += BLOCK_BYTES as u64;
+                self.figures.destaged_bytes += BLOCK_BYTES as u64;
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);
-                    self.counters.checksum_errors += 1;
+                    self.figures.checksum_errors += 1;
                     self.note_bad(component, item.key.block());
                 }
             }
@@ -323,23 +323,23 @@ impl State {
         }
         match result {
             Ok(()) => {
-                self.capacity_works();
+                self.destage.works();
                 let bytes = core::mem::take(&mut self.destage.passed_blocks) * BLOCK_BYTES as u64;
                 self.pacer.drained(bytes, job.plan, now);
             }
             Err(error) => {
                 let cause = match error {
                     JobError::Read(cause) => {
-                        self.counters.read_errors += 1;
+                        self.figures.read_errors += 1;
                         cause
                     }
                     JobError::Write(cause) => {
                         hooks::reached(CoverageMark::DestageFailed);
-                        self.counters.capacity_write_errors += 1;
+                        self.figures.capacity_write_errors += 1;
                         cause
                     }
                 };
-                self.capacity_failed(cause, now);
+                self.destage.failed(cause, now);
                 self.destage.left_behind = true;
             }
         }

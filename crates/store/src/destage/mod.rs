@@ -20,7 +20,7 @@ use base::{Duration, Instant};
 use core::cell::RefCell;
 use core::future::Future;
 use core::task::Poll;
-use rt::{DeviceError, Rt, TaskId};
+use rt::{Rt, TaskId};
 use std::rc::Rc;
 
 /// How often the controller looks while there is something to do.
@@ -90,21 +90,6 @@ impl State {
         }
     }
 
-    /// Nothing came to a capacity device: a pause, and a line in the daemon's log.
-    pub(super) fn capacity_failed(&mut self, error: DeviceError, now: Instant) {
-        self.trouble.failed(self.shard, &error, now);
-        self.destage.failed(error, now);
-        self.counters.capacity_failing = self.destage.failing;
-    }
-
-    /// Data came to capacity.
-    pub(super) fn capacity_works(&mut self) {
-        if core::mem::take(&mut self.destage.failing) > 0 {
-            self.trouble.ended(self.shard);
-        }
-        self.counters.capacity_failing = 0;
-    }
-
     /// Capacity has failed for a while and the log is full: waiting any longer helps nobody.
     fn fail_when_stuck(&mut self, now: Instant) {
         if self.destage.failing >= hooks::tiny(FAILING_MAX, 3)
@@ -112,7 +97,7 @@ impl State {
             && !self.ring.can_open(RESERVE_SEGMENTS)
             && !self.log.batch.in_flight
         {
-            self.trouble.refuses(now);
+            self.destage.trouble.refuses(now);
             self.fail_waiting(if self.destage.full { StoreError::NoSpace } else { StoreError::DeviceFailed });
         }
     }
@@ -177,7 +162,7 @@ fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
 
 /// Shutting down: once nothing is in flight, one checkpoint of what is clean, and that is all.
 fn closing_step(rt: &Rt, s: &mut State, now: Instant) -> Step {
-    let busy = !s.ops.is_empty() || s.log.batch.in_flight || s.destage.jobs > 0;
+    let busy = !s.ops.have_ended() || s.log.batch.in_flight || s.destage.jobs > 0;
     if busy {
         return Step::Wait(Some(TICK));
     }

@@ -30,8 +30,8 @@ impl State {
         self.check_busy();
         self.space.check();
         self.check_chunks();
-        if self.destage.jobs == 0 {
-            assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
+        if self.destage.jobs() == 0 {
+            assert!(self.destage.moving().is_empty(), "no job is under way, and blocks are on their way to capacity");
         }
     }
 
@@ -40,10 +40,9 @@ impl State {
         let (ring, log) = (&self.ring, &self.log);
         assert!(ring.tail() <= log.tail_durable, "segments were released that a durable batch still names as needed");
         assert!(log.tail_durable <= log.tail_next && log.tail_next <= ring.head() + 1, "the tail is ahead of what may be named");
-        assert!(self.destage.clean >= ring.tail() && self.destage.clean <= ring.head() + 1, "what is clean is not in the log");
-        assert!(self.destage.jobs as usize <= DESTAGE_WORKERS, "there are more jobs than workers");
-        assert_eq!(self.counters.batches, self.counters.batch_blocks.iter().sum::<u64>(), "batches, and how large they were");
-        assert_eq!(self.counters.capacity_failing, self.destage.failing, "what is said of failing devices");
+        assert!(self.destage.clean() >= ring.tail() && self.destage.clean() <= ring.head() + 1, "what is clean is not in the log");
+        assert!(self.destage.jobs() as usize <= DESTAGE_WORKERS, "there are more jobs than workers");
+        assert_eq!(self.figures.batches, self.figures.batch_blocks.iter().sum::<u64>(), "batches, and how large they were");
         if let Some(open) = &log.open {
             assert!(open.seq == ring.head() && ring.get(open.seq).state == SegmentState::Open, "the open segment is not the newest");
             assert_eq!(open.at.max(1), ring.get(open.seq).used, "what is used of the open segment");
@@ -73,7 +72,7 @@ impl State {
             // So where no chunk is, nothing lies at all.
             let phys = self.space.lookup(key.component(), key.block().chunk());
             assert!(phys.is_some(), "a block in the log without a chunk: {key:?}");
-            if let Some(phys) = phys.filter(|_| at.pos.destaged() && self.counters.checksum_errors == 0) {
+            if let Some(phys) = phys.filter(|_| at.pos.destaged() && self.figures.checksum_errors == 0) {
                 let there = self.space.table().get(phys).block(key.block().in_chunk());
                 let want = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
                 assert_eq!(there, want, "a block counts as moved, and capacity holds something else: {key:?}");
@@ -90,7 +89,7 @@ impl State {
             assert_eq!(segment.state, if open { SegmentState::Open } else { SegmentState::Sealed }, "segment {seq}");
             assert!(segment.seq == seq && segment.used <= ring.segment_blocks(), "segment {seq}");
             // What is clean stays clean, and only that may be named as not needed.
-            let clean = self.destage.clean.max(self.log.tail_next);
+            let clean = self.destage.clean().max(self.log.tail_next);
             assert!(seq >= clean || segment.live == 0 && !open, "segment {seq} counts as clean, and is not");
         }
         for seq in ring.head() + 1..ring.tail() + ring.count() {
@@ -102,7 +101,7 @@ impl State {
     /// Each operation is where its stage says.
     fn check_operations(&self) {
         let (mut waiting, mut logging, mut parts) = (0, 0, BTreeMap::new());
-        for (_, op) in &self.ops {
+        for (_, op) in self.ops.iter() {
             match &op.stage {
                 Stage::Waiting(_) => waiting += 1,
                 Stage::Logging(_) => logging += 1,
@@ -113,9 +112,9 @@ impl State {
         assert_eq!(waiting, self.waiting.len(), "operations that wait, and those in line");
         let in_batch = if self.log.batch.in_flight { self.log.batch.ops.len() } else { 0 };
         assert_eq!(logging, in_batch, "operations on their way into the log, and those in the batch");
-        for (key, op) in &self.ops {
+        for (key, op) in self.ops.iter() {
             if let Stage::Split { left, .. } = &op.stage {
-                assert_eq!(parts.get(&(key as u32)), Some(left), "the parts of a write");
+                assert_eq!(parts.get(&key), Some(left), "the parts of a write");
             }
         }
     }
@@ -125,7 +124,7 @@ impl State {
         let mut pins = vec![0u32; self.ring.count() as usize];
         let mut pin = |block: u32| pins[(block / self.ring.segment_blocks()) as usize] += 1;
         self.ops.iter().for_each(|(_, op)| log_reads(op).for_each(&mut pin));
-        self.destage.moving.values().chain(&self.log.summaries).chain(&self.scrub.reads).for_each(|block| pin(*block));
+        self.destage.moving().values().chain(&self.log.summaries).chain(&self.scrub.log_read()).for_each(|block| pin(*block));
         assert!(self.ring.pins().eq(pins.iter().copied()), "segments are pinned by nobody, or not by all who use them");
     }
 
@@ -139,7 +138,7 @@ impl State {
             }
         }
         let mut moves: BTreeMap<Phys, u32> = BTreeMap::new();
-        for key in self.destage.moving.keys() {
+        for key in self.destage.moving().keys() {
             if let Some(phys) = self.space.lookup(key.component(), key.block().chunk()) {
                 *moves.entry(phys).or_default() += 1;
             }

@@ -51,7 +51,7 @@ impl State {
 
     /// A write has ended, one way or the other: its chunks are no longer kept for it.
     pub fn unplace(&mut self, key: u32) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         self.release_places(component, block, blocks);
     }

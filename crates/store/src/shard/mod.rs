@@ -12,6 +12,7 @@ pub(crate) mod chunks;
 pub(crate) mod cookie;
 pub(crate) mod member;
 pub(crate) mod op;
+pub(crate) mod ops;
 pub(crate) mod read;
 pub(crate) mod space;
 pub(crate) mod state;
@@ -85,7 +86,7 @@ impl Shard {
 
     /// The next operation that has ended.
     pub fn pop_done(&mut self) -> Option<ShardDone> {
-        self.state.borrow_mut().done.pop_front()
+        self.state.borrow_mut().ops.pop_done()
     }
 
     /// A component was created (or changed) in the group.
@@ -106,9 +107,9 @@ impl Shard {
     /// New settings, from now on.
     pub fn set_settings(&mut self, settings: Settings) {
         let mut state = self.state.borrow_mut();
-        state.settings = settings;
         state.pacer.set(&settings);
-        state.destage.wake.notify_one();
+        state.scrub.set_rate(settings.scrub_bytes_per_s);
+        state.destage.wake();
     }
 
     /// What it is doing.
@@ -121,18 +122,18 @@ impl Shard {
         let mut state = self.state.borrow_mut();
         state.phase = Phase::Closing;
         state.stop_probing(rt);
-        state.destage.wake.notify_one();
+        state.destage.wake();
     }
 
     /// Whether the shutdown is complete: nothing in flight, everything released that can be.
     pub fn is_quiet(&self) -> bool {
         let state = self.state.borrow();
-        state.phase == Phase::Quiet && state.ops.is_empty() && state.done.is_empty() && state.queue.is_empty()
+        state.phase == Phase::Quiet && state.ops.is_empty() && state.queue.is_empty()
     }
 
     /// Starts a pass of scrubbing, unless one runs.
     pub fn start_scrub(&mut self, rt: &Rt) {
-        if !self.state.borrow().scrub.running {
+        if !self.state.borrow().scrub.is_running() {
             self.scrub = Some(scrub::spawn(rt, &self.state));
         }
     }
@@ -202,8 +203,7 @@ impl State {
             OpKind::Read { buf } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
                 new.stage = Stage::Reading(Reading::new(buf));
-                let key = self.ops.insert(new) as u32;
-                return self.reads.push(key);
+                return self.ops.add_read(new);
             }
             OpKind::Write { buf, crcs, checksum } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
@@ -218,12 +218,12 @@ impl State {
             }
             OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
                 hooks::reached(CoverageMark::NothingTrimmed);
-                self.counters.empty_trims += 1;
+                self.figures.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
                 if cfg!(feature = "hooks") {
                     self.members.ended(component, block, &order, false);
                 }
-                let key = self.ops.insert(new) as u32;
+                let key = self.ops.add(new);
                 return self.finish(key, Ok(()), None);
             }
             OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
@@ -231,12 +231,12 @@ impl State {
             OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
             OpKind::Flush => {}
         }
-        let key = self.ops.insert(new) as u32;
+        let key = self.ops.add(new);
         self.waiting.push_back((key, order));
     }
 
     fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
-        let key = self.ops.insert(op) as u32;
+        let key = self.ops.add(op);
         self.finish(key, Err(error.expect("refused for a reason")), buf);
     }
 
@@ -247,7 +247,7 @@ impl State {
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
-        let parent = self.ops.insert(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op }) as u32;
+        let parent = self.ops.add(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op });
         // Each part ends its own hold on the chunks; one that two parts share is held by both.
         for (i, buf) in data.into_iter().enumerate() {
             let first = i as u32 * step;
@@ -256,7 +256,7 @@ impl State {
             let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
-            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
+            let key = self.ops.add(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage });
             self.waiting.push_back((key, order));
         }
         self.unplace(parent);
@@ -284,18 +284,14 @@ impl State {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
                     hooks::reached(CoverageMark::SummaryLost);
-                    self.counters.log_write_errors += 1;
+                    self.figures.log_write_errors += 1;
                 }
                 if !hooks::seeded(hooks::SeededFault::SummaryUnpinned) {
                     self.ring.unpin(first_block);
                 }
                 self.log.summaries.retain(|first| *first != first_block);
             }
-            (cookie::DeviceOp::Admission, Event::Timer(id)) => {
-                if self.admission_timer.is_some_and(|(set, _)| set == id) {
-                    self.admission_timer = None;
-                }
-            }
+            (cookie::DeviceOp::Admission, Event::Timer(id)) => self.ops.admission_ended(id),
             (cookie::DeviceOp::Probe, Event::Timer(_)) => self.probe_log(rt),
             (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
         }
@@ -322,10 +318,11 @@ impl State {
             space: table.space(),
             component_chunks,
             failed: self.log.stopped.is_some(),
-            scrubbing: self.scrub.running,
-            scrub_progress: self.scrub.progress,
+            scrubbing: self.scrub.is_running(),
+            scrub_progress: self.scrub.progress(),
             index_memory_bytes: self.index.memory_bytes() + self.ring.memory_bytes(),
-            ..self.counters.clone()
+            capacity_failing: self.destage.failing(),
+            ..self.figures.clone()
         }
     }
 }

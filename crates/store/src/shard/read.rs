@@ -35,7 +35,7 @@ impl State {
     /// Starts the reads that were asked for since the last time. Whether there were any.
     #[inline]
     pub fn start_reads(&mut self, rt: &Rt) -> bool {
-        let any = !self.reads.is_empty();
+        let any = self.ops.has_reads();
         if any {
             self.start_some_reads(rt);
         }
@@ -43,19 +43,19 @@ impl State {
     }
 
     fn start_some_reads(&mut self, rt: &Rt) {
-        let mut reads = core::mem::take(&mut self.reads);
+        let mut reads = self.ops.take_reads();
         if reads.len() > 1 {
-            self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key as usize].component, self.ops[*key as usize].block)));
+            self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key].component, self.ops[*key].block)));
         }
         for key in reads.drain(..) {
             self.start_read(rt, key);
         }
-        self.reads = reads;
+        self.ops.reads_begun(reads);
     }
 
     /// Starts (or starts again) the read `key`, whose stage is `Reading` with the caller's buffer in it.
     pub fn start_read(&mut self, rt: &Rt, key: u32) {
-        let op = &mut self.ops[key as usize];
+        let op = &mut self.ops[key];
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         let mut crcs = core::mem::take(&mut op.crcs);
         crcs.clear();
@@ -73,8 +73,8 @@ impl State {
             }
         }
         let log: u32 = runs.iter().filter(|r| matches!(r.place, Place::Log(_))).map(|r| u32::from(r.blocks)).sum();
-        self.counters.read_log_blocks += u64::from(log);
-        let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
+        self.figures.read_log_blocks += u64::from(log);
+        let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key] else { unreachable!("a read") };
         *slot = crcs;
         reading.began = self.space.changes();
         if let Some(attempts) = &mut reading.attempts
@@ -108,7 +108,7 @@ impl State {
         reading.runs = runs.clone();
         for (i, (run, part)) in runs.iter().zip(parts).enumerate() {
             if run.place == Place::Zeroes {
-                let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+                let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
                 reading.parts[i] = Some(part);
             } else {
                 self.read_run(rt, key, i, *run, part);
@@ -118,7 +118,7 @@ impl State {
 
     /// The read meets a block that a host declared uncorrectable.
     fn uncorrectable(&mut self, key: u32, block: BlockNo) {
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         hooks::reached(CoverageMark::UncorrectableRead);
         let buf = reading.buf.take();
         self.finish(key, Err(StoreError::Uncorrectable { block }), buf);
@@ -138,7 +138,7 @@ impl State {
 
     /// A run has come back.
     pub fn run_ended(&mut self, rt: &Rt, key: u32, index: usize, result: Result<(), DeviceError>, buf: Buf) {
-        let op = &mut self.ops[key as usize];
+        let op = &mut self.ops[key];
         let Stage::Reading(reading) = &mut op.stage else { unreachable!("a read") };
         let run = reading.runs[index];
         let unchecked = match run.place {
@@ -152,7 +152,7 @@ impl State {
         let first = usize::from(run.first);
         match result {
             Err(_) => {
-                self.counters.read_errors += 1;
+                self.figures.read_errors += 1;
                 reading.attempts.get_or_insert_default().bad.extend(run.first..run.first + run.blocks);
             }
             Ok(()) if unchecked => {
@@ -221,11 +221,11 @@ impl State {
 
     /// All runs are back: done, or once more.
     fn read_ended(&mut self, rt: &Rt, key: u32) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block) = (op.component, op.block);
         let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
         let verdict = self.verdict(op, reading);
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         let result = match verdict {
             _ if !self.members.has(component) => Err(StoreError::NoComponent),
             Verdict::Good => Ok(()),
@@ -246,12 +246,12 @@ impl State {
             Verdict::Bad { at } => {
                 hooks::reached(CoverageMark::ReadLost);
                 let block = block.plus(u64::from(at));
-                self.counters.checksum_errors += 1;
+                self.figures.checksum_errors += 1;
                 self.note_bad(component, block);
                 Err(StoreError::Media { block })
             }
         };
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         let buf = reading.buf.take();
         self.finish(key, result, buf);
     }

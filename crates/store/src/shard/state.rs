@@ -10,24 +10,22 @@ use crate::buffer::LogWriter;
 use crate::buffer::ring::{self, Ring};
 use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogIndex, LogPos};
-use crate::pace::{Pacer, Settings};
+use crate::pace::Pacer;
 use crate::scrub::progress::Scrub;
 use crate::shard::chunk_part::{ChunkPart, chunk_parts};
-use crate::shard::cookie;
 use crate::shard::member::Members;
-use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::shard::op::StoreError;
+use crate::shard::ops::Operations;
 use crate::shard::space::Space;
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
-use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
-use base::hooks::{self, CoverageMark, SeededFault};
+use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BLOCKS;
-use base::{BlockNo, Instant, Lane, Order, Seq};
+use base::{BlockNo, Lane, Order, Seq};
 use format::disk::FormatTag;
 use format::disk::log::Record;
 use rt::sync::Notify;
-use rt::{Buf, Device, Queue, Rt, TimerId};
-use slab::Slab;
+use rt::{Buf, Device, Queue};
 use std::collections::VecDeque;
 
 pub(crate) struct State {
@@ -43,21 +41,15 @@ pub(crate) struct State {
     pub space: Space,
     pub members: Members,
     pub pacer: Pacer,
-    pub settings: Settings,
-    pub ops: Slab<Op>,
-    /// Reads that were asked for and begin with the next poll.
-    pub reads: Vec<u32>,
+    pub ops: Operations,
     /// Changes in line for the log, with what their owner says of them.
     pub waiting: VecDeque<(u32, Order)>,
-    pub done: VecDeque<ShardDone>,
-    pub admission_timer: Option<(TimerId, Instant)>,
     /// A checkpoint waits for a batch with the new tail.
     pub tail_wanted: bool,
     pub tail_written: Notify,
     pub destage: Destage,
-    pub trouble: Trouble,
     pub scrub: Scrub,
-    pub counters: ShardStats,
+    pub figures: ShardStats,
     pub phase: Phase,
 }
 
@@ -75,7 +67,7 @@ impl State {
     /// Share of the log whose content is not yet on capacity, as far as destaging has come.
     pub fn fill(&self) -> f64 {
         let segment = f64::from(self.ring.segment_blocks());
-        let cursor = self.destage.cursor;
+        let cursor = self.destage.cursor();
         if cursor.seq > self.ring.head() {
             return 0.0;
         }
@@ -101,7 +93,7 @@ impl State {
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
         let is = |of: ComponentNo, block: BlockNo, seq: Seq| of == component && Lane::of(block) == lane && seq <= order.mark;
         let waits = |(key, order): &(u32, Order)| {
-            let op = &self.ops[*key as usize];
+            let op = &self.ops[*key];
             order.seq > Seq::default() && is(op.component, op.block, order.seq)
         };
         let batch = &self.log.batch;
@@ -109,45 +101,10 @@ impl State {
         logged || self.waiting.iter().any(waits)
     }
 
-    /// An operation has ended: gives its answer (to its parent, if it is a part).
+    /// An operation has ended: gives its answer.
+    #[inline]
     pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
-        let op = self.ops.remove(key as usize);
-        if op.parent != NO_PARENT {
-            self.part_ended(op.parent, result);
-            return;
-        }
-        match (&op.stage, result) {
-            (Stage::Logging(Logged::Write { .. }) | Stage::Split { .. }, Ok(())) => {
-                self.counters.writes += 1;
-                self.counters.written_blocks += u64::from(op.blocks);
-            }
-            (Stage::Logging(Logged::Trim | Logged::Uncorrectable), Ok(())) => self.counters.trims += 1,
-            (Stage::Reading(_), Ok(())) => {
-                self.counters.reads += 1;
-                self.counters.read_blocks += u64::from(op.blocks);
-            }
-            (_, Err(StoreError::NoSpace)) => self.counters.no_space += 1,
-            _ => {}
-        }
-        self.done.push_back(ShardDone { cookie: op.cookie, result, buf, crcs: op.crcs });
-    }
-
-    fn part_ended(&mut self, parent: u32, part: Result<(), StoreError>) {
-        let Stage::Split { left, result, .. } = &mut self.ops[parent as usize].stage else { unreachable!("a part of a split") };
-        *left -= 1;
-        if result.is_ok() {
-            *result = part;
-        }
-        if *left > 0 {
-            return;
-        }
-        let result = *result;
-        let Stage::Split { buf, .. } =
-            core::mem::replace(&mut self.ops[parent as usize].stage, Stage::Logging(Logged::Write { unchecked: false }))
-        else {
-            unreachable!("looked at above")
-        };
-        self.finish(parent, result, Some(buf));
+        self.ops.finish(key, result, buf, &mut self.figures);
     }
 
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
@@ -157,7 +114,7 @@ impl State {
 
     /// A write of the batch is durable: from now on this is the content of its blocks, if the component is still `known`.
     pub fn apply_write(&mut self, key: u32, record: usize, known: bool, unchecked: bool) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
         let Record { data_at, order, .. } = self.log.batch.records[record];
         let seq = self.log.open.as_ref().expect("just written to").seq;
@@ -166,7 +123,7 @@ impl State {
             self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
             let at = self.ring.first_block(seq) + data_at;
             for i in 0..blocks {
-                let crc = self.ops[key as usize].crcs[i as usize];
+                let crc = self.ops[key].crcs[i as usize];
                 self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
             }
             if let Some(phys) = place {
@@ -196,7 +153,7 @@ impl State {
 
     /// A trim of the batch is durable.
     pub fn apply_trim(&mut self, key: u32, record: usize) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.members.has(component) {
             // What has no chunk has nothing in the index either.
@@ -224,7 +181,7 @@ impl State {
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
     pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
         if self.members.has(component) {
             let lsn = self.log.next_lsn - 1;
@@ -285,22 +242,10 @@ impl State {
     /// Lists a block whose content is lost here.
     pub fn note_bad(&mut self, component: ComponentNo, block: BlockNo) {
         let bad = BadBlock { component, block };
-        let list = &mut self.counters.bad_blocks;
+        let list = &mut self.figures.bad_blocks;
         if list.len() < BAD_BLOCKS_LISTED_MAX && !list.contains(&bad) {
             list.push(bad);
         }
-    }
-
-    /// Asks to be polled again at `at`, when the next write may enter.
-    pub fn set_admission_timer(&mut self, rt: &Rt, at: Instant) {
-        match self.admission_timer {
-            Some((_, set)) if set <= at && set > rt.now() => return,
-            Some((id, _)) => rt.cancel_timer(id),
-            None => {}
-        }
-        hooks::reached(CoverageMark::AdmissionWait);
-        self.counters.delayed_writes += 1;
-        self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
     }
 
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
