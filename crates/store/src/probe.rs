@@ -64,13 +64,13 @@ impl Picture {
     fn of(state: &State) -> Picture {
         Picture {
             shard: state.shard,
-            unsure: state.log.stopped.is_some() || state.figures.checksum_errors > 0,
+            unsure: state.log.is_stopped() || state.figures.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
             changes: state.space.table().changes_of_chunks(),
             components: state.members.iter().map(|no| no.0).collect(),
-            tail_durable: state.log.tail_durable,
-            tail_next: state.log.tail_next,
+            tail_durable: state.log.tail_durable(),
+            tail_next: state.log.tail_next(),
             pages: state.space.table().pages(),
         }
     }
@@ -100,7 +100,7 @@ impl Picture {
             let (least, most, is) = (self.tail_durable, self.tail_next, there.tail_durable);
             return Some(format!("the oldest segment is {least} to {most}, and {is} after another start"));
         }
-        if state.ring.free() == 0 {
+        if state.log.ring().free() == 0 {
             return Some("after another start the log has no segment left to be written".into());
         }
         self.pages_differ(&there).or_else(|| promises_differ(&state, group))

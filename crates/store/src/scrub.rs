@@ -74,7 +74,7 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         for i in 0..CHUNK_BLOCKS as u32 {
             let BlockContent::Checked(crc) = before.block(i) else { continue };
             let block = BlockNo(before.chunk() * CHUNK_BLOCKS + u64::from(i));
-            if s.index.get(Key::new(component, block)).is_some_and(|found| !found.pos.destaged()) {
+            if s.log.find_live(component, block).is_some() {
                 continue;
             }
             verified += 1;
@@ -97,9 +97,9 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
 
 /// Verifies what has its newest version in the log.
 async fn scrub_log(rt: &Rt, state: &Rc<RefCell<State>>) {
-    let maps = state.borrow().index.maps();
+    let maps = state.borrow().log.index().maps();
     for map in 0..maps {
-        let mut entries: Vec<_> = state.borrow().index.iter_map(map).collect();
+        let mut entries: Vec<_> = state.borrow().log.index().iter_map(map).collect();
         entries.sort_unstable_by_key(|(_, at)| at.pos.block());
         for (key, at) in entries {
             scrub_log_block(rt, state, key, at.pos, at.crc).await;
@@ -108,21 +108,21 @@ async fn scrub_log(rt: &Rt, state: &Rc<RefCell<State>>) {
 }
 
 async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: LogPos, crc: u32) {
-    let (cache, offset) = {
+    let log = {
         let mut s = state.borrow_mut();
-        let same = s.index.get(key).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
+        let same = s.log.find(key.component(), key.block()).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
         if !same || pos.unchecked() || !s.members.has(key.component()) {
             return;
         }
-        s.ring.pin(pos.block());
+        s.log.pin(pos);
         s.scrub.reads_log(pos.block());
-        (s.cache.clone(), s.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64)
+        s.log.slice().clone()
     };
     let mut good = false;
     let mut buf = Buf::alloc(BLOCK_BYTES);
     for _ in 0..2 {
         let result;
-        (result, buf) = rt.read_at(&cache, offset, buf).await;
+        (result, buf) = log.read(rt, pos.block(), buf).await;
         good = result.is_ok() && crc32c(&buf) == crc;
         if good {
             break;
@@ -131,7 +131,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
     {
         let mut s = state.borrow_mut();
         if good || !hooks::seeded(SeededFault::ScrubKeepsPin) {
-            s.ring.unpin(pos.block());
+            s.log.unpin(pos);
         }
         s.scrub.log_was_read();
         s.figures.scrubbed_blocks += 1;

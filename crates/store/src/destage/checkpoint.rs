@@ -10,7 +10,7 @@
 //!
 //! Never: releases a segment before all of that; runs twice at a time.
 
-use super::progress::Cursor;
+use crate::buffer::log::Cursor;
 use crate::capacity;
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -49,18 +49,17 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
 async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
     let written = {
         let mut s = state.borrow_mut();
-        s.log.tail_next = s.log.tail_next.max(target + u64::from(hooks::seeded(SeededFault::TailOffByOne)));
-        s.tail_wanted = true;
+        let written = s.log.want_tail(target + u64::from(hooks::seeded(SeededFault::TailOffByOne)));
         s.start_batch(rt);
-        s.tail_written.clone()
+        written
     };
     loop {
         {
             let s = state.borrow();
-            if s.log.tail_durable >= target || hooks::seeded(SeededFault::ReleasedBeforeTail) {
+            if s.log.tail_durable() >= target || hooks::seeded(SeededFault::ReleasedBeforeTail) {
                 return true;
             }
-            if s.log.stopped.is_some() {
+            if s.log.is_stopped() {
                 return false;
             }
         }
@@ -73,7 +72,7 @@ async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
     loop {
         {
             let mut s = state.borrow_mut();
-            if s.ring.tail() >= target {
+            if s.log.ring().tail() >= target {
                 return;
             }
             s.release_oldest();
@@ -85,25 +84,12 @@ async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
 }
 
 impl State {
-    /// Forgets where the blocks of the oldest segment lie in the log, and gives the segment back.
+    /// Gives the oldest segment back; destaging goes on behind it.
     fn release_oldest(&mut self) {
-        let seq = self.ring.tail();
-        let first = self.ring.first_block(seq);
-        let segment = self.ring.get_mut(seq);
-        assert_eq!(segment.live, 0, "a segment with live blocks is not released");
-        let records = core::mem::take(&mut segment.records);
-        let mut i = 0;
-        while let Some(record) = records.get(i) {
-            let at = first + u32::from(record.at);
-            for n in 0..u32::from(record.blocks) {
-                self.index.release(record.key.plus(n), at + n);
-            }
-            i += 1;
-        }
-        self.ring.get_mut(seq).records = records;
-        self.ring.release_oldest();
-        if self.destage.cursor.seq < self.ring.tail() && !hooks::seeded(SeededFault::CursorLeftBehind) {
-            self.destage.cursor = Cursor { seq: self.ring.tail(), record: 0 };
+        self.log.release_oldest();
+        let tail = self.log.ring().tail();
+        if self.destage.cursor.seq < tail && !hooks::seeded(SeededFault::CursorLeftBehind) {
+            self.destage.cursor = Cursor { seq: tail, record: 0 };
         }
     }
 }

@@ -1,7 +1,8 @@
 //! How far destaging has come.
 //!
-//! Owns: [`Cursor`], [`Destage`]. Never: moves anything.
+//! Owns: [`Destage`]. Never: moves anything.
 
+use crate::buffer::log::Cursor;
 use crate::index::Key;
 use crate::trouble::Trouble;
 use base::{Duration, Instant};
@@ -13,13 +14,6 @@ use rt::sync::Notify;
 /// After an error on a capacity device: the first pause and the longest.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-
-/// A place in the log: record `record` of segment `seq`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    pub seq: u64,
-    pub record: usize,
-}
 
 /// What destaging knows.
 pub(crate) struct Destage {
@@ -97,6 +91,10 @@ impl Destage {
     /// There may be something for the controller to do.
     pub fn wake(&self) {
         self.wake.notify_one();
+    }
+    /// What [`Destage::wake`] notifies.
+    pub fn waker(&self) -> Notify {
+        self.wake.clone()
     }
     /// The log has something in it.
     #[inline]

@@ -20,10 +20,11 @@ impl State {
     pub fn check(&self) {
         self.check_quickly();
         let live = self.check_index();
-        for seq in self.ring.tail()..=self.ring.head() {
-            assert_eq!(self.ring.get(seq).live, live[self.ring.place(seq) as usize], "live blocks of segment {seq}");
+        let ring = self.log.ring();
+        for seq in ring.tail()..=ring.head() {
+            assert_eq!(ring.get(seq).live, live[ring.place(seq) as usize], "live blocks of segment {seq}");
         }
-        assert_eq!(self.ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
+        assert_eq!(ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
         self.check_segments();
         self.check_operations();
         self.check_pins();
@@ -37,13 +38,13 @@ impl State {
 
     /// The part that costs next to nothing.
     pub fn check_quickly(&self) {
-        let (ring, log) = (&self.ring, &self.log);
-        assert!(ring.tail() <= log.tail_durable, "segments were released that a durable batch still names as needed");
-        assert!(log.tail_durable <= log.tail_next && log.tail_next <= ring.head() + 1, "the tail is ahead of what may be named");
+        let (ring, log) = (self.log.ring(), &self.log);
+        assert!(ring.tail() <= log.tail_durable(), "segments were released that a durable batch still names as needed");
+        assert!(log.tail_durable() <= log.tail_next() && log.tail_next() <= ring.head() + 1, "the tail is ahead of what may be named");
         assert!(self.destage.clean() >= ring.tail() && self.destage.clean() <= ring.head() + 1, "what is clean is not in the log");
         assert!(self.destage.jobs() as usize <= DESTAGE_WORKERS, "there are more jobs than workers");
         assert_eq!(self.figures.batches, self.figures.batch_blocks.iter().sum::<u64>(), "batches, and how large they were");
-        if let Some(open) = &log.open {
+        if let Some(open) = log.open_segment() {
             assert!(open.seq == ring.head() && ring.get(open.seq).state == SegmentState::Open, "the open segment is not the newest");
             assert_eq!(open.at.max(1), ring.get(open.seq).used, "what is used of the open segment");
         }
@@ -51,20 +52,21 @@ impl State {
 
     /// What the index names is in the log, and each of it has a place to go. Gives back the live blocks of each place.
     fn check_index(&self) -> Vec<u32> {
-        let mut live = vec![0u32; self.ring.count() as usize];
+        let ring = self.log.ring();
+        let mut live = vec![0u32; ring.count() as usize];
         let mut written = HashSet::with_hasher(FixedState::with_seed(1));
-        for seq in self.ring.tail()..=self.ring.head() {
-            let (segment, first) = (self.ring.get(seq), self.ring.first_block(seq));
+        for seq in ring.tail()..=ring.head() {
+            let (segment, first) = (ring.get(seq), ring.first_block(seq));
             for record in (0..segment.records.len()).filter_map(|i| segment.records.get(i)) {
                 assert!(u32::from(record.at) + u32::from(record.blocks) <= segment.used, "a record lies past the end of segment {seq}");
                 written.extend((0..u32::from(record.blocks)).map(|n| (record.key.plus(n), first + u32::from(record.at) + n)));
             }
         }
-        for (key, at) in self.index.iter() {
+        for (key, at) in self.log.index().iter() {
             let block = at.pos.block();
             assert!(written.contains(&(key, block)), "the index names a place of the log that does not hold the block: {key:?}");
             if !at.pos.destaged() {
-                live[(block / self.ring.segment_blocks()) as usize] += 1;
+                live[(block / ring.segment_blocks()) as usize] += 1;
             }
             if !self.members.has(key.component()) {
                 continue;
@@ -82,14 +84,14 @@ impl State {
     }
 
     fn check_segments(&self) {
-        let ring = &self.ring;
+        let ring = self.log.ring();
         for seq in ring.tail()..=ring.head() {
             let segment = ring.get(seq);
-            let open = self.log.open.as_ref().is_some_and(|open| open.seq == seq);
+            let open = self.log.open_segment().is_some_and(|open| open.seq == seq);
             assert_eq!(segment.state, if open { SegmentState::Open } else { SegmentState::Sealed }, "segment {seq}");
             assert!(segment.seq == seq && segment.used <= ring.segment_blocks(), "segment {seq}");
             // What is clean stays clean, and only that may be named as not needed.
-            let clean = self.destage.clean().max(self.log.tail_next);
+            let clean = self.destage.clean().max(self.log.tail_next());
             assert!(seq >= clean || segment.live == 0 && !open, "segment {seq} counts as clean, and is not");
         }
         for seq in ring.head() + 1..ring.tail() + ring.count() {
@@ -109,8 +111,8 @@ impl State {
             }
             *parts.entry(op.parent).or_insert(0u32) += 1;
         }
-        assert_eq!(waiting, self.waiting.len(), "operations that wait, and those in line");
-        let in_batch = if self.log.batch.in_flight { self.log.batch.ops.len() } else { 0 };
+        assert_eq!(waiting, self.log.waiting().len(), "operations that wait, and those in line");
+        let in_batch = if self.log.is_writing() { self.log.batch_ops().len() } else { 0 };
         assert_eq!(logging, in_batch, "operations on their way into the log, and those in the batch");
         for (key, op) in self.ops.iter() {
             if let Stage::Split { left, .. } = &op.stage {
@@ -121,11 +123,12 @@ impl State {
 
     /// Pins are those of reads, jobs, the scrub and summaries.
     fn check_pins(&self) {
-        let mut pins = vec![0u32; self.ring.count() as usize];
-        let mut pin = |block: u32| pins[(block / self.ring.segment_blocks()) as usize] += 1;
+        let ring = self.log.ring();
+        let mut pins = vec![0u32; ring.count() as usize];
+        let mut pin = |block: u32| pins[(block / ring.segment_blocks()) as usize] += 1;
         self.ops.iter().for_each(|(_, op)| log_reads(op).for_each(&mut pin));
-        self.destage.moving().values().chain(&self.log.summaries).chain(&self.scrub.log_read()).for_each(|block| pin(*block));
-        assert!(self.ring.pins().eq(pins.iter().copied()), "segments are pinned by nobody, or not by all who use them");
+        self.destage.moving().values().chain(self.log.summaries()).chain(&self.scrub.log_read()).for_each(|block| pin(*block));
+        assert!(ring.pins().eq(pins.iter().copied()), "segments are pinned by nobody, or not by all who use them");
     }
 
     /// Chunks are kept for changes under way, and for nothing else.
@@ -188,7 +191,7 @@ impl State {
                 }
             }
         }
-        for (key, at) in self.index.iter().filter(|(key, _)| self.members.has(key.component())) {
+        for (key, at) in self.log.index().iter().filter(|(key, _)| self.members.has(key.component())) {
             let content = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
             all.insert((key.component().0, key.block().0), content);
         }

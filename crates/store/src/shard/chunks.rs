@@ -79,7 +79,7 @@ impl State {
         if self.space.is_busy(phys) && !hooks::seeded(SeededFault::BusyChunkFreed) {
             return hooks::reached(CoverageMark::BusyChunkKept);
         }
-        if self.content(component, chunk) == 0 {
+        if self.log.holds(component, chunk) == 0 {
             self.space.free(component, chunk, phys);
         }
     }

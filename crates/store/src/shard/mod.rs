@@ -8,7 +8,8 @@
 pub(crate) mod busy;
 mod check;
 pub(crate) mod chunk_part;
-pub(crate) mod chunks;
+mod chunks;
+mod commit;
 pub(crate) mod cookie;
 pub(crate) mod member;
 pub(crate) mod op;
@@ -72,7 +73,7 @@ impl Shard {
     /// says what is wrong.
     pub fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
         let state = self.state.borrow();
-        let known = state.phase == Phase::Open && state.log.stopped.is_none() && state.members.has(component);
+        let known = state.phase == Phase::Open && !state.log.is_stopped() && state.members.has(component);
         if known {
             state.space.table().pieces(component, first, step, end, found);
         }
@@ -121,7 +122,7 @@ impl Shard {
     pub fn begin_shutdown(&mut self, rt: &Rt) {
         let mut state = self.state.borrow_mut();
         state.phase = Phase::Closing;
-        state.stop_probing(rt);
+        state.log.stop_probing(rt);
         state.destage.wake();
     }
 
@@ -184,7 +185,7 @@ impl State {
         let refused = match kind {
             _ if refused.is_some() => refused,
             OpKind::Read { .. } => None,
-            _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
+            _ if self.log.is_stopped() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {
                     new.place = place;
@@ -211,7 +212,7 @@ impl State {
                 if new.crcs.len() != blocks as usize {
                     new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
                 }
-                if blocks > write_blocks_max(self.ring.segment_blocks()) {
+                if blocks > write_blocks_max(self.log.segment_blocks()) {
                     return self.split(new, buf, !checksum, order);
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
@@ -232,7 +233,7 @@ impl State {
             OpKind::Flush => {}
         }
         let key = self.ops.add(new);
-        self.waiting.push_back((key, order));
+        self.log.push_waiting(key, order);
     }
 
     fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
@@ -242,7 +243,7 @@ impl State {
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool, order: Order) {
-        let step = write_blocks_max(self.ring.segment_blocks());
+        let step = write_blocks_max(self.log.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
@@ -257,7 +258,7 @@ impl State {
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
             let key = self.ops.add(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage });
-            self.waiting.push_back((key, order));
+            self.log.push_waiting(key, order);
         }
         self.unplace(parent);
     }
@@ -286,10 +287,7 @@ impl State {
                     hooks::reached(CoverageMark::SummaryLost);
                     self.figures.log_write_errors += 1;
                 }
-                if !hooks::seeded(hooks::SeededFault::SummaryUnpinned) {
-                    self.ring.unpin(first_block);
-                }
-                self.log.summaries.retain(|first| *first != first_block);
+                self.log.summary_ended(first_block);
             }
             (cookie::DeviceOp::Admission, Event::Timer(id)) => self.ops.admission_ended(id),
             (cookie::DeviceOp::Probe, Event::Timer(_)) => self.probe_log(rt),
@@ -299,17 +297,18 @@ impl State {
 
     fn stats(&self) -> ShardStats {
         let block = BLOCK_BYTES as u64;
-        let segment = u64::from(self.ring.segment_blocks()) * block;
+        let ring = self.log.ring();
+        let segment = u64::from(ring.segment_blocks()) * block;
         let fill = self.fill();
         let table = self.space.table();
         let mut component_chunks: Vec<_> = self.members.iter().map(|no| (no, table.component_allocated(no))).collect();
         component_chunks.sort_unstable();
         ShardStats {
-            log_bytes: self.ring.count() * segment,
-            log_used_bytes: self.ring.in_use() * segment,
-            log_live_bytes: self.ring.live() * block,
+            log_bytes: ring.count() * segment,
+            log_used_bytes: ring.in_use() * segment,
+            log_live_bytes: ring.live() * block,
             fill,
-            waiting: self.waiting.len() as u32,
+            waiting: self.log.waiting().len() as u32,
             in_flight: self.ops.len() as u32,
             drain_bytes_per_s: self.pacer.drain_bytes_per_s(),
             admission_bytes_per_s: self.pacer.rate(fill).map(|rate| rate as u64),
@@ -317,10 +316,10 @@ impl State {
             chunks_allocated: table.allocated(),
             space: table.space(),
             component_chunks,
-            failed: self.log.stopped.is_some(),
+            failed: self.log.is_stopped(),
             scrubbing: self.scrub.is_running(),
             scrub_progress: self.scrub.progress(),
-            index_memory_bytes: self.index.memory_bytes() + self.ring.memory_bytes(),
+            index_memory_bytes: self.log.index().memory_bytes() + ring.memory_bytes(),
             capacity_failing: self.destage.failing(),
             ..self.figures.clone()
         }

@@ -117,8 +117,7 @@ impl Operations {
             return;
         }
         let result = *result;
-        let Stage::Split { buf, .. } =
-            core::mem::replace(&mut self[parent].stage, Stage::Logging(Logged::Write { unchecked: false }))
+        let Stage::Split { buf, .. } = core::mem::replace(&mut self[parent].stage, Stage::Logging(Logged::Write { unchecked: false }))
         else {
             unreachable!("looked at above")
         };

@@ -26,7 +26,7 @@ const READ_MOVES_MAX: u16 = 1000;
 impl State {
     /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
     pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut LastChunk) -> (Place, u32) {
-        if let Some(at) = self.index.get(Key::new(component, block)) {
+        if let Some(at) = self.log.find(component, block) {
             return (Place::Log(at.pos), at.crc);
         }
         self.space.locate(component, block, chunk)
@@ -45,7 +45,7 @@ impl State {
     fn start_some_reads(&mut self, rt: &Rt) {
         let mut reads = self.ops.take_reads();
         if reads.len() > 1 {
-            self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key].component, self.ops[*key].block)));
+            self.log.touch(reads.iter().map(|key| Key::new(self.ops[*key].component, self.ops[*key].block)));
         }
         for key in reads.drain(..) {
             self.start_read(rt, key);
@@ -127,10 +127,7 @@ impl State {
     fn read_run(&mut self, rt: &Rt, key: u32, index: usize, run: Run, buf: Buf) {
         let cookie = cookie::read(key, index);
         match run.place {
-            Place::Log(pos) => {
-                self.ring.pin(pos.block());
-                rt.read(&self.queue, cookie, &self.cache, self.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64, buf);
-            }
+            Place::Log(pos) => self.log.read(rt, &self.queue, cookie, pos, buf),
             Place::Capacity { device, offset, .. } => self.space.read(rt, &self.queue, cookie, (device, offset), buf),
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         }
@@ -143,7 +140,7 @@ impl State {
         let run = reading.runs[index];
         let unchecked = match run.place {
             Place::Log(pos) => {
-                self.ring.unpin(pos.block());
+                self.log.unpin(pos);
                 pos.unchecked() || hooks::seeded(SeededFault::LogReadUnverified)
             }
             Place::Capacity { unchecked, .. } => unchecked || hooks::seeded(SeededFault::CapacityReadUnverified),

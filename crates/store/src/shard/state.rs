@@ -6,10 +6,8 @@
 //! has written blocks, live blocks in the log, or changes under way that are counted in `busy`.
 //! Never: waits.
 
-use crate::buffer::LogWriter;
-use crate::buffer::ring::{self, Ring};
+use crate::buffer::log::Log;
 use crate::destage::progress::Destage;
-use crate::index::{Key, Located, LogIndex, LogPos};
 use crate::pace::Pacer;
 use crate::scrub::progress::Scrub;
 use crate::shard::chunk_part::{ChunkPart, chunk_parts};
@@ -20,33 +18,17 @@ use crate::shard::space::Space;
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, SeededFault};
-use base::unit::CHUNK_BLOCKS;
 use base::{BlockNo, Lane, Order, Seq};
-use format::disk::FormatTag;
-use format::disk::log::Record;
-use rt::sync::Notify;
-use rt::{Buf, Device, Queue};
-use std::collections::VecDeque;
+use rt::{Buf, Queue};
 
 pub(crate) struct State {
-    pub tag: FormatTag,
     pub shard: u8,
-    pub cache: Device,
-    /// Where the slice begins on the cache device, in bytes.
-    pub slice_at: u64,
     pub queue: Queue,
-    pub index: LogIndex,
-    pub ring: Ring,
-    pub log: LogWriter,
+    pub log: Log,
     pub space: Space,
     pub members: Members,
     pub pacer: Pacer,
     pub ops: Operations,
-    /// Changes in line for the log, with what their owner says of them.
-    pub waiting: VecDeque<(u32, Order)>,
-    /// A checkpoint waits for a batch with the new tail.
-    pub tail_wanted: bool,
-    pub tail_written: Notify,
     pub destage: Destage,
     pub scrub: Scrub,
     pub figures: ShardStats,
@@ -66,21 +48,7 @@ pub(crate) enum Phase {
 impl State {
     /// Share of the log whose content is not yet on capacity, as far as destaging has come.
     pub fn fill(&self) -> f64 {
-        let segment = f64::from(self.ring.segment_blocks());
-        let cursor = self.destage.cursor();
-        if cursor.seq > self.ring.head() {
-            return 0.0;
-        }
-        let mut blocks = (self.ring.head() + 1 - cursor.seq) as f64 * segment;
-        let head = self.ring.get(self.ring.head());
-        if head.state == ring::SegmentState::Open {
-            blocks -= segment - f64::from(head.used);
-        }
-        let at = self.ring.get(cursor.seq);
-        if at.records.len() > 0 {
-            blocks -= cursor.record as f64 / at.records.len() as f64 * f64::from(at.used);
-        }
-        (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
+        self.log.fill(self.destage.cursor())
     }
 
     /// Takes a change of a component, or says why it cannot be taken.
@@ -96,9 +64,8 @@ impl State {
             let op = &self.ops[*key];
             order.seq > Seq::default() && is(op.component, op.block, order.seq)
         };
-        let batch = &self.log.batch;
-        let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
-        logged || self.waiting.iter().any(waits)
+        let logged = self.log.is_writing() && self.log.batch().iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
+        logged || self.log.waiting().iter().any(waits)
     }
 
     /// An operation has ended: gives its answer.
@@ -116,16 +83,9 @@ impl State {
     pub fn apply_write(&mut self, key: u32, record: usize, known: bool, unchecked: bool) {
         let op = &self.ops[key];
         let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
-        let Record { data_at, order, .. } = self.log.batch.records[record];
-        let seq = self.log.open.as_ref().expect("just written to").seq;
         if known {
-            let first = Key::new(component, block);
-            self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
-            let at = self.ring.first_block(seq) + data_at;
-            for i in 0..blocks {
-                let crc = self.ops[key].crcs[i as usize];
-                self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
-            }
+            let order = self.log.batch()[record].order;
+            self.log.apply_write(record, &op.crcs, unchecked);
             if let Some(phys) = place {
                 let part = ChunkPart { chunk: block.chunk(), first: block.in_chunk(), blocks };
                 self.settle_part(component, part, phys, &order);
@@ -140,27 +100,16 @@ impl State {
         }
     }
 
-    /// One block's newest version is now at `at` of the log.
-    #[inline]
-    pub fn index_write(&mut self, key: Key, at: Located) {
-        if let Some(old) = self.index.insert(key, at)
-            && !old.pos.destaged()
-        {
-            self.ring.live_less(old.pos.block());
-        }
-        self.ring.live_more(at.pos.block());
-    }
-
     /// A trim of the batch is durable.
     pub fn apply_trim(&mut self, key: u32, record: usize) {
         let op = &self.ops[key];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch()[record].order);
         if self.members.has(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
                 if self.space.lookup(component, part.chunk).is_some() {
-                    self.trim_part(component, part, self.log.next_lsn - 1, &order);
+                    self.trim_part(component, part, self.log.next_lsn() - 1, &order);
                 }
             }
         }
@@ -182,11 +131,11 @@ impl State {
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
     pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
         let op = &self.ops[key];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch()[record].order);
         if self.members.has(component) {
-            let lsn = self.log.next_lsn - 1;
+            let lsn = self.log.next_lsn() - 1;
             for part in chunk_parts(block, blocks) {
-                self.index_remove_part(component, part);
+                self.log.remove_part(component, part);
                 let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
                 self.space.set_uncorrectable(phys, part.mask(), lsn);
                 self.space.change_takes_effect(component, part, &order);
@@ -198,13 +147,6 @@ impl State {
         self.unplace(key);
     }
 
-    /// The blocks of a part have no content in the log any more.
-    pub fn index_remove_part(&mut self, component: ComponentNo, part: ChunkPart) {
-        for i in part.first..part.first + part.blocks {
-            self.index_remove(Key::new(component, BlockNo(part.chunk * CHUNK_BLOCKS + u64::from(i))));
-        }
-    }
-
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
     pub fn trim(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, lsn: u64, order: &Order) {
         for part in chunk_parts(block, blocks) {
@@ -214,7 +156,7 @@ impl State {
 
     fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, lsn: u64, order: &Order) {
         if !hooks::seeded(SeededFault::TrimKeepsLog) {
-            self.index_remove_part(component, part);
+            self.log.remove_part(component, part);
         }
         let found = self.space.lookup(component, part.chunk);
         if let Some(phys) = found {
@@ -231,14 +173,6 @@ impl State {
         }
     }
 
-    pub fn index_remove(&mut self, key: Key) {
-        if let Some(old) = self.index.remove(key)
-            && !old.pos.destaged()
-        {
-            self.ring.live_less(old.pos.block());
-        }
-    }
-
     /// Lists a block whose content is lost here.
     pub fn note_bad(&mut self, component: ComponentNo, block: BlockNo) {
         let bad = BadBlock { component, block };
@@ -250,10 +184,6 @@ impl State {
 
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
     pub fn content(&self, component: ComponentNo, chunk: u64) -> u16 {
-        let on_capacity = self.space.lookup(component, chunk).map_or(0, |phys| self.space.written(phys));
-        (0..CHUNK_BLOCKS).fold(on_capacity, |mask, i| {
-            let found = self.index.get(Key::new(component, BlockNo(chunk * CHUNK_BLOCKS + i))).is_some();
-            mask | (u16::from(found) << i)
-        })
+        self.log.holds(component, chunk) | self.space.lookup(component, chunk).map_or(0, |phys| self.space.written(phys))
     }
 }
