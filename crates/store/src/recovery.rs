@@ -60,7 +60,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let now = rt.now();
     let unusable = (RESERVE_SEGMENTS + 1) as f64 / f64::from(count);
     let destage = Destage::new(shard, found.tail, group.trouble().clone(), now);
-    let slice = Slice { device: cache.clone(), at: slice_at };
+    let slice = Slice::new(cache.clone(), slice_at);
     let mut state = State {
         shard,
         queue: rt.queue(),

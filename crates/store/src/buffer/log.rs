@@ -28,12 +28,17 @@ pub(crate) struct Cursor {
 /// A shard's slice of the cache device.
 #[derive(Clone)]
 pub(crate) struct Slice {
-    pub device: Device,
+    pub(super) device: Device,
     /// Where it begins, in bytes.
-    pub at: u64,
+    at: u64,
 }
 
 impl Slice {
+    /// The slice of `device` that begins at byte `at`.
+    pub fn new(device: Device, at: u64) -> Self {
+        debug_assert!(at.is_multiple_of(BLOCK_BYTES as u64));
+        Self { device, at }
+    }
     /// First byte of a block of the slice.
     #[inline]
     pub fn offset(&self, block: u32) -> u64 {
@@ -300,7 +305,7 @@ impl Log {
 
     // ---- replay -----------------------------------------------------------------------------------------------------
 
-    /// The next segment was found in use. False when there is none left.
+    /// Segment `seq`, the next one, was found in use. False when there is none left.
     pub fn open_found(&mut self, seq: u64) -> bool {
         if !self.ring.can_open(0) {
             return false;

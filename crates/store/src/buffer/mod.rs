@@ -1,7 +1,7 @@
 //! The write buffer of a shard: group commit into a ring of segments.
 //!
-//! Owns: `log` ([`log::Log`], all of it as one part of a shard), its `ring` (the segments) and the steps of `write` (the batch being written, the
-//! open segment and its summary).
+//! Owns: `log`, all of it as one part of a shard; within it `ring` (the segments) and `write` (the batch being written, the open segment and
+//! its summary).
 //! Invariants: at most one batch is in flight, so the batches that are durable are always a prefix of those written; a batch lies
 //! within one segment; there is always room left for the summary of what the open segment holds; a batch names the oldest segment
 //! still needed, and a segment is reused only after a batch that no longer needs it is durable.

@@ -1,6 +1,7 @@
 //! A shard: one slice of a group's log and of its capacity, on one core. The only door to the data of a disk group.
 //!
-//! Owns: the path of an operation (`op`, `read`, `chunks`, `state`), the handle, and the background tasks.
+//! Owns: the path of an operation (`op`, `read`, `chunks`, `commit`), what a shard knows (`state` and its parts: `ops`, `space`, `member`, and
+//! those of `buffer`, `destage` and `scrub`), the handle, and the background tasks.
 //! Invariants: an operation is answered exactly once; what was answered to a write survives any crash; a read is answered with the
 //! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
 //! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.

@@ -1,10 +1,10 @@
 //! Everything that a shard knows, and the effects of operations on it.
 //!
-//! Owns: the index, the ring, the chunk maps, the operations in flight. Shared by the shard's handle and its background tasks;
+//! Owns: the parts of a shard, and the steps that concern several of them. Shared by the shard's handle and its background tasks;
 //! borrowed for one synchronous step at a time, never across an await.
-//! Invariants: `live` of the segments counts exactly the index entries that are not destaged; a chunk is in use exactly while it
-//! has written blocks, live blocks in the log, or changes under way that are counted in `busy`.
-//! Never: waits.
+//! Invariants: each part keeps its own; between them, a chunk is in use exactly while it has written blocks, blocks in the log, or changes
+//! under way.
+//! Never: waits; reaches into a part.
 
 use crate::buffer::log::Log;
 use crate::destage::progress::Destage;
@@ -21,16 +21,25 @@ use base::hooks::{self, SeededFault};
 use base::{BlockNo, Lane, Order, Seq};
 use rt::{Buf, Queue};
 
+/// See the module.
 pub(crate) struct State {
+    /// Its number in the group.
     pub shard: u8,
+    /// What the devices and timers of the shard have done.
     pub queue: Queue,
+    /// What lies on the cache device, and what is on its way there.
     pub log: Log,
+    /// What lies on capacity.
     pub space: Space,
+    /// The components.
     pub members: Members,
+    /// How fast changes enter the log and leave it.
     pub pacer: Pacer,
+    /// What was asked and not answered.
     pub ops: Operations,
     pub destage: Destage,
     pub scrub: Scrub,
+    /// What was counted so far. What a part knows by itself is not kept here.
     pub figures: ShardStats,
     pub phase: Phase,
 }
