@@ -75,8 +75,10 @@ fn render() -> String {
     }
     let given: BTreeSet<&str> = GIVEN.iter().map(|(name, _)| *name).collect();
     let never = StatusCode::ALL.iter().filter(|(_, name)| !given.contains(name) && *name != "SUCCESS");
-    let never: Vec<String> = never.map(|(code, name)| format!("{} {name}", hex(*code))).collect();
-    let _ = write!(out, "\nNever given: {}.\n", never.join(", "));
+    out.push_str("\n## Statuses that are never given\n\n| status |\n| --- |\n");
+    for (code, name) in never {
+        let _ = writeln!(out, "| {} {name} |", hex(*code));
+    }
     out
 }
 
