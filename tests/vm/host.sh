@@ -2,7 +2,8 @@
 # This machine's side of a case: runs the daemon, and does what the guest asks for (on_host in guest/lib.sh).
 #
 # `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemon's
-# configuration, state and devices, and ends by id only what it started.  Exits with 1 when the daemon did not stop cleanly.
+# configuration, state and devices, and ends by id only what it started.  Exits with 1 when the daemon did not stop
+# cleanly.
 # Needs: BASALT (the program), VM_CTL (the folder shared with the guest), VM_OUT (where logs are kept).
 set -uo pipefail
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
