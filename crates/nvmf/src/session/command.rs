@@ -5,22 +5,20 @@ use super::fusing::{self, Fusing};
 use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
 use super::touch::Touch;
+use super::trim;
 use super::{Call, Cx, QueueKind, Session, SessionPhase};
-use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
+use crate::limits::{NAMESPACES_MAX, TRANSFER_MAX};
 use crate::reservation;
 use crate::view::Namespace;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
 use format::nvme::auth::AuthCommand;
-use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
+use format::nvme::io::BlockRange;
 use format::nvme::{AdminOpcode, FabricsType, Field, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
 use format::nvme_tcp::Fault;
 use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
-
-/// Room for the ranges of a Dataset Management command: 256 of them (NVM command set 3.2.3).
-const DSM_BYTES_MAX: u32 = 256 * DsmRange::LEN as u32;
 
 /// Where a command's data comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -250,11 +248,8 @@ impl Session {
             return Ok((CommandPlan::Flush { volume }, 0));
         }
         if op == Op::DatasetManagement {
-            let dsm = DatasetManagement::of(sqe);
-            let plan = CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges: dsm.ranges() as u16, next: 0 };
-            // Linux always sends room for 256 ranges, whatever their number; what is behind the ranges means nothing.
-            let named = (dsm.ranges() * DsmRange::LEN) as u32;
-            return Ok((plan, if (named..=DSM_BYTES_MAX).contains(&len) { len } else { named }));
+            let (ranges, bytes) = trim::ranges(sqe, len);
+            return Ok((CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges, run: None }, bytes));
         }
         if op == Op::Copy {
             return copy::judge(sqe, &ns);
@@ -336,7 +331,7 @@ impl Session {
             CommandPlan::Flush { volume } => (volume, IoOp::Flush),
             CommandPlan::Trim { .. } => {
                 self.running += 1;
-                return self.run_ranges(cx, at);
+                return self.begin_trim(cx, at);
             }
             // Another Connect of this connection was faster.
             CommandPlan::Connect if self.phase != SessionPhase::Fresh => {
@@ -358,49 +353,6 @@ impl Session {
         cx.ios.push(IoRequest { token, volume, op });
     }
 
-    /// Sends the next ranges of a Dataset Management command on their way; answers it when none is left.
-    fn run_ranges(&mut self, cx: &mut Cx<'_>, at: u16) {
-        let token = self.token_base | u64::from(at);
-        let slot = &mut self.slots[usize::from(at)];
-        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
-        let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let CommandPlan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
-        if *next == 0 {
-            // All ranges are judged before the first takes effect.
-            let beyond = list
-                .chunks_exact(DsmRange::LEN)
-                .take(if hooks::seeded(SeededFault::FirstRangeJudged) { 1 } else { usize::from(ranges) })
-                .filter_map(DsmRange::parse)
-                .any(|r| r.slba.checked_add(u64::from(r.blocks)).is_none_or(|end| end > blocks));
-            if beyond {
-                return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
-            }
-        }
-        let end = if !deallocate {
-            0
-        } else if hooks::seeded(SeededFault::OneRangeTrimmed) {
-            1
-        } else {
-            ranges
-        };
-        let may_go_on = *next >= end || !slot.status.is_success() || self.may_go_on(cx, at);
-        let slot = &mut self.slots[usize::from(at)];
-        let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let CommandPlan::Trim { ref mut next, .. } = slot.plan else { unreachable!("a command with ranges") };
-        while may_go_on && slot.status.is_success() && *next < end && slot.parts < RANGES_UNDER_WAY_MAX {
-            let from = usize::from(*next) * DsmRange::LEN;
-            *next += 1;
-            let Some(range) = list.get(from..).and_then(DsmRange::parse).filter(|r| r.blocks > 0) else { continue };
-            slot.parts += 1;
-            let op = IoOp::Trim { offset: range.slba << shift, len: u64::from(range.blocks) << shift };
-            cx.ios.push(IoRequest { token, volume, op });
-        }
-        if slot.parts == 0 {
-            let status = slot.status;
-            self.finish_running(cx, at, status, 0);
-        }
-    }
-
     /// The answer of a volume to a request with this session's token. Answers the command when it was its last.
     pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
         let at = done.token as u16;
@@ -414,7 +366,7 @@ impl Session {
             slot.status = status_of(e, slot.plan.class());
         }
         match slot.plan {
-            CommandPlan::Trim { .. } => return self.run_ranges(cx, at),
+            CommandPlan::Trim { .. } => return self.trim_on(cx, at),
             CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
             CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
             CommandPlan::Read { .. } if slot.status.is_success() => {

@@ -19,7 +19,7 @@
 mod abort;
 mod command;
 mod copy;
-mod copy_progress;
+mod copy_plan;
 mod fence;
 mod fused;
 mod fusing;
@@ -29,6 +29,7 @@ mod reply;
 mod slot;
 mod status;
 mod touch;
+mod trim;
 
 pub use left::{Left, settle};
 pub use slot::CommandSlot;

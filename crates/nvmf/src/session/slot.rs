@@ -1,6 +1,6 @@
 //! A command under way.
 
-use super::copy_progress::CopyProgress;
+use super::copy_plan::CopyPlan;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -8,6 +8,7 @@ use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
 use format::nvme::{Sqe, Status};
+use frontend::RangeTrim;
 use object::{DataVec, VolumeRef};
 use rt::Buf;
 use std::ops::Range;
@@ -90,13 +91,14 @@ pub(super) enum CommandPlan {
         offset: u64,
         len: u64,
     },
-    Copy(Box<CopyProgress>),
+    Copy(Box<CopyPlan>),
     Trim {
         volume: VolumeRef,
         shift: u32,
         blocks: u64,
         ranges: u16,
-        next: u16,
+        /// From when all ranges are there and judged.
+        run: Option<Box<RangeTrim>>,
     },
     Flush {
         volume: VolumeRef,

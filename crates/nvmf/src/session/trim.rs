@@ -1,0 +1,62 @@
+//! The Dataset Management command (nvm 3.2.3): ranges of a namespace that are deallocated, several at a time.
+//!
+//! Invariant: all ranges are judged before the first takes effect, and what is left of them before each next one.
+
+use super::slot::CommandPlan;
+use super::{Cx, Session};
+use crate::limits::RANGES_UNDER_WAY_MAX;
+use base::hooks::{self, SeededFault};
+use format::nvme::io::{DatasetManagement, DsmRange};
+use format::nvme::{Sqe, StatusCode};
+use frontend::{ByteRange, RangeTrim};
+use object::IoRequest;
+
+/// Room for the ranges of the command: 256 of them.
+const RANGES_BYTES_MAX: u32 = 256 * DsmRange::LEN as u32;
+
+/// How many ranges the command has, and the bytes that it brings when the host sends `len`. Linux always sends room for 256 ranges, whatever their
+/// number; what is behind the ranges means nothing.
+pub(super) fn ranges(sqe: &Sqe, len: u32) -> (u16, u32) {
+    let ranges = DatasetManagement::of(sqe).ranges();
+    let named = (ranges * DsmRange::LEN) as u32;
+    (ranges as u16, if (named..=RANGES_BYTES_MAX).contains(&len) { len } else { named })
+}
+
+impl Session {
+    /// Its ranges are there.
+    pub(super) fn begin_trim(&mut self, cx: &mut Cx<'_>, at: u16) {
+        let slot = &mut self.slots[usize::from(at)];
+        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
+        let data = core::mem::take(&mut slot.data);
+        let CommandPlan::Trim { shift, blocks, ranges, ref mut run, .. } = slot.plan else { unreachable!("a command with ranges") };
+        let list = data.first().map_or(&[][..], |d| &d.buf);
+        let all = || list.chunks_exact(DsmRange::LEN).take(usize::from(ranges)).filter_map(DsmRange::parse);
+        let judged = if hooks::seeded(SeededFault::FirstRangeJudged) { 1 } else { usize::MAX };
+        let is_beyond = |r: DsmRange| r.slba.checked_add(u64::from(r.blocks)).is_none_or(|end| end > blocks);
+        if all().take(judged).any(is_beyond) {
+            return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
+        }
+        let bytes = |r: DsmRange| ByteRange { offset: r.slba << shift, len: u64::from(r.blocks) << shift };
+        *run = Some(Box::new(RangeTrim::new(all().filter(|_| deallocate).map(bytes))));
+        self.trim_on(cx, at);
+    }
+
+    /// Sends the next ranges on their way; answers the command when none is left.
+    pub(super) fn trim_on(&mut self, cx: &mut Cx<'_>, at: u16) {
+        let slot = &self.slots[usize::from(at)];
+        let is_left = matches!(&slot.plan, CommandPlan::Trim { run: Some(run), .. } if run.is_left());
+        let may_go_on = !is_left || !slot.status.is_success() || self.may_go_on(cx, at);
+        let token = self.token_base | u64::from(at);
+        let slot = &mut self.slots[usize::from(at)];
+        let CommandPlan::Trim { volume, run: Some(ref mut run), .. } = slot.plan else { unreachable!("a command whose ranges are judged") };
+        while may_go_on && slot.status.is_success() && slot.parts < RANGES_UNDER_WAY_MAX {
+            let Some(op) = run.next() else { break };
+            slot.parts += 1;
+            cx.ios.push(IoRequest { token, volume, op });
+        }
+        if slot.parts == 0 {
+            let status = slot.status;
+            self.finish_running(cx, at, status, 0);
+        }
+    }
+}
