@@ -2,7 +2,7 @@
 
 use super::copy;
 use super::fusing::{self, Fusing};
-use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE, TrimPlan};
 use super::status::status_of;
 use super::touch::Touch;
 use super::trim;
@@ -249,7 +249,8 @@ impl Session {
         }
         if op == Op::DatasetManagement {
             let (ranges, bytes) = trim::ranges(sqe, len);
-            return Ok((CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges, run: None }, bytes));
+            let plan = TrimPlan { volume, shift: ns.shift, blocks: ns.blocks, ranges, run: None };
+            return Ok((CommandPlan::Trim(Box::new(plan)), bytes));
         }
         if op == Op::Copy {
             return copy::judge(sqe, &ns);
@@ -329,7 +330,7 @@ impl Session {
             }
             CommandPlan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
             CommandPlan::Flush { volume } => (volume, IoOp::Flush),
-            CommandPlan::Trim { .. } => {
+            CommandPlan::Trim(_) => {
                 self.running += 1;
                 return self.begin_trim(cx, at);
             }
@@ -366,7 +367,7 @@ impl Session {
             slot.status = status_of(e, slot.plan.class());
         }
         match slot.plan {
-            CommandPlan::Trim { .. } => return self.trim_on(cx, at),
+            CommandPlan::Trim(_) => return self.trim_on(cx, at),
             CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
             CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
             CommandPlan::Read { .. } if slot.status.is_success() => {

@@ -92,14 +92,8 @@ pub(super) enum CommandPlan {
         len: u64,
     },
     Copy(Box<CopyPlan>),
-    Trim {
-        volume: VolumeRef,
-        shift: u32,
-        blocks: u64,
-        ranges: u16,
-        /// From when all ranges are there and judged.
-        run: Option<Box<RangeTrim>>,
-    },
+    /// In a box, as Copy: rare, and larger than the others.
+    Trim(Box<TrimPlan>),
     Flush {
         volume: VolumeRef,
     },
@@ -107,6 +101,18 @@ pub(super) enum CommandPlan {
     Admin,
     /// Nothing: it is answered with this status once its data has been thrown away.
     Refuse(Status),
+}
+
+/// A Dataset Management command that deallocates ranges of a namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TrimPlan {
+    pub(super) volume: VolumeRef,
+    pub(super) shift: u32,
+    /// Blocks of the namespace.
+    pub(super) blocks: u64,
+    pub(super) ranges: u16,
+    /// From when all ranges are there and judged.
+    pub(super) run: Option<RangeTrim>,
 }
 
 impl CommandPlan {
@@ -122,9 +128,9 @@ impl CommandPlan {
             | CommandPlan::Verify { volume, .. }
             | CommandPlan::Uncorrectable { volume, .. }
             | CommandPlan::Zero { volume, .. }
-            | CommandPlan::Trim { volume, .. }
             | CommandPlan::Flush { volume } => Some(*volume),
             CommandPlan::Copy(copy) => Some(copy.volume()),
+            CommandPlan::Trim(trim) => Some(trim.volume),
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
@@ -133,7 +139,7 @@ impl CommandPlan {
             CommandPlan::Read { .. } => Class::Read,
             CommandPlan::Write { .. } | CommandPlan::FusedWrite { .. } | CommandPlan::Copy(_) => Class::Write,
             CommandPlan::Compare { .. } | CommandPlan::FusedCompare { .. } | CommandPlan::Verify { .. } => Class::Compare,
-            CommandPlan::Zero { .. } | CommandPlan::Trim { .. } | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
+            CommandPlan::Zero { .. } | CommandPlan::Trim(_) | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
             CommandPlan::Flush { .. } => Class::Flush,
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => Class::Admin,
         }

@@ -28,7 +28,8 @@ impl Session {
         let slot = &mut self.slots[usize::from(at)];
         let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
         let data = core::mem::take(&mut slot.data);
-        let CommandPlan::Trim { shift, blocks, ranges, ref mut run, .. } = slot.plan else { unreachable!("a command with ranges") };
+        let CommandPlan::Trim(plan) = &mut slot.plan else { unreachable!("a command with ranges") };
+        let (shift, blocks, ranges) = (plan.shift, plan.blocks, plan.ranges);
         let list = data.first().map_or(&[][..], |d| &d.buf);
         let all = || list.chunks_exact(DsmRange::LEN).take(usize::from(ranges)).filter_map(DsmRange::parse);
         let judged = if hooks::seeded(SeededFault::FirstRangeJudged) { 1 } else { usize::MAX };
@@ -37,18 +38,20 @@ impl Session {
             return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
         }
         let bytes = |r: DsmRange| ByteRange { offset: r.slba << shift, len: u64::from(r.blocks) << shift };
-        *run = Some(Box::new(RangeTrim::new(all().filter(|_| deallocate).map(bytes))));
+        plan.run = Some(RangeTrim::new(all().filter(|_| deallocate).map(bytes)));
         self.trim_on(cx, at);
     }
 
     /// Sends the next ranges on their way; answers the command when none is left.
     pub(super) fn trim_on(&mut self, cx: &mut Cx<'_>, at: u16) {
         let slot = &self.slots[usize::from(at)];
-        let is_left = matches!(&slot.plan, CommandPlan::Trim { run: Some(run), .. } if run.is_left());
+        let is_left = matches!(&slot.plan, CommandPlan::Trim(plan) if plan.run.as_ref().is_some_and(RangeTrim::is_left));
         let may_go_on = !is_left || !slot.status.is_success() || self.may_go_on(cx, at);
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
-        let CommandPlan::Trim { volume, run: Some(ref mut run), .. } = slot.plan else { unreachable!("a command whose ranges are judged") };
+        let CommandPlan::Trim(plan) = &mut slot.plan else { unreachable!("a command with ranges") };
+        let volume = plan.volume;
+        let run = plan.run.as_mut().expect("its ranges are judged");
         while may_go_on && slot.status.is_success() && slot.parts < RANGES_UNDER_WAY_MAX {
             let Some(op) = run.next() else { break };
             slot.parts += 1;
