@@ -4,11 +4,12 @@
 use crate::session::Line;
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, VolumeId};
-use dataplane::{
-    CommandSender, Completion, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec, MirrorDesired,
-    ObjectLayout, Settings, VolumeDesired, core_seeds,
-};
+use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId};
+use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
+use cluster::{DeviceInventory, GroupInventory, Inventory, NodeInventory, Policy};
+use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Desired, Device, Settings, component_spec, core_seeds};
+use directory::modelled::{Faults, Modelled};
+use directory::{ModelledNode, NodeDevices, Transaction};
 use format::nvme_tcp::Digests;
 use frontend::{Client, FrontEnd, InProcess, Pair};
 use nvmf::{Options, Target, TargetShared};
@@ -16,11 +17,16 @@ use object::Backend;
 use rt::Rt;
 use rt::sim::{HostId, World};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 const VOLUME_BYTES: u64 = 16 << 20;
 const VOLUME_BLOCKS: u64 = VOLUME_BYTES / BLOCK_BYTES as u64;
+const NODE: &str = "micro";
+const POLICY: &str = "default";
+const CLUSTER: ClusterId = ClusterId::from_bytes([1; 16]);
+const GROUP: GroupId = GroupId::from_bytes([2; 16]);
 /// Small, so that a short run goes round it several times and destaging has come to its pace.
 const LOG_BYTES: u64 = 32 << 20;
 /// Holds the whole volume with room to spare.
@@ -171,20 +177,25 @@ impl Lab {
         answer.unwrap_or(Err(DataPlaneError::Stopped))
     }
 
-    /// Makes a group with one volume and serves it.
+    /// Writes down a group and one volume, has made what is decided from that, and serves it.
     fn serve(&mut self) -> Result<(), DataPlaneError> {
-        let (group, id, object) = (GroupId::from_bytes([2; 16]), ComponentId::from_bytes([3; 16]), ObjectId::from_bytes([3; 16]));
-        let devices = self.devices.to_vec();
-        let cluster = ClusterId::from_bytes([1; 16]);
-        let spec = FormatSpec { cluster, group, name: "micro".into(), shards: self.cores as u8, created_unix_s: 0, force: true };
-        self.command(|o| o.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
-        self.command(|o| o.open_group(Some(cluster), devices))?;
-        let spec = ComponentSpec { id, object, capacity_index: 0, bytes: VOLUME_BYTES, reserve_chunks: 0, descriptor: vec![] };
-        let no = self.command(|o| o.create_component(group, spec))?;
-        let mirrors = vec![MirrorDesired::of_one(ComponentRef { id, group, no })];
-        let layout = ObjectLayout { object, ownership: Ownership::FIRST, mirrors };
-        let volume = VolumeDesired::plain(VolumeId::from_bytes([7; 16]), "v".into(), VOLUME_BYTES, layout);
-        self.command(|o| o.apply(Desired { generation: 1, volumes: vec![volume], exports: Default::default() }))
+        let mut node = ModelledNode::new(NODE, Modelled::new(1, CLUSTER, Faults::NONE));
+        let policy = PolicyRecord { name: POLICY.into(), policy: Policy::default(), created_unix_s: 0 };
+        node.commit(Transaction::new().create(&policy).create(&self.group())).expect("nobody else writes");
+        let (volume, object) = volume();
+        node.write_volume(&volume, &object).expect("nobody else writes");
+        node.work(self)?;
+        let volumes = dataplane::served(&node.records(), node.observed()).volumes;
+        self.command(|o| o.apply(Desired { generation: 1, volumes, exports: Default::default() }))
+    }
+
+    /// A group in memory: it is made anew at each start.
+    fn group(&self) -> GroupRecord {
+        let device = |d: &Device| DeviceRecord::Memory { bytes: d.bytes(), populated: false };
+        let [cache, capacity] = self.devices.each_ref().map(device);
+        let shards = self.cores as u8;
+        let (node, name) = (NODE.into(), "micro".into());
+        GroupRecord { id: GROUP, name, node, stage: Stage::Ready, cache, capacity: vec![capacity], shards, created_unix_s: 0 }
     }
 
     /// Has so many commands done.
@@ -200,6 +211,41 @@ impl Lab {
         let line = self.play.borrow_mut().line.take().expect("put there above");
         line.check(commands);
     }
+}
+
+impl NodeDevices for Lab {
+    type Error = DataPlaneError;
+
+    fn format_group(&mut self, group: &GroupRecord) -> Result<(), DataPlaneError> {
+        let (spec, [cache, capacity]) = (dataplane::format_spec(CLUSTER, group, true), self.devices.clone());
+        self.command(|o| o.format_group(spec, cache, vec![capacity])).map(drop)
+    }
+    fn open_group(&mut self, _: &GroupRecord) -> Result<BTreeMap<ComponentId, u32>, DataPlaneError> {
+        let devices = self.devices.to_vec();
+        let (_, found) = self.command(|o| o.open_group(Some(CLUSTER), devices))?;
+        Ok(found.iter().map(|c| (c.id, c.no.0)).collect())
+    }
+    fn create_component(
+        &mut self,
+        volume: &VolumeRecord,
+        object: &ObjectRecord,
+        mirror: usize,
+        copy: usize,
+    ) -> Result<u32, DataPlaneError> {
+        let spec = component_spec(volume, object, mirror, copy);
+        self.command(|o| o.create_component(GROUP, spec)).map(|no| no.0)
+    }
+}
+
+/// The records of the volume, placed on the one device that there is.
+fn volume() -> (VolumeRecord, ObjectRecord) {
+    let device = DeviceInventory { index: 0, bytes: CAPACITY_BYTES, free_bytes: CAPACITY_BYTES };
+    let groups = vec![GroupInventory { id: GROUP, read_cache: false, devices: vec![device] }];
+    let inventory = Inventory { nodes: vec![NodeInventory { name: NODE.into(), fault_domain: NODE.into(), groups }] };
+    let placed = cluster::place(&inventory, &Policy::default(), VOLUME_BYTES, VOLUME_BYTES).expect("it fits");
+    let (id, object) = (VolumeId::from_bytes([7; 16]), ObjectId::from_bytes([3; 16]));
+    let volume = VolumeRecord::planned(id, "v".into(), VOLUME_BYTES, POLICY.into(), object, 0);
+    (volume, ObjectRecord::planned(object, id, &placed.layout, |_, _| ComponentId::from_bytes([3; 16])))
 }
 
 /// A host whose volume was written once, by random 4 KiB writes: what was written is in the log still, or all of it on capacity.

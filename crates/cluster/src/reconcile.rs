@@ -13,7 +13,7 @@
 //! serve; nothing of a group that is not open is called gone.
 //! Never: does anything itself, knows how it went but by what is observed next.
 
-use crate::record::{GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyState, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub struct Records {
     pub objects: Vec<ObjectRecord>,
     /// Their reservations.
     pub reservations: Vec<ReservationRecord>,
+    /// Their storage policies.
+    pub policies: Vec<PolicyRecord>,
 }
 
 /// How one of the node's groups is. One that is not mentioned was not tried yet.
@@ -221,6 +223,8 @@ pub struct Usable {
 /// Why a volume is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotServed {
+    /// The directory does not have its layout.
+    NoLayout,
     /// The node has not begun the term of its object.
     NotTaken,
     /// Some of its components are not made yet.

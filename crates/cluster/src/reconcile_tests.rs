@@ -58,7 +58,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {
     let (volumes, objects) = volumes.into_iter().unzip();
-    Records { groups, volumes, objects, reservations: Vec::new() }
+    Records { groups, volumes, objects, ..Records::default() }
 }
 
 fn seen(group: &GroupRecord, found: &[(u8, u32)]) -> (GroupId, GroupSeen) {

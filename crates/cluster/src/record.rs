@@ -4,7 +4,7 @@
 //! by id, never by name.
 //! Never: decides anything; knows how or where it is stored.
 
-use crate::Policy;
+use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{ComponentId, CopyState, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
 use serde::{Deserialize, Serialize};
@@ -121,6 +121,13 @@ pub struct PolicyRecord {
     pub created_unix_s: u64,
 }
 
+impl PolicyRecord {
+    /// What others name it by: its name in lower case.
+    pub fn key(&self) -> String {
+        self.name.to_ascii_lowercase()
+    }
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeRecord {
@@ -135,7 +142,7 @@ pub struct VolumeRecord {
     /// Whether it may be changed.
     #[serde(default)]
     pub write_protect: WriteProtect,
-    /// The name of its policy (lower case, as the policy's key).
+    /// The key of its policy ([`PolicyRecord::key`]).
     pub policy: String,
     /// How it is laid out.
     pub object: ObjectId,
@@ -152,6 +159,26 @@ pub struct VolumeRecord {
     pub format_to: Option<u32>,
     /// When it was made, in seconds since 1970.
     pub created_unix_s: u64,
+}
+
+impl VolumeRecord {
+    /// One that is to be made, of 4096-byte blocks, free to be written, in no subsystem.
+    pub fn planned(id: VolumeId, name: String, bytes: u64, policy: String, object: ObjectId, created_unix_s: u64) -> VolumeRecord {
+        VolumeRecord {
+            id,
+            name,
+            bytes,
+            lba_bytes: 4096,
+            write_protect: WriteProtect::None,
+            policy,
+            object,
+            stage: Stage::Creating,
+            attach_to: None,
+            resize_to: None,
+            format_to: None,
+            created_unix_s,
+        }
+    }
 }
 
 /// A component: a copy of a mirror of an object.
@@ -199,6 +226,24 @@ pub struct ObjectRecord {
 }
 
 impl ObjectRecord {
+    /// With this layout; nothing of it is made yet. `id_of`: the id of the component that is a copy of a mirror.
+    pub fn planned(id: ObjectId, volume: VolumeId, layout: &Layout, mut id_of: impl FnMut(usize, usize) -> ComponentId) -> ObjectRecord {
+        let mut mirrors = Vec::with_capacity(layout.mirrors.len());
+        for (mirror, slots) in layout.mirrors.iter().enumerate() {
+            let component = |(copy, slot): (usize, &Slot)| ComponentRecord {
+                id: id_of(mirror, copy),
+                node: slot.node.clone(),
+                group: slot.group,
+                capacity_index: slot.capacity_index,
+                no: None,
+                bytes: slot.bytes,
+                reserve_chunks: slot.reserve_chunks,
+                state: CopyState::Active,
+            };
+            mirrors.push(slots.copies.iter().enumerate().map(component).collect());
+        }
+        ObjectRecord { id, volume, ownership: Ownership::FIRST, mirrors }
+    }
     /// Its components: the copies of all mirrors.
     pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {
         self.mirrors.iter().flatten()
@@ -206,6 +251,11 @@ impl ObjectRecord {
     /// The same, to be changed.
     pub fn components_mut(&mut self) -> impl Iterator<Item = &mut ComponentRecord> {
         self.mirrors.iter_mut().flatten()
+    }
+    /// Mirror and copy of each of its components, in order.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        let of_mirror = |(mirror, copies): (usize, &Vec<ComponentRecord>)| (0..copies.len()).map(move |copy| (mirror, copy));
+        self.mirrors.iter().enumerate().flat_map(of_mirror).collect()
     }
 }
 

@@ -16,6 +16,7 @@ mod error;
 mod event;
 mod handle;
 mod message;
+mod records;
 mod resolve;
 mod stats;
 mod worker;
@@ -26,6 +27,7 @@ pub use desired::{ComponentRef, Desired, MirrorDesired, ObjectLayout, VolumeDesi
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, NodeConfig};
+pub use records::{Served, component_spec, format_spec, served};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
 pub use object::{CopyAt, CopyPlace};

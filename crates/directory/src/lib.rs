@@ -1,7 +1,8 @@
 //! The cluster's metadata: typed records under keys with revisions, changed by compare-and-swap.
 //!
 //! Owns: the interface [`Directory`], the keys of the records ([`record`]), the embedded store for one node ([`Embedded`]), a modelled one
-//! for simulations ([`modelled`]), the actions that change records only ([`mod@carry_out`]), and the suite that both must pass ([`conformance`]).
+//! for simulations ([`modelled`]) and a node on it ([`ModelledNode`]), the actions that change records only
+//! ([`mod@carry_out`]), and the suite that both directories must pass ([`conformance`]).
 //! Invariants: every change is a [`Transaction`]: all of it or nothing, each key guarded by what the caller last saw; a
 //! revision is given once and only grows; what `commit` has returned survives power loss; a watch gives every change once, in order, or says
 //! that it cannot.
@@ -24,6 +25,7 @@ mod interface;
 mod key;
 mod limits;
 pub mod modelled;
+mod modelled_node;
 pub mod record;
 mod transaction;
 mod typed;
@@ -40,6 +42,7 @@ pub use limits::{
     CHANGE_BYTES, NONCES_MIN, SCHEMA_VERSION, SESSION_KEYS_MAX, SESSION_TTL_MAX, SESSION_TTL_MIN, SESSIONS_MAX, TRANSACTION_BYTES_MAX,
     TRANSACTION_CHANGES_MAX, VALUE_BYTES_MAX,
 };
+pub use modelled_node::{ModelledNode, NodeDevices};
 pub use record::Record;
 pub use transaction::{Action, Change, Expect, Transaction};
 pub use typed::{HeldName, Typed, Versioned};

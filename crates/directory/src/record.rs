@@ -27,7 +27,7 @@ macro_rules! record {
 
 record!(NodeRecord, Node, self => self.name.clone());
 record!(GroupRecord, Group, self => self.id.to_string());
-record!(PolicyRecord, Policy, self => self.name.to_ascii_lowercase());
+record!(PolicyRecord, Policy, self => self.key());
 record!(VolumeRecord, Volume, self => self.id.to_string());
 record!(ObjectRecord, Object, self => self.id.to_string());
 record!(ReservationRecord, Reservation, self => self.volume.to_string());

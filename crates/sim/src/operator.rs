@@ -23,7 +23,7 @@ use crate::workload::Workload;
 use base::{HostId, Security, Visibility, VolumeId};
 use cluster::record::Stage;
 use cluster::{Action, Finish};
-use control::ModelledControl;
+use control::{ModelledControl, group_record};
 use dataplane::{
     Completion, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, Device, FormatSpec, GroupInfo, Settings,
 };
@@ -93,7 +93,7 @@ pub struct Operator {
 
 /// What the group is formatted as.
 pub fn format_spec(plan: &Plan) -> FormatSpec {
-    FormatSpec { cluster: cluster(), group: group(), name: "g0".into(), shards: plan.shards, created_unix_s: 1, force: false }
+    dataplane::format_spec(cluster(), &group_record(plan.shards, plan.capacity.len()), false)
 }
 /// The settings of the shards.
 pub fn settings(plan: &Plan) -> Settings {

@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod model;
+mod records;
 pub mod simulated;
 pub mod study;
 

@@ -23,6 +23,7 @@ impl Control {
             volumes: view.all()?.into_iter().map(|r| r.value).collect(),
             objects: view.all()?.into_iter().map(|r| r.value).collect(),
             reservations: view.all()?.into_iter().map(|r| r.value).collect(),
+            policies: view.all()?.into_iter().map(|r| r.value).collect(),
         })
     }
 

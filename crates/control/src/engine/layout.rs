@@ -3,17 +3,12 @@
 use super::*;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, Observed, Slot};
-use dataplane::{ComponentSpec, MirrorDesired, VolumeDesired};
-use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, Slot};
 use nvmf::HostView;
 use nvmf::{NamespaceDesired, SubsystemDesired};
 
 /// What hosts see as the model of a subsystem.
 const MODEL: &str = "Basalt";
-
-const _: () = assert!(cluster::NAME_BYTES_MAX <= DESCRIPTOR_NAME_BYTES_MAX, "a component can say how its volume is called");
-const _: () = assert!(cluster::MIRRORS_MAX <= u16::MAX as usize, "and which mirror it is");
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -33,30 +28,10 @@ impl Control {
 
     /// What is to be served now, and why some volumes are not.
     pub(super) fn desired(&self, generation: u64) -> Result<(Desired, BTreeMap<base::VolumeId, String>), DirectoryError> {
-        let policies: BTreeMap<String, PolicyRecord> =
-            self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.value.id(), p.value)).collect();
-        let objects: BTreeMap<base::ObjectId, ObjectRecord> =
-            self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect();
-        let group_names: BTreeMap<GroupId, String> =
-            self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value.name)).collect();
-        let observed = self.observed();
-        let mut reservations = self.reservations()?;
-        let mut offline = BTreeMap::new();
-        let mut volumes = Vec::new();
-        for volume in self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.stage == Stage::Ready) {
-            let Some(object) = objects.get(&volume.object) else {
-                offline.insert(volume.id, "its layout is missing in the directory".to_owned());
-                continue;
-            };
-            // A volume that is offline stays in sight: a namespace that vanished would end what its hosts have mounted.
-            let mirrors = desired_mirrors(object, &observed, &group_names).unwrap_or_else(|reason| {
-                offline.insert(volume.id, reason);
-                Vec::new()
-            });
-            let reservation = reservations.remove(&volume.id);
-            let policy = policies.get(&volume.policy).map(|p| p.policy.clone()).unwrap_or_default();
-            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, mirrors) });
-        }
+        let records = self.records()?;
+        let dataplane::Served { volumes, out_of_reach } = dataplane::served(&records, &self.observed());
+        let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
+        let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
         let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
         let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
             nqn: s.value.nqn,
@@ -127,15 +102,16 @@ fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesire
     (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
 }
 
-fn desired_mirrors(object: &ObjectRecord, observed: &Observed, names: &BTreeMap<GroupId, String>) -> Result<Vec<MirrorDesired>, String> {
+/// Why a volume is not served, in words.
+fn reason(why: NotServed, names: &BTreeMap<GroupId, String>) -> String {
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
-    let mirrors = cluster::serving(object, observed).map_err(|why| match why {
+    match why {
+        NotServed::NoLayout => "its layout is missing in the directory".into(),
         NotServed::NotTaken => "this node has not taken it over since it started".into(),
         NotServed::NotMade => "it is not completely made yet".into(),
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
-    })?;
-    Ok(mirrors.into_iter().map(MirrorDesired::of).collect())
+    }
 }
 
 /// A layout as `cluster` knows it.
@@ -148,30 +124,4 @@ pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
         reserve_chunks: c.reserve_chunks,
     };
     Layout { mirrors: object.mirrors.iter().map(|s| MirrorSlots { copies: s.iter().map(slot).collect() }).collect() }
-}
-
-/// What a component says of its volume, for whoever finds it without its directory.
-fn descriptor(volume: &VolumeRecord, mirror: usize, mirrors: usize, copy: usize) -> Descriptor {
-    Descriptor {
-        volume: volume.id,
-        bytes: volume.bytes,
-        lba_bytes: volume.lba_bytes,
-        stripe: mirror as u16,
-        stripes: mirrors as u16,
-        copy: copy as u8,
-        name: volume.name.clone(),
-        policy: volume.policy.clone(),
-    }
-}
-
-/// What the data plane needs to make a component.
-pub(super) fn new_component(volume: &VolumeRecord, c: &ComponentRecord, mirror: usize, mirrors: usize, copy: usize) -> ComponentSpec {
-    ComponentSpec {
-        id: c.id,
-        object: volume.object,
-        capacity_index: c.capacity_index,
-        bytes: c.bytes,
-        reserve_chunks: c.reserve_chunks,
-        descriptor: descriptor(volume, mirror, mirrors, copy).build(),
-    }
 }

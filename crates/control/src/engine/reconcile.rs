@@ -5,10 +5,9 @@
 //! Never: decides what is to be done.
 
 use super::*;
-use crate::engine::layout::new_component;
 use base::{ComponentId, VolumeId};
 use cluster::{Action, Finish, GroupSeen, Observed};
-use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec};
+use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, component_spec, format_spec};
 use directory::carry_out::Outcome;
 use format::disk::Descriptor;
 use std::collections::BTreeSet;
@@ -125,14 +124,7 @@ impl Control {
 
     /// Makes a group on its devices.
     pub(super) fn format(&self, group: &GroupRecord, file: CacheFile, force: bool) -> Result<(), PlaneError> {
-        let spec = FormatSpec {
-            cluster: self.directory.cluster(),
-            group: group.id,
-            name: group.name.clone(),
-            shards: group.shards,
-            created_unix_s: group.created_unix_s,
-            force,
-        };
+        let spec = format_spec(self.directory.cluster(), group, force);
         self.plane.format_group(spec, &group.cache, file, &group.capacity)
     }
 
@@ -230,13 +222,11 @@ impl Control {
 
     /// Makes every component that is not made yet; idempotent.
     pub(super) fn make_components(&self, volume: &VolumeRecord, object: &mut ObjectRecord) -> Result<(), Problem> {
-        let mirrors = object.mirrors.len();
-        for (s, mirror) in object.mirrors.iter_mut().enumerate() {
-            for (copy, c) in mirror.iter_mut().enumerate() {
-                if c.no.is_none() {
-                    let new = new_component(volume, c, s, mirrors, copy);
-                    c.no = Some(self.create_component(c.group, new)?);
-                }
+        for (mirror, copy) in object.places() {
+            if object.mirrors[mirror][copy].no.is_none() {
+                let spec = component_spec(volume, object, mirror, copy);
+                let no = self.create_component(object.mirrors[mirror][copy].group, spec)?;
+                object.mirrors[mirror][copy].no = Some(no);
             }
         }
         Ok(())

@@ -1,17 +1,13 @@
 //! Volumes: create, list, resize, change, delete.
 
 use super::*;
-use crate::{
-    api::types as api,
-    engine::layout::{layout_of, new_component},
-    plane::Stats,
-};
+use crate::{api::types as api, engine::layout::layout_of, plane::Stats};
 use base::{
-    ByteSize, ComponentId, CopyState, ObjectId, Ownership, VolumeId,
+    ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
 use cluster::{Inventory, Placement, Shortfall};
-use dataplane::ComponentNo;
+use dataplane::{ComponentNo, ComponentSpec, component_spec};
 use nvmf::SessionInfo;
 
 /// A new volume is laid out so that it can grow by this factor in place.
@@ -205,10 +201,11 @@ impl Control {
         let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
         let mut gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
         if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
-            for c in object.components() {
+            for (mirror, copy) in object.places() {
+                let c = &object.mirrors[mirror][copy];
                 match c.no {
                     Some(no) => self.delete_component(c.group, no)?,
-                    None => self.delete_half_made(&volume, c)?,
+                    None => self.delete_half_made(c.group, component_spec(&volume, &object, mirror, copy))?,
                 }
             }
             gone = gone.remove(&object);
@@ -219,11 +216,9 @@ impl Control {
     }
 
     /// Whether a component was made before the crash is not known: making is idempotent, so make it and delete it.
-    fn delete_half_made(&self, volume: &VolumeRecord, c: &ComponentRecord) -> Result<(), Problem> {
-        let mut new = new_component(volume, c, 0, 1, 0);
-        new.reserve_chunks = 0;
-        match self.create_component(c.group, new) {
-            Ok(no) => Ok(self.delete_component(c.group, no)?),
+    fn delete_half_made(&self, group: GroupId, spec: ComponentSpec) -> Result<(), Problem> {
+        match self.create_component(group, ComponentSpec { reserve_chunks: 0, ..spec }) {
+            Ok(no) => Ok(self.delete_component(group, no)?),
             // no room for it: then it was not made
             Err(PlaneError::NoSpace { .. }) => Ok(()),
             Err(error) => Err(error.into()),
@@ -335,17 +330,15 @@ impl Control {
         bytes: u64,
         percent: u8,
     ) -> Result<bool, Problem> {
-        let mirrors = object.mirrors.len();
-        let component_bytes = cluster::component_bytes(bytes, mirrors);
+        let component_bytes = cluster::component_bytes(bytes, object.mirrors.len());
         let mut changed = false;
-        for (s, mirror) in object.mirrors.iter_mut().enumerate() {
-            for (copy, c) in mirror.iter_mut().enumerate() {
-                changed |= c.bytes != component_bytes;
-                c.bytes = component_bytes;
-                c.reserve_chunks = cluster::reserve_chunks(component_bytes, percent);
-                let Some(no) = c.no else { continue };
-                self.plane.update_component(c.group, ComponentNo(no), new_component(volume, c, s, mirrors, copy))?;
-            }
+        for (mirror, copy) in object.places() {
+            let c = &mut object.mirrors[mirror][copy];
+            changed |= c.bytes != component_bytes;
+            c.bytes = component_bytes;
+            c.reserve_chunks = cluster::reserve_chunks(component_bytes, percent);
+            let (group, Some(no)) = (c.group, c.no) else { continue };
+            self.plane.update_component(group, ComponentNo(no), component_spec(volume, object, mirror, copy))?;
         }
         Ok(changed)
     }
@@ -550,33 +543,9 @@ fn new_records(
     attach_to: Option<String>,
     placement: &Placement,
 ) -> (VolumeRecord, ObjectRecord) {
-    let object = ObjectId::from_random(random());
-    let volume = VolumeRecord {
-        id: VolumeId::from_random(random()),
-        name: new.name.clone(),
-        bytes,
-        lba_bytes,
-        write_protect: WriteProtect::None,
-        policy,
-        object,
-        stage: Stage::Creating,
-        attach_to,
-        resize_to: None,
-        format_to: None,
-        created_unix_s: now_unix_s(),
-    };
-    let component = |slot: &cluster::Slot| ComponentRecord {
-        id: ComponentId::from_random(random()),
-        node: slot.node.clone(),
-        group: slot.group,
-        capacity_index: slot.capacity_index,
-        no: None,
-        bytes: slot.bytes,
-        reserve_chunks: slot.reserve_chunks,
-        state: CopyState::Active,
-    };
-    let mirrors = placement.layout.mirrors.iter().map(|s| s.copies.iter().map(component).collect()).collect();
-    let object = ObjectRecord { id: object, volume: volume.id, ownership: Ownership::FIRST, mirrors };
+    let (id, object) = (VolumeId::from_random(random()), ObjectId::from_random(random()));
+    let volume = VolumeRecord { lba_bytes, attach_to, ..VolumeRecord::planned(id, new.name.clone(), bytes, policy, object, now_unix_s()) };
+    let object = ObjectRecord::planned(object, id, &placement.layout, |_, _| ComponentId::from_random(random()));
     (volume, object)
 }
 

@@ -4,13 +4,13 @@
 //! Never: draws anything but from the seed.
 
 use super::front::{Clients, Play, Shared};
-use crate::model::cluster::{Cluster, Cost, GroupModel, Namespace};
+use crate::model::cluster::{Cluster, Cost, Namespace};
 use crate::model::drives;
-use base::{ClusterId, ComponentId, Duration, GroupId, Instant, ObjectId, Ownership, VolumeId};
-use dataplane::{
-    CommandSender, Completion, ComponentNo, ComponentRef, ComponentSpec, CoreSeed, DataPlaneError, Desired, Device, FormatSpec,
-    MirrorDesired, ObjectLayout, VolumeDesired, core_seeds,
-};
+use crate::records::{self, cluster_id};
+use base::{ComponentId, Duration, GroupId, Instant, ObjectId, VolumeId};
+use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, VolumeRecord};
+use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Desired, Device, component_spec, core_seeds, format_spec, served};
+use directory::{NodeDevices, Transaction};
 use frontend::InProcess;
 use lab::LabError;
 use rt::sim::{HostId, SimDeviceOptions, SimDrive, World};
@@ -33,7 +33,8 @@ pub(super) struct Modelled {
     node: HostId,
     cores: usize,
     commands: CommandSender<Front>,
-    devices: Vec<Device>,
+    /// Of each group, cache first.
+    devices: BTreeMap<GroupId, Vec<Device>>,
     shared: Rc<RefCell<Shared>>,
 }
 
@@ -62,9 +63,6 @@ fn failed(error: DataPlaneError) -> LabError {
     LabError::Engine { engine: NAME, problem: format!("the modelled node: {error}") }
 }
 
-fn cluster_id() -> ClusterId {
-    ClusterId::from_bytes([1; 16])
-}
 fn group_id(at: usize) -> GroupId {
     GroupId::from_bytes([at as u8 + 1; 16])
 }
@@ -122,71 +120,51 @@ impl Modelled {
         let mut world = World::new(seed);
         let model = &cluster.nodes[0];
         let mut drives = Drives::new(&mut world, cluster);
-        let mut groups = Vec::new();
-        for group in &model.groups {
+        let mut groups = BTreeMap::new();
+        for (at, group) in model.groups.iter().enumerate() {
             let mut devices = drives.namespaces(&mut world, cluster, &group.cache);
             for space in &group.capacity {
                 devices.extend(drives.namespaces(&mut world, cluster, space));
             }
-            groups.push(devices);
+            groups.insert(group_id(at), devices);
         }
         let request_ns = if model.core_cost == Cost::Measured { Cost::REQUEST_NS * cluster.scale.rate } else { 0.0 };
         let net = ((cluster.network.round_trip_us * 1e3) as u64, 8.0 * cluster.scale.rate / cluster.network.gbit_per_s);
         let shared = Rc::new(RefCell::new(Shared::new(seed, net, request_ns)));
         let (node, commands) = start_node(&mut world, cluster, &shared);
-        let devices = groups.concat();
-        let mut modelled = Modelled { world, node, cores: model.cores, commands, devices, shared };
-        modelled.serve(cluster, groups)?;
+        let mut modelled = Modelled { world, node, cores: model.cores, commands, devices: groups, shared };
+        modelled.serve(cluster)?;
         if let Some(cost) = model.core_cost.of_core(&cluster.scale) {
             modelled.world.core_cost(node, cost);
         }
         Ok(modelled)
     }
 
-    fn serve(&mut self, cluster: &Cluster, groups: Vec<Vec<Device>>) -> Result<(), LabError> {
-        let models = &cluster.nodes[0].groups;
-        for (at, devices) in groups.iter().enumerate() {
-            let spec = FormatSpec {
-                cluster: cluster_id(),
-                group: group_id(at),
-                name: format!("group-{at}"),
-                shards: models[at].shards,
-                created_unix_s: 1,
-                force: false,
-            };
+    /// Writes into the node's directory what the cluster consists of, does what is decided from that, and serves it.
+    fn serve(&mut self, cluster: &Cluster) -> Result<(), LabError> {
+        let mut node = records::node();
+        for (at, model) in cluster.nodes[0].groups.iter().enumerate() {
+            let group = self.group(at, model.shards);
+            records::write(&mut node, Transaction::new().create(&group));
+            self.format_group(&group)?;
             let commands = self.commands.clone();
-            self.command(|| commands.format_group(spec, devices[0].clone(), devices[1..].to_vec()))?;
-            self.command(|| commands.set_settings(cluster.settings(models[at].shards)))?;
-            self.command(|| commands.open_group(Some(cluster_id()), devices.clone()))?;
+            self.command(|| commands.set_settings(cluster.settings(model.shards)))?;
+            node.work(self)?;
         }
-        let volumes = (0..cluster.volumes.count).map(|v| self.volume(cluster, models, v)).collect::<Result<_, _>>()?;
-        let desired = Desired { generation: 1, volumes, exports: () };
+        for at in 0..cluster.volumes.count {
+            let (volume, object) = volume(cluster, at);
+            node.write_volume(&volume, &object).expect("nobody else writes");
+        }
+        node.work(self)?;
+        let desired = Desired { generation: 1, volumes: served(&node.records(), node.observed()).volumes, exports: () };
         let commands = self.commands.clone();
         self.command(|| commands.apply(desired))
     }
 
-    /// Makes the components of a volume.
-    fn volume(&mut self, cluster: &Cluster, groups: &[GroupModel], at: usize) -> Result<VolumeDesired, LabError> {
-        let group = at % groups.len();
-        let capacity: usize = groups[group].capacity.iter().map(|n| n.count).sum();
-        let width = if cluster.volumes.stripes == 0 { capacity } else { cluster.volumes.stripes.min(capacity) };
-        let bytes = cluster.bytes(cluster.volumes.gib);
-        let object = ObjectId::from_bytes(volume_id(at));
-        let mut mirrors = Vec::new();
-        for mirror in 0..width {
-            let id = component_id(at, mirror);
-            let capacity_index = ((at / groups.len() + mirror) % capacity) as u8;
-            let spec = ComponentSpec { id, object, capacity_index, bytes, reserve_chunks: 0, descriptor: vec![] };
-            let commands = self.commands.clone();
-            let no: ComponentNo = self.command(|| commands.create_component(group_id(group), spec))?;
-            mirrors.push(MirrorDesired::of_one(ComponentRef { id, group: group_id(group), no }));
-        }
-        Ok(VolumeDesired::plain(
-            VolumeId::from_bytes(volume_id(at)),
-            format!("volume-{}", at + 1),
-            bytes,
-            ObjectLayout { object, ownership: Ownership::FIRST, mirrors },
-        ))
+    fn group(&self, at: usize, shards: u8) -> GroupRecord {
+        let device = |d: &Device| DeviceRecord::Block { path: format!("/dev/{}", d.name()), bytes: d.bytes() };
+        let devices = self.devices[&group_id(at)].iter().map(device).collect();
+        records::group(group_id(at), format!("group-{at}"), shards, devices)
     }
 
     fn command<T>(&mut self, give: impl FnOnce() -> Completion<T>) -> Result<T, LabError> {
@@ -210,8 +188,8 @@ impl Modelled {
             figures.batches += shard.stats.batches;
             figures.log_overhead += shard.stats.log_overhead_bytes;
         }
-        figures.device_read = self.devices.iter().map(|d| d.counters().read_bytes.load(Relaxed)).sum();
-        figures.device_written = self.devices.iter().map(|d| d.counters().write_bytes.load(Relaxed)).sum();
+        figures.device_read = self.devices.values().flatten().map(|d| d.counters().read_bytes.load(Relaxed)).sum();
+        figures.device_written = self.devices.values().flatten().map(|d| d.counters().write_bytes.load(Relaxed)).sum();
         figures.busy_ns = self.world.busy_ns(self.node).iter().sum();
         Ok(figures)
     }
@@ -251,6 +229,38 @@ impl Modelled {
     pub fn take_wrong(&mut self) -> Option<String> {
         self.shared.borrow_mut().wrong.take()
     }
+}
+
+impl NodeDevices for Modelled {
+    type Error = LabError;
+
+    fn format_group(&mut self, group: &GroupRecord) -> Result<(), LabError> {
+        let (commands, devices) = (self.commands.clone(), self.devices[&group.id].clone());
+        let spec = format_spec(cluster_id(), group, false);
+        self.command(|| commands.format_group(spec, devices[0].clone(), devices[1..].to_vec())).map(drop)
+    }
+    fn open_group(&mut self, group: &GroupRecord) -> Result<BTreeMap<ComponentId, u32>, LabError> {
+        let (commands, devices) = (self.commands.clone(), self.devices[&group.id].clone());
+        let (_, found) = self.command(|| commands.open_group(Some(cluster_id()), devices))?;
+        Ok(found.iter().map(|c| (c.id, c.no.0)).collect())
+    }
+    fn create_component(&mut self, volume: &VolumeRecord, object: &ObjectRecord, mirror: usize, copy: usize) -> Result<u32, LabError> {
+        let (commands, spec) = (self.commands.clone(), component_spec(volume, object, mirror, copy));
+        let group = object.mirrors[mirror][copy].group;
+        self.command(|| commands.create_component(group, spec)).map(|no| no.0)
+    }
+}
+
+/// The records of a volume: dealt to the groups in turn, and begun on the devices of its group in turn.
+fn volume(cluster: &Cluster, at: usize) -> (VolumeRecord, ObjectRecord) {
+    let groups = &cluster.nodes[0].groups;
+    let group = at % groups.len();
+    let capacity: usize = groups[group].capacity.iter().map(|n| n.count).sum();
+    let width = if cluster.volumes.stripes == 0 { capacity } else { cluster.volumes.stripes.min(capacity) };
+    let on = (0..width).map(|mirror| ((at / groups.len() + mirror) % capacity) as u8).collect();
+    let (id, object) = (VolumeId::from_bytes(volume_id(at)), ObjectId::from_bytes(volume_id(at)));
+    let bytes = cluster.bytes(cluster.volumes.gib);
+    records::volume((id, object, format!("volume-{}", at + 1)), bytes, (group_id(group), on), |mirror| component_id(at, mirror))
 }
 
 fn start_node(world: &mut World, cluster: &Cluster, shared: &Rc<RefCell<Shared>>) -> (HostId, CommandSender<Front>) {

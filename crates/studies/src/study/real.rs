@@ -10,11 +10,13 @@
 //! Never: measures through the page cache; says what came out.
 
 use super::follow::Follow;
-use base::{ByteSize, ClusterId, ComponentId, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
+use crate::records::{self, cluster_id};
+use base::{ByteSize, ComponentId, GroupId, ObjectId, Security, Visibility, VolumeId};
+use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, VolumeRecord};
 use dataplane::{
-    ComponentRef, ComponentSpec, DataPlaneError, DataPlaneHandle, Desired, Device, FormatSpec, MirrorDesired, NodeConfig, ObjectLayout,
-    OpenError, OpenOptions, Settings, VolumeDesired,
+    DataPlaneError, DataPlaneHandle, Desired, Device, NodeConfig, OpenError, OpenOptions, Settings, component_spec, format_spec, served,
 };
+use directory::{ModelledNode, NodeDevices, Transaction};
 use lab::LabError;
 use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
 use lab::engine::{Engine, Fill, Job, Watch};
@@ -79,10 +81,84 @@ pub struct Sizes {
     pub volume: u64,
 }
 
+/// The volumes of a fixture, as the client names them.
+fn disks(addr: SocketAddr, nqn: &str, volumes: usize) -> Vec<String> {
+    (1..=volumes).map(|nsid| format!("nvme-tcp://{addr}/{nqn}?nsid={nsid}")).collect()
+}
+
+/// The data plane of a node that is being made, and the files of its groups, cache first.
+struct Making<'a> {
+    plane: &'a DataPlaneHandle<Target>,
+    devices: BTreeMap<GroupId, Vec<Device>>,
+}
+
+impl Making<'_> {
+    /// Formats the groups of a fixture on files, and writes down groups and volumes. Gives the subsystem that is to show
+    /// them.
+    fn fixture(
+        &mut self,
+        node: &mut ModelledNode,
+        made: &Made,
+        (at, cut): (usize, &Cut),
+        sizes: Sizes,
+    ) -> Result<SubsystemDesired, LabError> {
+        let part = |bytes: u64, n: usize| (bytes / n as u64) >> 20 << 20;
+        let group_id = |g: usize| GroupId::from_bytes(id(1, at, g, 0));
+        for g in 0..cut.groups {
+            let mut devices = vec![made.file("cache", part(sizes.cache, cut.groups))?];
+            let bytes = part(sizes.capacity, cut.groups * cut.capacity);
+            for n in 0..cut.capacity {
+                devices.push(made.file(&format!("capacity{n}"), bytes)?);
+            }
+            let file = |d: &Device| DeviceRecord::File { path: d.name().to_owned(), bytes: d.bytes() };
+            let group = records::group(group_id(g), format!("fixture-{at}-{g}"), cut.shards, devices.iter().map(file).collect());
+            records::write(node, Transaction::new().create(&group));
+            self.devices.insert(group.id, devices);
+            self.format_group(&group)?;
+        }
+        let mut namespaces = BTreeMap::new();
+        for v in 0..sizes.volumes {
+            let names = (VolumeId::from_bytes(id(4, at, v, 0)), ObjectId::from_bytes(id(2, at, v, 0)), format!("volume-{at}-{v}"));
+            namespaces.insert(v as u32 + 1, NamespaceDesired { volume: names.0, hosts: Visibility::All });
+            let on = (0..cut.capacity).map(|mirror| ((v + mirror) % cut.capacity) as u8).collect();
+            let component_id = |mirror| ComponentId::from_bytes(id(3, at, v, mirror));
+            let (volume, object) = records::volume(names, sizes.volume, (group_id(v % cut.groups), on), component_id);
+            node.write_volume(&volume, &object).expect("nobody else writes");
+        }
+        Ok(SubsystemDesired {
+            nqn: format!("nqn.2026-11.io.basalt:study-{at}"),
+            serial: format!("study-{at}"),
+            model: "Basalt study".into(),
+            allow_any_host: true,
+            hosts: Vec::new(),
+            namespaces,
+            security: Security::Plain,
+            manage_namespaces: false,
+        })
+    }
+}
+
+impl NodeDevices for Making<'_> {
+    type Error = LabError;
+
+    fn format_group(&mut self, group: &GroupRecord) -> Result<(), LabError> {
+        let devices = &self.devices[&group.id];
+        let spec = format_spec(cluster_id(), group, false);
+        self.plane.format_group(spec, devices[0].clone(), devices[1..].to_vec()).map(drop).map_err(failed)
+    }
+    fn open_group(&mut self, group: &GroupRecord) -> Result<BTreeMap<ComponentId, u32>, LabError> {
+        let (_, found) = self.plane.open_group(Some(cluster_id()), self.devices[&group.id].clone()).map_err(failed)?;
+        Ok(found.iter().map(|c| (c.id, c.no.0)).collect())
+    }
+    fn create_component(&mut self, volume: &VolumeRecord, object: &ObjectRecord, mirror: usize, copy: usize) -> Result<u32, LabError> {
+        let group = object.mirrors[mirror][copy].group;
+        self.plane.create_component(group, component_spec(volume, object, mirror, copy)).map(|no| no.0).map_err(failed)
+    }
+}
+
 /// A node with fixtures.
 pub struct Site {
     node: DataPlaneHandle<Target>,
-    addr: SocketAddr,
     /// The disks of each fixture, as the client names them.
     fixtures: Vec<Vec<String>>,
     before: Option<(Instant, [u64; 4])>,
@@ -166,7 +242,8 @@ impl Drop for Made {
 }
 
 impl Site {
-    /// Starts a node, makes the files of all cuts in `real.dir`, formats and serves them.
+    /// Starts a node, makes the files of all cuts in `real.dir`, formats them, and serves what is decided from the
+    /// records.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
         let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: TargetShared::new(Options::default()) };
         let node = DataPlaneHandle::start(config).map_err(failed)?;
@@ -177,82 +254,16 @@ impl Site {
             security: Security::Plain,
         };
         let addr = node.listen(listener).map_err(failed)?;
-        let mut site = Site { node, addr, fixtures: Vec::new(), before: None };
         let made = real.make_dir()?;
-        let mut desired = Desired { generation: 1, ..Desired::default() };
-        for (at, cut) in cuts.iter().enumerate() {
-            site.make_fixture(&made, at, cut, sizes, &mut desired)?;
-        }
-        site.node.apply(desired).map_err(failed)?;
-        Ok(site)
-    }
-
-    fn make_fixture(
-        &mut self,
-        made: &Made,
-        at: usize,
-        cut: &Cut,
-        sizes: Sizes,
-        desired: &mut Desired<nvmf::Desired>,
-    ) -> Result<(), LabError> {
-        let part = |bytes: u64, n: usize| (bytes / n as u64) >> 20 << 20;
-        let mut groups = Vec::new();
-        for g in 0..cut.groups {
-            let cache = made.file("cache", part(sizes.cache, cut.groups))?;
-            let bytes = part(sizes.capacity, cut.groups * cut.capacity);
-            let capacity = (0..cut.capacity).map(|n| made.file(&format!("capacity{n}"), bytes)).collect::<Result<Vec<_>, _>>()?;
-            let group = GroupId::from_bytes(id(1, at, g, 0));
-            let spec = FormatSpec {
-                cluster: ClusterId::from_bytes([1; 16]),
-                group,
-                name: format!("fixture-{at}-{g}"),
-                shards: cut.shards,
-                created_unix_s: 1,
-                force: false,
-            };
-            self.node.format_group(spec, cache.clone(), capacity.clone()).map_err(failed)?;
-            self.node.open_group(None, [vec![cache], capacity].concat()).map_err(failed)?;
-            groups.push(group);
-        }
-        let nqn = format!("nqn.2026-11.io.basalt:study-{at}");
-        let mut namespaces = BTreeMap::new();
-        let mut disks = Vec::new();
-        for v in 0..sizes.volumes {
-            let volume = self.volume(at, v, groups[v % cut.groups], cut.capacity, sizes.volume)?;
-            namespaces.insert(v as u32 + 1, NamespaceDesired { volume: volume.id, hosts: Visibility::All });
-            desired.volumes.push(volume);
-            disks.push(format!("nvme-tcp://{}/{nqn}?nsid={}", self.addr, v + 1));
-        }
-        desired.exports.subsystems.push(SubsystemDesired {
-            nqn,
-            serial: format!("study-{at}"),
-            model: "Basalt study".into(),
-            allow_any_host: true,
-            hosts: Vec::new(),
-            namespaces,
-            security: Security::Plain,
-            manage_namespaces: false,
-        });
-        self.fixtures.push(disks);
-        Ok(())
-    }
-
-    fn volume(&self, fixture: usize, at: usize, group: GroupId, capacity: usize, bytes: u64) -> Result<VolumeDesired, LabError> {
-        let object = ObjectId::from_bytes(id(2, fixture, at, 0));
-        let mut mirrors = Vec::new();
-        for mirror in 0..capacity {
-            let component = ComponentId::from_bytes(id(3, fixture, at, mirror));
-            let capacity_index = ((at + mirror) % capacity) as u8;
-            let spec = ComponentSpec { id: component, object, capacity_index, bytes, reserve_chunks: 0, descriptor: Vec::new() };
-            let no = self.node.create_component(group, spec).map_err(failed)?;
-            mirrors.push(MirrorDesired::of_one(ComponentRef { id: component, group, no }));
-        }
-        Ok(VolumeDesired::plain(
-            VolumeId::from_bytes(id(4, fixture, at, 0)),
-            format!("volume-{fixture}-{at}"),
-            bytes,
-            ObjectLayout { object, ownership: Ownership::FIRST, mirrors },
-        ))
+        let (mut control, mut making) = (records::node(), Making { plane: &node, devices: BTreeMap::new() });
+        let fixture = |cut| making.fixture(&mut control, &made, cut, sizes);
+        let subsystems = cuts.iter().enumerate().map(fixture).collect::<Result<Vec<_>, _>>()?;
+        control.work(&mut making)?;
+        let volumes = served(&control.records(), control.observed()).volumes;
+        let fixtures = subsystems.iter().map(|s| disks(addr, &s.nqn, sizes.volumes)).collect();
+        let exports = nvmf::Desired { subsystems, ..nvmf::Desired::default() };
+        node.apply(Desired { generation: 1, volumes, exports }).map_err(failed)?;
+        Ok(Site { node, fixtures, before: None })
     }
 
     fn connect(&self, fixture: usize) -> Result<NvmeTcp, LabError> {

@@ -1,0 +1,87 @@
+//! From the directory's records to what the data plane takes: what is served, and what groups and components are made
+//! as.
+//!
+//! Invariants: the same records and observations give the same answer, whoever asks; a volume that has a layout stays in
+//! sight when it cannot be served: a namespace that vanished would end what its hosts have mounted.
+//! Never: decides whether a volume can be served (`cluster::serving`), reads a directory.
+
+use crate::desired::{MirrorDesired, VolumeDesired};
+use base::{ClusterId, ObjectId, VolumeId};
+use cluster::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use cluster::{NotServed, Observed, Policy, Records, serving};
+use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{ComponentSpec, FormatSpec};
+
+const _: () = assert!(cluster::NAME_BYTES_MAX <= DESCRIPTOR_NAME_BYTES_MAX, "a component can say how its volume is called");
+const _: () = assert!(cluster::MIRRORS_MAX <= u16::MAX as usize, "and which mirror it is");
+
+/// The volumes of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Served {
+    /// Those that hosts see, in the order of the records. One that is out of reach has no mirrors.
+    pub volumes: Vec<VolumeDesired>,
+    /// Why some are out of reach, or not seen at all.
+    pub out_of_reach: BTreeMap<VolumeId, NotServed>,
+}
+
+/// What `observed.node` is to serve of the volumes that are ready.
+pub fn served(records: &Records, observed: &Observed) -> Served {
+    let objects: BTreeMap<ObjectId, &ObjectRecord> = records.objects.iter().map(|o| (o.id, o)).collect();
+    let reservations: BTreeMap<VolumeId, &ReservationRecord> = records.reservations.iter().map(|r| (r.volume, r)).collect();
+    let policies: BTreeMap<String, &PolicyRecord> = records.policies.iter().map(|p| (p.key(), p)).collect();
+    let mut served = Served::default();
+    for volume in records.volumes.iter().filter(|v| v.stage == Stage::Ready) {
+        let Some(object) = objects.get(&volume.object) else {
+            served.out_of_reach.insert(volume.id, NotServed::NoLayout);
+            continue;
+        };
+        let mirrors = serving(object, observed).unwrap_or_else(|why| {
+            served.out_of_reach.insert(volume.id, why);
+            Vec::new()
+        });
+        let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
+        let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
+        let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
+        served.volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(volume, object, &policy, mirrors) });
+    }
+    served
+}
+
+/// What a group is formatted as. `force`: whatever its devices hold.
+pub fn format_spec(cluster: ClusterId, group: &GroupRecord, force: bool) -> FormatSpec {
+    let GroupRecord { id, name, shards, created_unix_s, .. } = group;
+    FormatSpec { cluster, group: *id, name: name.clone(), shards: *shards, created_unix_s: *created_unix_s, force }
+}
+
+/// What a copy of a mirror of a volume is made as.
+///
+/// # Panics
+/// When `object` has no such copy.
+pub fn component_spec(volume: &VolumeRecord, object: &ObjectRecord, mirror: usize, copy: usize) -> ComponentSpec {
+    let c = &object.mirrors[mirror][copy];
+    // What it says of its volume, for whoever finds it without its directory.
+    let descriptor = Descriptor {
+        volume: volume.id,
+        bytes: volume.bytes,
+        lba_bytes: volume.lba_bytes,
+        stripe: mirror as u16,
+        stripes: object.mirrors.len() as u16,
+        copy: copy as u8,
+        name: volume.name.clone(),
+        policy: volume.policy.clone(),
+    };
+    ComponentSpec {
+        id: c.id,
+        object: object.id,
+        capacity_index: c.capacity_index,
+        bytes: c.bytes,
+        reserve_chunks: c.reserve_chunks,
+        descriptor: descriptor.build(),
+    }
+}
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+//! What is served of records: everything that is ready and has a layout, with what it needs. What is out of reach stays
+//! in sight.
+
+use super::*;
+use base::{ComponentId, CopyState, GroupId, Ownership};
+use cluster::record::DeviceRecord;
+use cluster::{GroupSeen, Layout, MirrorSlots, Slot};
+
+const NODE: &str = "a";
+
+fn group() -> GroupRecord {
+    let device = || DeviceRecord::File { path: "/g".into(), bytes: 1 << 30 };
+    GroupRecord {
+        id: GroupId::from_bytes([1; 16]),
+        name: "g".into(),
+        node: NODE.into(),
+        stage: Stage::Ready,
+        cache: device(),
+        capacity: vec![device()],
+        shards: 4,
+        created_unix_s: 7,
+    }
+}
+
+/// A volume of two mirrors that is made.
+fn volume(n: u8) -> (VolumeRecord, ObjectRecord) {
+    let (id, object) = (VolumeId::from_bytes([n; 16]), ObjectId::from_bytes([n; 16]));
+    let slot = Slot { node: NODE.into(), group: group().id, capacity_index: 0, bytes: 1 << 20, reserve_chunks: 16 };
+    let layout = Layout { mirrors: vec![MirrorSlots { copies: vec![slot] }; 2] };
+    let mut record = VolumeRecord::planned(id, format!("v{n}"), 2 << 20, "fast".into(), object, 9);
+    record.stage = Stage::Ready;
+    let mut object = ObjectRecord::planned(object, id, &layout, |mirror, _| ComponentId::from_bytes([n * 16 + mirror as u8; 16]));
+    object.components_mut().enumerate().for_each(|(at, c)| c.no = Some(at as u32 + 1));
+    (record, object)
+}
+
+/// Two volumes, and a node that has its group open and their terms begun.
+fn facts() -> (Records, Observed) {
+    let (volumes, objects): (Vec<_>, Vec<_>) = [volume(1), volume(2)].into_iter().unzip();
+    let policy = Policy { iops_limit: Some(500), checksum: false, ..Policy::default() };
+    let policies = vec![PolicyRecord { name: "Fast".into(), policy, created_unix_s: 1 }];
+    let reservations = vec![ReservationRecord { volume: volumes[1].id, state: Default::default() }];
+    let observed = Observed {
+        node: NODE.into(),
+        restarted: false,
+        terms: objects.iter().map(|o: &ObjectRecord| (o.id, Ownership::FIRST.term)).collect(),
+        groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
+    };
+    (Records { groups: vec![group()], volumes, objects, reservations, policies }, observed)
+}
+
+#[test]
+fn a_volume_is_served_with_its_layout_its_policy_and_its_reservation() {
+    let (records, observed) = facts();
+    let served = served(&records, &observed);
+    assert_eq!(served.out_of_reach, BTreeMap::new());
+    let [first, second] = &served.volumes[..] else { panic!("both: {served:?}") };
+    assert_eq!((first.name.as_str(), first.bytes, first.lba_bytes, first.thin), ("v1", 2 << 20, 4096, false));
+    assert_eq!((first.iops_max, first.checksum), (Some(500), false), "by the key of its policy, whatever the spelling of its name");
+    let here: Vec<_> = first.object.mirrors.iter().flat_map(MirrorDesired::here).map(|c| (c.id, c.group, c.no.0)).collect();
+    let made: Vec<_> = records.objects[0].components().map(|c| (c.id, c.group, c.no.unwrap())).collect();
+    assert_eq!((here, first.object.ownership), (made, Ownership::FIRST));
+    assert_eq!((first.reservation.is_some(), second.reservation.is_some()), (false, true));
+}
+
+#[test]
+fn what_cannot_be_reached_stays_in_sight_and_what_is_not_ready_or_has_no_layout_does_not() {
+    let (mut records, mut observed) = facts();
+    observed.terms.remove(&records.objects[0].id);
+    records.objects[1].mirrors[1][0].state = CopyState::Stale;
+    let (why, found) = (|n: usize, r: &Records| r.volumes[n].id, served(&records, &observed));
+    let stale = records.objects[1].mirrors[1][0].id;
+    let reasons = [(why(0, &records), NotServed::NotTaken), (why(1, &records), NotServed::Component(stale, group().id))];
+    assert_eq!(found.out_of_reach, reasons.into());
+    assert!(found.volumes.len() == 2 && found.volumes.iter().all(|v| v.object.mirrors.is_empty()));
+
+    records.objects.remove(0);
+    records.volumes[1].stage = Stage::Deleting;
+    let found = served(&records, &observed);
+    assert_eq!((found.volumes, found.out_of_reach), (vec![], [(records.volumes[0].id, NotServed::NoLayout)].into()));
+}
+
+#[test]
+fn a_group_and_its_components_are_made_as_their_records_say() {
+    let spec = format_spec(ClusterId::from_bytes([3; 16]), &group(), true);
+    assert_eq!((spec.group, spec.name.as_str(), spec.shards, spec.created_unix_s, spec.force), (group().id, "g", 4, 7, true));
+    let (volume, object) = volume(1);
+    let made = component_spec(&volume, &object, 1, 0);
+    let c = &object.mirrors[1][0];
+    assert_eq!((made.id, made.object, made.bytes, made.reserve_chunks), (c.id, object.id, c.bytes, 16));
+    let says = Descriptor::parse(&made.descriptor).unwrap();
+    assert_eq!((says.volume, says.name.as_str(), says.stripe, says.stripes, says.copy), (volume.id, "v1", 1, 2, 0));
+}
