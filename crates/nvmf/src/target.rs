@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
-use crate::session::{Call, Cx, QueueKind, Session, SessionPhase, status_of_refusal};
+use crate::session::{Call, Cx, QueueKind, Session, status_of_refusal};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::unauthenticated::Unauthenticated;
@@ -331,7 +331,7 @@ impl Target {
             if conn.closed {
                 continue;
             }
-            let last = conn.session.phase() == SessionPhase::Ended || conn.close_when_sent && conn.session.running() == 0;
+            let last = conn.session.is_ended() || conn.close_when_sent && conn.session.running() == 0;
             while conn.sends < SENDS_MAX {
                 let Some(list) = conn.layer.next_send(&mut conn.session, last) else { break };
                 conn.sends += 1;
@@ -343,7 +343,7 @@ impl Target {
             if conn.layer.has_failed() && !conn.detached {
                 conn.session.end();
             }
-            if conn.session.phase() == SessionPhase::Ended && !conn.detached {
+            if conn.session.is_ended() && !conn.detached {
                 conn.close_at = Some(rt.now() + LINGER_MAX);
                 // With nothing to tell (the host has terminated) there is nothing to wait for.
                 conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
@@ -379,11 +379,11 @@ impl Target {
             return rt.recv_at(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, at, buf);
         }
         let bytes = match conn.session.kind() {
-            QueueKind::Fresh if conn.session.phase() == SessionPhase::Ended => RECV_ADMIN_BYTES,
-            QueueKind::Fresh => RECV_FRESH_BYTES,
-            QueueKind::Admin(_) => RECV_ADMIN_BYTES,
-            QueueKind::Io(..) if conn.session.awaits_large() => RECV_LANDING_BYTES,
-            QueueKind::Io(..) => RECV_IO_BYTES,
+            None if conn.session.is_ended() => RECV_ADMIN_BYTES,
+            None => RECV_FRESH_BYTES,
+            Some(QueueKind::Admin(_)) => RECV_ADMIN_BYTES,
+            Some(QueueKind::Io(_)) if conn.session.awaits_large() => RECV_LANDING_BYTES,
+            Some(QueueKind::Io(_)) => RECV_IO_BYTES,
         };
         let mut buf = conn.buf.take().filter(|b| b.capacity() == bytes).unwrap_or_else(|| Buf::alloc(bytes));
         buf.set_len(bytes);
@@ -502,7 +502,7 @@ impl Target {
         match result {
             Ok(n) if n > 0 && !conn.closed => {
                 conn.last_bytes = rt.now();
-                if conn.session.phase() == SessionPhase::Ended {
+                if conn.session.is_ended() {
                     conn.thrown_away += n;
                     if conn.thrown_away > LINGER_BYTES_MAX {
                         return self.close(rt, place, "termination request");
@@ -576,13 +576,14 @@ impl Target {
         }
         let at = QueueAt { core: self.core, token: conn.token };
         match conn.session.kind() {
-            QueueKind::Fresh => {}
-            QueueKind::Admin(c) => {
+            None => {}
+            Some(QueueKind::Admin(c)) => {
                 let id = c.cntlid;
                 self.end_controller(rt, id, why);
             }
-            QueueKind::Io(c, qid) => {
-                let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: *qid, at });
+            Some(QueueKind::Io(queue)) => {
+                let c = queue.controller();
+                let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: queue.qid(), at });
                 self.post(rt, home, msg);
             }
         }
@@ -680,7 +681,7 @@ impl Target {
             return;
         }
         let answer = match conn.session.kind() {
-            QueueKind::Admin(shared) => {
+            Some(QueueKind::Admin(shared)) => {
                 let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
                 let cx = AdminCx { now: rt.now(), view: &self.view, shared: &self.shared };
                 admin::execute(c, &cx, &sqe, conn.session.data(slot))
@@ -724,7 +725,7 @@ impl Target {
 
     fn park(&mut self, rt: &Rt, place: usize, slot: u16) {
         let conn = &mut self.conns[place];
-        let QueueKind::Admin(shared) = conn.session.kind() else { return };
+        let Some(QueueKind::Admin(shared)) = conn.session.kind() else { return };
         let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
         if c.add_request(slot) {
             conn.session.park(slot);
@@ -735,7 +736,7 @@ impl Target {
 
     /// CC.EN went to 0: the I/O queues end.
     fn reset(&mut self, rt: &Rt, place: usize) {
-        let Some(QueueKind::Admin(shared)) = self.conns.get(place).map(|c| c.session.kind()) else { return };
+        let Some(QueueKind::Admin(shared)) = self.conns.get(place).and_then(|c| c.session.kind()) else { return };
         let id = shared.cntlid;
         let queues = self.controllers.get_mut(&id).map_or(Vec::new(), |c| c.take_queues());
         for q in queues {

@@ -40,7 +40,7 @@ impl Session {
                 }
                 self.finish(cx, at, REQUESTED, 0);
             }
-            (CommandStage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
+            (CommandStage::Asked, false) if self.aborted >= self.entries() => return Aborted::No,
             (CommandStage::Asked, false) => {
                 hooks::reached(CoverageMark::AbortOfAsked);
                 self.answer_early(cx, at);

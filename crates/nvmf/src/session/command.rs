@@ -1,34 +1,18 @@
 //! Commands: judged when their capsule comes, carried out when their data is there, answered when the volume has.
 
-use super::copy;
-use super::fusing::{self, Fusing};
+use super::fusing::Fusing;
+use super::judge::{Source, judge};
+use super::phase::PhaseStep;
 use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
-use super::touch::Touch;
-use super::{Call, Cx, QueueKind, Session, SessionPhase};
-use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
-use crate::reservation;
-use crate::view::Namespace;
+use super::{Call, Cx, Session};
+use crate::limits::RANGES_UNDER_WAY_MAX;
 use base::hooks::{self, CoverageMark, SeededFault};
-use base::unit::BLOCK_BYTES;
-use cluster::reservation::Access;
-use format::nvme::auth::AuthCommand;
-use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
-use format::nvme::{AdminOpcode, FabricsType, Field, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
+use format::nvme::io::{DatasetManagement, DsmRange};
+use format::nvme::{Field, Fuse, Sqe, Status, StatusCode};
 use format::nvme_tcp::Fault;
-use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use object::{Data, DataVec, IoDone, IoOp, IoRequest, extents};
 use rt::Buf;
-
-/// Room for the ranges of a Dataset Management command: 256 of them (NVM command set 3.2.3).
-const DSM_BYTES_MAX: u32 = 256 * DsmRange::LEN as u32;
-
-/// Where a command's data comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    None,
-    Capsule,
-    Transport,
-}
 
 impl Session {
     /// Judges a new command and gives it a slot.
@@ -36,11 +20,11 @@ impl Session {
         if let Some(c) = self.controller() {
             c.note_traffic();
         }
-        if self.slots.len() - usize::from(self.aborted) >= usize::from(self.entries) {
+        if self.slots.len() - usize::from(self.aborted) >= usize::from(self.entries()) {
             return Err(Fault::SEQUENCE); // More commands than the queue has entries.
         }
         let conflict = self.cid_in_use(sqe.cid) && !self.give_up_parked(sqe.cid);
-        let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { self.judge(cx, &sqe, capsule_bytes) };
+        let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { judge(&mut self.phase, cx, &sqe, capsule_bytes) };
         let (plan, len, source) = match judged {
             Ok(judged) => judged,
             Err(status) => (CommandPlan::Refuse(status), 0, Source::None),
@@ -130,172 +114,6 @@ impl Session {
         }
     }
 
-    fn judge(&mut self, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<(CommandPlan, u32, Source), Status> {
-        let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
-        let to_controller = if fabrics { sqe.fctype() & 1 != 0 } else { sqe.opcode & 1 != 0 };
-        let (mut source, len) = match sqe.sgl.kind() {
-            SglKind::InCapsule { offset, len } if to_controller => {
-                if offset != 0 {
-                    return Err(StatusCode::SGL_OFFSET_INVALID.into());
-                }
-                if len != capsule_bytes {
-                    return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-                }
-                (Source::Capsule, len)
-            }
-            SglKind::Transport { len } => (Source::Transport, len),
-            SglKind::Other { len: 0, .. } => (Source::None, 0),
-            SglKind::InCapsule { len: 0, .. } => (Source::None, 0),
-            SglKind::InCapsule { .. } | SglKind::Other { .. } => return Err(StatusCode::SGL_TYPE_INVALID.into()),
-        };
-        if capsule_bytes > 0 && source != Source::Capsule {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if !fabrics && len > 0 && sqe.psdt != Psdt::Sgl {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if sqe.fuse != Fuse::Normal && (fabrics || !matches!(self.kind, QueueKind::Io(..))) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if len == 0 || !to_controller {
-            source = Source::None;
-        }
-        let (plan, wants) = match (&self.kind, self.phase) {
-            (QueueKind::Fresh, SessionPhase::Fresh) if fabrics && sqe.fctype() == FabricsType::Connect.byte() => {
-                (CommandPlan::Connect, fabrics::CONNECT_DATA_BYTES as u32)
-            }
-            (QueueKind::Fresh, _) => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
-            _ if self.locked && !AuthCommand::is_named_by(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
-            (QueueKind::Admin(_), _) => (CommandPlan::Admin, self.admin_data(sqe, len)?),
-            (QueueKind::Io(..), _) if fabrics => (CommandPlan::Admin, self.admin_data(sqe, len)?),
-            (QueueKind::Io(controller, _), _) => {
-                if !controller.is_ready() {
-                    return Err(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR));
-                }
-                self.judge_io(cx, sqe, len)?
-            }
-        };
-        let expected = if to_controller { wants } else { 0 };
-        if to_controller && len != expected {
-            return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-        }
-        let len = if to_controller { len } else { 0 };
-        Ok((plan, len, source))
-    }
-
-    /// Bytes that an admin or fabrics command brings: what it says, within a small bound. The controller checks further.
-    fn admin_data(&self, sqe: &Sqe, len: u32) -> Result<u32, Status> {
-        let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
-        if fabrics && sqe.fctype() == FabricsType::Connect.byte() {
-            return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into());
-        }
-        if len as usize > BLOCK_BYTES && (fabrics || sqe.opcode & 1 != 0) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        Ok(len)
-    }
-
-    pub(super) fn namespace(&mut self, nsid: u32) -> Result<Namespace, Status> {
-        if let Some(ns) = self.namespaces.get(self.last_ns).filter(|ns| ns.nsid == nsid) {
-            return Ok(*ns);
-        }
-        match self.namespaces.binary_search_by_key(&nsid, |ns| ns.nsid) {
-            Ok(at) => {
-                self.last_ns = at;
-                Ok(self.namespaces[at])
-            }
-            // An inactive NSID is not an invalid one (base 2.0, 3.2.1.1).
-            Err(_) => Err(StatusCode::INVALID_FIELD.into()),
-        }
-    }
-
-    /// Judges an I/O command; what it does and how many bytes of data it moves.
-    fn judge_io(&mut self, cx: &Cx<'_>, sqe: &Sqe, len: u32) -> Result<(CommandPlan, u32), Status> {
-        use IoOpcode as Op;
-        self.refresh(cx.view);
-        let op = IoOpcode::parse(sqe.opcode).ok_or(StatusCode::INVALID_OPCODE)?;
-        let touch = Touch::of(op);
-        let reserves = reservation::data_bytes(op, len);
-        if touch == Touch::Unknown && reserves.is_none() {
-            return Err(StatusCode::INVALID_OPCODE.into());
-        }
-        if sqe.fuse != Fuse::Normal {
-            fusing::check(op, sqe.fuse)?;
-        }
-        if op == Op::Flush && sqe.nsid == NSID_ALL {
-            if self.namespaces.iter().any(|ns| reservation::conflicts(op, ns.access)) {
-                return Err(StatusCode::RESERVATION_CONFLICT.into());
-            }
-            // Every write is durable when it is answered, so there is nothing to wait for (VWC bits 2:1).
-            return Ok((CommandPlan::Flush { volume: VolumeRef(u32::MAX) }, 0));
-        }
-        if sqe.nsid == 0 || sqe.nsid > NAMESPACES_MAX {
-            return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
-        }
-        let ns = self.namespace(sqe.nsid)?;
-        let volume = ns.volume;
-        if let Some(status) = ns.closed() {
-            return Err(status);
-        }
-        if let Some(wants) = reserves {
-            return Ok((CommandPlan::Admin, wants));
-        }
-        if ns.access != Access::FULL && reservation::conflicts(op, ns.access) {
-            return Err(StatusCode::RESERVATION_CONFLICT.into());
-        }
-        if ns.write_protect.is_on() && touch == Touch::Write {
-            return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
-        }
-        if op == Op::Flush {
-            return Ok((CommandPlan::Flush { volume }, 0));
-        }
-        if op == Op::DatasetManagement {
-            let dsm = DatasetManagement::of(sqe);
-            let plan = CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges: dsm.ranges() as u16, next: 0 };
-            // Linux always sends room for 256 ranges, whatever their number; what is behind the ranges means nothing.
-            let named = (dsm.ranges() * DsmRange::LEN) as u32;
-            return Ok((plan, if (named..=DSM_BYTES_MAX).contains(&len) { len } else { named }));
-        }
-        if op == Op::Copy {
-            return copy::judge(sqe, &ns);
-        }
-        let range = BlockRange::of(sqe);
-        let blocks = u64::from(range.blocks());
-        let judged = if hooks::seeded(SeededFault::RangeStartJudged) { 0 } else { blocks };
-        if range.slba.checked_add(judged).is_none_or(|end| end > ns.blocks) {
-            if hooks::seeded(SeededFault::OutsideRetried) {
-                return Err(Status::retry(StatusCode::LBA_OUT_OF_RANGE));
-            }
-            return Err(StatusCode::LBA_OUT_OF_RANGE.into());
-        }
-        let (offset, bytes) = (range.slba << ns.shift, blocks << ns.shift);
-        match op {
-            // With or without DEAC: what reads as zeroes takes no space, and what is promised to a volume stays promised.
-            Op::WriteZeroes => return Ok((CommandPlan::Zero { volume, offset, len: bytes }, 0)),
-            Op::Verify => return Ok((CommandPlan::Verify { volume, offset, len: bytes }, 0)),
-            // The store keeps this mark for blocks of 4 KiB; of a smaller block it would lose the neighbours.
-            Op::WriteUncorrectable if !(offset | bytes).is_multiple_of(BLOCK_BYTES as u64) => return Err(StatusCode::INVALID_FIELD.into()),
-            Op::WriteUncorrectable => return Ok((CommandPlan::Uncorrectable { volume, offset, len: bytes }, 0)),
-            // Directives are not supported (base 8.7).
-            Op::Write if range.dtype != 0 => return Err(StatusCode::INVALID_FIELD.into()),
-            _ => {}
-        }
-        if bytes > u64::from(TRANSFER_MAX) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        let bytes = bytes as u32;
-        if len != bytes {
-            return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-        }
-        let plan = match op {
-            _ if sqe.fuse != Fuse::Normal => fusing::plan(op, volume, offset, bytes)?,
-            Op::Read => CommandPlan::Read { volume, offset, len: bytes },
-            Op::Write => CommandPlan::Write { volume, offset, len: bytes },
-            _ => CommandPlan::Compare { volume, offset, len: bytes },
-        };
-        Ok((plan, bytes))
-    }
-
     /// Its data is there: carries it out.
     pub(super) fn run(&mut self, cx: &mut Cx<'_>, at: u16) {
         let token = self.token_base | u64::from(at);
@@ -339,11 +157,11 @@ impl Session {
                 return self.run_ranges(cx, at);
             }
             // Another Connect of this connection was faster.
-            CommandPlan::Connect if self.phase != SessionPhase::Fresh => {
+            CommandPlan::Connect if !self.phase.is_fresh() => {
                 return self.finish(cx, at, StatusCode::COMMAND_SEQUENCE_ERROR.into(), 0);
             }
             CommandPlan::Connect => {
-                self.phase = SessionPhase::Connecting;
+                self.phase.enter(PhaseStep::Judge);
                 self.running += 1;
                 return cx.calls.push(Call::Connect(at));
             }

@@ -21,8 +21,7 @@ impl Session {
         let slot = &self.slots[usize::from(at)];
         let Some(volume) = slot.plan.volume() else { return Ok(()) };
         let (nsid, opcode, paired) = (slot.sqe.nsid, slot.sqe.opcode, slot.mate != NO_MATE);
-        self.refresh(cx.view);
-        let ns = self.namespace(nsid)?;
+        let ns = self.namespace_of(cx.view, nsid)?;
         if ns.volume != volume {
             return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
         }
@@ -77,8 +76,9 @@ impl Session {
 
     /// The namespace that a command names, as of this view.
     pub fn namespace_of(&mut self, view: &View, nsid: u32) -> Result<Namespace, Status> {
-        self.refresh(view);
-        self.namespace(nsid)
+        let queue = self.io_queue().ok_or(StatusCode::INVALID_FIELD)?;
+        queue.refresh(view);
+        queue.namespace(nsid)
     }
 
     /// Tokens of the commands that a volume works on.

@@ -1,12 +1,6 @@
 //! One connection: a state machine without I/O. Bytes in; PDUs, requests to volumes and calls to the controller out.
 //!
-//! ```text
-//!            ICReq / ICResp          Connect ok               fault, H2CTermReq
-//!  AwaitIc ───────────────► Fresh ───────────────► Live ───────────────────────► Ended
-//!     └────────────────────── fault ──┴──────────────────────────────────────────►
-//! ```
-//!
-//! Each command is a slot: `Filling` (its capsule data comes in) → `Waiting` (for buffers) → `Asked` (R2T sent, H2CData comes in) →
+//! Where it stands is a [`phase::SessionPhase`]. Each command is a slot: `Filling` (its capsule data comes in) → `Waiting` (for buffers) → `Asked` (R2T sent, H2CData comes in) →
 //! `Running` (with the volume or the controller) → answered. A command skips the stages it does not need. The halves of a fused operation
 //! meet in `Paired` before they run as one (see `fused.rs`).
 //!
@@ -23,7 +17,10 @@ mod copy_progress;
 mod fence;
 mod fused;
 mod fusing;
+mod judge;
 mod left;
+mod phase;
+mod queue;
 mod receive;
 mod reply;
 mod slot;
@@ -31,26 +28,26 @@ mod status;
 mod touch;
 
 pub use left::{Left, settle};
+pub use queue::{IoQueue, QueueKind};
 pub use slot::CommandSlot;
 pub(crate) use status::status_of_refusal;
 
-use crate::health::Ledger;
 use crate::limits::{
-    ADMIN_HELD_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX,
-    UNAUTHENTICATED_HELD_MAX,
+    ADMIN_HELD_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX, UNAUTHENTICATED_HELD_MAX,
 };
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
-use crate::view::{Namespace, View};
+use crate::view::View;
 use base::checksum::Crc32c;
 use base::hooks::{self, SeededFault};
-use base::{Duration, HostId, Instant};
+use base::{Duration, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
-use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX, HeaderRules};
+use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX};
 use frontend::Place;
 use fusing::Fusing;
 use object::IoRequest;
+use phase::{Link, PhaseStep, Ring, SessionPhase};
 use rt::SendList;
 use slab::Slab;
 use slot::CommandStage;
@@ -91,31 +88,6 @@ pub enum Aborted {
     Event(u16),
 }
 
-/// Where the connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionPhase {
-    /// Nothing but an ICReq may come.
-    AwaitIc,
-    /// Nothing but a Connect command has effect.
-    Fresh,
-    /// A Connect command is being judged.
-    Connecting,
-    /// A queue.
-    Live,
-    /// A termination request was sent or received; what comes is thrown away.
-    Ended,
-}
-
-/// What the queue is.
-pub enum QueueKind {
-    /// Not known yet.
-    Fresh,
-    /// The admin queue of a controller.
-    Admin(Arc<ControllerShared>),
-    /// An I/O queue of a controller.
-    Io(Arc<ControllerShared>, u16),
-}
-
 /// Bytes of the PDU that comes in.
 enum Rx {
     /// Into `head` until it holds the whole header.
@@ -143,19 +115,11 @@ struct RxData {
 /// One connection.
 pub struct Session {
     phase: SessionPhase,
-    kind: QueueKind,
-    rules: HeaderRules,
-    digests: Digests,
-    hpda: u8,
     rx: Rx,
     head: [u8; HEADER_BYTES_MAX],
     head_len: usize,
     common: Option<CommonHeader>,
     slots: Slab<CommandSlot>,
-    entries: u16,
-    sqhd: u16,
-    flow_control: bool,
-    cids: Box<[u64]>,
     waiting: VecDeque<u16>,
     /// What the last command was to a fused operation.
     fusing: Fusing,
@@ -166,10 +130,6 @@ pub struct Session {
     held: u32,
     capsule_held: u32,
     running: u32,
-    namespaces: Vec<Namespace>,
-    namespaces_of: u64,
-    last_ns: usize,
-    ledger: Option<Ledger>,
     out: SendList,
     ready: VecDeque<SendList>,
     free: Vec<SendList>,
@@ -182,15 +142,9 @@ pub struct Session {
     throttled: bool,
     /// When the first byte of the PDU that comes in was taken.
     pdu_began: Instant,
-    /// A Disconnect command that is answered after all others.
-    leaving: Option<u16>,
-    locked: bool,
     /// Requests that had not come back when the session ended.
     left: Vec<Left>,
 }
-
-/// Slots of a connection before its Connect: one command, and room for a host that is wrong.
-const FRESH_ENTRIES: u16 = 2;
 
 impl Session {
     /// A connection that was just accepted. `token` goes in the upper bits of request tokens; the low 16 are the slot.
@@ -198,25 +152,11 @@ impl Session {
         assert!(token & 0xFFFF == 0, "the low bits are the slot's");
         Self {
             phase: SessionPhase::AwaitIc,
-            kind: QueueKind::Fresh,
-            rules: HeaderRules {
-                from_host: true,
-                digests: Digests::default(),
-                pda: 0,
-                capsule_data_max: CAPSULE_DATA_MAX,
-                data_max: i32::MAX as u32,
-            },
-            digests: Digests::default(),
-            hpda: 0,
             rx: Rx::Head,
             head: [0; HEADER_BYTES_MAX],
             head_len: 0,
             common: None,
             slots: Slab::new(),
-            entries: FRESH_ENTRIES,
-            sqhd: 0,
-            flow_control: true,
-            cids: Box::default(),
             waiting: VecDeque::new(),
             fusing: Fusing::No,
             aborted: 0,
@@ -224,10 +164,6 @@ impl Session {
             held: 0,
             capsule_held: 0,
             running: 0,
-            namespaces: Vec::new(),
-            namespaces_of: u64::MAX,
-            last_ns: 0,
-            ledger: None,
             out: SendList::new(),
             ready: VecDeque::new(),
             free: Vec::new(),
@@ -237,22 +173,43 @@ impl Session {
             place: None,
             throttled: false,
             pdu_began: Instant::default(),
-            leaving: None,
-            locked: false,
             left: Vec::new(),
         }
     }
-    /// Where it stands.
-    pub fn phase(&self) -> SessionPhase {
-        self.phase
+    /// Whether nothing of it has effect any more: a termination request was sent or received, or it was ended.
+    #[inline]
+    pub fn is_ended(&self) -> bool {
+        self.phase.is_ended()
     }
-    /// What it is.
-    pub fn kind(&self) -> &QueueKind {
-        &self.kind
+    /// Whether nothing but a Connect command has effect.
+    pub fn is_fresh(&self) -> bool {
+        self.phase.is_fresh()
+    }
+    /// Whether a Connect command is being judged.
+    pub fn is_connecting(&self) -> bool {
+        self.phase.is_connecting()
+    }
+    /// Whether it is no queue yet.
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self.phase, SessionPhase::AwaitIc | SessionPhase::Fresh(_) | SessionPhase::Connecting(_))
+    }
+    /// Whether it is a queue and works as one.
+    pub fn is_live(&self) -> bool {
+        matches!(self.phase, SessionPhase::Live(_))
+    }
+    /// What queue it is, or was when it ended. `None`: it has never been one.
+    #[inline]
+    pub fn kind(&self) -> Option<&QueueKind> {
+        self.phase.queue().map(|queue| &queue.kind)
+    }
+    /// Entries of the queue; of a connection that is none yet, commands that it may send.
+    #[inline]
+    fn entries(&self) -> u16 {
+        self.phase.link().map_or(0, |link| link.ring.entries())
     }
     /// Digests in force.
     pub fn digests(&self) -> Digests {
-        self.digests
+        self.phase.link().map(Link::digests).unwrap_or_default()
     }
     /// Whether a PDU has begun and not ended.
     pub fn is_mid_pdu(&self) -> bool {
@@ -262,7 +219,7 @@ impl Session {
     pub fn wants_bytes(&self) -> bool {
         let full = self.capsule_held >= CAPSULE_HELD_MAX || self.throttled;
         let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
-        let stopped = self.draining || self.phase == SessionPhase::Connecting || self.backlog >= backlog_max;
+        let stopped = self.draining || self.phase.is_connecting() || self.backlog >= backlog_max;
         !stopped && !(full && (self.memory_comes_back() || hooks::seeded(SeededFault::AskedNotRead)))
     }
     /// Whether memory comes back without a byte of the host: commands that run hold some, or data on its way to the host does. All the others
@@ -274,7 +231,7 @@ impl Session {
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
     pub fn is_unauthenticated(&self) -> bool {
-        self.locked || matches!(self.kind, QueueKind::Fresh)
+        self.phase.queue().is_none_or(|queue| queue.locked)
     }
     /// When the PDU that comes in began; `None` between PDUs.
     pub fn pdu_began(&self) -> Option<Instant> {
@@ -301,10 +258,10 @@ impl Session {
     /// Whether a command, in slot `at` unless it is new, may have `bytes` of buffers now. One always may, so that each queue goes on.
     fn may_hold(&mut self, at: Option<u16>, bytes: u32) -> bool {
         let (first, sum) = (self.held == 0, self.held + bytes);
-        let most = match self.kind {
-            _ if self.locked => UNAUTHENTICATED_HELD_MAX,
-            QueueKind::Io(..) => hooks::tiny(DATA_HELD_MAX, 64 << 10),
-            QueueKind::Admin(_) | QueueKind::Fresh => ADMIN_HELD_MAX,
+        let most = match self.phase.queue() {
+            Some(queue) if queue.locked => UNAUTHENTICATED_HELD_MAX,
+            Some(queue) if queue.kind.as_io().is_some() => hooks::tiny(DATA_HELD_MAX, 64 << 10),
+            _ => ADMIN_HELD_MAX,
         };
         let covered = (first || sum <= most) && self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
         first || covered || self.is_alone(at)
@@ -349,70 +306,51 @@ impl Session {
             slot.blame = at;
         }
     }
-    /// Makes it a queue: its Connect command succeeded.
+    /// Makes it a queue: its Connect command succeeded. It must be [`Session::is_connecting`].
     pub fn admit(&mut self, kind: QueueKind, entries: u16, flow_control: bool) {
-        if let QueueKind::Io(c, _) = &kind {
-            self.ledger = Some(Ledger::open(&c.figures));
-        }
-        self.kind = kind;
-        self.entries = entries;
-        self.flow_control = flow_control;
-        self.phase = SessionPhase::Live;
-        self.namespaces_of = u64::MAX;
-        self.cids = vec![0; 1024].into_boxed_slice();
+        self.phase.enter(PhaseStep::Admit(kind, Ring::new(entries, flow_control)));
     }
-    /// Whether only authentication commands run: the host has not proved yet who it is (base 6.3, AUTHREQ).
+    /// Whether only authentication commands run on the queue: the host has not proved yet who it is (base 6.3, AUTHREQ).
     pub fn set_unauthenticated(&mut self, locked: bool) {
-        self.locked = locked;
+        if let Some(queue) = self.phase.queue_mut() {
+            queue.locked = locked;
+        }
     }
     /// See [`Session::set_unauthenticated`].
     pub fn must_authenticate(&self) -> bool {
-        self.locked
+        self.phase.queue().is_some_and(|queue| queue.locked)
     }
     /// Back to waiting for a Connect command: it was refused.
     pub fn readmit(&mut self) {
-        if self.phase == SessionPhase::Connecting {
-            self.phase = SessionPhase::Fresh;
+        if self.phase.is_connecting() {
+            self.phase.enter(PhaseStep::Refuse);
         }
     }
     /// Data of a new view is used from the next command on.
+    #[inline]
     fn refresh(&mut self, view: &View) {
-        if self.namespaces_of == view.generation || hooks::seeded(SeededFault::RightsKept) && !self.namespaces.is_empty() {
-            return;
+        if let Some(queue) = self.io_queue() {
+            queue.refresh(view);
         }
-        self.namespaces_of = view.generation;
-        self.last_ns = 0;
-        if !hooks::seeded(SeededFault::DetachedKept) {
-            self.namespaces.clear();
-        }
-        if let QueueKind::Io(c, _) = &self.kind
-            && let Some(s) = view.subsystem(&c.subsystem)
-        {
-            let before = core::mem::replace(&mut self.namespaces, view.namespaces(s, &c.host_nqn));
-            if hooks::seeded(SeededFault::DetachedKept) {
-                let seen: Vec<u32> = self.namespaces.iter().map(|ns| ns.nsid).collect();
-                self.namespaces.extend(before.into_iter().filter(|ns| !seen.contains(&ns.nsid)));
-                self.namespaces.sort_by_key(|ns| ns.nsid);
-            }
-            let host = HostId::from_bytes(c.host_id);
-            self.namespaces.iter_mut().for_each(|ns| ns.access = view.access(ns.volume, host));
-        }
+    }
+    #[inline]
+    fn io_queue(&mut self) -> Option<&mut IoQueue> {
+        self.phase.queue_mut().and_then(|queue| queue.kind.as_io_mut())
     }
     /// The controller that the queue belongs to.
+    #[inline]
     pub fn controller(&self) -> Option<&Arc<ControllerShared>> {
-        match &self.kind {
-            QueueKind::Fresh => None,
-            QueueKind::Admin(c) | QueueKind::Io(c, _) => Some(c),
-        }
+        self.kind().map(QueueKind::controller)
     }
+    #[inline]
     fn mark_cid(&mut self, cid: u16, on: bool) {
-        let (word, bit) = (usize::from(cid >> 6), 1u64 << (cid & 63));
-        if let Some(w) = self.cids.get_mut(word) {
-            *w = if on { *w | bit } else { *w & !bit };
+        if let SessionPhase::Live(queue) = &mut self.phase {
+            queue.mark_cid(cid, on);
         }
     }
+    #[inline]
     fn cid_in_use(&self, cid: u16) -> bool {
-        self.cids.get(usize::from(cid >> 6)).is_some_and(|w| w & 1 << (cid & 63) != 0)
+        matches!(&self.phase, SessionPhase::Live(queue) if queue.cid_in_use(cid))
     }
     /// The slot of a command by its identifier.
     pub fn slot_of(&self, cid: u16) -> Option<u16> {

@@ -1,7 +1,8 @@
 //! Bytes from the host: headers, digests, data.
 
+use super::phase::{Link, PhaseStep};
 use super::slot::CommandStage;
-use super::{Cx, Rx, RxData, Session, SessionPhase};
+use super::{Cx, Rx, RxData, Session};
 use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
 use base::checksum::Crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -14,13 +15,13 @@ use rt::Buf;
 use std::ops::Range;
 
 impl Session {
-    /// Takes bytes as they came, in order. All of them are used, whatever the phase. After it look at [`Session::phase`]: when it
-    /// is `Ended`, send what there is and close.
+    /// Takes bytes as they came, in order. All of them are used, whatever the phase. Look at [`Session::is_ended`] after it: send what there
+    /// is then, and close.
     pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
         cx.stats.bytes_in += bytes.len() as u64;
         self.refresh(cx.view);
         while !bytes.is_empty() {
-            if self.phase == SessionPhase::Ended {
+            if self.phase.is_ended() {
                 return;
             }
             match self.step(cx, bytes) {
@@ -34,17 +35,17 @@ impl Session {
     /// it to [`Session::landed`] before anything else.
     pub fn land(&mut self) -> Option<(Buf, Range<usize>)> {
         match &self.rx {
-            Rx::Data(d) if d.left >= LAND_BYTES_MIN && self.phase != SessionPhase::Ended => self.slots[usize::from(d.slot)].land(d.left),
+            Rx::Data(d) if d.left >= LAND_BYTES_MIN && !self.phase.is_ended() => self.slots[usize::from(d.slot)].land(d.left),
             _ => None,
         }
     }
 
-    /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::phase`] then.
+    /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::is_ended`] then.
     pub fn landed(&mut self, cx: &mut Cx<'_>, buf: Buf, at: Range<usize>) {
         cx.stats.bytes_in += at.len() as u64;
         self.refresh(cx.view);
         let Rx::Data(d) = &mut self.rx else { return };
-        if self.phase == SessionPhase::Ended {
+        if self.phase.is_ended() {
             return;
         }
         hooks::reached(CoverageMark::DataInPlace);
@@ -148,11 +149,11 @@ impl Session {
     }
 
     fn check_common(&self) -> Result<CommonHeader, Fault> {
-        let common = check_header(&Field::get(&self.head), &self.rules)?;
+        let common = check_header(&Field::get(&self.head), self.phase.rules())?;
         let in_order = match common.kind {
-            PduType::IcReq => self.phase == SessionPhase::AwaitIc,
+            PduType::IcReq => self.phase.awaits_ic(),
             PduType::H2cTermReq => true,
-            _ => self.phase != SessionPhase::AwaitIc,
+            _ => !self.phase.awaits_ic(),
         };
         if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
     }
@@ -173,7 +174,7 @@ impl Session {
             PduType::IcReq => self.on_ic_req(cx),
             PduType::H2cTermReq => {
                 cx.stats.terminations_received += 1;
-                self.phase = SessionPhase::Ended;
+                self.phase.enter(PhaseStep::End);
                 Ok(())
             }
             PduType::CapsuleCmd => {
@@ -196,13 +197,10 @@ impl Session {
     fn on_ic_req(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
         let head: [u8; IC_BYTES] = Field::get(&self.head);
         let req = IcReq::parse(&head)?;
-        self.hpda = req.hpda;
         let resp = IcResp { cpda: 0, digests: req.digests, maxh2cdata: H2C_DATA_MAX };
         self.list().push_header(&resp.to_bytes());
         cx.stats.pdus_out += 1;
-        self.digests = req.digests;
-        self.rules.digests = req.digests;
-        self.phase = SessionPhase::Fresh;
+        self.phase.enter(PhaseStep::Initialize(Link::new(req.digests, req.hpda)));
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
 use super::fusing::Fusing;
+use super::phase::PhaseStep;
+use super::queue::IoQueue;
 use super::slot::{CommandSlot, CommandStage, Identifier};
-use super::{Cx, QueueKind, Session, SessionPhase};
+use super::{Cx, Session};
 use crate::health::ErrorLog;
 use crate::limits::SEND_SEGMENTS_MAX;
 use crate::stats::Class;
@@ -11,7 +13,7 @@ use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::nvme::log::{ErrorEntry, TRTYPE_TCP};
 use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
-use format::nvme_tcp::{CapsuleResp, DataPdu, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
+use format::nvme_tcp::{CapsuleResp, DataPdu, Digests, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
 use object::{Data, DataVec};
 use rt::SendList;
 
@@ -63,7 +65,7 @@ impl Session {
         }
         self.held = self.held.saturating_sub(if hooks::seeded(SeededFault::SentStaysHeld) { 0 } else { freed });
         self.throttled &= freed == 0;
-        if self.phase != SessionPhase::Ended && !hooks::seeded(SeededFault::WaitingForgotten) {
+        if !self.phase.is_ended() && !hooks::seeded(SeededFault::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
@@ -99,24 +101,13 @@ impl Session {
     }
 
     pub(super) fn respond(&mut self, cx: &mut Cx<'_>, cid: u16, status: Status, result: u64) {
-        if self.phase == SessionPhase::Ended {
-            return;
-        }
-        let sqhd = self.advance_head();
+        let Some(link) = self.phase.open_link_mut() else { return };
+        let (sqhd, digests) = (link.ring.advance(), link.digests());
         let mut bytes = [0; CapsuleResp::BYTES_MAX];
         let resp = CapsuleResp { cqe: Cqe { result, sqhd, sqid: 0, cid, status } };
-        let n = resp.write(self.digests, &mut bytes);
+        let n = resp.write(digests, &mut bytes);
         self.list().push_header(&bytes[..n]);
         cx.stats.pdus_out += 1;
-    }
-
-    /// A command was taken from the queue: the new head, or FFFFh without flow control (base 6.3).
-    fn advance_head(&mut self) -> u16 {
-        if !self.flow_control {
-            return 0xFFFF;
-        }
-        self.sqhd = if self.sqhd + 1 >= self.entries { 0 } else { self.sqhd + 1 };
-        self.sqhd
     }
 
     /// Answers a command with the data that it reads, sent from where it lies.
@@ -129,17 +120,17 @@ impl Session {
         slot.len = bytes;
         self.account(cx, &slot, Status::SUCCESS);
         self.mark_cid(slot.sqe.cid, false);
-        if self.phase == SessionPhase::Ended {
+        let Some(link) = self.phase.open_link_mut() else {
             self.held = self.held.saturating_sub(bytes);
             return;
-        }
-        let success = !self.flow_control;
+        };
+        let (success, digests, hpda) = (!link.ring.flow_control(), link.digests(), link.hpda());
         let (mut offset, count) = (0, data.len());
         for (i, d) in data.into_iter().enumerate() {
             let last = i + 1 == count;
             let pdu = DataPdu { cccid: slot.sqe.cid, ttag: 0, offset, bytes: d.buf.len() as u32, last, success: last && success };
             offset += pdu.bytes;
-            self.push_data(cx, pdu, d);
+            self.push_data(cx, pdu, d, (digests, hpda));
         }
         if !success {
             self.respond(cx, slot.sqe.cid, Status::SUCCESS, 0);
@@ -147,8 +138,7 @@ impl Session {
         self.leave_if_last(cx);
     }
 
-    fn push_data(&mut self, cx: &mut Cx<'_>, pdu: DataPdu, d: Data) {
-        let (digests, hpda) = (self.digests, self.hpda);
+    fn push_data(&mut self, cx: &mut Cx<'_>, pdu: DataPdu, d: Data, (digests, hpda): (Digests, u8)) {
         let mut head = [0; HEADER_BYTES_MAX];
         let n = pdu.write(PduType::C2hData, digests, hpda, &mut head);
         let sum = digests.data.then(|| {
@@ -170,7 +160,7 @@ impl Session {
         let slot = &self.slots[usize::from(at)];
         let r2t = R2t { cccid: slot.sqe.cid, ttag: at, offset: slot.filled, bytes: slot.len - slot.filled };
         let mut bytes = [0; R2t::BYTES_MAX];
-        let n = r2t.write(self.digests, &mut bytes);
+        let n = r2t.write(self.digests(), &mut bytes);
         self.list().push_header(&bytes[..n]);
         hooks::reached(CoverageMark::DataAskedFor);
         cx.stats.pdus_out += 1;
@@ -191,12 +181,13 @@ impl Session {
     /// A Disconnect command (base 2.0, 6.4): nothing more is read, what runs is answered, what had not begun is aborted, and the answer to the
     /// Disconnect is the last.
     pub fn disconnect(&mut self, cx: &mut Cx<'_>, at: u16) {
-        if self.leaving.is_some() {
+        let Some(queue) = self.phase.queue_mut() else { return };
+        if queue.leaving.is_some() {
             // One that came together with another: the first is answered last, and this one not carried out.
             return self.complete(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
         }
+        queue.leaving = Some(at);
         self.draining = true;
-        self.leaving = Some(at);
         self.waiting.clear();
         self.rx = super::Rx::Head;
         self.head_len = 0;
@@ -211,7 +202,7 @@ impl Session {
     /// Answers the Disconnect command when it is the only one left.
     pub(super) fn leave_if_last(&mut self, cx: &mut Cx<'_>) {
         if self.running == 1
-            && let Some(at) = self.leaving.take()
+            && let Some(at) = self.phase.queue_mut().and_then(|queue| queue.leaving.take())
         {
             self.complete(cx, at, Status::SUCCESS, 0);
         }
@@ -234,13 +225,15 @@ impl Session {
             hooks::reached(CoverageMark::ConnectionLostBusy);
         }
         self.leave_behind();
-        self.phase = SessionPhase::Ended;
+        self.phase.enter(PhaseStep::End);
         self.waiting.clear();
         self.rx = super::Rx::Head;
         self.head_len = 0;
         self.common = None;
         self.running = 0;
-        self.leaving = None;
+        if let Some(queue) = self.phase.queue_mut() {
+            queue.leaving = None;
+        }
         self.place = None;
         self.fusing = Fusing::No;
         self.aborted = 0;
@@ -261,7 +254,8 @@ impl Session {
         }
         class.latency.record(cx.now.since(slot.since).as_nanos() as u64);
         let bytes = u64::from(slot.len);
-        match (&self.ledger, slot.plan.class()) {
+        let ledger = self.phase.queue().and_then(|queue| queue.kind.as_io()).map(IoQueue::ledger);
+        match (ledger, slot.plan.class()) {
             (Some(ledger), Class::Read) if status.is_success() => ledger.read(bytes),
             (Some(ledger), Class::Write) if status.is_success() => ledger.wrote(bytes),
             (Some(ledger), Class::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
@@ -272,9 +266,10 @@ impl Session {
 
     /// Tells the error log of the controller that a command failed.
     fn note_error(&self, slot: &CommandSlot, status: Status) {
-        let (Some(c), sqid) = (self.controller(), if let QueueKind::Io(_, qid) = &self.kind { *qid } else { 0 }) else { return };
-        if let (Some(ledger), true) = (&self.ledger, status.code.sct() == 2) {
-            ledger.media_error();
+        let Some(kind) = self.kind() else { return };
+        let (c, sqid) = (kind.controller(), kind.qid());
+        if let (Some(queue), true) = (kind.as_io(), status.code.sct() == 2) {
+            queue.ledger().media_error();
         }
         let io = sqid != 0 && slot.sqe.opcode != AdminOpcode::Fabrics.byte();
         c.errors.note(ErrorEntry {

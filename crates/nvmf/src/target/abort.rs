@@ -10,7 +10,7 @@ impl Target {
     /// An Abort command in a slot of the admin queue at `place`, for command `cid` of queue `sqid`.
     pub(super) fn abort(&mut self, rt: &Rt, place: usize, slot: u16, (sqid, cid): (u16, u16)) {
         let conn = &mut self.conns[place];
-        let QueueKind::Admin(shared) = conn.session.kind() else { return };
+        let Some(QueueKind::Admin(shared)) = conn.session.kind() else { return };
         let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
         let admin = QueueAt { core: self.core, token: conn.token };
         let at = if sqid == 0 { Some(admin) } else { c.queues().get(&sqid).copied() };
@@ -28,7 +28,7 @@ impl Target {
         if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token && !c.closed) {
             aborted = conn.session.abort(&mut cx!(self, rt), cid);
             mark(&mut self.dirty, conn, place);
-            if let (Aborted::Event(event), QueueKind::Admin(shared)) = (aborted, conn.session.kind())
+            if let (Aborted::Event(event), Some(QueueKind::Admin(shared))) = (aborted, conn.session.kind())
                 && let Some(c) = self.controllers.get_mut(&shared.cntlid)
                 && !hooks::seeded(SeededFault::AbortedRequestKept)
             {
@@ -44,7 +44,7 @@ impl Target {
     pub(super) fn aborted(&mut self, rt: &Rt, token: u64, slot: u16, aborted: bool) {
         let place = place_of(token);
         let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token && !c.closed) else { return };
-        if let QueueKind::Admin(shared) = conn.session.kind()
+        if let Some(QueueKind::Admin(shared)) = conn.session.kind()
             && let Some(c) = self.controllers.get_mut(&shared.cntlid)
         {
             c.end_abort();

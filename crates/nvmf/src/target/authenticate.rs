@@ -135,7 +135,7 @@ impl Target {
                 conn.session.set_unauthenticated(false);
                 self.unauthenticated.leave(conn.token);
                 // Each queue authenticates; the admin queue's is reported.
-                if matches!(conn.session.kind(), QueueKind::Admin(_)) {
+                if matches!(conn.session.kind(), Some(QueueKind::Admin(_))) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
                 }
@@ -149,7 +149,7 @@ impl Target {
     fn take_place(&mut self, rt: &Rt, place: usize) -> bool {
         let conn = &mut self.conns[place];
         let Some(of) = conn.session.controller().cloned() else { return false };
-        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), QueueKind::Admin(_)));
+        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), Some(QueueKind::Admin(_))));
         let quota = match (kept, is_admin) {
             (None, true) => self.count_controller(&of.host_nqn).map(|(quota, reserve)| {
                 let limits = self.limits_of(&of.host_nqn);

@@ -20,7 +20,8 @@ use frontend::{HostLimits, Place, Reserve};
 
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
-        let Some(conn) = self.conns.get(place) else { return };
+        // It may have ended meanwhile: the host has sent a termination request behind the command.
+        let Some(conn) = self.conns.get(place).filter(|c| c.session.is_connecting()) else { return };
         let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
         let connect = match ConnectRequest::read(sqe, conn.session.data(slot)) {
@@ -79,7 +80,7 @@ impl Target {
     fn evict_claimed(&mut self, rt: &Rt) -> Option<()> {
         let has_one = |token: &u64| {
             let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
-            of.is_some_and(|c| matches!(c.session.kind(), QueueKind::Admin(_)))
+            of.is_some_and(|c| matches!(c.session.kind(), Some(QueueKind::Admin(_))))
         };
         let token = self.unauthenticated.tokens().find(has_one)?;
         self.evict(rt, Some(token));
@@ -168,7 +169,7 @@ impl Target {
     pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
-        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Connecting;
+        let waits = |c: &Conn| c.token == token && !c.closed && c.session.is_connecting();
         let there = self.conns.get(place).is_some_and(waits);
         let (c, kept) = match result {
             Ok(joined) => joined,
@@ -190,7 +191,7 @@ impl Target {
             Ok((quota, must))
         });
         match taken {
-            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::Io(c, connect.connect.qid), taken),
+            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::io(c, connect.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
                 self.refuse(rt, place, slot, Some(connect), refusal);
@@ -207,14 +208,11 @@ impl Target {
         kind: QueueKind,
         (quota, must): (Option<Place>, bool),
     ) {
-        self.begin_authentication(rt, connect, place, must);
         let authreq = if must { AUTHREQ_ATR } else { 0 };
+        let cntlid = kind.controller().cntlid;
+        self.conns[place].session.admit(kind, connect.entries(), connect.flow_control());
+        self.begin_authentication(rt, connect, place, must);
         let conn = &mut self.conns[place];
-        let cntlid = match &kind {
-            QueueKind::Admin(c) | QueueKind::Io(c, _) => c.cntlid,
-            QueueKind::Fresh => unreachable!("admitted as something"),
-        };
-        conn.session.admit(kind, connect.entries(), connect.flow_control());
         // What a host that has still to prove who it is holds in memory does not count as the host's.
         if must {
             conn.kept = quota

@@ -80,8 +80,7 @@ impl Target {
                 late.push((place, None));
                 continue;
             }
-            let handshake = matches!(c.session.phase(), SessionPhase::AwaitIc | SessionPhase::Fresh | SessionPhase::Connecting)
-                && now.since(c.since) > HANDSHAKE_MAX;
+            let handshake = c.session.is_handshaking() && now.since(c.since) > HANDSHAKE_MAX;
             let partial = c.receiving && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
             let idle = c.session.controller().is_some_and(|x| x.discovery)
                 && now.since(c.last_bytes) > DISCOVERY_IDLE_MAX

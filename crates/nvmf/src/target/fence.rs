@@ -31,8 +31,8 @@ impl Target {
         let mut under_way = BTreeSet::new();
         for (_, conn) in &mut self.conns {
             self.fences.adopt(conn.session.take_left());
-            let QueueKind::Io(c, _) = conn.session.kind() else { continue };
-            let host = HostId::from_bytes(c.host_id);
+            let Some(QueueKind::Io(queue)) = conn.session.kind() else { continue };
+            let host = HostId::from_bytes(queue.controller().host_id);
             if command.abort.contains(&host) {
                 conn.session.abort_on(command.volume, Status::dnr(StatusCode::ABORTED_PREEMPT));
             }
