@@ -24,7 +24,7 @@ blktests: ## the nvme group of blktests in a VM: make blktests TREE=a-checkout [
 	@scripts/setup test && cargo build --quiet -p basalt
 	@tests/vm/blktests $(foreach k,$(KERNELS),--kernel $(k)) "$(TREE)" $(TESTS)
 
-sim: ## a host in virtual time: SEEDS=0..400 and old failing seeds, then is each seeded fault found?
+sim: ## a node in virtual time: SEEDS=0..400 and old failing seeds, then is each seeded fault found?
 	@scripts/sim run $(SEEDS) && scripts/sim known
 
 soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json

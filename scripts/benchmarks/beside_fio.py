@@ -1,9 +1,10 @@
 """Rows beside fio on a real disk.
 
-Ours go through NVMe/TCP, under the lab's client on processor 1 (which looks for answers all the time, as spdk_nvme_perf does), to a target on
-processor 0 whose disk group lies in files of the disk; fio works on a file of the same file system, on processor 1. All files have every block written before anything counts: what a file system does at the
-first write of a block is nobody's gain. The daemon stands still (SIGSTOP) while fio is measured, so that destaging takes nothing from the disk.
-Who begins changes with every round.
+Ours go through NVMe/TCP to a target on processor 0 whose disk group lies in files of the disk. The lab's client runs on
+processor 1 and polls for answers all the time, as spdk_nvme_perf does. fio works on a file of the same file system, on
+processor 1. All files have every block written before anything counts: what a file system does at the first write of a
+block is nobody's gain. The daemon is stopped (SIGSTOP) while fio is measured, so that destaging takes nothing from the
+disk. Who begins changes with every round.
 """
 import os
 import shutil

@@ -1,7 +1,8 @@
 """Rows beside SPDK's target, under spdk_nvme_perf; and the clients beside each other.
 
-Targets run on processor 0, the client on processor 1, over loopback, on a volume of 1 GiB in memory that was written once before anything
-counts: nobody gains by blocks that were never there. The targets take turns, and who begins changes with every round.
+Targets run on processor 0, the client on processor 1, over loopback, on a volume of 1 GiB in memory. It is written once
+before anything counts: nobody gains by blocks that were never there. The targets take turns, and who begins changes
+with every round.
 """
 from . import clients
 from .processes import Basalt, Spdk

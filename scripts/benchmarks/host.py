@@ -1,4 +1,4 @@
-"""Rows of the host itself: a second core, rest, memory, and the write buffer as it grows."""
+"""Rows of the node itself: a second core, rest, memory, and the write buffer as it grows."""
 import json
 import os
 import pathlib

@@ -1,8 +1,9 @@
 #!/bin/bash
-# The host's side of a case: runs the daemon, and does what the guest asks for (on_host in guest/lib.sh).
+# This machine's side of a case: runs the daemon, and does what the guest asks for (on_host in guest/lib.sh).
 #
-# Started by `vm` beside the guest, ends when the guest has ended.  Owns a folder of its own with the daemon's
-# configuration, state and devices, and ends by id only what it started.  Exits with 1 when the daemon did not stop cleanly.
+# `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemon's
+# configuration, state and devices, and ends by id only what it started.  Exits with 1 when the daemon did not stop
+# cleanly.
 # Needs: BASALT (the program), VM_CTL (the folder shared with the guest), VM_OUT (where logs are kept).
 set -uo pipefail
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")

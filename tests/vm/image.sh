@@ -9,7 +9,8 @@ KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 # Packages whose programs go into the guest (apt works out their dependencies).
 PACKAGES=(busybox-static bash kmod nvme-cli fio e2fsprogs xfsprogs util-linux mount)
-# More for the cases that ask for it ("#: layers storage"): all that these packages hold, as an archive of its own behind the base.
+# More for the cases that ask for it ("#: layers storage"): all that these packages hold, as an archive of its own
+# behind the base.
 declare -A LAYERS=(
   [storage]="lvm2 dmsetup thin-provisioning-tools cryptsetup-bin btrfs-progs mdadm"
   [multipath]="multipath-tools dmsetup udev"
@@ -18,7 +19,8 @@ declare -A LAYERS=(
 )
 # Where the loader finds libraries of the sysroot.
 LIBPATH=$CACHE/sysroot/usr/lib/x86_64-linux-gnu:$CACHE/sysroot/usr/lib:$CACHE/sysroot/usr/lib/x86_64-linux-gnu/ceph:$CACHE/sysroot/usr/lib/x86_64-linux-gnu/systemd
-# The host's side of TLS comes from Debian 13, since Debian 12 has no ktls-utils: unpacked beside, run with its own loader and libraries.
+# The guest's TLS programs come from Debian 13, since Debian 12 has no ktls-utils.  They are unpacked beside the others
+# and run with their own loader and libraries.
 TLS_SUITE=trixie
 TLS_PACKAGES=(ktls-utils nvme-cli keyutils)
 TLS_PROGRAMS=(/usr/sbin/tlshd /usr/sbin/nvme /usr/bin/keyctl) # in the guest: tlshd, tls-nvme, keyctl

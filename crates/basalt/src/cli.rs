@@ -14,7 +14,7 @@ const EXIT_STATUS: &str = "Exit status:
   1  failed
   2  wrong usage, or a value that makes no sense
   3  the daemon cannot be reached, or does not answer
-  4  what was named is not there
+  4  the named object does not exist
   5  refused: the name is taken, something uses it, or the policy or the space does not allow it
   6  'basalt lab' read data that is not what was written";
 
@@ -81,7 +81,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     /// Hosts that connect
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
-    /// Show the audit log: who connected, who was turned away, who changed a reservation or a namespace
+    /// Show the audit log: who connected, who was refused, who changed a reservation or a namespace
     #[command(after_help = "Examples:
   basalt audit
   basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]

@@ -13,6 +13,7 @@ mod front_end;
 mod in_process;
 mod pair;
 mod quota;
+mod ranges;
 mod volumes;
 
 pub use audit::{AuditEvent, AuditKind, AuditQueue};
@@ -21,6 +22,7 @@ pub use front_end::{FrontEnd, ListenError, WorkId};
 pub use in_process::{Client, InProcess};
 pub use pair::{Of, Pair};
 pub use quota::{HostLimits, LEASE_BYTES, Place, Quotas, Reserve};
+pub use ranges::{ByteRange, RangeCopy, RangeTrim};
 pub use volumes::{UnknownVolume, VolumeView, Volumes};
 // The door into a volume.
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Largest PDU that is read.
 const PDU_BYTES_MAX: usize = 16 << 20;
-/// Bound on each step of the helpers.
+/// Bound on each step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A received PDU: all its bytes, with digests and padding.
@@ -55,7 +55,7 @@ pub enum Received {
 /// See the module.
 pub struct RawClient {
     stream: TcpStream,
-    /// Digests that the helpers apply; set by [`Self::greet`].
+    /// Digests that are applied; set by [`Self::greet`].
     pub digests: Digests,
 }
 

@@ -175,7 +175,7 @@ pub struct VolumeRouter<S = store::Shard> {
     out: VecDeque<(usize, RouterMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
-    /// Sweeps that go on with the next turn.
+    /// Range operations that go on with the next turn.
     later: Vec<usize>,
     /// By when they may begin, then in their order.
     held: BTreeMap<(Instant, u64), HeldBack>,

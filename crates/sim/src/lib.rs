@@ -1,4 +1,4 @@
-//! The simulator: a whole host in virtual time, with clients, faults and checkers, from one seed. See `docs/simulator.md`.
+//! The simulator: a whole node in virtual time, with clients, faults and checkers, from one seed. See `docs/simulator.md`.
 //!
 //! Owns: what a seed means ([`plan`]), the world it is played in ([`lab`], [`client`], [`operator`]), what may be read ([`model`]),
 //! and how many seeds are run and a failing one is made small ([`campaign`], [`minimise`]).

@@ -20,7 +20,7 @@ pub fn check(shards: usize) {
     // What front ends report is what the tables have, once each table knows the component.
     let mut counts: BTreeMap<u32, (usize, u64, u64)> = BTreeMap::new();
     each(|state| {
-        for (no, allocated, reported) in state.table.borrow().usage() {
+        for (no, allocated, reported) in state.space.table().usage() {
             let (tables, all, said) = counts.entry(no).or_default();
             (*tables, *all, *said) = (*tables + 1, *all + allocated, reported);
         }
@@ -64,14 +64,14 @@ impl Picture {
     fn of(state: &State) -> Picture {
         Picture {
             shard: state.shard,
-            unsure: state.log.stopped.is_some() || state.counters.checksum_errors > 0,
+            unsure: state.log.is_stopped() || state.figures.checksum_errors > 0,
             blocks: state.contents(),
             changing: state.changing(),
-            changes: state.table.borrow().changes_of_chunks(),
-            components: state.components.keys().copied().collect(),
-            tail_durable: state.log.tail_durable,
-            tail_next: state.log.tail_next,
-            pages: state.table.borrow().pages(),
+            changes: state.space.table().changes_of_chunks(),
+            components: state.members.iter().map(|no| no.0).collect(),
+            tail_durable: state.log.tail_durable(),
+            tail_next: state.log.tail_next(),
+            pages: state.space.table().pages(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Picture {
             let (least, most, is) = (self.tail_durable, self.tail_next, there.tail_durable);
             return Some(format!("the oldest segment is {least} to {most}, and {is} after another start"));
         }
-        if state.ring.free() == 0 {
+        if state.log.ring().free() == 0 {
             return Some("after another start the log has no segment left to be written".into());
         }
         self.pages_differ(&there).or_else(|| promises_differ(&state, group))
@@ -130,7 +130,7 @@ impl Picture {
 /// Each component is promised what its record says.
 fn promises_differ(state: &State, group: &Group) -> Option<String> {
     let shards = u64::from(group.info().shards);
-    let table = state.table.borrow();
+    let table = state.space.table();
     let wrong = |c: &&crate::ComponentInfo| table.reserve_of(ComponentNo(c.no.0)) != Some(c.reserve_chunks.div_ceil(shards));
     let found = group.components();
     found.iter().find(wrong).map(|c| format!("after another start component {} is promised other than its record says", c.no.0))

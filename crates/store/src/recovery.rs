@@ -9,32 +9,30 @@
 mod chain;
 mod scan;
 
-use crate::buffer::LogWriter;
-use crate::buffer::ring::{self, RESERVE_SEGMENTS, Ring};
+use crate::buffer::log::{Log, Slice};
+use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::destage::progress::Destage;
-use crate::index::{Key, Located, LogIndex, LogPos, SLICE_BLOCKS_MAX};
+use crate::index::{Key, Located, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
 use crate::scrub::progress::Scrub;
-use crate::shard::busy::Busy;
 use crate::shard::chunk_part::chunk_parts;
-use crate::shard::state::State;
+use crate::shard::member::Members;
+use crate::shard::ops::Operations;
+use crate::shard::space::Space;
+use crate::shard::state::{Phase, State};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
-use base::unit::BLOCK_BYTES;
-use base::{BlockNo, Epoch, crc32c};
+use base::{BlockNo, Epoch};
 use chain::Chain;
-use core::cell::RefCell;
 use foldhash::fast::FixedState;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
 use hashbrown::HashMap;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
-use slab::Slab;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 
 /// Segments whose content is read at a time.
 const SEGMENTS_AT_ONCE: usize = 32;
@@ -61,38 +59,20 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let found = reader.find().await?;
     let now = rt.now();
     let unusable = (RESERVE_SEGMENTS + 1) as f64 / f64::from(count);
+    let destage = Destage::new(shard, found.tail, group.trouble().clone(), now);
+    let slice = Slice::new(cache.clone(), slice_at);
     let mut state = State {
-        tag: info.tag,
         shard,
-        shards: info.shards,
-        cache: cache.clone(),
-        slice_at,
         queue: rt.queue(),
-        index: LogIndex::new(u64::from(count) * u64::from(segment_blocks)),
-        ring: Ring::new(count, segment_blocks, found.tail),
-        log: LogWriter::new(1, 0, found.tail),
-        table: Rc::new(RefCell::new(table)),
-        caps: devices.into(),
-        busy: Busy::new(),
-        components: HashMap::with_hasher(FixedState::with_seed(5)),
+        log: Log::new((info.tag, shard), slice, (count, segment_blocks), found.tail, destage.waker()),
+        space: Space::new(table, devices),
+        members: Members::new(info.shards),
         pacer: Pacer::new(&settings, unusable, now),
-        settings,
-        ops: Slab::new(),
-        reads: Vec::new(),
-        waiting: VecDeque::new(),
-        done: VecDeque::new(),
-        admission_timer: None,
-        tail_wanted: false,
-        tail_written: rt::sync::Notify::new(),
-        destage: Destage::new(found.tail, now),
-        trouble: group.trouble().clone(),
-        scrub: Scrub::default(),
-        counters: ShardStats::default(),
-        #[cfg(feature = "hooks")]
-        witness: Default::default(),
-        zero_crc: crc32c(&[0; BLOCK_BYTES]),
-        closing: false,
-        quiet: false,
+        ops: Operations::default(),
+        destage,
+        scrub: Scrub::new(settings.scrub_bytes_per_s),
+        figures: ShardStats::default(),
+        phase: Phase::Open,
     };
     for c in &components {
         // Without its reservation, until everything in the log has its place again: what was admitted once is never refused.
@@ -102,8 +82,9 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     }
     let gathered = replay_all(rt, &mut state, &reader, found).await?;
     // The end of the log, and where the next batch begins: in the next segment, or, if its first write fails, in the one after it.
-    let (head, next) = (state.ring.head(), state.ring.head() + 1);
-    let end = if state.ring.in_use() > 0 { state.ring.get(head).used } else { u32::MAX };
+    let ring = state.log.ring();
+    let (head, next) = (ring.head(), ring.head() + 1);
+    let end = if ring.in_use() > 0 { ring.get(head).used } else { u32::MAX };
     reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
     place_all(rt, &mut state, &cache).await?;
     place_marks(&mut state, &cache, &gathered.marks)?;
@@ -111,12 +92,9 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
     }
-    #[cfg(feature = "hooks")]
-    {
-        state.witness.live = true;
-    }
-    state.counters.recovered_blocks = state.index.len();
-    state.counters.recovery_time = rt.now().since(began);
+    state.space.replay_ended();
+    state.figures.recovered_blocks = state.log.index().len();
+    state.figures.recovery_time = rt.now().since(began);
     Ok(state)
 }
 
@@ -160,7 +138,7 @@ async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: s
     if hooks::seeded(SeededFault::NumberUsedTwice) {
         chain.lsn = chain.lsn.saturating_sub(1).max(1);
     }
-    state.log = LogWriter::new(chain.lsn, chain.crc, found.tail);
+    state.log.replayed(chain.lsn, chain.crc);
     Ok(gathered)
 }
 
@@ -171,13 +149,9 @@ fn replay_segment(
     seq: u64,
     content: Option<Content>,
 ) -> Result<(), GroupError> {
-    if !state.ring.can_open(0) {
+    if !state.log.open_found(seq) {
         return Err(reader.damaged("it names more segments than there are"));
     }
-    let opened = state.ring.open();
-    debug_assert_eq!(opened, seq);
-    state.ring.get_mut(seq).used = 1;
-    state.ring.seal(seq);
     // A segment whose first write failed may have left nothing; the chain says whether anything is missing.
     let Some(content) = content else {
         hooks::reached(CoverageMark::SegmentWithoutTrace);
@@ -188,20 +162,20 @@ fn replay_segment(
         return Err(reader.damaged("batches are missing from the middle"));
     }
     *chain = Some(Chain { lsn: content.last_lsn + 1, crc: content.last_crc });
-    state.ring.get_mut(seq).used = content.used_blocks;
+    state.log.set_used(seq, content.used_blocks);
     let mut crcs = content.crcs.iter();
     for record in &content.records {
         let n = record.data_blocks() as usize;
         replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
     }
-    state.counters.recovered_segments += 1;
+    state.figures.recovered_segments += 1;
     Ok(())
 }
 
 /// The effect of one record.
 fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
     let (component, order) = (ComponentNo(record.component), &record.order);
-    if !state.has_component(component) {
+    if !state.members.has(component) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
             crcs.for_each(drop);
         }
@@ -213,15 +187,13 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
     match record.kind {
         RecordKind::Write => {
             let key = Key::new(component, record.block);
-            let (at, blocks) = (record.data_at, record.blocks);
-            state.ring.get_mut(seq).records.push(ring::Record { key, at: at as u16, blocks: blocks as u16 });
-            let first = state.ring.first_block(seq) + at;
+            let first = state.log.add_record(seq, key, record.data_at, record.blocks);
             for (i, crc) in crcs.enumerate() {
                 let pos = LogPos::new(first + i as u32, record.unchecked);
-                if hooks::seeded(SeededFault::FirstRecordWins) && state.index.get(key.plus(i as u32)).is_some() {
+                if hooks::seeded(SeededFault::FirstRecordWins) && state.log.index().get(key.plus(i as u32)).is_some() {
                     continue;
                 }
-                state.index_write(key.plus(i as u32), Located { pos, crc });
+                state.log.insert(key.plus(i as u32), Located { pos, crc });
             }
         }
         RecordKind::Trim | RecordKind::Zero if hooks::seeded(SeededFault::ForgottenTrim) => {}
@@ -230,19 +202,19 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
         RecordKind::Uncorrectable => {
             hooks::reached(CoverageMark::UncorrectableReplayed);
             for part in chunk_parts(record.block, record.blocks) {
-                state.index_remove_part(component, part);
+                state.log.remove_part(component, part);
                 let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
                 (*mask, *seq) = (*mask | part.mask(), record.lsn);
             }
         }
     }
-    state.change_ended(component, record.block, order, true);
+    state.members.ended(component, record.block, order, true);
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     for part in chunk_parts(record.block, record.blocks) {
-        let place = state.lookup(component, part.chunk);
+        let place = state.space.lookup(component, part.chunk);
         // A trim has noted it itself.
         if let Some(phys) = place.filter(|_| keeps && !hooks::seeded(SeededFault::MaskNotReplayed)) {
-            state.note_change(phys, part, order);
+            state.space.note_change(phys, part, order);
         }
         // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
         let epoch = match new.entry((component.0, part.chunk)) {
@@ -258,14 +230,14 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
 
 /// Gives every block of the log a chunk to go to.
 async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), GroupError> {
-    for map in 0..state.index.maps() {
+    for map in 0..state.log.index().maps() {
         let mut chunks: Vec<(ComponentNo, u64)> =
-            state.index.iter_map(map).map(|(key, _)| (key.component(), key.block().chunk())).collect();
+            state.log.index().iter_map(map).map(|(key, _)| (key.component(), key.block().chunk())).collect();
         chunks.sort_unstable();
         chunks.dedup();
         for (component, chunk) in chunks {
             debug_assert!(BlockNo(chunk).0 == chunk);
-            if state.ensure(component, chunk).is_err() {
+            if state.space.ensure(component, chunk).is_err() {
                 let what = "it holds more than capacity can take";
                 return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
             }
@@ -280,11 +252,11 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), Gro
 /// Gives every block that is uncorrectable a chunk that says so.
 fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), GroupError> {
     for (&(component, chunk), &(mask, seq)) in marks {
-        let Ok(phys) = state.ensure(ComponentNo(component), chunk) else {
+        let Ok(phys) = state.space.ensure(ComponentNo(component), chunk) else {
             let what = "it holds more than capacity can take";
             return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
         };
-        state.table.borrow_mut().set_uncorrectable(phys, mask, seq);
+        state.space.set_uncorrectable(phys, mask, seq);
     }
     Ok(())
 }
@@ -292,8 +264,8 @@ fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), G
 /// Chunks that are made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
 fn stamp_new(state: &mut State, new: &NewChunks) {
     for (&(component, chunk), &epoch) in new {
-        if let Some(phys) = state.lookup(ComponentNo(component), chunk) {
-            state.table.borrow_mut().set_changed(phys, 0, epoch, Epoch(0));
+        if let Some(phys) = state.space.lookup(ComponentNo(component), chunk) {
+            state.space.stamp(phys, epoch);
         }
     }
 }

@@ -7,14 +7,13 @@
 
 pub(crate) mod progress;
 
-use crate::capacity::{BlockContent, ChunkTable, Phys, Walk};
+use crate::capacity::{BlockContent, Phys, Walk};
 use crate::index::{Key, LogPos};
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, CHUNK_BLOCKS, CHUNK_BYTES};
-use base::{BlockNo, Duration, crc32c};
+use base::{BlockNo, crc32c};
 use core::cell::RefCell;
-use progress::Scrub;
 use rt::{Buf, Rt, TaskId};
 use std::rc::Rc;
 
@@ -22,17 +21,16 @@ use std::rc::Rc;
 const WALK_BUDGET: usize = 4096;
 
 pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>) -> TaskId {
-    state.borrow_mut().scrub = Scrub { running: true, ..Scrub::default() };
+    state.borrow_mut().scrub.begins();
     rt.spawn(pass(rt.clone(), Rc::clone(state)))
 }
 
 async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
-    let total = state.borrow().table.borrow().allocated().max(1) as f64;
-    let table = Rc::clone(&state.borrow().table);
+    let total = state.borrow().space.table().allocated().max(1) as f64;
     let mut seen = 0u64;
     let mut after = None;
     loop {
-        let step = walk(&table, after);
+        let step = state.borrow().space.walk(after, hooks::tiny(WALK_BUDGET, 3));
         match step {
             Walk::End => break,
             Walk::GoOn(at) => {
@@ -42,7 +40,7 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
             Walk::Found(at) => {
                 after = Some(at);
                 seen += 1;
-                state.borrow_mut().scrub.progress = (seen as f64 / total).min(1.0);
+                state.borrow_mut().scrub.has_come_to(seen as f64 / total);
                 scrub_chunk(&rt, &state, at).await;
                 pause(&rt, &state, CHUNK_BYTES).await;
             }
@@ -50,32 +48,24 @@ async fn pass(rt: Rt, state: Rc<RefCell<State>>) {
     }
     scrub_log(&rt, &state).await;
     let mut s = state.borrow_mut();
-    s.scrub = Scrub { progress: 1.0, ..Scrub::default() };
-    s.counters.scrub_passes += 1;
-}
-
-fn walk(table: &RefCell<ChunkTable>, after: Option<Phys>) -> Walk {
-    table.borrow().walk(after, hooks::tiny(WALK_BUDGET, 3))
+    s.scrub.ends();
+    s.figures.scrub_passes += 1;
 }
 
 /// Keeps to the rate.
 async fn pause(rt: &Rt, state: &Rc<RefCell<State>>, bytes: u64) {
-    let rate = state.borrow().settings.scrub_bytes_per_s.max(4096);
-    rt.sleep(Duration::from_nanos((bytes as u128 * 1_000_000_000 / u128::from(rate)) as u64)).await;
+    let time = state.borrow().scrub.time_of(bytes);
+    rt.sleep(time).await;
 }
 
 /// Verifies the blocks of a chunk. A block with something newer in the log is skipped: what lies on capacity may be half written.
 async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
     for attempt in 0..2 {
-        let (device, offset, before) = {
-            let s = state.borrow();
-            let table = s.table.borrow();
-            (s.caps[usize::from(at.device)].clone(), table.offset(at), *table.get(at))
-        };
+        let (device, offset, before) = state.borrow().space.look_at(at);
         let Some(component) = before.component() else { return };
         let (result, buf) = rt.read_at(&device, offset, Buf::alloc(CHUNK_BYTES as usize)).await;
         let mut s = state.borrow_mut();
-        if s.table.borrow().get(at).ver != before.ver || s.busy.is_busy(at) {
+        if s.space.has_changed(at, &before) {
             hooks::reached(CoverageMark::ScrubPassedOver);
             return; // it changes: it has just been, or will be, verified on its way
         }
@@ -84,7 +74,7 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         for i in 0..CHUNK_BLOCKS as u32 {
             let BlockContent::Checked(crc) = before.block(i) else { continue };
             let block = BlockNo(before.chunk() * CHUNK_BLOCKS + u64::from(i));
-            if s.index.get(Key::new(component, block)).is_some_and(|found| !found.pos.destaged()) {
+            if s.log.find_live(component, block).is_some() {
                 continue;
             }
             verified += 1;
@@ -95,10 +85,10 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         if !bad.is_empty() && attempt == 0 && !hooks::seeded(SeededFault::ScrubBelievesFirst) {
             continue;
         }
-        s.counters.scrubbed_blocks += verified;
-        s.counters.read_errors += u64::from(result.is_err());
+        s.figures.scrubbed_blocks += verified;
+        s.figures.read_errors += u64::from(result.is_err());
         for block in bad {
-            s.counters.checksum_errors += 1;
+            s.figures.checksum_errors += 1;
             s.note_bad(component, block);
         }
         return;
@@ -107,9 +97,9 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
 
 /// Verifies what has its newest version in the log.
 async fn scrub_log(rt: &Rt, state: &Rc<RefCell<State>>) {
-    let maps = state.borrow().index.maps();
+    let maps = state.borrow().log.index().maps();
     for map in 0..maps {
-        let mut entries: Vec<_> = state.borrow().index.iter_map(map).collect();
+        let mut entries: Vec<_> = state.borrow().log.index().iter_map(map).collect();
         entries.sort_unstable_by_key(|(_, at)| at.pos.block());
         for (key, at) in entries {
             scrub_log_block(rt, state, key, at.pos, at.crc).await;
@@ -118,21 +108,21 @@ async fn scrub_log(rt: &Rt, state: &Rc<RefCell<State>>) {
 }
 
 async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: LogPos, crc: u32) {
-    let (cache, offset) = {
+    let log = {
         let mut s = state.borrow_mut();
-        let same = s.index.get(key).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
-        if !same || pos.unchecked() || !s.has_component(key.component()) {
+        let same = s.log.find(key.component(), key.block()).is_some_and(|found| found.pos.block() == pos.block() && found.crc == crc);
+        if !same || pos.unchecked() || !s.members.has(key.component()) {
             return;
         }
-        s.ring.pin(pos.block());
-        s.scrub.reads = Some(pos.block());
-        (s.cache.clone(), s.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64)
+        s.log.pin(pos);
+        s.scrub.reads_log(pos.block());
+        s.log.slice().clone()
     };
     let mut good = false;
     let mut buf = Buf::alloc(BLOCK_BYTES);
     for _ in 0..2 {
         let result;
-        (result, buf) = rt.read_at(&cache, offset, buf).await;
+        (result, buf) = log.read(rt, pos.block(), buf).await;
         good = result.is_ok() && crc32c(&buf) == crc;
         if good {
             break;
@@ -141,12 +131,12 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
     {
         let mut s = state.borrow_mut();
         if good || !hooks::seeded(SeededFault::ScrubKeepsPin) {
-            s.ring.unpin(pos.block());
+            s.log.unpin(pos);
         }
-        s.scrub.reads = None;
-        s.counters.scrubbed_blocks += 1;
+        s.scrub.log_was_read();
+        s.figures.scrubbed_blocks += 1;
         if !good {
-            s.counters.checksum_errors += 1;
+            s.figures.checksum_errors += 1;
             s.note_bad(key.component(), key.block());
         }
     }

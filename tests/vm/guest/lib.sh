@@ -130,7 +130,7 @@ has_size() { [ "$(blockdev --getsize64 "$1")" = "$2" ]; }
 # verify OPTION...: fio that writes and then reads back and verifies all it wrote; what it says is in $FIO_OUT
 FIO_OUT=/tmp/fio.out
 verify() (
-  # A stock kernel may send SIGPIPE to whoever submits I/O at the moment a connection goes away (docs/user-guide.md, When something is wrong).
+  # A stock kernel may send SIGPIPE to whoever submits I/O at the moment a connection goes away (docs/user-guide.md, Troubleshooting).
   trap '' PIPE
   exec fio --name=v --ioengine=libaio --direct=1 --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 --group_reporting "$@" >$FIO_OUT 2>&1
 )

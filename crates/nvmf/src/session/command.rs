@@ -6,9 +6,7 @@ use super::phase::PhaseStep;
 use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
 use super::{Call, Cx, Session};
-use crate::limits::RANGES_UNDER_WAY_MAX;
 use base::hooks::{self, CoverageMark, SeededFault};
-use format::nvme::io::{DatasetManagement, DsmRange};
 use format::nvme::{Field, Fuse, Sqe, Status, StatusCode};
 use format::nvme_tcp::Fault;
 use object::{Data, DataVec, IoDone, IoOp, IoRequest, extents};
@@ -152,9 +150,9 @@ impl Session {
             }
             CommandPlan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
             CommandPlan::Flush { volume } => (volume, IoOp::Flush),
-            CommandPlan::Trim { .. } => {
+            CommandPlan::Trim(_) => {
                 self.running += 1;
-                return self.run_ranges(cx, at);
+                return self.begin_trim(cx, at);
             }
             // Another Connect of this connection was faster.
             CommandPlan::Connect if !self.phase.is_fresh() => {
@@ -176,49 +174,6 @@ impl Session {
         cx.ios.push(IoRequest { token, volume, op });
     }
 
-    /// Sends the next ranges of a Dataset Management command on their way; answers it when none is left.
-    fn run_ranges(&mut self, cx: &mut Cx<'_>, at: u16) {
-        let token = self.token_base | u64::from(at);
-        let slot = &mut self.slots[usize::from(at)];
-        let deallocate = DatasetManagement::of(&slot.sqe).ad || hooks::seeded(SeededFault::DsmAlwaysTrims);
-        let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let CommandPlan::Trim { volume, shift, blocks, ranges, ref mut next } = slot.plan else { unreachable!("a command with ranges") };
-        if *next == 0 {
-            // All ranges are judged before the first takes effect.
-            let beyond = list
-                .chunks_exact(DsmRange::LEN)
-                .take(if hooks::seeded(SeededFault::FirstRangeJudged) { 1 } else { usize::from(ranges) })
-                .filter_map(DsmRange::parse)
-                .any(|r| r.slba.checked_add(u64::from(r.blocks)).is_none_or(|end| end > blocks));
-            if beyond {
-                return self.finish_running(cx, at, StatusCode::LBA_OUT_OF_RANGE.into(), 0);
-            }
-        }
-        let end = if !deallocate {
-            0
-        } else if hooks::seeded(SeededFault::OneRangeTrimmed) {
-            1
-        } else {
-            ranges
-        };
-        let may_go_on = *next >= end || !slot.status.is_success() || self.may_go_on(cx, at);
-        let slot = &mut self.slots[usize::from(at)];
-        let list = slot.data.first().map_or(&[][..], |d| &d.buf);
-        let CommandPlan::Trim { ref mut next, .. } = slot.plan else { unreachable!("a command with ranges") };
-        while may_go_on && slot.status.is_success() && *next < end && slot.parts < RANGES_UNDER_WAY_MAX {
-            let from = usize::from(*next) * DsmRange::LEN;
-            *next += 1;
-            let Some(range) = list.get(from..).and_then(DsmRange::parse).filter(|r| r.blocks > 0) else { continue };
-            slot.parts += 1;
-            let op = IoOp::Trim { offset: range.slba << shift, len: u64::from(range.blocks) << shift };
-            cx.ios.push(IoRequest { token, volume, op });
-        }
-        if slot.parts == 0 {
-            let status = slot.status;
-            self.finish_running(cx, at, status, 0);
-        }
-    }
-
     /// The answer of a volume to a request with this session's token. Answers the command when it was its last.
     pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
         let at = done.token as u16;
@@ -232,7 +187,7 @@ impl Session {
             slot.status = status_of(e, slot.plan.class());
         }
         match slot.plan {
-            CommandPlan::Trim { .. } => return self.run_ranges(cx, at),
+            CommandPlan::Trim(_) => return self.trim_on(cx, at),
             CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
             CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
             CommandPlan::Read { .. } if slot.status.is_success() => {

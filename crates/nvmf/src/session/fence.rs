@@ -95,7 +95,7 @@ impl Session {
     /// come.
     pub fn abort_on(&mut self, volume: VolumeRef, status: Status) {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
-            let more_to_do = slot.stage != CommandStage::Running || matches!(slot.plan, CommandPlan::Trim { .. } | CommandPlan::Copy(_));
+            let more_to_do = slot.stage != CommandStage::Running || matches!(slot.plan, CommandPlan::Trim(_) | CommandPlan::Copy(_));
             if more_to_do && slot.status.is_success() {
                 hooks::reached(CoverageMark::PreemptAborts);
                 slot.status = status;

@@ -9,18 +9,16 @@ use super::phase::SessionPhase;
 use super::queue::{IoQueue, QueueKind};
 use super::slot::CommandPlan;
 use super::touch::Touch;
+use super::trim;
 use crate::limits::{NAMESPACES_MAX, TRANSFER_MAX};
 use crate::reservation;
 use base::hooks::{self, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
 use format::nvme::auth::AuthCommand;
-use format::nvme::io::{BlockRange, DatasetManagement, DsmRange};
+use format::nvme::io::BlockRange;
 use format::nvme::{AdminOpcode, FabricsType, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
 use object::VolumeRef;
-
-/// Room for the ranges of a Dataset Management command: 256 of them (NVM command set 3.2.3).
-const DSM_BYTES_MAX: u32 = 256 * DsmRange::LEN as u32;
 
 /// Where a command's data comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -143,11 +141,7 @@ impl IoQueue {
             return Ok((CommandPlan::Flush { volume }, 0));
         }
         if op == Op::DatasetManagement {
-            let dsm = DatasetManagement::of(sqe);
-            let plan = CommandPlan::Trim { volume, shift: ns.shift, blocks: ns.blocks, ranges: dsm.ranges() as u16, next: 0 };
-            // Linux always sends room for 256 ranges, whatever their number; what is behind the ranges means nothing.
-            let named = (dsm.ranges() * DsmRange::LEN) as u32;
-            return Ok((plan, if (named..=DSM_BYTES_MAX).contains(&len) { len } else { named }));
+            return Ok(trim::judge(sqe, &ns, len));
         }
         if op == Op::Copy {
             return copy::judge(sqe, &ns);

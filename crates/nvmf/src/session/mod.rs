@@ -13,7 +13,7 @@
 mod abort;
 mod command;
 mod copy;
-mod copy_progress;
+mod copy_plan;
 mod fence;
 mod fused;
 mod fusing;
@@ -26,6 +26,7 @@ mod reply;
 mod slot;
 mod status;
 mod touch;
+mod trim;
 
 pub use left::{Left, settle};
 pub use queue::{IoQueue, QueueKind};

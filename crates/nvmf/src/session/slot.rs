@@ -1,6 +1,7 @@
 //! A command under way.
 
-use super::copy_progress::CopyProgress;
+use super::copy_plan::CopyPlan;
+use super::trim::TrimPlan;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -90,14 +91,8 @@ pub(super) enum CommandPlan {
         offset: u64,
         len: u64,
     },
-    Copy(Box<CopyProgress>),
-    Trim {
-        volume: VolumeRef,
-        shift: u32,
-        blocks: u64,
-        ranges: u16,
-        next: u16,
-    },
+    Copy(Box<CopyPlan>),
+    Trim(Box<TrimPlan>),
     Flush {
         volume: VolumeRef,
     },
@@ -120,9 +115,9 @@ impl CommandPlan {
             | CommandPlan::Verify { volume, .. }
             | CommandPlan::Uncorrectable { volume, .. }
             | CommandPlan::Zero { volume, .. }
-            | CommandPlan::Trim { volume, .. }
             | CommandPlan::Flush { volume } => Some(*volume),
             CommandPlan::Copy(copy) => Some(copy.volume()),
+            CommandPlan::Trim(trim) => Some(trim.volume()),
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
@@ -131,7 +126,7 @@ impl CommandPlan {
             CommandPlan::Read { .. } => Class::Read,
             CommandPlan::Write { .. } | CommandPlan::FusedWrite { .. } | CommandPlan::Copy(_) => Class::Write,
             CommandPlan::Compare { .. } | CommandPlan::FusedCompare { .. } | CommandPlan::Verify { .. } => Class::Compare,
-            CommandPlan::Zero { .. } | CommandPlan::Trim { .. } | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
+            CommandPlan::Zero { .. } | CommandPlan::Trim(_) | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
             CommandPlan::Flush { .. } => Class::Flush,
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => Class::Admin,
         }

@@ -49,7 +49,7 @@ pub(super) const PDUS: &[Line] = &[
     yes(0x03, "C2HTermReq", "tcp 3.6.2.5", "given; reasons 1 to 6", &["every_malformed_pdu_ends_in_a_termination_with_its_reason", "a_wrong_header_digest_ends_the_connection_and_names_it"]),
     yes(0x04, "CapsuleCmd", "tcp 3.6.2.6", "taken; in-capsule data up to 16 KiB", &["what_is_written_is_read_back_with_every_digest_and_alignment", "one_byte_at_a_time_gives_the_same_answers"]),
     yes(0x05, "CapsuleResp", "tcp 3.6.2.7", "given", &["what_is_written_is_read_back_with_every_digest_and_alignment"]),
-    yes(0x06, "H2CData", "tcp 3.6.2.8", "taken; what was asked for and nothing else", &["data_must_be_what_was_asked_for", "a_wrong_data_digest_fails_its_command_only"]),
+    yes(0x06, "H2CData", "tcp 3.6.2.8", "taken; what an R2T requested and nothing else", &["data_must_be_what_was_asked_for", "a_wrong_data_digest_fails_its_command_only"]),
     yes(0x07, "C2HData", "tcp 3.6.2.9", "given; SUCCESS where SQ flow control is disabled", &["without_flow_control_a_read_ends_with_its_data"]),
     yes(0x09, "R2T", "tcp 3.6.2.10", "given; one a command", &["data_must_be_what_was_asked_for"]),
 ];
@@ -156,7 +156,7 @@ pub(super) const CNS: &[Line] = &[
 pub(super) const LOGS: &[Line] = &[
     yes(0x00, "Supported Log Pages", "base 5.16.1.1", "", &["logs_say_which_logs_and_features_there_are"]),
     yes(0x01, "Error Information", "base 5.16.1.2", "the last 64 failures of the controller's commands, with the place of the cause", &["what_a_queue_serves_and_what_fails_is_reported_by_the_logs"]),
-    yes(0x02, "SMART / Health Information", "base 5.16.1.3", "of the subsystem on this server since it started", &["health_is_counted_and_its_warnings_are_reported_once"]),
+    yes(0x02, "SMART / Health Information", "base 5.16.1.3", "of the subsystem on this node since it started", &["health_is_counted_and_its_warnings_are_reported_once"]),
     yes(0x03, "Firmware Slot Information", "base 5.16.1.4", "slot 1", &["logs_are_read_in_parts_and_not_past_their_end"]),
     yes(0x04, "Changed Namespace List", "base 5.16.1.5", "", &["an_event_comes_once_until_its_log_is_read"]),
     yes(0x05, "Commands Supported and Effects", "base 5.16.1.6", "CSI 0; with the scopes of admin commands", &["logs_are_read_in_parts_and_not_past_their_end", "what_is_granted_is_what_identify_and_the_effects_log_say"]),
@@ -245,7 +245,7 @@ pub(super) const EVENTS: &[Line] = &[
     never(0x0005, "Error: firmware image load error", "base 5.2.1", "no firmware images"),
     yes(0x0100, "Health: NVM subsystem reliability", "base 5.2.1", "a command failed because of the media; log 02", &["health_is_counted_and_its_warnings_are_reported_once"]),
     yes(0x0101, "Health: temperature threshold", "base 5.2.1", "log 02", &["health_is_counted_and_its_warnings_are_reported_once"]),
-    never(0x0102, "Health: spare below threshold", "base 5.2.1", "space is the cluster's: Basalt's own health tells it"),
+    never(0x0102, "Health: spare below threshold", "base 5.2.1", "space is the cluster's: Basalt's own health checks report it"),
     yes(0x0200, "Notice: namespace attribute changed", "base 5.2.1", "log 04; once more after the log was read where an NSID has got another volume", &["an_event_comes_once_until_its_log_is_read", "an_nsid_that_another_volume_has_got_is_reported_again_after_its_log_was_read", "30-events"]),
     never(0x0201, "Notice: firmware activation starting", "base 5.2.1", "no firmware images"),
     never(0x0202, "Notice: telemetry log changed", "base 5.2.1", "no such log"),

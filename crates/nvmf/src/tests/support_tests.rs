@@ -35,10 +35,21 @@ const SECTIONS: &[(&str, &str, usize, &[Line])] = &[
 
 fn render() -> String {
     let mut out = String::from(
-        "# What of NVMe is supported\n\n\
-         Base is the NVM Express Base Specification 2.0, nvm the NVM Command Set Specification 1.0, tcp the NVMe TCP Transport Specification 1.0.\n\
-         A test asks a controller for each code there is and compares the answers with this page, so it stays true; it also checks that the tests\n\
-         named here exist. The source is `crates/nvmf/src/tests/support_table.rs`; how to change it stands there.\n",
+        "# What of NVMe is supported\n\
+         \n\
+         Find the code in its table. `since` is the first version of Basalt that supports it, or `no`. `section` names the\n\
+         specification:\n\
+         \n\
+         | name | specification |\n\
+         | --- | --- |\n\
+         | base | NVM Express Base Specification 2.0 |\n\
+         | nvm | NVM Command Set Specification 1.0 |\n\
+         | tcp | NVMe TCP Transport Specification 1.0 |\n\
+         \n\
+         [nvme-tcp.md](nvme-tcp.md) says how commands behave and what the limits are.\n\
+         \n\
+         A test asks a controller for each code and compares the answers with this page. It also checks that the tests named\n\
+         here exist. The page is written from `crates/nvmf/src/tests/support_table.rs`, which says how to change it.\n",
     );
     for (title, text, digits, lines) in SECTIONS {
         let _ = write!(out, "\n## {title}\n\n");
@@ -64,8 +75,10 @@ fn render() -> String {
     }
     let given: BTreeSet<&str> = GIVEN.iter().map(|(name, _)| *name).collect();
     let never = StatusCode::ALL.iter().filter(|(_, name)| !given.contains(name) && *name != "SUCCESS");
-    let never: Vec<String> = never.map(|(code, name)| format!("{} {name}", hex(*code))).collect();
-    let _ = write!(out, "\nNever given: {}.\n", never.join(", "));
+    out.push_str("\n## Statuses that are never given\n\n| status |\n| --- |\n");
+    for (code, name) in never {
+        let _ = writeln!(out, "| {} {name} |", hex(*code));
+    }
     out
 }
 

@@ -1,55 +1,58 @@
 //! The write buffer of a shard: group commit into a ring of segments.
 //!
-//! Owns: `ring` (the segments), the batch being written, the open segment and its summary.
+//! Owns: `log`, all of it as one part of a shard; within it `ring` (the segments) and `write` (the batch being written, the open segment and
+//! its summary).
 //! Invariants: at most one batch is in flight, so the batches that are durable are always a prefix of those written; a batch lies
 //! within one segment; there is always room left for the summary of what the open segment holds; a batch names the oldest segment
 //! still needed, and a segment is reused only after a batch that no longer needs it is durable.
 //! Never: takes effect before the batch is durable (I3).
 
-pub(crate) mod batch;
+pub(crate) mod log;
 pub(crate) mod ring;
+mod write;
 
 use base::Duration;
 use base::hooks::{self, SeededFault};
-use format::disk::log::{self, Record};
+use format::disk::log as disk;
+use format::disk::log::Record;
 use rt::TimerId;
 
 /// The most blocks of data in a batch (a single operation may be as large).
-pub(crate) const BATCH_BLOCKS_MAX: u32 = 256;
+const BATCH_BLOCKS_MAX: u32 = 256;
 /// The most operations in a batch.
 pub(crate) const BATCH_OPS_MAX: usize = 256;
 /// Where limits are small, a segment with so many blocks takes no more: many segments come of few writes.
 const FULL_SMALL: u32 = 24;
-const _: () = assert!(log::batch_header_blocks(BATCH_OPS_MAX, BATCH_BLOCKS_MAX as usize) <= log::BATCH_HEADER_BLOCKS_MAX as usize);
+const _: () = assert!(disk::batch_header_blocks(BATCH_OPS_MAX, BATCH_BLOCKS_MAX as usize) <= disk::BATCH_HEADER_BLOCKS_MAX as usize);
 
 /// The writing end of the log.
 #[derive(Debug)]
-pub(crate) struct LogWriter {
+struct LogWriter {
     /// Number of the next batch.
-    pub next_lsn: u64,
+    next_lsn: u64,
     /// Header checksum of the last durable batch.
-    pub last_crc: u32,
+    last_crc: u32,
     /// The open segment, if any.
-    pub open: Option<OpenSegment>,
+    open: Option<OpenSegment>,
     /// The oldest segment that the next batch says is needed.
-    pub tail_next: u64,
+    tail_next: u64,
     /// The oldest segment that a durable batch says is needed.
-    pub tail_durable: u64,
+    tail_durable: u64,
     /// The batch being written.
-    pub batch: Batch,
+    batch: Batch,
     /// Segments whose summary is being written, by their first block.
-    pub summaries: Vec<u32>,
+    summaries: Vec<u32>,
     /// Set while the device takes no batch.
-    pub stopped: Option<Stopped>,
+    stopped: Option<Stopped>,
 }
 
 /// The device took a batch nowhere, not even in a fresh segment: nothing enters the log until a probe, an empty batch, is durable.
 #[derive(Debug)]
-pub(crate) struct Stopped {
+struct Stopped {
     /// Failed attempts in a row.
-    pub failures: u32,
+    failures: u32,
     /// When the next probe is due; none while one is under way.
-    pub timer: Option<TimerId>,
+    timer: Option<TimerId>,
 }
 
 /// Pauses before the first probe of a log that stopped, and the longest one.
@@ -73,27 +76,27 @@ pub(crate) struct OpenSegment {
 
 /// The batch in flight. Its lists are reused from batch to batch.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub in_flight: bool,
+struct Batch {
+    in_flight: bool,
     /// A first attempt failed; this is the one in a fresh segment.
-    pub retried: bool,
+    retried: bool,
     /// Keys of its operations, in order.
-    pub ops: Vec<u32>,
-    pub records: Vec<Record>,
-    pub crcs: Vec<u32>,
+    ops: Vec<u32>,
+    records: Vec<Record>,
+    crcs: Vec<u32>,
     /// Data blocks.
-    pub blocks: u32,
+    blocks: u32,
     /// Where its header lies in the segment.
-    pub position: u32,
-    pub header_blocks: u32,
+    position: u32,
+    header_blocks: u32,
     /// Its header checksum.
-    pub crc: u32,
+    crc: u32,
     /// The oldest segment that it says is needed.
-    pub tail: u64,
+    tail: u64,
 }
 
 impl LogWriter {
-    pub fn new(next_lsn: u64, last_crc: u32, tail: u64) -> Self {
+    fn new(next_lsn: u64, last_crc: u32, tail: u64) -> Self {
         Self {
             next_lsn,
             last_crc,
@@ -107,20 +110,20 @@ impl LogWriter {
     }
 
     /// Whether a batch of `records` and `blocks` more fits into the open segment, with its summary, of `segment_blocks`.
-    pub fn fits(&self, records: usize, blocks: u32, segment_blocks: u32) -> bool {
+    fn fits(&self, records: usize, blocks: u32, segment_blocks: u32) -> bool {
         let Some(open) = &self.open else { return false };
         if open.at >= hooks::tiny(u32::MAX, FULL_SMALL) {
             return false;
         }
-        let header = log::batch_header_blocks(records, blocks as usize) as u32;
-        let summary = log::summary_blocks(open.records.len() + records, open.crcs.len() + blocks as usize) as u32;
+        let header = disk::batch_header_blocks(records, blocks as usize) as u32;
+        let summary = disk::summary_blocks(open.records.len() + records, open.crcs.len() + blocks as usize) as u32;
         let summary = if hooks::seeded(SeededFault::SummaryRoomForgotten) { 0 } else { summary };
-        summary <= log::SUMMARY_BLOCKS_MAX && open.at.max(log::SEGMENT_HEADER_BLOCKS) + header + blocks + summary <= segment_blocks
+        summary <= disk::SUMMARY_BLOCKS_MAX && open.at.max(disk::SEGMENT_HEADER_BLOCKS) + header + blocks + summary <= segment_blocks
     }
 }
 
 /// A write of at most so many blocks is whole or absent after a loss of power, however small the segments are: it is in one batch.
-pub const ATOMIC_BLOCKS: u32 = write_blocks_max(log::SEGMENT_BLOCKS_MIN);
+pub const ATOMIC_BLOCKS: u32 = write_blocks_max(disk::SEGMENT_BLOCKS_MIN);
 
 /// The largest write that fits into an empty segment of `segment_blocks`, in blocks; larger ones are cut.
 pub(crate) const fn write_blocks_max(segment_blocks: u32) -> u32 {

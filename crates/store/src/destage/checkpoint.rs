@@ -10,7 +10,7 @@
 //!
 //! Never: releases a segment before all of that; runs twice at a time.
 
-use super::progress::Cursor;
+use crate::buffer::log::Cursor;
 use crate::capacity;
 use crate::shard::state::State;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -20,22 +20,21 @@ use std::rc::Rc;
 
 /// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them.
 pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
-    let (table, caps, target) = {
+    let (pages, target) = {
         let mut s = state.borrow_mut();
         s.destage.last_checkpoint = rt.now();
         let target = s.advance_clean();
-        (Rc::clone(&s.table), Rc::clone(&s.caps), target)
+        (s.space.checkpoint(rt), target)
     };
-    // `write_checkpoint` takes the dirty pages before it first waits.
     let result = match hooks::seeded(SeededFault::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
-        false => capacity::write_checkpoint(rt, &table, &caps).await,
+        false => pages.await,
     };
     if let Err(error) = result {
         let mut s = state.borrow_mut();
         hooks::reached(CoverageMark::CheckpointFailed);
-        s.counters.capacity_write_errors += 1;
-        s.capacity_failed(error.error, rt.now());
+        s.figures.capacity_write_errors += 1;
+        s.destage.failed(error.error, rt.now());
         return;
     }
     let target = if hooks::seeded(SeededFault::LateTarget) { state.borrow_mut().advance_clean() } else { target };
@@ -43,25 +42,24 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         return;
     }
     release(rt, state, target).await;
-    state.borrow_mut().counters.checkpoints += 1;
+    state.borrow_mut().figures.checkpoints += 1;
 }
 
 /// Has a batch carry the new tail. False when the log cannot be written.
 async fn write_tail(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> bool {
     let written = {
         let mut s = state.borrow_mut();
-        s.log.tail_next = s.log.tail_next.max(target + u64::from(hooks::seeded(SeededFault::TailOffByOne)));
-        s.tail_wanted = true;
+        let written = s.log.want_tail(target + u64::from(hooks::seeded(SeededFault::TailOffByOne)));
         s.start_batch(rt);
-        s.tail_written.clone()
+        written
     };
     loop {
         {
             let s = state.borrow();
-            if s.log.tail_durable >= target || hooks::seeded(SeededFault::ReleasedBeforeTail) {
+            if s.log.tail_durable() >= target || hooks::seeded(SeededFault::ReleasedBeforeTail) {
                 return true;
             }
-            if s.log.stopped.is_some() {
+            if s.log.is_stopped() {
                 return false;
             }
         }
@@ -74,11 +72,11 @@ async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
     loop {
         {
             let mut s = state.borrow_mut();
-            if s.ring.tail() >= target {
+            if s.log.ring().tail() >= target {
                 return;
             }
             s.release_oldest();
-            s.counters.segments_released += 1;
+            s.figures.segments_released += 1;
             s.start_batch(rt);
         }
         rt.yield_now().await;
@@ -86,25 +84,12 @@ async fn release(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) {
 }
 
 impl State {
-    /// Forgets where the blocks of the oldest segment lie in the log, and gives the segment back.
+    /// Gives the oldest segment back; destaging goes on behind it.
     fn release_oldest(&mut self) {
-        let seq = self.ring.tail();
-        let first = self.ring.first_block(seq);
-        let segment = self.ring.get_mut(seq);
-        assert_eq!(segment.live, 0, "a segment with live blocks is not released");
-        let records = core::mem::take(&mut segment.records);
-        let mut i = 0;
-        while let Some(record) = records.get(i) {
-            let at = first + u32::from(record.at);
-            for n in 0..u32::from(record.blocks) {
-                self.index.release(record.key.plus(n), at + n);
-            }
-            i += 1;
-        }
-        self.ring.get_mut(seq).records = records;
-        self.ring.release_oldest();
-        if self.destage.cursor.seq < self.ring.tail() && !hooks::seeded(SeededFault::CursorLeftBehind) {
-            self.destage.cursor = Cursor { seq: self.ring.tail(), record: 0 };
+        self.log.release_oldest();
+        let tail = self.log.ring().tail();
+        if self.destage.cursor.seq < tail && !hooks::seeded(SeededFault::CursorLeftBehind) {
+            self.destage.cursor = Cursor { seq: tail, record: 0 };
         }
     }
 }

@@ -22,23 +22,15 @@ pub(crate) fn spawn(rt: &Rt, state: &Rc<RefCell<State>>, component: ComponentNo)
 }
 
 async fn run(rt: Rt, state: Rc<RefCell<State>>, component: ComponentNo) {
-    while state.borrow().has_busy_chunks(component) && !hooks::seeded(SeededFault::DropNotAwaited) {
+    while state.borrow().space.is_busy_with(component) && !hooks::seeded(SeededFault::DropNotAwaited) {
         rt.sleep(PAUSE).await;
     }
-    state.borrow().table.borrow_mut().drop_component(component);
+    state.borrow_mut().space.drop_component(component);
     loop {
-        let more = state.borrow().table.borrow_mut().reap(hooks::tiny(STEP, 3));
+        let more = state.borrow_mut().space.reap(hooks::tiny(STEP, 3));
         if !more {
             return;
         }
         rt.yield_now().await;
-    }
-}
-
-impl State {
-    /// Whether a write or a destage of the component is under way.
-    fn has_busy_chunks(&self, component: ComponentNo) -> bool {
-        let table = self.table.borrow();
-        self.busy.iter().any(|phys| table.get(phys).component() == Some(component))
     }
 }

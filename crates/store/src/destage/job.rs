@@ -7,9 +7,9 @@
 //! ended, and only of blocks that are still the newest.
 //! Never: reads or writes within a borrow.
 
-use super::progress::Cursor;
 use crate::ComponentNo;
-use crate::buffer::ring::{Record, Segment, SegmentState};
+use crate::buffer::log::{Cursor, Slice};
+use crate::buffer::ring::Record;
 use crate::capacity::Phys;
 use crate::index::{Key, Located, LogPos};
 use crate::join::join_all;
@@ -72,8 +72,7 @@ pub(crate) struct Job {
     items: Vec<Item>,
     /// Runs of blocks that are neighbours on capacity, in the order in which they were found.
     places: usize,
-    cache: Device,
-    slice_at: u64,
+    log: Slice,
     capacity: Rc<[Device]>,
     plan: Plan,
 }
@@ -120,7 +119,7 @@ impl State {
         let mut job: Option<Box<Job>> = None;
         let mut known = Known::default();
         for _ in 0..hooks::tiny(SCAN_MAX, 8) {
-            let Some(segment) = self.cursor_segment() else {
+            let Some(segment) = self.log.sealed(self.destage.cursor.seq) else {
                 let clean = self.advance_clean();
                 if job.is_some() {
                     break;
@@ -130,7 +129,7 @@ impl State {
                 }
                 // Some were left (a failure, a block that was on its way already): another round.
                 self.destage.cursor = Cursor { seq: clean, record: 0 };
-                if self.cursor_segment().is_none() {
+                if self.log.sealed(clean).is_none() {
                     return Next::Nothing;
                 }
                 continue;
@@ -156,12 +155,12 @@ impl State {
             }
             if record % TOUCHED == 0 {
                 let ahead = (record..record + TOUCHED).map_while(|i| segment.records.get(i));
-                self.index.touch(ahead.map(|found| found.key));
+                self.log.touch(ahead.map(|found| found.key));
             }
             self.destage.passed_blocks += u64::from(segment.used) / segment.records.len() as u64;
             self.destage.cursor.record += 1;
-            let at = self.ring.first_block(seq) + u32::from(found.at);
-            let known = known.has(found.key.component(), || self.has_component(found.key.component()));
+            let at = self.log.ring().first_block(seq) + u32::from(found.at);
+            let known = known.has(found.key.component(), || self.members.has(found.key.component()));
             self.take_record(found, at, known, plan, &mut job);
         }
         match job {
@@ -173,13 +172,6 @@ impl State {
         }
     }
 
-    /// The segment that the cursor stands on, if it can be destaged.
-    fn cursor_segment(&self) -> Option<&Segment> {
-        let seq = self.destage.cursor.seq;
-        let segment = (seq <= self.ring.head()).then(|| self.ring.get(seq));
-        segment.filter(|segment| segment.state == SegmentState::Sealed)
-    }
-
     /// Puts what is to be moved of a record at block `at` of the slice into the job. Forgets what is of a dropped component (not `known`).
     fn take_record(&mut self, record: Record, at: u32, known: bool, plan: Plan, job: &mut Option<Box<Job>>) {
         let component = record.key.component();
@@ -189,12 +181,12 @@ impl State {
             let here = |state: &Self, i: u64| {
                 let block = first + i;
                 let n = (block - record.key.block().0) as u32;
-                state.to_move(component, block).filter(|found| found.pos.block() == at + n)
+                state.log.find_live(component, BlockNo(block)).filter(|found| found.pos.block() == at + n)
             };
             if !known {
                 for i in own {
                     if here(self, i).is_some() {
-                        self.index_remove(Key::new(component, BlockNo(first + i)));
+                        self.log.remove(Key::new(component, BlockNo(first + i)));
                     }
                 }
                 continue;
@@ -206,12 +198,12 @@ impl State {
                     continue;
                 }
                 let Some(found) = here(self, i) else { continue };
-                let Some(phys) = place.or_else(|| self.lookup(component, part.chunk)) else { return };
+                let Some(phys) = place.or_else(|| self.space.lookup(component, part.chunk)) else { return };
                 place = Some(phys);
                 let run = self.run_around(component, first, i).unwrap_or(i..i + 1);
                 done = run.end;
                 for block in run {
-                    let found = if block == i { Some(found) } else { self.to_move(component, first + block) };
+                    let found = if block == i { Some(found) } else { self.log.find_live(component, BlockNo(first + block)) };
                     if let Some(found) = found {
                         self.take_block(Key::new(component, BlockNo(first + block)), found, phys, plan, job);
                     }
@@ -220,15 +212,10 @@ impl State {
         }
     }
 
-    /// What the index knows of a block that is in the log and not on capacity.
-    fn to_move(&self, component: ComponentNo, block: u64) -> Option<Located> {
-        self.index.get(Key::new(component, BlockNo(block))).filter(|found| !found.pos.destaged())
-    }
-
     /// Block `i` of the chunk that begins at `first`, with its neighbours on both sides that have to be moved as well, if they are
     /// [`RUN_MIN`] together.
     fn run_around(&self, component: ComponentNo, first: u64, i: u64) -> Option<Range<u64>> {
-        let moves = |i: &u64| self.to_move(component, first + i).is_some();
+        let moves = |i: &u64| self.log.find_live(component, BlockNo(first + i)).is_some();
         let below = || (0..i).rev().take_while(moves).count() as u64;
         let above = || (i + 1..CHUNK_BLOCKS).take_while(moves).count() as u64;
         // The longer side first: most often its first block settles it, as the other one alone is too short.
@@ -257,13 +244,12 @@ impl State {
                 chunks: Vec::with_capacity(JOB_PLACES),
                 items: Vec::with_capacity(JOB_PLACES),
                 places: 0,
-                cache: self.cache.clone(),
-                slice_at: self.slice_at,
-                capacity: Rc::clone(&self.caps),
+                log: self.log.slice().clone(),
+                capacity: self.space.devices(),
                 plan,
             })
         });
-        let offset = self.table.borrow().offset(phys) + u64::from(key.block().in_chunk()) * BLOCK_BYTES as u64;
+        let offset = self.space.offset(phys, key.block());
         let item = Item { key, pos: found.pos, crc: found.crc, phys, offset, lost: false, settled: false };
         if job.items.last().is_none_or(|before| !before.neighbour(&item)) {
             job.places += 1;
@@ -271,10 +257,10 @@ impl State {
         job.items.push(item);
         self.destage.moving.insert(key, found.pos.block());
         debug_assert!(self.destage.moving.len() <= MOVING_MAX);
-        self.ring.pin(found.pos.block());
+        self.log.pin(found.pos);
         let chunk = (key.component(), key.block().chunk(), phys);
         if job.chunks.last() != Some(&chunk) {
-            self.busy.begin(phys);
+            self.space.change_begins(phys);
             job.chunks.push(chunk);
         }
     }
@@ -288,32 +274,31 @@ impl State {
         let mut known = Known::default();
         for item in &job.items {
             let component = item.key.component();
-            self.ring.unpin(item.pos.block());
+            self.log.unpin(item.pos);
             if item.settled || !hooks::seeded(SeededFault::FailedBlockStaysMoving) {
                 self.destage.moving.remove(&item.key);
             }
-            if !known.has(component, || self.has_component(component)) {
+            if !known.has(component, || self.members.has(component)) {
                 // Dropped meanwhile. The cursor has passed it, and may not come again while nothing is written.
-                if self.index.get(item.key).is_some_and(|found| found.pos.block() == item.pos.block()) {
-                    self.index_remove(item.key);
+                if self.log.find(component, item.key.block()).is_some_and(|found| found.pos.block() == item.pos.block()) {
+                    self.log.remove(item.key);
                 }
                 continue;
             }
             if !item.settled {
                 continue;
             }
-            if !self.index.mark_destaged(item.key, item.pos.block()) {
+            if !self.log.mark_destaged(item.key, item.pos) {
                 hooks::reached(CoverageMark::OverwrittenUnderDestage);
             } else {
-                self.ring.live_less(item.pos.block());
                 // A lost block gets the checksum of what it should be: whatever lies there, reads will find it wrong.
                 let crc = (item.lost || !item.pos.unchecked()).then_some(item.crc);
-                let seq = self.log.next_lsn;
-                self.table.borrow_mut().set_block(item.phys, item.key.block().in_chunk(), crc, seq);
-                self.counters.destaged_bytes += BLOCK_BYTES as u64;
+                let lsn = self.log.next_lsn();
+                self.space.set_block(item.phys, item.key.block(), crc, lsn);
+                self.figures.destaged_bytes += BLOCK_BYTES as u64;
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);
-                    self.counters.checksum_errors += 1;
+                    self.figures.checksum_errors += 1;
                     self.note_bad(component, item.key.block());
                 }
             }
@@ -323,30 +308,30 @@ impl State {
         }
         match result {
             Ok(()) => {
-                self.capacity_works();
+                self.destage.works();
                 let bytes = core::mem::take(&mut self.destage.passed_blocks) * BLOCK_BYTES as u64;
                 self.pacer.drained(bytes, job.plan, now);
             }
             Err(error) => {
                 let cause = match error {
                     JobError::Read(cause) => {
-                        self.counters.read_errors += 1;
+                        self.figures.read_errors += 1;
                         cause
                     }
                     JobError::Write(cause) => {
                         hooks::reached(CoverageMark::DestageFailed);
-                        self.counters.capacity_write_errors += 1;
+                        self.figures.capacity_write_errors += 1;
                         cause
                     }
                 };
-                self.capacity_failed(cause, now);
+                self.destage.failed(cause, now);
                 self.destage.left_behind = true;
             }
         }
         if core::mem::take(&mut self.destage.left_behind) {
             self.destage.cursor = Cursor { seq: self.advance_clean(), record: 0 };
         }
-        if self.advance_clean() > self.ring.tail() || result.is_err() {
+        if self.advance_clean() > self.log.ring().tail() || result.is_err() {
             self.destage.wake.notify_one();
         }
     }
@@ -385,7 +370,7 @@ impl Job {
         let reads = self.reads();
         let results = join_all(reads.iter().map(|read| {
             let buf = Buf::alloc(self.in_read(read, read.end - 1) + BLOCK_BYTES);
-            rt.read_at(&self.cache, self.log_offset(read.start), buf)
+            self.log.read(rt, self.items[read.start].pos.block(), buf)
         }))
         .await;
         let mut runs = Vec::with_capacity(self.places);
@@ -418,10 +403,6 @@ impl Job {
         (self.items[i].pos.block() - self.items[read.start].pos.block()) as usize * BLOCK_BYTES
     }
 
-    fn log_offset(&self, i: usize) -> u64 {
-        self.slice_at + u64::from(self.items[i].pos.block()) * BLOCK_BYTES as u64
-    }
-
     /// Verifies what a read has brought; what is wrong or unreadable is read again, block by block. Says which items are lost.
     async fn verify(&mut self, rt: &Rt, read: &Range<usize>, result: Result<(), DeviceError>, buf: &mut Buf) -> Result<(), JobError> {
         for i in read.clone() {
@@ -442,7 +423,7 @@ impl Job {
     async fn read_again(&self, rt: &Rt, i: usize) -> Result<Option<Buf>, JobError> {
         hooks::reached(CoverageMark::DestageReadAgain);
         for _ in 0..AGAIN_MAX {
-            let (result, block) = rt.read_at(&self.cache, self.log_offset(i), Buf::alloc(BLOCK_BYTES)).await;
+            let (result, block) = self.log.read(rt, self.items[i].pos.block(), Buf::alloc(BLOCK_BYTES)).await;
             match result {
                 Ok(()) if self.sound(i, &block) => return Ok(Some(block)),
                 Ok(()) | Err(DeviceError::Media) => {}

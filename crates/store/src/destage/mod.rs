@@ -11,16 +11,16 @@ pub(crate) mod drop;
 pub(crate) mod job;
 pub(crate) mod progress;
 
-use crate::buffer::ring::{RESERVE_SEGMENTS, SegmentState};
+use crate::buffer::ring::RESERVE_SEGMENTS;
 use crate::pace::{CHECKPOINT_SHARE, DESTAGE_WORKERS, Plan};
 use crate::shard::op::StoreError;
-use crate::shard::state::State;
+use crate::shard::state::{Phase, State};
 use base::hooks::{self, CoverageMark};
 use base::{Duration, Instant};
 use core::cell::RefCell;
 use core::future::Future;
 use core::task::Poll;
-use rt::{DeviceError, Rt, TaskId};
+use rt::{Rt, TaskId};
 use std::rc::Rc;
 
 /// How often the controller looks while there is something to do.
@@ -35,84 +35,50 @@ const FAILING_MAX: u32 = 8;
 impl State {
     /// Finds how far the log is clean.
     pub fn advance_clean(&mut self) -> u64 {
-        while self.destage.clean <= self.ring.head() {
-            let segment = self.ring.get(self.destage.clean);
-            if segment.state != SegmentState::Sealed || segment.live > 0 {
-                break;
-            }
-            self.destage.clean += 1;
-        }
+        self.destage.clean = self.log.clean_from(self.destage.clean);
         self.destage.clean
     }
 
     /// Effort now.
     pub fn plan(&self, now: Instant) -> Plan {
         let rest = Plan { workers: 0, duty: 0.0 };
-        if self.closing || now < self.destage.resume_at { rest } else { self.pacer.plan(self.pace_fill(), now) }
+        if self.phase != Phase::Open || now < self.destage.resume_at { rest } else { self.pacer.plan(self.pace_fill(), now) }
     }
 
     /// Like `fill`, but what destaging has passed and had to leave counts.
     fn pace_fill(&self) -> f64 {
-        let left = self.ring.live() as f64 / (self.ring.count() * u64::from(self.ring.segment_blocks())) as f64;
         // The cursor may be at the end while failed jobs left blocks behind.
-        self.fill().max(if self.destage.failing > 0 { left } else { 0.0 })
+        self.fill().max(if self.destage.failing > 0 { self.log.live_share() } else { 0.0 })
     }
 
     fn checkpoint_due(&mut self, now: Instant) -> bool {
         let clean = self.advance_clean();
-        let lag = clean - self.ring.tail();
-        if lag == 0 || self.log.stopped.is_some() || now < self.destage.resume_at {
+        let ring = self.log.ring();
+        let lag = clean - ring.tail();
+        if lag == 0 || self.log.is_stopped() || now < self.destage.resume_at {
             return false;
         }
-        let count = self.ring.count();
-        let unit = ((count as f64 * CHECKPOINT_SHARE) as u64).max(1);
+        let unit = ((ring.count() as f64 * CHECKPOINT_SHARE) as u64).max(1);
         lag >= unit
-            || self.closing
-            || self.ring.free() <= RESERVE_SEGMENTS + unit
+            || self.phase != Phase::Open
+            || ring.free() <= RESERVE_SEGMENTS + unit
             || now.since(self.destage.last_checkpoint) >= hooks::tiny(CHECKPOINT_INTERVAL, Duration::from_millis(40))
-            || clean > self.ring.head()
+            || clean > ring.head()
     }
 
     /// An idle shard drains its log to the last block: the open segment is closed early.
     fn seal_when_idle(&mut self, rt: &Rt) {
-        let Some(open) = &self.log.open else { return };
-        let only_open_left = self.destage.cursor.seq >= open.seq;
-        if only_open_left
-            && !open.records.is_empty()
-            && !self.log.batch.in_flight
-            && self.waiting.is_empty()
-            && self.log.stopped.is_none() // a probe goes there
-            && self.plan(rt.now()).workers > 0
-        {
+        let only_open_left = self.log.open_at_rest().is_some_and(|open| self.destage.cursor.seq >= open);
+        if only_open_left && self.plan(rt.now()).workers > 0 {
             hooks::reached(CoverageMark::IdleDrain);
-            let old = self.seal_open(rt);
-            drop(old);
+            self.log.seal_open(rt, &self.queue, &mut self.figures);
         }
-    }
-
-    /// Nothing came to a capacity device: a pause, and a line in the daemon's log.
-    pub(super) fn capacity_failed(&mut self, error: DeviceError, now: Instant) {
-        self.trouble.failed(self.shard, &error, now);
-        self.destage.failed(error, now);
-        self.counters.capacity_failing = self.destage.failing;
-    }
-
-    /// Data came to capacity.
-    pub(super) fn capacity_works(&mut self) {
-        if core::mem::take(&mut self.destage.failing) > 0 {
-            self.trouble.ended(self.shard);
-        }
-        self.counters.capacity_failing = 0;
     }
 
     /// Capacity has failed for a while and the log is full: waiting any longer helps nobody.
     fn fail_when_stuck(&mut self, now: Instant) {
-        if self.destage.failing >= hooks::tiny(FAILING_MAX, 3)
-            && !self.waiting.is_empty()
-            && !self.ring.can_open(RESERVE_SEGMENTS)
-            && !self.log.batch.in_flight
-        {
-            self.trouble.refuses(now);
+        if self.destage.failing >= hooks::tiny(FAILING_MAX, 3) && self.log.is_stuck() {
+            self.destage.trouble.refuses(now);
             self.fail_waiting(if self.destage.full { StoreError::NoSpace } else { StoreError::DeviceFailed });
         }
     }
@@ -140,7 +106,7 @@ async fn control(rt: Rt, state: Rc<RefCell<State>>) {
             Step::Wait(None) => wake.notified().await,
             Step::Wait(Some(time)) => first_of(wake.notified(), rt.sleep(time)).await,
             Step::Quiet => {
-                state.borrow_mut().quiet = true;
+                state.borrow_mut().phase = Phase::Quiet;
                 return;
             }
         }
@@ -150,7 +116,7 @@ async fn control(rt: Rt, state: Rc<RefCell<State>>) {
 fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
     let mut s = state.borrow_mut();
     let now = rt.now();
-    if s.closing {
+    if s.phase != Phase::Open {
         return closing_step(rt, &mut s, now);
     }
     s.seal_when_idle(rt);
@@ -164,10 +130,9 @@ fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
     } else {
         s.pacer.resting();
     }
-    // Nothing in the log but, maybe, the batch that said so.
-    let empty = s.ring.in_use() == 0 || s.ring.in_use() == 1 && s.log.open.as_ref().is_some_and(|o| o.records.is_empty());
+    let empty = s.log.is_empty();
     s.destage.asleep = empty;
-    let calm = plan.workers == 0 && s.waiting.is_empty() && s.destage.failing == 0 && s.destage.clean == s.ring.tail();
+    let calm = plan.workers == 0 && s.log.waiting().is_empty() && s.destage.failing == 0 && s.destage.clean == s.log.ring().tail();
     match (empty, calm) {
         (true, _) => Step::Wait(None),
         (false, true) => Step::Wait(Some(TICK_CALM)),
@@ -177,12 +142,12 @@ fn next_step(rt: &Rt, state: &Rc<RefCell<State>>) -> Step {
 
 /// Shutting down: once nothing is in flight, one checkpoint of what is clean, and that is all.
 fn closing_step(rt: &Rt, s: &mut State, now: Instant) -> Step {
-    let busy = !s.ops.is_empty() || s.log.batch.in_flight || s.destage.jobs > 0;
+    let busy = !s.ops.have_ended() || s.log.is_writing() || s.destage.jobs > 0;
     if busy {
         return Step::Wait(Some(TICK));
     }
-    if s.log.open.as_ref().is_some_and(|open| !open.records.is_empty()) && s.log.stopped.is_none() {
-        s.seal_open(rt); // with its summary, the next opening is quick
+    if s.log.open_at_rest().is_some() {
+        s.log.seal_open(rt, &s.queue, &mut s.figures); // with its summary, the next opening is quick
     }
     if s.destage.failing == 0 && s.checkpoint_due(now) { Step::Checkpoint } else { Step::Quiet }
 }

@@ -1,8 +1,10 @@
 //! How far destaging has come.
 //!
-//! Owns: [`Cursor`], [`Destage`]. Never: moves anything.
+//! Owns: [`Destage`]. Never: moves anything.
 
+use crate::buffer::log::Cursor;
 use crate::index::Key;
+use crate::trouble::Trouble;
 use base::{Duration, Instant};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -13,44 +15,40 @@ use rt::sync::Notify;
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// A place in the log: record `record` of segment `seq`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    pub seq: u64,
-    pub record: usize,
-}
-
 /// What destaging knows.
 pub(crate) struct Destage {
     /// Everything before it was looked at in this round.
-    pub cursor: Cursor,
+    pub(super) cursor: Cursor,
     /// Everything before this segment is clean.
-    pub clean: u64,
+    pub(super) clean: u64,
     /// Jobs in flight.
-    pub jobs: u32,
+    pub(super) jobs: u32,
     /// Blocks that a job in flight moves, and from which block of the slice.
-    pub moving: HashMap<Key, u32, FixedState>,
+    pub(super) moving: HashMap<Key, u32, FixedState>,
     /// Blocks of the log that the cursor has passed since the pacer last heard of them.
-    pub passed_blocks: u64,
+    pub(super) passed_blocks: u64,
     /// The cursor has passed something that was not moved: once more from the first segment that is not clean.
-    pub left_behind: bool,
+    pub(super) left_behind: bool,
     /// Failures in a row.
-    pub failing: u32,
+    pub(super) failing: u32,
     /// The last of them was that a device is full, as a file is whose file system is.
-    pub full: bool,
+    pub(super) full: bool,
     /// No new job or checkpoint before.
-    pub resume_at: Instant,
-    pub last_checkpoint: Instant,
+    pub(super) resume_at: Instant,
+    pub(super) last_checkpoint: Instant,
     /// The controller waits for the log to have something in it.
-    pub asleep: bool,
+    pub(super) asleep: bool,
     /// Wakes the controller.
-    pub wake: Notify,
+    pub(super) wake: Notify,
     /// Wakes the workers.
-    pub work: Notify,
+    pub(super) work: Notify,
+    pub(super) trouble: Trouble,
+    shard: u8,
 }
 
 impl Destage {
-    pub fn new(tail: u64, now: Instant) -> Self {
+    /// Of shard `shard`, whose log begins with segment `tail`.
+    pub fn new(shard: u8, tail: u64, trouble: Trouble, now: Instant) -> Self {
         Self {
             cursor: Cursor { seq: tail, record: 0 },
             clean: tail,
@@ -65,11 +63,56 @@ impl Destage {
             asleep: false,
             wake: Notify::new(),
             work: Notify::new(),
+            trouble,
+            shard,
         }
     }
 
-    /// A job or checkpoint failed: pause, longer each time.
-    pub fn failed(&mut self, error: DeviceError, now: Instant) {
+    /// Everything before it was looked at in this round.
+    pub fn cursor(&self) -> Cursor {
+        self.cursor
+    }
+    /// Everything before this segment is clean.
+    pub fn clean(&self) -> u64 {
+        self.clean
+    }
+    /// Jobs in flight.
+    pub fn jobs(&self) -> u32 {
+        self.jobs
+    }
+    /// Blocks that a job in flight moves, and from which block of the slice.
+    pub fn moving(&self) -> &HashMap<Key, u32, FixedState> {
+        &self.moving
+    }
+    /// Failures in a row.
+    pub fn failing(&self) -> u32 {
+        self.failing
+    }
+    /// There may be something for the controller to do.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+    /// What [`Destage::wake`] notifies.
+    pub fn waker(&self) -> Notify {
+        self.wake.clone()
+    }
+    /// The log has something in it.
+    #[inline]
+    pub fn log_grows(&mut self) {
+        if core::mem::take(&mut self.asleep) {
+            self.wake();
+        }
+    }
+
+    /// A job has come to its end.
+    pub(super) fn works(&mut self) {
+        if core::mem::take(&mut self.failing) > 0 {
+            self.trouble.ended(self.shard);
+        }
+    }
+    /// A job or checkpoint failed: a line in the daemon's log, and a pause, longer each time.
+    pub(super) fn failed(&mut self, error: DeviceError, now: Instant) {
+        self.trouble.failed(self.shard, &error, now);
         self.full = error == DeviceError::NoSpace;
         if now < self.resume_at {
             return; // one of several that were in flight

@@ -20,33 +20,31 @@ impl State {
     pub fn check(&self) {
         self.check_quickly();
         let live = self.check_index();
-        for seq in self.ring.tail()..=self.ring.head() {
-            assert_eq!(self.ring.get(seq).live, live[self.ring.place(seq) as usize], "live blocks of segment {seq}");
+        let ring = self.log.ring();
+        for seq in ring.tail()..=ring.head() {
+            assert_eq!(ring.get(seq).live, live[ring.place(seq) as usize], "live blocks of segment {seq}");
         }
-        assert_eq!(self.ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
+        assert_eq!(ring.live(), live.iter().map(|l| u64::from(*l)).sum::<u64>());
         self.check_segments();
         self.check_operations();
         self.check_pins();
         self.check_busy();
-        self.table.borrow().check().expect("the chunk table is sound");
+        self.space.check();
         self.check_chunks();
-        #[cfg(feature = "hooks")]
-        self.witness.check(&self.table.borrow());
-        if self.destage.jobs == 0 {
-            assert!(self.destage.moving.is_empty(), "no job is under way, and blocks are on their way to capacity");
+        if self.destage.jobs() == 0 {
+            assert!(self.destage.moving().is_empty(), "no job is under way, and blocks are on their way to capacity");
         }
     }
 
     /// The part that costs next to nothing.
     pub fn check_quickly(&self) {
-        let (ring, log) = (&self.ring, &self.log);
-        assert!(ring.tail() <= log.tail_durable, "segments were released that a durable batch still names as needed");
-        assert!(log.tail_durable <= log.tail_next && log.tail_next <= ring.head() + 1, "the tail is ahead of what may be named");
-        assert!(self.destage.clean >= ring.tail() && self.destage.clean <= ring.head() + 1, "what is clean is not in the log");
-        assert!(self.destage.jobs as usize <= DESTAGE_WORKERS, "there are more jobs than workers");
-        assert_eq!(self.counters.batches, self.counters.batch_blocks.iter().sum::<u64>(), "batches, and how large they were");
-        assert_eq!(self.counters.capacity_failing, self.destage.failing, "what is said of failing devices");
-        if let Some(open) = &log.open {
+        let (ring, log) = (self.log.ring(), &self.log);
+        assert!(ring.tail() <= log.tail_durable(), "segments were released that a durable batch still names as needed");
+        assert!(log.tail_durable() <= log.tail_next() && log.tail_next() <= ring.head() + 1, "the tail is ahead of what may be named");
+        assert!(self.destage.clean() >= ring.tail() && self.destage.clean() <= ring.head() + 1, "what is clean is not in the log");
+        assert!(self.destage.jobs() as usize <= DESTAGE_WORKERS, "there are more jobs than workers");
+        assert_eq!(self.figures.batches, self.figures.batch_blocks.iter().sum::<u64>(), "batches, and how large they were");
+        if let Some(open) = log.open_segment() {
             assert!(open.seq == ring.head() && ring.get(open.seq).state == SegmentState::Open, "the open segment is not the newest");
             assert_eq!(open.at.max(1), ring.get(open.seq).used, "what is used of the open segment");
         }
@@ -54,29 +52,30 @@ impl State {
 
     /// What the index names is in the log, and each of it has a place to go. Gives back the live blocks of each place.
     fn check_index(&self) -> Vec<u32> {
-        let mut live = vec![0u32; self.ring.count() as usize];
+        let ring = self.log.ring();
+        let mut live = vec![0u32; ring.count() as usize];
         let mut written = HashSet::with_hasher(FixedState::with_seed(1));
-        for seq in self.ring.tail()..=self.ring.head() {
-            let (segment, first) = (self.ring.get(seq), self.ring.first_block(seq));
+        for seq in ring.tail()..=ring.head() {
+            let (segment, first) = (ring.get(seq), ring.first_block(seq));
             for record in (0..segment.records.len()).filter_map(|i| segment.records.get(i)) {
                 assert!(u32::from(record.at) + u32::from(record.blocks) <= segment.used, "a record lies past the end of segment {seq}");
                 written.extend((0..u32::from(record.blocks)).map(|n| (record.key.plus(n), first + u32::from(record.at) + n)));
             }
         }
-        for (key, at) in self.index.iter() {
+        for (key, at) in self.log.index().iter() {
             let block = at.pos.block();
             assert!(written.contains(&(key, block)), "the index names a place of the log that does not hold the block: {key:?}");
             if !at.pos.destaged() {
-                live[(block / self.ring.segment_blocks()) as usize] += 1;
+                live[(block / ring.segment_blocks()) as usize] += 1;
             }
-            if !self.has_component(key.component()) {
+            if !self.members.has(key.component()) {
                 continue;
             }
             // So where no chunk is, nothing lies at all.
-            let phys = self.lookup(key.component(), key.block().chunk());
+            let phys = self.space.lookup(key.component(), key.block().chunk());
             assert!(phys.is_some(), "a block in the log without a chunk: {key:?}");
-            if let Some(phys) = phys.filter(|_| at.pos.destaged() && self.counters.checksum_errors == 0) {
-                let there = self.table.borrow().get(phys).block(key.block().in_chunk());
+            if let Some(phys) = phys.filter(|_| at.pos.destaged() && self.figures.checksum_errors == 0) {
+                let there = self.space.table().get(phys).block(key.block().in_chunk());
                 let want = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
                 assert_eq!(there, want, "a block counts as moved, and capacity holds something else: {key:?}");
             }
@@ -85,14 +84,14 @@ impl State {
     }
 
     fn check_segments(&self) {
-        let ring = &self.ring;
+        let ring = self.log.ring();
         for seq in ring.tail()..=ring.head() {
             let segment = ring.get(seq);
-            let open = self.log.open.as_ref().is_some_and(|open| open.seq == seq);
+            let open = self.log.open_segment().is_some_and(|open| open.seq == seq);
             assert_eq!(segment.state, if open { SegmentState::Open } else { SegmentState::Sealed }, "segment {seq}");
             assert!(segment.seq == seq && segment.used <= ring.segment_blocks(), "segment {seq}");
             // What is clean stays clean, and only that may be named as not needed.
-            let clean = self.destage.clean.max(self.log.tail_next);
+            let clean = self.destage.clean().max(self.log.tail_next());
             assert!(seq >= clean || segment.live == 0 && !open, "segment {seq} counts as clean, and is not");
         }
         for seq in ring.head() + 1..ring.tail() + ring.count() {
@@ -104,7 +103,7 @@ impl State {
     /// Each operation is where its stage says.
     fn check_operations(&self) {
         let (mut waiting, mut logging, mut parts) = (0, 0, BTreeMap::new());
-        for (_, op) in &self.ops {
+        for (_, op) in self.ops.iter() {
             match &op.stage {
                 Stage::Waiting(_) => waiting += 1,
                 Stage::Logging(_) => logging += 1,
@@ -112,23 +111,24 @@ impl State {
             }
             *parts.entry(op.parent).or_insert(0u32) += 1;
         }
-        assert_eq!(waiting, self.waiting.len(), "operations that wait, and those in line");
-        let in_batch = if self.log.batch.in_flight { self.log.batch.ops.len() } else { 0 };
+        assert_eq!(waiting, self.log.waiting().len(), "operations that wait, and those in line");
+        let in_batch = if self.log.is_writing() { self.log.batch_ops().len() } else { 0 };
         assert_eq!(logging, in_batch, "operations on their way into the log, and those in the batch");
-        for (key, op) in &self.ops {
+        for (key, op) in self.ops.iter() {
             if let Stage::Split { left, .. } = &op.stage {
-                assert_eq!(parts.get(&(key as u32)), Some(left), "the parts of a write");
+                assert_eq!(parts.get(&key), Some(left), "the parts of a write");
             }
         }
     }
 
     /// Pins are those of reads, jobs, the scrub and summaries.
     fn check_pins(&self) {
-        let mut pins = vec![0u32; self.ring.count() as usize];
-        let mut pin = |block: u32| pins[(block / self.ring.segment_blocks()) as usize] += 1;
+        let ring = self.log.ring();
+        let mut pins = vec![0u32; ring.count() as usize];
+        let mut pin = |block: u32| pins[(block / ring.segment_blocks()) as usize] += 1;
         self.ops.iter().for_each(|(_, op)| log_reads(op).for_each(&mut pin));
-        self.destage.moving.values().chain(&self.log.summaries).chain(&self.scrub.reads).for_each(|block| pin(*block));
-        assert!(self.ring.pins().eq(pins.iter().copied()), "segments are pinned by nobody, or not by all who use them");
+        self.destage.moving().values().chain(self.log.summaries()).chain(&self.scrub.log_read()).for_each(|block| pin(*block));
+        assert!(ring.pins().eq(pins.iter().copied()), "segments are pinned by nobody, or not by all who use them");
     }
 
     /// Chunks are kept for changes under way, and for nothing else.
@@ -136,17 +136,17 @@ impl State {
         let mut changes: BTreeMap<Phys, u32> = BTreeMap::new();
         for (_, op) in self.ops.iter().filter(|(_, op)| takes_space(op)) {
             for part in chunk_parts(op.block, op.blocks) {
-                let phys = self.lookup(op.component, part.chunk).expect("a write under way has its chunks");
+                let phys = self.space.lookup(op.component, part.chunk).expect("a write under way has its chunks");
                 *changes.entry(phys).or_default() += 1;
             }
         }
         let mut moves: BTreeMap<Phys, u32> = BTreeMap::new();
-        for key in self.destage.moving.keys() {
-            if let Some(phys) = self.lookup(key.component(), key.block().chunk()) {
+        for key in self.destage.moving().keys() {
+            if let Some(phys) = self.space.lookup(key.component(), key.block().chunk()) {
                 *moves.entry(phys).or_default() += 1;
             }
         }
-        for (phys, count) in self.busy.counts() {
+        for (phys, count) in self.space.busy().counts() {
             let (changes, moves) = (changes.remove(phys).unwrap_or(0), moves.remove(phys).unwrap_or(0));
             let right = changes + moves.min(1)..=changes + moves;
             assert!(right.contains(count), "a chunk is kept for {count} changes, but there are {changes}, and {moves} blocks on their way");
@@ -157,15 +157,15 @@ impl State {
     fn check_chunks(&self) {
         let mut after = None;
         loop {
-            let step = self.table.borrow().walk(after, 1 << 20);
+            let step = self.space.walk(after, 1 << 20);
             match step {
                 Walk::End => return,
                 Walk::GoOn(at) => after = Some(at),
                 Walk::Found(at) => {
                     after = Some(at);
-                    let (owner, chunk) = (self.table.borrow().get(at).component(), self.table.borrow().get(at).chunk());
-                    let Some(owner) = owner.filter(|c| self.has_component(*c)) else { continue };
-                    assert!(self.busy.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
+                    let (owner, chunk) = (self.space.table().get(at).component(), self.space.table().get(at).chunk());
+                    let Some(owner) = owner.filter(|c| self.members.has(*c)) else { continue };
+                    assert!(self.space.is_busy(at) || self.content(owner, chunk) != 0, "an empty chunk is kept: {at:?}");
                 }
             }
         }
@@ -177,7 +177,7 @@ impl State {
         use base::unit::CHUNK_BLOCKS;
         let mut all = BTreeMap::new();
         let mut after = None;
-        let table = self.table.borrow();
+        let table = self.space.table();
         loop {
             match table.walk(after, 1 << 20) {
                 Walk::End => break,
@@ -185,13 +185,13 @@ impl State {
                 Walk::Found(at) => {
                     after = Some(at);
                     let entry = table.get(at);
-                    let Some(owner) = entry.component().filter(|c| self.has_component(*c)) else { continue };
+                    let Some(owner) = entry.component().filter(|c| self.members.has(*c)) else { continue };
                     let held = (0..CHUNK_BLOCKS as u32).filter(|i| entry.written >> i & 1 == 1);
                     all.extend(held.map(|i| ((owner.0, entry.chunk() * CHUNK_BLOCKS + u64::from(i)), entry.block(i))));
                 }
             }
         }
-        for (key, at) in self.index.iter().filter(|(key, _)| self.has_component(key.component())) {
+        for (key, at) in self.log.index().iter().filter(|(key, _)| self.members.has(key.component())) {
             let content = if at.pos.unchecked() { BlockContent::Unchecked } else { BlockContent::Checked(at.crc) };
             all.insert((key.component().0, key.block().0), content);
         }

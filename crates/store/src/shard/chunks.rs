@@ -19,9 +19,9 @@ impl State {
     pub fn place(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) -> Result<Option<Phys>, StoreError> {
         let (mut placed, mut only) = (0, None);
         for part in chunk_parts(block, blocks) {
-            match self.ensure(component, part.chunk) {
+            match self.space.ensure(component, part.chunk) {
                 Ok(phys) => {
-                    self.busy.begin(phys);
+                    self.space.change_begins(phys);
                     only = (part.blocks == blocks).then_some(phys);
                 }
                 Err(error) => {
@@ -41,57 +41,46 @@ impl State {
         Ok(only)
     }
 
-    /// The chunk's place; a new one if it has none.
-    pub fn ensure(&mut self, component: ComponentNo, chunk: u64) -> Result<Phys, AllocateError> {
-        let mut table = self.table.borrow_mut();
-        match table.lookup(component, chunk) {
-            Some(phys) => Ok(phys),
-            None => table.allocate(component, chunk),
-        }
-    }
-
     /// A write has put content into a chunk: it is no longer kept for the write, but for what is in it.
     pub fn settle_part(&mut self, component: ComponentNo, part: ChunkPart, phys: Phys, order: &Order) {
         debug_assert!(self.content(component, part.chunk) != 0, "written, and empty");
-        self.change_takes_effect(component, part, order);
-        self.note_change(phys, part, order);
-        self.busy.end(phys);
+        self.space.change_takes_effect(component, part, order);
+        self.space.note_change(phys, part, order);
+        self.space.change_ends(phys);
     }
 
     /// A write has ended, one way or the other: its chunks are no longer kept for it.
     pub fn unplace(&mut self, key: u32) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         self.release_places(component, block, blocks);
     }
 
     fn release_places(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) {
         for part in chunk_parts(block, blocks) {
-            let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+            let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
             self.end_busy(component, part.chunk, phys);
         }
     }
 
     /// One change under way in the chunk has ended.
     pub fn end_busy(&mut self, component: ComponentNo, chunk: u64, phys: Phys) {
-        if self.busy.end(phys) && self.written(phys) == 0 {
+        if self.space.change_ends(phys) && self.space.written(phys) == 0 {
             self.free_if_empty(component, chunk);
         }
     }
 
     /// Frees the chunk if nothing is in it and nothing is under way.
     pub fn free_if_empty(&mut self, component: ComponentNo, chunk: u64) {
-        let Some(phys) = self.lookup(component, chunk) else { return };
-        if self.written(phys) != 0 {
+        let Some(phys) = self.space.lookup(component, chunk) else { return };
+        if self.space.written(phys) != 0 {
             return;
         }
-        if self.busy.is_busy(phys) && !hooks::seeded(SeededFault::BusyChunkFreed) {
+        if self.space.is_busy(phys) && !hooks::seeded(SeededFault::BusyChunkFreed) {
             return hooks::reached(CoverageMark::BusyChunkKept);
         }
-        if self.content(component, chunk) == 0 {
-            self.table.borrow_mut().free(phys);
-            #[cfg(feature = "hooks")]
-            self.witness.free(component, chunk);
+        if self.log.holds(component, chunk) == 0 {
+            self.space.free(component, chunk, phys);
         }
     }
 }

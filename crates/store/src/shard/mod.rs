@@ -1,6 +1,7 @@
 //! A shard: one slice of a group's log and of its capacity, on one core. The only door to the data of a disk group.
 //!
-//! Owns: the path of an operation (`op`, `read`, `chunks`, `state`), the handle, and the background tasks.
+//! Owns: the path of an operation (`op`, `read`, `chunks`, `commit`), what a shard knows (`state` and its parts: `ops`, `space`, `member`, and
+//! those of `buffer`, `destage` and `scrub`), the handle, and the background tasks.
 //! Invariants: an operation is answered exactly once; what was answered to a write survives any crash; a read is answered with the
 //! newest durable content, verified. The caller never has two overlapping operations in flight of which one is not a read.
 //! Never: waits in `submit` or `poll`; allocates there but to grow its tables; knows what objects are.
@@ -8,11 +9,14 @@
 pub(crate) mod busy;
 mod check;
 pub(crate) mod chunk_part;
-pub(crate) mod chunks;
+mod chunks;
+mod commit;
 pub(crate) mod cookie;
 pub(crate) mod member;
 pub(crate) mod op;
+pub(crate) mod ops;
 pub(crate) mod read;
+pub(crate) mod space;
 pub(crate) mod state;
 #[cfg(feature = "hooks")]
 pub(crate) mod witness;
@@ -28,7 +32,7 @@ use base::{BlockNo, Lane, Order, Seq, crc32c};
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
-use state::State;
+use state::{Phase, State};
 use std::rc::Rc;
 
 /// Operations that a shard has taken and not answered; its caller keeps within it. What waits for the log, for reads or to be fetched is among them.
@@ -70,21 +74,21 @@ impl Shard {
     /// says what is wrong.
     pub fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool {
         let state = self.state.borrow();
-        let known = !state.closing && state.log.stopped.is_none() && state.has_component(component);
+        let known = state.phase == Phase::Open && !state.log.is_stopped() && state.members.has(component);
         if known {
-            state.table.borrow().pieces(component, first, step, end, found);
+            state.space.table().pieces(component, first, step, end, found);
         }
         known
     }
 
     /// The newest change of a lane of a component that the log had when the shard was opened; `None`: there is no such component.
     pub fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
-        self.state.borrow().components.get(&component.0).map(|member| member.newest(lane))
+        self.state.borrow().members.newest(component, lane)
     }
 
     /// The next operation that has ended.
     pub fn pop_done(&mut self) -> Option<ShardDone> {
-        self.state.borrow_mut().done.pop_front()
+        self.state.borrow_mut().ops.pop_done()
     }
 
     /// A component was created (or changed) in the group.
@@ -96,7 +100,7 @@ impl Shard {
     pub fn drop_component(&mut self, rt: &Rt, component: ComponentNo) {
         // What was asked for before finds what there was then, or hears at its end that the component is gone; never zeroes.
         self.state.borrow_mut().start_reads(rt);
-        if self.state.borrow_mut().components.remove(&component.0).is_none() {
+        if !self.state.borrow_mut().members.remove(component) {
             return;
         }
         self.tasks.push(destage::drop::spawn(rt, &self.state, component));
@@ -105,9 +109,9 @@ impl Shard {
     /// New settings, from now on.
     pub fn set_settings(&mut self, settings: Settings) {
         let mut state = self.state.borrow_mut();
-        state.settings = settings;
         state.pacer.set(&settings);
-        state.destage.wake.notify_one();
+        state.scrub.set_rate(settings.scrub_bytes_per_s);
+        state.destage.wake();
     }
 
     /// What it is doing.
@@ -118,20 +122,20 @@ impl Shard {
     /// Refuses new operations, ends those in flight, checkpoints. Poll until [`Shard::is_quiet`], then drop it.
     pub fn begin_shutdown(&mut self, rt: &Rt) {
         let mut state = self.state.borrow_mut();
-        state.closing = true;
-        state.stop_probing(rt);
-        state.destage.wake.notify_one();
+        state.phase = Phase::Closing;
+        state.log.stop_probing(rt);
+        state.destage.wake();
     }
 
     /// Whether the shutdown is complete: nothing in flight, everything released that can be.
     pub fn is_quiet(&self) -> bool {
         let state = self.state.borrow();
-        state.quiet && state.ops.is_empty() && state.done.is_empty() && state.queue.is_empty()
+        state.phase == Phase::Quiet && state.ops.is_empty() && state.queue.is_empty()
     }
 
     /// Starts a pass of scrubbing, unless one runs.
     pub fn start_scrub(&mut self, rt: &Rt) {
-        if !self.state.borrow().scrub.running {
+        if !self.state.borrow().scrub.is_running() {
             self.scrub = Some(scrub::spawn(rt, &self.state));
         }
     }
@@ -174,15 +178,15 @@ impl State {
             stage: Stage::Waiting(Change::Flush),
         };
         let refused = match kind {
-            _ if self.closing => Some(StoreError::Closing),
+            _ if self.phase != Phase::Open => Some(StoreError::Closing),
             OpKind::Flush => None,
-            OpKind::Read { .. } => (!self.has_component(component)).then_some(StoreError::NoComponent),
+            OpKind::Read { .. } => (!self.members.has(component)).then_some(StoreError::NoComponent),
             _ => self.judge(component, block, &order),
         };
         let refused = match kind {
             _ if refused.is_some() => refused,
             OpKind::Read { .. } => None,
-            _ if self.log.stopped.is_some() => Some(StoreError::DeviceFailed),
+            _ if self.log.is_stopped() => Some(StoreError::DeviceFailed),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {
                     new.place = place;
@@ -193,7 +197,7 @@ impl State {
             _ => None,
         };
         if cfg!(feature = "hooks") && refused.is_some() && order.seq > Seq::default() {
-            self.change_ended(component, block, &order, false);
+            self.members.ended(component, block, &order, false);
         }
         match kind {
             OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
@@ -201,8 +205,7 @@ impl State {
             OpKind::Read { buf } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
                 new.stage = Stage::Reading(Reading::new(buf));
-                let key = self.ops.insert(new) as u32;
-                return self.reads.push(key);
+                return self.ops.add_read(new);
             }
             OpKind::Write { buf, crcs, checksum } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
@@ -210,19 +213,19 @@ impl State {
                 if new.crcs.len() != blocks as usize {
                     new.crcs = buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
                 }
-                if blocks > write_blocks_max(self.ring.segment_blocks()) {
+                if blocks > write_blocks_max(self.log.segment_blocks()) {
                     return self.split(new, buf, !checksum, order);
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
             }
             OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
                 hooks::reached(CoverageMark::NothingTrimmed);
-                self.counters.empty_trims += 1;
+                self.figures.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
                 if cfg!(feature = "hooks") {
-                    self.change_ended(component, block, &order, false);
+                    self.members.ended(component, block, &order, false);
                 }
-                let key = self.ops.insert(new) as u32;
+                let key = self.ops.add(new);
                 return self.finish(key, Ok(()), None);
             }
             OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
@@ -230,23 +233,23 @@ impl State {
             OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
             OpKind::Flush => {}
         }
-        let key = self.ops.insert(new) as u32;
-        self.waiting.push_back((key, order));
+        let key = self.ops.add(new);
+        self.log.push_waiting(key, order);
     }
 
     fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
-        let key = self.ops.insert(op) as u32;
+        let key = self.ops.add(op);
         self.finish(key, Err(error.expect("refused for a reason")), buf);
     }
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool, order: Order) {
-        let step = write_blocks_max(self.ring.segment_blocks());
+        let step = write_blocks_max(self.log.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();
-        let parent = self.ops.insert(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op }) as u32;
+        let parent = self.ops.add(Op { stage: Stage::Split { buf, left: parts, result: Ok(()) }, ..op });
         // Each part ends its own hold on the chunks; one that two parts share is held by both.
         for (i, buf) in data.into_iter().enumerate() {
             let first = i as u32 * step;
@@ -255,8 +258,8 @@ impl State {
             let place = self.place(component, block, n).expect("placed as a whole before");
             let crcs = Crcs::from_slice(&crcs[first as usize..(first + n) as usize]);
             let stage = Stage::Waiting(Change::Write { buf, unchecked });
-            let key = self.ops.insert(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage }) as u32;
-            self.waiting.push_back((key, order));
+            let key = self.ops.add(Op { cookie: 0, component, block, blocks: n, parent, crcs, place, entered, stage });
+            self.log.push_waiting(key, order);
         }
         self.unplace(parent);
     }
@@ -283,18 +286,11 @@ impl State {
                 // Without its summary a segment is only slower to recover.
                 if result.is_err() {
                     hooks::reached(CoverageMark::SummaryLost);
-                    self.counters.log_write_errors += 1;
+                    self.figures.log_write_errors += 1;
                 }
-                if !hooks::seeded(hooks::SeededFault::SummaryUnpinned) {
-                    self.ring.unpin(first_block);
-                }
-                self.log.summaries.retain(|first| *first != first_block);
+                self.log.summary_ended(first_block);
             }
-            (cookie::DeviceOp::Admission, Event::Timer(id)) => {
-                if self.admission_timer.is_some_and(|(set, _)| set == id) {
-                    self.admission_timer = None;
-                }
-            }
+            (cookie::DeviceOp::Admission, Event::Timer(id)) => self.ops.admission_ended(id),
             (cookie::DeviceOp::Probe, Event::Timer(_)) => self.probe_log(rt),
             (kind, event) => unreachable!("{kind:?} ended as {event:?}"),
         }
@@ -302,32 +298,31 @@ impl State {
 
     fn stats(&self) -> ShardStats {
         let block = BLOCK_BYTES as u64;
-        let segment = u64::from(self.ring.segment_blocks()) * block;
+        let ring = self.log.ring();
+        let segment = u64::from(ring.segment_blocks()) * block;
         let fill = self.fill();
+        let table = self.space.table();
+        let mut component_chunks: Vec<_> = self.members.iter().map(|no| (no, table.component_allocated(no))).collect();
+        component_chunks.sort_unstable();
         ShardStats {
-            log_bytes: self.ring.count() * segment,
-            log_used_bytes: self.ring.in_use() * segment,
-            log_live_bytes: self.ring.live() * block,
+            log_bytes: ring.count() * segment,
+            log_used_bytes: ring.in_use() * segment,
+            log_live_bytes: ring.live() * block,
             fill,
-            waiting: self.waiting.len() as u32,
+            waiting: self.log.waiting().len() as u32,
             in_flight: self.ops.len() as u32,
             drain_bytes_per_s: self.pacer.drain_bytes_per_s(),
             admission_bytes_per_s: self.pacer.rate(fill).map(|rate| rate as u64),
-            chunks_total: self.table.borrow().space().iter().map(|d| d.total).sum(),
-            chunks_allocated: self.table.borrow().allocated(),
-            space: self.table.borrow().space(),
-            component_chunks: {
-                let table = self.table.borrow();
-                let mut list: Vec<_> =
-                    self.components.keys().map(|no| (ComponentNo(*no), table.component_allocated(ComponentNo(*no)))).collect();
-                list.sort_unstable();
-                list
-            },
-            failed: self.log.stopped.is_some(),
-            scrubbing: self.scrub.running,
-            scrub_progress: self.scrub.progress,
-            index_memory_bytes: self.index.memory_bytes() + self.ring.memory_bytes(),
-            ..self.counters.clone()
+            chunks_total: table.space().iter().map(|d| d.total).sum(),
+            chunks_allocated: table.allocated(),
+            space: table.space(),
+            component_chunks,
+            failed: self.log.is_stopped(),
+            scrubbing: self.scrub.is_running(),
+            scrub_progress: self.scrub.progress(),
+            index_memory_bytes: self.log.index().memory_bytes() + ring.memory_bytes(),
+            capacity_failing: self.destage.failing(),
+            ..self.figures.clone()
         }
     }
 }

@@ -6,9 +6,10 @@
 //! Never: goes on for ever: after [`READ_MOVES_MAX`] attempts that met a change it fails, and calls no block bad.
 
 use super::op::{Op, Place, Reading, Run, Runs, Stage, StoreError};
+use super::space::LastChunk;
 use super::state::State;
 use crate::ComponentNo;
-use crate::capacity::{BlockContent, Phys};
+use crate::capacity::Phys;
 use crate::index::Key;
 use crate::shard::cookie;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -24,36 +25,17 @@ const READ_MOVES_MAX: u16 = 1000;
 
 impl State {
     /// Where the newest version of a block lies, and its checksum. `chunk` remembers the last chunk looked up.
-    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut Option<(u64, Option<Phys>)>) -> (Place, u32) {
-        if let Some(at) = self.index.get(Key::new(component, block)) {
+    pub fn locate(&self, component: ComponentNo, block: BlockNo, chunk: &mut LastChunk) -> (Place, u32) {
+        if let Some(at) = self.log.find(component, block) {
             return (Place::Log(at.pos), at.crc);
         }
-        let table = self.table.borrow();
-        let phys = match *chunk {
-            Some((no, phys)) if no == block.chunk() => phys,
-            _ => {
-                let phys = table.lookup(component, block.chunk());
-                *chunk = Some((block.chunk(), phys));
-                phys
-            }
-        };
-        let Some(phys) = phys else { return (Place::Zeroes, self.zero_crc) };
-        let place = |unchecked| {
-            let offset = table.offset(phys) + u64::from(block.in_chunk()) * BLOCK_BYTES as u64;
-            Place::Capacity { device: phys.device, offset, unchecked }
-        };
-        match table.get(phys).block(block.in_chunk()) {
-            BlockContent::Checked(crc) => (place(false), crc),
-            BlockContent::Unchecked => (place(true), 0),
-            BlockContent::Zeroes => (Place::Zeroes, self.zero_crc),
-            BlockContent::Uncorrectable => (Place::Uncorrectable, 0),
-        }
+        self.space.locate(component, block, chunk)
     }
 
     /// Starts the reads that were asked for since the last time. Whether there were any.
     #[inline]
     pub fn start_reads(&mut self, rt: &Rt) -> bool {
-        let any = !self.reads.is_empty();
+        let any = self.ops.has_reads();
         if any {
             self.start_some_reads(rt);
         }
@@ -61,19 +43,19 @@ impl State {
     }
 
     fn start_some_reads(&mut self, rt: &Rt) {
-        let mut reads = core::mem::take(&mut self.reads);
+        let mut reads = self.ops.take_reads();
         if reads.len() > 1 {
-            self.index.touch(reads.iter().map(|key| Key::new(self.ops[*key as usize].component, self.ops[*key as usize].block)));
+            self.log.touch(reads.iter().map(|key| Key::new(self.ops[*key].component, self.ops[*key].block)));
         }
         for key in reads.drain(..) {
             self.start_read(rt, key);
         }
-        self.reads = reads;
+        self.ops.reads_begun(reads);
     }
 
     /// Starts (or starts again) the read `key`, whose stage is `Reading` with the caller's buffer in it.
     pub fn start_read(&mut self, rt: &Rt, key: u32) {
-        let op = &mut self.ops[key as usize];
+        let op = &mut self.ops[key];
         let (component, block, blocks) = (op.component, op.block, op.blocks);
         let mut crcs = core::mem::take(&mut op.crcs);
         crcs.clear();
@@ -91,10 +73,10 @@ impl State {
             }
         }
         let log: u32 = runs.iter().filter(|r| matches!(r.place, Place::Log(_))).map(|r| u32::from(r.blocks)).sum();
-        self.counters.read_log_blocks += u64::from(log);
-        let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key as usize] else { unreachable!("a read") };
+        self.figures.read_log_blocks += u64::from(log);
+        let Op { stage: Stage::Reading(reading), crcs: slot, .. } = &mut self.ops[key] else { unreachable!("a read") };
         *slot = crcs;
-        reading.began = self.table.borrow().changes();
+        reading.began = self.space.changes();
         if let Some(attempts) = &mut reading.attempts
             && !hooks::seeded(SeededFault::BadBlocksKept)
         {
@@ -126,7 +108,7 @@ impl State {
         reading.runs = runs.clone();
         for (i, (run, part)) in runs.iter().zip(parts).enumerate() {
             if run.place == Place::Zeroes {
-                let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+                let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
                 reading.parts[i] = Some(part);
             } else {
                 self.read_run(rt, key, i, *run, part);
@@ -136,7 +118,7 @@ impl State {
 
     /// The read meets a block that a host declared uncorrectable.
     fn uncorrectable(&mut self, key: u32, block: BlockNo) {
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         hooks::reached(CoverageMark::UncorrectableRead);
         let buf = reading.buf.take();
         self.finish(key, Err(StoreError::Uncorrectable { block }), buf);
@@ -145,23 +127,20 @@ impl State {
     fn read_run(&mut self, rt: &Rt, key: u32, index: usize, run: Run, buf: Buf) {
         let cookie = cookie::read(key, index);
         match run.place {
-            Place::Log(pos) => {
-                self.ring.pin(pos.block());
-                rt.read(&self.queue, cookie, &self.cache, self.slice_at + u64::from(pos.block()) * BLOCK_BYTES as u64, buf);
-            }
-            Place::Capacity { device, offset, .. } => rt.read(&self.queue, cookie, &self.caps[usize::from(device)], offset, buf),
+            Place::Log(pos) => self.log.read(rt, &self.queue, cookie, pos, buf),
+            Place::Capacity { device, offset, .. } => self.space.read(rt, &self.queue, cookie, (device, offset), buf),
             Place::Zeroes | Place::Uncorrectable => unreachable!("nothing is there to be read"),
         }
     }
 
     /// A run has come back.
     pub fn run_ended(&mut self, rt: &Rt, key: u32, index: usize, result: Result<(), DeviceError>, buf: Buf) {
-        let op = &mut self.ops[key as usize];
+        let op = &mut self.ops[key];
         let Stage::Reading(reading) = &mut op.stage else { unreachable!("a read") };
         let run = reading.runs[index];
         let unchecked = match run.place {
             Place::Log(pos) => {
-                self.ring.unpin(pos.block());
+                self.log.unpin(pos);
                 pos.unchecked() || hooks::seeded(SeededFault::LogReadUnverified)
             }
             Place::Capacity { unchecked, .. } => unchecked || hooks::seeded(SeededFault::CapacityReadUnverified),
@@ -170,7 +149,7 @@ impl State {
         let first = usize::from(run.first);
         match result {
             Err(_) => {
-                self.counters.read_errors += 1;
+                self.figures.read_errors += 1;
                 reading.attempts.get_or_insert_default().bad.extend(run.first..run.first + run.blocks);
             }
             Ok(()) if unchecked => {
@@ -204,14 +183,14 @@ impl State {
 
     /// Whether the newest version of block `at` of the read is elsewhere now, or its place has changed since the attempt began: the same place
     /// may have been written again meanwhile.
-    fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut Option<(u64, Option<Phys>)>) -> bool {
+    fn has_moved(&self, op: &Op, reading: &Reading, at: u16, chunk: &mut LastChunk) -> bool {
         let run = reading.runs.iter().rfind(|run| run.first <= at).expect("each block is in a run");
         let block = op.block.plus(u64::from(at));
         let (place, _) = self.locate(op.component, block, chunk);
         if !run.holds(at, place) {
             return true;
         }
-        let rewritten = |phys: Phys| self.table.borrow().changed_since(phys, reading.began);
+        let rewritten = |phys: Phys| self.space.changed_since(phys, reading.began);
         let phys = chunk.and_then(|(_, phys)| phys).filter(|_| matches!(place, Place::Capacity { .. }));
         phys.is_some_and(rewritten) && !hooks::seeded(SeededFault::SamePlaceTakenForSame)
     }
@@ -239,13 +218,13 @@ impl State {
 
     /// All runs are back: done, or once more.
     fn read_ended(&mut self, rt: &Rt, key: u32) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block) = (op.component, op.block);
         let Stage::Reading(reading) = &op.stage else { unreachable!("a read") };
         let verdict = self.verdict(op, reading);
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         let result = match verdict {
-            _ if !self.components.contains_key(&component.0) => Err(StoreError::NoComponent),
+            _ if !self.members.has(component) => Err(StoreError::NoComponent),
             Verdict::Good => Ok(()),
             Verdict::Moved => {
                 hooks::reached(CoverageMark::ReadMoved);
@@ -264,12 +243,12 @@ impl State {
             Verdict::Bad { at } => {
                 hooks::reached(CoverageMark::ReadLost);
                 let block = block.plus(u64::from(at));
-                self.counters.checksum_errors += 1;
+                self.figures.checksum_errors += 1;
                 self.note_bad(component, block);
                 Err(StoreError::Media { block })
             }
         };
-        let Stage::Reading(reading) = &mut self.ops[key as usize].stage else { unreachable!("a read") };
+        let Stage::Reading(reading) = &mut self.ops[key].stage else { unreachable!("a read") };
         let buf = reading.buf.take();
         self.finish(key, result, buf);
     }

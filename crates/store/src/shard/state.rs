@@ -1,222 +1,106 @@
 //! Everything that a shard knows, and the effects of operations on it.
 //!
-//! Owns: the index, the ring, the chunk maps, the operations in flight. Shared by the shard's handle and its background tasks;
+//! Owns: the parts of a shard, and the steps that concern several of them. Shared by the shard's handle and its background tasks;
 //! borrowed for one synchronous step at a time, never across an await.
-//! Invariants: `live` of the segments counts exactly the index entries that are not destaged; a chunk is in use exactly while it
-//! has written blocks, live blocks in the log, or changes under way that are counted in `busy`.
-//! Never: waits.
+//! Invariants: each part keeps its own; between them, a chunk is in use exactly while it has written blocks, blocks in the log, or changes
+//! under way.
+//! Never: waits; reaches into a part.
 
-use crate::buffer::LogWriter;
-use crate::buffer::ring::{self, Ring};
-use crate::capacity::{ChunkTable, Phys};
+use crate::buffer::log::Log;
 use crate::destage::progress::Destage;
-use crate::index::{Key, Located, LogIndex, LogPos};
-use crate::pace::{Pacer, Settings};
+use crate::pace::Pacer;
 use crate::scrub::progress::Scrub;
-use crate::shard::busy::Busy;
 use crate::shard::chunk_part::{ChunkPart, chunk_parts};
-use crate::shard::cookie;
-use crate::shard::member::Member;
-use crate::shard::op::{Logged, NO_PARENT, Op, ShardDone, Stage, StoreError};
+use crate::shard::member::Members;
+use crate::shard::op::StoreError;
+use crate::shard::ops::Operations;
+use crate::shard::space::Space;
 use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
-use crate::trouble::Trouble;
 use crate::{ComponentInfo, ComponentNo};
-use base::hooks::{self, CoverageMark, SeededFault};
-use base::unit::CHUNK_BLOCKS;
-use base::{BlockNo, Instant, Lane, Order, Seq};
-use core::cell::RefCell;
-use foldhash::fast::FixedState;
-use format::disk::FormatTag;
-use format::disk::log::Record;
-use hashbrown::HashMap;
-use rt::sync::Notify;
-use rt::{Buf, Device, Queue, Rt, TimerId};
-use slab::Slab;
-use std::collections::VecDeque;
-use std::rc::Rc;
+use base::hooks::{self, SeededFault};
+use base::{BlockNo, Lane, Order, Seq};
+use rt::{Buf, Queue};
 
+/// See the module.
 pub(crate) struct State {
-    pub tag: FormatTag,
+    /// Its number in the group.
     pub shard: u8,
-    /// Of the group.
-    pub shards: u8,
-    pub cache: Device,
-    /// Where the slice begins on the cache device, in bytes.
-    pub slice_at: u64,
+    /// What the devices and timers of the shard have done.
     pub queue: Queue,
-    pub index: LogIndex,
-    pub ring: Ring,
-    pub log: LogWriter,
-    pub table: Rc<RefCell<ChunkTable>>,
-    pub caps: Rc<[Device]>,
-    pub busy: Busy,
-    pub components: HashMap<u32, Member, FixedState>,
+    /// What lies on the cache device, and what is on its way there.
+    pub log: Log,
+    /// What lies on capacity.
+    pub space: Space,
+    /// The components.
+    pub members: Members,
+    /// How fast changes enter the log and leave it.
     pub pacer: Pacer,
-    pub settings: Settings,
-    pub ops: Slab<Op>,
-    /// Reads that were asked for and begin with the next poll.
-    pub reads: Vec<u32>,
-    /// Changes in line for the log, with what their owner says of them.
-    pub waiting: VecDeque<(u32, Order)>,
-    pub done: VecDeque<ShardDone>,
-    pub admission_timer: Option<(TimerId, Instant)>,
-    /// A checkpoint waits for a batch with the new tail.
-    pub tail_wanted: bool,
-    pub tail_written: Notify,
+    /// What was asked and not answered.
+    pub ops: Operations,
     pub destage: Destage,
-    pub trouble: Trouble,
     pub scrub: Scrub,
-    pub counters: ShardStats,
-    #[cfg(feature = "hooks")]
-    pub witness: crate::shard::witness::Witness,
-    pub zero_crc: u32,
-    /// Shutting down.
-    pub closing: bool,
-    /// The background work has ended.
-    pub quiet: bool,
+    /// What was counted so far. What a part knows by itself is not kept here.
+    pub figures: ShardStats,
+    pub phase: Phase,
+}
+
+/// How long a shard goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// It takes no new operations, and ends what it has.
+    Closing,
+    /// The background work has ended as well.
+    Quiet,
 }
 
 impl State {
-    /// Where a chunk lies.
-    #[inline]
-    pub fn lookup(&self, component: ComponentNo, chunk: u64) -> Option<Phys> {
-        self.table.borrow().lookup(component, chunk)
-    }
-    /// Which blocks of a chunk have content on capacity.
-    #[inline]
-    pub fn written(&self, phys: Phys) -> u16 {
-        self.table.borrow().get(phys).written
-    }
-
     /// Share of the log whose content is not yet on capacity, as far as destaging has come.
     pub fn fill(&self) -> f64 {
-        let segment = f64::from(self.ring.segment_blocks());
-        let cursor = self.destage.cursor;
-        if cursor.seq > self.ring.head() {
-            return 0.0;
-        }
-        let mut blocks = (self.ring.head() + 1 - cursor.seq) as f64 * segment;
-        let head = self.ring.get(self.ring.head());
-        if head.state == ring::SegmentState::Open {
-            blocks -= segment - f64::from(head.used);
-        }
-        let at = self.ring.get(cursor.seq);
-        if at.records.len() > 0 {
-            blocks -= cursor.record as f64 / at.records.len() as f64 * f64::from(at.used);
-        }
-        (blocks / (self.ring.count() as f64 * segment)).clamp(0.0, 1.0)
+        self.log.fill(self.destage.cursor())
     }
 
     /// Takes a change of a component, or says why it cannot be taken.
     pub fn judge(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> Option<StoreError> {
         let lane = Lane::of(block);
         hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
-        let Some(member) = self.components.get_mut(&component.0) else { return Some(StoreError::NoComponent) };
-        (!member.accept(lane, order)).then_some(StoreError::StaleEpoch)
+        self.members.accept(component, lane, order)
     }
     /// Whether a change is in line or in the batch that the mark says has ended.
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
         let is = |of: ComponentNo, block: BlockNo, seq: Seq| of == component && Lane::of(block) == lane && seq <= order.mark;
         let waits = |(key, order): &(u32, Order)| {
-            let op = &self.ops[*key as usize];
+            let op = &self.ops[*key];
             order.seq > Seq::default() && is(op.component, op.block, order.seq)
         };
-        let batch = &self.log.batch;
-        let logged = batch.in_flight && batch.records.iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
-        logged || self.waiting.iter().any(waits)
-    }
-    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery.
-    pub fn change_ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
-        if let Some(member) = self.components.get_mut(&component.0) {
-            member.ended(Lane::of(block), order, logged);
-        }
+        let logged = self.log.is_writing() && self.log.batch().iter().any(|r| is(ComponentNo(r.component), r.block, r.order.seq));
+        logged || self.log.waiting().iter().any(waits)
     }
 
-    /// An operation has ended: gives its answer (to its parent, if it is a part).
+    /// An operation has ended: gives its answer.
+    #[inline]
     pub fn finish(&mut self, key: u32, result: Result<(), StoreError>, buf: Option<Buf>) {
-        let op = self.ops.remove(key as usize);
-        if op.parent != NO_PARENT {
-            self.part_ended(op.parent, result);
-            return;
-        }
-        match (&op.stage, result) {
-            (Stage::Logging(Logged::Write { .. }) | Stage::Split { .. }, Ok(())) => {
-                self.counters.writes += 1;
-                self.counters.written_blocks += u64::from(op.blocks);
-            }
-            (Stage::Logging(Logged::Trim | Logged::Uncorrectable), Ok(())) => self.counters.trims += 1,
-            (Stage::Reading(_), Ok(())) => {
-                self.counters.reads += 1;
-                self.counters.read_blocks += u64::from(op.blocks);
-            }
-            (_, Err(StoreError::NoSpace)) => self.counters.no_space += 1,
-            _ => {}
-        }
-        self.done.push_back(ShardDone { cookie: op.cookie, result, buf, crcs: op.crcs });
-    }
-
-    fn part_ended(&mut self, parent: u32, part: Result<(), StoreError>) {
-        let Stage::Split { left, result, .. } = &mut self.ops[parent as usize].stage else { unreachable!("a part of a split") };
-        *left -= 1;
-        if result.is_ok() {
-            *result = part;
-        }
-        if *left > 0 {
-            return;
-        }
-        let result = *result;
-        let Stage::Split { buf, .. } =
-            core::mem::replace(&mut self.ops[parent as usize].stage, Stage::Logging(Logged::Write { unchecked: false }))
-        else {
-            unreachable!("looked at above")
-        };
-        self.finish(parent, result, Some(buf));
-    }
-
-    pub fn has_component(&self, component: ComponentNo) -> bool {
-        self.components.contains_key(&component.0)
+        self.ops.finish(key, result, buf, &mut self.figures);
     }
 
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
-        let shards = self.shards;
-        self.components.entry(component.0).or_insert_with(|| Member::new(shards));
-        self.table.borrow_mut().add_component(component, info.capacity_index, info.reserve_chunks);
-    }
-
-    /// A durable change of blocks takes effect.
-    pub fn change_takes_effect(&mut self, _component: ComponentNo, _part: ChunkPart, _order: &Order) {
-        #[cfg(feature = "hooks")]
-        if let Some(phys) = self.lookup(_component, _part.chunk).filter(|_| self.witness.live) {
-            self.witness.change(&self.table.borrow(), phys, _component, _part, _order);
-        }
-    }
-
-    /// A change of blocks of the chunk at `phys` is durable: the chunk says so.
-    #[inline]
-    pub fn note_change(&mut self, phys: Phys, part: ChunkPart, order: &Order) {
-        self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
+        self.members.add(component);
+        self.space.add_component(component, info);
     }
 
     /// A write of the batch is durable: from now on this is the content of its blocks, if the component is still `known`.
     pub fn apply_write(&mut self, key: u32, record: usize, known: bool, unchecked: bool) {
-        let op = &self.ops[key as usize];
+        let op = &self.ops[key];
         let (component, block, blocks, place) = (op.component, op.block, op.blocks, op.place);
-        let Record { data_at, order, .. } = self.log.batch.records[record];
-        let seq = self.log.open.as_ref().expect("just written to").seq;
         if known {
-            let first = Key::new(component, block);
-            self.ring.get_mut(seq).records.push(ring::Record { key: first, at: data_at as u16, blocks: blocks as u16 });
-            let at = self.ring.first_block(seq) + data_at;
-            for i in 0..blocks {
-                let crc = self.ops[key as usize].crcs[i as usize];
-                self.index_write(first.plus(i), Located { pos: LogPos::new(at + i, unchecked), crc });
-            }
+            let order = self.log.batch()[record].order;
+            self.log.apply_write(record, &op.crcs, unchecked);
             if let Some(phys) = place {
                 let part = ChunkPart { chunk: block.chunk(), first: block.in_chunk(), blocks };
                 self.settle_part(component, part, phys, &order);
             } else {
                 for part in chunk_parts(block, blocks) {
-                    let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                    let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
                     self.settle_part(component, part, phys, &order);
                 }
             }
@@ -225,27 +109,16 @@ impl State {
         }
     }
 
-    /// One block's newest version is now at `at` of the log.
-    #[inline]
-    pub fn index_write(&mut self, key: Key, at: Located) {
-        if let Some(old) = self.index.insert(key, at)
-            && !old.pos.destaged()
-        {
-            self.ring.live_less(old.pos.block());
-        }
-        self.ring.live_more(at.pos.block());
-    }
-
     /// A trim of the batch is durable.
     pub fn apply_trim(&mut self, key: u32, record: usize) {
-        let op = &self.ops[key as usize];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
+        let op = &self.ops[key];
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch()[record].order);
+        if self.members.has(component) {
             // What has no chunk has nothing in the index either.
             let most = if hooks::seeded(SeededFault::OneChunkTooFew) { 15 } else { usize::MAX };
             for part in chunk_parts(block, blocks).take(most) {
-                if self.lookup(component, part.chunk).is_some() {
-                    self.trim_part(component, part, self.log.next_lsn - 1, &order);
+                if self.space.lookup(component, part.chunk).is_some() {
+                    self.trim_part(component, part, self.log.next_lsn() - 1, &order);
                 }
             }
         }
@@ -256,9 +129,9 @@ impl State {
     pub fn holds_nothing(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> bool {
         let most = if hooks::seeded(SeededFault::FirstChunkLookedAt) { 1 } else { usize::MAX };
         chunk_parts(block, blocks).take(most).all(|part| {
-            self.lookup(component, part.chunk).is_none_or(|phys| {
+            self.space.lookup(component, part.chunk).is_none_or(|phys| {
                 let log = !hooks::seeded(SeededFault::LogNotLookedAt);
-                let content = if log { self.content(component, part.chunk) } else { self.written(phys) };
+                let content = if log { self.content(component, part.chunk) } else { self.space.written(phys) };
                 content & part.mask() == 0
             })
         })
@@ -266,28 +139,21 @@ impl State {
 
     /// Blocks of the batch are durably uncorrectable. Like a trim it needs no place in the log from now on: the next checkpoint has it.
     pub fn apply_uncorrectable(&mut self, key: u32, record: usize) {
-        let op = &self.ops[key as usize];
-        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch.records[record].order);
-        if self.has_component(component) {
-            let lsn = self.log.next_lsn - 1;
+        let op = &self.ops[key];
+        let (component, block, blocks, order) = (op.component, op.block, op.blocks, self.log.batch()[record].order);
+        if self.members.has(component) {
+            let lsn = self.log.next_lsn() - 1;
             for part in chunk_parts(block, blocks) {
-                self.index_remove_part(component, part);
-                let phys = self.lookup(component, part.chunk).expect("a busy chunk is not freed");
-                self.table.borrow_mut().set_uncorrectable(phys, part.mask(), lsn);
-                self.change_takes_effect(component, part, &order);
+                self.log.remove_part(component, part);
+                let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
+                self.space.set_uncorrectable(phys, part.mask(), lsn);
+                self.space.change_takes_effect(component, part, &order);
                 if !hooks::seeded(SeededFault::MaskForgetsMark) {
-                    self.note_change(phys, part, &order);
+                    self.space.note_change(phys, part, &order);
                 }
             }
         }
         self.unplace(key);
-    }
-
-    /// The blocks of a part have no content in the log any more.
-    pub fn index_remove_part(&mut self, component: ComponentNo, part: ChunkPart) {
-        for i in part.first..part.first + part.blocks {
-            self.index_remove(Key::new(component, BlockNo(part.chunk * CHUNK_BLOCKS + u64::from(i))));
-        }
     }
 
     /// The blocks have no content any more, in the log or on capacity; chunks without any content are freed.
@@ -299,16 +165,16 @@ impl State {
 
     fn trim_part(&mut self, component: ComponentNo, part: ChunkPart, lsn: u64, order: &Order) {
         if !hooks::seeded(SeededFault::TrimKeepsLog) {
-            self.index_remove_part(component, part);
+            self.log.remove_part(component, part);
         }
-        let found = self.lookup(component, part.chunk);
+        let found = self.space.lookup(component, part.chunk);
         if let Some(phys) = found {
             if !hooks::seeded(SeededFault::TrimKeepsCapacity) {
-                self.table.borrow_mut().clear_blocks(phys, part.mask(), lsn);
+                self.space.clear_blocks(phys, part, lsn);
             }
-            self.change_takes_effect(component, part, order);
+            self.space.change_takes_effect(component, part, order);
             if !hooks::seeded(SeededFault::MaskForgetsTrim) {
-                self.note_change(phys, part, order);
+                self.space.note_change(phys, part, order);
             }
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
@@ -316,41 +182,17 @@ impl State {
         }
     }
 
-    pub fn index_remove(&mut self, key: Key) {
-        if let Some(old) = self.index.remove(key)
-            && !old.pos.destaged()
-        {
-            self.ring.live_less(old.pos.block());
-        }
-    }
-
     /// Lists a block whose content is lost here.
     pub fn note_bad(&mut self, component: ComponentNo, block: BlockNo) {
         let bad = BadBlock { component, block };
-        let list = &mut self.counters.bad_blocks;
+        let list = &mut self.figures.bad_blocks;
         if list.len() < BAD_BLOCKS_LISTED_MAX && !list.contains(&bad) {
             list.push(bad);
         }
     }
 
-    /// Asks to be polled again at `at`, when the next write may enter.
-    pub fn set_admission_timer(&mut self, rt: &Rt, at: Instant) {
-        match self.admission_timer {
-            Some((_, set)) if set <= at && set > rt.now() => return,
-            Some((id, _)) => rt.cancel_timer(id),
-            None => {}
-        }
-        hooks::reached(CoverageMark::AdmissionWait);
-        self.counters.delayed_writes += 1;
-        self.admission_timer = Some((rt.timer(&self.queue, cookie::ADMISSION, at), at));
-    }
-
     /// What lies in a chunk: bit i says that block i has content, on capacity or in the log.
     pub fn content(&self, component: ComponentNo, chunk: u64) -> u16 {
-        let on_capacity = self.lookup(component, chunk).map_or(0, |phys| self.written(phys));
-        (0..CHUNK_BLOCKS).fold(on_capacity, |mask, i| {
-            let found = self.index.get(Key::new(component, BlockNo(chunk * CHUNK_BLOCKS + i))).is_some();
-            mask | (u16::from(found) << i)
-        })
+        self.log.holds(component, chunk) | self.space.lookup(component, chunk).map_or(0, |phys| self.space.written(phys))
     }
 }

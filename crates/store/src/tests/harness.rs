@@ -107,7 +107,7 @@ impl Running {
     }
     /// Chunks in use.
     pub fn allocated(&self) -> u64 {
-        self.shard.borrow().as_ref().expect("open").state().borrow().table.borrow().allocated()
+        self.shard.borrow().as_ref().expect("open").state().borrow().space.table().allocated()
     }
     pub fn stats(&self) -> crate::ShardStats {
         self.shard.borrow().as_ref().expect("open").stats()

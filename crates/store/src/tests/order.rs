@@ -24,7 +24,7 @@ async fn change(rt: &Rt, s: &Running, order: Order, c: ComponentNo, block: u64, 
 fn of(s: &Running, c: ComponentNo, chunk: u64) -> Option<(u32, u16)> {
     let shard = s.shard.borrow();
     let state = shard.as_ref().expect("open").state().borrow();
-    let table = state.table.borrow();
+    let table = state.space.table();
     table.lookup(c, chunk).map(|phys| (table.get(phys).epoch.0, table.get(phys).changed))
 }
 

@@ -15,21 +15,28 @@ const HEAD: &str = "\
 ";
 
 const HOW: &str = "\
+Run the cases after each change of what the target answers. Write this page anew when a case was added or an answer
+changed; the test fails until it is.
+
+    cargo test -p basalt --test whole pdu::                      # runs the cases
+    PDU_WRITE=1 cargo test -p basalt --test whole the_page       # writes this page anew
+    cargo test -p basalt --test whole the_page                   # writes the full table: target/tmp/pdu-cases.md
+
+The full table has a row for each case: the state of the connection, the section of the specification, the answers of
+Basalt, SPDK and Linux. This page has the counts.
+
+## How a case runs
+
 A hand-made client sends each case to a real daemon. The test checks the answer to the bit:
 
-- of a termination request: the reason (FES), the information (FEI) and the bytes of the faulty header that come back;
-- of a completion: identifier, status, DNR, result and submission queue head, and where it says \"more\", the entry of the
-  Error Information log.
+| answer | what is checked |
+| --- | --- |
+| a termination request | the reason (FES), the information (FEI) and the bytes of the faulty header that come back |
+| a completion | identifier, status, DNR, result and submission queue head |
+| a completion that says \"more\" | also the entry of the Error Information log |
 
 After an error that ends nothing, the connection has to serve on. After a termination request, the daemon has to close
 it. A second connection under verified load must notice nothing.
-
-    cargo test -p basalt --test whole pdu::                      # runs the cases
-    cargo test -p basalt --test whole the_page                   # writes the full table: target/tmp/pdu-cases.md
-    PDU_WRITE=1 cargo test -p basalt --test whole the_page       # writes this page anew
-
-The full table has a row for each case: the state of the connection, the section of the specification, the answers of
-Basalt, SPDK and Linux.
 ";
 
 const OF_THE_TABLE: &str = "\
@@ -122,7 +129,8 @@ impl Difference {
     fn why(self) -> Option<&'static str> {
         match self {
             Difference::Lenient => Some(
-                "A host that sends this works there and is refused here. The specification forbids what it sends, reserves it or leaves it open.",
+                "A host that sends this works there and is refused here. The specification forbids what it sends, reserves it or leaves\n\
+                 it open.",
             ),
             Difference::Silent => Some("A host that sends this waits there, or has to connect anew. Here it gets an answer."),
             Difference::Strict => Some("A host that sends this works here and is refused there."),
@@ -199,7 +207,7 @@ fn count(n: usize) -> String {
 pub fn summary(cases: &Cases) -> String {
     let peers = Peer::all();
     let subjects = subjects(cases);
-    let mut out = format!("{HEAD}{} cases: malformed PDUs, PDUs and commands out of place, values out of range.\n{HOW}", cases.len());
+    let mut out = format!("{HEAD}{} cases: malformed PDUs, PDUs and commands out of place, values out of range.\n\n{HOW}", cases.len());
     out += "\n## What Basalt answers\n\n";
     let endings = [
         (Ending::Terminated, "termination request"),
@@ -216,8 +224,9 @@ pub fn summary(cases: &Cases) -> String {
         row(&mut out, &[vec![subject.to_owned(), of.len().to_string()], endings.map(|(e, _)| count(n(e))).to_vec()].concat());
     }
     out += "\n## Beside SPDK and Linux\n\n";
+    head(&mut out, &["peer", "what it was"]);
     for peer in &peers {
-        writeln!(out, "- **{}**: {}", peer.name, peer.about).expect("a string takes all");
+        row(&mut out, &[peer.name.to_owned(), cell(&peer.about)]);
     }
     out += "\nA case without an answer of a peer in the full table was not tried there.\n\n";
     head(&mut out, &["how the peer answers", "SPDK", "nvmet"]);
