@@ -2,7 +2,7 @@
 
 use super::fusing::Fusing;
 use super::judge::{Source, judge};
-use super::phase::PhaseStep;
+use super::phase::{PhaseStep, SessionPhase};
 use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
 use super::{Call, Cx, Session};
@@ -15,13 +15,17 @@ use rt::Buf;
 impl Session {
     /// Judges a new command and gives it a slot.
     pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, sqe: Sqe, capsule_bytes: u32) -> Result<u16, Fault> {
-        if let Some(c) = self.controller() {
-            c.note_traffic();
-        }
-        if self.slots.len() - usize::from(self.aborted) >= usize::from(self.entries()) {
+        let (entries, in_use) = match &self.phase {
+            SessionPhase::Live(queue) => {
+                queue.kind.controller().note_traffic();
+                (queue.link.ring.entries(), queue.cid_in_use(sqe.cid))
+            }
+            _ => (self.entries(), false),
+        };
+        if self.slots.len() - usize::from(self.aborted) >= usize::from(entries) {
             return Err(Fault::SEQUENCE); // More commands than the queue has entries.
         }
-        let conflict = self.cid_in_use(sqe.cid) && !self.give_up_parked(sqe.cid);
+        let conflict = in_use && !self.give_up_parked(sqe.cid);
         let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { judge(&mut self.phase, cx, &sqe, capsule_bytes) };
         let (plan, len, source) = match judged {
             Ok(judged) => judged,

@@ -327,14 +327,6 @@ impl Session {
             self.phase.enter(PhaseStep::Refuse);
         }
     }
-    /// Data of a new view is used from the next command on.
-    #[inline]
-    fn refresh(&mut self, view: &View) {
-        if let Some(queue) = self.io_queue() {
-            queue.refresh(view);
-        }
-    }
-    #[inline]
     fn io_queue(&mut self) -> Option<&mut IoQueue> {
         self.phase.queue_mut().and_then(|queue| queue.kind.as_io_mut())
     }
@@ -348,10 +340,6 @@ impl Session {
         if let SessionPhase::Live(queue) = &mut self.phase {
             queue.mark_cid(cid, on);
         }
-    }
-    #[inline]
-    fn cid_in_use(&self, cid: u16) -> bool {
-        matches!(&self.phase, SessionPhase::Live(queue) if queue.cid_in_use(cid))
     }
     /// The slot of a command by its identifier.
     pub fn slot_of(&self, cid: u16) -> Option<u16> {

@@ -19,6 +19,9 @@ use format::nvme_tcp::{Digests, HeaderRules};
 /// Slots of a connection before its Connect: one command, and room for a host that is wrong.
 const FRESH_ENTRIES: u16 = 2;
 
+/// What headers must obey before digests are agreed on.
+const BEFORE_IC: &HeaderRules = &rules(Digests { header: false, data: false });
+
 /// Where the connection stands.
 pub(super) enum SessionPhase {
     /// Nothing but an ICReq may come.
@@ -28,9 +31,9 @@ pub(super) enum SessionPhase {
     /// A Connect command is being judged.
     Connecting(Link),
     /// A queue.
-    Live(Queue),
+    Live(Box<Queue>),
     /// A termination request was sent or received, or the connection is gone; what comes is thrown away. With what was the queue.
-    Ended(Option<Queue>),
+    Ended(Option<Box<Queue>>),
 }
 
 /// What takes a connection from one phase to another.
@@ -69,7 +72,7 @@ impl SessionPhase {
             (Phase::AwaitIc, PhaseStep::Initialize(link)) => Phase::Fresh(link),
             (Phase::Fresh(link), PhaseStep::Judge) => Phase::Connecting(link),
             (Phase::Connecting(link), PhaseStep::Refuse) => Phase::Fresh(link),
-            (Phase::Connecting(link), PhaseStep::Admit(kind, ring)) => Phase::Live(Queue::new(link.with_ring(ring), kind)),
+            (Phase::Connecting(link), PhaseStep::Admit(kind, ring)) => Phase::Live(Box::new(Queue::new(link.with_ring(ring), kind))),
             (Phase::AwaitIc | Phase::Fresh(_) | Phase::Connecting(_), PhaseStep::End) => Phase::Ended(None),
             (Phase::Live(queue), PhaseStep::End) => Phase::Ended(Some(queue)),
             (Phase::Ended(queue), PhaseStep::End) => Phase::Ended(queue),
@@ -103,13 +106,14 @@ impl SessionPhase {
             SessionPhase::AwaitIc | SessionPhase::Ended(_) => None,
         }
     }
-    /// What the headers of the host must obey now.
+    /// What the headers of the host must obey now, and whether an ICReq must come (else none may).
     #[inline]
-    pub(super) fn rules(&self) -> &HeaderRules {
+    pub(super) fn rules(&self) -> (&HeaderRules, bool) {
         match self {
-            SessionPhase::Live(queue) => &queue.link.rules,
-            SessionPhase::Fresh(link) | SessionPhase::Connecting(link) => &link.rules,
-            SessionPhase::AwaitIc | SessionPhase::Ended(_) => const { &rules(Digests { header: false, data: false }) },
+            SessionPhase::Live(queue) => (&queue.link.rules, false),
+            SessionPhase::Fresh(link) | SessionPhase::Connecting(link) => (&link.rules, false),
+            SessionPhase::AwaitIc => (BEFORE_IC, true),
+            SessionPhase::Ended(_) => (BEFORE_IC, false),
         }
     }
     /// The queue that it is, or was when it ended.
@@ -132,11 +136,6 @@ impl SessionPhase {
     #[inline]
     pub(super) fn is_ended(&self) -> bool {
         matches!(self, SessionPhase::Ended(_))
-    }
-    /// Whether nothing was agreed on yet.
-    #[inline]
-    pub(super) fn awaits_ic(&self) -> bool {
-        matches!(self, SessionPhase::AwaitIc)
     }
     /// Whether a Connect command may come.
     pub(super) fn is_fresh(&self) -> bool {

@@ -19,7 +19,6 @@ impl Session {
     /// is then, and close.
     pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
         cx.stats.bytes_in += bytes.len() as u64;
-        self.refresh(cx.view);
         while !bytes.is_empty() {
             if self.phase.is_ended() {
                 return;
@@ -43,7 +42,6 @@ impl Session {
     /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::is_ended`] then.
     pub fn landed(&mut self, cx: &mut Cx<'_>, buf: Buf, at: Range<usize>) {
         cx.stats.bytes_in += at.len() as u64;
-        self.refresh(cx.view);
         let Rx::Data(d) = &mut self.rx else { return };
         if self.phase.is_ended() {
             return;
@@ -149,11 +147,12 @@ impl Session {
     }
 
     fn check_common(&self) -> Result<CommonHeader, Fault> {
-        let common = check_header(&Field::get(&self.head), self.phase.rules())?;
+        let (rules, awaits_ic) = self.phase.rules();
+        let common = check_header(&Field::get(&self.head), rules)?;
         let in_order = match common.kind {
-            PduType::IcReq => self.phase.awaits_ic(),
+            PduType::IcReq => awaits_ic,
             PduType::H2cTermReq => true,
-            _ => !self.phase.awaits_ic(),
+            _ => !awaits_ic,
         };
         if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
     }
