@@ -22,7 +22,7 @@ impl Session {
             }
             _ => (self.entries(), false),
         };
-        if self.slots.len() - usize::from(self.aborted) >= usize::from(entries) {
+        if self.slots.entries() >= usize::from(entries) {
             return Err(Fault::SEQUENCE); // More commands than the queue has entries.
         }
         let conflict = in_use && !self.give_up_parked(sqe.cid);
@@ -42,15 +42,13 @@ impl Session {
             slot.held = len;
             slot.capsule = len;
             let covered = self.may_hold(None, len);
-            self.held += len;
-            self.capsule_held += len;
-            self.throttled |= !covered;
+            self.memory.take_capsule(len, covered);
         }
         if !conflict {
             self.mark_cid(sqe.cid, true);
         }
-        let at = self.slots.insert(slot) as u16;
-        if sqe.fuse != Fuse::Normal || self.fusing != Fusing::No {
+        let at = self.slots.insert(slot);
+        if sqe.fuse != Fuse::Normal || self.slots.fusing() != Fusing::No {
             self.fuse(cx, at);
         }
         Ok(at)
@@ -79,13 +77,10 @@ impl Session {
         if needs == 0 {
             return self.run(cx, at);
         }
-        if !self.waiting.is_empty() || !self.may_hold(Some(at), needs) {
+        if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
-            let slot = &mut self.slots[usize::from(at)];
-            slot.stage = CommandStage::Waiting;
-            self.waiting.push_back(at);
-            return;
+            return self.slots.wait(at);
         }
         self.grant(cx, at, needs);
     }
@@ -93,25 +88,24 @@ impl Session {
     fn grant(&mut self, cx: &mut Cx<'_>, at: u16, needs: u32) {
         let slot = &mut self.slots[usize::from(at)];
         slot.held += needs;
-        self.held += needs;
+        self.memory.take(needs);
         if slot.filled == slot.len {
             return self.run(cx, at);
         }
         slot.take_buffers();
-        slot.stage = CommandStage::Asked;
-        self.large += u32::from(slot.is_large());
+        self.slots.ask(at);
         self.request_data(cx, at);
     }
 
     /// Buffers came free: those who wait go on, in their order.
     pub(super) fn wake_waiting(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&at) = self.waiting.front() {
+        while let Some(at) = self.slots.first_waiting() {
             let slot = &self.slots[usize::from(at)];
             let needs = slot.needs();
             if !self.may_hold(Some(at), needs) {
                 return;
             }
-            self.waiting.pop_front();
+            self.slots.stop_waiting(at);
             self.grant(cx, at, needs);
         }
     }
@@ -149,13 +143,13 @@ impl Session {
             CommandPlan::Uncorrectable { volume, offset, len } => (volume, IoOp::Uncorrectable { offset, len }),
             CommandPlan::Zero { volume, offset, len } => (volume, IoOp::Zero { offset, len }),
             CommandPlan::Copy(_) => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return self.begin_copy(cx, at);
             }
             CommandPlan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
             CommandPlan::Flush { volume } => (volume, IoOp::Flush),
             CommandPlan::Trim(_) => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return self.begin_trim(cx, at);
             }
             // Another Connect of this connection was faster.
@@ -164,17 +158,17 @@ impl Session {
             }
             CommandPlan::Connect => {
                 self.phase.enter(PhaseStep::Judge);
-                self.running += 1;
+                self.slots.begin_running(1);
                 return cx.calls.push(Call::Connect(at));
             }
             CommandPlan::Admin => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return cx.calls.push(Call::Admin(at));
             }
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };
         slot.parts = 1;
-        self.running += 1;
+        self.slots.begin_running(1);
         cx.ios.push(IoRequest { token, volume, op });
     }
 
@@ -195,7 +189,7 @@ impl Session {
             CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
             CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
             CommandPlan::Read { .. } if slot.status.is_success() => {
-                self.running -= 1;
+                self.slots.end_running(1);
                 return self.finish_read(cx, at, done.data);
             }
             CommandPlan::Compare { .. } if slot.status.is_success() => {
@@ -226,7 +220,7 @@ impl Session {
     /// Answers a command with data. The data must not be longer than what the command has room for.
     pub fn complete_with(&mut self, cx: &mut Cx<'_>, at: u16, data: Buf) {
         if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == CommandStage::Running) {
-            self.running -= 1;
+            self.slots.end_running(1);
             let mut list = DataVec::new();
             list.push(Data { buf: data, crcs: Default::default() });
             self.finish_read(cx, at, list);
@@ -237,7 +231,7 @@ impl Session {
     pub fn park(&mut self, at: u16) {
         if let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running) {
             slot.stage = CommandStage::Parked;
-            self.running -= 1;
+            self.slots.end_running(1);
         }
     }
 
@@ -249,7 +243,7 @@ impl Session {
     }
 
     pub(super) fn finish_running(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
-        self.running -= 1;
+        self.slots.end_running(1);
         self.finish(cx, at, status, result);
     }
 }

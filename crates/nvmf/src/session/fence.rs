@@ -84,7 +84,7 @@ impl Session {
     /// Tokens of the commands that a volume works on.
     pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
         let on = move |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
-        self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | at as u64)
+        self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | u64::from(at))
     }
     /// Whether a volume works on the command with this token.
     pub fn is_under_way(&self, token: u64) -> bool {
@@ -107,7 +107,7 @@ impl Session {
     pub(super) fn leave_behind(&mut self) {
         let base = self.token_base;
         let running = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Running && s.parts > 0);
-        let left = running.filter_map(|(at, s)| Some(Left { token: base | at as u64, volume: s.plan.volume()?, parts: s.parts }));
+        let left = running.filter_map(|(at, s)| Some(Left { token: base | u64::from(at), volume: s.plan.volume()?, parts: s.parts }));
         self.left.extend(left);
     }
     /// A request of a command that is gone came back.

@@ -61,7 +61,7 @@ pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_by
     }
     let (plan, wants) = match phase {
         SessionPhase::Live(queue) => {
-            if queue.locked && !AuthCommand::is_named_by(sqe) {
+            if queue.is_locked() && !AuthCommand::is_named_by(sqe) {
                 return Err(StatusCode::AUTHENTICATION_REQUIRED.into());
             }
             match &mut queue.kind {

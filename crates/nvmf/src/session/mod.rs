@@ -17,13 +17,17 @@ mod copy_plan;
 mod fence;
 mod fused;
 mod fusing;
+mod incoming;
 mod judge;
 mod left;
+mod memory;
+mod outgoing;
 mod phase;
 mod queue;
 mod receive;
 mod reply;
 mod slot;
+mod slots;
 mod status;
 mod touch;
 mod trim;
@@ -33,26 +37,23 @@ pub use queue::{IoQueue, QueueKind};
 pub use slot::CommandSlot;
 pub(crate) use status::status_of_refusal;
 
-use crate::limits::{
-    ADMIN_HELD_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX, UNAUTHENTICATED_HELD_MAX,
-};
+use crate::limits::{ADMIN_HELD_MAX, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::View;
-use base::checksum::Crc32c;
 use base::hooks::{self, SeededFault};
 use base::{Duration, Instant};
 use format::nvme::Sqe;
 use format::nvme::log::ErrorLocation;
-use format::nvme_tcp::{CommonHeader, Digests, HEADER_BYTES_MAX};
+use format::nvme_tcp::Digests;
 use frontend::Place;
-use fusing::Fusing;
+use incoming::Incoming;
+use memory::HeldMemory;
 use object::IoRequest;
+use outgoing::Outgoing;
 use phase::{Link, PhaseStep, Ring, SessionPhase};
-use rt::SendList;
-use slab::Slab;
-use slot::CommandStage;
-use std::collections::VecDeque;
+use queue::Queue;
+use slots::Slots;
 use std::sync::Arc;
 
 /// What a session may use while it works, and where its outputs go.
@@ -89,60 +90,17 @@ pub enum Aborted {
     Event(u16),
 }
 
-/// Bytes of the PDU that comes in.
-enum Rx {
-    /// Into `head` until it holds the whole header.
-    Head,
-    /// Data of a capsule or an H2CData.
-    Data(RxData),
-    /// The digest of data, `have` bytes of it.
-    Digest(RxData, [u8; 4], u8),
-}
-
-/// Data on its way into a slot.
-struct RxData {
-    slot: u16,
-    left: u32,
-    /// Where in the command's data this PDU began, for the digest.
-    from: u32,
-    bytes: u32,
-    /// Sums the data as it comes, when its blocks' checksums do not cover it.
-    sum: Option<Crc32c>,
-    digest: bool,
-    last: bool,
-    capsule: bool,
-}
-
 /// One connection.
 pub struct Session {
-    phase: SessionPhase,
-    rx: Rx,
-    head: [u8; HEADER_BYTES_MAX],
-    head_len: usize,
-    common: Option<CommonHeader>,
-    slots: Slab<CommandSlot>,
-    waiting: VecDeque<u16>,
-    /// What the last command was to a fused operation.
-    fusing: Fusing,
-    /// Commands that were aborted and answered while their data was under way.
-    aborted: u16,
-    /// Commands whose data was asked for and is large.
-    large: u32,
-    held: u32,
-    capsule_held: u32,
-    running: u32,
-    out: SendList,
-    ready: VecDeque<SendList>,
-    free: Vec<SendList>,
-    backlog: usize,
+    /// Goes in the upper bits of request tokens; the low 16 are the slot.
     token_base: u64,
+    phase: SessionPhase,
+    incoming: Incoming,
+    slots: Slots,
+    memory: HeldMemory,
+    outgoing: Outgoing,
+    /// No further byte is taken.
     draining: bool,
-    /// Its share of what its host may hold; none where nobody counts.
-    place: Option<Place>,
-    /// The host's memory is used up by what came in capsules.
-    throttled: bool,
-    /// When the first byte of the PDU that comes in was taken.
-    pdu_began: Instant,
     /// Requests that had not come back when the session ended.
     left: Vec<Left>,
 }
@@ -152,28 +110,13 @@ impl Session {
     pub fn new(token: u64) -> Self {
         assert!(token & 0xFFFF == 0, "the low bits are the slot's");
         Self {
-            phase: SessionPhase::AwaitIc,
-            rx: Rx::Head,
-            head: [0; HEADER_BYTES_MAX],
-            head_len: 0,
-            common: None,
-            slots: Slab::new(),
-            waiting: VecDeque::new(),
-            fusing: Fusing::No,
-            aborted: 0,
-            large: 0,
-            held: 0,
-            capsule_held: 0,
-            running: 0,
-            out: SendList::new(),
-            ready: VecDeque::new(),
-            free: Vec::new(),
-            backlog: 0,
             token_base: token,
+            phase: SessionPhase::AwaitIc,
+            incoming: Incoming::new(),
+            slots: Slots::new(),
+            memory: HeldMemory::new(),
+            outgoing: Outgoing::new(),
             draining: false,
-            place: None,
-            throttled: false,
-            pdu_began: Instant::default(),
             left: Vec::new(),
         }
     }
@@ -214,72 +157,52 @@ impl Session {
     }
     /// Whether a PDU has begun and not ended.
     pub fn is_mid_pdu(&self) -> bool {
-        self.head_len > 0 || !matches!(self.rx, Rx::Head)
+        self.incoming.is_mid_pdu()
     }
     /// Whether more bytes may be taken from the network.
     pub fn wants_bytes(&self) -> bool {
-        let full = self.capsule_held >= CAPSULE_HELD_MAX || self.throttled;
         let backlog_max = if self.is_unauthenticated() { UNAUTHENTICATED_BACKLOG_MAX } else { SEND_BACKLOG_MAX };
-        let stopped = self.draining || self.phase.is_connecting() || self.backlog >= backlog_max;
-        !stopped && !(full && (self.memory_comes_back() || hooks::seeded(SeededFault::AskedNotRead)))
+        let stopped = self.draining || self.phase.is_connecting() || self.outgoing.backlog() >= backlog_max;
+        !stopped && !(self.memory.is_full() && (self.memory_comes_back() || hooks::seeded(SeededFault::AskedNotRead)))
     }
     /// Whether memory comes back without a byte of the host: commands that run hold some, or data on its way to the host does. All the others
     /// wait for bytes of this connection; when it is only them, it is read on, by one capsule beyond what it may hold.
     #[cold]
     fn memory_comes_back(&self) -> bool {
-        let waiting = self.slots.iter().filter(|(_, s)| s.stage != CommandStage::Running);
-        self.held > waiting.map(|(_, s)| s.held).sum::<u32>()
+        self.memory.held() > self.slots.held_by_idle()
     }
     /// Whether anybody might be at the other end: it is no queue, or one whose host has still to authenticate.
     pub fn is_unauthenticated(&self) -> bool {
-        self.phase.queue().is_none_or(|queue| queue.locked)
+        self.phase.queue().is_none_or(Queue::is_locked)
     }
     /// When the PDU that comes in began; `None` between PDUs.
     pub fn pdu_began(&self) -> Option<Instant> {
-        self.is_mid_pdu().then_some(self.pdu_began)
+        self.incoming.began()
     }
     /// The connection was not read for so long: the PDU that comes in has that much longer.
     pub fn give_time(&mut self, time: Duration) {
-        self.pdu_began += time;
+        self.incoming.give_time(time);
     }
     /// What its commands hold counts against this from now on.
     pub fn set_place(&mut self, place: Option<Place>) {
-        self.place = place;
+        self.memory.set_place(place);
     }
     /// Whether it has a place in its host's quota.
     pub fn has_place(&self) -> bool {
-        self.place.is_some()
+        self.memory.has_place()
     }
     /// Gives back memory that it has leased and does not use.
     pub fn trim_lease(&mut self) {
-        if let Some(place) = &mut self.place {
-            place.keep(self.held.into());
-        }
+        self.memory.trim_lease();
     }
     /// Whether a command, in slot `at` unless it is new, may have `bytes` of buffers now. One always may, so that each queue goes on.
+    #[inline]
     fn may_hold(&mut self, at: Option<u16>, bytes: u32) -> bool {
-        let (first, sum) = (self.held == 0, self.held + bytes);
-        let most = match self.phase.queue() {
-            Some(queue) if queue.locked => UNAUTHENTICATED_HELD_MAX,
-            Some(queue) if queue.kind.as_io().is_some() => hooks::tiny(DATA_HELD_MAX, 64 << 10),
-            _ => ADMIN_HELD_MAX,
-        };
-        let covered = (first || sum <= most) && self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
-        first || covered || self.is_alone(at)
-    }
-    /// Whether no buffers come back by themselves, for which the command in slot `at` (or a new one) could wait: all that is held belongs to it,
-    /// to halves of pairs and to commands that wait too. False while a command runs: it is asked again when none does.
-    #[cold]
-    fn is_alone(&self, at: Option<u16>) -> bool {
-        if self.running > 0 || hooks::seeded(SeededFault::OwnCapsuleAwaited) {
-            return false;
-        }
-        let stays = |i: usize, stage| at == Some(i as u16) || matches!(stage, CommandStage::Waiting | CommandStage::Paired);
-        self.held == self.slots.iter().filter(|(i, s)| stays(*i, s.stage)).map(|(_, s)| s.held).sum::<u32>()
+        self.memory.has_room(bytes) || self.slots.is_alone(at, self.memory.held())
     }
     /// Commands that a volume or the controller works on (event requests do not count).
     pub fn running(&self) -> u32 {
-        self.running
+        self.slots.running()
     }
     /// Commands not answered.
     pub fn outstanding(&self) -> usize {
@@ -287,7 +210,7 @@ impl Session {
     }
     /// Bytes of data buffers that commands hold.
     pub fn held(&self) -> u32 {
-        self.held
+        self.memory.held()
     }
     /// No further byte is taken; what runs is answered.
     pub fn drain(&mut self) {
@@ -310,16 +233,21 @@ impl Session {
     /// Makes it a queue: its Connect command succeeded. It must be [`Session::is_connecting`].
     pub fn admit(&mut self, kind: QueueKind, entries: u16, flow_control: bool) {
         self.phase.enter(PhaseStep::Admit(kind, Ring::new(entries, flow_control)));
+        self.limit_memory();
     }
     /// Whether only authentication commands run on the queue: the host has not proved yet who it is (base 6.3, AUTHREQ).
     pub fn set_unauthenticated(&mut self, locked: bool) {
         if let Some(queue) = self.phase.queue_mut() {
-            queue.locked = locked;
+            queue.set_locked(locked);
         }
+        self.limit_memory();
+    }
+    fn limit_memory(&mut self) {
+        self.memory.set_most(self.phase.queue().map_or(ADMIN_HELD_MAX, Queue::held_max));
     }
     /// See [`Session::set_unauthenticated`].
     pub fn must_authenticate(&self) -> bool {
-        self.phase.queue().is_some_and(|queue| queue.locked)
+        self.phase.queue().is_some_and(Queue::is_locked)
     }
     /// Back to waiting for a Connect command: it was refused.
     pub fn readmit(&mut self) {
@@ -343,6 +271,6 @@ impl Session {
     }
     /// The slot of a command by its identifier.
     pub fn slot_of(&self, cid: u16) -> Option<u16> {
-        self.slots.iter().find(|(_, s)| s.sqe.cid == cid).map(|(at, _)| at as u16)
+        self.slots.iter().find(|(_, s)| s.sqe.cid == cid).map(|(at, _)| at)
     }
 }

@@ -106,6 +106,18 @@ impl SessionPhase {
             SessionPhase::AwaitIc | SessionPhase::Ended(_) => None,
         }
     }
+    /// A command with this identifier is answered, which comes free. What responses must obey, while they may be sent.
+    #[inline]
+    pub(super) fn answered(&mut self, cid: u16) -> Option<&mut Link> {
+        match self {
+            SessionPhase::Live(queue) => {
+                queue.mark_cid(cid, false);
+                Some(&mut queue.link)
+            }
+            SessionPhase::Fresh(link) | SessionPhase::Connecting(link) => Some(link),
+            SessionPhase::AwaitIc | SessionPhase::Ended(_) => None,
+        }
+    }
     /// What the headers of the host must obey now, and whether an ICReq must come (else none may).
     #[inline]
     pub(super) fn rules(&self) -> (&HeaderRules, bool) {
@@ -119,17 +131,19 @@ impl SessionPhase {
     /// The queue that it is, or was when it ended.
     #[inline]
     pub(super) fn queue(&self) -> Option<&Queue> {
-        match self {
-            SessionPhase::Live(queue) | SessionPhase::Ended(Some(queue)) => Some(queue),
-            SessionPhase::AwaitIc | SessionPhase::Fresh(_) | SessionPhase::Connecting(_) | SessionPhase::Ended(None) => None,
-        }
+        if let SessionPhase::Live(queue) = self { Some(queue) } else { self.ended_queue() }
+    }
+    #[cold]
+    fn ended_queue(&self) -> Option<&Queue> {
+        if let SessionPhase::Ended(queue) = self { queue.as_deref() } else { None }
     }
     /// See [`SessionPhase::queue`].
     #[inline]
     pub(super) fn queue_mut(&mut self) -> Option<&mut Queue> {
         match self {
-            SessionPhase::Live(queue) | SessionPhase::Ended(Some(queue)) => Some(queue),
-            SessionPhase::AwaitIc | SessionPhase::Fresh(_) | SessionPhase::Connecting(_) | SessionPhase::Ended(None) => None,
+            SessionPhase::Live(queue) => Some(queue),
+            SessionPhase::Ended(queue) => queue.as_deref_mut(),
+            SessionPhase::AwaitIc | SessionPhase::Fresh(_) | SessionPhase::Connecting(_) => None,
         }
     }
     /// Whether nothing has effect any more.

@@ -6,6 +6,7 @@
 
 use super::phase::Link;
 use crate::health::Ledger;
+use crate::limits::{ADMIN_HELD_MAX, DATA_HELD_MAX, UNAUTHENTICATED_HELD_MAX};
 use crate::shared::ControllerShared;
 use crate::view::{Namespace, View};
 use base::HostId;
@@ -40,7 +41,7 @@ pub(super) struct Queue {
     pub(super) kind: QueueKind,
     cids: Box<[u64; 1024]>,
     /// Only authentication commands run: the host has not proved yet who it is.
-    pub(super) locked: bool,
+    locked: bool,
     /// A Disconnect command that is answered after all others.
     pub(super) leaving: Option<u16>,
 }
@@ -87,6 +88,23 @@ impl QueueKind {
 impl Queue {
     pub(super) fn new(link: Link, kind: QueueKind) -> Self {
         Queue { link, kind, cids: Box::new([0; 1024]), locked: false, leaving: None }
+    }
+    /// Whether only authentication commands run.
+    #[inline]
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked
+    }
+    /// See [`Queue::is_locked`].
+    pub(super) fn set_locked(&mut self, locked: bool) {
+        self.locked = locked;
+    }
+    /// Bytes of data that its commands may hold, beside one command.
+    pub(super) fn held_max(&self) -> u32 {
+        match self.kind {
+            _ if self.locked => UNAUTHENTICATED_HELD_MAX,
+            QueueKind::Io(_) => hooks::tiny(DATA_HELD_MAX, 64 << 10),
+            QueueKind::Admin(_) => ADMIN_HELD_MAX,
+        }
     }
     /// A command with this identifier is under way, or is not any more.
     #[inline]
