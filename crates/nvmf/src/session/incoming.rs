@@ -9,7 +9,6 @@
 //! Never: knows what a PDU does.
 
 use base::checksum::Crc32c;
-use base::hooks::{self, CoverageMark};
 use base::{Duration, Instant};
 use format::nvme::Field;
 use format::nvme_tcp::{COMMON_BYTES, CommonHeader, DIGEST_BYTES, Fault, Fes, HEADER_BYTES_MAX, digest};
@@ -114,41 +113,32 @@ impl Incoming {
         (n, Some((data, got)))
     }
 
-    /// Takes bytes of a header, whose first bytes `check` judges; how many, and the header when it is whole. [`Incoming::end_head`] it then.
+    /// A header comes in: its first bytes, when they were there and right already.
     #[inline]
-    pub(super) fn take_head(
-        &mut self,
-        now: Instant,
-        bytes: &[u8],
-        check: impl FnOnce(&[u8; COMMON_BYTES]) -> Result<CommonHeader, Fault>,
-    ) -> Result<(usize, Option<CommonHeader>), Fault> {
-        let mut used = 0;
+    pub(super) fn begin_head(&mut self, now: Instant) -> Option<CommonHeader> {
         if self.head_len == 0 {
             self.began = now;
         }
-        let common = match self.common {
-            Some(common) => common,
-            None => {
-                used = self.gather(bytes, COMMON_BYTES);
-                if self.head_len < COMMON_BYTES {
-                    hooks::reached(CoverageMark::HeaderInFragments);
-                    return Ok((used, None));
-                }
-                let common = check(&Field::get(&self.head))?;
-                self.common = Some(common);
-                common
-            }
-        };
-        used += self.gather(&bytes[used..], common.lead_bytes());
-        Ok((used, (self.head_len >= common.lead_bytes()).then_some(common)))
+        self.common
     }
-    /// Copies into the header until it has `want` bytes; how many were used.
+    /// Takes bytes of a header up to its first `want`; how many were taken.
     #[inline]
-    fn gather(&mut self, bytes: &[u8], want: usize) -> usize {
+    pub(super) fn gather(&mut self, bytes: &[u8], want: usize) -> usize {
         let n = bytes.len().min(want - self.head_len.min(want));
         self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
         self.head_len += n;
         n
+    }
+    /// Whether the first `want` bytes of the header are there.
+    #[inline]
+    pub(super) fn has(&self, want: usize) -> bool {
+        self.head_len >= want
+    }
+    /// The first bytes of the header are there and right.
+    #[inline]
+    pub(super) fn set_common(&mut self, common: CommonHeader) {
+        debug_assert!(self.has(COMMON_BYTES));
+        self.common = Some(common);
     }
     /// Whether the digest of the header, if it has one, is right.
     #[inline]

@@ -1,7 +1,7 @@
 //! Bytes from the host: headers, digests, data.
 
 use super::incoming::{Expected, IncomingData};
-use super::phase::{Link, PhaseStep, SessionPhase};
+use super::phase::{Link, PhaseStep};
 use super::slot::CommandStage;
 use super::{Cx, Session};
 use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
@@ -100,14 +100,40 @@ impl Session {
     }
 
     fn take_head(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
-        let phase = &self.phase;
-        let (used, whole) = self.incoming.take_head(cx.now, bytes, |head| check_common(head, phase))?;
-        let Some(common) = whole else { return Ok(used) };
+        let mut used = 0;
+        let common = match self.incoming.begin_head(cx.now) {
+            Some(common) => common,
+            None => {
+                used = self.incoming.gather(bytes, COMMON_BYTES);
+                if !self.incoming.has(COMMON_BYTES) {
+                    hooks::reached(CoverageMark::HeaderInFragments);
+                    return Ok(used);
+                }
+                let common = self.check_common()?;
+                self.incoming.set_common(common);
+                common
+            }
+        };
+        used += self.incoming.gather(&bytes[used..], common.lead_bytes());
+        if !self.incoming.has(common.lead_bytes()) {
+            return Ok(used);
+        }
         cx.stats.pdus_in += 1;
         self.incoming.check_digest(&common)?;
         self.on_header(cx, &common)?;
         self.incoming.end_head();
         Ok(used)
+    }
+
+    fn check_common(&self) -> Result<CommonHeader, Fault> {
+        let (rules, awaits_ic) = self.phase.rules();
+        let common = check_header(&Field::get(self.incoming.head()), rules)?;
+        let in_order = match common.kind {
+            PduType::IcReq => awaits_ic,
+            PduType::H2cTermReq => true,
+            _ => !awaits_ic,
+        };
+        if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
     }
 
     fn on_header(&mut self, cx: &mut Cx<'_>, common: &CommonHeader) -> Result<(), Fault> {
@@ -200,17 +226,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Whether a PDU that begins so may come now.
-#[inline]
-fn check_common(head: &[u8; COMMON_BYTES], phase: &SessionPhase) -> Result<CommonHeader, Fault> {
-    let (rules, awaits_ic) = phase.rules();
-    let common = check_header(head, rules)?;
-    let in_order = match common.kind {
-        PduType::IcReq => awaits_ic,
-        PduType::H2cTermReq => true,
-        _ => !awaits_ic,
-    };
-    if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
 }

@@ -1,7 +1,6 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
 use super::phase::PhaseStep;
-use super::queue::IoQueue;
 use super::slot::{CommandSlot, CommandStage, Identifier};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
@@ -36,7 +35,7 @@ impl Session {
         }
         self.outgoing.keep(list);
         self.memory.sent(freed);
-        if !self.phase.is_ended() && !hooks::seeded(SeededFault::WaitingForgotten) {
+        if self.slots.anybody_waits() && !self.phase.is_ended() && !hooks::seeded(SeededFault::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
@@ -56,10 +55,8 @@ impl Session {
         self.account(cx, &slot, status);
         match slot.identifier {
             Identifier::Mine => {
-                if let Some(link) = self.phase.answered(slot.sqe.cid) {
-                    let (head, digests) = (link.ring.advance(), link.digests());
-                    self.push_response(cx, slot.sqe.cid, status, result, (head, digests));
-                }
+                self.mark_cid(slot.sqe.cid, false);
+                self.respond(cx, slot.sqe.cid, status, result);
             }
             Identifier::Another => self.respond(cx, slot.sqe.cid, status, result),
             Identifier::GivenUp => {}
@@ -204,21 +201,24 @@ impl Session {
     }
 
     fn account(&mut self, cx: &mut Cx<'_>, slot: &CommandSlot, status: Status) {
-        let class = cx.stats.class(slot.plan.class());
-        class.commands += 1;
-        if status.is_success() {
-            class.bytes += u64::from(slot.len);
-        } else {
-            class.errors += 1;
+        let class = slot.plan.class();
+        let figures = cx.stats.class(class);
+        figures.commands += 1;
+        figures.latency.record(cx.now.since(slot.since).as_nanos() as u64);
+        if !status.is_success() {
+            figures.errors += 1;
+            if ErrorLog::tells(status) {
+                self.note_error(slot, status);
+            }
+            return;
         }
-        class.latency.record(cx.now.since(slot.since).as_nanos() as u64);
         let bytes = u64::from(slot.len);
-        let ledger = self.phase.queue().and_then(|queue| queue.kind.as_io()).map(IoQueue::ledger);
-        match (ledger, slot.plan.class()) {
-            (Some(ledger), Class::Read) if status.is_success() => ledger.read(bytes),
-            (Some(ledger), Class::Write) if status.is_success() => ledger.wrote(bytes),
-            (Some(ledger), Class::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
-            _ if ErrorLog::tells(status) => self.note_error(slot, status),
+        figures.bytes += bytes;
+        let Some(queue) = self.phase.queue().and_then(|queue| queue.kind.as_io()) else { return };
+        match class {
+            Class::Read => queue.ledger().read(bytes),
+            Class::Write => queue.ledger().wrote(bytes),
+            Class::Deallocate if hooks::seeded(SeededFault::TrimsHealth) => queue.ledger().wrote(bytes),
             _ => {}
         }
     }
