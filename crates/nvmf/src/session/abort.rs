@@ -73,7 +73,7 @@ impl Session {
         let (held, cid) = (core::mem::take(&mut slot.held), slot.sqe.cid);
         self.memory.release(held, 0, 0);
         self.slots.answered_early();
-        self.mark_cid(cid, false);
+        self.free_cid(cid);
         self.respond(cx, cid, REQUESTED, 0);
         self.wake_waiting(cx);
     }

@@ -15,10 +15,10 @@ use rt::Buf;
 impl Session {
     /// Judges a new command and gives it a slot.
     pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, sqe: Sqe, capsule_bytes: u32) -> Result<u16, Fault> {
-        let (entries, in_use) = match &self.phase {
+        let (entries, in_use) = match &mut self.phase {
             SessionPhase::Live(queue) => {
                 queue.kind.controller().note_traffic();
-                (queue.link.ring.entries(), queue.cid_in_use(sqe.cid))
+                (queue.link.ring.entries(), queue.claim_cid(sqe.cid))
             }
             _ => (self.entries(), false),
         };
@@ -43,9 +43,6 @@ impl Session {
             slot.capsule = len;
             let covered = self.may_hold(None, len);
             self.memory.take_capsule(len, covered);
-        }
-        if !conflict {
-            self.mark_cid(sqe.cid, true);
         }
         let at = self.slots.insert(slot);
         if sqe.fuse != Fuse::Normal || self.slots.fusing() != Fusing::No {

@@ -264,9 +264,9 @@ impl Session {
         self.kind().map(QueueKind::controller)
     }
     #[inline]
-    fn mark_cid(&mut self, cid: u16, on: bool) {
+    fn free_cid(&mut self, cid: u16) {
         if let SessionPhase::Live(queue) = &mut self.phase {
-            queue.mark_cid(cid, on);
+            queue.free_cid(cid);
         }
     }
     /// The slot of a command by its identifier.

@@ -111,7 +111,7 @@ impl SessionPhase {
     pub(super) fn answered(&mut self, cid: u16) -> Option<&mut Link> {
         match self {
             SessionPhase::Live(queue) => {
-                queue.mark_cid(cid, false);
+                queue.free_cid(cid);
                 Some(&mut queue.link)
             }
             SessionPhase::Fresh(link) | SessionPhase::Connecting(link) => Some(link),

@@ -106,16 +106,18 @@ impl Queue {
             QueueKind::Admin(_) => ADMIN_HELD_MAX,
         }
     }
-    /// A command with this identifier is under way, or is not any more.
+    /// A command with this identifier has come. Whether another one with it is under way.
     #[inline]
-    pub(super) fn mark_cid(&mut self, cid: u16, on: bool) {
+    pub(super) fn claim_cid(&mut self, cid: u16) -> bool {
         let (word, bit) = (&mut self.cids[usize::from(cid >> 6)], 1u64 << (cid & 63));
-        *word = if on { *word | bit } else { *word & !bit };
+        let in_use = *word & bit != 0;
+        *word |= bit;
+        in_use
     }
-    /// Whether a command with this identifier is under way.
+    /// No command with this identifier is under way any more.
     #[inline]
-    pub(super) fn cid_in_use(&self, cid: u16) -> bool {
-        self.cids[usize::from(cid >> 6)] & 1 << (cid & 63) != 0
+    pub(super) fn free_cid(&mut self, cid: u16) {
+        self.cids[usize::from(cid >> 6)] &= !(1u64 << (cid & 63));
     }
 }
 

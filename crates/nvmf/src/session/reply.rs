@@ -54,13 +54,12 @@ impl Session {
         let slot = self.release(at, 0);
         self.account(cx, &slot, status);
         match slot.identifier {
-            Identifier::Mine => {
-                self.mark_cid(slot.sqe.cid, false);
-                self.respond(cx, slot.sqe.cid, status, result);
-            }
-            Identifier::Another => self.respond(cx, slot.sqe.cid, status, result),
-            Identifier::GivenUp => {}
+            Identifier::Mine => self.free_cid(slot.sqe.cid),
+            Identifier::Another | Identifier::GivenUp => {}
             Identifier::Aborted => self.slots.early_is_gone(),
+        }
+        if matches!(slot.identifier, Identifier::Mine | Identifier::Another) {
+            self.respond(cx, slot.sqe.cid, status, result);
         }
         if self.slots.anybody_waits() {
             self.wake_waiting(cx);
@@ -178,7 +177,7 @@ impl Session {
         for at in self.slots.all(|s| s.stage == CommandStage::Parked) {
             let slot = self.release(at, 0);
             if slot.identifier == Identifier::Mine {
-                self.mark_cid(slot.sqe.cid, false);
+                self.free_cid(slot.sqe.cid);
             }
         }
     }
