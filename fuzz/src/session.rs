@@ -16,7 +16,7 @@ use format::nvme_tcp::DataPdu;
 use nvmf::limits::{
     ADMIN_DATA_MAX, AER_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, QUEUE_ENTRIES_MAX, SENDS_MAX, TRANSFER_MAX,
 };
-use nvmf::session::{Aborted, Call, Cx, QueueKind, Session, SessionPhase, settle};
+use nvmf::session::{Aborted, Call, Cx, QueueKind, Session, settle};
 use nvmf::shared::ControllerShared;
 use nvmf::{TargetStats, View};
 use object::{IoError, IoRequest, VolumeRef};
@@ -85,7 +85,7 @@ impl Bench {
     }
 
     fn is_over(&self) -> bool {
-        self.ended || self.left || self.session.phase() == SessionPhase::Ended
+        self.ended || self.left || self.session.is_ended()
     }
 
     fn feed(&mut self, bytes: &[u8], piece: usize) {
@@ -189,11 +189,11 @@ impl Bench {
     fn on_call(&mut self, slot: u16) {
         let Some(sqe) = self.session.sqe(slot).copied() else { return };
         self.turn = self.turn.wrapping_mul(13).wrapping_add(7);
-        if self.session.phase() == SessionPhase::Connecting {
+        if self.session.is_connecting() {
             return self.on_connect(slot, &sqe);
         }
         let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
-        let on_admin_queue = matches!(self.session.kind(), QueueKind::Admin(_));
+        let on_admin_queue = matches!(self.session.kind(), Some(QueueKind::Admin(_)));
         if fabrics && sqe.fctype() == FabricsType::Disconnect.byte() {
             if on_admin_queue {
                 return self.session.complete(&mut cx!(self), slot, StatusCode::INVALID_QUEUE_TYPE.into(), 0);
@@ -227,7 +227,7 @@ impl Bench {
         }
         let shared = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         shared.set_ready(true);
-        let kind = if connect.qid == 0 { QueueKind::Admin(shared) } else { QueueKind::Io(shared, connect.qid) };
+        let kind = if connect.qid == 0 { QueueKind::Admin(shared) } else { QueueKind::io(shared, connect.qid) };
         self.entries = connect.sqsize + 1;
         self.session.admit(kind, self.entries, connect.cattr & Connect::CATTR_NO_FLOW_CONTROL == 0);
         self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 1);
@@ -246,7 +246,7 @@ impl Bench {
     fn finish(mut self) {
         self.answer_all();
         let live = !self.is_over() && !self.blocked && self.host.is_between_pdus();
-        if live && self.session.phase() == SessionPhase::Live {
+        if live && self.session.is_live() {
             for _ in 0..8 * usize::from(QUEUE_ENTRIES_MAX) {
                 let Some(a) = self.host.asked(0) else { break };
                 let bytes = (a.end - a.offset).min(256 << 10);
@@ -269,7 +269,7 @@ impl Bench {
         if self.left && !self.ended {
             assert_eq!((self.session.outstanding(), self.session.held()), (0, 0), "a Disconnect comes last");
         }
-        if self.session.phase() == SessionPhase::Ended && !self.ended {
+        if self.session.is_ended() && !self.ended {
             let reported = self.host.is_terminated() || self.stats.terminations_received > 0;
             assert!(reported, "a connection that ends says why, or was given a reason");
             assert_eq!((self.session.outstanding(), self.session.held(), self.session.running()), (0, 0, 0));
@@ -284,14 +284,14 @@ fn greeted(c: &mut Choices<'_>, kind: u32) -> Bench {
     if kind > 0 {
         let ic = b.host.ic_req();
         b.feed(&ic, usize::MAX);
-        assert_eq!(b.session.phase(), SessionPhase::Fresh);
+        assert!(b.session.is_fresh());
     }
     if kind > 1 {
         let entries = c.of(&[16, 32, 4, 2, 128, 1023]);
         let cattr = if c.once_in(4) { Connect::CATTR_NO_FLOW_CONTROL } else { 0 };
         let connect = b.host.connect(kind as u16 - 2, 1, entries, cattr, 0);
         b.feed(&connect, usize::MAX);
-        assert_eq!(b.session.phase(), SessionPhase::Live);
+        assert!(b.session.is_live());
     }
     b
 }
@@ -334,7 +334,7 @@ fn step(b: &mut Bench, c: &mut Choices<'_>) {
     match c.below(24) {
         0..9 => {
             let cid = if c.once_in(12) { c.any() } else { c.below(40) as u16 };
-            let on_io_queue = matches!(b.session.kind(), QueueKind::Io(..));
+            let on_io_queue = matches!(b.session.kind(), Some(QueueKind::Io(_)));
             let Command { sqe, data } = if on_io_queue != c.once_in(12) { commands::io(c, cid) } else { commands::admin(c, cid) };
             let mut bytes = b.host.capsule(sqe, &data);
             if c.once_in(12) {

@@ -97,7 +97,7 @@ impl Line {
         self.calls.clear();
         let controller = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         controller.set_ready(true);
-        self.session.admit(QueueKind::Io(controller, 1), ENTRIES, true);
+        self.session.admit(QueueKind::io(controller, 1), ENTRIES, true);
         self.session.complete(&mut cx!(self), slot, format::nvme::Status::SUCCESS, 1);
         self.send();
         self.sent = 0;

@@ -11,12 +11,12 @@ use crate::connect_request::{self, ConnectRequest, Refusal};
 use crate::controller::{Controller, QueueAt};
 use crate::discovery;
 use crate::limits::{
-    CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, LINGER_BYTES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES,
-    RECV_IO_BYTES, RECV_LANDING_BYTES, SENDS_MAX, TICK, UNAUTHENTICATED_RECEIVES_A_TURN,
+    CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES, RECV_IO_BYTES, RECV_LANDING_BYTES,
+    TICK, UNAUTHENTICATED_RECEIVES_A_TURN,
 };
 use crate::refusal_log::RefusalLog;
 use crate::secure::Layer;
-use crate::session::{Call, Cx, QueueKind, Session, SessionPhase, status_of_refusal};
+use crate::session::{Call, Cx, QueueKind, status_of_refusal};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
 use crate::unauthenticated::Unauthenticated;
@@ -26,77 +26,19 @@ use base::{Instant, Security, VolumeId};
 use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
-use frontend::Place;
 use frontend::{AuditEvent, AuditKind, AuditQueue, ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy, WorkId};
 use object::{Backend, IoRequest};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, Queue, Rt, SendList, TimerId};
-use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Events that one call of [`Target::poll`] takes.
 const EVENTS_A_TURN_MAX: usize = 512;
-/// A token: 16 bits of slot, 20 of place, 28 of serial number.
-const SLOT_BITS: u32 = 16;
-const PLACE_BITS: u32 = 20;
 const COOKIE_RECV: u64 = 0;
 const COOKIE_SEND: u64 = 1;
 const COOKIE_TICK: u64 = 2;
 const COOKIE_LISTEN: u64 = 3;
-
-const _: () = assert!(CONNECTIONS_MAX + HANDSHAKES_MAX < 1 << PLACE_BITS);
-
-struct Conn {
-    id: ConnId,
-    token: u64,
-    peer: SocketAddr,
-    door: Door,
-    session: Session,
-    layer: Layer,
-    receiving: bool,
-    /// Where in a buffer of the session the receive that is under way puts its bytes.
-    landing: Option<usize>,
-    buf: Option<Buf>,
-    sends: u8,
-    dirty: bool,
-    since: Instant,
-    last_bytes: Instant,
-    /// TLS records that have come, and when the one began of which only a part has.
-    records: u64,
-    record_began: Option<Instant>,
-    /// It is closed at this time at the latest; set when the session has ended.
-    close_at: Option<Instant>,
-    /// It is closed as soon as all that runs is answered and sent.
-    close_when_sent: bool,
-    /// Bytes that came after a termination request.
-    thrown_away: usize,
-    /// Since when it is not read, because too much of it is under way.
-    held_back: Option<Instant>,
-    /// `rt` was asked to close it; it goes when its operations have come back.
-    closed: bool,
-    /// Its controller or queue was given up.
-    detached: bool,
-    light: bool,
-    /// Authentication of the queue; `None` before Connect and for discovery.
-    auth: Option<Box<::auth::ControllerAuth>>,
-    /// The place in the quota of its host that was kept for it, until its host has authenticated.
-    kept: Option<Place>,
-}
-
-impl Conn {
-    /// When what has come in part, a record or a PDU, began.
-    fn part_began(&self) -> Option<Instant> {
-        self.session.pdu_began().into_iter().chain(self.record_began).min()
-    }
-    /// It was not read for so long: what has come in part has that much longer.
-    fn give_time(&mut self, time: base::Duration) {
-        self.session.give_time(time);
-        if let Some(began) = &mut self.record_began {
-            *began += time;
-        }
-    }
-}
 
 /// One core's front end.
 pub struct Target {
@@ -105,15 +47,13 @@ pub struct Target {
     cores: usize,
     queue: Queue,
     view: Arc<View>,
-    conns: Slab<Conn>,
-    serial: u64,
+    conns: Connections,
     controllers: BTreeMap<u16, Controller>,
     controller_serial: u64,
     last_cntlid: u16,
     listeners: Vec<(ListenerId, Door)>,
     listeners_generation: u64,
     msgs: VecDeque<(usize, TargetMsg)>,
-    dirty: Vec<usize>,
     ios: Vec<IoRequest>,
     calls: Vec<Call>,
     under_way: u64,
@@ -147,24 +87,27 @@ macro_rules! cx {
 }
 
 mod abort;
+mod admitting;
 mod authenticate;
+mod conn;
 mod connect;
+mod connections;
 mod control_requests;
 mod deadlines;
 mod fence;
 mod fences;
 mod message;
+mod receiving;
 mod secure;
 mod waiting;
 
+use conn::{Conn, ConnStep};
+use connections::{Connections, SLOT_BITS, place_of, token_of_request};
 use fences::Fences;
 pub use message::TargetMsg;
 use message::{Admitted, Door, FenceCommand, Msg};
 use waiting::{AuthenticationWorks, ControlRequests, WaitingConnect};
 
-const fn place_of(token: u64) -> usize {
-    (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
-}
 const fn cookie(token: u64, kind: u64) -> u64 {
     token >> SLOT_BITS << 2 | kind
 }
@@ -182,15 +125,13 @@ impl Target {
             cores: rt.cores(),
             queue: rt.queue(),
             view: Arc::default(),
-            conns: Slab::new(),
-            serial: 0,
+            conns: Connections::default(),
             controllers: BTreeMap::new(),
             controller_serial: 0,
             last_cntlid: 0,
             listeners: Vec::new(),
             listeners_generation: 0,
             msgs: VecDeque::new(),
-            dirty: Vec::new(),
             ios: Vec::new(),
             calls: Vec::new(),
             under_way: 0,
@@ -260,11 +201,10 @@ impl Target {
     fn send_events(&mut self, rt: &Rt) {
         for c in self.controllers.values_mut() {
             while let Some((slot, event)) = c.next_event() {
-                let place = place_of(c.admin);
-                if let Some(conn) = self.conns.get_mut(place).filter(|x| x.token == c.admin) {
+                if let Some(conn) = self.conns.by_token_mut(c.admin) {
                     self.stats.events += 1;
                     conn.session.complete_parked(&mut cx!(self, rt), slot, Status::SUCCESS, event.bits().into());
-                    mark(&mut self.dirty, conn, place);
+                    self.conns.mark(place_of(c.admin));
                 }
             }
         }
@@ -290,12 +230,10 @@ impl Target {
                 answered = true;
                 self.under_way -= 1;
                 let request = done.token;
-                let token = done.token >> SLOT_BITS << SLOT_BITS;
-                let place = place_of(token);
-                if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) {
+                if let Some(conn) = self.conns.by_token_mut(token_of_request(request)) {
                     conn.session.on_io_done(&mut cx!(self, rt), done);
-                    mark(&mut self.dirty, conn, place);
-                    self.on_calls(rt, place);
+                    self.conns.mark(place_of(request));
+                    self.on_calls(rt, place_of(request));
                 }
                 if self.fences.are_waiting() {
                     self.fence_step(rt, request);
@@ -317,41 +255,36 @@ impl Target {
 
     /// Whether a request with this token, which a limit has held back, may begin: by what is served now, and while its connection is there.
     pub fn may_begin(&mut self, rt: &Rt, request: u64) -> bool {
-        let token = request >> SLOT_BITS << SLOT_BITS;
-        let Some(conn) = self.conns.get_mut(place_of(token)).filter(|c| c.token == token) else { return false };
+        let Some(conn) = self.conns.by_token_mut(token_of_request(request)) else { return false };
         conn.session.may_begin(&cx!(self, rt), request)
     }
 
     /// Sends and receives on the connections where something happened.
     fn flush(&mut self, rt: &Rt) -> bool {
-        let any = !self.dirty.is_empty();
-        while let Some(place) = self.dirty.pop() {
-            let Some(conn) = self.conns.get_mut(place) else { continue };
-            conn.dirty = false;
-            if conn.closed {
+        let any = self.conns.any_marked();
+        while let Some(place) = self.conns.pop_marked() {
+            let conn = &mut self.conns[place];
+            if conn.is_closed() {
                 continue;
             }
-            let last = conn.session.phase() == SessionPhase::Ended || conn.close_when_sent && conn.session.running() == 0;
-            while conn.sends < SENDS_MAX {
-                let Some(list) = conn.layer.next_send(&mut conn.session, last) else { break };
-                conn.sends += 1;
+            let last = conn.session.is_ended() || conn.closes_when_sent() && conn.session.running() == 0;
+            while let Some(list) = conn.next_send(last) {
                 rt.send(&self.queue, cookie(conn.token, COOKIE_SEND), conn.id, list);
             }
-            if conn.sends == SENDS_MAX && conn.session.has_send() {
+            if conn.sends_are_full() && conn.session.has_send() {
                 hooks::reached(CoverageMark::SendQueueFull);
             }
-            if conn.layer.has_failed() && !conn.detached {
+            if conn.is_attached() && conn.layer.has_failed() {
                 conn.session.end();
             }
-            if conn.session.phase() == SessionPhase::Ended && !conn.detached {
-                conn.close_at = Some(rt.now() + LINGER_MAX);
+            if conn.is_attached() && conn.session.is_ended() {
                 // With nothing to tell (the host has terminated) there is nothing to wait for.
-                conn.close_when_sent |= conn.sends == 0 && !conn.session.has_send();
-                self.detach(rt, place, "termination request");
+                conn.enter(ConnStep::Linger { until: rt.now() + LINGER_MAX, when_sent: conn.has_sent_all() });
+                self.give_up_queue(rt, place, "termination request");
             }
             self.rearm(rt, place);
             let conn = &self.conns[place];
-            if conn.close_when_sent && conn.session.running() == 0 && conn.sends == 0 && !conn.session.has_send() {
+            if conn.closes_when_sent() && conn.is_idle() {
                 self.close(rt, place, "closed in order");
             }
         }
@@ -360,34 +293,31 @@ impl Target {
 
     fn rearm(&mut self, rt: &Rt, place: usize) {
         let conn = &mut self.conns[place];
-        if conn.closed || conn.receiving {
+        if conn.is_closed() || conn.receiving.is_under_way() {
             return;
         }
         if !conn.session.wants_bytes() {
             hooks::reached(CoverageMark::ConnectionHeldBack);
-            conn.held_back.get_or_insert(rt.now());
-            return;
+            return conn.receiving.hold_back(rt.now());
         }
-        if let Some(since) = conn.held_back.take() {
-            conn.give_time(rt.now().since(since));
+        if let Some(time) = conn.receiving.resume(rt.now()) {
+            conn.give_time(time);
         }
         if matches!(conn.layer, Layer::Plain)
             && let Some((buf, at)) = conn.session.land()
         {
-            conn.receiving = true;
-            conn.landing = Some(at.start);
+            conn.receiving.begin(Some(at.start));
             return rt.recv_at(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, at, buf);
         }
         let bytes = match conn.session.kind() {
-            QueueKind::Fresh if conn.session.phase() == SessionPhase::Ended => RECV_ADMIN_BYTES,
-            QueueKind::Fresh => RECV_FRESH_BYTES,
-            QueueKind::Admin(_) => RECV_ADMIN_BYTES,
-            QueueKind::Io(..) if conn.session.awaits_large() => RECV_LANDING_BYTES,
-            QueueKind::Io(..) => RECV_IO_BYTES,
+            None if conn.session.is_ended() => RECV_ADMIN_BYTES,
+            None => RECV_FRESH_BYTES,
+            Some(QueueKind::Admin(_)) => RECV_ADMIN_BYTES,
+            Some(QueueKind::Io(_)) if conn.session.awaits_large() => RECV_LANDING_BYTES,
+            Some(QueueKind::Io(_)) => RECV_IO_BYTES,
         };
-        let mut buf = conn.buf.take().filter(|b| b.capacity() == bytes).unwrap_or_else(|| Buf::alloc(bytes));
-        buf.set_len(bytes);
-        conn.receiving = true;
+        let buf = conn.receiving.take_buf(bytes);
+        conn.receiving.begin(None);
         rt.recv(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, buf);
     }
 
@@ -396,7 +326,7 @@ impl Target {
             Event::Accepted { conn, peer } => self.on_accepted(rt, (cookie >> 2) as usize, conn, peer),
             Event::Received { result, buf, .. } => {
                 let token = token_of_cookie(cookie);
-                if self.conns.get(place_of(token)).is_some_and(|c| c.token == token && c.session.is_unauthenticated()) {
+                if self.conns.by_token(token).is_some_and(|c| c.session.is_unauthenticated()) {
                     return self.unheard.push_back((token, result, buf));
                 }
                 self.on_received(rt, token, result, buf);
@@ -437,37 +367,7 @@ impl Target {
             return rt.close(id);
         }
         self.stats.connections += 1;
-        self.serial += 1;
-        let entry = self.conns.vacant_entry();
-        let place = entry.key();
-        let token = (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
-        entry.insert(Conn {
-            id,
-            token,
-            peer,
-            door,
-            session: Session::new(token),
-            layer: Layer::new(door.security == Security::Encrypted),
-            receiving: false,
-            landing: None,
-            buf: None,
-            sends: 0,
-            dirty: true,
-            since: rt.now(),
-            last_bytes: rt.now(),
-            records: 0,
-            record_began: None,
-            close_at: None,
-            close_when_sent: false,
-            thrown_away: 0,
-            held_back: None,
-            closed: false,
-            detached: false,
-            light: false,
-            auth: None,
-            kept: None,
-        });
-        self.dirty.push(place);
+        let token = self.conns.add(id, peer, door, rt.now());
         self.arm_tick(rt);
         let out = self.unauthenticated.enter(token, peer.ip(), self.shared.options().address_handshakes_max);
         self.evict(rt, out);
@@ -478,9 +378,8 @@ impl Target {
         let Some(token) = token else { return };
         self.stats.evicted += 1;
         self.evicted += 1;
-        let place = place_of(token);
-        if self.conns.get(place).is_some_and(|c| c.token == token) {
-            self.close(rt, place, "made room");
+        if self.conns.by_token(token).is_some() {
+            self.close(rt, place_of(token), "made room");
         }
     }
 
@@ -496,31 +395,26 @@ impl Target {
 
     fn on_received(&mut self, rt: &Rt, token: u64, result: Result<usize, NetError>, buf: Buf) {
         let place = place_of(token);
-        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) else { return };
-        conn.receiving = false;
-        let landing = conn.landing.take();
+        let Some(conn) = self.conns.by_token_mut(token) else { return };
+        let landing = conn.receiving.came_back();
         match result {
-            Ok(n) if n > 0 && !conn.closed => {
-                conn.last_bytes = rt.now();
-                if conn.session.phase() == SessionPhase::Ended {
-                    conn.thrown_away += n;
-                    if conn.thrown_away > LINGER_BYTES_MAX {
-                        return self.close(rt, place, "termination request");
-                    }
+            Ok(n) if n > 0 && !conn.is_closed() => {
+                conn.receiving.note_bytes(rt.now());
+                if conn.is_overrun_by(n) {
+                    return self.close(rt, place, "termination request");
                 }
                 match (&conn.layer, landing) {
                     (_, Some(at)) => conn.session.landed(&mut cx!(self, rt), buf, at..at + n),
                     (Layer::Plain, None) => {
                         conn.session.receive(&mut cx!(self, rt), &buf[..n]);
-                        conn.buf = Some(buf);
+                        conn.receiving.keep(buf);
                     }
                     (_, None) => {
                         self.on_sealed(rt, place, &buf[..n]);
-                        self.conns[place].buf = Some(buf);
+                        self.conns[place].receiving.keep(buf);
                     }
                 }
-                let conn = &mut self.conns[place];
-                mark(&mut self.dirty, conn, place);
+                self.conns.mark(place);
                 self.on_calls(rt, place);
             }
             _ => {
@@ -534,24 +428,28 @@ impl Target {
 
     fn on_sent(&mut self, rt: &Rt, token: u64, result: Result<(), NetError>, list: SendList) {
         let place = place_of(token);
-        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) else { return };
-        conn.sends -= 1;
+        let Some(conn) = self.conns.by_token_mut(token) else { return };
+        conn.send_came_back();
         if let Some(list) = conn.layer.sent(list) {
             conn.session.sent(&mut cx!(self, rt), list);
         }
-        if result.is_err() || conn.closed {
+        if result.is_err() || conn.is_closed() {
             return self.close(rt, place, "connection closed");
         }
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
         self.on_calls(rt, place);
     }
 
     /// Closes a connection and gives up what it was; frees its place once its operations have come back.
     fn close(&mut self, rt: &Rt, place: usize, why: &'static str) {
-        self.detach(rt, place, why);
         let conn = &mut self.conns[place];
-        if !conn.closed {
-            conn.closed = true;
+        let (attached, closed) = (conn.is_attached(), conn.is_closed());
+        conn.enter(ConnStep::Close);
+        if attached {
+            self.give_up_queue(rt, place, why);
+        }
+        let conn = &mut self.conns[place];
+        if !closed {
             let token = conn.token;
             self.unauthenticated.leave(token);
             self.control_requests.forget(token);
@@ -559,30 +457,29 @@ impl Target {
             conn.session.end();
             rt.close(conn.id);
         }
-        if !conn.receiving && conn.sends == 0 {
+        if !conn.has_operations() {
             if !hooks::seeded(SeededFault::LeftNotAdopted) {
                 self.adopt_left(place);
             }
             let conn = self.conns.remove(place);
-            self.shared.gone(self.core, conn.light);
+            self.shared.gone(self.core, conn.admitting.is_light());
         }
     }
 
     /// The connection is no queue any more: its controller ends, or is informed.
-    fn detach(&mut self, rt: &Rt, place: usize, why: &'static str) {
-        let conn = &mut self.conns[place];
-        if core::mem::replace(&mut conn.detached, true) {
-            return;
-        }
+    fn give_up_queue(&mut self, rt: &Rt, place: usize, why: &'static str) {
+        let conn = &self.conns[place];
+        debug_assert!(!conn.is_attached(), "it would be given up again");
         let at = QueueAt { core: self.core, token: conn.token };
         match conn.session.kind() {
-            QueueKind::Fresh => {}
-            QueueKind::Admin(c) => {
+            None => {}
+            Some(QueueKind::Admin(c)) => {
                 let id = c.cntlid;
                 self.end_controller(rt, id, why);
             }
-            QueueKind::Io(c, qid) => {
-                let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: *qid, at });
+            Some(QueueKind::Io(queue)) => {
+                let c = queue.controller();
+                let (home, msg) = (c.home, Msg::QueueGone { cntlid: c.cntlid, serial: c.serial, qid: queue.qid(), at });
                 self.post(rt, home, msg);
             }
         }
@@ -607,9 +504,8 @@ impl Target {
             let token = q.token;
             self.post(rt, q.core, if self.draining { Msg::Drain { token } } else { Msg::Close { token } });
         }
-        let place = place_of(c.admin);
-        if self.conns.get(place).is_some_and(|x| x.token == c.admin && !x.detached) {
-            self.close(rt, place, why);
+        if self.conns.by_token(c.admin).is_some_and(Conn::is_attached) {
+            self.close(rt, place_of(c.admin), why);
         }
         self.retry_connects(rt);
     }
@@ -631,17 +527,15 @@ impl Target {
             }
             Msg::Admitted { connect, token, slot, result } => self.on_admitted(rt, &connect, token, slot, result),
             Msg::Close { token } => {
-                let place = place_of(token);
-                if self.conns.get(place).is_some_and(|c| c.token == token) {
-                    self.close(rt, place, "its controller ended");
+                if self.conns.by_token(token).is_some() {
+                    self.close(rt, place_of(token), "its controller ended");
                 }
             }
             Msg::Drain { token } => {
-                let place = place_of(token);
-                if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token) {
+                if let Some(conn) = self.conns.by_token_mut(token) {
                     conn.session.drain();
-                    conn.close_when_sent = true;
-                    mark(&mut self.dirty, conn, place);
+                    conn.enter(ConnStep::Finish);
+                    self.conns.mark(place_of(token));
                 }
             }
             Msg::Abort { token, cid, admin, slot } => self.abort_here(rt, token, cid, (admin, slot)),
@@ -674,13 +568,10 @@ impl Target {
         let Some(sqe) = conn.session.sqe(slot).copied() else { return };
         if AuthCommand::is_named_by(&sqe) {
             self.on_authentication(rt, place, slot, &sqe);
-            if let Some(conn) = self.conns.get_mut(place) {
-                mark(&mut self.dirty, conn, place);
-            }
-            return;
+            return self.conns.mark(place);
         }
         let answer = match conn.session.kind() {
-            QueueKind::Admin(shared) => {
+            Some(QueueKind::Admin(shared)) => {
                 let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
                 let cx = AdminCx { now: rt.now(), view: &self.view, shared: &self.shared };
                 admin::execute(c, &cx, &sqe, conn.session.data(slot))
@@ -709,12 +600,10 @@ impl Target {
             }
             Answer::Disconnect => {
                 conn.session.disconnect(&mut cx!(self, rt), slot);
-                conn.close_when_sent = true;
+                conn.enter(ConnStep::Finish);
             }
         }
-        if let Some(conn) = self.conns.get_mut(place) {
-            mark(&mut self.dirty, conn, place);
-        }
+        self.conns.mark(place);
         // What they change decides about events.
         let of_events = [AdminOpcode::AsyncEventRequest, AdminOpcode::SetFeatures, AdminOpcode::GetLogPage];
         if of_events.iter().any(|op| op.byte() == sqe.opcode) {
@@ -724,7 +613,7 @@ impl Target {
 
     fn park(&mut self, rt: &Rt, place: usize, slot: u16) {
         let conn = &mut self.conns[place];
-        let QueueKind::Admin(shared) = conn.session.kind() else { return };
+        let Some(QueueKind::Admin(shared)) = conn.session.kind() else { return };
         let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
         if c.add_request(slot) {
             conn.session.park(slot);
@@ -735,7 +624,7 @@ impl Target {
 
     /// CC.EN went to 0: the I/O queues end.
     fn reset(&mut self, rt: &Rt, place: usize) {
-        let Some(QueueKind::Admin(shared)) = self.conns.get(place).map(|c| c.session.kind()) else { return };
+        let Some(QueueKind::Admin(shared)) = self.conns.get(place).and_then(|c| c.session.kind()) else { return };
         let id = shared.cntlid;
         let queues = self.controllers.get_mut(&id).map_or(Vec::new(), |c| c.take_queues());
         for q in queues {
@@ -755,18 +644,20 @@ impl Target {
         if self.core == 0 {
             self.shared.clear_listeners();
         }
-        for (place, c) in &mut self.conns {
+        let mut say_goodbye = Vec::new();
+        for (place, c) in self.conns.iter_mut() {
             c.session.drain();
             if c.layer.owes_goodbye() {
-                c.close_when_sent = true;
-                mark(&mut self.dirty, c, place);
+                c.enter(ConnStep::Finish);
+                say_goodbye.push(place);
             }
         }
+        say_goodbye.into_iter().for_each(|place| self.conns.mark(place));
         rt.wake(self.core);
     }
 
     fn drain_step(&mut self, rt: &Rt) -> bool {
-        let done = |c: &Conn| !c.closed && c.session.running() == 0 && c.sends == 0 && !c.session.has_send() && !c.layer.owes_goodbye();
+        let done = |c: &Conn| !c.is_closed() && c.is_idle() && !c.layer.owes_goodbye();
         let places: Vec<usize> = self.conns.iter().filter(|(_, c)| done(c)).map(|(place, _)| place).collect();
         for place in &places {
             if self.conns.contains(*place) {
@@ -807,12 +698,5 @@ impl Target {
     /// Counters so far.
     pub fn stats(&self) -> TargetStats {
         TargetStats { connections_open: self.conns.len() as u64, audit_dropped: self.audit.dropped(), ..self.stats.clone() }
-    }
-}
-
-fn mark(dirty: &mut Vec<usize>, conn: &mut Conn, place: usize) {
-    if !conn.dirty {
-        conn.dirty = true;
-        dirty.push(place);
     }
 }

@@ -17,7 +17,7 @@ impl Session {
     /// Aborts the command with this identifier if it has not begun.
     pub fn abort(&mut self, cx: &mut Cx<'_>, cid: u16) -> Aborted {
         let found = self.slots.iter().find(|(_, s)| s.sqe.cid == cid && s.identifier == Identifier::Mine);
-        let Some((at, stage, paired)) = found.map(|(at, s)| (at as u16, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
+        let Some((at, stage, paired)) = found.map(|(at, s)| (at, s.stage, s.mate != NO_MATE)) else { return Aborted::No };
         match (stage, paired) {
             (CommandStage::Running, _) => {
                 hooks::reached(CoverageMark::AbortTooLate);
@@ -29,18 +29,18 @@ impl Session {
             }
             (CommandStage::Waiting, _) => {
                 hooks::reached(CoverageMark::AbortOfWaiting);
-                self.waiting.retain(|w| *w != at);
+                self.slots.stop_waiting(at);
                 self.mark_aborted(at);
                 self.run(cx, at);
                 self.wake_waiting(cx);
             }
             (CommandStage::Paired, false) => {
                 if !hooks::seeded(SeededFault::AbortedHalfAwaited) {
-                    self.fusing = Fusing::Failed;
+                    self.slots.set_fusing(Fusing::Failed);
                 }
                 self.finish(cx, at, REQUESTED, 0);
             }
-            (CommandStage::Asked, false) if self.aborted >= self.entries => return Aborted::No,
+            (CommandStage::Asked, false) if self.slots.aborted() >= self.entries() => return Aborted::No,
             (CommandStage::Asked, false) => {
                 hooks::reached(CoverageMark::AbortOfAsked);
                 self.answer_early(cx, at);
@@ -71,10 +71,9 @@ impl Session {
         slot.data.clear();
         slot.sums = [false; 2];
         let (held, cid) = (core::mem::take(&mut slot.held), slot.sqe.cid);
-        self.held -= held;
-        self.throttled &= held == 0;
-        self.aborted += 1;
-        self.mark_cid(cid, false);
+        self.memory.release(held, 0, 0);
+        self.slots.answered_early();
+        self.free_cid(cid);
         self.respond(cx, cid, REQUESTED, 0);
         self.wake_waiting(cx);
     }

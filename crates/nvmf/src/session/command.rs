@@ -1,44 +1,32 @@
 //! Commands: judged when their capsule comes, carried out when their data is there, answered when the volume has.
 
-use super::copy;
-use super::fusing::{self, Fusing};
-use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE, TrimPlan};
+use super::fusing::Fusing;
+use super::judge::{Source, judge};
+use super::phase::{PhaseStep, SessionPhase};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
-use super::touch::Touch;
-use super::trim;
-use super::{Call, Cx, QueueKind, Session, SessionPhase};
-use crate::limits::{NAMESPACES_MAX, TRANSFER_MAX};
-use crate::reservation;
-use crate::view::Namespace;
+use super::{Call, Cx, Session};
 use base::hooks::{self, CoverageMark, SeededFault};
-use base::unit::BLOCK_BYTES;
-use cluster::reservation::Access;
-use format::nvme::auth::AuthCommand;
-use format::nvme::io::BlockRange;
-use format::nvme::{AdminOpcode, FabricsType, Field, Fuse, IoOpcode, NSID_ALL, Psdt, SglKind, Sqe, Status, StatusCode, fabrics};
+use format::nvme::{Field, Fuse, Sqe, Status, StatusCode};
 use format::nvme_tcp::Fault;
-use object::{Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use object::{Data, DataVec, IoDone, IoOp, IoRequest, extents};
 use rt::Buf;
-
-/// Where a command's data comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    None,
-    Capsule,
-    Transport,
-}
 
 impl Session {
     /// Judges a new command and gives it a slot.
     pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, sqe: Sqe, capsule_bytes: u32) -> Result<u16, Fault> {
-        if let Some(c) = self.controller() {
-            c.note_traffic();
-        }
-        if self.slots.len() - usize::from(self.aborted) >= usize::from(self.entries) {
+        let (entries, in_use) = match &mut self.phase {
+            SessionPhase::Live(queue) => {
+                queue.kind.controller().note_traffic();
+                (queue.link.ring.entries(), queue.claim_cid(sqe.cid))
+            }
+            _ => (self.entries(), false),
+        };
+        if self.slots.entries() >= usize::from(entries) {
             return Err(Fault::SEQUENCE); // More commands than the queue has entries.
         }
-        let conflict = self.cid_in_use(sqe.cid) && !self.give_up_parked(sqe.cid);
-        let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { self.judge(cx, &sqe, capsule_bytes) };
+        let conflict = in_use && !self.give_up_parked(sqe.cid);
+        let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { judge(&mut self.phase, cx, &sqe, capsule_bytes) };
         let (plan, len, source) = match judged {
             Ok(judged) => judged,
             Err(status) => (CommandPlan::Refuse(status), 0, Source::None),
@@ -54,15 +42,10 @@ impl Session {
             slot.held = len;
             slot.capsule = len;
             let covered = self.may_hold(None, len);
-            self.held += len;
-            self.capsule_held += len;
-            self.throttled |= !covered;
+            self.memory.take_capsule(len, covered);
         }
-        if !conflict {
-            self.mark_cid(sqe.cid, true);
-        }
-        let at = self.slots.insert(slot) as u16;
-        if sqe.fuse != Fuse::Normal || self.fusing != Fusing::No {
+        let at = self.slots.insert(slot);
+        if sqe.fuse != Fuse::Normal || self.slots.fusing() != Fusing::No {
             self.fuse(cx, at);
         }
         Ok(at)
@@ -91,13 +74,10 @@ impl Session {
         if needs == 0 {
             return self.run(cx, at);
         }
-        if !self.waiting.is_empty() || !self.may_hold(Some(at), needs) {
+        if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
-            let slot = &mut self.slots[usize::from(at)];
-            slot.stage = CommandStage::Waiting;
-            self.waiting.push_back(at);
-            return;
+            return self.slots.wait(at);
         }
         self.grant(cx, at, needs);
     }
@@ -105,191 +85,26 @@ impl Session {
     fn grant(&mut self, cx: &mut Cx<'_>, at: u16, needs: u32) {
         let slot = &mut self.slots[usize::from(at)];
         slot.held += needs;
-        self.held += needs;
+        self.memory.take(needs);
         if slot.filled == slot.len {
             return self.run(cx, at);
         }
         slot.take_buffers();
-        slot.stage = CommandStage::Asked;
-        self.large += u32::from(slot.is_large());
+        self.slots.ask(at);
         self.request_data(cx, at);
     }
 
     /// Buffers came free: those who wait go on, in their order.
     pub(super) fn wake_waiting(&mut self, cx: &mut Cx<'_>) {
-        while let Some(&at) = self.waiting.front() {
+        while let Some(at) = self.slots.first_waiting() {
             let slot = &self.slots[usize::from(at)];
             let needs = slot.needs();
             if !self.may_hold(Some(at), needs) {
                 return;
             }
-            self.waiting.pop_front();
+            self.slots.stop_waiting(at);
             self.grant(cx, at, needs);
         }
-    }
-
-    fn judge(&mut self, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<(CommandPlan, u32, Source), Status> {
-        let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
-        let to_controller = if fabrics { sqe.fctype() & 1 != 0 } else { sqe.opcode & 1 != 0 };
-        let (mut source, len) = match sqe.sgl.kind() {
-            SglKind::InCapsule { offset, len } if to_controller => {
-                if offset != 0 {
-                    return Err(StatusCode::SGL_OFFSET_INVALID.into());
-                }
-                if len != capsule_bytes {
-                    return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-                }
-                (Source::Capsule, len)
-            }
-            SglKind::Transport { len } => (Source::Transport, len),
-            SglKind::Other { len: 0, .. } => (Source::None, 0),
-            SglKind::InCapsule { len: 0, .. } => (Source::None, 0),
-            SglKind::InCapsule { .. } | SglKind::Other { .. } => return Err(StatusCode::SGL_TYPE_INVALID.into()),
-        };
-        if capsule_bytes > 0 && source != Source::Capsule {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if !fabrics && len > 0 && sqe.psdt != Psdt::Sgl {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if sqe.fuse != Fuse::Normal && (fabrics || !matches!(self.kind, QueueKind::Io(..))) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        if len == 0 || !to_controller {
-            source = Source::None;
-        }
-        let (plan, wants) = match (&self.kind, self.phase) {
-            (QueueKind::Fresh, SessionPhase::Fresh) if fabrics && sqe.fctype() == FabricsType::Connect.byte() => {
-                (CommandPlan::Connect, fabrics::CONNECT_DATA_BYTES as u32)
-            }
-            (QueueKind::Fresh, _) => return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into()),
-            _ if self.locked && !AuthCommand::is_named_by(sqe) => return Err(StatusCode::AUTHENTICATION_REQUIRED.into()),
-            (QueueKind::Admin(_), _) => (CommandPlan::Admin, self.admin_data(sqe, len)?),
-            (QueueKind::Io(..), _) if fabrics => (CommandPlan::Admin, self.admin_data(sqe, len)?),
-            (QueueKind::Io(controller, _), _) => {
-                if !controller.is_ready() {
-                    return Err(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR));
-                }
-                self.judge_io(cx, sqe, len)?
-            }
-        };
-        let expected = if to_controller { wants } else { 0 };
-        if to_controller && len != expected {
-            return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-        }
-        let len = if to_controller { len } else { 0 };
-        Ok((plan, len, source))
-    }
-
-    /// Bytes that an admin or fabrics command brings: what it says, within a small bound. The controller checks further.
-    fn admin_data(&self, sqe: &Sqe, len: u32) -> Result<u32, Status> {
-        let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
-        if fabrics && sqe.fctype() == FabricsType::Connect.byte() {
-            return Err(StatusCode::COMMAND_SEQUENCE_ERROR.into());
-        }
-        if len as usize > BLOCK_BYTES && (fabrics || sqe.opcode & 1 != 0) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        Ok(len)
-    }
-
-    pub(super) fn namespace(&mut self, nsid: u32) -> Result<Namespace, Status> {
-        if let Some(ns) = self.namespaces.get(self.last_ns).filter(|ns| ns.nsid == nsid) {
-            return Ok(*ns);
-        }
-        match self.namespaces.binary_search_by_key(&nsid, |ns| ns.nsid) {
-            Ok(at) => {
-                self.last_ns = at;
-                Ok(self.namespaces[at])
-            }
-            // An inactive NSID is not an invalid one (base 2.0, 3.2.1.1).
-            Err(_) => Err(StatusCode::INVALID_FIELD.into()),
-        }
-    }
-
-    /// Judges an I/O command; what it does and how many bytes of data it moves.
-    fn judge_io(&mut self, cx: &Cx<'_>, sqe: &Sqe, len: u32) -> Result<(CommandPlan, u32), Status> {
-        use IoOpcode as Op;
-        self.refresh(cx.view);
-        let op = IoOpcode::parse(sqe.opcode).ok_or(StatusCode::INVALID_OPCODE)?;
-        let touch = Touch::of(op);
-        let reserves = reservation::data_bytes(op, len);
-        if touch == Touch::Unknown && reserves.is_none() {
-            return Err(StatusCode::INVALID_OPCODE.into());
-        }
-        if sqe.fuse != Fuse::Normal {
-            fusing::check(op, sqe.fuse)?;
-        }
-        if op == Op::Flush && sqe.nsid == NSID_ALL {
-            if self.namespaces.iter().any(|ns| reservation::conflicts(op, ns.access)) {
-                return Err(StatusCode::RESERVATION_CONFLICT.into());
-            }
-            // Every write is durable when it is answered, so there is nothing to wait for (VWC bits 2:1).
-            return Ok((CommandPlan::Flush { volume: VolumeRef(u32::MAX) }, 0));
-        }
-        if sqe.nsid == 0 || sqe.nsid > NAMESPACES_MAX {
-            return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
-        }
-        let ns = self.namespace(sqe.nsid)?;
-        let volume = ns.volume;
-        if let Some(status) = ns.closed() {
-            return Err(status);
-        }
-        if let Some(wants) = reserves {
-            return Ok((CommandPlan::Admin, wants));
-        }
-        if ns.access != Access::FULL && reservation::conflicts(op, ns.access) {
-            return Err(StatusCode::RESERVATION_CONFLICT.into());
-        }
-        if ns.write_protect.is_on() && touch == Touch::Write {
-            return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
-        }
-        if op == Op::Flush {
-            return Ok((CommandPlan::Flush { volume }, 0));
-        }
-        if op == Op::DatasetManagement {
-            let (ranges, bytes) = trim::ranges(sqe, len);
-            let plan = TrimPlan { volume, shift: ns.shift, blocks: ns.blocks, ranges, run: None };
-            return Ok((CommandPlan::Trim(Box::new(plan)), bytes));
-        }
-        if op == Op::Copy {
-            return copy::judge(sqe, &ns);
-        }
-        let range = BlockRange::of(sqe);
-        let blocks = u64::from(range.blocks());
-        let judged = if hooks::seeded(SeededFault::RangeStartJudged) { 0 } else { blocks };
-        if range.slba.checked_add(judged).is_none_or(|end| end > ns.blocks) {
-            if hooks::seeded(SeededFault::OutsideRetried) {
-                return Err(Status::retry(StatusCode::LBA_OUT_OF_RANGE));
-            }
-            return Err(StatusCode::LBA_OUT_OF_RANGE.into());
-        }
-        let (offset, bytes) = (range.slba << ns.shift, blocks << ns.shift);
-        match op {
-            // With or without DEAC: what reads as zeroes takes no space, and what is promised to a volume stays promised.
-            Op::WriteZeroes => return Ok((CommandPlan::Zero { volume, offset, len: bytes }, 0)),
-            Op::Verify => return Ok((CommandPlan::Verify { volume, offset, len: bytes }, 0)),
-            // The store keeps this mark for blocks of 4 KiB; of a smaller block it would lose the neighbours.
-            Op::WriteUncorrectable if !(offset | bytes).is_multiple_of(BLOCK_BYTES as u64) => return Err(StatusCode::INVALID_FIELD.into()),
-            Op::WriteUncorrectable => return Ok((CommandPlan::Uncorrectable { volume, offset, len: bytes }, 0)),
-            // Directives are not supported (base 8.7).
-            Op::Write if range.dtype != 0 => return Err(StatusCode::INVALID_FIELD.into()),
-            _ => {}
-        }
-        if bytes > u64::from(TRANSFER_MAX) {
-            return Err(StatusCode::INVALID_FIELD.into());
-        }
-        let bytes = bytes as u32;
-        if len != bytes {
-            return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
-        }
-        let plan = match op {
-            _ if sqe.fuse != Fuse::Normal => fusing::plan(op, volume, offset, bytes)?,
-            Op::Read => CommandPlan::Read { volume, offset, len: bytes },
-            Op::Write => CommandPlan::Write { volume, offset, len: bytes },
-            _ => CommandPlan::Compare { volume, offset, len: bytes },
-        };
-        Ok((plan, bytes))
     }
 
     /// Its data is there: carries it out.
@@ -325,32 +140,32 @@ impl Session {
             CommandPlan::Uncorrectable { volume, offset, len } => (volume, IoOp::Uncorrectable { offset, len }),
             CommandPlan::Zero { volume, offset, len } => (volume, IoOp::Zero { offset, len }),
             CommandPlan::Copy(_) => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return self.begin_copy(cx, at);
             }
             CommandPlan::Flush { volume } if volume.0 == u32::MAX => return self.finish(cx, at, Status::SUCCESS, 0),
             CommandPlan::Flush { volume } => (volume, IoOp::Flush),
             CommandPlan::Trim(_) => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return self.begin_trim(cx, at);
             }
             // Another Connect of this connection was faster.
-            CommandPlan::Connect if self.phase != SessionPhase::Fresh => {
+            CommandPlan::Connect if !self.phase.is_fresh() => {
                 return self.finish(cx, at, StatusCode::COMMAND_SEQUENCE_ERROR.into(), 0);
             }
             CommandPlan::Connect => {
-                self.phase = SessionPhase::Connecting;
-                self.running += 1;
+                self.phase.enter(PhaseStep::Judge);
+                self.slots.begin_running(1);
                 return cx.calls.push(Call::Connect(at));
             }
             CommandPlan::Admin => {
-                self.running += 1;
+                self.slots.begin_running(1);
                 return cx.calls.push(Call::Admin(at));
             }
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };
         slot.parts = 1;
-        self.running += 1;
+        self.slots.begin_running(1);
         cx.ios.push(IoRequest { token, volume, op });
     }
 
@@ -371,7 +186,7 @@ impl Session {
             CommandPlan::Copy(_) => return self.copy_done(cx, at, done),
             CommandPlan::FusedCompare { .. } => return self.pair_done(cx, at, done.result),
             CommandPlan::Read { .. } if slot.status.is_success() => {
-                self.running -= 1;
+                self.slots.end_running(1);
                 return self.finish_read(cx, at, done.data);
             }
             CommandPlan::Compare { .. } if slot.status.is_success() => {
@@ -402,7 +217,7 @@ impl Session {
     /// Answers a command with data. The data must not be longer than what the command has room for.
     pub fn complete_with(&mut self, cx: &mut Cx<'_>, at: u16, data: Buf) {
         if self.slots.get(usize::from(at)).is_some_and(|s| s.stage == CommandStage::Running) {
-            self.running -= 1;
+            self.slots.end_running(1);
             let mut list = DataVec::new();
             list.push(Data { buf: data, crcs: Default::default() });
             self.finish_read(cx, at, list);
@@ -413,7 +228,7 @@ impl Session {
     pub fn park(&mut self, at: u16) {
         if let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running) {
             slot.stage = CommandStage::Parked;
-            self.running -= 1;
+            self.slots.end_running(1);
         }
     }
 
@@ -425,7 +240,7 @@ impl Session {
     }
 
     pub(super) fn finish_running(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
-        self.running -= 1;
+        self.slots.end_running(1);
         self.finish(cx, at, status, result);
     }
 }

@@ -21,8 +21,7 @@ impl Session {
         let slot = &self.slots[usize::from(at)];
         let Some(volume) = slot.plan.volume() else { return Ok(()) };
         let (nsid, opcode, paired) = (slot.sqe.nsid, slot.sqe.opcode, slot.mate != NO_MATE);
-        self.refresh(cx.view);
-        let ns = self.namespace(nsid)?;
+        let ns = self.namespace_of(cx.view, nsid)?;
         if ns.volume != volume {
             return Err(StatusCode::INVALID_NAMESPACE_OR_FORMAT.into());
         }
@@ -77,14 +76,15 @@ impl Session {
 
     /// The namespace that a command names, as of this view.
     pub fn namespace_of(&mut self, view: &View, nsid: u32) -> Result<Namespace, Status> {
-        self.refresh(view);
-        self.namespace(nsid)
+        let queue = self.io_queue().ok_or(StatusCode::INVALID_FIELD)?;
+        queue.refresh(view);
+        queue.namespace(nsid)
     }
 
     /// Tokens of the commands that a volume works on.
     pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
         let on = move |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
-        self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | at as u64)
+        self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | u64::from(at))
     }
     /// Whether a volume works on the command with this token.
     pub fn is_under_way(&self, token: u64) -> bool {
@@ -107,7 +107,7 @@ impl Session {
     pub(super) fn leave_behind(&mut self) {
         let base = self.token_base;
         let running = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Running && s.parts > 0);
-        let left = running.filter_map(|(at, s)| Some(Left { token: base | at as u64, volume: s.plan.volume()?, parts: s.parts }));
+        let left = running.filter_map(|(at, s)| Some(Left { token: base | u64::from(at), volume: s.plan.volume()?, parts: s.parts }));
         self.left.extend(left);
     }
     /// A request of a command that is gone came back.

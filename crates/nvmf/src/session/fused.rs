@@ -28,7 +28,7 @@ const FAILED: Status = Status::retry(StatusCode::ABORTED_FAILED_FUSED);
 impl Session {
     /// A command has come that is a half, or follows a first half. Called before its capsule is whole.
     pub(super) fn fuse(&mut self, cx: &mut Cx<'_>, at: u16) {
-        let before = core::mem::replace(&mut self.fusing, Fusing::No);
+        let before = self.slots.set_fusing(Fusing::No);
         let slot = &self.slots[usize::from(at)];
         let fuse = slot.sqe.fuse;
         if let (Fusing::First(first), Fuse::Normal | Fuse::First | Fuse::Reserved) = (before, fuse) {
@@ -36,7 +36,7 @@ impl Session {
         }
         let refused = matches!(self.slots[usize::from(at)].plan, CommandPlan::Refuse(_));
         match (fuse, before) {
-            (Fuse::First, _) => self.fusing = if refused { Fusing::Failed } else { Fusing::First(at) },
+            (Fuse::First, _) => drop(self.slots.set_fusing(if refused { Fusing::Failed } else { Fusing::First(at) })),
             (Fuse::Second, Fusing::First(first)) if refused => self.give_up_first(cx, first, FAILED),
             (Fuse::Second, Fusing::First(first)) => self.pair(cx, first, at),
             (Fuse::Second, Fusing::Failed) => self.slots[usize::from(at)].plan = CommandPlan::Refuse(FAILED),
@@ -104,7 +104,7 @@ impl Session {
         let slot = &mut self.slots[usize::from(first)];
         slot.parts = 1;
         let CommandPlan::FusedCompare { volume, offset, .. } = slot.plan else { unreachable!("a first half") };
-        self.running += 2;
+        self.slots.begin_running(2);
         let token = self.token_base | u64::from(first);
         cx.ios.push(IoRequest { token, volume, op: IoOp::CompareWrite { offset, both } });
     }
@@ -117,7 +117,7 @@ impl Session {
             Err(IoError::Withdrawn) => (self.slots[usize::from(first)].status, FAILED),
             Err(e) => (status_of(e, Class::Compare), FAILED),
         };
-        self.running -= 2;
+        self.slots.end_running(2);
         self.finish_pair(cx, first, a, b);
     }
 

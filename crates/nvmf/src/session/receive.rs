@@ -1,26 +1,25 @@
 //! Bytes from the host: headers, digests, data.
 
+use super::incoming::{Expected, IncomingData};
+use super::phase::{Link, PhaseStep};
 use super::slot::CommandStage;
-use super::{Cx, Rx, RxData, Session, SessionPhase};
+use super::{Cx, Session};
 use crate::limits::{H2C_DATA_MAX, LAND_BYTES_MIN};
 use base::checksum::Crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Field, Status, StatusCode};
 use format::nvme_tcp::fault::{AT_DATA_CCCID, AT_DATA_LENGTH, AT_DATA_TTAG, AT_FLAGS};
-use format::nvme_tcp::{
-    COMMON_BYTES, CapsuleCmd, CommonHeader, DIGEST_BYTES, DataPdu, Fault, Fes, IC_BYTES, IcReq, IcResp, PduType, check_header, digest,
-};
+use format::nvme_tcp::{COMMON_BYTES, CapsuleCmd, CommonHeader, DataPdu, Fault, Fes, IC_BYTES, IcReq, IcResp, PduType, check_header};
 use rt::Buf;
 use std::ops::Range;
 
 impl Session {
-    /// Takes bytes as they came, in order. All of them are used, whatever the phase. After it look at [`Session::phase`]: when it
-    /// is `Ended`, send what there is and close.
+    /// Takes bytes as they came, in order. All of them are used, whatever the phase. Look at [`Session::is_ended`] after it: send what there
+    /// is then, and close.
     pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
         cx.stats.bytes_in += bytes.len() as u64;
-        self.refresh(cx.view);
         while !bytes.is_empty() {
-            if self.phase == SessionPhase::Ended {
+            if self.phase.is_ended() {
                 return;
             }
             match self.step(cx, bytes) {
@@ -33,18 +32,15 @@ impl Session {
     /// Where the next bytes go, when they are much data of one command: a buffer, and the part of it. Whoever takes it receives into it and gives
     /// it to [`Session::landed`] before anything else.
     pub fn land(&mut self) -> Option<(Buf, Range<usize>)> {
-        match &self.rx {
-            Rx::Data(d) if d.left >= LAND_BYTES_MIN && self.phase != SessionPhase::Ended => self.slots[usize::from(d.slot)].land(d.left),
-            _ => None,
-        }
+        let data = self.incoming.data().filter(|d| d.left >= LAND_BYTES_MIN && !self.phase.is_ended())?;
+        self.slots[usize::from(data.slot)].land(data.left)
     }
 
-    /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::phase`] then.
+    /// The buffer of [`Session::land`] is back; the next bytes lie `at` the beginning of the part that was given with it. Look at [`Session::is_ended`] then.
     pub fn landed(&mut self, cx: &mut Cx<'_>, buf: Buf, at: Range<usize>) {
         cx.stats.bytes_in += at.len() as u64;
-        self.refresh(cx.view);
-        let Rx::Data(d) = &mut self.rx else { return };
-        if self.phase == SessionPhase::Ended {
+        let Expected::Data(d) = self.incoming.expected() else { return };
+        if self.phase.is_ended() {
             return;
         }
         hooks::reached(CoverageMark::DataInPlace);
@@ -62,14 +58,14 @@ impl Session {
 
     /// Whether large data was asked for and has not all come: whoever receives little at a time can land the most of it.
     pub fn awaits_large(&self) -> bool {
-        self.large > 0
+        self.slots.awaits_large()
     }
 
     /// Uses some of the bytes; how many.
     fn step(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
-        match &mut self.rx {
-            Rx::Head => self.take_head(cx, bytes),
-            Rx::Data(d) => {
+        match self.incoming.expected() {
+            Expected::Head => self.take_head(cx, bytes),
+            Expected::Data(d) => {
                 let n = bytes.len().min(d.left as usize);
                 let now = &bytes[..n];
                 if let Some(sum) = &mut d.sum {
@@ -84,13 +80,9 @@ impl Session {
                 }
                 Ok(n)
             }
-            Rx::Digest(_, got, have) => {
-                let n = bytes.len().min(DIGEST_BYTES - usize::from(*have));
-                got[usize::from(*have)..usize::from(*have) + n].copy_from_slice(&bytes[..n]);
-                *have += n as u8;
-                if usize::from(*have) == DIGEST_BYTES {
-                    let got = *got;
-                    let Rx::Digest(d, ..) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("matched above") };
+            Expected::Digest(..) => {
+                let (n, whole) = self.incoming.take_digest(bytes);
+                if let Some((d, got)) = whole {
                     self.check_data_digest(cx, &d, got);
                     self.data_done(cx, d)?;
                 }
@@ -101,71 +93,47 @@ impl Session {
 
     /// All data of the PDU has come.
     fn data_came(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
-        let Rx::Data(d) = core::mem::replace(&mut self.rx, Rx::Head) else { unreachable!("data came in") };
-        if d.digest {
-            self.rx = Rx::Digest(d, [0; 4], 0);
-            return Ok(());
+        match self.incoming.end_data() {
+            Some(d) => self.data_done(cx, d),
+            None => Ok(()),
         }
-        self.data_done(cx, d)
     }
 
     fn take_head(&mut self, cx: &mut Cx<'_>, bytes: &[u8]) -> Result<usize, Fault> {
         let mut used = 0;
-        if self.head_len == 0 {
-            self.pdu_began = cx.now;
-        }
-        let common = match self.common {
+        let common = match self.incoming.begin_head(cx.now) {
             Some(common) => common,
             None => {
-                used = self.gather(bytes, COMMON_BYTES);
-                if self.head_len < COMMON_BYTES {
+                used = self.incoming.gather(bytes, COMMON_BYTES);
+                if !self.incoming.has(COMMON_BYTES) {
                     hooks::reached(CoverageMark::HeaderInFragments);
                     return Ok(used);
                 }
                 let common = self.check_common()?;
-                self.common = Some(common);
+                self.incoming.set_common(common);
                 common
             }
         };
-        used += self.gather(&bytes[used..], common.lead_bytes());
-        if self.head_len < common.lead_bytes() {
+        used += self.incoming.gather(&bytes[used..], common.lead_bytes());
+        if !self.incoming.has(common.lead_bytes()) {
             return Ok(used);
         }
         cx.stats.pdus_in += 1;
-        self.check_header_digest(&common)?;
+        self.incoming.check_digest(&common)?;
         self.on_header(cx, &common)?;
-        self.head_len = 0;
-        self.common = None;
+        self.incoming.end_head();
         Ok(used)
     }
 
-    /// Copies into `head` until it holds `want` bytes; how many were used.
-    fn gather(&mut self, bytes: &[u8], want: usize) -> usize {
-        let n = bytes.len().min(want - self.head_len.min(want));
-        self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
-        self.head_len += n;
-        n
-    }
-
     fn check_common(&self) -> Result<CommonHeader, Fault> {
-        let common = check_header(&Field::get(&self.head), &self.rules)?;
+        let (rules, awaits_ic) = self.phase.rules();
+        let common = check_header(&Field::get(self.incoming.head()), rules)?;
         let in_order = match common.kind {
-            PduType::IcReq => self.phase == SessionPhase::AwaitIc,
+            PduType::IcReq => awaits_ic,
             PduType::H2cTermReq => true,
-            _ => self.phase != SessionPhase::AwaitIc,
+            _ => !awaits_ic,
         };
         if in_order { Ok(common) } else { Err(Fault::SEQUENCE) }
-    }
-
-    fn check_header_digest(&self, common: &CommonHeader) -> Result<(), Fault> {
-        if common.header_digest() {
-            let hlen = usize::from(common.hlen);
-            let got: [u8; 4] = Field::get(&self.head[hlen..]);
-            if digest(&self.head[..hlen]) != got {
-                return Err(Fault { fes: Fes::HeaderDigest, fei: u32::from_le_bytes(got) });
-            }
-        }
-        Ok(())
     }
 
     fn on_header(&mut self, cx: &mut Cx<'_>, common: &CommonHeader) -> Result<(), Fault> {
@@ -173,11 +141,11 @@ impl Session {
             PduType::IcReq => self.on_ic_req(cx),
             PduType::H2cTermReq => {
                 cx.stats.terminations_received += 1;
-                self.phase = SessionPhase::Ended;
+                self.phase.enter(PhaseStep::End);
                 Ok(())
             }
             PduType::CapsuleCmd => {
-                let sqe = CapsuleCmd::sqe_of(&Field::get(&self.head));
+                let sqe = CapsuleCmd::sqe_of(&Field::get(self.incoming.head()));
                 let slot = self.on_command(cx, sqe, common.data_bytes())?;
                 if common.data_bytes() > 0 {
                     self.begin_data(slot, 0, common, true, true);
@@ -194,20 +162,17 @@ impl Session {
     }
 
     fn on_ic_req(&mut self, cx: &mut Cx<'_>) -> Result<(), Fault> {
-        let head: [u8; IC_BYTES] = Field::get(&self.head);
+        let head: [u8; IC_BYTES] = Field::get(self.incoming.head());
         let req = IcReq::parse(&head)?;
-        self.hpda = req.hpda;
         let resp = IcResp { cpda: 0, digests: req.digests, maxh2cdata: H2C_DATA_MAX };
-        self.list().push_header(&resp.to_bytes());
+        self.outgoing.list().push_header(&resp.to_bytes());
         cx.stats.pdus_out += 1;
-        self.digests = req.digests;
-        self.rules.digests = req.digests;
-        self.phase = SessionPhase::Fresh;
+        self.phase.enter(PhaseStep::Initialize(Link::new(req.digests, req.hpda)));
         Ok(())
     }
 
     fn on_h2c_data(&mut self, common: &CommonHeader) -> Result<(), Fault> {
-        let pdu = DataPdu::parse(common, &Field::get(&self.head));
+        let pdu = DataPdu::parse(common, &Field::get(self.incoming.head()));
         let asked = self.slots.get(usize::from(pdu.ttag)).filter(|s| s.stage == CommandStage::Asked).ok_or(Fault::field(AT_DATA_TTAG))?;
         if asked.sqe.cid != pdu.cccid {
             return Err(Fault::field(AT_DATA_CCCID));
@@ -235,10 +200,10 @@ impl Session {
         let digest = common.data_digest_bytes() > 0;
         let bytes = common.data_bytes();
         let sum = (digest && !self.slots[usize::from(slot)].is_summed(from, bytes)).then(Crc32c::default);
-        self.rx = Rx::Data(RxData { slot, left: bytes, from, bytes, sum, digest, last, capsule });
+        self.incoming.expect_data(IncomingData { slot, left: bytes, from, bytes, sum, digest, last, capsule });
     }
 
-    fn check_data_digest(&mut self, cx: &mut Cx<'_>, d: &RxData, got: [u8; 4]) {
+    fn check_data_digest(&mut self, cx: &mut Cx<'_>, d: &IncomingData, got: [u8; 4]) {
         let slot = &mut self.slots[usize::from(d.slot)];
         let sum = match &d.sum {
             Some(sum) => Some(sum.value()),
@@ -252,11 +217,11 @@ impl Session {
         }
     }
 
-    fn data_done(&mut self, cx: &mut Cx<'_>, d: RxData) -> Result<(), Fault> {
+    fn data_done(&mut self, cx: &mut Cx<'_>, d: IncomingData) -> Result<(), Fault> {
         if d.capsule {
             self.capsule_done(cx, d.slot);
         } else if d.last || hooks::seeded(SeededFault::FirstDataRuns) {
-            self.large -= u32::from(self.slots[usize::from(d.slot)].is_large());
+            self.slots.asked_came(d.slot);
             self.run(cx, d.slot);
         }
         Ok(())

@@ -1,79 +1,49 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
-use super::fusing::Fusing;
+use super::phase::PhaseStep;
 use super::slot::{CommandSlot, CommandStage, Identifier};
-use super::{Cx, QueueKind, Session, SessionPhase};
+use super::{Cx, Session};
 use crate::health::ErrorLog;
-use crate::limits::SEND_SEGMENTS_MAX;
 use crate::stats::Class;
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::nvme::log::{ErrorEntry, TRTYPE_TCP};
 use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
-use format::nvme_tcp::{CapsuleResp, DataPdu, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
+use format::nvme_tcp::{CapsuleResp, DataPdu, Digests, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
 use object::{Data, DataVec};
 use rt::SendList;
 
-/// Room that a list must have for the next PDU: a header with padding, digests and a response.
-const HEADER_ROOM: usize = HEADER_BYTES_MAX + 64;
-/// Empty lists that are kept.
-const FREE_LISTS_MAX: usize = 4;
-
 impl Session {
-    /// The list that the next PDU goes into, with room for it.
-    pub(super) fn list(&mut self) -> &mut SendList {
-        if self.out.header_room() < HEADER_ROOM || self.out.segments() > SEND_SEGMENTS_MAX {
-            let full = core::mem::replace(&mut self.out, self.free.pop().unwrap_or_default());
-            self.backlog += full.len_bytes();
-            self.ready.push_back(full);
-        }
-        &mut self.out
-    }
-
     /// The next list to send, if there is something. Give it back with [`Session::sent`].
     pub fn take_send(&mut self) -> Option<SendList> {
-        if let Some(list) = self.ready.pop_front() {
-            return Some(list);
-        }
-        if self.out.is_empty() {
-            return None;
-        }
-        let list = core::mem::replace(&mut self.out, self.free.pop().unwrap_or_default());
-        self.backlog += list.len_bytes();
-        Some(list)
+        self.outgoing.take()
     }
 
     /// Whether there is something to send.
     pub fn has_send(&self) -> bool {
-        !self.out.is_empty() || !self.ready.is_empty()
+        !self.outgoing.is_empty()
     }
 
     /// A list was sent: its data buffers are free again, so commands that waited for buffers go on.
     pub fn sent(&mut self, cx: &mut Cx<'_>, mut list: SendList) {
         cx.stats.bytes_out += list.len_bytes() as u64;
-        self.backlog -= list.len_bytes();
+        self.outgoing.sent(list.len_bytes());
         let mut freed = 0;
         for buf in list.drain_data() {
             freed += buf.len() as u32;
         }
-        list.clear();
-        if self.free.len() < FREE_LISTS_MAX {
-            self.free.push(list);
-        }
-        self.held = self.held.saturating_sub(if hooks::seeded(SeededFault::SentStaysHeld) { 0 } else { freed });
-        self.throttled &= freed == 0;
-        if self.phase != SessionPhase::Ended && !hooks::seeded(SeededFault::WaitingForgotten) {
+        self.outgoing.keep(list);
+        self.memory.sent(freed);
+        if self.slots.anybody_waits() && !self.phase.is_ended() && !hooks::seeded(SeededFault::WaitingForgotten) {
             self.wake_waiting(cx);
         }
     }
 
     /// Frees the slot and what it holds but `kept` bytes, which the send list holds on.
     fn release(&mut self, at: u16, kept: u32) -> CommandSlot {
-        let slot = self.slots.remove(usize::from(at));
-        self.held -= slot.held - kept.min(slot.held);
-        self.capsule_held -= slot.capsule;
-        self.throttled &= slot.held == 0;
+        let slot = self.slots.remove(at);
+        self.memory.release(slot.held, slot.capsule, kept);
         slot
     }
 
@@ -84,39 +54,32 @@ impl Session {
         let slot = self.release(at, 0);
         self.account(cx, &slot, status);
         match slot.identifier {
-            Identifier::Mine => {
-                self.mark_cid(slot.sqe.cid, false);
-                self.respond(cx, slot.sqe.cid, status, result);
-            }
-            Identifier::Another => self.respond(cx, slot.sqe.cid, status, result),
-            Identifier::GivenUp => {}
-            Identifier::Aborted => self.aborted -= 1,
+            Identifier::Mine => self.free_cid(slot.sqe.cid),
+            Identifier::Another | Identifier::GivenUp => {}
+            Identifier::Aborted => self.slots.early_is_gone(),
         }
-        if !self.waiting.is_empty() {
+        if matches!(slot.identifier, Identifier::Mine | Identifier::Another) {
+            self.respond(cx, slot.sqe.cid, status, result);
+        }
+        if self.slots.anybody_waits() {
             self.wake_waiting(cx);
         }
         self.leave_if_last(cx);
     }
 
     pub(super) fn respond(&mut self, cx: &mut Cx<'_>, cid: u16, status: Status, result: u64) {
-        if self.phase == SessionPhase::Ended {
-            return;
-        }
-        let sqhd = self.advance_head();
-        let mut bytes = [0; CapsuleResp::BYTES_MAX];
-        let resp = CapsuleResp { cqe: Cqe { result, sqhd, sqid: 0, cid, status } };
-        let n = resp.write(self.digests, &mut bytes);
-        self.list().push_header(&bytes[..n]);
-        cx.stats.pdus_out += 1;
+        let Some(link) = self.phase.open_link_mut() else { return };
+        let (head, digests) = (link.ring.advance(), link.digests());
+        self.push_response(cx, cid, status, result, (head, digests));
     }
 
-    /// A command was taken from the queue: the new head, or FFFFh without flow control (base 6.3).
-    fn advance_head(&mut self) -> u16 {
-        if !self.flow_control {
-            return 0xFFFF;
-        }
-        self.sqhd = if self.sqhd + 1 >= self.entries { 0 } else { self.sqhd + 1 };
-        self.sqhd
+    /// A response that tells this head of the queue.
+    fn push_response(&mut self, cx: &mut Cx<'_>, cid: u16, status: Status, result: u64, (sqhd, digests): (u16, Digests)) {
+        let mut bytes = [0; CapsuleResp::BYTES_MAX];
+        let resp = CapsuleResp { cqe: Cqe { result, sqhd, sqid: 0, cid, status } };
+        let n = resp.write(digests, &mut bytes);
+        self.outgoing.list().push_header(&bytes[..n]);
+        cx.stats.pdus_out += 1;
     }
 
     /// Answers a command with the data that it reads, sent from where it lies.
@@ -124,38 +87,34 @@ impl Session {
         let bytes: u32 = data.iter().map(|d| d.buf.len() as u32).sum();
         let held = self.slots[usize::from(at)].held;
         // What was not reserved (answers of the controller) counts from now on until it is sent.
-        self.held += bytes.saturating_sub(held);
+        self.memory.take(bytes.saturating_sub(held));
         let mut slot = self.release(at, bytes.min(held));
         slot.len = bytes;
         self.account(cx, &slot, Status::SUCCESS);
-        self.mark_cid(slot.sqe.cid, false);
-        if self.phase == SessionPhase::Ended {
-            self.held = self.held.saturating_sub(bytes);
-            return;
-        }
-        let success = !self.flow_control;
+        let Some(link) = self.phase.answered(slot.sqe.cid) else { return self.memory.give_up(bytes) };
+        // Without flow control, no response tells the head.
+        let (success, head, digests, hpda) = (!link.ring.flow_control(), link.ring.advance(), link.digests(), link.hpda());
         let (mut offset, count) = (0, data.len());
         for (i, d) in data.into_iter().enumerate() {
             let last = i + 1 == count;
             let pdu = DataPdu { cccid: slot.sqe.cid, ttag: 0, offset, bytes: d.buf.len() as u32, last, success: last && success };
             offset += pdu.bytes;
-            self.push_data(cx, pdu, d);
+            self.push_data(cx, pdu, d, (digests, hpda));
         }
         if !success {
-            self.respond(cx, slot.sqe.cid, Status::SUCCESS, 0);
+            self.push_response(cx, slot.sqe.cid, Status::SUCCESS, 0, (head, digests));
         }
         self.leave_if_last(cx);
     }
 
-    fn push_data(&mut self, cx: &mut Cx<'_>, pdu: DataPdu, d: Data) {
-        let (digests, hpda) = (self.digests, self.hpda);
+    fn push_data(&mut self, cx: &mut Cx<'_>, pdu: DataPdu, d: Data, (digests, hpda): (Digests, u8)) {
         let mut head = [0; HEADER_BYTES_MAX];
         let n = pdu.write(PduType::C2hData, digests, hpda, &mut head);
         let sum = digests.data.then(|| {
             let whole = !d.crcs.is_empty() && d.crcs.len() * BLOCK_BYTES == d.buf.len();
             if whole { crate::digest::of_blocks(&d.crcs) } else { crc32c(&d.buf) }
         });
-        let list = self.list();
+        let list = self.outgoing.list();
         list.push_header(&head[..n]);
         let len = d.buf.len();
         list.push_data(d.buf, 0..len);
@@ -170,8 +129,8 @@ impl Session {
         let slot = &self.slots[usize::from(at)];
         let r2t = R2t { cccid: slot.sqe.cid, ttag: at, offset: slot.filled, bytes: slot.len - slot.filled };
         let mut bytes = [0; R2t::BYTES_MAX];
-        let n = r2t.write(self.digests, &mut bytes);
-        self.list().push_header(&bytes[..n]);
+        let n = r2t.write(self.digests(), &mut bytes);
+        self.outgoing.list().push_header(&bytes[..n]);
         hooks::reached(CoverageMark::DataAskedFor);
         cx.stats.pdus_out += 1;
         cx.stats.r2ts += 1;
@@ -179,10 +138,8 @@ impl Session {
 
     /// Ends the connection with the protocol's own error. Commands under way are forgotten; their answers come to nothing.
     pub(super) fn terminate(&mut self, cx: &mut Cx<'_>, fault: Fault) {
-        // The PDU header is what HLEN covers: no digest, no padding.
-        let taken = self.common.map_or(self.head_len, |c| self.head_len.min(c.hlen.into()));
-        let (bytes, n) = TermReq::bytes(PduType::C2hTermReq, fault, &self.head[..taken]);
-        self.list().push_header(&bytes[..n]);
+        let (bytes, n) = TermReq::bytes(PduType::C2hTermReq, fault, self.incoming.head_that_came());
+        self.outgoing.list().push_header(&bytes[..n]);
         cx.stats.pdus_out += 1;
         cx.stats.terminations[fault.fes as usize] += 1;
         self.end();
@@ -191,27 +148,25 @@ impl Session {
     /// A Disconnect command (base 2.0, 6.4): nothing more is read, what runs is answered, what had not begun is aborted, and the answer to the
     /// Disconnect is the last.
     pub fn disconnect(&mut self, cx: &mut Cx<'_>, at: u16) {
-        if self.leaving.is_some() {
+        let Some(queue) = self.phase.queue_mut() else { return };
+        if queue.leaving.is_some() {
             // One that came together with another: the first is answered last, and this one not carried out.
             return self.complete(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
         }
+        queue.leaving = Some(at);
         self.draining = true;
-        self.leaving = Some(at);
-        self.waiting.clear();
-        self.rx = super::Rx::Head;
-        self.head_len = 0;
-        self.common = None;
-        let unbegun: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage != CommandStage::Running).map(|(at, _)| at).collect();
-        for at in unbegun {
-            self.finish(cx, at as u16, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+        self.slots.stop_all_waiting();
+        self.incoming.forget();
+        for at in self.slots.all(|s| s.stage != CommandStage::Running) {
+            self.finish(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
         }
         self.leave_if_last(cx);
     }
 
     /// Answers the Disconnect command when it is the only one left.
     pub(super) fn leave_if_last(&mut self, cx: &mut Cx<'_>) {
-        if self.running == 1
-            && let Some(at) = self.leaving.take()
+        if self.slots.running() == 1
+            && let Some(at) = self.phase.queue_mut().and_then(|queue| queue.leaving.take())
         {
             self.complete(cx, at, Status::SUCCESS, 0);
         }
@@ -219,62 +174,60 @@ impl Session {
 
     /// Forgets parked commands without an answer: the controller was reset.
     pub fn forget_parked(&mut self) {
-        let parked: Vec<usize> = self.slots.iter().filter(|(_, s)| s.stage == CommandStage::Parked).map(|(at, _)| at).collect();
-        for at in parked {
-            let slot = self.release(at as u16, 0);
+        for at in self.slots.all(|s| s.stage == CommandStage::Parked) {
+            let slot = self.release(at, 0);
             if slot.identifier == Identifier::Mine {
-                self.mark_cid(slot.sqe.cid, false);
+                self.free_cid(slot.sqe.cid);
             }
         }
     }
 
     /// Forgets all that is under way.
     pub fn end(&mut self) {
-        if self.running > 0 {
+        if self.slots.running() > 0 {
             hooks::reached(CoverageMark::ConnectionLostBusy);
         }
         self.leave_behind();
-        self.phase = SessionPhase::Ended;
-        self.waiting.clear();
-        self.rx = super::Rx::Head;
-        self.head_len = 0;
-        self.common = None;
-        self.running = 0;
-        self.leaving = None;
-        self.place = None;
-        self.fusing = Fusing::No;
-        self.aborted = 0;
-        self.large = 0;
-        for slot in self.slots.drain() {
-            self.held -= slot.held;
-            self.capsule_held -= slot.capsule;
+        self.phase.enter(PhaseStep::End);
+        self.incoming.forget();
+        if let Some(queue) = self.phase.queue_mut() {
+            queue.leaving = None;
+        }
+        self.memory.set_place(None);
+        for slot in self.slots.clear() {
+            self.memory.release(slot.held, slot.capsule, 0);
         }
     }
 
     fn account(&mut self, cx: &mut Cx<'_>, slot: &CommandSlot, status: Status) {
-        let class = cx.stats.class(slot.plan.class());
-        class.commands += 1;
-        if status.is_success() {
-            class.bytes += u64::from(slot.len);
-        } else {
-            class.errors += 1;
+        let class = slot.plan.class();
+        let figures = cx.stats.class(class);
+        figures.commands += 1;
+        figures.latency.record(cx.now.since(slot.since).as_nanos() as u64);
+        if !status.is_success() {
+            figures.errors += 1;
+            if ErrorLog::tells(status) {
+                self.note_error(slot, status);
+            }
+            return;
         }
-        class.latency.record(cx.now.since(slot.since).as_nanos() as u64);
         let bytes = u64::from(slot.len);
-        match (&self.ledger, slot.plan.class()) {
-            (Some(ledger), Class::Read) if status.is_success() => ledger.read(bytes),
-            (Some(ledger), Class::Write) if status.is_success() => ledger.wrote(bytes),
-            (Some(ledger), Class::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
-            _ if ErrorLog::tells(status) => self.note_error(slot, status),
+        figures.bytes += bytes;
+        let Some(queue) = self.phase.queue().and_then(|queue| queue.kind.as_io()) else { return };
+        match class {
+            Class::Read => queue.ledger().read(bytes),
+            Class::Write => queue.ledger().wrote(bytes),
+            Class::Deallocate if hooks::seeded(SeededFault::TrimsHealth) => queue.ledger().wrote(bytes),
             _ => {}
         }
     }
 
     /// Tells the error log of the controller that a command failed.
     fn note_error(&self, slot: &CommandSlot, status: Status) {
-        let (Some(c), sqid) = (self.controller(), if let QueueKind::Io(_, qid) = &self.kind { *qid } else { 0 }) else { return };
-        if let (Some(ledger), true) = (&self.ledger, status.code.sct() == 2) {
-            ledger.media_error();
+        let Some(kind) = self.kind() else { return };
+        let (c, sqid) = (kind.controller(), kind.qid());
+        if let (Some(queue), true) = (kind.as_io(), status.code.sct() == 2) {
+            queue.ledger().media_error();
         }
         let io = sqid != 0 && slot.sqe.opcode != AdminOpcode::Fabrics.byte();
         c.errors.note(ErrorEntry {

@@ -1,6 +1,7 @@
 //! A command under way.
 
 use super::copy_plan::CopyPlan;
+use super::trim::TrimPlan;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
 use crate::stats::Class;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -8,7 +9,6 @@ use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
 use format::nvme::{Sqe, Status};
-use frontend::RangeTrim;
 use object::{DataVec, VolumeRef};
 use rt::Buf;
 use std::ops::Range;
@@ -92,7 +92,6 @@ pub(super) enum CommandPlan {
         len: u64,
     },
     Copy(Box<CopyPlan>),
-    /// In a box, as Copy: rare, and larger than the others.
     Trim(Box<TrimPlan>),
     Flush {
         volume: VolumeRef,
@@ -101,18 +100,6 @@ pub(super) enum CommandPlan {
     Admin,
     /// Nothing: it is answered with this status once its data has been thrown away.
     Refuse(Status),
-}
-
-/// A Dataset Management command that deallocates ranges of a namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TrimPlan {
-    pub(super) volume: VolumeRef,
-    pub(super) shift: u32,
-    /// Blocks of the namespace.
-    pub(super) blocks: u64,
-    pub(super) ranges: u16,
-    /// From when all ranges are there and judged.
-    pub(super) run: Option<RangeTrim>,
 }
 
 impl CommandPlan {
@@ -130,7 +117,7 @@ impl CommandPlan {
             | CommandPlan::Zero { volume, .. }
             | CommandPlan::Flush { volume } => Some(*volume),
             CommandPlan::Copy(copy) => Some(copy.volume()),
-            CommandPlan::Trim(trim) => Some(trim.volume),
+            CommandPlan::Trim(trim) => Some(trim.volume()),
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }

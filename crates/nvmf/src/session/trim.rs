@@ -5,21 +5,42 @@
 use super::slot::CommandPlan;
 use super::{Cx, Session};
 use crate::limits::RANGES_UNDER_WAY_MAX;
+use crate::view::Namespace;
 use base::hooks::{self, SeededFault};
 use format::nvme::io::{DatasetManagement, DsmRange};
 use format::nvme::{Sqe, StatusCode};
 use frontend::{ByteRange, RangeTrim};
-use object::IoRequest;
+use object::{IoRequest, VolumeRef};
 
 /// Room for the ranges of the command: 256 of them.
 const RANGES_BYTES_MAX: u32 = 256 * DsmRange::LEN as u32;
 
-/// How many ranges the command has, and the bytes that it brings when the host sends `len`. Linux always sends room for 256 ranges, whatever their
-/// number; what is behind the ranges means nothing.
-pub(super) fn ranges(sqe: &Sqe, len: u32) -> (u16, u32) {
+/// A Dataset Management command under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TrimPlan {
+    volume: VolumeRef,
+    shift: u32,
+    /// Blocks of the namespace.
+    blocks: u64,
+    ranges: u16,
+    /// From when all ranges are there and judged.
+    run: Option<RangeTrim>,
+}
+
+impl TrimPlan {
+    /// The namespace's volume.
+    pub(super) fn volume(&self) -> VolumeRef {
+        self.volume
+    }
+}
+
+/// The plan of the command and the bytes that it brings when the host sends `len`. Linux always sends room for 256 ranges, whatever their number;
+/// what is behind the ranges means nothing.
+pub(super) fn judge(sqe: &Sqe, ns: &Namespace, len: u32) -> (CommandPlan, u32) {
     let ranges = DatasetManagement::of(sqe).ranges();
     let named = (ranges * DsmRange::LEN) as u32;
-    (ranges as u16, if (named..=RANGES_BYTES_MAX).contains(&len) { len } else { named })
+    let plan = TrimPlan { volume: ns.volume, shift: ns.shift, blocks: ns.blocks, ranges: ranges as u16, run: None };
+    (CommandPlan::Trim(Box::new(plan)), if (named..=RANGES_BYTES_MAX).contains(&len) { len } else { named })
 }
 
 impl Session {
@@ -50,8 +71,7 @@ impl Session {
         let token = self.token_base | u64::from(at);
         let slot = &mut self.slots[usize::from(at)];
         let CommandPlan::Trim(plan) = &mut slot.plan else { unreachable!("a command with ranges") };
-        let volume = plan.volume;
-        let run = plan.run.as_mut().expect("its ranges are judged");
+        let (volume, run) = (plan.volume, plan.run.as_mut().expect("a command whose ranges are judged"));
         while may_go_on && slot.status.is_success() && slot.parts < RANGES_UNDER_WAY_MAX {
             let Some(op) = run.next() else { break };
             slot.parts += 1;

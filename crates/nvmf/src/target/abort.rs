@@ -10,7 +10,7 @@ impl Target {
     /// An Abort command in a slot of the admin queue at `place`, for command `cid` of queue `sqid`.
     pub(super) fn abort(&mut self, rt: &Rt, place: usize, slot: u16, (sqid, cid): (u16, u16)) {
         let conn = &mut self.conns[place];
-        let QueueKind::Admin(shared) = conn.session.kind() else { return };
+        let Some(QueueKind::Admin(shared)) = conn.session.kind() else { return };
         let Some(c) = self.controllers.get_mut(&shared.cntlid) else { return };
         let admin = QueueAt { core: self.core, token: conn.token };
         let at = if sqid == 0 { Some(admin) } else { c.queues().get(&sqid).copied() };
@@ -25,15 +25,15 @@ impl Target {
     pub(super) fn abort_here(&mut self, rt: &Rt, token: u64, cid: u16, (admin, slot): (QueueAt, u16)) {
         let place = place_of(token);
         let mut aborted = Aborted::No;
-        if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token && !c.closed) {
+        if let Some(conn) = self.conns.by_token_mut(token).filter(|c| !c.is_closed()) {
             aborted = conn.session.abort(&mut cx!(self, rt), cid);
-            mark(&mut self.dirty, conn, place);
-            if let (Aborted::Event(event), QueueKind::Admin(shared)) = (aborted, conn.session.kind())
+            if let (Aborted::Event(event), Some(QueueKind::Admin(shared))) = (aborted, conn.session.kind())
                 && let Some(c) = self.controllers.get_mut(&shared.cntlid)
                 && !hooks::seeded(SeededFault::AbortedRequestKept)
             {
                 c.remove_request(event);
             }
+            self.conns.mark(place);
             // What waited behind it may go on.
             self.on_calls(rt, place);
         }
@@ -43,14 +43,14 @@ impl Target {
     /// What became of an Abort command of this core's admin queue.
     pub(super) fn aborted(&mut self, rt: &Rt, token: u64, slot: u16, aborted: bool) {
         let place = place_of(token);
-        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token && !c.closed) else { return };
-        if let QueueKind::Admin(shared) = conn.session.kind()
+        let Some(conn) = self.conns.by_token_mut(token).filter(|c| !c.is_closed()) else { return };
+        if let Some(QueueKind::Admin(shared)) = conn.session.kind()
             && let Some(c) = self.controllers.get_mut(&shared.cntlid)
         {
             c.end_abort();
         }
         conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, u64::from(!aborted && !hooks::seeded(SeededFault::AbortSaysDone)));
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
         rt.wake(self.core);
     }
 }

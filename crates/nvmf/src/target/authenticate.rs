@@ -40,7 +40,7 @@ impl Target {
     pub(super) fn begin_authentication(&mut self, rt: &Rt, connect: &ConnectRequest, place: usize, must: bool) {
         let conn = &mut self.conns[place];
         if connect.subsystem != DISCOVERY_NQN {
-            conn.auth = Some(Box::new(ControllerAuth::new(&connect.host_nqn, &connect.subsystem, rt.now(), must)));
+            conn.admitting.authenticate_with(ControllerAuth::new(&connect.host_nqn, &connect.subsystem, rt.now(), must));
             conn.session.set_unauthenticated(must);
         }
         if !must {
@@ -52,7 +52,7 @@ impl Target {
     pub(super) fn on_authentication(&mut self, rt: &Rt, place: usize, slot: u16, sqe: &Sqe) {
         let command = AuthCommand::of(sqe);
         let conn = &mut self.conns[place];
-        let code = match &conn.auth {
+        let code = match conn.admitting.auth() {
             None => StatusCode::INVALID_OPCODE, // A discovery controller.
             _ if !command.is_nvme() || command.bytes == 0 => StatusCode::INVALID_FIELD,
             _ if command.bytes != sqe.sgl.len() => StatusCode::DATA_SGL_LENGTH_INVALID,
@@ -65,7 +65,7 @@ impl Target {
     /// A message of the host.
     fn on_message(&mut self, rt: &Rt, place: usize, slot: u16) {
         let conn = &mut self.conns[place];
-        let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller()) else { return };
+        let (Some(machine), Some(c)) = (conn.admitting.auth_mut(), conn.session.controller()) else { return };
         let credentials = self.view.hosts.get(&c.host_nqn).and_then(|h| h.credentials.as_deref());
         let mut random = |out: &mut [u8]| rt.random_secret(out);
         let sent = machine.send(&mut AuthCx { now: rt.now(), credentials, random: &mut random }, conn.session.data(slot));
@@ -88,7 +88,7 @@ impl Target {
     /// The host asks for the next message.
     fn on_fetch(&mut self, rt: &Rt, place: usize, slot: u16, room: usize) {
         let conn = &mut self.conns[place];
-        let Some(machine) = &mut conn.auth else { return };
+        let Some(machine) = conn.admitting.auth_mut() else { return };
         match machine.receive(room) {
             Received::Message(message, outcome) => {
                 let mut buf = Buf::zeroed(room.min(ANSWER_BYTES_MAX));
@@ -109,15 +109,14 @@ impl Target {
     /// A piece of work is done. Nothing happens when its connection is gone.
     pub fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
         self.works.came_back();
-        let place = place_of(id.token);
-        if let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == id.token && !c.closed)
-            && let (Some(machine), Some(c)) = (&mut conn.auth, conn.session.controller())
+        if let Some(conn) = self.conns.by_token_mut(id.token).filter(|c| !c.is_closed())
+            && let (Some(machine), Some(c)) = (conn.admitting.auth_mut(), conn.session.controller())
         {
             let credentials = self.view.hosts.get(&c.host_nqn).and_then(|h| h.credentials.as_deref());
             let mut random = |out: &mut [u8]| rt.random_secret(out);
             machine.done(&mut AuthCx { now: rt.now(), credentials, random: &mut random }, done);
             conn.session.complete(&mut cx!(self, rt), id.slot, Status::SUCCESS, 0);
-            mark(&mut self.dirty, conn, place);
+            self.conns.mark(place_of(id.token));
         }
         rt.wake(self.core);
     }
@@ -135,7 +134,7 @@ impl Target {
                 conn.session.set_unauthenticated(false);
                 self.unauthenticated.leave(conn.token);
                 // Each queue authenticates; the admin queue's is reported.
-                if matches!(conn.session.kind(), QueueKind::Admin(_)) {
+                if matches!(conn.session.kind(), Some(QueueKind::Admin(_))) {
                     let both = if mutual { ", both sides" } else { "" };
                     self.audit_authentication(rt, place, AuditKind::Authenticated, format!("{} {}{both}", hash.name(), group.name()));
                 }
@@ -149,7 +148,7 @@ impl Target {
     fn take_place(&mut self, rt: &Rt, place: usize) -> bool {
         let conn = &mut self.conns[place];
         let Some(of) = conn.session.controller().cloned() else { return false };
-        let (kept, is_admin) = (conn.kept.take(), matches!(conn.session.kind(), QueueKind::Admin(_)));
+        let (kept, is_admin) = (conn.admitting.take_kept(), matches!(conn.session.kind(), Some(QueueKind::Admin(_))));
         let quota = match (kept, is_admin) {
             (None, true) => self.count_controller(&of.host_nqn).map(|(quota, reserve)| {
                 let limits = self.limits_of(&of.host_nqn);
@@ -181,7 +180,7 @@ impl Target {
         let conn = &mut self.conns[place];
         conn.session.set_unauthenticated(true);
         conn.session.drain();
-        conn.close_when_sent = true;
+        conn.enter(ConnStep::Finish);
         self.audit_authentication(rt, place, kind, why);
     }
 
@@ -206,7 +205,7 @@ impl Target {
     /// Ends the queues whose authentication took too long.
     pub(super) fn authentication_deadlines(&mut self, rt: &Rt) {
         let now = rt.now();
-        let late = |c: &mut Conn| !c.closed && c.auth.as_mut().is_some_and(|m| m.on_time(now).is_err());
+        let late = |c: &mut Conn| !c.is_closed() && c.admitting.auth_mut().is_some_and(|m| m.on_time(now).is_err());
         let late: Vec<usize> = self.conns.iter_mut().filter_map(|(place, c)| late(c).then_some(place)).collect();
         for place in late {
             self.stats.timeouts += 1;

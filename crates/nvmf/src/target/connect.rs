@@ -20,7 +20,8 @@ use frontend::{HostLimits, Place, Reserve};
 
 impl Target {
     pub(super) fn on_connect(&mut self, rt: &Rt, place: usize, slot: u16) {
-        let Some(conn) = self.conns.get(place) else { return };
+        // It may have ended meanwhile: the host has sent a termination request behind the command.
+        let Some(conn) = self.conns.get(place).filter(|c| c.session.is_connecting()) else { return };
         let token = conn.token;
         let Some(sqe) = conn.session.sqe(slot) else { return };
         let connect = match ConnectRequest::read(sqe, conn.session.data(slot)) {
@@ -77,10 +78,7 @@ impl Target {
 
     /// The oldest controller whose host has still to authenticate makes room: anybody can make one. `None`: there is none.
     fn evict_claimed(&mut self, rt: &Rt) -> Option<()> {
-        let has_one = |token: &u64| {
-            let of = self.conns.get(place_of(*token)).filter(|c| c.token == *token);
-            of.is_some_and(|c| matches!(c.session.kind(), QueueKind::Admin(_)))
-        };
+        let has_one = |token: &u64| self.conns.by_token(*token).is_some_and(|c| matches!(c.session.kind(), Some(QueueKind::Admin(_))));
         let token = self.unauthenticated.tokens().find(has_one)?;
         self.evict(rt, Some(token));
         Some(())
@@ -131,7 +129,7 @@ impl Target {
         });
         self.controllers.insert(cntlid, c);
         self.stats.controllers += 1;
-        self.conns[place].light = true;
+        self.conns[place].admitting.lighten();
         self.shared.lighten(self.core);
         tracing::debug!(cntlid, host = %connect.host_nqn, subsystem = %connect.subsystem, %peer, "controller connected");
         if !discovery {
@@ -168,8 +166,7 @@ impl Target {
     pub(super) fn on_admitted(&mut self, rt: &Rt, connect: &ConnectRequest, token: u64, slot: u16, result: Admitted) {
         let place = place_of(token);
         let at = QueueAt { core: self.core, token };
-        let waits = |c: &Conn| c.token == token && !c.closed && c.session.phase() == SessionPhase::Connecting;
-        let there = self.conns.get(place).is_some_and(waits);
+        let there = self.conns.by_token(token).is_some_and(|c| !c.is_closed() && c.session.is_connecting());
         let (c, kept) = match result {
             Ok(joined) => joined,
             Err(refusal) if there => return self.refuse(rt, place, slot, Some(connect), refusal),
@@ -190,7 +187,7 @@ impl Target {
             Ok((quota, must))
         });
         match taken {
-            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::Io(c, connect.connect.qid), taken),
+            Ok(taken) => self.admitted(rt, connect, place, slot, QueueKind::io(c, connect.connect.qid), taken),
             Err(refusal) => {
                 self.post(rt, home, gone);
                 self.refuse(rt, place, slot, Some(connect), refusal);
@@ -207,22 +204,19 @@ impl Target {
         kind: QueueKind,
         (quota, must): (Option<Place>, bool),
     ) {
-        self.begin_authentication(rt, connect, place, must);
         let authreq = if must { AUTHREQ_ATR } else { 0 };
+        let cntlid = kind.controller().cntlid;
+        self.conns[place].session.admit(kind, connect.entries(), connect.flow_control());
+        self.begin_authentication(rt, connect, place, must);
         let conn = &mut self.conns[place];
-        let cntlid = match &kind {
-            QueueKind::Admin(c) | QueueKind::Io(c, _) => c.cntlid,
-            QueueKind::Fresh => unreachable!("admitted as something"),
-        };
-        conn.session.admit(kind, connect.entries(), connect.flow_control());
         // What a host that has still to prove who it is holds in memory does not count as the host's.
         if must {
-            conn.kept = quota
+            conn.admitting.keep(quota)
         } else {
             conn.session.set_place(quota)
         }
         conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, connect_result(cntlid, authreq));
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
     }
 
     fn refuse(&mut self, rt: &Rt, place: usize, slot: u16, connect: Option<&ConnectRequest>, refusal: Refusal) {
@@ -243,7 +237,7 @@ impl Target {
         let conn = &mut self.conns[place];
         conn.session.readmit();
         conn.session.complete(&mut cx!(self, rt), slot, status, result);
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
     }
 
     /// Notes an event for the audit log.

@@ -24,7 +24,7 @@ impl Target {
     pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         let Some((token, slot)) = self.control_requests.answered(id) else { return };
         let place = place_of(token);
-        if !self.conns.get(place).is_some_and(|c| c.token == token && !c.closed) {
+        if self.conns.by_token(token).is_none_or(Conn::is_closed) {
             return;
         }
         if let Ok(Reply::Fenced { volume, abort }) = result {
@@ -44,7 +44,7 @@ impl Target {
             }
             Err(refused) => conn.session.complete(cx, slot, status_of_refusal(refused), 0),
         }
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
         self.on_calls(rt, place);
         rt.wake(self.core);
     }

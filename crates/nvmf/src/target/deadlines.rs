@@ -41,7 +41,7 @@ impl Target {
         self.note_refusals();
         self.refusal_log.report_the_rest(now);
         self.controllers.values_mut().for_each(|c| c.end_reserve(now));
-        for (_, c) in &mut self.conns {
+        for (_, c) in self.conns.iter_mut() {
             c.session.trim_lease();
         }
         for c in self.controllers.values_mut().filter(|c| !c.shared.discovery) {
@@ -56,13 +56,8 @@ impl Target {
 
     /// This core did not look for so long.
     fn give_time(&mut self, late: base::Duration) {
-        for (_, c) in &mut self.conns {
-            c.since += late;
-            c.last_bytes += late;
-            c.give_time(late);
-            if let Some(auth) = &mut c.auth {
-                auth.give_time(late);
-            }
+        for (_, c) in self.conns.iter_mut() {
+            c.give_time_to_all(late);
         }
         for c in self.controllers.values_mut() {
             c.give_time(late);
@@ -72,19 +67,18 @@ impl Target {
     /// Closes what was given up, handshakes and PDUs that take too long, discovery connections that nobody uses.
     fn close_late(&mut self, rt: &Rt, now: Instant) {
         let mut late = Vec::new();
-        for (place, c) in &self.conns {
-            if c.closed {
+        for (place, c) in self.conns.iter() {
+            if c.is_closed() {
                 continue;
             }
-            if c.close_at.is_some_and(|at| now >= at) {
+            if c.is_over(now) {
                 late.push((place, None));
                 continue;
             }
-            let handshake = matches!(c.session.phase(), SessionPhase::AwaitIc | SessionPhase::Fresh | SessionPhase::Connecting)
-                && now.since(c.since) > HANDSHAKE_MAX;
-            let partial = c.receiving && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
+            let handshake = c.session.is_handshaking() && c.admitting.is_late(now);
+            let partial = c.receiving.is_under_way() && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
             let idle = c.session.controller().is_some_and(|x| x.discovery)
-                && now.since(c.last_bytes) > DISCOVERY_IDLE_MAX
+                && now.since(c.receiving.last_bytes()) > DISCOVERY_IDLE_MAX
                 && self.controllers.values().any(|x| x.admin == c.token && x.kato_ms() == 0);
             match (handshake, partial, idle) {
                 (true, ..) => late.push((place, Some("handshake took too long"))),

@@ -29,10 +29,10 @@ impl Target {
     /// Notes what this core has under way on the volume.
     pub(super) fn on_fence(&mut self, rt: &Rt, command: FenceCommand) {
         let mut under_way = BTreeSet::new();
-        for (_, conn) in &mut self.conns {
+        for (_, conn) in self.conns.iter_mut() {
             self.fences.adopt(conn.session.take_left());
-            let QueueKind::Io(c, _) = conn.session.kind() else { continue };
-            let host = HostId::from_bytes(c.host_id);
+            let Some(QueueKind::Io(queue)) = conn.session.kind() else { continue };
+            let host = HostId::from_bytes(queue.controller().host_id);
             if command.abort.contains(&host) {
                 conn.session.abort_on(command.volume, Status::dnr(StatusCode::ABORTED_PREEMPT));
             }
@@ -51,7 +51,7 @@ impl Target {
     /// A request with this token came back, and its session has seen it.
     pub(super) fn fence_step(&mut self, rt: &Rt, token: u64) {
         let settled = self.fences.settle(token);
-        let conn = self.conns.get(place_of(token)).filter(|c| c.token == token >> SLOT_BITS << SLOT_BITS);
+        let conn = self.conns.by_token(token_of_request(token));
         if !settled || conn.is_some_and(|c| c.session.is_under_way(token)) {
             return;
         }
@@ -69,9 +69,9 @@ impl Target {
 
     fn fence_done(&mut self, rt: &Rt, token: u64, slot: u16) {
         let place = place_of(token);
-        let Some(conn) = self.conns.get_mut(place).filter(|c| c.token == token && !c.closed) else { return };
+        let Some(conn) = self.conns.by_token_mut(token).filter(|c| !c.is_closed()) else { return };
         conn.session.complete(&mut cx!(self, rt), slot, Status::SUCCESS, 0);
-        mark(&mut self.dirty, conn, place);
+        self.conns.mark(place);
         rt.wake(self.core);
     }
 

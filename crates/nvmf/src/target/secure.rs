@@ -22,7 +22,7 @@ fn wanted(view: &View, door: Door, subsystem: &str) -> Security {
 
 /// What a connection has proved so far.
 fn has(conn: &Conn) -> Security {
-    match &conn.auth {
+    match conn.admitting.auth() {
         _ if conn.layer.identity().is_some() => Security::Encrypted,
         Some(machine) if machine.is_authenticated() => Security::Authenticated,
         _ => Security::Plain,
@@ -33,8 +33,8 @@ impl Target {
     /// Whether a connection may become the queue that it asks to be, as things stand now; and whether it must authenticate then.
     pub(super) fn judge(&self, place: usize, connect: &ConnectRequest) -> Result<bool, Refusal> {
         let conn = &self.conns[place];
-        admission::admit(connect, &self.view, conn.door.kind, self.draining)?;
-        let (wanted, proved) = (wanted(&self.view, conn.door, &connect.subsystem), conn.layer.identity());
+        admission::admit(connect, &self.view, conn.admitting.door().kind, self.draining)?;
+        let (wanted, proved) = (wanted(&self.view, conn.admitting.door(), &connect.subsystem), conn.layer.identity());
         admission::admit_secured(connect, wanted, proved)?;
         authenticate::must_authenticate(connect, &self.view, wanted, proved.is_some())
     }
@@ -47,10 +47,7 @@ impl Target {
             Ok(Came::Plain) => conn.session.receive(&mut cx!(self, rt), bytes),
             Ok(Came::Sealed { shook }) => {
                 let (whole, part) = conn.layer.records();
-                let same = part && conn.record_began.is_some() && whole == conn.records;
-                if !same {
-                    (conn.records, conn.record_began) = (whole, part.then(|| rt.now()));
-                }
+                conn.receiving.note_records(whole, part, rt.now());
                 if shook {
                     self.note_handshake(place);
                 }
@@ -70,7 +67,7 @@ impl Target {
                 Ok(Some(n)) => conn.session.receive(&mut cx!(self, rt), &plain[..n]),
                 Ok(None) => {
                     conn.session.drain();
-                    conn.close_when_sent = true;
+                    conn.enter(ConnStep::Finish);
                     break;
                 }
                 Err(fault) => {
@@ -91,15 +88,17 @@ impl Target {
             let (host, subsystem) = names(conn);
             tracing::warn!(peer = %conn.peer, host, subsystem, "TLS failed: {fault}");
         }
+        let attached = conn.is_attached();
         conn.session.end();
-        conn.close_when_sent = true;
-        conn.close_at = Some(rt.now() + LINGER_MAX);
+        conn.enter(ConnStep::Linger { until: rt.now() + LINGER_MAX, when_sent: true });
         if self.refusals <= AUDIT_REFUSALS_A_TICK {
             let (host_nqn, subsystem) = names(conn);
             let (kind, peer) = (AuditKind::AuthenticationFailed, Some(conn.peer));
             self.audit.push(AuditEvent { kind, peer, host: host_nqn, export: subsystem, session: None, detail: fault.to_string() });
         }
-        self.detach(rt, place, "TLS failed");
+        if attached {
+            self.give_up_queue(rt, place, "TLS failed");
+        }
     }
 
     fn note_handshake(&mut self, place: usize) {
@@ -112,8 +111,8 @@ impl Target {
     /// A new view may ask for more than a queue has: such queues end. One that is about to authenticate may go on where that is enough.
     pub(super) fn end_insecure(&mut self, rt: &Rt) {
         let short = |c: &Conn| {
-            let of = c.session.controller().filter(|_| !c.closed)?;
-            let wanted = wanted(&self.view, c.door, &of.subsystem);
+            let of = c.session.controller().filter(|_| !c.is_closed())?;
+            let wanted = wanted(&self.view, c.admitting.door(), &of.subsystem);
             let will_do = c.session.must_authenticate() && wanted == Security::Authenticated;
             (has(c) < wanted && !will_do).then_some(wanted)
         };

@@ -2,7 +2,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::memory::{DISK_BYTES, Memory};
 use super::{HOST, NQN, view};
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON, SEND_BACKLOG_MAX, UNAUTHENTICATED_BACKLOG_MAX};
-use crate::session::{Call, Cx, QueueKind, Session, SessionPhase};
+use crate::session::{Call, Cx, QueueKind, Session};
 use crate::shared::ControllerShared;
 use crate::stats::TargetStats;
 use crate::view::View;
@@ -109,7 +109,7 @@ impl Bench {
                 let c = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
                 c.set_ready(true);
                 let qid = (sqe.cdw10 >> 16) as u16;
-                let kind = if qid == 0 { QueueKind::Admin(c) } else { QueueKind::Io(c, qid) };
+                let kind = if qid == 0 { QueueKind::Admin(c) } else { QueueKind::io(c, qid) };
                 self.session.admit(kind, sqe.cdw11 as u16 + 1, sqe.cdw11 >> 18 & 1 == 0);
                 self.session.complete(&mut cx!(self), slot, Status::SUCCESS, 1);
             }
@@ -467,7 +467,7 @@ fn expect_end(b: &mut Bench, what: &str, fault: Fault, wrong: &[u8]) {
     let Some(Pdu::Term(term, header)) = b.next() else { panic!("{what}: no termination") };
     assert_eq!((term.fes, term.fei), (fault.fes as u16, fault.fei), "{what}");
     assert_eq!(&header[..8], &wrong[..8], "{what}: the header that was wrong");
-    assert_eq!(b.session.phase(), SessionPhase::Ended, "{what}");
+    assert!(b.session.is_ended(), "{what}");
     assert_eq!((b.session.held(), b.session.outstanding()), (0, 0), "{what}");
     let before = b.stats.pdus_out;
     b.feed(&[0; 4096]);
@@ -595,7 +595,7 @@ fn more_commands_than_the_queue_holds_end_the_connection() {
         let p = b.client.capsule(read(cid), &[]);
         b.feed(&p);
     }
-    assert_eq!(b.session.phase(), SessionPhase::Live);
+    assert!(b.session.is_live());
     let p = b.client.capsule(read(4), &[]);
     b.feed(&p);
     expect_end(&mut b, "one too many", Fault::SEQUENCE, &p);
@@ -780,7 +780,7 @@ fn a_host_that_gives_up_is_let_go() {
     let mut b = Bench::io_queue(Client::new(true, true, 0), 8);
     let (term, n) = TermReq::bytes(PduType::H2cTermReq, Fault::SEQUENCE, &[1; 24]);
     b.feed(&term[..n]);
-    assert_eq!((b.session.phase(), b.stats.terminations_received), (SessionPhase::Ended, 1));
+    assert_eq!((b.session.is_ended(), b.stats.terminations_received), (true, 1));
     assert!(b.next().is_none());
 }
 

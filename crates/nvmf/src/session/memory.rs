@@ -1,0 +1,92 @@
+//! The memory that the commands of a connection hold, and how much they may.
+//!
+//! Invariants: what is held is what the slots hold and what is on its way to the host; data of capsules is a part of it.
+//! Never: takes memory; it counts.
+
+use crate::limits::{ADMIN_HELD_MAX, CAPSULE_HELD_MAX};
+use base::hooks::{self, SeededFault};
+use frontend::Place;
+
+/// See the module. All sizes in bytes.
+pub(super) struct HeldMemory {
+    held: u32,
+    /// What may be held, beside one command.
+    most: u32,
+    /// Of what is held: data that came in capsules.
+    capsules: u32,
+    /// The host's memory is used up by what came in capsules.
+    throttled: bool,
+    /// Its share of what its host may hold; none where nobody counts.
+    place: Option<Place>,
+}
+
+impl HeldMemory {
+    pub(super) fn new() -> Self {
+        HeldMemory { held: 0, most: ADMIN_HELD_MAX, capsules: 0, throttled: false, place: None }
+    }
+    /// Bytes of data buffers that commands hold.
+    #[inline]
+    pub(super) fn held(&self) -> u32 {
+        self.held
+    }
+    /// So much may be held from now on.
+    pub(super) fn set_most(&mut self, most: u32) {
+        self.most = most;
+    }
+    /// What is held counts against this from now on.
+    pub(super) fn set_place(&mut self, place: Option<Place>) {
+        self.place = place;
+    }
+    /// Whether there is a place in a host's quota.
+    pub(super) fn has_place(&self) -> bool {
+        self.place.is_some()
+    }
+    /// Gives back memory that is leased and not used.
+    pub(super) fn trim_lease(&mut self) {
+        if let Some(place) = &mut self.place {
+            place.keep(self.held.into());
+        }
+    }
+    /// Whether `bytes` more are within what may be held, or nothing is.
+    #[inline]
+    pub(super) fn has_room(&mut self, bytes: u32) -> bool {
+        let (first, sum) = (self.held == 0, self.held + bytes);
+        let covered = (first || sum <= self.most) && self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
+        first || covered
+    }
+    /// Whether no more capsules with data should come.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.capsules >= CAPSULE_HELD_MAX || self.throttled
+    }
+
+    /// So much more is held.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: u32) {
+        self.held += bytes;
+    }
+    /// Data of a capsule is held, whether it is `covered` or not.
+    #[inline]
+    pub(super) fn take_capsule(&mut self, bytes: u32, covered: bool) {
+        self.held += bytes;
+        self.capsules += bytes;
+        self.throttled |= !covered;
+    }
+    /// A command that held `held` bytes, `capsule` of them data of its capsule, is gone. The send list holds `kept` of them on.
+    #[inline]
+    pub(super) fn release(&mut self, held: u32, capsule: u32, kept: u32) {
+        self.held -= held - kept.min(held);
+        self.capsules -= capsule;
+        self.throttled &= held == 0;
+    }
+    /// So much that a send list held is free.
+    #[inline]
+    pub(super) fn sent(&mut self, freed: u32) {
+        self.held = self.held.saturating_sub(if hooks::seeded(SeededFault::SentStaysHeld) { 0 } else { freed });
+        self.throttled &= freed == 0;
+    }
+    /// Bytes that were to be sent are not: the session has ended.
+    pub(super) fn give_up(&mut self, bytes: u32) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+}
