@@ -11,7 +11,7 @@ use dataplane::{
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
-use nvmf::{Class, TargetStats};
+use nvmf::{CommandClass, TargetStats};
 use nvmf::{ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
@@ -258,7 +258,7 @@ fn object(stats: &NodeFigures) -> ObjectFigures {
 fn front(stats: &NodeFigures) -> FrontFigures {
     let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.front.stats)).sum::<u64>();
     let mut latencies = Vec::new();
-    for class in Class::ALL {
+    for class in CommandClass::ALL {
         let mut all = Histogram::default();
         stats.cores.iter().for_each(|c| all.merge(&c.front.stats.classes[class as usize].latency));
         latencies.push((class.name(), (&all).into()));

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// Classes of commands that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum CommandClass {
     /// Read.
     Read,
     /// Write.
@@ -20,18 +20,25 @@ pub enum Class {
     Admin,
 }
 
-impl Class {
+impl CommandClass {
     /// All of them; a class is its index.
-    pub const ALL: [Class; 6] = [Class::Read, Class::Write, Class::Compare, Class::Flush, Class::Deallocate, Class::Admin];
+    pub const ALL: [CommandClass; 6] = [
+        CommandClass::Read,
+        CommandClass::Write,
+        CommandClass::Compare,
+        CommandClass::Flush,
+        CommandClass::Deallocate,
+        CommandClass::Admin,
+    ];
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Read => "read",
-            Class::Write => "write",
-            Class::Compare => "compare",
-            Class::Flush => "flush",
-            Class::Deallocate => "deallocate",
-            Class::Admin => "admin",
+            CommandClass::Read => "read",
+            CommandClass::Write => "write",
+            CommandClass::Compare => "compare",
+            CommandClass::Flush => "flush",
+            CommandClass::Deallocate => "deallocate",
+            CommandClass::Admin => "admin",
         }
     }
 }
@@ -52,7 +59,7 @@ pub struct ClassStats {
 /// All counters of a core since it started.
 #[derive(Clone, Debug, Default)]
 pub struct TargetStats {
-    /// By [`Class`], as an index.
+    /// By [`CommandClass`], as an index.
     pub classes: [ClassStats; 6],
     /// Audit events for which there was no room.
     pub audit_dropped: u64,
@@ -107,7 +114,7 @@ pub struct TargetStats {
 }
 
 impl TargetStats {
-    pub(crate) fn class(&mut self, class: Class) -> &mut ClassStats {
+    pub(crate) fn class(&mut self, class: CommandClass) -> &mut ClassStats {
         &mut self.classes[class as usize]
     }
 }

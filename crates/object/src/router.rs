@@ -16,7 +16,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Histogram, Instant, Lane};
+use base::{Histogram, Instant, IoClass, IoVerb, Lane};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ struct Request {
     token: u64,
     volume: VolumeRef,
     layout: Arc<VolumeLayout>,
-    kind: Kind,
+    class: IoClass,
     /// Of the range that it reads or changes.
     bytes: u64,
     since: Instant,
@@ -123,20 +123,9 @@ struct HeldBack {
     since: Instant,
 }
 
-/// The kinds of requests that are counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Reads and verifies.
-    Read,
-    /// Writes, with or without compare.
-    Write,
-    /// Zeroes and trims, and what is declared uncorrectable.
-    Discard,
-}
-
-/// Counters of one kind of request.
+/// Counters of the requests of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KindStats {
+pub struct ClassStats {
     /// Requests answered.
     pub requests: u64,
     /// Bytes of the requests answered well.
@@ -151,11 +140,11 @@ pub struct KindStats {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouterStats {
     /// Reads.
-    pub read: KindStats,
+    pub read: ClassStats,
     /// Writes.
-    pub write: KindStats,
+    pub write: ClassStats,
     /// Zeroes and trims.
-    pub discard: KindStats,
+    pub discard: ClassStats,
     /// Parts that were sent to another core.
     pub crossed: u64,
     /// Requests that a limit held back.
@@ -258,10 +247,10 @@ impl<S: Blocks> VolumeRouter<S> {
         let block = BLOCK_BYTES as u64;
         let first = range.start.next_multiple_of(block);
         let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
-        let (since, kind) = (rt.now(), Kind::Discard);
+        let (since, class) = (rt.now(), IoClass::Discard);
         let bytes = range.end.saturating_sub(range.start);
         let data = ArrayVec::new();
-        let request = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
+        let request = Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
         let id = self.requests.insert(request);
         self.range_operation(rt, id);
     }
@@ -402,16 +391,15 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Begins a request that was judged just now.
     fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant) {
         let (token, volume) = (request.token, request.volume);
-        let kind = match &request.op {
-            IoOp::Verify { .. } if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Kind::Write,
-            IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
-            IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
-            IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
-            IoOp::Flush => return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }),
+        let class = match request.op.verb() {
+            IoVerb::Verify if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Some(IoClass::Write),
+            verb => verb.class(),
         };
+        // A flush: what was answered is durable.
+        let Some(class) = class else { return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }) };
         let data = ArrayVec::new();
         let mut made =
-            Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
+            Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -646,10 +634,10 @@ impl<S: Blocks> VolumeRouter<S> {
 
     fn finish(&mut self, rt: &Rt, id: usize) {
         let request = self.requests.remove(id);
-        let stats = match request.kind {
-            Kind::Read => &mut self.stats.read,
-            Kind::Write => &mut self.stats.write,
-            Kind::Discard => &mut self.stats.discard,
+        let stats = match request.class {
+            IoClass::Read => &mut self.stats.read,
+            IoClass::Write => &mut self.stats.write,
+            IoClass::Discard => &mut self.stats.discard,
         };
         stats.requests += 1;
         match request.result {

@@ -3,16 +3,16 @@
 use super::*;
 
 /// Every operation, of 8 KiB at `offset` of a volume that holds zeroes there, and the kind that it counts as.
-fn one_of_each(offset: u64) -> [(IoOp, Kind); 7] {
+fn one_of_each(offset: u64) -> [(IoOp, IoClass); 7] {
     let len = 8192u32;
     [
-        (IoOp::Read { offset, len }, Kind::Read),
-        (IoOp::Verify { offset, len: len.into() }, Kind::Read),
-        (IoOp::Write { offset, data: data(offset, len, |_| 0) }, Kind::Write),
-        (compare_write(offset, len, 0, 1), Kind::Write),
-        (IoOp::Zero { offset, len: len.into() }, Kind::Discard),
-        (IoOp::Trim { offset, len: len.into() }, Kind::Discard),
-        (IoOp::Uncorrectable { offset, len: len.into() }, Kind::Discard),
+        (IoOp::Read { offset, len }, IoClass::Read),
+        (IoOp::Verify { offset, len: len.into() }, IoClass::Read),
+        (IoOp::Write { offset, data: data(offset, len, |_| 0) }, IoClass::Write),
+        (compare_write(offset, len, 0, 1), IoClass::Write),
+        (IoOp::Zero { offset, len: len.into() }, IoClass::Discard),
+        (IoOp::Trim { offset, len: len.into() }, IoClass::Discard),
+        (IoOp::Uncorrectable { offset, len: len.into() }, IoClass::Discard),
     ]
 }
 
@@ -44,7 +44,7 @@ fn each_operation_counts_once_as_its_kind_whether_it_succeeds_or_fails_as_the_st
                 let after = router.stats();
                 assert!(after.lanes.parts > before.lanes.parts, "{what}: a part that failed is a part");
                 let of = |stats: &RouterStats| {
-                    [(Kind::Read, &stats.read), (Kind::Write, &stats.write), (Kind::Discard, &stats.discard)]
+                    [(IoClass::Read, &stats.read), (IoClass::Write, &stats.write), (IoClass::Discard, &stats.discard)]
                         .map(|(kind, s)| (kind, s.requests, s.errors, s.bytes, s.latency.count()))
                 };
                 for ((of, requests, errors, bytes, latencies), new) in of(&before).into_iter().zip(of(&after)) {

@@ -4,11 +4,11 @@ use super::copy;
 use super::fusing::{self, Fusing};
 use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
 use super::status::status_of;
-use super::touch::Touch;
 use super::{Call, Cx, QueueKind, Session, SessionPhase};
 use crate::limits::{NAMESPACES_MAX, RANGES_UNDER_WAY_MAX, TRANSFER_MAX};
 use crate::reservation;
 use crate::view::Namespace;
+use base::IoVerb;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
@@ -214,9 +214,9 @@ impl Session {
         use IoOpcode as Op;
         self.refresh(cx.view);
         let op = IoOpcode::parse(sqe.opcode).ok_or(StatusCode::INVALID_OPCODE)?;
-        let touch = Touch::of(op);
+        let verb = op.verb();
         let reserves = reservation::data_bytes(op, len);
-        if touch == Touch::Unknown && reserves.is_none() {
+        if verb.is_none() && reserves.is_none() {
             return Err(StatusCode::INVALID_OPCODE.into());
         }
         if sqe.fuse != Fuse::Normal {
@@ -243,7 +243,7 @@ impl Session {
         if ns.access != Access::FULL && reservation::conflicts(op, ns.access) {
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
-        if ns.write_protect.is_on() && touch == Touch::Write {
+        if ns.write_protect.is_on() && verb.is_some_and(IoVerb::changes) {
             return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
         }
         if op == Op::Flush {

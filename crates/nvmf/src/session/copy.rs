@@ -13,7 +13,7 @@ use super::copy_progress::CopyProgress;
 use super::slot::CommandPlan;
 use super::status::status_of;
 use super::{Cx, Session};
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use crate::view::Namespace;
 use base::crc32c;
 use base::unit::BLOCK_BYTES;
@@ -73,7 +73,7 @@ impl Session {
         let CommandPlan::Copy(copy) = &mut slot.plan else { unreachable!("a Copy command") };
         if let Err(e) = done.result {
             if e != IoError::Withdrawn {
-                slot.status = status_of(e, if copy.is_writing() { Class::Write } else { Class::Read });
+                slot.status = status_of(e, if copy.is_writing() { CommandClass::Write } else { CommandClass::Read });
             } // else it says why already
             return self.copy_failed(cx, at);
         }

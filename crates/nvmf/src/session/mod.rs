@@ -28,7 +28,6 @@ mod receive;
 mod reply;
 mod slot;
 mod status;
-mod touch;
 
 pub use left::{Left, settle};
 pub use slot::CommandSlot;

@@ -5,7 +5,7 @@ use super::slot::{CommandSlot, CommandStage, Identifier};
 use super::{Cx, QueueKind, Session, SessionPhase};
 use crate::health::ErrorLog;
 use crate::limits::SEND_SEGMENTS_MAX;
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
@@ -262,9 +262,9 @@ impl Session {
         class.latency.record(cx.now.since(slot.since).as_nanos() as u64);
         let bytes = u64::from(slot.len);
         match (&self.ledger, slot.plan.class()) {
-            (Some(ledger), Class::Read) if status.is_success() => ledger.read(bytes),
-            (Some(ledger), Class::Write) if status.is_success() => ledger.wrote(bytes),
-            (Some(ledger), Class::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
+            (Some(ledger), CommandClass::Read) if status.is_success() => ledger.read(bytes),
+            (Some(ledger), CommandClass::Write) if status.is_success() => ledger.wrote(bytes),
+            (Some(ledger), CommandClass::Deallocate) if base::hooks::seeded(base::hooks::SeededFault::TrimsHealth) => ledger.wrote(bytes),
             _ if ErrorLog::tells(status) => self.note_error(slot, status),
             _ => {}
         }
