@@ -131,6 +131,13 @@ impl CounterValue for Duration {
     }
 }
 
+/// How many there are.
+impl<T> CounterValue for Vec<T> {
+    fn value(&self) -> u64 {
+        self.len() as u64
+    }
+}
+
 /// Their sum.
 impl<const N: usize> CounterValue for [u64; N] {
     fn value(&self) -> u64 {

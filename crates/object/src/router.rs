@@ -123,34 +123,56 @@ struct HeldBack {
     since: Instant,
 }
 
-/// Counters of the requests of one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassStats {
-    /// Requests answered.
-    pub requests: u64,
-    /// Bytes of the requests answered well.
-    pub bytes: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// From the front end's submission to the answer.
-    pub latency: Histogram,
+base::counters! {
+    /// Counters of the requests of one class. Their names stand behind that of the class: `reads`, `read_bytes`, `read_errors`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ClassStats {
+        /// Requests of this class answered.
+        pub requests: u64 = counter("s"),
+        /// Bytes of the requests of this class answered without an error.
+        pub bytes: u64 = counter("_bytes"),
+        /// Requests of this class that failed.
+        pub errors: u64 = counter("_errors"),
+        /// From the front end's submission to the answer.
+        pub latency: Histogram,
+    }
 }
 
-/// Counters of one core's router.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouterStats {
-    /// Reads.
-    pub read: ClassStats,
-    /// Writes.
-    pub write: ClassStats,
-    /// Zeroes and trims.
-    pub discard: ClassStats,
-    /// Parts that were sent to another core.
-    pub crossed: u64,
-    /// Requests that a limit held back.
-    pub throttled: u64,
-    /// The lanes of this core.
-    pub lanes: LaneStats,
+base::counters! {
+    /// Counters of one core's router.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct RouterStats {
+        /// Reads.
+        pub read: ClassStats = each("read"),
+        /// Writes.
+        pub write: ClassStats = each("write"),
+        /// Zeroes and trims.
+        pub discard: ClassStats = each("discard"),
+        /// Parts that were sent to another core.
+        pub crossed: u64 = counter("crossed_parts"),
+        /// Requests that a limit held back.
+        pub throttled: u64 = counter("throttled_requests"),
+        /// The lanes of this core.
+        pub lanes: LaneStats = each(""),
+    }
+}
+
+impl RouterStats {
+    /// The counters of a class.
+    pub fn class(&self, class: IoClass) -> &ClassStats {
+        match class {
+            IoClass::Read => &self.read,
+            IoClass::Write => &self.write,
+            IoClass::Discard => &self.discard,
+        }
+    }
+    fn class_mut(&mut self, class: IoClass) -> &mut ClassStats {
+        match class {
+            IoClass::Read => &mut self.read,
+            IoClass::Write => &mut self.write,
+            IoClass::Discard => &mut self.discard,
+        }
+    }
 }
 
 /// One core's door into the volumes. `S` is the shard of the store.
@@ -634,11 +656,7 @@ impl<S: Blocks> VolumeRouter<S> {
 
     fn finish(&mut self, rt: &Rt, id: usize) {
         let request = self.requests.remove(id);
-        let stats = match request.class {
-            IoClass::Read => &mut self.stats.read,
-            IoClass::Write => &mut self.stats.write,
-            IoClass::Discard => &mut self.stats.discard,
-        };
+        let stats = self.stats.class_mut(request.class);
         stats.requests += 1;
         match request.result {
             Ok(()) => stats.bytes += request.bytes,

@@ -44,8 +44,9 @@ fn each_operation_counts_once_as_its_kind_whether_it_succeeds_or_fails_as_the_st
                 let after = router.stats();
                 assert!(after.lanes.parts > before.lanes.parts, "{what}: a part that failed is a part");
                 let of = |stats: &RouterStats| {
-                    [(IoClass::Read, &stats.read), (IoClass::Write, &stats.write), (IoClass::Discard, &stats.discard)]
-                        .map(|(kind, s)| (kind, s.requests, s.errors, s.bytes, s.latency.count()))
+                    IoClass::ALL
+                        .map(|class| (class, stats.class(class)))
+                        .map(|(class, s)| (class, s.requests, s.errors, s.bytes, s.latency.count()))
                 };
                 for ((of, requests, errors, bytes, latencies), new) in of(&before).into_iter().zip(of(&after)) {
                     let (one, failed) = (u64::from(of == kind), u64::from(of == kind && expected.is_err()));
