@@ -28,6 +28,6 @@ pub use event::{DataPlaneEvent, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, NodeConfig};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
-pub use object::{CopyAt, CopyPlace};
+pub use object::{CopyAt, CopyPlace, VolumeLimits};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};

@@ -133,8 +133,11 @@ fn the_store_is_asked_for_checksums_as_the_volume_s_policy_says_whatever_is_writ
 
 #[test]
 fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
-    for (limits, held) in [(Limits::new(Some(10), None), true), (Limits::new(None, Some(1 << 20)), true), (Limits::new(None, None), false)]
-    {
+    for (limits, held) in [
+        (Limits::new(VolumeLimits { iops_max: Some(10), bytes_per_s_max: None }), true),
+        (Limits::new(VolumeLimits { iops_max: None, bytes_per_s_max: Some(1 << 20) }), true),
+        (Limits::default(), false),
+    ] {
         rt::sim::block_on(1, async move |rt: Rt| {
             let mut router = router(&rt, 1, limits, false);
             for token in 0..100 {
@@ -149,7 +152,7 @@ fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
 #[test]
 fn what_a_limit_holds_back_keeps_its_core_from_being_idle_and_a_timer_for_the_first_of_it() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(100), bytes_per_s_max: None }), false);
         let begun = hold_back(&rt, &mut router, (0..30).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
         let mut left = 30 - begun;
         while left > 0 {
@@ -161,7 +164,10 @@ fn what_a_limit_holds_back_keeps_its_core_from_being_idle_and_a_timer_for_the_fi
             assert!(first.is_none_or(wakes), "nobody else wakes the core for what may begin at {first:?}: {timer:?}");
             if left == 10 {
                 // What comes first may come later.
-                let slower = VolumeLayout { limits: Arc::new(Limits::new(Some(50), None)), ..served(&router) };
+                let slower = VolumeLayout {
+                    limits: Arc::new(Limits::new(VolumeLimits { iops_max: Some(50), bytes_per_s_max: None })),
+                    ..served(&router)
+                };
                 serve(&rt, &mut router, Some(slower));
             }
             rt.sleep(base::Duration::from_micros(100)).await;

@@ -55,7 +55,7 @@ impl Control {
             });
             let reservation = reservations.remove(&volume.id);
             let policy = policies.get(&volume.policy).map(|p| p.policy.clone()).unwrap_or_default();
-            volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(&volume, object, &policy, mirrors) });
+            volumes.push(VolumeDesired::from_records(&volume, object, &policy, reservation, mirrors));
         }
         let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
         let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {

@@ -171,7 +171,7 @@ impl ModelledControl {
             let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
             let reservation = records.reservations.iter().find(|r| r.volume == volume.id).map(|r| Arc::new(r.state.clone()));
             let policy = &policies.get(&volume.policy)?.policy;
-            Some(VolumeDesired { reservation, ..VolumeDesired::from_records(volume, object, policy, mirrors) })
+            Some(VolumeDesired::from_records(volume, object, policy, reservation, mirrors))
         };
         records.volumes.iter().filter(|v| v.stage == Stage::Ready).filter_map(volume).collect()
     }
