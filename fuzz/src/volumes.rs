@@ -4,7 +4,7 @@
 
 use base::unit::BLOCK_BYTES;
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
-use frontend::VolumeView;
+use frontend::{ServedVolume, VolumeView};
 use nvmf::{Ana, NamespaceView, SubsystemView, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{Buf, Rt};
@@ -114,14 +114,17 @@ impl Backend for Volumes {
 pub(crate) fn view() -> View {
     let volume = |n: u8, lba_bytes, write_protect| {
         Some(VolumeView {
-            id: VolumeId::from_bytes([n; 16]),
-            name: format!("v{n}"),
-            bytes: VOLUME_BYTES,
-            lba_bytes,
-            write_protect,
-            formatting: false,
-            reservation: None,
-            thin: None,
+            volume: ServedVolume {
+                id: VolumeId::from_bytes([n; 16]),
+                name: format!("v{n}"),
+                bytes: VOLUME_BYTES,
+                lba_bytes,
+                write_protect,
+                formatting: false,
+                reservation: None,
+                thin: false,
+            },
+            used: vec![],
         })
     };
     let namespace = |nsid| (nsid, NamespaceView { volume: VolumeRef(nsid - 1), hosts: Visibility::All, ana: Ana::default() });

@@ -8,7 +8,7 @@ use format::nvme::fabrics::{Connect, ConnectData};
 use format::nvme::io::BlockRange;
 use format::nvme::{IoOpcode, Sgl};
 use format::nvme_tcp::{CAPSULE_CMD_BYTES, COMMON_BYTES, CapsuleCmd, Digests, IcReq};
-use frontend::VolumeView;
+use frontend::{ServedVolume, VolumeView};
 use nvmf::session::{Call, Cx, QueueKind, Session};
 use nvmf::shared::ControllerShared;
 use nvmf::{Ana, NamespaceView, SubsystemView, TargetStats, View};
@@ -150,14 +150,17 @@ fn bytes_out(write: bool, bytes: u64, digests: Digests) -> u64 {
 /// A subsystem with one volume of 4096-byte blocks.
 fn view(bytes: u64) -> View {
     let volume = VolumeView {
-        id: VolumeId::from_bytes([7; 16]),
-        name: "v".into(),
-        bytes,
-        lba_bytes: 4096,
-        write_protect: WriteProtect::None,
-        formatting: false,
-        reservation: None,
-        thin: None,
+        volume: ServedVolume {
+            id: VolumeId::from_bytes([7; 16]),
+            name: "v".into(),
+            bytes,
+            lba_bytes: 4096,
+            write_protect: WriteProtect::None,
+            formatting: false,
+            reservation: None,
+            thin: false,
+        },
+        used: vec![],
     };
     let subsystem = SubsystemView {
         nqn: NQN.into(),

@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod checksum;
+pub mod counters;
 pub mod histogram;
 pub mod hooks;
 pub mod id;
@@ -17,6 +18,7 @@ pub mod secret;
 pub mod size;
 pub mod time;
 pub mod unit;
+pub mod verb;
 
 pub use access::{Security, Visibility, WriteProtect};
 pub use checksum::{crc32, crc32c};
@@ -29,3 +31,4 @@ pub use secret::SecretBytes;
 pub use size::ByteSize;
 pub use time::{Duration, Instant};
 pub use unit::{BLOCK_BYTES, BlockNo, Epoch, is_zero};
+pub use verb::{IoClass, IoVerb};

@@ -4,15 +4,14 @@
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
-use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, unit::CHUNK_BYTES};
+use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, VolumeId, counters::Figures, unit::CHUNK_BYTES};
 use dataplane::{
     ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, NodeConfig, NodeStats,
     OpenError, OpenOptions, Settings,
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
-use nvmf::{Class, TargetStats};
-use nvmf::{ListenerSpec, SessionInfo};
+use nvmf::{CommandClass, ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -198,107 +197,31 @@ impl DataPlane for LocalDataPlane {
 }
 
 fn gather(stats: &NodeFigures) -> Stats {
-    let core = |c: &dataplane::CoreSnapshot<nvmf::Figures>| {
-        let r = &c.reactor;
-        CoreFigures {
-            core: c.core,
-            counters: vec![
-                ("loops", r.loops.get()),
-                ("busy_nanoseconds", r.busy_ns.get()),
-                ("sleep_nanoseconds", r.sleep_ns.get()),
-                ("syscalls", r.syscalls.get()),
-                ("receive_calls", r.recv_calls.get()),
-                ("receive_bytes", r.recv_bytes.get()),
-                ("send_calls", r.send_calls.get()),
-                ("send_bytes", r.send_bytes.get()),
-                ("device_operations", r.device_ops.get()),
-                ("device_bytes", r.device_bytes.get()),
-                ("task_polls", r.task_polls.get()),
-            ],
-        }
-    };
     Stats {
-        cores: stats.cores.iter().map(core).collect(),
+        cores: stats.cores.iter().map(|c| CoreFigures { core: c.core, figures: Figures::of(&*c.reactor) }).collect(),
         groups: stats.groups.iter().map(|g| group(g, stats)).collect(),
         object: object(stats),
         front: front(stats),
     }
 }
 
-fn object(stats: &NodeFigures) -> ObjectFigures {
-    let planes = || stats.cores.iter().map(|c| &c.router);
-    let mut counters = vec![
-        ("crossed_parts", planes().map(|p| p.crossed).sum()),
-        ("throttled_requests", planes().map(|p| p.throttled).sum()),
-        ("parts", planes().map(|p| p.lanes.parts).sum()),
-        ("waited_operations", planes().map(|p| p.lanes.waited).sum()),
-        ("partial_block_parts", planes().map(|p| p.lanes.partial_blocks).sum()),
-    ];
-    let (mut read, mut write, mut discard) = (Histogram::default(), Histogram::default(), Histogram::default());
-    for p in planes() {
-        read.merge(&p.read.latency);
-        write.merge(&p.write.latency);
-        discard.merge(&p.discard.latency);
-    }
-    counters.extend([
-        ("reads", planes().map(|p| p.read.requests).sum()),
-        ("read_bytes", planes().map(|p| p.read.bytes).sum()),
-        ("read_errors", planes().map(|p| p.read.errors).sum()),
-        ("writes", planes().map(|p| p.write.requests).sum()),
-        ("write_bytes", planes().map(|p| p.write.bytes).sum()),
-        ("write_errors", planes().map(|p| p.write.errors).sum()),
-        ("discards", planes().map(|p| p.discard.requests).sum()),
-        ("discard_bytes", planes().map(|p| p.discard.bytes).sum()),
-        ("discard_errors", planes().map(|p| p.discard.errors).sum()),
-    ]);
-    let latencies = [("read", read), ("write", write), ("discard", discard)];
-    ObjectFigures { counters, latencies: latencies.into_iter().map(|(name, h)| (name, (&h).into())).collect() }
+/// The sum of histograms.
+fn latencies<'a>(all: impl Iterator<Item = &'a Histogram>) -> Latencies {
+    let mut sum = Histogram::default();
+    all.for_each(|one| sum.merge(one));
+    (&sum).into()
 }
 
-fn front(stats: &NodeFigures) -> FrontFigures {
-    let sum = |pick: fn(&TargetStats) -> u64| stats.cores.iter().map(|c| pick(&c.front.stats)).sum::<u64>();
-    let mut latencies = Vec::new();
-    for class in Class::ALL {
-        let mut all = Histogram::default();
-        stats.cores.iter().for_each(|c| all.merge(&c.front.stats.classes[class as usize].latency));
-        latencies.push((class.name(), (&all).into()));
-    }
-    FrontFigures {
-        counters: vec![
-            ("commands", sum(|t| t.classes.iter().map(|c| c.commands).sum())),
-            ("command_errors", sum(|t| t.classes.iter().map(|c| c.errors).sum())),
-            ("data_bytes", sum(|t| t.classes.iter().map(|c| c.bytes).sum())),
-            ("pdus_received", sum(|t| t.pdus_in)),
-            ("pdus_sent", sum(|t| t.pdus_out)),
-            ("received_bytes", sum(|t| t.bytes_in)),
-            ("sent_bytes", sum(|t| t.bytes_out)),
-            ("connections", sum(|t| t.connections)),
-            ("connections_refused", sum(|t| t.connections_refused)),
-            ("connects_refused", sum(|t| t.connects_refused)),
-            ("authentications", sum(|t| t.authentications)),
-            ("authentication_failures", sum(|t| t.authentication_failures)),
-            ("controllers", sum(|t| t.controllers)),
-            ("keep_alive_expired", sum(|t| t.keep_alive_expired)),
-            ("terminations_sent", sum(|t| t.terminations.iter().sum())),
-            ("terminations_received", sum(|t| t.terminations_received)),
-            ("timeouts", sum(|t| t.timeouts)),
-            ("tls_handshakes", sum(|t| t.tls_handshakes)),
-            ("tls_failures", sum(|t| t.tls_failures)),
-            ("handshakes_evicted", sum(|t| t.evicted)),
-            ("waits_for_queues", sum(|t| t.waited_for_queues)),
-            ("late_ticks", sum(|t| t.late_ticks)),
-            ("audit_events_dropped", sum(|t| t.audit_dropped)),
-            ("data_digest_errors", sum(|t| t.data_digest_errors)),
-            ("r2ts", sum(|t| t.r2ts)),
-            ("waits_for_buffers", sum(|t| t.waited_for_buffers)),
-            ("events", sum(|t| t.events)),
-        ],
-        gauges: vec![
-            ("open_connections", sum(|t| t.connections_open)),
-            ("open_controllers", stats.cores.iter().map(|c| c.front.sessions.len() as u64).sum()),
-        ],
-        latencies,
-    }
+fn object(stats: &NodeFigures) -> LayerFigures {
+    let routers = || stats.cores.iter().map(|c| &c.router);
+    let of = |class: IoClass| (class.name(), latencies(routers().map(|r| &r.class(class).latency)));
+    LayerFigures { figures: Figures::sum(routers()), latencies: IoClass::ALL.map(of).into() }
+}
+
+fn front(stats: &NodeFigures) -> LayerFigures {
+    let fronts = || stats.cores.iter().map(|c| &c.front);
+    let of = |class: CommandClass| (class.name(), latencies(fronts().map(|f| &f.stats.classes[class as usize].latency)));
+    LayerFigures { figures: Figures::sum(fronts()), latencies: CommandClass::ALL.map(of).into() }
 }
 
 fn group(g: &dataplane::GroupSnapshot, stats: &NodeFigures) -> GroupFigures {
@@ -326,65 +249,23 @@ fn group(g: &dataplane::GroupSnapshot, stats: &NodeFigures) -> GroupFigures {
         failed_shards: shards().filter(|s| s.failed).count() as u32,
         failing_shards: shards().filter(|s| s.capacity_failing > 0).count() as u32,
         scrub_percent: scrubbing.iter().copied().reduce(f64::min).map(|p| (p * 100.0) as u8),
-        counters: store_counters(&sum),
-        gauges: vec![
-            ("buffer_live_bytes", sum(|s| s.log_live_bytes)),
-            ("waiting_operations", sum(|s| u64::from(s.waiting))),
-            ("operations_in_flight", sum(|s| u64::from(s.in_flight))),
-            ("drain_bytes_per_second", sum(|s| s.drain_bytes_per_s)),
-            ("index_memory_bytes", sum(|s| s.index_memory_bytes)),
-            ("recovery_milliseconds", shards().map(|s| s.recovery_time.as_millis() as u64).max().unwrap_or(0)),
-            ("scrubbing_shards", scrubbing.len() as u64),
-        ],
-        latencies: Vec::new(),
+        figures: Figures::sum(shards()),
     }
-}
-
-fn store_counters(sum: &dyn Fn(fn(&ShardStats) -> u64) -> u64) -> Vec<(&'static str, u64)> {
-    vec![
-        ("reads", sum(|s| s.reads)),
-        ("read_blocks", sum(|s| s.read_blocks)),
-        ("read_buffer_blocks", sum(|s| s.read_log_blocks)),
-        ("writes", sum(|s| s.writes)),
-        ("written_blocks", sum(|s| s.written_blocks)),
-        ("trims", sum(|s| s.trims)),
-        ("empty_trims", sum(|s| s.empty_trims)),
-        ("batches", sum(|s| s.batches)),
-        ("buffer_overhead_bytes", sum(|s| s.log_overhead_bytes)),
-        ("destaged_bytes", sum(|s| s.destaged_bytes)),
-        ("delayed_writes", sum(|s| s.delayed_writes)),
-        ("checkpoints", sum(|s| s.checkpoints)),
-        ("segments_released", sum(|s| s.segments_released)),
-        ("no_space_errors", sum(|s| s.no_space)),
-        ("checksum_errors", sum(|s| s.checksum_errors)),
-        ("read_errors", sum(|s| s.read_errors)),
-        ("buffer_write_errors", sum(|s| s.log_write_errors)),
-        ("capacity_write_errors", sum(|s| s.capacity_write_errors)),
-        ("scrub_passes", sum(|s| s.scrub_passes)),
-        ("scrubbed_blocks", sum(|s| s.scrubbed_blocks)),
-    ]
 }
 
 fn device(d: &Device) -> DeviceFigures {
     let c = d.counters();
     DeviceFigures {
         name: d.name().to_owned(),
-        counters: vec![
-            ("reads", c.reads.load(Relaxed)),
-            ("read_bytes", c.read_bytes.load(Relaxed)),
-            ("writes", c.writes.load(Relaxed)),
-            ("write_bytes", c.write_bytes.load(Relaxed)),
-            ("flushes", c.flushes.load(Relaxed)),
-            ("discards", c.discards.load(Relaxed)),
-        ],
+        figures: Figures::of(c),
         errors: c.errors.load(Relaxed),
         latencies: vec![
-            ("read", Latencies::from_powers_of_two(&c.read_latency.snapshot())),
-            ("write", Latencies::from_powers_of_two(&c.write_latency.snapshot())),
+            (IoClass::Read.name(), Latencies::from_powers_of_two(&c.read_latency.snapshot())),
+            (IoClass::Write.name(), Latencies::from_powers_of_two(&c.write_latency.snapshot())),
         ],
     }
 }
 
 #[cfg(test)]
 #[path = "data_plane_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 //! Never: moves data.
 
 use crate::plane::*;
+use base::counters::{self, FigureKind};
 use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
 use directory::record::DeviceRecord;
@@ -327,14 +328,21 @@ impl DataPlane for FakePlane {
         let mut latency = base::Histogram::default();
         latency.record(100_000);
         let latency = Latencies::from(&latency);
-        let figures = |(id, g): (&GroupId, &FakeGroup)| GroupFigures {
+        let figures = |name, value| {
+            let mut figures = counters::Figures::default();
+            figures.add(("", name), "Made up.", FigureKind::Counter, value);
+            figures
+        };
+        let mut core = figures("busy_nanoseconds", 5);
+        core.add(("", "loops"), "Made up.", FigureKind::Counter, 9);
+        let group = |(id, g): (&GroupId, &FakeGroup)| GroupFigures {
             group: *id,
             devices: g
                 .devices
                 .iter()
                 .map(|d| DeviceFigures {
                     name: d.path().unwrap_or("memory").into(),
-                    counters: vec![("reads", 1), ("read_bytes", 4096)],
+                    figures: figures("reads", 1),
                     errors: 0,
                     latencies: vec![("read", latency.clone())],
                 })
@@ -349,28 +357,22 @@ impl DataPlane for FakePlane {
             failed_shards: 0,
             failing_shards: 0,
             scrub_percent: None,
-            counters: vec![("destaged_bytes", 7)],
-            gauges: vec![("destage_bytes_per_second", 8)],
-            latencies: vec![("commit", latency.clone())],
+            figures: figures("destaged_bytes", 7),
         };
         Ok(Stats {
-            cores: vec![CoreFigures { core: 0, counters: vec![("busy_nanoseconds", 5), ("loops", 9)] }],
+            cores: vec![CoreFigures { core: 0, figures: core }],
             groups: state
                 .groups
                 .iter()
                 .filter(|(_, g)| g.open)
-                .map(figures)
+                .map(group)
                 .map(|mut figures| {
                     state.figures.iter().for_each(|change| change(&mut figures));
                     figures
                 })
                 .collect(),
-            object: ObjectFigures { counters: vec![("reads", 3)], latencies: vec![("read", latency.clone())] },
-            front: FrontFigures {
-                counters: vec![("commands", 4)],
-                gauges: vec![("controllers", 1)],
-                latencies: vec![("read", latency.clone())],
-            },
+            object: LayerFigures { figures: figures("reads", 3), latencies: vec![("read", latency.clone())] },
+            front: LayerFigures { figures: figures("commands", 4), latencies: vec![("read", latency.clone())] },
         })
     }
 

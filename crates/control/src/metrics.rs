@@ -1,6 +1,6 @@
 //! Figures of every layer as Prometheus reads them (text exposition format 0.0.4).
 //!
-//! Owns: names and labels. Names: `basalt_LAYER_WHAT_UNIT`, counters end in `_total`, times are seconds.
+//! Owns: labels, and the names of what is counted nowhere else; each layer names its counters (`base::counters`). Names: `basalt_LAYER_WHAT_UNIT`, counters end in `_total`, times are seconds.
 //! Invariant: each family is written once, with HELP and TYPE, all its samples together.
 
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
     engine::Control,
     plane::{LATENCY_BOUNDS_NS, Latencies, Stats},
 };
+use base::counters::{Figure, FigureKind, Figures};
 use std::{collections::BTreeMap, fmt::Write};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -37,6 +38,17 @@ impl Page {
             self.sample(format!("{stem}_seconds_total"), Type::Counter, help, "", labels, value as f64 / 1e9);
         } else {
             self.sample(format!("{name}_total"), Type::Counter, help, "", labels, value);
+        }
+    }
+
+    /// The figures of a layer.
+    fn figures(&mut self, layer: &str, figures: &Figures, labels: &Labels<'_>) {
+        for Figure { name, help, kind, value } in figures {
+            let name = format!("basalt_{layer}_{name}");
+            match kind {
+                FigureKind::Counter => self.counter(&name, help, labels, *value),
+                FigureKind::Gauge | FigureKind::GaugeMax => self.gauge(&name, help, labels, value),
+            }
         }
     }
 
@@ -117,24 +129,14 @@ fn node(page: &mut Page, status: &api::Status) {
 
 fn planes(page: &mut Page, stats: &Stats) {
     for core in &stats.cores {
-        let number = core.core.to_string();
-        for (name, value) in &core.counters {
-            page.counter(&format!("basalt_core_{name}"), "What a core of the data plane did.", &[("core", &number)], *value);
-        }
+        page.figures("core", &core.figures, &[("core", &core.core.to_string())]);
     }
-    for (name, value) in &stats.object.counters {
-        page.counter(&format!("basalt_object_{name}"), "Requests to volumes, at the object layer.", &[], *value);
-    }
+    page.figures("object", &stats.object.figures, &[]);
     for (operation, latencies) in &stats.object.latencies {
         let help = "Latency of requests to volumes, at the object layer.";
         page.histogram("basalt_object_latency_seconds", help, &[("operation", operation)], latencies);
     }
-    for (name, value) in &stats.front.counters {
-        page.counter(&format!("basalt_frontend_{name}"), "What the NVMe/TCP front end did.", &[], *value);
-    }
-    for (name, value) in &stats.front.gauges {
-        page.gauge(&format!("basalt_frontend_{name}"), "What the NVMe/TCP front end has now.", &[], *value);
-    }
+    page.figures("frontend", &stats.front.figures, &[]);
     for (operation, latencies) in &stats.front.latencies {
         let help = "Latency of commands, from the last byte of the command to the first of the response.";
         page.histogram("basalt_frontend_latency_seconds", help, &[("operation", operation)], latencies);
@@ -161,26 +163,18 @@ fn capacity(page: &mut Page, group: &api::Group) {
 fn store(page: &mut Page, group: &str, figures: &crate::plane::GroupFigures) {
     let labels = [("group", group)];
     page.counter("basalt_store_media_errors", "Blocks that could not be read or had a wrong checksum.", &labels, figures.media_errors);
-    for (name, value) in &figures.counters {
-        page.counter(&format!("basalt_store_{name}"), "What the store of a disk group did.", &labels, *value);
-    }
-    for (name, value) in &figures.gauges {
-        page.gauge(&format!("basalt_store_{name}"), "What the store of a disk group has now.", &labels, *value);
-    }
-    for (operation, latencies) in &figures.latencies {
-        let labels = [("group", group), ("operation", operation)];
-        page.histogram("basalt_store_latency_seconds", "Latency of operations of the store of a disk group.", &labels, latencies);
-    }
+    page.figures("store", &figures.figures, &labels);
     for (n, device) in figures.devices.iter().enumerate() {
         let role = if n == 0 { "cache" } else { "capacity" };
         let labels = [("group", group), ("role", role), ("device", device.name.as_str())];
-        for (name, value) in &device.counters {
-            page.counter(&format!("basalt_device_{name}"), "What a device did.", &labels, *value);
-        }
-        page.counter("basalt_device_errors", "Operations that a device failed.", &labels, device.errors);
+        page.figures("device", &device.figures, &labels);
         for (operation, latencies) in &device.latencies {
             let labels = [&labels[..], &[("operation", operation)]].concat();
             page.histogram("basalt_device_latency_seconds", "Latency of operations of a device.", &labels, latencies);
         }
     }
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -6,7 +6,7 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId};
+use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, counters::Figures};
 use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
@@ -149,9 +149,9 @@ pub struct Stats {
     /// Each open group.
     pub groups: Vec<GroupFigures>,
     /// All volumes together: requests as they enter the object layer.
-    pub object: ObjectFigures,
+    pub object: LayerFigures,
     /// The front end.
-    pub front: FrontFigures,
+    pub front: LayerFigures,
 }
 
 /// One core of the data plane.
@@ -159,27 +159,16 @@ pub struct Stats {
 pub struct CoreFigures {
     /// Its number.
     pub core: usize,
-    /// Name of a counter (with its unit) to its value.
-    pub counters: Vec<(&'static str, u64)>,
+    /// Its counters.
+    pub figures: Figures,
 }
 
-/// The object layer.
+/// A layer, over all cores.
 #[derive(Clone, Debug, Default)]
-pub struct ObjectFigures {
-    /// Name of a counter (with its unit) to its value.
-    pub counters: Vec<(&'static str, u64)>,
+pub struct LayerFigures {
+    /// Counters, and what is so many just now.
+    pub figures: Figures,
     /// Kind of operation (`read`, `write`, ..) to latencies.
-    pub latencies: Vec<(&'static str, Latencies)>,
-}
-
-/// The front end.
-#[derive(Clone, Debug, Default)]
-pub struct FrontFigures {
-    /// Name of a counter (with its unit) to its value.
-    pub counters: Vec<(&'static str, u64)>,
-    /// Name of what is so many just now to how many.
-    pub gauges: Vec<(&'static str, u64)>,
-    /// Kind of command to latencies.
     pub latencies: Vec<(&'static str, Latencies)>,
 }
 
@@ -210,12 +199,8 @@ pub struct GroupFigures {
     pub failing_shards: u32,
     /// How far the scrub that runs has come.
     pub scrub_percent: Option<u8>,
-    /// Name of a counter (with its unit) to its value.
-    pub counters: Vec<(&'static str, u64)>,
-    /// Name of a value (with its unit) just now.
-    pub gauges: Vec<(&'static str, u64)>,
-    /// What is timed to latencies.
-    pub latencies: Vec<(&'static str, Latencies)>,
+    /// Counters, and what is so many just now.
+    pub figures: Figures,
 }
 
 /// One device.
@@ -223,8 +208,8 @@ pub struct GroupFigures {
 pub struct DeviceFigures {
     /// As it is called.
     pub name: String,
-    /// Name of a counter (with its unit) to its value.
-    pub counters: Vec<(&'static str, u64)>,
+    /// Its counters.
+    pub figures: Figures,
     /// Errors so far.
     pub errors: u64,
     /// `read`, `write` to latencies.

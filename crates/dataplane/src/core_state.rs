@@ -5,7 +5,7 @@
 use crate::message::{Answer, CoreMsg};
 use base::{GroupId, ObjectId, VolumeId};
 use frontend::FrontEnd;
-use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeRef, VolumeRouter};
+use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeLimits, VolumeRef, VolumeRouter};
 use rt::Rt;
 use rt::sync::OneSender;
 use slab::Slab;
@@ -21,8 +21,8 @@ pub(crate) struct OpenGroup {
     pub(crate) devices: Vec<rt::Device>,
 }
 
-/// The limits that a volume has, and what they were made from: requests and bytes a second.
-pub(crate) type KnownLimits = (Option<u64>, Option<u64>, Arc<Limits>);
+/// What the limits of a volume were made from, and the limits with what they have counted.
+pub(crate) type KnownLimits = (VolumeLimits, Arc<Limits>);
 
 /// What only core 0 knows.
 #[derive(Default)]

@@ -1,9 +1,11 @@
 //! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
+use base::{ComponentId, GroupId, ObjectId, Ownership, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
-use cluster::{Policy, Usable};
-use object::CopyAt;
+use cluster::{Policy, Usable, reservation};
+use frontend::ServedVolume;
+use object::{CopyAt, VolumeLimits};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use store::ComponentNo;
 
@@ -18,69 +20,60 @@ pub struct Desired<E> {
     pub exports: E,
 }
 
-/// A volume.
+/// A volume: what hosts see of it, how it is kept, and where it lies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeDesired {
-    /// Its identity for life.
-    pub id: VolumeId,
-    /// As the user calls it.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// 512 or 4096.
-    pub lba_bytes: u32,
-    /// Whether it may be changed.
-    pub write_protect: WriteProtect,
-    /// It is being formatted: hosts see it, no command reaches it, and all of its content lies behind its end ([`crate::DataPlaneHandle::free_behind`]).
-    pub formatting: bool,
-    /// Who is registered and who holds a reservation; `None`: nobody ever was.
-    pub reservation: Option<Arc<cluster::reservation::State>>,
-    /// It takes space as it is written; otherwise all of its space is set aside for it.
-    pub thin: bool,
+    /// What hosts see of it. While it is being formatted, all of its content lies behind its end ([`crate::DataPlaneHandle::free_behind`]).
+    pub volume: ServedVolume,
     /// Whether blocks keep a checksum on capacity.
     pub checksum: bool,
-    /// Requests a second, in units of 32 KiB.
-    pub iops_max: Option<u64>,
-    /// Bytes a second.
-    pub bytes_per_s_max: Option<u64>,
+    /// How much hosts may ask of it.
+    pub limits: VolumeLimits,
     /// Where it lies.
     pub object: ObjectLayout,
+}
+
+impl Deref for VolumeDesired {
+    type Target = ServedVolume;
+    fn deref(&self) -> &ServedVolume {
+        &self.volume
+    }
+}
+
+impl DerefMut for VolumeDesired {
+    fn deref_mut(&mut self) -> &mut ServedVolume {
+        &mut self.volume
+    }
 }
 
 impl VolumeDesired {
     /// A volume of 4096-byte blocks as most are: with checksums, without limits, free for everybody to write.
     pub fn plain(id: VolumeId, name: String, bytes: u64, object: ObjectLayout) -> VolumeDesired {
-        VolumeDesired {
-            id,
-            name,
-            bytes,
-            lba_bytes: 4096,
-            write_protect: WriteProtect::None,
-            formatting: false,
-            reservation: None,
-            thin: true,
-            checksum: true,
-            iops_max: None,
-            bytes_per_s_max: None,
-            object,
-        }
+        VolumeDesired { volume: ServedVolume::plain(id, name, bytes), checksum: true, limits: VolumeLimits::default(), object }
     }
 
-    /// A volume as its records say, without its reservation. `mirrors`: what serves it now; none: it is out of reach.
-    pub fn from_records(volume: &VolumeRecord, object: &ObjectRecord, policy: &Policy, mirrors: Vec<MirrorDesired>) -> VolumeDesired {
+    /// A volume as its records say, with its reservation. `mirrors`: what serves it now; none: it is out of reach.
+    pub fn from_records(
+        volume: &VolumeRecord,
+        object: &ObjectRecord,
+        policy: &Policy,
+        reservation: Option<Arc<reservation::State>>,
+        mirrors: Vec<MirrorDesired>,
+    ) -> VolumeDesired {
         let reserved: u64 = object.mirrors.iter().flatten().map(ComponentRecord::reserved_bytes).sum();
         VolumeDesired {
-            id: volume.id,
-            name: volume.name.clone(),
-            bytes: volume.bytes,
-            lba_bytes: volume.lba_bytes,
-            formatting: volume.format_to.is_some(),
-            write_protect: volume.write_protect,
-            reservation: None,
-            thin: reserved < volume.bytes,
+            volume: ServedVolume {
+                id: volume.id,
+                name: volume.name.clone(),
+                bytes: volume.bytes,
+                lba_bytes: volume.lba_bytes,
+                write_protect: volume.write_protect,
+                formatting: volume.format_to.is_some(),
+                reservation,
+                thin: reserved < volume.bytes,
+            },
             checksum: policy.checksum,
-            iops_max: policy.iops_limit,
-            bytes_per_s_max: policy.bandwidth_limit,
+            limits: VolumeLimits { iops_max: policy.iops_limit, bytes_per_s_max: policy.bandwidth_limit },
             object: ObjectLayout { object: object.id, ownership: object.ownership, mirrors },
         }
     }

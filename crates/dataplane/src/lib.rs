@@ -30,6 +30,6 @@ pub use handle::{DataPlaneHandle, NodeConfig};
 pub use records::{Served, component_spec, format_spec, served};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
-pub use object::{CopyAt, CopyPlace};
+pub use object::{CopyAt, CopyPlace, VolumeLimits};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};

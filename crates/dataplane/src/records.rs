@@ -44,7 +44,7 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
-        served.volumes.push(VolumeDesired { reservation, ..VolumeDesired::from_records(volume, object, &policy, mirrors) });
+        served.volumes.push(VolumeDesired::from_records(volume, object, &policy, reservation, mirrors));
     }
     served
 }

@@ -56,7 +56,7 @@ fn a_volume_is_served_with_its_layout_its_policy_and_its_reservation() {
     assert_eq!(served.out_of_reach, BTreeMap::new());
     let [first, second] = &served.volumes[..] else { panic!("both: {served:?}") };
     assert_eq!((first.name.as_str(), first.bytes, first.lba_bytes, first.thin), ("v1", 2 << 20, 4096, false));
-    assert_eq!((first.iops_max, first.checksum), (Some(500), false), "by the key of its policy, whatever the spelling of its name");
+    assert_eq!((first.limits.iops_max, first.checksum), (Some(500), false), "by the key of its policy, whatever the spelling of its name");
     let here: Vec<_> = first.object.mirrors.iter().flat_map(MirrorDesired::here).map(|c| (c.id, c.group, c.no.0)).collect();
     let made: Vec<_> = records.objects[0].components().map(|c| (c.id, c.group, c.no.unwrap())).collect();
     assert_eq!((here, first.object.ownership), (made, Ownership::FIRST));

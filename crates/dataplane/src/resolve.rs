@@ -12,7 +12,7 @@ use crate::{
 use base::hooks::{self, SeededFault};
 use base::{GroupId, VolumeId};
 use frontend::{FrontEnd, VolumeView, Volumes};
-use object::{ComponentAt, CopyAt, CopyPlace, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeRef};
+use object::{ComponentAt, CopyAt, CopyPlace, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeLimits, VolumeRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,15 +24,10 @@ impl<F: FrontEnd> CoreController<F> {
         for volume in &desired.volumes {
             let (mirrors, of_term) = volume_mirrors(volume, ledger, self.rt.cores())?;
             cores.insert(volume.object.object, of_term);
-            let wanted = (volume.iops_max, volume.bytes_per_s_max);
+            let wanted = volume.limits;
             let limits = match ledger.limits.get(&volume.id) {
-                Some((iops, bandwidth, limits))
-                    if (*iops == wanted.0 && (*bandwidth == wanted.1 || hooks::seeded(SeededFault::BandwidthForgotten)))
-                        && !hooks::seeded(SeededFault::LimitsBeginAnew) =>
-                {
-                    Arc::clone(limits)
-                }
-                _ => Arc::new(Limits::new(wanted.0, wanted.1)),
+                Some((had, limits)) if keeps_limits(*had, wanted) => Arc::clone(limits),
+                _ => Arc::new(Limits::new(wanted)),
             };
             let layout = VolumeLayout {
                 id: volume.id,
@@ -52,7 +47,7 @@ impl<F: FrontEnd> CoreController<F> {
         }
         let view = F::resolve(&desired.exports, volumes(desired, &places, &ledger.groups))?;
         ledger.volumes = places;
-        ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (wanted.0, wanted.1, Arc::clone(&l.limits)))).collect();
+        ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (*wanted, Arc::clone(&l.limits)))).collect();
         ledger.cores = cores;
         let here = desired.volumes.iter().flat_map(|v| &v.object.mirrors).flat_map(MirrorDesired::here);
         ledger.first_cores.extend(here.filter_map(|c| Some((c.group, ledger.groups.get(&c.group)?.route.first_core))));
@@ -62,6 +57,12 @@ impl<F: FrontEnd> CoreController<F> {
         }
         Ok((Arc::new(LayoutView { volumes: by_ref }), Arc::new(view)))
     }
+}
+
+/// Whether a volume keeps the limits that it had, with what they have counted.
+fn keeps_limits(had: VolumeLimits, wanted: VolumeLimits) -> bool {
+    let same_bandwidth = had.bytes_per_s_max == wanted.bytes_per_s_max || hooks::seeded(SeededFault::BandwidthForgotten);
+    had.iops_max == wanted.iops_max && same_bandwidth && !hooks::seeded(SeededFault::LimitsBeginAnew)
 }
 
 /// The mirrors of a volume with their copies at their places, and the cores of their lanes. `cores`: how many there are.
@@ -95,18 +96,8 @@ fn volume_mirrors(volume: &VolumeDesired, ledger: &Ledger, cores: usize) -> Resu
 }
 
 fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> VolumeView {
-    let components = v.object.mirrors.iter().flat_map(MirrorDesired::here);
-    let used = || components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect();
-    VolumeView {
-        id: v.id,
-        name: v.name.clone(),
-        bytes: v.bytes,
-        lba_bytes: v.lba_bytes,
-        write_protect: v.write_protect,
-        formatting: v.formatting,
-        reservation: v.reservation.clone(),
-        thin: v.thin.then(used),
-    }
+    let components = v.object.mirrors.iter().flat_map(MirrorDesired::here).filter(|_| v.thin);
+    VolumeView { volume: v.volume.clone(), used: components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect() }
 }
 
 fn volumes<E>(desired: &Desired<E>, places: &BTreeMap<VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> Volumes {

@@ -190,7 +190,7 @@ impl Lab {
     /// The volume has this limit of requests a second from now on.
     fn limit(&mut self, iops_max: Option<u64>) {
         self.desired.generation += 1;
-        self.desired.volumes[0].iops_max = iops_max;
+        self.desired.volumes[0].limits.iops_max = iops_max;
         let desired = self.desired.clone();
         self.command(|o| o.apply(desired));
     }

@@ -423,7 +423,7 @@ fn a_limit_counts_from_when_it_is_set_and_goes_on_when_something_else_is_changed
         (None, None, 100, 65536, 0.0),
     ];
     for (step, (iops, bandwidth, count, bytes, takes)) in steps.into_iter().enumerate() {
-        (lab.desired.volumes[0].iops_max, lab.desired.volumes[0].bytes_per_s_max) = (iops, bandwidth);
+        lab.desired.volumes[0].limits = VolumeLimits { iops_max: iops, bytes_per_s_max: bandwidth };
         lab.desired.volumes[0].name = format!("v{step}");
         lab.apply();
         let took = reads(&mut lab, volume, count, bytes);

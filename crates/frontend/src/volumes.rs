@@ -6,6 +6,7 @@ use base::{HostId, VolumeId, WriteProtect};
 use cluster::reservation::{self, Access};
 use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// All volumes that are served.
@@ -19,12 +20,12 @@ pub struct Volumes {
     pub places: BTreeMap<VolumeId, VolumeRef>,
 }
 
-/// A volume, as the front ends see it.
+/// What hosts see of a volume: said once by the control plane, and passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeView {
+pub struct ServedVolume {
     /// Its identity for life: names that hosts get come from it.
     pub id: VolumeId,
-    /// Its name.
+    /// Its name, as the user calls it.
     pub name: String,
     /// Its size in bytes, a multiple of `lba_bytes`.
     pub bytes: u64,
@@ -32,18 +33,45 @@ pub struct VolumeView {
     pub lba_bytes: u32,
     /// Whether it may be changed.
     pub write_protect: WriteProtect,
-    /// It is being formatted: its content goes, and no command reaches it.
+    /// It is being formatted: hosts see it, its content goes, and no command reaches it.
     pub formatting: bool,
     /// Who is registered and who holds a reservation; `None`: nobody ever was.
     pub reservation: Option<Arc<reservation::State>>,
-    /// It takes space as it is written: what its components have now. `None`: all of its space is set aside for it.
-    pub thin: Option<Vec<ChunksUsed>>,
+    /// It takes space as it is written; otherwise all of its space is set aside for it.
+    pub thin: bool,
 }
 
-impl VolumeView {
+impl ServedVolume {
+    /// A volume of 4096-byte blocks as most are: thin, free for everybody to write.
+    pub fn plain(id: VolumeId, name: String, bytes: u64) -> Self {
+        let (lba_bytes, write_protect) = (4096, WriteProtect::None);
+        Self { id, name, bytes, lba_bytes, write_protect, formatting: false, reservation: None, thin: true }
+    }
     /// What a host may do with it while there is a reservation.
     pub fn access(&self, host: HostId) -> Access {
         self.reservation.as_ref().map_or(Access::FULL, |r| r.access(host))
+    }
+}
+
+/// A volume, as the front ends see it: a [`ServedVolume`], with what is known of it on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeView {
+    /// What hosts see of it.
+    pub volume: ServedVolume,
+    /// What its components have of space now, at every moment. Empty when it is not thin, or its disk group is offline.
+    pub used: Vec<ChunksUsed>,
+}
+
+impl Deref for VolumeView {
+    type Target = ServedVolume;
+    fn deref(&self) -> &ServedVolume {
+        &self.volume
+    }
+}
+
+impl DerefMut for VolumeView {
+    fn deref_mut(&mut self) -> &mut ServedVolume {
+        &mut self.volume
     }
 }
 

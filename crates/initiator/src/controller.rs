@@ -11,7 +11,7 @@
 
 use crate::authenticate::authenticate;
 use crate::connection::Connection;
-use crate::error::Error;
+use crate::error::{Error, NamespaceFault, Unsupported};
 use crate::io::{IoQueue, Namespace};
 use crate::queue::{ADMIN_CAPSULE_BYTES, Completed, Payload, QueueOptions, Request};
 use crate::secured::TlsOptions;
@@ -208,7 +208,7 @@ impl Controller {
         };
         controller.enable()?;
         let bytes = controller.identify_bytes(identify::CNS_CONTROLLER, 0)?;
-        *controller.identify = IdentifyController::parse(&bytes).ok_or(Error::Unsupported("Identify Controller is too short"))?;
+        *controller.identify = IdentifyController::parse(&bytes).ok_or(Error::Unsupported(Unsupported::IdentifyController))?;
         Ok(controller)
     }
 
@@ -372,7 +372,7 @@ impl Controller {
     /// What Identify Namespace says of one.
     pub fn identify_namespace(&self, nsid: u32) -> Result<Box<IdentifyNamespace>, Error> {
         let bytes = self.identify_bytes(identify::CNS_NAMESPACE, nsid)?;
-        IdentifyNamespace::parse(&bytes).map(Box::new).ok_or(Error::Unsupported("Identify Namespace is too short"))
+        IdentifyNamespace::parse(&bytes).map(Box::new).ok_or(Error::Unsupported(Unsupported::IdentifyNamespace))
     }
     /// Its identifiers.
     pub fn descriptors(&self, nsid: u32) -> Result<Vec<NamespaceDescriptor>, Error> {
@@ -381,9 +381,9 @@ impl Controller {
     /// A namespace as I/O needs to know it.
     pub fn namespace(&self, nsid: u32) -> Result<Namespace, Error> {
         let id = self.identify_namespace(nsid)?;
-        let lba_bytes = id.lba_bytes().ok_or(Error::Namespace { nsid, why: "its block size is unknown" })?;
+        let lba_bytes = id.lba_bytes().ok_or(Error::Namespace { nsid, why: NamespaceFault::BlockSize })?;
         if id.nsze == 0 {
-            return Err(Error::Namespace { nsid, why: "it is not active" });
+            return Err(Error::Namespace { nsid, why: NamespaceFault::Inactive });
         }
         Ok(Namespace {
             nsid,
@@ -480,11 +480,11 @@ fn fabrics_connect(connection: &mut Connection, options: &ControllerOptions, qid
     }
     let authreq = (done.cqe.result >> 16) as u16;
     if authreq & AUTHREQ_ASCR != 0 {
-        return Err(Error::Unsupported("the controller asks for secure channel concatenation"));
+        return Err(Error::Unsupported(Unsupported::Concatenation));
     }
     if authreq & AUTHREQ_ATR != 0 {
         let credentials = options.credentials.as_ref();
-        let credentials = credentials.ok_or(Error::Unsupported("the controller asks for authentication, and we have no secret"))?;
+        let credentials = credentials.ok_or(Error::Unsupported(Unsupported::NoSecret))?;
         authenticate(credentials, &options.host.nqn, &options.subnqn, |sqe, payload, what| {
             let done = connection.call(Request { sqe, payload, tag: 0 }, options.command_timeout, what)?;
             if done.cqe.status.is_success() { Ok(done) } else { Err(Error::Status { what, status: done.cqe.status }) }

@@ -1,7 +1,7 @@
 //! The discovery service: which subsystems are where.
 
 use crate::controller::{Controller, ControllerOptions};
-use crate::error::Error;
+use crate::error::{Error, Unsupported};
 use format::nvme::fabrics::DISCOVERY_NQN;
 use format::nvme::log::{DiscoveryEntry, DiscoveryHeader, LID_DISCOVERY, SUBTYPE_NVM};
 use std::net::SocketAddr;
@@ -45,13 +45,13 @@ pub fn discover(options: &ControllerOptions) -> Result<Vec<Record>, Error> {
     for _ in 0..READS_MAX {
         let header = read_header(&controller)?;
         if header.recfmt != 0 {
-            return Err(Error::Unsupported("the discovery log has an unknown record format"));
+            return Err(Error::Unsupported(Unsupported::DiscoveryFormat));
         }
         let mut records = Vec::new();
         for n in 0..header.numrec.min(RECORDS_MAX) {
             let at = (DiscoveryHeader::LEN + n as usize * DiscoveryEntry::LEN) as u64;
             let bytes = controller.log(LID_DISCOVERY, 0, at, DiscoveryEntry::LEN)?;
-            let entry = DiscoveryEntry::parse(&bytes).ok_or(Error::Unsupported("a discovery record is too short"))?;
+            let entry = DiscoveryEntry::parse(&bytes).ok_or(Error::Unsupported(Unsupported::DiscoveryRecord))?;
             records.push(Record {
                 nqn: entry.nqn().unwrap_or_default().to_owned(),
                 is_nvm: entry.subtype == SUBTYPE_NVM,
@@ -68,10 +68,10 @@ pub fn discover(options: &ControllerOptions) -> Result<Vec<Record>, Error> {
             return Ok(records);
         }
     }
-    Err(Error::Unsupported("the discovery log changes faster than it can be read"))
+    Err(Error::Unsupported(Unsupported::DiscoveryChanges))
 }
 
 fn read_header(controller: &Controller) -> Result<DiscoveryHeader, Error> {
     let bytes = controller.log(LID_DISCOVERY, 0, 0, DiscoveryHeader::LEN)?;
-    DiscoveryHeader::parse(&bytes).ok_or(Error::Unsupported("the discovery log is too short"))
+    DiscoveryHeader::parse(&bytes).ok_or(Error::Unsupported(Unsupported::DiscoveryLog))
 }

@@ -54,6 +54,67 @@ pub enum QueueError {
     Terminated(TermReq),
 }
 
+/// What the other side asks for or sends that this client has no way to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsupported {
+    /// A reservation report that ends too early.
+    #[error("the report is too short")]
+    ReportTooShort,
+    /// TLS does not take the PSK.
+    #[error("the TLS PSK cannot be used")]
+    PskUnusable,
+    /// A PSK whose hash is not the one of its identity.
+    #[error("an identity of version 1 has the hash of its key")]
+    PskHash,
+    /// The names of the host and the subsystem do not fit into the identity of a PSK.
+    #[error("the names are too long for this derivation of a TLS PSK")]
+    PskNames,
+    /// Identify Controller data that end too early.
+    #[error("Identify Controller is too short")]
+    IdentifyController,
+    /// Identify Namespace data that end too early.
+    #[error("Identify Namespace is too short")]
+    IdentifyNamespace,
+    /// Secure channel concatenation.
+    #[error("the controller asks for secure channel concatenation")]
+    Concatenation,
+    /// Authentication, for which there is no secret here.
+    #[error("the controller asks for authentication, and we have no secret")]
+    NoSecret,
+    /// A discovery log whose records have another format.
+    #[error("the discovery log has an unknown record format")]
+    DiscoveryFormat,
+    /// A discovery record that ends too early.
+    #[error("a discovery record is too short")]
+    DiscoveryRecord,
+    /// A discovery log that is another one each time it is read.
+    #[error("the discovery log changes faster than it can be read")]
+    DiscoveryChanges,
+    /// A discovery log that ends too early.
+    #[error("the discovery log is too short")]
+    DiscoveryLog,
+    /// A PDU of a length that none can have.
+    #[error("the peer sent a PDU of an impossible length")]
+    PduLength,
+    /// Another PDU in place of ICResp.
+    #[error("no ICResp came")]
+    NoIcResp,
+    /// Fewer I/O queues than were asked for.
+    #[error("the controller grants fewer I/O queues than were asked for")]
+    FewerQueues,
+}
+
+/// Why a namespace cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NamespaceFault {
+    /// It has a block size that is none.
+    #[error("its block size is unknown")]
+    BlockSize,
+    /// There is none of this number.
+    #[error("it is not active")]
+    Inactive,
+}
+
 /// Why an operation of the client failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -102,9 +163,9 @@ pub enum Error {
     /// The controller says it cannot serve.
     #[error("the controller is in a fatal state (CSTS.CFS)")]
     ControllerFatal,
-    /// The controller offers no such thing.
-    #[error("{0}")]
-    Unsupported(&'static str),
+    /// There is no way to go on with what the other side asks for or sends.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// TLS failed, or was refused.
     #[error(transparent)]
     Tls(#[from] tls::Fault),
@@ -114,7 +175,7 @@ pub enum Error {
         /// Which.
         nsid: u32,
         /// Why.
-        why: &'static str,
+        why: NamespaceFault,
     },
     /// The queue has no room for another command.
     #[error("the queue is full")]

@@ -23,7 +23,7 @@ pub mod secured;
 
 pub use auth::{Credentials, DhGroup, HashId, Secret};
 pub use controller::{Controller, ControllerOptions, HostIdentity};
-pub use error::{Error, QueueError};
+pub use error::{Error, NamespaceFault, QueueError, Unsupported};
 pub use format::nvme_tcp::Digests;
 pub use io::{Io, IoDone, IoQueue, Namespace};
 pub use secured::TlsOptions;

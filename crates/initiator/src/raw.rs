@@ -3,7 +3,7 @@
 //! Never: checks what it sends; answers by itself.
 
 use crate::controller::HostIdentity;
-use crate::error::Error;
+use crate::error::{Error, Unsupported};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::property::{CC, CSTS, Config, ControllerStatus};
 use format::nvme::{Cqe, Sqe};
@@ -99,7 +99,7 @@ impl RawClient {
         }
         let plen = u32::from_le_bytes([pdu[4], pdu[5], pdu[6], pdu[7]]) as usize;
         if !(8..=PDU_BYTES_MAX).contains(&plen) {
-            return Err(Error::Unsupported("the peer sent a PDU of an impossible length"));
+            return Err(Error::Unsupported(Unsupported::PduLength));
         }
         pdu.resize(plen, 0);
         match self.fill(&mut pdu[8..], deadline)? {
@@ -160,7 +160,7 @@ impl RawClient {
     pub fn greet(&mut self, digests: Digests) -> Result<IcResp, Error> {
         self.send(&IcReq { hpda: 0, digests, maxr2t: 0 }.to_bytes())?;
         let pdu = self.expect_pdu("ICResp")?;
-        let bytes = pdu.first::<128>().filter(|_| pdu.kind() == Some(PduType::IcResp)).ok_or(Error::Unsupported("no ICResp came"))?;
+        let bytes = pdu.first::<128>().filter(|_| pdu.kind() == Some(PduType::IcResp)).ok_or(Error::Unsupported(Unsupported::NoIcResp))?;
         let resp = IcResp::parse(&bytes).map_err(|fault| Error::Queue(crate::error::QueueError::Header(fault)))?;
         self.digests = resp.digests;
         Ok(resp)

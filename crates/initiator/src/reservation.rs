@@ -2,7 +2,7 @@
 //!
 //! Never: knows the rules; a refusal of the controller is an error with its status.
 
-use crate::error::Error;
+use crate::error::{Error, Unsupported};
 use crate::io::{COMMAND_TIMEOUT, IoQueue};
 use crate::queue::{Payload, Request};
 use format::nvme::reservation::{self as wire, Action, Key, Keys, RegisteredExtended, Report, ReportHead, parse_extended_report};
@@ -109,7 +109,7 @@ impl IoQueue {
     pub fn reservation_report(&mut self) -> Result<(ReportHead, Vec<RegisteredExtended>), Error> {
         let sqe = Report { numd: (REPORT_BYTES / 4 - 1) as u32, eds: true }.sqe(0, self.namespace().nsid);
         let bytes = self.ask_namespace(sqe, Payload::In(vec![0; REPORT_BYTES]), "Reservation Report")?;
-        parse_extended_report(&bytes).ok_or(Error::Unsupported("the report is too short"))
+        parse_extended_report(&bytes).ok_or(Error::Unsupported(Unsupported::ReportTooShort))
     }
     fn ask_namespace(&mut self, sqe: Sqe, payload: Payload, what: &'static str) -> Result<Vec<u8>, Error> {
         let done = self.connection().call(Request { sqe, payload, tag: u64::MAX }, COMMAND_TIMEOUT, what)?;

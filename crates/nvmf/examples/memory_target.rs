@@ -6,7 +6,7 @@
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{Security, Visibility, VolumeId, WriteProtect, crc32c};
-use frontend::VolumeView;
+use frontend::{ServedVolume, VolumeView};
 use nvmf::{ListenerKind, ListenerSpec, NamespaceView, SubsystemView, Target, TargetMsg, TargetShared, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{App, Buf, MeshEnd, Progress, Rt, UringOptions, launch};
@@ -127,14 +127,17 @@ fn main() {
     let mib: u64 = args.next().map_or(1024, |v| v.parse().expect("a size in MiB"));
     let volume = |n: u8, lba_bytes| {
         Some(VolumeView {
-            id: VolumeId::from_bytes([n; 16]),
-            name: format!("m{n}"),
-            bytes: mib << 20,
-            lba_bytes,
-            write_protect: WriteProtect::None,
-            formatting: false,
-            reservation: None,
-            thin: None,
+            volume: ServedVolume {
+                id: VolumeId::from_bytes([n; 16]),
+                name: format!("m{n}"),
+                bytes: mib << 20,
+                lba_bytes,
+                write_protect: WriteProtect::None,
+                formatting: false,
+                reservation: None,
+                thin: false,
+            },
+            used: vec![],
         })
     };
     let view = Arc::new(View {

@@ -40,6 +40,6 @@ mod tests;
 pub use desired::{Desired, NamespaceDesired, SubsystemDesired};
 pub use options::{ControllerIds, Options, Referral};
 pub use shared::TargetShared;
-pub use stats::{Class, ClassStats, Figures, SessionInfo, TargetStats};
+pub use stats::{ClassStats, CommandClass, Figures, SessionInfo, TargetStats};
 pub use target::{Target, TargetMsg};
 pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, SubsystemView, View};

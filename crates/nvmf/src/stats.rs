@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// Classes of commands that are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum CommandClass {
     /// Read.
     Read,
     /// Write.
@@ -20,94 +20,105 @@ pub enum Class {
     Admin,
 }
 
-impl Class {
+impl CommandClass {
     /// All of them; a class is its index.
-    pub const ALL: [Class; 6] = [Class::Read, Class::Write, Class::Compare, Class::Flush, Class::Deallocate, Class::Admin];
+    pub const ALL: [CommandClass; 6] = [
+        CommandClass::Read,
+        CommandClass::Write,
+        CommandClass::Compare,
+        CommandClass::Flush,
+        CommandClass::Deallocate,
+        CommandClass::Admin,
+    ];
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Read => "read",
-            Class::Write => "write",
-            Class::Compare => "compare",
-            Class::Flush => "flush",
-            Class::Deallocate => "deallocate",
-            Class::Admin => "admin",
+            CommandClass::Read => "read",
+            CommandClass::Write => "write",
+            CommandClass::Compare => "compare",
+            CommandClass::Flush => "flush",
+            CommandClass::Deallocate => "deallocate",
+            CommandClass::Admin => "admin",
         }
     }
 }
 
-/// One class.
-#[derive(Clone, Debug, Default)]
-pub struct ClassStats {
-    /// Commands completed.
-    pub commands: u64,
-    /// Of those, with an error.
-    pub errors: u64,
-    /// Bytes of data of those without.
-    pub bytes: u64,
-    /// From the capsule to the response.
-    pub latency: Histogram,
+base::counters! {
+    /// One class.
+    #[derive(Clone, Debug, Default)]
+    pub struct ClassStats {
+        /// Commands completed.
+        pub commands: u64 = counter("commands"),
+        /// Commands completed with an error.
+        pub errors: u64 = counter("command_errors"),
+        /// Bytes of data of the commands without an error.
+        pub bytes: u64 = counter("data_bytes"),
+        /// From the capsule to the response.
+        pub latency: Histogram,
+    }
 }
 
-/// All counters of a core since it started.
-#[derive(Clone, Debug, Default)]
-pub struct TargetStats {
-    /// By [`Class`], as an index.
-    pub classes: [ClassStats; 6],
-    /// Audit events for which there was no room.
-    pub audit_dropped: u64,
-    /// PDUs received.
-    pub pdus_in: u64,
-    /// PDUs sent.
-    pub pdus_out: u64,
-    /// Bytes received.
-    pub bytes_in: u64,
-    /// Bytes sent.
-    pub bytes_out: u64,
-    /// Connections taken.
-    pub connections: u64,
-    /// Connections refused because of a limit.
-    pub connections_refused: u64,
-    /// Connections open.
-    pub connections_open: u64,
-    /// Connect commands refused.
-    pub connects_refused: u64,
-    /// Controllers made.
-    pub controllers: u64,
-    /// Controllers ended because the host was silent.
-    pub keep_alive_expired: u64,
-    /// Queues whose host has proved who it is, again included.
-    pub authentications: u64,
-    /// Queues that ended because their host did not.
-    pub authentication_failures: u64,
-    /// Termination requests sent, by reason (FES; 0 is not used).
-    pub terminations: [u64; 7],
-    /// Termination requests received.
-    pub terminations_received: u64,
-    /// Connections closed because a handshake or half a PDU took too long.
-    pub timeouts: u64,
-    /// Connections closed before their Connect command to make room for others.
-    pub evicted: u64,
-    /// Connects that waited for a queue that goes.
-    pub waited_for_queues: u64,
-    /// Looks at the deadlines that came so late that everybody was given the time.
-    pub late_ticks: u64,
-    /// Data digests that did not match.
-    pub data_digest_errors: u64,
-    /// R2Ts sent.
-    pub r2ts: u64,
-    /// Commands that waited for buffers.
-    pub waited_for_buffers: u64,
-    /// TLS handshakes done.
-    pub tls_handshakes: u64,
-    /// TLS connections that failed, in the handshake or later.
-    pub tls_failures: u64,
-    /// Asynchronous events sent.
-    pub events: u64,
+base::counters! {
+    /// All counters of a core since it started.
+    #[derive(Clone, Debug, Default)]
+    pub struct TargetStats {
+        /// By [`CommandClass`], as an index.
+        pub classes: [ClassStats; CommandClass::ALL.len()] = each(""),
+        /// Audit events that were lost, for there was no room.
+        pub audit_dropped: u64 = counter("audit_events_dropped"),
+        /// PDUs received.
+        pub pdus_in: u64 = counter("pdus_received"),
+        /// PDUs sent.
+        pub pdus_out: u64 = counter("pdus_sent"),
+        /// Bytes received.
+        pub bytes_in: u64 = counter("received_bytes"),
+        /// Bytes sent.
+        pub bytes_out: u64 = counter("sent_bytes"),
+        /// Connections taken.
+        pub connections: u64 = counter("connections"),
+        /// Connections refused because of a limit.
+        pub connections_refused: u64 = counter("connections_refused"),
+        /// Connections open.
+        pub connections_open: u64 = gauge("open_connections"),
+        /// Connect commands refused.
+        pub connects_refused: u64 = counter("connects_refused"),
+        /// Controllers made.
+        pub controllers: u64 = counter("controllers"),
+        /// Controllers ended because the host was silent.
+        pub keep_alive_expired: u64 = counter("keep_alive_expired"),
+        /// Queues whose host has proved who it is, again included.
+        pub authentications: u64 = counter("authentications"),
+        /// Queues that ended because their host did not prove who it is.
+        pub authentication_failures: u64 = counter("authentication_failures"),
+        /// Termination requests sent, by reason (FES; 0 is not used).
+        pub terminations: [u64; 7] = counter("terminations_sent", "Termination requests sent."),
+        /// Termination requests received.
+        pub terminations_received: u64 = counter("terminations_received"),
+        /// Connections closed because a handshake or half a PDU took too long.
+        pub timeouts: u64 = counter("timeouts"),
+        /// Connections closed before their Connect command to make room for others.
+        pub evicted: u64 = counter("handshakes_evicted"),
+        /// Connects that waited for a queue that goes.
+        pub waited_for_queues: u64 = counter("waits_for_queues"),
+        /// Looks at the deadlines that came so late that every host was given more time.
+        pub late_ticks: u64 = counter("late_ticks"),
+        /// Data digests that did not match.
+        pub data_digest_errors: u64 = counter("data_digest_errors"),
+        /// R2Ts sent.
+        pub r2ts: u64 = counter("r2ts"),
+        /// Commands that waited for buffers.
+        pub waited_for_buffers: u64 = counter("waits_for_buffers"),
+        /// TLS handshakes done.
+        pub tls_handshakes: u64 = counter("tls_handshakes"),
+        /// TLS connections that failed, in the handshake or later.
+        pub tls_failures: u64 = counter("tls_failures"),
+        /// Asynchronous events sent.
+        pub events: u64 = counter("events"),
+    }
 }
 
 impl TargetStats {
-    pub(crate) fn class(&mut self, class: Class) -> &mut ClassStats {
+    pub(crate) fn class(&mut self, class: CommandClass) -> &mut ClassStats {
         &mut self.classes[class as usize]
     }
 }
@@ -141,11 +152,13 @@ pub struct SessionInfo {
     pub since: Instant,
 }
 
-/// What one core of this front end has counted.
-#[derive(Clone, Debug, Default)]
-pub struct Figures {
-    /// Its counters.
-    pub stats: TargetStats,
-    /// Controllers whose admin queue is there.
-    pub sessions: Vec<SessionInfo>,
+base::counters! {
+    /// What one core of this front end has counted.
+    #[derive(Clone, Debug, Default)]
+    pub struct Figures {
+        /// Its counters.
+        pub stats: TargetStats = each(""),
+        /// Controllers whose admin queue is there.
+        pub sessions: Vec<SessionInfo> = gauge("open_controllers", "Controllers open."),
+    }
 }

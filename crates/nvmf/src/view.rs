@@ -176,8 +176,8 @@ impl View {
     /// Blocks of a namespace that have space, in steps of the chunks that space is given in; `None` when its volume is not thin. At every moment
     /// what the disk groups have allocated.
     pub fn used_blocks(&self, ns: &Namespace) -> Option<u64> {
-        let used = self.volume(ns.volume)?.thin.as_ref()?;
-        let chunks: u64 = used.iter().map(ChunksUsed::get).sum();
+        let volume = self.volume(ns.volume).filter(|v| v.thin)?;
+        let chunks: u64 = volume.used.iter().map(ChunksUsed::get).sum();
         // Chunks behind the end of a volume that is no whole number of chunks, or was just made smaller, are not its blocks.
         Some(((chunks * CHUNK_BYTES) >> ns.shift).min(ns.blocks))
     }

@@ -228,7 +228,7 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
         bytes: VOLUME_BYTES,
         read_only: false,
         checksum: true,
-        limits: Arc::new(Limits::new(None, None)),
+        limits: Arc::new(Limits::default()),
         ownership: Ownership::FIRST,
         mirrors: vec![Mirror::of_one(ComponentAt { group: GroupSlot(0), no }, LaneCores::of_group(ROUTE, rt.cores()))],
     };

@@ -3,6 +3,7 @@
 //! Invariant: an operation takes its buffers and gives them back; every request is answered exactly once.
 
 use arrayvec::ArrayVec;
+use base::IoVerb;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
@@ -133,6 +134,20 @@ pub enum IoOp {
 }
 
 impl IoOp {
+    /// What it does.
+    #[inline]
+    pub const fn verb(&self) -> IoVerb {
+        match self {
+            IoOp::Read { .. } => IoVerb::Read,
+            IoOp::Write { .. } => IoVerb::Write,
+            IoOp::CompareWrite { .. } => IoVerb::CompareWrite,
+            IoOp::Verify { .. } => IoVerb::Verify,
+            IoOp::Uncorrectable { .. } => IoVerb::Uncorrectable,
+            IoOp::Zero { .. } => IoVerb::Zero,
+            IoOp::Trim { .. } => IoVerb::Trim,
+            IoOp::Flush => IoVerb::Flush,
+        }
+    }
     /// First byte and bytes of what it reads or changes.
     pub(crate) fn range(&self) -> (u64, u64) {
         match self {
@@ -148,7 +163,7 @@ impl IoOp {
     }
     /// Whether it changes what is there.
     pub(crate) fn changes(&self) -> bool {
-        !matches!(self, IoOp::Read { .. } | IoOp::Verify { .. } | IoOp::Flush)
+        self.verb().changes()
     }
     /// Whether it moves data, and so counts against the limits of its volume.
     pub(crate) fn transfers(&self) -> bool {

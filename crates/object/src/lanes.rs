@@ -92,17 +92,19 @@ struct Slot<S> {
     shard: S,
 }
 
-/// Counters of the lanes of one core.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaneStats {
-    /// Parts answered.
-    pub parts: u64,
-    /// Operations that waited for an overlapping one.
-    pub waited: u64,
-    /// Parts that were not made of whole blocks.
-    pub partial_blocks: u64,
-    /// Parts under way now.
-    pub running: u64,
+base::counters! {
+    /// Counters of the lanes of one core.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct LaneStats {
+        /// Parts answered.
+        pub parts: u64 = counter("parts"),
+        /// Operations that waited for an overlapping one.
+        pub waited: u64 = counter("waited_operations"),
+        /// Parts that were not made of whole blocks.
+        pub partial_blocks: u64 = counter("partial_block_parts"),
+        /// Parts under way now.
+        pub running: u64,
+    }
 }
 
 /// See the module.

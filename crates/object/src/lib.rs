@@ -20,7 +20,7 @@ pub mod router;
 pub use cores::{GroupRoute, LaneCores, TermCores};
 pub use io::{ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, LayoutView, Mirror, VolumeLayout};
-pub use limit::Limits;
+pub use limit::{Limits, VolumeLimits};
 pub use part::RouterMsg;
 pub use pieces::{Survey, Surveyed};
 pub use router::{RouterStats, VolumeRouter};

@@ -45,7 +45,16 @@ impl Rate {
     }
 }
 
-/// The limits of one volume; shared by all cores.
+/// How much hosts may ask of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeLimits {
+    /// Requests a second, in units of [`NORMAL_BYTES`]; `None` is no limit.
+    pub iops_max: Option<u64>,
+    /// Bytes a second; `None` is no limit.
+    pub bytes_per_s_max: Option<u64>,
+}
+
+/// The limits of one volume, with what they have counted; shared by all cores.
 #[derive(Debug, Default)]
 pub struct Limits {
     iops: Option<Rate>,
@@ -53,8 +62,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// `iops_max`: normalised requests a second; `bytes_per_s_max`: bytes a second. `None` is no limit.
-    pub fn new(iops_max: Option<u64>, bytes_per_s_max: Option<u64>) -> Self {
+    /// Limits that have counted nothing.
+    pub fn new(VolumeLimits { iops_max, bytes_per_s_max }: VolumeLimits) -> Self {
         Self {
             iops: iops_max.map(Rate::new),
             bandwidth: bytes_per_s_max.filter(|_| !hooks::seeded(SeededFault::BandwidthUnlimited)).map(Rate::new),
@@ -99,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_long_run_rate_is_the_limit_plus_one_burst() {
-        let limits = Limits::new(Some(1000), None);
+        let limits = Limits::new(VolumeLimits { iops_max: Some(1000), bytes_per_s_max: None });
         let (count, _) = run(&limits, 4096, Instant(5_000_000_000));
         assert!((1100..=1102).contains(&count), "{count}");
         let (next, gaps) = run(&limits, 4096, Instant(6_000_000_000));
@@ -109,7 +118,7 @@ mod tests {
 
     #[test]
     fn iops_are_counted_in_units_of_32_kib() {
-        let limits = Limits::new(Some(1000), None);
+        let limits = Limits::new(VolumeLimits { iops_max: Some(1000), bytes_per_s_max: None });
         run(&limits, 4096, Instant(0));
         let (count, _) = run(&limits, 128 << 10, Instant(1_000_000_000));
         assert!((249..=252).contains(&count), "{count}");
@@ -119,7 +128,7 @@ mod tests {
 
     #[test]
     fn bandwidth_is_limited_on_its_own() {
-        let limits = Limits::new(None, Some(100 << 20));
+        let limits = Limits::new(VolumeLimits { iops_max: None, bytes_per_s_max: Some(100 << 20) });
         run(&limits, 1 << 20, Instant(0));
         let (count, _) = run(&limits, 1 << 20, Instant(1_000_000_000));
         assert!((99..=102).contains(&count), "{count}");
@@ -151,7 +160,7 @@ mod tests {
             bandwidth in proptest::option::of(1u64 << 20..1 << 30),
             requests in proptest::collection::vec((0u64..40_000, proptest::bool::weighted(0.03), 1u64..2049), 1..120)
         ) {
-            let limits = Limits::new(iops, bandwidth);
+            let limits = Limits::new(VolumeLimits { iops_max: iops, bytes_per_s_max: bandwidth });
             assert_eq!(limits.is_none(), iops.is_none() && bandwidth.is_none());
             let model = |rate: Option<u64>| rate.map(|r| Ahead { per_second: r as f64, seconds: -BURST.as_secs_f64() });
             let (mut of_iops, mut of_bandwidth) = (model(iops), model(bandwidth));
@@ -171,7 +180,7 @@ mod tests {
     #[test]
     fn extreme_limits_do_not_overflow() {
         for rate in [0, 1, u64::MAX] {
-            let limits = Limits::new(Some(rate), Some(rate));
+            let limits = Limits::new(VolumeLimits { iops_max: Some(rate), bytes_per_s_max: Some(rate) });
             let _ = limits.begin_at(Instant(u64::MAX - 5), 1 << 20);
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Histogram, Instant, Lane};
+use base::{Histogram, Instant, IoClass, IoVerb, Lane};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ struct Request {
     token: u64,
     volume: VolumeRef,
     layout: Arc<VolumeLayout>,
-    kind: Kind,
+    class: IoClass,
     /// Of the range that it reads or changes.
     bytes: u64,
     since: Instant,
@@ -123,45 +123,56 @@ struct HeldBack {
     since: Instant,
 }
 
-/// The kinds of requests that are counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Reads and verifies.
-    Read,
-    /// Writes, with or without compare.
-    Write,
-    /// Zeroes and trims, and what is declared uncorrectable.
-    Discard,
+base::counters! {
+    /// Counters of the requests of one class. Their names stand behind that of the class: `reads`, `read_bytes`, `read_errors`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ClassStats {
+        /// Requests of this class answered.
+        pub requests: u64 = counter("s"),
+        /// Bytes of the requests of this class answered without an error.
+        pub bytes: u64 = counter("_bytes"),
+        /// Requests of this class that failed.
+        pub errors: u64 = counter("_errors"),
+        /// From the front end's submission to the answer.
+        pub latency: Histogram,
+    }
 }
 
-/// Counters of one kind of request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KindStats {
-    /// Requests answered.
-    pub requests: u64,
-    /// Bytes of the requests answered well.
-    pub bytes: u64,
-    /// Requests that failed.
-    pub errors: u64,
-    /// From the front end's submission to the answer.
-    pub latency: Histogram,
+base::counters! {
+    /// Counters of one core's router.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct RouterStats {
+        /// Reads.
+        pub read: ClassStats = each("read"),
+        /// Writes.
+        pub write: ClassStats = each("write"),
+        /// Zeroes and trims.
+        pub discard: ClassStats = each("discard"),
+        /// Parts that were sent to another core.
+        pub crossed: u64 = counter("crossed_parts"),
+        /// Requests that a limit held back.
+        pub throttled: u64 = counter("throttled_requests"),
+        /// The lanes of this core.
+        pub lanes: LaneStats = each(""),
+    }
 }
 
-/// Counters of one core's router.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouterStats {
-    /// Reads.
-    pub read: KindStats,
-    /// Writes.
-    pub write: KindStats,
-    /// Zeroes and trims.
-    pub discard: KindStats,
-    /// Parts that were sent to another core.
-    pub crossed: u64,
-    /// Requests that a limit held back.
-    pub throttled: u64,
-    /// The lanes of this core.
-    pub lanes: LaneStats,
+impl RouterStats {
+    /// The counters of a class.
+    pub fn class(&self, class: IoClass) -> &ClassStats {
+        match class {
+            IoClass::Read => &self.read,
+            IoClass::Write => &self.write,
+            IoClass::Discard => &self.discard,
+        }
+    }
+    fn class_mut(&mut self, class: IoClass) -> &mut ClassStats {
+        match class {
+            IoClass::Read => &mut self.read,
+            IoClass::Write => &mut self.write,
+            IoClass::Discard => &mut self.discard,
+        }
+    }
 }
 
 /// One core's door into the volumes. `S` is the shard of the store.
@@ -258,10 +269,10 @@ impl<S: Blocks> VolumeRouter<S> {
         let block = BLOCK_BYTES as u64;
         let first = range.start.next_multiple_of(block);
         let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
-        let (since, kind) = (rt.now(), Kind::Discard);
+        let (since, class) = (rt.now(), IoClass::Discard);
         let bytes = range.end.saturating_sub(range.start);
         let data = ArrayVec::new();
-        let request = Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
+        let request = Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
         let id = self.requests.insert(request);
         self.range_operation(rt, id);
     }
@@ -402,16 +413,15 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Begins a request that was judged just now.
     fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant) {
         let (token, volume) = (request.token, request.volume);
-        let kind = match &request.op {
-            IoOp::Verify { .. } if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Kind::Write,
-            IoOp::Read { .. } | IoOp::Verify { .. } => Kind::Read,
-            IoOp::Write { .. } | IoOp::CompareWrite { .. } => Kind::Write,
-            IoOp::Zero { .. } | IoOp::Trim { .. } | IoOp::Uncorrectable { .. } => Kind::Discard,
-            IoOp::Flush => return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }),
+        let class = match request.op.verb() {
+            IoVerb::Verify if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Some(IoClass::Write),
+            verb => verb.class(),
         };
+        // A flush: what was answered is durable.
+        let Some(class) = class else { return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }) };
         let data = ArrayVec::new();
         let mut made =
-            Request { token, volume, layout, kind, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
+            Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -646,11 +656,7 @@ impl<S: Blocks> VolumeRouter<S> {
 
     fn finish(&mut self, rt: &Rt, id: usize) {
         let request = self.requests.remove(id);
-        let stats = match request.kind {
-            Kind::Read => &mut self.stats.read,
-            Kind::Write => &mut self.stats.write,
-            Kind::Discard => &mut self.stats.discard,
-        };
+        let stats = self.stats.class_mut(request.class);
         stats.requests += 1;
         match request.result {
             Ok(()) => stats.bytes += request.bytes,

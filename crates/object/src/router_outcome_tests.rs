@@ -3,16 +3,16 @@
 use super::*;
 
 /// Every operation, of 8 KiB at `offset` of a volume that holds zeroes there, and the kind that it counts as.
-fn one_of_each(offset: u64) -> [(IoOp, Kind); 7] {
+fn one_of_each(offset: u64) -> [(IoOp, IoClass); 7] {
     let len = 8192u32;
     [
-        (IoOp::Read { offset, len }, Kind::Read),
-        (IoOp::Verify { offset, len: len.into() }, Kind::Read),
-        (IoOp::Write { offset, data: data(offset, len, |_| 0) }, Kind::Write),
-        (compare_write(offset, len, 0, 1), Kind::Write),
-        (IoOp::Zero { offset, len: len.into() }, Kind::Discard),
-        (IoOp::Trim { offset, len: len.into() }, Kind::Discard),
-        (IoOp::Uncorrectable { offset, len: len.into() }, Kind::Discard),
+        (IoOp::Read { offset, len }, IoClass::Read),
+        (IoOp::Verify { offset, len: len.into() }, IoClass::Read),
+        (IoOp::Write { offset, data: data(offset, len, |_| 0) }, IoClass::Write),
+        (compare_write(offset, len, 0, 1), IoClass::Write),
+        (IoOp::Zero { offset, len: len.into() }, IoClass::Discard),
+        (IoOp::Trim { offset, len: len.into() }, IoClass::Discard),
+        (IoOp::Uncorrectable { offset, len: len.into() }, IoClass::Discard),
     ]
 }
 
@@ -44,8 +44,9 @@ fn each_operation_counts_once_as_its_kind_whether_it_succeeds_or_fails_as_the_st
                 let after = router.stats();
                 assert!(after.lanes.parts > before.lanes.parts, "{what}: a part that failed is a part");
                 let of = |stats: &RouterStats| {
-                    [(Kind::Read, &stats.read), (Kind::Write, &stats.write), (Kind::Discard, &stats.discard)]
-                        .map(|(kind, s)| (kind, s.requests, s.errors, s.bytes, s.latency.count()))
+                    IoClass::ALL
+                        .map(|class| (class, stats.class(class)))
+                        .map(|(class, s)| (class, s.requests, s.errors, s.bytes, s.latency.count()))
                 };
                 for ((of, requests, errors, bytes, latencies), new) in of(&before).into_iter().zip(of(&after)) {
                     let (one, failed) = (u64::from(of == kind), u64::from(of == kind && expected.is_err()));
@@ -132,8 +133,11 @@ fn the_store_is_asked_for_checksums_as_the_volume_s_policy_says_whatever_is_writ
 
 #[test]
 fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
-    for (limits, held) in [(Limits::new(Some(10), None), true), (Limits::new(None, Some(1 << 20)), true), (Limits::new(None, None), false)]
-    {
+    for (limits, held) in [
+        (Limits::new(VolumeLimits { iops_max: Some(10), bytes_per_s_max: None }), true),
+        (Limits::new(VolumeLimits { iops_max: None, bytes_per_s_max: Some(1 << 20) }), true),
+        (Limits::default(), false),
+    ] {
         rt::sim::block_on(1, async move |rt: Rt| {
             let mut router = router(&rt, 1, limits, false);
             for token in 0..100 {
@@ -148,7 +152,7 @@ fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
 #[test]
 fn what_a_limit_holds_back_keeps_its_core_from_being_idle_and_a_timer_for_the_first_of_it() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(100), bytes_per_s_max: None }), false);
         let begun = hold_back(&rt, &mut router, (0..30).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
         let mut left = 30 - begun;
         while left > 0 {
@@ -160,7 +164,10 @@ fn what_a_limit_holds_back_keeps_its_core_from_being_idle_and_a_timer_for_the_fi
             assert!(first.is_none_or(wakes), "nobody else wakes the core for what may begin at {first:?}: {timer:?}");
             if left == 10 {
                 // What comes first may come later.
-                let slower = VolumeLayout { limits: Arc::new(Limits::new(Some(50), None)), ..served(&router) };
+                let slower = VolumeLayout {
+                    limits: Arc::new(Limits::new(VolumeLimits { iops_max: Some(50), bytes_per_s_max: None })),
+                    ..served(&router)
+                };
                 serve(&rt, &mut router, Some(slower));
             }
             rt.sleep(base::Duration::from_micros(100)).await;

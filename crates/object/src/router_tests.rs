@@ -4,7 +4,7 @@ use super::*;
 use crate::cores::LaneCores;
 use crate::io::CompareWrite;
 use crate::layout::{ComponentAt, CopyAt, CopyPlace, Mirror};
-use crate::limit::Limits;
+use crate::limit::{Limits, VolumeLimits};
 use base::crc32c;
 use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
 use base::{Lane, Ownership, Seq, VolumeId};
@@ -392,7 +392,7 @@ fn a_trim_and_a_zero_clear_their_edges_too() {
 #[test]
 fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(1000), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(1000), bytes_per_s_max: None }), false);
         for token in 0..300 {
             router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
         }
@@ -461,7 +461,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
     ];
     for (name, change, writes, expected) in cases {
         rt::sim::block_on(1, async move |rt: Rt| {
-            let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
+            let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(100), bytes_per_s_max: None }), false);
             let begun = if writes {
                 hold_back(&rt, &mut router, (0..30).map(write)).await
             } else {
@@ -490,7 +490,7 @@ fn what_a_limit_holds_back_is_judged_by_what_is_served_when_it_begins() {
 #[test]
 fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_served_changes() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(100), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(100), bytes_per_s_max: None }), false);
         let write = |_| IoOp::Write { offset: 0, data: data(0, 4096, |_| 9) };
         let begun = hold_back(&rt, &mut router, (0..30).map(write)).await;
         // Nothing that is served has changed, but the front end says no to one when its time has come.
@@ -516,14 +516,15 @@ fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_se
 #[test]
 fn what_is_held_back_waits_by_the_limit_that_is_served() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(1), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(1), bytes_per_s_max: None }), false);
         let begun = hold_back(&rt, &mut router, (0..300).map(|_| IoOp::Read { offset: 0, len: 4096 })).await;
         assert!(begun <= 2);
         // The same limit again changes nothing: 298 s are to wait for.
         let same = served(&router);
         serve(&rt, &mut router, Some(same));
         assert!(drive(&rt, &mut router).is_none());
-        let faster = VolumeLayout { limits: Arc::new(Limits::new(Some(1000), None)), ..served(&router) };
+        let faster =
+            VolumeLayout { limits: Arc::new(Limits::new(VolumeLimits { iops_max: Some(1000), bytes_per_s_max: None })), ..served(&router) };
         serve(&rt, &mut router, Some(faster));
         let (started, mut answered) = (rt.now(), 0);
         while answered + begun < 300 {
@@ -539,7 +540,7 @@ fn what_is_held_back_waits_by_the_limit_that_is_served() {
 #[test]
 fn bytes_count_when_they_have_moved_and_time_from_the_submission() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = router(&rt, 1, Limits::new(Some(10), None), false);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(10), bytes_per_s_max: None }), false);
         let read = |offset| IoOp::Read { offset, len: 8192 };
         assert_eq!(answer(&rt, &mut router, read(0)).await.result, Ok(()));
         assert_eq!(router.stats().read.bytes, 8192);

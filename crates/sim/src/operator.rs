@@ -26,6 +26,7 @@ use cluster::{Action, Finish};
 use control::{ModelledControl, group_record};
 use dataplane::{
     Completion, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, Device, FormatSpec, GroupInfo, Settings,
+    VolumeLimits,
 };
 use frontend::ControlVerb;
 use frontend::{ControlRequest, ControlRequestId, Refused, Reply};
@@ -240,7 +241,7 @@ impl Operator {
             record.set(Change::ReadOnly(false));
             record.set(Change::Offline(false));
             record.set(Change::Namespace(Some(record.last_nsid)));
-            record.set(Change::Limits(record.plan.iops_max.filter(|n| *n >= 20_000), None));
+            record.set(Change::Limits(VolumeLimits { iops_max: record.plan.iops_max.filter(|n| *n >= 20_000), bytes_per_s_max: None }));
             if record.desired.bytes < record.most_bytes {
                 self.acts.push_back(Act::Regrow { volume: at as u64 });
             }

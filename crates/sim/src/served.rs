@@ -7,6 +7,7 @@
 //! Invariant: what may have been the case is never called wrong.
 //! Never: knows what lies in the volume.
 
+use dataplane::VolumeLimits;
 use format::nvme::{Status, StatusCode};
 
 /// How a volume is served.
@@ -23,7 +24,7 @@ pub struct State {
     /// It cannot be reached: commands are to be tried again.
     pub offline: bool,
     /// The most requests and bytes a second.
-    pub limits: (Option<u64>, Option<u64>),
+    pub limits: VolumeLimits,
 }
 
 /// What a command needs of a volume.
@@ -111,8 +112,14 @@ mod tests {
 
     /// 100 blocks; from 10 on 50, on all cores from 20.
     fn shrunk() -> Served {
-        let mut served =
-            Served::new(State { nsid: Some(1), blocks: 100, read_only: false, formatting: false, offline: false, limits: (None, None) });
+        let mut served = Served::new(State {
+            nsid: Some(1),
+            blocks: 100,
+            read_only: false,
+            formatting: false,
+            offline: false,
+            limits: VolumeLimits::default(),
+        });
         served.decided(State { blocks: 50, ..served.newest() }, 10);
         served.in_force(20);
         served

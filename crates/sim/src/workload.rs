@@ -21,6 +21,7 @@ use crate::plan::{OpKind, Plan};
 use crate::rights::Need;
 use crate::served::State;
 use crate::trace::{Event, Place, Trace};
+use dataplane::VolumeLimits;
 use format::nvme::{Fuse, Sqe, Status, StatusCode};
 use had::Moved;
 use initiator::io::Io;
@@ -48,7 +49,17 @@ impl Workload {
         let volume = |(at, v): (usize, &crate::plan::VolumePlan)| {
             let bytes = ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096);
             let (nsid, blocks) = (Some(at as u32 + 1), bytes / u64::from(v.lba_bytes));
-            Volume::new(v, State { nsid, blocks, read_only: false, formatting: false, offline: false, limits: (v.iops_max, None) })
+            Volume::new(
+                v,
+                State {
+                    nsid,
+                    blocks,
+                    read_only: false,
+                    formatting: false,
+                    offline: false,
+                    limits: VolumeLimits { iops_max: v.iops_max, bytes_per_s_max: None },
+                },
+            )
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
         Workload {

@@ -93,7 +93,11 @@ impl Model {
             let served = volume_of(&desired, name);
             let got = (served.bytes, u64::from(served.lba_bytes), served.write_protect.is_on(), served.checksum, served.formatting);
             assert_eq!(got, (volume.bytes, volume.lba_bytes, volume.read_only, rules.checksum, false), "{at}");
-            assert_eq!((served.iops_max.unwrap_or(0), served.bytes_per_s_max.unwrap_or(0)), (rules.iops, rules.bandwidth), "{at}");
+            assert_eq!(
+                (served.limits.iops_max.unwrap_or(0), served.limits.bytes_per_s_max.unwrap_or(0)),
+                (rules.iops, rules.bandwidth),
+                "{at}"
+            );
             assert_eq!(served.thin, volume.mirrors * reserve * CHUNK_BYTES < volume.bytes, "{at}");
             assert_eq!(served.object.mirrors.len() as u64, volume.mirrors, "{at}");
             let held: Vec<_> = components.iter().filter(|c| c.object == served.object.object).collect();

@@ -283,10 +283,10 @@ async fn policies_reach_the_data_plane_and_are_kept() {
     let volume = bench.ok("POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "bronze"})).await;
     assert_eq!((&volume["reserved_bytes"], &volume["policy"]), (&json!(GIB / 2), &json!("Bronze")));
     let served = &bench.plane.desired().volumes[0];
-    assert_eq!((served.iops_max, served.bytes_per_s_max), (Some(1000), Some(10 << 20)));
+    assert_eq!((served.limits.iops_max, served.limits.bytes_per_s_max), (Some(1000), Some(10 << 20)));
     bench.ok("PATCH", "/api/v1/policies/bronze", json!({"iops_limit": 0, "checksum": false, "space_reservation_percent": 100})).await;
     let served = &bench.plane.desired().volumes[0];
-    assert_eq!((served.iops_max, served.checksum), (None, false));
+    assert_eq!((served.limits.iops_max, served.checksum), (None, false));
     assert_eq!(bench.plane.components()[0].reserve_chunks * base::unit::CHUNK_BYTES, GIB);
     bench.ok("PATCH", "/api/v1/volumes/v", json!({"policy": "default"})).await;
     assert_eq!(bench.plane.components()[0].reserve_chunks, 0);

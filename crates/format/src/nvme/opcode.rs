@@ -1,5 +1,7 @@
 //! Opcodes (base figure 138 and 390; nvm figure 21).
 
+use base::IoVerb;
+
 macro_rules! opcodes {
     ($(#[$meta:meta])* $name:ident { $( $(#[$v_meta:meta])* $variant:ident = $value:literal, )* }) => {
         $(#[$meta])*
@@ -74,6 +76,29 @@ opcodes! {
         ReservationRelease = 0x15,
         Copy = 0x19,
         Fabrics = 0x7F,
+    }
+}
+
+impl IoOpcode {
+    /// What the command does to the data of a namespace; `None` for reservations and fabrics commands.
+    #[inline]
+    pub const fn verb(self) -> Option<IoVerb> {
+        match self {
+            IoOpcode::Flush => Some(IoVerb::Flush),
+            IoOpcode::Write => Some(IoVerb::Write),
+            IoOpcode::Read => Some(IoVerb::Read),
+            IoOpcode::WriteUncorrectable => Some(IoVerb::Uncorrectable),
+            IoOpcode::Compare => Some(IoVerb::Compare),
+            IoOpcode::WriteZeroes => Some(IoVerb::Zero),
+            IoOpcode::DatasetManagement => Some(IoVerb::Trim),
+            IoOpcode::Verify => Some(IoVerb::Verify),
+            IoOpcode::Copy => Some(IoVerb::Copy),
+            IoOpcode::ReservationRegister
+            | IoOpcode::ReservationReport
+            | IoOpcode::ReservationAcquire
+            | IoOpcode::ReservationRelease
+            | IoOpcode::Fabrics => None,
+        }
     }
 }
 

@@ -10,8 +10,9 @@
 //! Never: reads a clock, does I/O, allocates for an operation.
 
 use crate::measure::recorder::{Recorder, Window};
-use crate::workload::generate::{AccessPlan, Operation, OperationKind, Schedule, Thread};
+use crate::workload::generate::{AccessPlan, Operation, Schedule, Thread};
 use crate::workload::{Arrivals, Workload};
+use base::IoClass;
 use std::sync::Arc;
 
 /// Bytes of an operation that fills a disk.
@@ -97,7 +98,7 @@ struct Lane {
 impl Filling {
     fn next_operation(&mut self) -> Operation {
         let bytes = (self.to - self.at).min(u64::from(FILL_BYTES)) as u32;
-        let op = Operation { kind: OperationKind::Write, stream: 0, offset: self.at, bytes };
+        let op = Operation { kind: IoClass::Write, stream: 0, offset: self.at, bytes };
         self.at += u64::from(bytes);
         op
     }

@@ -12,9 +12,10 @@ use crate::error::LabError;
 use crate::results::Measured;
 use crate::workload::GRAIN_BYTES;
 use crate::workload::data::Filler;
-use crate::workload::generate::{AccessPlan, OperationKind, working_set_bytes};
+use crate::workload::generate::{AccessPlan, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
 use base::Duration;
+use base::IoClass;
 use rt::{
     App, BUF_BYTES_MAX, Buf, BufVec, Device, DeviceError, Durability, Event, OpenOptions, Progress, Queue, Rt, TimerId, UringOptions,
 };
@@ -240,7 +241,7 @@ impl Worker {
         let cookie = (issue.slot as u64) << 8;
         (slot.parts_left, slot.failed) = (1, None);
         match op.kind {
-            OperationKind::Read => {
+            IoClass::Read => {
                 let parts = (op.bytes as usize).div_ceil(BUF_BYTES_MAX);
                 slot.parts_left = parts as u32;
                 if slot.reads.len() < parts {
@@ -252,7 +253,7 @@ impl Worker {
                     rt.read(&self.q, cookie | n as u64, dev, op.offset + (n * BUF_BYTES_MAX) as u64, buf);
                 }
             }
-            OperationKind::Write => {
+            IoClass::Write => {
                 let mut bufs = std::mem::take(&mut slot.writes);
                 let verifies = self.context.verifies();
                 lay_out(&mut bufs, op.bytes as usize, &mut self.filler, self.context.zeroes || verifies);
@@ -261,7 +262,7 @@ impl Worker {
                 }
                 rt.write(&self.q, cookie, dev, op.offset, bufs, Durability::Volatile);
             }
-            OperationKind::Trim => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
+            IoClass::Discard => rt.discard(&self.q, cookie, dev, op.offset, op.bytes.into()),
         }
     }
 

@@ -14,7 +14,8 @@ use crate::results::Measured;
 use crate::workload::GRAIN_BYTES;
 use crate::workload::Workload;
 use crate::workload::data::Filler;
-use crate::workload::generate::{AccessPlan, OperationKind, working_set_bytes};
+use crate::workload::generate::{AccessPlan, working_set_bytes};
+use base::IoClass;
 use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
 use std::time::Duration;
 
@@ -314,19 +315,19 @@ impl Worker {
     fn start(&mut self, issue: Issue) -> Result<(), Error> {
         let (queue, op) = (&mut self.queues[issue.lane], issue.op);
         let limit = queue.namespace().transfer_bytes_max;
-        let parts = if op.kind == OperationKind::Trim { 1 } else { op.bytes.div_ceil(limit) };
+        let parts = if op.kind == IoClass::Discard { 1 } else { op.bytes.div_ceil(limit) };
         self.slots[issue.slot] = OperationSlot { parts_left: parts, failed: false };
         for part in 0..parts {
             let tag = (issue.slot as u64) << 16 | u64::from(part) << 2 | op.kind as u64;
             let at = part * limit;
             let (offset, bytes) = (op.offset + u64::from(at), (op.bytes - at).min(limit) as usize);
             match op.kind {
-                OperationKind::Read => {
+                IoClass::Read => {
                     let mut buffer = self.reads.pop().unwrap_or_default();
                     buffer.resize(bytes, 0);
                     queue.submit_read_into(tag, offset, buffer)?;
                 }
-                OperationKind::Write => {
+                IoClass::Write => {
                     let verifies = self.context.verifies();
                     let mut data = filled(self.writes.pop(), bytes, &mut self.filler, self.context.zeroes || verifies);
                     if verifies {
@@ -334,7 +335,7 @@ impl Worker {
                     }
                     queue.submit(tag, Io::Write { offset, data, fua: false })?;
                 }
-                OperationKind::Trim => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
+                IoClass::Discard => queue.submit(tag, Io::Deallocate(vec![(op.offset, u64::from(op.bytes))]))?,
             }
         }
         Ok(())
@@ -343,7 +344,7 @@ impl Worker {
     fn end(&mut self, queue: usize, now: u64, done: initiator::IoDone) {
         let number = (done.tag >> 16) as usize;
         if self.context.verifies()
-            && done.tag & 3 == OperationKind::Read as u64
+            && done.tag & 3 == IoClass::Read as u64
             && done.status.is_success()
             && let Some(at) = self.context.operation(number).map(|op| op.offset)
         {
@@ -352,8 +353,8 @@ impl Worker {
             self.context.read(number, at + part * limit, &done.data);
         }
         match done.tag & 3 {
-            k if k == OperationKind::Read as u64 => self.reads.push(done.data),
-            k if k == OperationKind::Write as u64 => self.writes.push(done.data),
+            k if k == IoClass::Read as u64 => self.reads.push(done.data),
+            k if k == IoClass::Write as u64 => self.writes.push(done.data),
             _ => {}
         }
         let slot = &mut self.slots[number];

@@ -18,7 +18,8 @@ use crate::results::Verified;
 use crate::verified::{Before, Change, Found, Mismatch, Model, Outcome, Pattern, ReadToken, Span};
 use crate::workload::GRAIN_BYTES;
 use crate::workload::Workload;
-use crate::workload::generate::{Operation, OperationKind, working_set_bytes};
+use crate::workload::generate::{Operation, working_set_bytes};
+use base::IoClass;
 use initiator::rng::mix;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -135,7 +136,7 @@ struct CheckedSlot {
     disk: usize,
     offset: u64,
     span: Span,
-    kind: OperationKind,
+    kind: IoClass,
     flight: CheckedFlight,
     found: Vec<Found>,
     looked_at: u64,
@@ -160,7 +161,7 @@ impl Checker {
             disk: 0,
             offset: 0,
             span: Span { first: 0, count: 0 },
-            kind: OperationKind::Read,
+            kind: IoClass::Read,
             flight: CheckedFlight::Nothing,
             found: Vec::new(),
             looked_at: 0,
@@ -176,13 +177,13 @@ impl Checker {
         (slot.disk, slot.offset, slot.span, slot.kind, slot.looked_at) = (disk, op.offset, span, op.kind, 0);
         let mut model = lock(&ledger.model);
         slot.flight = match (op.kind, ledger.after_trim) {
-            (OperationKind::Read, _) => CheckedFlight::Read(model.begin_read()),
-            (OperationKind::Write, _) if self.zeroes => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
-            (OperationKind::Write, _) => CheckedFlight::Change(model.begin_change(span, Change::Data)),
-            (OperationKind::Trim, AfterTrim::Anything) => CheckedFlight::Change(model.begin_change(span, Change::Any)),
-            (OperationKind::Trim, _) => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
+            (IoClass::Read, _) => CheckedFlight::Read(model.begin_read()),
+            (IoClass::Write, _) if self.zeroes => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
+            (IoClass::Write, _) => CheckedFlight::Change(model.begin_change(span, Change::Data)),
+            (IoClass::Discard, AfterTrim::Anything) => CheckedFlight::Change(model.begin_change(span, Change::Any)),
+            (IoClass::Discard, _) => CheckedFlight::Change(model.begin_change(span, Change::Zero)),
         };
-        if op.kind == OperationKind::Read {
+        if op.kind == IoClass::Read {
             slot.found.clear();
             slot.found.resize(span.count as usize, Found::Zero);
         }
@@ -229,7 +230,7 @@ impl Checker {
                 Vec::new()
             }
             CheckedFlight::Change(version) => {
-                let advice = slot.kind == OperationKind::Trim && ledger.after_trim == AfterTrim::ZeroesOrOld;
+                let advice = slot.kind == IoClass::Discard && ledger.after_trim == AfterTrim::ZeroesOrOld;
                 model.end_change(slot.span, version, if good && !advice { Outcome::Applied } else { Outcome::Unknown });
                 Vec::new()
             }

@@ -22,11 +22,11 @@ impl Bench {
         let checking = ledgers.checking(&load(), true, disks).unwrap().unwrap();
         Bench { checker: Checker::new(&checking, 2, false), ledgers, disks: [vec![0xEE; 16 * BLOCK], vec![0xEE; 16 * BLOCK]] }
     }
-    fn op(kind: OperationKind, block: usize, count: usize) -> Operation {
+    fn op(kind: IoClass, block: usize, count: usize) -> Operation {
         Operation { kind, stream: 0, offset: (block * BLOCK) as u64, bytes: (count * BLOCK) as u32 }
     }
     fn write(&mut self, disk: usize, block: usize, count: usize) {
-        self.checker.begin(0, disk, &Self::op(OperationKind::Write, block, count));
+        self.checker.begin(0, disk, &Self::op(IoClass::Write, block, count));
         // In parts, as the engines do.
         for n in block..block + count {
             let at = n * BLOCK;
@@ -35,7 +35,7 @@ impl Bench {
         assert!(self.checker.end(0, true));
     }
     fn read(&mut self, disk: usize, block: usize, count: usize) -> bool {
-        self.checker.begin(1, disk, &Self::op(OperationKind::Read, block, count));
+        self.checker.begin(1, disk, &Self::op(IoClass::Read, block, count));
         for n in (block..block + count).rev() {
             let at = n * BLOCK;
             self.checker.read(1, at as u64, &self.disks[disk][at..at + BLOCK]);
@@ -137,7 +137,7 @@ fn data_of_an_earlier_run_zeroes_foreign_bytes_and_torn_blocks_are_found() {
 fn overlapping_writes_may_end_in_any_order_and_no_older_data_is_legal() {
     let mut b = written();
     let old = b.block(0, 5);
-    let op = Bench::op(OperationKind::Write, 5, 1);
+    let op = Bench::op(IoClass::Write, 5, 1);
     b.checker.begin(0, 0, &op);
     b.checker.begin(1, 0, &op);
     let mut data = [[0; BLOCK]; 2];
@@ -166,7 +166,7 @@ fn a_trim_leaves_what_the_disk_promises() {
         let mut b = Bench::new(Promise { after_trim: promise, ..WHOLE });
         b.write(0, 0, 16);
         let old = b.block(0, 5);
-        b.checker.begin(0, 0, &Bench::op(OperationKind::Trim, 5, 1));
+        b.checker.begin(0, 0, &Bench::op(IoClass::Discard, 5, 1));
         assert!(b.checker.end(0, true));
         b.put(0, 5, if data.is_empty() { &old } else { data });
         (b.read(0, 5, 1), b.checker.tally.unknown)
@@ -182,7 +182,7 @@ fn a_trim_leaves_what_the_disk_promises() {
 fn a_failed_write_may_have_happened_and_a_failed_read_says_nothing() {
     let mut b = written();
     let old = b.block(0, 5);
-    b.checker.begin(0, 0, &Bench::op(OperationKind::Write, 5, 1));
+    b.checker.begin(0, 0, &Bench::op(IoClass::Write, 5, 1));
     let mut new = vec![0; BLOCK];
     b.checker.fill(0, 5 * GRAIN_BYTES, &mut new);
     assert!(b.checker.end(0, false));
@@ -195,7 +195,7 @@ fn a_failed_write_may_have_happened_and_a_failed_read_says_nothing() {
         assert!(!b.read(0, 5, 1), "and what was seen stays");
     }
     let tally = b.checker.tally;
-    b.checker.begin(1, 0, &Bench::op(OperationKind::Read, 0, 16));
+    b.checker.begin(1, 0, &Bench::op(IoClass::Read, 0, 16));
     assert!(b.checker.end(1, false));
     assert_eq!(b.checker.tally, tally);
 }

@@ -5,7 +5,7 @@
 
 use super::recorder::{Recorder, Window};
 use super::{Figures, Latency};
-use crate::workload::generate::OperationKind;
+use base::IoClass;
 use initiator::rng::Rng;
 
 const SAMPLES: usize = 200_000;
@@ -71,9 +71,9 @@ fn percentiles_are_those_of_the_distribution_and_of_the_samples() {
     for known in &ALL {
         let (mut rng, mut recorder) = (Rng::new(7), recorder());
         let mut samples: Vec<u64> = (0..SAMPLES).map(|_| (known.draw)(&mut rng).round() as u64).collect();
-        samples.iter().for_each(|ns| recorder.record(1, OperationKind::Read, 0, 4096, *ns, true));
+        samples.iter().for_each(|ns| recorder.record(1, IoClass::Read, 0, 4096, *ns, true));
         samples.sort_unstable();
-        let latency = &recorder.kinds[OperationKind::Read as usize].latency;
+        let latency = &recorder.kinds[IoClass::Read as usize].latency;
         assert_eq!(latency.count(), SAMPLES as u64);
         for (p, got) in PERCENTILES.iter().zip(percentiles(latency)) {
             let (name, part) = (known.name, p / 100.0);
@@ -101,14 +101,14 @@ fn parts_merged_are_exactly_what_one_recorder_had() {
             // Parts of very different sizes, as slow and fast disks give them.
             let part = if n % 100 == 0 { 3 } else { n % 7 % 3 };
             let ns = (known.draw)(&mut rng) as u64;
-            parts[part].record(1, OperationKind::Read, 0, 4096, ns, n % 1000 != 0);
-            whole.record(1, OperationKind::Read, 0, 4096, ns, n % 1000 != 0);
+            parts[part].record(1, IoClass::Read, 0, 4096, ns, n % 1000 != 0);
+            whole.record(1, IoClass::Read, 0, 4096, ns, n % 1000 != 0);
         }
         let mut merged = Figures::default();
-        parts.iter().for_each(|r| merged.merge(&r.kinds[OperationKind::Read as usize]));
-        assert_eq!(merged, whole.kinds[OperationKind::Read as usize], "{}", known.name);
+        parts.iter().for_each(|r| merged.merge(&r.kinds[IoClass::Read as usize]));
+        assert_eq!(merged, whole.kinds[IoClass::Read as usize], "{}", known.name);
         let kept: Figures = serde_json::from_str(&serde_json::to_string(&merged).unwrap()).unwrap();
-        assert_eq!(percentiles(&kept.latency), percentiles(&whole.kinds[OperationKind::Read as usize].latency), "as read back from a file");
+        assert_eq!(percentiles(&kept.latency), percentiles(&whole.kinds[IoClass::Read as usize].latency), "as read back from a file");
     }
 }
 

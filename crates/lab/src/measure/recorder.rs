@@ -5,7 +5,7 @@
 //! Never: reads a clock.
 
 use super::{Figures, Latency, Second};
-use crate::workload::generate::OperationKind;
+use base::IoClass;
 use std::collections::BTreeMap;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -101,7 +101,7 @@ impl Recorder {
 
     /// Counts an operation that ended at `now_ns`.
     #[inline]
-    pub fn record(&mut self, now_ns: u64, kind: OperationKind, stream: usize, bytes: u32, latency_ns: u64, good: bool) {
+    pub fn record(&mut self, now_ns: u64, kind: IoClass, stream: usize, bytes: u32, latency_ns: u64, good: bool) {
         if now_ns >= self.window.to_ns {
             return;
         }
@@ -118,11 +118,9 @@ impl Recorder {
             return;
         }
         match kind {
-            OperationKind::Read => (self.second.reads, self.second.read_bytes) = (self.second.reads + 1, self.second.read_bytes + bytes),
-            OperationKind::Write => {
-                (self.second.writes, self.second.written_bytes) = (self.second.writes + 1, self.second.written_bytes + bytes)
-            }
-            OperationKind::Trim => self.second.writes += 1,
+            IoClass::Read => (self.second.reads, self.second.read_bytes) = (self.second.reads + 1, self.second.read_bytes + bytes),
+            IoClass::Write => (self.second.writes, self.second.written_bytes) = (self.second.writes + 1, self.second.written_bytes + bytes),
+            IoClass::Discard => self.second.writes += 1,
         }
         self.second.latency.record(latency_ns);
         if measured {

@@ -15,7 +15,7 @@ fn only_the_window_counts_and_seconds_add_up() {
                 seconds.extend(merger.take(part));
             }
             if i == 0 || n % 2 == 0 {
-                let kind = if i == 0 { OperationKind::Read } else { OperationKind::Write };
+                let kind = if i == 0 { IoClass::Read } else { IoClass::Write };
                 r.record(now, kind, i, 4096, 1000 * (n + 1), n != 33);
             }
         }
@@ -25,10 +25,10 @@ fn only_the_window_counts_and_seconds_add_up() {
     assert_eq!(seconds.iter().map(|s| s.at_s).collect::<Vec<_>>(), [-2.0, -1.0, 0.0, 1.0, 2.0]);
     let measured: Vec<_> = seconds.iter().filter(|s| s.at_s >= 0.0).collect();
     assert_eq!(measured.iter().map(|s| s.reads).sum::<u64>(), 29);
-    assert_eq!(recorders[0].kinds[OperationKind::Read as usize].operations, 29);
-    assert_eq!(recorders[0].kinds[OperationKind::Read as usize].errors, 1);
+    assert_eq!(recorders[0].kinds[IoClass::Read as usize].operations, 29);
+    assert_eq!(recorders[0].kinds[IoClass::Read as usize].errors, 1);
     assert_eq!(measured.iter().map(|s| s.errors).sum::<u64>(), 1);
-    assert_eq!(measured.iter().map(|s| s.writes).sum::<u64>(), recorders[1].kinds[OperationKind::Write as usize].operations);
+    assert_eq!(measured.iter().map(|s| s.writes).sum::<u64>(), recorders[1].kinds[IoClass::Write as usize].operations);
     assert_eq!(measured.iter().map(|s| s.written_bytes).sum::<u64>(), recorders[1].streams[1].bytes);
     assert_eq!(recorders[0].kinds[0].latency.count(), 29);
     assert!((seconds[2].max_us - 30.0).abs() < 0.1, "{}", seconds[2].max_us);
@@ -38,7 +38,7 @@ fn only_the_window_counts_and_seconds_add_up() {
 fn a_warm_up_that_is_no_whole_second_and_silence_are_counted_right() {
     let window = Window { from_ns: S / 2, to_ns: S / 2 + 3 * S };
     let mut r = Recorder::new(window, 1);
-    r.record(1, OperationKind::Read, 0, 512, 5, true);
+    r.record(1, IoClass::Read, 0, 512, 5, true);
     let mut parts = Vec::new();
     while let Some(p) = r.roll(10 * S) {
         parts.push((p.index, p.reads));

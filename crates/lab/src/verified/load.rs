@@ -14,8 +14,9 @@ use super::load_error::LoadError;
 use super::model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 use super::pattern::{Found, Pattern};
 use super::session::{Session, SessionEnd};
-use super::stream::{Mix, Op, OpKind, OpStream, Sizes};
+use super::stream::{Mix, Op, OpStream, Sizes};
 use crate::lock::lock;
+use base::IoVerb;
 use format::nvme::StatusCode;
 use hdrhistogram::Histogram;
 use initiator::controller::ControllerOptions;
@@ -391,21 +392,22 @@ impl<'a> Worker<'a> {
     fn send(&mut self, queue: &mut IoQueue, op: Op) -> Result<(), Error> {
         let (offset, len) = self.shared.bytes_of(op.span);
         let begin = |change| lock(&self.shared.model).begin_change(op.span, change);
-        let (handle, io) = match op.kind {
-            OpKind::Read => (Handle::Read(lock(&self.shared.model).begin_read()), Io::Read { offset, len: len as u32 }),
-            OpKind::Write | OpKind::WriteFua => {
+        let (handle, io) = match op.verb {
+            IoVerb::Read => (Handle::Read(lock(&self.shared.model).begin_read()), Io::Read { offset, len: len as u32 }),
+            IoVerb::Write => {
                 let version = begin(Change::Data);
                 let mut data = vec![0; len as usize];
                 self.shared.pattern.fill(offset, version, &mut data);
-                (Handle::Change(version), Io::Write { offset, data, fua: op.kind == OpKind::WriteFua })
+                (Handle::Change(version), Io::Write { offset, data, fua: op.fua })
             }
-            OpKind::Zero => {
+            IoVerb::Zero => {
                 let version = begin(Change::Zero);
                 let deallocate = queue.namespace().zeroes_may_deallocate && version.is_multiple_of(2);
                 (Handle::Change(version), Io::WriteZeroes { offset, len, deallocate })
             }
-            OpKind::Trim => (Handle::Change(begin(Change::Zero)), Io::Deallocate(vec![(offset, len)])),
-            OpKind::Flush => (Handle::None, Io::Flush),
+            IoVerb::Trim => (Handle::Change(begin(Change::Zero)), Io::Deallocate(vec![(offset, len)])),
+            IoVerb::Flush => (Handle::None, Io::Flush),
+            other => unreachable!("a mix has no share of {}", other.name()),
         };
         self.next_tag += 1;
         self.pending.insert(self.next_tag, Pending { op, since: Instant::now(), handle });
@@ -419,7 +421,7 @@ impl<'a> Worker<'a> {
             Handle::Read(token) if good => self.shared.judge(token, op.span, &done.data, at_read_back),
             Handle::Read(token) => lock(&self.shared.model).abandon_read(token),
             Handle::Change(version) => {
-                let advice = op.kind == OpKind::Trim && !self.shared.spec.strict_trim;
+                let advice = op.verb == IoVerb::Trim && !self.shared.spec.strict_trim;
                 let outcome = if good && !advice { Outcome::Applied } else { Outcome::Unknown };
                 lock(&self.shared.model).end_change(op.span, version, outcome);
             }
@@ -431,7 +433,7 @@ impl<'a> Worker<'a> {
     fn count(&self, op: &Op, since: Instant, code: StatusCode, at_read_back: bool) {
         let mut tally = lock(&self.shared.tally);
         if code != StatusCode::SUCCESS {
-            *tally.summary.errors.entry(format!("{:?}: {code}", op.kind)).or_default() += 1;
+            *tally.summary.errors.entry(format!("{:?}{}: {code}", op.verb, if op.fua { "Fua" } else { "" })).or_default() += 1;
             return;
         }
         if at_read_back {
@@ -439,18 +441,11 @@ impl<'a> Worker<'a> {
         }
         self.shared.progress.ops.fetch_add(1, Ordering::Relaxed);
         let (_, bytes) = self.shared.bytes_of(op.span);
-        let name = match op.kind {
-            OpKind::Read => "read",
-            OpKind::Write => "write",
-            OpKind::WriteFua => "write_fua",
-            OpKind::Zero => "zero",
-            OpKind::Trim => "trim",
-            OpKind::Flush => "flush",
-        };
+        let name = if op.fua { "write_fua" } else { op.verb.name() };
         *tally.summary.ops.entry(name).or_default() += 1;
-        match op.kind {
-            OpKind::Read => tally.summary.bytes_read += bytes,
-            OpKind::Write | OpKind::WriteFua => tally.summary.bytes_written += bytes,
+        match op.verb {
+            IoVerb::Read => tally.summary.bytes_read += bytes,
+            IoVerb::Write => tally.summary.bytes_written += bytes,
             _ => {}
         }
         tally.latency.saturating_record(since.elapsed().as_micros().try_into().unwrap_or(u64::MAX));
@@ -497,7 +492,7 @@ impl<'a> Worker<'a> {
             while queue.has_room()
                 && let Some(span) = todo.pop()
             {
-                self.send(queue, Op { kind: OpKind::Read, span })?;
+                self.send(queue, Op { verb: IoVerb::Read, fua: false, span })?;
             }
             queue.poll(POLL)?;
             while let Some(done) = queue.pop() {

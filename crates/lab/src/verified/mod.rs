@@ -21,4 +21,4 @@ pub use load::{LoadSpec, LoadSummary, Progress, Report, run};
 pub use load_error::LoadError;
 pub use model::{Before, Change, Mismatch, Model, Outcome, ReadToken, Span};
 pub use pattern::{Found, Pattern};
-pub use stream::{Mix, OpKind, Sizes};
+pub use stream::{Mix, Sizes};

@@ -7,7 +7,7 @@
 use super::load_error::LoadError;
 use crate::lock::lock;
 use initiator::controller::{Backoff, Controller, ControllerOptions, reconnect};
-use initiator::error::Error;
+use initiator::error::{Error, Unsupported};
 use initiator::io::{IoQueue, Namespace};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ impl Session {
     fn connect(&self) -> Result<(Controller, Namespace), Error> {
         let controller = Controller::connect(self.options.clone())?;
         if controller.set_queues(self.queues)? < self.queues {
-            return Err(Error::Unsupported("the controller grants fewer I/O queues than were asked for"));
+            return Err(Error::Unsupported(Unsupported::FewerQueues));
         }
         let namespace = controller.namespace(self.nsid)?;
         Ok((controller, namespace))

@@ -3,35 +3,21 @@
 //! Invariant: the same seed and settings give the same operations in the same order.
 
 use super::model::Span;
+use base::IoVerb;
 use initiator::rng::Rng;
 
-/// Kinds of operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OpKind {
-    /// Read and check.
-    Read,
-    /// Write.
-    Write,
-    /// Write with Force Unit Access.
-    WriteFua,
-    /// Write zeroes.
-    Zero,
-    /// Deallocate.
-    Trim,
-    /// Flush.
-    Flush,
-}
-
-/// An operation: kind and place.
+/// An operation and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Kind.
-    pub kind: OpKind,
+    /// What it does: one of those that a [`Mix`] has shares of.
+    pub verb: IoVerb,
+    /// Of a write: with Force Unit Access.
+    pub fua: bool,
     /// Units; empty for a flush.
     pub span: Span,
 }
 
-/// Shares of the kinds, in hundredths. Writes get the rest.
+/// Shares of the operations, in hundredths. Writes get the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Reads.
@@ -121,22 +107,25 @@ impl OpStream {
     /// The next operation.
     pub fn next_op(&mut self) -> Op {
         let mut n = self.rng.below(100) as u32;
-        let mut kind = if self.rng.percent(self.mix.fua) { OpKind::WriteFua } else { OpKind::Write };
-        for (share, k) in
-            [(self.mix.read, OpKind::Read), (self.mix.zero, OpKind::Zero), (self.mix.trim, OpKind::Trim), (self.mix.flush, OpKind::Flush)]
+        // Drawn for every operation, so that a share changes nothing else of the stream.
+        let fua = self.rng.percent(self.mix.fua);
+        let mut verb = IoVerb::Write;
+        for (share, other) in
+            [(self.mix.read, IoVerb::Read), (self.mix.zero, IoVerb::Zero), (self.mix.trim, IoVerb::Trim), (self.mix.flush, IoVerb::Flush)]
         {
             if n < u32::from(share) {
-                kind = k;
+                verb = other;
                 break;
             }
             n -= u32::from(share);
         }
-        if kind == OpKind::Flush {
-            return Op { kind, span: Span { first: 0, count: 0 } };
+        let fua = fua && verb == IoVerb::Write;
+        if verb == IoVerb::Flush {
+            return Op { verb, fua, span: Span { first: 0, count: 0 } };
         }
         let count = self.sizes.pick(&mut self.rng).min(self.units);
         let within = if self.rng.percent(50) { self.hot.max(count).min(self.units) } else { self.units };
-        Op { kind, span: Span { first: self.rng.below(within - count + 1), count } }
+        Op { verb, fua, span: Span { first: self.rng.below(within - count + 1), count } }
     }
 }
 
@@ -149,15 +138,15 @@ mod tests {
         let sizes = Sizes::new(&Sizes::mixed(512), 512).expect("sound");
         let mut a = OpStream::new(5, Mix::default(), sizes.clone(), 1000);
         let mut b = OpStream::new(5, Mix::default(), sizes, 1000);
-        let mut kinds = std::collections::BTreeMap::new();
+        let mut drawn = std::collections::BTreeMap::new();
         for _ in 0..20_000 {
             let op = a.next_op();
             assert_eq!(op, b.next_op());
             assert!(op.span.first + op.span.count <= 1000);
-            assert_eq!(op.span.count == 0, op.kind == OpKind::Flush);
-            *kinds.entry(op.kind).or_insert(0) += 1;
+            assert_eq!(op.span.count == 0, op.verb == IoVerb::Flush);
+            *drawn.entry((op.verb, op.fua)).or_insert(0) += 1;
         }
-        assert_eq!(kinds.len(), 6, "{kinds:?}");
-        assert!((8_500..9_500).contains(&kinds[&OpKind::Read]), "{kinds:?}");
+        assert_eq!(drawn.len(), 6, "{drawn:?}");
+        assert!((8_500..9_500).contains(&drawn[&(IoVerb::Read, false)]), "{drawn:?}");
     }
 }

@@ -7,26 +7,16 @@
 
 use super::{Access, Arrivals, GRAIN_BYTES, Hot, Skew, Spacing, Stream, Workload};
 use crate::error::LabError;
+use base::IoClass;
 use initiator::rng::{Rng, mix};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What an operation does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationKind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Say that a range is not needed.
-    Trim,
-}
-
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What.
-    pub kind: OperationKind,
+    /// What it does; a discard is a trim.
+    pub kind: IoClass,
     /// Which stream it belongs to.
     pub stream: usize,
     /// Where, in bytes from the start of the disk.
@@ -171,9 +161,9 @@ impl Thread {
         let laid = &self.plan.streams[stream];
         let size = &laid.sizes[pick(&mut self.rng, &laid.weights)];
         let kind = match unit(&mut self.rng) {
-            x if x < laid.reads => OperationKind::Read,
-            x if x < laid.reads + laid.trims => OperationKind::Trim,
-            _ => OperationKind::Write,
+            x if x < laid.reads => IoClass::Read,
+            x if x < laid.reads + laid.trims => IoClass::Discard,
+            _ => IoClass::Write,
         };
         let offset = laid.place(size, &mut self.rng, &mut self.at[stream]);
         Operation { kind, stream, offset, bytes: size.bytes }

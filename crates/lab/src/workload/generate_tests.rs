@@ -114,8 +114,8 @@ fn sizes_reads_and_trims_have_their_shares() {
     let ops = operations(&w, GIB, 100_000);
     let share = |f: &dyn Fn(&Operation) -> bool| ops.iter().filter(|o| f(o)).count() as f64 / 1e5;
     near(share(&|o| o.bytes == 4096), 0.75, 0.01);
-    near(share(&|o| o.kind == OperationKind::Read), 0.6, 0.01);
-    near(share(&|o| o.kind == OperationKind::Trim), 0.1, 0.01);
+    near(share(&|o| o.kind == IoClass::Read), 0.6, 0.01);
+    near(share(&|o| o.kind == IoClass::Discard), 0.1, 0.01);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_spc1_like_mix_has_its_shares_sizes_and_reads() {
     let disk = 64 * GIB;
     let ops = operations(w, disk, n);
     let share = |f: &dyn Fn(&Operation) -> bool| ops.iter().filter(|o| f(o)).count() as f64 / n as f64;
-    let reads = share(&|o| o.kind == OperationKind::Read);
+    let reads = share(&|o| o.kind == IoClass::Read);
     assert!((0.39..=0.40).contains(&reads), "read share {reads}");
     let want =
         [("1-1", 0.035), ("1-2", 0.281), ("1-3", 0.07), ("1-4", 0.21), ("2-1", 0.018), ("2-2", 0.07), ("2-3", 0.035), ("3-1", 0.281)];

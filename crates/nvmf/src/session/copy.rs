@@ -13,7 +13,7 @@ use super::copy_plan::CopyPlan;
 use super::slot::{CommandPlan, CommandSlot};
 use super::status::status_of;
 use super::{Cx, Session};
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use crate::view::Namespace;
 use format::nvme::{Sqe, Status};
 use object::{IoDone, IoError, IoOp, IoRequest};
@@ -74,7 +74,7 @@ impl Session {
         let writing = plan(slot).run().is_writing();
         if let Err(e) = done.result {
             if e != IoError::Withdrawn {
-                slot.status = status_of(e, if writing { Class::Write } else { Class::Read });
+                slot.status = status_of(e, if writing { CommandClass::Write } else { CommandClass::Read });
             } // else it says why already
             return self.copy_failed(cx, at);
         }

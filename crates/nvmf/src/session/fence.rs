@@ -5,10 +5,10 @@
 
 use super::left::{Left, settle};
 use super::slot::{CommandPlan, CommandSlot, CommandStage, NO_MATE};
-use super::touch::Touch;
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
+use base::IoVerb;
 use base::hooks::{self, CoverageMark, SeededFault};
 use cluster::reservation::Access;
 use format::nvme::{IoOpcode, Status, StatusCode};
@@ -35,7 +35,7 @@ impl Session {
             hooks::reached(CoverageMark::ConflictAfterData);
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
-        if ns.write_protect.is_on() && Touch::of(op) == Touch::Write {
+        if ns.write_protect.is_on() && op.verb().is_some_and(IoVerb::changes) {
             return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
         }
         Ok(())

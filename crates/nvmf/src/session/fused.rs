@@ -17,7 +17,7 @@ use super::fusing::Fusing;
 use super::slot::{CommandPlan, CommandStage, NO_MATE};
 use super::status::status_of;
 use super::{Cx, Session};
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use base::hooks::{self, CoverageMark};
 use format::nvme::{Fuse, Status, StatusCode};
 use object::{CompareWrite, IoError, IoOp, IoRequest};
@@ -113,9 +113,9 @@ impl Session {
     pub(super) fn pair_done(&mut self, cx: &mut Cx<'_>, first: u16, result: Result<(), IoError>) {
         let (a, b) = match result {
             Ok(()) => (Status::SUCCESS, Status::SUCCESS),
-            Err(e @ IoError::NoSpace) => (Status::SUCCESS, status_of(e, Class::Write)),
+            Err(e @ IoError::NoSpace) => (Status::SUCCESS, status_of(e, CommandClass::Write)),
             Err(IoError::Withdrawn) => (self.slots[usize::from(first)].status, FAILED),
-            Err(e) => (status_of(e, Class::Compare), FAILED),
+            Err(e) => (status_of(e, CommandClass::Compare), FAILED),
         };
         self.slots.end_running(2);
         self.finish_pair(cx, first, a, b);

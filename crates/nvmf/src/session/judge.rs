@@ -8,10 +8,10 @@ use super::fusing;
 use super::phase::SessionPhase;
 use super::queue::{IoQueue, QueueKind};
 use super::slot::CommandPlan;
-use super::touch::Touch;
 use super::trim;
 use crate::limits::{NAMESPACES_MAX, TRANSFER_MAX};
 use crate::reservation;
+use base::IoVerb;
 use base::hooks::{self, SeededFault};
 use base::unit::BLOCK_BYTES;
 use cluster::reservation::Access;
@@ -105,9 +105,9 @@ impl IoQueue {
         use IoOpcode as Op;
         self.refresh(cx.view);
         let op = IoOpcode::parse(sqe.opcode).ok_or(StatusCode::INVALID_OPCODE)?;
-        let touch = Touch::of(op);
+        let verb = op.verb();
         let reserves = reservation::data_bytes(op, len);
-        if touch == Touch::Unknown && reserves.is_none() {
+        if verb.is_none() && reserves.is_none() {
             return Err(StatusCode::INVALID_OPCODE.into());
         }
         if sqe.fuse != Fuse::Normal {
@@ -134,7 +134,7 @@ impl IoQueue {
         if ns.access != Access::FULL && reservation::conflicts(op, ns.access) {
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
-        if ns.write_protect.is_on() && touch == Touch::Write {
+        if ns.write_protect.is_on() && verb.is_some_and(IoVerb::changes) {
             return Err(StatusCode::NAMESPACE_WRITE_PROTECTED.into());
         }
         if op == Op::Flush {

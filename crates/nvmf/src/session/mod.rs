@@ -29,7 +29,6 @@ mod reply;
 mod slot;
 mod slots;
 mod status;
-mod touch;
 mod trim;
 
 pub use left::{Left, settle};

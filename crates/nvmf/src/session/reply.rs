@@ -4,7 +4,7 @@ use super::phase::PhaseStep;
 use super::slot::{CommandSlot, CommandStage, Identifier};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
@@ -215,9 +215,9 @@ impl Session {
         figures.bytes += bytes;
         let Some(queue) = self.phase.queue().and_then(|queue| queue.kind.as_io()) else { return };
         match class {
-            Class::Read => queue.ledger().read(bytes),
-            Class::Write => queue.ledger().wrote(bytes),
-            Class::Deallocate if hooks::seeded(SeededFault::TrimsHealth) => queue.ledger().wrote(bytes),
+            CommandClass::Read => queue.ledger().read(bytes),
+            CommandClass::Write => queue.ledger().wrote(bytes),
+            CommandClass::Deallocate if hooks::seeded(SeededFault::TrimsHealth) => queue.ledger().wrote(bytes),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use super::copy_plan::CopyPlan;
 use super::trim::TrimPlan;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
@@ -121,14 +121,14 @@ impl CommandPlan {
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
-    pub(super) fn class(&self) -> Class {
+    pub(super) fn class(&self) -> CommandClass {
         match self {
-            CommandPlan::Read { .. } => Class::Read,
-            CommandPlan::Write { .. } | CommandPlan::FusedWrite { .. } | CommandPlan::Copy(_) => Class::Write,
-            CommandPlan::Compare { .. } | CommandPlan::FusedCompare { .. } | CommandPlan::Verify { .. } => Class::Compare,
-            CommandPlan::Zero { .. } | CommandPlan::Trim(_) | CommandPlan::Uncorrectable { .. } => Class::Deallocate,
-            CommandPlan::Flush { .. } => Class::Flush,
-            CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => Class::Admin,
+            CommandPlan::Read { .. } => CommandClass::Read,
+            CommandPlan::Write { .. } | CommandPlan::FusedWrite { .. } | CommandPlan::Copy(_) => CommandClass::Write,
+            CommandPlan::Compare { .. } | CommandPlan::FusedCompare { .. } | CommandPlan::Verify { .. } => CommandClass::Compare,
+            CommandPlan::Zero { .. } | CommandPlan::Trim(_) | CommandPlan::Uncorrectable { .. } => CommandClass::Deallocate,
+            CommandPlan::Flush { .. } => CommandClass::Flush,
+            CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => CommandClass::Admin,
         }
     }
 }

@@ -3,18 +3,18 @@
 //! Invariant: "do not retry" only where trying again cannot help.
 
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use format::nvme::{Status, StatusCode};
 use frontend::Refused;
 use object::IoError;
 
 /// The status for an error of a command of this class. That space is used up lasts until somebody gives some back, and file systems and
 /// hypervisors know what to do about it (Linux: ENOSPC).
-pub(super) fn status_of(e: IoError, class: Class) -> Status {
-    let changes = matches!(class, Class::Write | Class::Deallocate);
+pub(super) fn status_of(e: IoError, class: CommandClass) -> Status {
+    let changes = matches!(class, CommandClass::Write | CommandClass::Deallocate);
     match e {
         IoError::NoSpace => Status::dnr(StatusCode::CAPACITY_EXCEEDED),
-        IoError::Media { .. } if class == Class::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
+        IoError::Media { .. } if class == CommandClass::Write => Status::dnr(StatusCode::MEDIA_WRITE_FAULT),
         IoError::Media { .. } => Status::dnr(StatusCode::UNRECOVERED_READ_ERROR),
         IoError::Miscompare => Status::dnr(StatusCode::COMPARE_FAILURE),
         IoError::Unaligned => Status::dnr(StatusCode::INVALID_FIELD),

@@ -310,7 +310,8 @@ fn a_thin_namespace_says_how_much_of_it_has_space_at_every_moment() {
     assert_eq!(of(&mut b, 1), (0, 8192, 8192, 8192), "all of its space is set aside");
     let (used, more) = (ChunksUsed::default(), ChunksUsed::default());
     for volume in &mut b.view.volumes[..2] {
-        volume.as_mut().unwrap().thin = Some(vec![used.clone(), more.clone()]);
+        let volume = volume.as_mut().unwrap();
+        (volume.thin, volume.used) = (true, vec![used.clone(), more.clone()]);
     }
     assert_eq!(of(&mut b, 1), (1, 8192, 8192, 0));
     (0..3).for_each(|_| used.more());
@@ -318,7 +319,7 @@ fn a_thin_namespace_says_how_much_of_it_has_space_at_every_moment() {
     assert_eq!((of(&mut b, 1), of(&mut b, 2)), ((1, 8192, 8192, 4 * 128), (1, 1024, 1024, 4 * 16)));
     (0..1000).for_each(|_| used.more());
     assert_eq!(of(&mut b, 2).3, 1024, "never more than there are");
-    b.view.volumes[1].as_mut().unwrap().thin = Some(vec![]);
+    b.view.volumes[1].as_mut().unwrap().used.clear();
     assert_eq!(of(&mut b, 2), (1, 1024, 1024, 0), "its group is offline: nothing is known");
 }
 

@@ -26,7 +26,7 @@ mod world_tests;
 
 use crate::view::{Ana, NamespaceView, SubsystemView, View};
 use base::{Security, Visibility, VolumeId, WriteProtect};
-use frontend::VolumeView;
+use frontend::{ServedVolume, VolumeView};
 use object::VolumeRef;
 use std::collections::BTreeMap;
 
@@ -37,14 +37,17 @@ const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-0000
 
 fn volume(n: u8, bytes: u64, lba_bytes: u32) -> Option<VolumeView> {
     Some(VolumeView {
-        id: VolumeId::from_bytes([n; 16]),
-        name: format!("v{n}"),
-        bytes,
-        lba_bytes,
-        write_protect: WriteProtect::None,
-        formatting: false,
-        reservation: None,
-        thin: None,
+        volume: ServedVolume {
+            id: VolumeId::from_bytes([n; 16]),
+            name: format!("v{n}"),
+            bytes,
+            lba_bytes,
+            write_protect: WriteProtect::None,
+            formatting: false,
+            reservation: None,
+            thin: false,
+        },
+        used: vec![],
     })
 }
 

@@ -6,7 +6,7 @@ use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{GRANT_KEPT_MAX, H2C_DATA_MAX, HANDSHAKE_MAX, TICK};
 use crate::session::Aborted;
-use crate::stats::Class;
+use crate::stats::CommandClass;
 use crate::view::{ListenerKind, ListenerSpec, View};
 use crate::{Options, TargetStats};
 use base::{Duration, HostId, Security};
@@ -322,16 +322,16 @@ fn every_command_is_counted_in_its_class_with_its_bytes_or_its_error() {
         assert_eq!(q.status(zero, &[]), StatusCode::SUCCESS);
         assert_eq!(q.status(trim, &ranges), StatusCode::SUCCESS);
     }
-    let of = |class: Class| {
+    let of = |class: CommandClass| {
         let (now, then) = (&q.stats.classes[class as usize], &before.classes[class as usize]);
         assert_eq!(now.latency.count() - then.latency.count(), now.commands - then.commands);
         (now.commands - then.commands, now.errors - then.errors, now.bytes - then.bytes)
     };
-    assert_eq!(of(Class::Read), (6, 0, 3 * (8192 + 512)));
-    assert_eq!((of(Class::Compare), of(Class::Flush)), ((6, 3, 3 * 8192), (3, 0, 0)));
-    assert_eq!((of(Class::Write).0 + of(Class::Admin).0, of(Class::Write).2), (6, 3 * 8192));
-    assert_eq!(of(Class::Write).1 + of(Class::Admin).1, 3);
-    assert_eq!((of(Class::Deallocate).0, of(Class::Deallocate).1), (6, 0));
+    assert_eq!(of(CommandClass::Read), (6, 0, 3 * (8192 + 512)));
+    assert_eq!((of(CommandClass::Compare), of(CommandClass::Flush)), ((6, 3, 3 * 8192), (3, 0, 0)));
+    assert_eq!((of(CommandClass::Write).0 + of(CommandClass::Admin).0, of(CommandClass::Write).2), (6, 3 * 8192));
+    assert_eq!(of(CommandClass::Write).1 + of(CommandClass::Admin).1, 3);
+    assert_eq!((of(CommandClass::Deallocate).0, of(CommandClass::Deallocate).1), (6, 0));
     let sum = q.session.controller().unwrap().figures.sum();
     assert_eq!((sum.reads, sum.read_bytes, sum.writes, sum.written_bytes, sum.media_errors), (6, 3 * (8192 + 512), 3, 3 * 8192, 0));
 }

@@ -29,27 +29,29 @@ impl LatencyHistogram {
     }
 }
 
-/// What a device did since it was opened, over all cores.
-#[derive(Debug, Default)]
-pub struct DeviceCounters {
-    /// Reads that ended.
-    pub reads: AtomicU64,
-    /// Bytes read.
-    pub read_bytes: AtomicU64,
-    /// Writes that ended.
-    pub writes: AtomicU64,
-    /// Bytes written.
-    pub write_bytes: AtomicU64,
-    /// Flushes that ended.
-    pub flushes: AtomicU64,
-    /// Discards that ended.
-    pub discards: AtomicU64,
-    /// Operations of any kind that failed.
-    pub errors: AtomicU64,
-    /// From submission to completion.
-    pub read_latency: LatencyHistogram,
-    /// From submission to completion.
-    pub write_latency: LatencyHistogram,
+base::counters! {
+    /// What a device did since it was opened, over all cores.
+    #[derive(Debug, Default)]
+    pub struct DeviceCounters {
+        /// Reads that ended.
+        pub reads: AtomicU64 = counter("reads"),
+        /// Bytes read.
+        pub read_bytes: AtomicU64 = counter("read_bytes"),
+        /// Writes that ended.
+        pub writes: AtomicU64 = counter("writes"),
+        /// Bytes written.
+        pub write_bytes: AtomicU64 = counter("write_bytes"),
+        /// Flushes that ended.
+        pub flushes: AtomicU64 = counter("flushes"),
+        /// Discards that ended.
+        pub discards: AtomicU64 = counter("discards"),
+        /// Operations of any kind that failed.
+        pub errors: AtomicU64 = counter("errors"),
+        /// From submission to completion.
+        pub read_latency: LatencyHistogram,
+        /// From submission to completion.
+        pub write_latency: LatencyHistogram,
+    }
 }
 
 impl DeviceCounters {

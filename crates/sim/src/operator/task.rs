@@ -10,7 +10,7 @@ use crate::served::State;
 use base::{CopyState, ObjectId, Ownership, VolumeId, WriteProtect};
 use cluster::record::{ComponentRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
 use cluster::{Finish, Policy};
-use dataplane::{ComponentNo, ComponentRef, ComponentSpec, MirrorDesired, ObjectLayout, VolumeDesired};
+use dataplane::{ComponentNo, ComponentRef, ComponentSpec, MirrorDesired, ObjectLayout, VolumeDesired, VolumeLimits};
 use std::collections::VecDeque;
 
 /// Bytes up to which a component reaches.
@@ -51,12 +51,9 @@ impl Record {
             mirrors: numbers.iter().enumerate().map(mirror).collect(),
         };
         let id = VolumeId::from_bytes([at as u8 + 1; 16]);
-        let desired = VolumeDesired {
-            lba_bytes: plan.lba_bytes,
-            checksum: plan.checksum,
-            iops_max: plan.iops_max,
-            ..VolumeDesired::plain(id, format!("v{at}"), bytes, object)
-        };
+        let limits = VolumeLimits { iops_max: plan.iops_max, bytes_per_s_max: None };
+        let mut desired = VolumeDesired { checksum: plan.checksum, limits, ..VolumeDesired::plain(id, format!("v{at}"), bytes, object) };
+        desired.lba_bytes = plan.lba_bytes;
         let nsid = at as u32 + 1;
         Record {
             plan: plan.clone(),
@@ -122,7 +119,8 @@ impl Record {
     /// Its policy, which no other volume has.
     pub fn policy_record(&self) -> PolicyRecord {
         let v = &self.desired;
-        let policy = Policy { iops_limit: v.iops_max, bandwidth_limit: v.bytes_per_s_max, checksum: v.checksum, ..Policy::default() };
+        let policy =
+            Policy { iops_limit: v.limits.iops_max, bandwidth_limit: v.limits.bytes_per_s_max, checksum: v.checksum, ..Policy::default() };
         PolicyRecord { name: v.name.clone(), policy, created_unix_s: 1 }
     }
     /// Its layout.
@@ -156,7 +154,7 @@ impl Record {
             read_only: self.desired.write_protect.is_on(),
             formatting: self.desired.formatting,
             offline: self.offline,
-            limits: (self.desired.iops_max, self.desired.bytes_per_s_max),
+            limits: self.desired.limits,
         }
     }
     /// The component of a mirror.
@@ -210,7 +208,7 @@ pub enum Change {
     /// Whether it is write protected.
     ReadOnly(bool),
     /// Requests and bytes a second.
-    Limits(Option<u64>, Option<u64>),
+    Limits(VolumeLimits),
     /// Whether it can be reached.
     Offline(bool),
     /// The namespace that it is.
@@ -263,7 +261,7 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
             begin.into_iter().chain(updates).chain([Move::Set(Change::Formatting(false)), Move::Apply]).collect()
         }
         Act::Protect { on, .. } => set(Change::ReadOnly(on)).filter(|_| on != r.desired.write_protect.is_on())?,
-        Act::Limit { iops_max, bytes_per_s_max, .. } => set(Change::Limits(iops_max, bytes_per_s_max))?,
+        Act::Limit { iops_max, bytes_per_s_max, .. } => set(Change::Limits(VolumeLimits { iops_max, bytes_per_s_max }))?,
         Act::Offline { on, .. } => set(Change::Offline(on)).filter(|_| on != r.offline)?,
         Act::Detach { .. } => set(Change::Namespace(None)).filter(|_| r.nsid.is_some())?,
         Act::Attach { elsewhere, .. } => {
@@ -300,7 +298,7 @@ impl Record {
             Change::Bytes(bytes) => self.desired.bytes = bytes,
             Change::Formatting(on) => self.desired.formatting = on,
             Change::ReadOnly(on) => self.desired.write_protect = if on { WriteProtect::Protected } else { WriteProtect::None },
-            Change::Limits(iops, bytes) => (self.desired.iops_max, self.desired.bytes_per_s_max) = (iops, bytes),
+            Change::Limits(limits) => self.desired.limits = limits,
             Change::Offline(on) => self.offline = on,
             Change::Namespace(nsid) => {
                 self.nsid = nsid;

@@ -8,6 +8,7 @@ use super::kept::{Flight, Workload};
 use crate::node_types::{CoreSnapshot, NodeStats};
 use crate::plan::OpKind;
 use crate::trace::Place;
+use dataplane::VolumeLimits;
 
 /// How far a volume that was quiet may run ahead of its limits, in nanoseconds, as `docs/user-guide.md` states it.
 const BURST_NS: u64 = 100_000_000;
@@ -30,7 +31,7 @@ fn class_of(kind: OpKind) -> Option<usize> {
 
 impl Workload {
     /// The limits of a volume are these on every core; `fresh` when the host has started.
-    pub(super) fn limits_are(&mut self, volume: usize, limits: (Option<u64>, Option<u64>), fresh: bool, now: u64) {
+    pub(super) fn limits_are(&mut self, volume: usize, limits: VolumeLimits, fresh: bool, now: u64) {
         let ahead = self.ahead(volume);
         let had = &mut self.volumes[volume].had;
         if fresh || had.limits != limits {
@@ -79,8 +80,8 @@ impl Workload {
         had.bytes += bytes;
         had.largest = (had.largest.0.max(units), had.largest.1.max(bytes));
         let most = |rate: u64, one: u64| (u128::from(rate) * u128::from(now - had.since + BURST_NS) / 1_000_000_000) as u64 + one + 1;
-        let over = had.limits.0.is_some_and(|rate| had.units > most(rate, had.largest.0))
-            || had.limits.1.is_some_and(|rate| had.bytes > most(rate, had.largest.1));
+        let over = had.limits.iops_max.is_some_and(|rate| had.units > most(rate, had.largest.0))
+            || had.limits.bytes_per_s_max.is_some_and(|rate| had.bytes > most(rate, had.largest.1));
         if over {
             let text = format!(
                 "#{op}: volume {} gave more than its limits let through within {} us",

@@ -2,13 +2,15 @@
 //!
 //! Never: judges it (that is `figures`).
 
+use dataplane::VolumeLimits;
+
 /// What a volume was allowed, and what clients had of it since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Had {
     /// Since when its limits are served by every core.
     pub(super) since: u64,
     /// Requests and bytes a second.
-    pub(super) limits: (Option<u64>, Option<u64>),
+    pub(super) limits: VolumeLimits,
     pub(super) units: u64,
     pub(super) bytes: u64,
     /// The largest request.
@@ -30,12 +32,12 @@ pub(super) struct Moved {
 
 impl Had {
     /// Nothing yet, within these limits.
-    pub(super) fn new(limits: (Option<u64>, Option<u64>)) -> Had {
+    pub(super) fn new(limits: VolumeLimits) -> Had {
         Had { limits, ..Had::default() }
     }
     /// What comes behind so many requests and bytes waits so long for its turn.
     pub(super) fn turn_ns(&self, ahead: (u64, u64)) -> u64 {
         let at = |rate: Option<u64>, ahead: u64| rate.map_or(0, |rate| (u128::from(ahead) * 1_000_000_000 / u128::from(rate)) as u64);
-        at(self.limits.0, ahead.0).max(at(self.limits.1, ahead.1))
+        at(self.limits.iops_max, ahead.0).max(at(self.limits.bytes_per_s_max, ahead.1))
     }
 }

@@ -10,9 +10,10 @@
 //! Never: waits; knows where data lies.
 
 use super::tally::Tally;
+use base::IoClass;
 use base::{Instant, crc32c};
 use frontend::{Backend, Client, Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
-use lab::workload::generate::{Operation, OperationKind, Schedule, Thread};
+use lab::workload::generate::{Operation, Schedule, Thread};
 use rt::{Buf, Queue, Rt, TimerId};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -140,9 +141,9 @@ impl Shared {
     }
 
     /// When a client sees what is done now: after the link, in its order, and the round trip.
-    fn seen_at(&mut self, now: u64, kind: OperationKind, bytes: u32) -> u64 {
-        let moved = if kind == OperationKind::Trim { 0.0 } else { f64::from(bytes) };
-        let link = &mut self.link[usize::from(kind == OperationKind::Read)];
+    fn seen_at(&mut self, now: u64, kind: IoClass, bytes: u32) -> u64 {
+        let moved = if kind == IoClass::Discard { 0.0 } else { f64::from(bytes) };
+        let link = &mut self.link[usize::from(kind == IoClass::Read)];
         *link = (*link).max(now) + (moved * self.net.1) as u64;
         *link + self.net.0
     }
@@ -234,9 +235,9 @@ impl Clients {
         rt::sim::charge(rt, shared.request_ns);
         let (offset, len) = (op.offset, u64::from(op.bytes));
         let op = match op.kind {
-            OperationKind::Read => IoOp::Read { offset, len: op.bytes },
-            OperationKind::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
-            OperationKind::Trim => IoOp::Trim { offset, len },
+            IoClass::Read => IoOp::Read { offset, len: op.bytes },
+            IoClass::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
+            IoClass::Discard => IoOp::Trim { offset, len },
         };
         backend.submit(rt, IoRequest { token: at as u64, volume: VolumeRef(disk as u32), op });
     }

@@ -3,8 +3,9 @@
 //! Invariant: every operation that is seen counts in its second, and in the figures while the measurement lasts.
 //! Never: looks at a clock.
 
+use base::IoClass;
 use lab::measure::{Figures, Latency, Second};
-use lab::workload::generate::{Operation, OperationKind};
+use lab::workload::generate::Operation;
 
 /// See the module.
 pub struct Tally {
@@ -50,13 +51,13 @@ impl Tally {
         }
         match (good, op.kind) {
             (false, _) => self.second.errors += 1,
-            (true, OperationKind::Read) => {
+            (true, IoClass::Read) => {
                 self.second.reads += 1;
                 self.second.read_bytes += bytes;
             }
             (true, kind) => {
                 self.second.writes += 1;
-                self.second.written_bytes += if kind == OperationKind::Write { bytes } else { 0 };
+                self.second.written_bytes += if kind == IoClass::Write { bytes } else { 0 };
             }
         }
         if good {

@@ -1,0 +1,120 @@
+use super::*;
+use crate::data_plane::tests::Node;
+use crate::plane::DataPlane;
+
+/// The families of the data plane, as administrators have them in their dashboards and alerts. Others may come, none of these may go.
+const PUBLISHED: &str = "
+    basalt_core_busy_seconds_total counter
+    basalt_core_device_bytes_total counter
+    basalt_core_device_operations_total counter
+    basalt_core_loops_total counter
+    basalt_core_receive_bytes_total counter
+    basalt_core_receive_calls_total counter
+    basalt_core_send_bytes_total counter
+    basalt_core_send_calls_total counter
+    basalt_core_sleep_seconds_total counter
+    basalt_core_syscalls_total counter
+    basalt_core_task_polls_total counter
+    basalt_device_discards_total counter
+    basalt_device_errors_total counter
+    basalt_device_flushes_total counter
+    basalt_device_latency_seconds histogram
+    basalt_device_read_bytes_total counter
+    basalt_device_reads_total counter
+    basalt_device_write_bytes_total counter
+    basalt_device_writes_total counter
+    basalt_frontend_audit_events_dropped_total counter
+    basalt_frontend_authentication_failures_total counter
+    basalt_frontend_authentications_total counter
+    basalt_frontend_command_errors_total counter
+    basalt_frontend_commands_total counter
+    basalt_frontend_connections_refused_total counter
+    basalt_frontend_connections_total counter
+    basalt_frontend_connects_refused_total counter
+    basalt_frontend_controllers_total counter
+    basalt_frontend_data_bytes_total counter
+    basalt_frontend_data_digest_errors_total counter
+    basalt_frontend_events_total counter
+    basalt_frontend_handshakes_evicted_total counter
+    basalt_frontend_keep_alive_expired_total counter
+    basalt_frontend_late_ticks_total counter
+    basalt_frontend_latency_seconds histogram
+    basalt_frontend_open_connections gauge
+    basalt_frontend_open_controllers gauge
+    basalt_frontend_pdus_received_total counter
+    basalt_frontend_pdus_sent_total counter
+    basalt_frontend_r2ts_total counter
+    basalt_frontend_received_bytes_total counter
+    basalt_frontend_sent_bytes_total counter
+    basalt_frontend_terminations_received_total counter
+    basalt_frontend_terminations_sent_total counter
+    basalt_frontend_timeouts_total counter
+    basalt_frontend_tls_failures_total counter
+    basalt_frontend_tls_handshakes_total counter
+    basalt_frontend_waits_for_buffers_total counter
+    basalt_frontend_waits_for_queues_total counter
+    basalt_object_crossed_parts_total counter
+    basalt_object_discard_bytes_total counter
+    basalt_object_discard_errors_total counter
+    basalt_object_discards_total counter
+    basalt_object_latency_seconds histogram
+    basalt_object_partial_block_parts_total counter
+    basalt_object_parts_total counter
+    basalt_object_read_bytes_total counter
+    basalt_object_read_errors_total counter
+    basalt_object_reads_total counter
+    basalt_object_throttled_requests_total counter
+    basalt_object_waited_operations_total counter
+    basalt_object_write_bytes_total counter
+    basalt_object_write_errors_total counter
+    basalt_object_writes_total counter
+    basalt_store_batches_total counter
+    basalt_store_buffer_live_bytes gauge
+    basalt_store_buffer_overhead_bytes_total counter
+    basalt_store_buffer_write_errors_total counter
+    basalt_store_capacity_write_errors_total counter
+    basalt_store_checkpoints_total counter
+    basalt_store_checksum_errors_total counter
+    basalt_store_delayed_writes_total counter
+    basalt_store_destaged_bytes_total counter
+    basalt_store_drain_bytes_per_second gauge
+    basalt_store_empty_trims_total counter
+    basalt_store_index_memory_bytes gauge
+    basalt_store_media_errors_total counter
+    basalt_store_no_space_errors_total counter
+    basalt_store_operations_in_flight gauge
+    basalt_store_read_blocks_total counter
+    basalt_store_read_buffer_blocks_total counter
+    basalt_store_read_errors_total counter
+    basalt_store_reads_total counter
+    basalt_store_recovery_milliseconds gauge
+    basalt_store_scrub_passes_total counter
+    basalt_store_scrubbed_blocks_total counter
+    basalt_store_scrubbing_shards gauge
+    basalt_store_segments_released_total counter
+    basalt_store_trims_total counter
+    basalt_store_waiting_operations gauge
+    basalt_store_writes_total counter
+    basalt_store_written_blocks_total counter
+";
+
+#[test]
+fn the_families_of_the_data_plane_keep_their_names_and_types_and_help_texts_are_sentences() {
+    let node = Node::new();
+    node.format("a", 1);
+    let stats = node.plane.stats().unwrap();
+    let mut page = Page::default();
+    planes(&mut page, &stats);
+    store(&mut page, "g", &stats.groups[0]);
+    let kind = |t: Type| match t {
+        Type::Counter => "counter",
+        Type::Gauge => "gauge",
+        Type::Histogram => "histogram",
+    };
+    let families: Vec<String> = page.families.iter().map(|(name, (t, ..))| format!("{name} {}", kind(*t))).collect();
+    let published: Vec<_> = PUBLISHED.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(families, published);
+    for (name, (_, help, _)) in &page.families {
+        assert!(help.ends_with('.') && !help.contains(['[', '`', '\n']), "{name}: {help}");
+    }
+}
