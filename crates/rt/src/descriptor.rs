@@ -5,7 +5,7 @@
 //! Never: says what it is a descriptor of: whoever uses it finds out, and refuses what it is not.
 
 use crate::NetError;
-use crate::sim::SimDescriptor;
+use crate::sim::refs::SimDescriptor;
 use std::os::fd::OwnedFd;
 
 /// How many descriptors one message carries (a vhost-user front end passes eight regions of memory at most). One with more is an error.

@@ -14,7 +14,7 @@ pub use error::DeviceError;
 pub use info::{DeviceInfo, Durability};
 pub use open::{DEVICE_BYTES_MIN, OpenError, OpenOptions};
 
-use crate::sim::SimDeviceRef;
+use crate::sim::refs::SimDeviceRef;
 use crate::uring::{FileDevice, MemoryDevice};
 use core::{
     fmt,

@@ -9,7 +9,7 @@
 use crate::descriptor::{Descriptor, DescriptorInner};
 use crate::foreign_error::ForeignError;
 use crate::mapping::Mapping;
-use crate::sim::SimPassed;
+use crate::sim::refs::SimPassed;
 use crate::{BUF_BYTES_MAX, Buf};
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 use crate::driver::Drive;
 use crate::exec::{Executor, YieldNow};
 use crate::ops::Ops;
-use crate::sim::SimCore;
+use crate::sim::core::SimCore;
 use crate::uring::Core as UringCore;
 use crate::{
     Buf, BufVec, ConnId, CoreStats, CoreWaker, DESCRIPTORS_MAX, Descriptor, Device, DeviceError, Durability, Event, EventId, ForeignError,

@@ -33,7 +33,7 @@ pub enum NetError {
     /// Somebody else listens there.
     #[error("the address is in use: stop what listens there or choose another port")]
     AddrInUse,
-    /// The address is not one of this host's.
+    /// The address is not one of this machine's.
     #[error("the address does not belong to this host")]
     AddrNotAvailable,
     /// The system does not allow it.

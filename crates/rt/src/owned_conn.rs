@@ -2,7 +2,7 @@
 //!
 //! Invariant: it belongs to no core; dropped, it is closed.
 
-use crate::sim::SimSocket;
+use crate::sim::refs::SimSocket;
 use crate::uring::OwnedSocket;
 
 /// A connection between two cores: taken from one with `Rt::detach`, given to another with `Rt::attach`. Dropping it closes it.

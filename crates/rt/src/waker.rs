@@ -2,7 +2,7 @@
 //!
 //! Never: costs a core that is awake more than an atomic load or two.
 
-use crate::sim::SimWake;
+use crate::sim::wake::SimWake;
 use crate::uring::Waker;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;

@@ -16,10 +16,11 @@
 //!
 //! Owns: virtual time, the worlds' devices and network, and every fault in them.
 //! Invariants: see `disk` (what a loss of power may do) and `net_io` (what connections promise).
+//! Below the handles of this crate: `core`, `refs` and `wake`, which they hold.  Above them: `world` and `disk_handle`, which make them.
 //! Never: reads a clock, starts a thread, iterates in an order that memory addresses decide.
 
 mod contents;
-mod core;
+pub(crate) mod core;
 mod disk;
 mod disk_handle;
 mod disk_io;
@@ -27,7 +28,7 @@ mod disk_options;
 mod net;
 mod net_io;
 mod place;
-mod refs;
+pub(crate) mod refs;
 mod rng;
 mod speed;
 mod spread;
@@ -35,20 +36,17 @@ mod state;
 mod step;
 mod unix;
 mod unix_io;
-mod wake;
+pub(crate) mod wake;
 mod world;
 
-pub(crate) use self::core::SimCore;
 pub use disk::SimWrite;
 pub use disk_handle::{SimDisk, SimImage};
 pub use disk_options::{SimDeviceOptions, SimDrive};
 pub use net::NetOptions;
 pub use net_io::WINDOW_BYTES;
-pub(crate) use refs::{SimDescriptor, SimDeviceRef, SimPassed, SimSocket};
 pub use rng::Rng;
 pub use speed::{DriveSpeed, FastPart, MixedSpeed};
 pub use state::CoreCost;
-pub(crate) use wake::SimWake;
 pub use world::{HostId, TasksOnly, World, charge};
 
 use crate::{Device, Rt};
