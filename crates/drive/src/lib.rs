@@ -1,4 +1,4 @@
-//! The drives of this host: which block devices there are, what they are, and who uses them.
+//! The drives of this node: which block devices there are, what they are, and who uses them.
 //!
 //! Owns: reading /sys, /proc and the first bytes of devices.
 //! Invariants: nothing is ever written; what cannot be found out is said to be unknown, never free.

@@ -227,7 +227,7 @@ pub enum IoError {
     /// A limit held the request back, and the front end that submitted it did not let it begin when its time came. The front end knows why.
     #[error("withdrawn before it began")]
     Withdrawn,
-    /// The host is shutting down. Retry on another path or later.
+    /// The node is shutting down. Retry on another path or later.
     #[error("the service is shutting down")]
     Closing,
 }

@@ -42,7 +42,7 @@ pub const VERIFY_PART_BYTES: u64 = 256 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
 /// Windows of pieces that a range operation asks about in one turn of its core.
 const WINDOWS_A_TURN: u32 = 8;
-/// Disk groups of one host in the life of a daemon.
+/// Disk groups of one node in the life of a daemon.
 pub const GROUPS_MAX: usize = 1024;
 
 /// What is left to send out of a request of any length.
@@ -105,7 +105,7 @@ struct Request {
     result: Result<(), IoError>,
     data: ArrayVec<Option<Data>, 2>,
     range_operation: Option<Box<RangeOperation>>,
-    /// Asked by the host itself, not by a front end: answered through [`VolumeRouter::pop_own`].
+    /// Asked by the node itself, not by a front end: answered through [`VolumeRouter::pop_own`].
     own: bool,
 }
 
@@ -240,7 +240,7 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Says where the shards of a group run; `None`: the group is closed, its volumes fail.
     pub fn set_route(&mut self, group: GroupSlot, route: Option<GroupRoute>) {
         let at = usize::from(group.0);
-        assert!(at < GROUPS_MAX, "group slots are given by the host, below the limit");
+        assert!(at < GROUPS_MAX, "group slots are given by the node, below the limit");
         if self.routes.len() <= at {
             self.routes.resize(at + 1, None);
         }

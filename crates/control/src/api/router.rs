@@ -21,9 +21,9 @@ pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Basalt", description = "Control of a Basalt host. Sizes are bytes, times are seconds since 1970. Errors are problem objects."),
+    info(title = "Basalt", description = "Control of a Basalt node. Sizes are bytes, times are seconds since 1970. Errors are problem objects."),
     tags(
-        (name = "status", description = "How the host is"),
+        (name = "status", description = "How the node is"),
         (name = "nodes", description = "Servers of the cluster"),
         (name = "drives", description = "Drives of this node"),
         (name = "groups", description = "Disk groups"),

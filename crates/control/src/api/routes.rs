@@ -70,7 +70,7 @@ async fn metrics(State(control): Engine) -> Result<impl IntoResponse, Problem> {
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
 }
 
-/// How the host is: health checks, counts, capacity.
+/// How the node is: health checks, counts, capacity.
 #[utoipa::path(
     get,
     path = "/api/v1/status",
