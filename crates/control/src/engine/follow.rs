@@ -8,8 +8,10 @@ use super::*;
 use cluster::Records;
 use directory::{Changes, Watch};
 
-/// A follower that has nothing to do looks whether the daemon ends.
-const FOLLOW_WAIT: Duration = Duration::from_millis(500);
+/// A follower that has nothing to do wakes this often: a node at rest is to take no processor time.
+const FOLLOW_WAIT: Duration = Duration::from_secs(5);
+/// Before a directory that could not be followed is tried again.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
 impl Control {
     /// What is decided on: everything up to now.
@@ -54,7 +56,7 @@ impl Control {
                 Err(error) => {
                     tracing::warn!(%error, "the directory cannot be followed; it is read anew");
                     watch = None;
-                    std::thread::sleep(FOLLOW_WAIT);
+                    std::thread::sleep(FOLLOW_AGAIN);
                 }
             }
         }
