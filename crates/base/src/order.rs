@@ -10,7 +10,7 @@ use core::fmt;
 /// The place of a change among those of its mirror and lane: the epoch in which the owner's term began, and how many changes the owner has
 /// ordered there since. Compared as a pair: who was away may hold a higher counter of an old term.
 // Packed: it goes along with every change, from the owner to the log, twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(Rust, packed(4))]
 pub struct Seq {
     /// The epoch in which the owner's term began.
@@ -20,6 +20,49 @@ pub struct Seq {
 }
 
 const _: () = assert!(size_of::<Order>() == 32);
+
+impl Seq {
+    /// As one number. (What compares the fields one after the other copies the pair to the stack and reads it back in other pieces than it wrote;
+    /// such a read waits for every write before it.)
+    #[inline]
+    const fn number(self) -> u128 {
+        (self.term.0 as u128) << 64 | self.counter as u128
+    }
+}
+
+impl Ord for Seq {
+    #[inline]
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.number().cmp(&other.number())
+    }
+    #[inline]
+    fn max(self, other: Self) -> Self {
+        if self.number() > other.number() { self } else { other }
+    }
+}
+
+impl PartialOrd for Seq {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        self.number() < other.number()
+    }
+    #[inline]
+    fn ge(&self, other: &Self) -> bool {
+        self.number() >= other.number()
+    }
+    #[inline]
+    fn gt(&self, other: &Self) -> bool {
+        self.number() > other.number()
+    }
+    #[inline]
+    fn le(&self, other: &Self) -> bool {
+        self.number() <= other.number()
+    }
+}
 
 impl fmt::Display for Seq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,10 +7,12 @@
 //! Never: writes to the log otherwise; appends to a segment of an earlier life (the head begins a new one).
 
 mod chain;
+mod epochs;
 mod scan;
 
 use crate::buffer::log::{Log, Slice};
 use crate::buffer::ring::RESERVE_SEGMENTS;
+use crate::capacity::Phys;
 use crate::destage::progress::Destage;
 use crate::index::{Key, Located, LogPos, SLICE_BLOCKS_MAX};
 use crate::join::join_all;
@@ -24,11 +26,9 @@ use crate::shard::state::{Phase, State};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
-use base::{BlockNo, Epoch};
 use chain::Chain;
-use foldhash::fast::FixedState;
+use epochs::NewestEpochs;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
-use hashbrown::HashMap;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
 use std::collections::BTreeMap;
@@ -86,9 +86,8 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
     let (head, next) = (ring.head(), ring.head() + 1);
     let end = if ring.in_use() > 0 { ring.get(head).used } else { u32::MAX };
     reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
-    place_all(rt, &mut state, &cache).await?;
-    place_marks(&mut state, &cache, &gathered.marks)?;
-    stamp_new(&mut state, &gathered.new);
+    place_all(rt, &mut state, &cache, &gathered.epochs).await?;
+    place_marks(&mut state, &cache, &gathered)?;
     for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
     }
@@ -110,18 +109,16 @@ async fn flush_all(rt: &Rt, devices: impl Iterator<Item = &Device>) -> Result<()
 /// They get their chunks after the replay (I4), like what is in the index.
 type Marks = BTreeMap<(u32, u64), (u16, u64)>;
 
-/// Chunks that may have to be made after the replay, by component and number: the epoch of the newest change.
-type NewChunks = HashMap<(u32, u64), Epoch, FixedState>;
-
 /// What the replay gathers for chunks that get their place only after it.
+#[derive(Default)]
 struct Gathered {
     marks: Marks,
-    new: NewChunks,
+    epochs: NewestEpochs,
 }
 
 async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Gathered, GroupError> {
     let mut chain: Option<Chain> = None;
-    let mut gathered = Gathered { marks: Marks::new(), new: NewChunks::with_hasher(FixedState::with_seed(7)) };
+    let mut gathered = Gathered::default();
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
@@ -173,9 +170,9 @@ fn replay_segment(
 }
 
 /// The effect of one record.
-fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+fn replay(state: &mut State, Gathered { marks, epochs }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
     let (component, order) = (ComponentNo(record.component), &record.order);
-    if !state.members.has(component) {
+    if !state.members.ended(component, record.block, order, true) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
             crcs.for_each(drop);
         }
@@ -208,39 +205,35 @@ fn replay(state: &mut State, Gathered { marks, new }: &mut Gathered, seq: u64, r
             }
         }
     }
-    state.members.ended(component, record.block, order, true);
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
+    let known = epochs.is_first(component, order.epoch);
+    if known && !keeps {
+        return;
+    }
     for part in chunk_parts(record.block, record.blocks) {
-        let place = state.space.lookup(component, part.chunk);
         // A trim has noted it itself.
-        if let Some(phys) = place.filter(|_| keeps && !hooks::seeded(SeededFault::MaskNotReplayed)) {
+        if keeps
+            && !hooks::seeded(SeededFault::MaskNotReplayed)
+            && let Some(phys) = state.space.lookup(component, part.chunk)
+        {
             state.space.note_change(phys, part, order);
         }
-        // A chunk with nothing but marks may be freed by a later trim, and is made anew for these.
-        let epoch = match new.entry((component.0, part.chunk)) {
-            hashbrown::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            hashbrown::hash_map::Entry::Vacant(entry) if keeps && (place.is_none() || record.kind == RecordKind::Uncorrectable) => {
-                entry.insert(Epoch(0))
-            }
-            hashbrown::hash_map::Entry::Vacant(_) => continue,
-        };
-        *epoch = if hooks::seeded(SeededFault::FirstEpochReplayed) && *epoch != Epoch(0) { *epoch } else { order.epoch.max(*epoch) };
+        // A chunk that is trimmed whole begins anew.
+        if !known && (keeps || part.mask() != u16::MAX) {
+            epochs.note(component, part.chunk, order.epoch);
+        }
     }
 }
 
 /// Gives every block of the log a chunk to go to.
-async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), GroupError> {
+async fn place_all(rt: &Rt, state: &mut State, cache: &Device, epochs: &NewestEpochs) -> Result<(), GroupError> {
     for map in 0..state.log.index().maps() {
         let mut chunks: Vec<(ComponentNo, u64)> =
             state.log.index().iter_map(map).map(|(key, _)| (key.component(), key.block().chunk())).collect();
         chunks.sort_unstable();
         chunks.dedup();
         for (component, chunk) in chunks {
-            debug_assert!(BlockNo(chunk).0 == chunk);
-            if state.space.ensure(component, chunk).is_err() {
-                let what = "it holds more than capacity can take";
-                return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
-            }
+            place(state, cache, epochs, component, chunk)?;
         }
         if map % hooks::tiny(MAPS_AT_ONCE, 2) == 0 {
             rt.yield_now().await;
@@ -250,24 +243,25 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device) -> Result<(), Gro
 }
 
 /// Gives every block that is uncorrectable a chunk that says so.
-fn place_marks(state: &mut State, cache: &Device, marks: &Marks) -> Result<(), GroupError> {
+fn place_marks(state: &mut State, cache: &Device, Gathered { marks, epochs }: &Gathered) -> Result<(), GroupError> {
     for (&(component, chunk), &(mask, seq)) in marks {
-        let Ok(phys) = state.space.ensure(ComponentNo(component), chunk) else {
-            let what = "it holds more than capacity can take";
-            return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
-        };
+        let phys = place(state, cache, epochs, ComponentNo(component), chunk)?;
         state.space.set_uncorrectable(phys, mask, seq);
     }
     Ok(())
 }
 
-/// Chunks that are made after the replay have the epoch of their newest change. (All of their blocks count as changed, as in every new chunk.)
-fn stamp_new(state: &mut State, new: &NewChunks) {
-    for (&(component, chunk), &epoch) in new {
-        if let Some(phys) = state.space.lookup(ComponentNo(component), chunk) {
-            state.space.stamp(phys, epoch);
-        }
+/// The place of a chunk. One that is made now has the epoch of its newest change. (All of its blocks count as changed, as in every new chunk.)
+fn place(state: &mut State, cache: &Device, epochs: &NewestEpochs, component: ComponentNo, chunk: u64) -> Result<Phys, GroupError> {
+    if let Some(phys) = state.space.lookup(component, chunk) {
+        return Ok(phys);
     }
+    let Ok(phys) = state.space.allocate(component, chunk) else {
+        let what = "it holds more than capacity can take";
+        return Err(GroupError::LogDamaged { device: cache.name().into(), shard: state.shard, what });
+    };
+    state.space.stamp(phys, epochs.newest(component, chunk));
+    Ok(phys)
 }
 
 /// What is written, zeroed or trimmed is not uncorrectable any more.

@@ -111,11 +111,10 @@ impl Members {
         let Some(member) = self.members.get_mut(&component.0) else { return Some(StoreError::NoComponent) };
         (!member.accept(lane, order)).then_some(StoreError::StaleEpoch)
     }
-    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery.
-    pub fn ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) {
-        if let Some(member) = self.members.get_mut(&component.0) {
-            member.ended(Lane::of(block), order, logged);
-        }
+    /// A change has ended; `logged`: its record is durable. Kept for what must hold, and by recovery. Whether there is such a component.
+    pub fn ended(&mut self, component: ComponentNo, block: BlockNo, order: &Order, logged: bool) -> bool {
+        let member = self.members.get_mut(&component.0);
+        member.map(|member| member.ended(Lane::of(block), order, logged)).is_some()
     }
 }
 

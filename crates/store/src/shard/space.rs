@@ -126,11 +126,14 @@ impl Space {
     /// The chunk's place; a new one if it has none.
     #[inline]
     pub fn ensure(&mut self, component: ComponentNo, chunk: u64) -> Result<Phys, AllocateError> {
-        let mut table = self.table.borrow_mut();
-        match table.lookup(component, chunk) {
+        match self.lookup(component, chunk) {
             Some(phys) => Ok(phys),
-            None => table.allocate(component, chunk),
+            None => self.allocate(component, chunk),
         }
+    }
+    /// A place for a chunk that has none.
+    pub fn allocate(&mut self, component: ComponentNo, chunk: u64) -> Result<Phys, AllocateError> {
+        self.table.borrow_mut().allocate(component, chunk)
     }
     /// A change of the chunk is under way until [`Space::change_ends`].
     #[inline]
