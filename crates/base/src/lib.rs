@@ -14,6 +14,7 @@ pub mod id;
 pub mod lane;
 pub mod mirror;
 pub mod order;
+pub mod role;
 pub mod secret;
 pub mod size;
 pub mod time;
@@ -27,6 +28,7 @@ pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, NodeId, Object
 pub use lane::Lane;
 pub use mirror::CopyState;
 pub use order::{Order, Ownership, Seq};
+pub use role::NodeRole;
 pub use secret::SecretBytes;
 pub use size::ByteSize;
 pub use time::{Duration, Instant};

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod inventory;
+mod join;
 mod name;
 mod place;
 mod policy;
@@ -15,6 +16,10 @@ pub mod record;
 pub mod reservation;
 
 pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};
+pub use join::{
+    CLOCK_OFF_SECONDS_MAX, INVITE_SECONDS_DEFAULT, INVITE_SECONDS_MAX, INVITES_MAX, InviteRecord, JoinRefused, JoinRequest, KnownNode,
+    MEMBERS_MAX, Membership, judge_join, work_together,
+};
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};

@@ -419,3 +419,59 @@ pub struct TaskRecord {
     /// When it was tried last, in seconds since 1970.
     pub last_unix_s: u64,
 }
+
+/// A disk group, as its node sees it now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupReport {
+    /// The group.
+    pub id: GroupId,
+    /// Why it is offline; `None`: it is online.
+    #[serde(default)]
+    pub offline: Option<String>,
+    /// Its capacity devices, while it is online.
+    #[serde(default)]
+    pub devices: Vec<DeviceReport>,
+}
+
+/// A capacity device, as its node sees it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Its place among the group's capacity devices.
+    pub index: u8,
+    /// What it can hold, in bytes.
+    pub bytes: u64,
+    /// What is neither allocated nor reserved, in bytes.
+    pub free_bytes: u64,
+}
+
+/// What a node that is up says of itself. It goes with the node's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PresenceRecord {
+    /// The node, as records name it.
+    pub node: String,
+    /// Which start of its daemon this is.
+    pub incarnation: u64,
+    /// The release that it runs, as `1.2.3`.
+    pub release: String,
+    /// Cores of its data plane.
+    pub cores: u32,
+    /// When its daemon started, in seconds since 1970.
+    pub started_unix_s: u64,
+    /// Its disk groups, by id.
+    #[serde(default)]
+    pub groups: Vec<GroupReport>,
+}
+
+/// The node that leads: administrators' changes go to it. It goes with that node's session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderRecord {
+    /// The node, as records name it.
+    pub node: String,
+    /// Which start of its daemon this is.
+    pub incarnation: u64,
+}
+
+impl LeaderRecord {
+    /// There is one at most: this is its id.
+    pub const ID: &str = "control";
+}

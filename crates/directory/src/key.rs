@@ -26,13 +26,19 @@ pub enum Kind {
     HostEntry,
     /// Something under way, or that failed and will be tried again.
     Task,
+    /// An invitation to join the cluster.
+    Invite,
+    /// What a node that is up says of itself.
+    Presence,
+    /// Who leads.
+    Leader,
     /// A name that must be unique among its kind; the value is what it names.
     Name,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Node,
         Kind::Group,
         Kind::Policy,
@@ -42,6 +48,9 @@ impl Kind {
         Kind::Subsystem,
         Kind::HostEntry,
         Kind::Task,
+        Kind::Invite,
+        Kind::Presence,
+        Kind::Leader,
         Kind::Name,
     ];
     /// The first part of its keys.
@@ -56,6 +65,9 @@ impl Kind {
             Kind::Subsystem => "subsystem",
             Kind::HostEntry => "host-entry",
             Kind::Task => "task",
+            Kind::Invite => "invite",
+            Kind::Presence => "presence",
+            Kind::Leader => "leader",
             Kind::Name => "name",
         }
     }

@@ -26,6 +26,7 @@ mod key;
 mod limits;
 pub mod modelled;
 mod modelled_node;
+pub mod presence;
 pub mod record;
 mod transaction;
 mod typed;
@@ -43,6 +44,7 @@ pub use limits::{
     TRANSACTION_CHANGES_MAX, VALUE_BYTES_MAX,
 };
 pub use modelled_node::{ModelledNode, NodeDevices};
+pub use presence::Presence;
 pub use record::Record;
 pub use transaction::{Action, Change, Expect, Transaction};
 pub use typed::{HeldName, Typed, Versioned};

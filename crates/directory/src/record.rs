@@ -3,6 +3,7 @@
 //! The types are `cluster`'s: what is decided on is what is stored. Never: a second spelling of one of them.
 
 use crate::Kind;
+pub use cluster::InviteRecord;
 pub use cluster::record::*;
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -34,3 +35,6 @@ record!(ReservationRecord, Reservation, self => self.volume.to_string());
 record!(SubsystemRecord, Subsystem, self => self.nqn.clone());
 record!(HostEntryRecord, HostEntry, self => self.nqn.clone());
 record!(TaskRecord, Task, self => self.id.clone());
+record!(InviteRecord, Invite, self => self.secret_sha256.clone());
+record!(PresenceRecord, Presence, self => self.node.clone());
+record!(LeaderRecord, Leader, self => LeaderRecord::ID.to_owned());

@@ -58,7 +58,7 @@ pub(crate) fn name_key(kind: Kind, name: &str) -> Key {
     Key::new(Kind::Name, format!("{}/{}", kind.prefix(), name.to_ascii_lowercase()))
 }
 
-fn encode<R: Record>(record: &R) -> Vec<u8> {
+pub(crate) fn encode<R: Record>(record: &R) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are plain data")
 }
 

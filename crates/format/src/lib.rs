@@ -8,3 +8,4 @@
 pub mod disk;
 pub mod nvme;
 pub mod nvme_tcp;
+pub mod token;
