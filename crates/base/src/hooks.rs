@@ -526,6 +526,8 @@ listed! {
         SweepWaits,
         /// A request is held back by the limit of its volume.
         LimitDelays,
+        /// A request that the owner of its volume did not carry out is tried again.
+        ForwardedAgain,
         /// A request that was held back may not begin any more.
         HeldRefused,
         /// A command brings its data in its capsule.

@@ -37,6 +37,8 @@ impl<F: FrontEnd> CoreController<F> {
                 limits,
                 ownership: volume.object.ownership,
                 mirrors,
+                owner: volume.owner,
+                revision: volume.revision,
             };
             layouts.insert(volume.id, (wanted, Arc::new(layout)));
         }

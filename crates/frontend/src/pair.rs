@@ -5,7 +5,7 @@
 
 use crate::{AuditEvent, ControlRequest, ControlRequestId, FrontEnd, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId};
 use auth::{Work, WorkDone};
-use object::{Backend, IoDone, IoRequest};
+use object::{Backend, Forward, ForwardDone, IoDone, IoRequest};
 use rt::Rt;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,6 +50,12 @@ impl<D: Backend> Backend for FirstDoor<'_, D> {
             self.of_second.push_back(done);
         }
     }
+    fn pop_forward(&mut self) -> Option<Forward> {
+        self.door.pop_forward()
+    }
+    fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
+        self.door.forwarded(rt, done);
+    }
 }
 
 /// The door for the second.
@@ -66,6 +72,12 @@ impl<D: Backend> Backend for SecondDoor<'_, D> {
     #[inline]
     fn pop(&mut self) -> Option<IoDone> {
         self.done.pop_front()
+    }
+    fn pop_forward(&mut self) -> Option<Forward> {
+        self.door.pop_forward()
+    }
+    fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
+        self.door.forwarded(rt, done);
     }
 }
 

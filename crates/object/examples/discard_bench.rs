@@ -81,6 +81,8 @@ fn main() {
             limits: Arc::new(Limits::default()),
             ownership: Ownership::FIRST,
             mirrors,
+            owner: None,
+            revision: 0,
         };
         router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
         for i in 0..blocks {

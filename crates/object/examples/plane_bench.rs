@@ -231,6 +231,8 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
         limits: Arc::new(Limits::default()),
         ownership: Ownership::FIRST,
         mirrors: vec![Mirror::of_one(ComponentAt { group: GroupSlot(0), no }, LaneCores::of_group(ROUTE, rt.cores()))],
+        owner: None,
+        revision: 0,
     };
     *shared.group.lock().expect("no panic") = Some((group, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] })));
 }

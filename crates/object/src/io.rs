@@ -3,8 +3,8 @@
 //! Invariant: an operation takes its buffers and gives them back; every request is answered exactly once.
 
 use arrayvec::ArrayVec;
-use base::IoVerb;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
+use base::{IoVerb, NodeId, VolumeId};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
 
@@ -230,6 +230,42 @@ pub enum IoError {
     /// The node is shutting down. Retry on another path or later.
     #[error("the service is shutting down")]
     Closing,
+    /// Another node owns the volume, and it does not answer. A change may have happened, and does not happen any more. Retry on another path.
+    #[error("the node that owns the volume does not answer")]
+    NoPath,
+}
+
+/// A request for a volume that another node owns.
+#[derive(Debug)]
+pub struct Forward {
+    /// Given back in [`ForwardDone`].
+    pub id: u32,
+    /// The node that owns the volume.
+    pub owner: NodeId,
+    /// The volume.
+    pub volume: VolumeId,
+    /// Of the view of the volume by which the request was judged.
+    pub revision: u64,
+    /// What to do.
+    pub op: IoOp,
+}
+
+/// What became of a [`Forward`].
+#[derive(Debug)]
+pub struct ForwardDone {
+    /// As in the request.
+    pub id: u32,
+    /// How it went.
+    pub outcome: ForwardOutcome,
+}
+
+/// See [`ForwardDone`].
+#[derive(Debug)]
+pub enum ForwardOutcome {
+    /// The owner has answered, with the data of a read.
+    Answered(Result<DataVec, IoError>),
+    /// It did not happen and never will: it is judged again by what is served now, and tried again while there is time.
+    NotDone(IoOp),
 }
 
 /// A door into the volumes, one for each core. A front end submits, then polls for answers.
@@ -238,6 +274,17 @@ pub trait Backend {
     fn submit(&mut self, rt: &Rt, request: IoRequest);
     /// The next answer.
     fn pop(&mut self) -> Option<IoDone>;
+    /// The next request for another node, for the one front end that forwards them. Each is answered once, with [`Backend::forwarded`].
+    fn pop_forward(&mut self) -> Option<Forward> {
+        None
+    }
+    /// What became of a request that was popped.
+    ///
+    /// # Panics
+    /// Where there are none.
+    fn forwarded(&mut self, _: &Rt, done: ForwardDone) {
+        unreachable!("{done:?}, and nothing was forwarded")
+    }
 }
 
 #[cfg(test)]

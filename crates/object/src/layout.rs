@@ -118,8 +118,13 @@ pub struct VolumeLayout {
     pub limits: Arc<Limits>,
     /// How its changes are ordered.
     pub ownership: Ownership,
-    /// RAID-0: pieces are dealt to them in turn ([`mirror_of`]). Empty while the volume is offline: its requests fail.
+    /// RAID-0: pieces are dealt to them in turn ([`mirror_of`]). Empty while the volume is offline: its requests fail; and where another node owns
+    /// it.
     pub mirrors: Vec<Mirror>,
+    /// Another node owns it: requests go there.
+    pub owner: Option<NodeId>,
+    /// Of the view of the volume: of what a host may do with it. The same on all nodes, and higher with each change.
+    pub revision: u64,
 }
 
 impl VolumeLayout {

@@ -18,7 +18,10 @@ mod range_lock;
 pub mod router;
 
 pub use cores::{GroupRoute, LaneCores, TermCores};
-pub use io::{ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
+pub use io::{
+    ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
+    VolumeRef, extents,
+};
 pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, LayoutView, Mirror, VolumeLayout};
 pub use limit::{Limits, VolumeLimits};
 pub use part::RouterMsg;

@@ -7,7 +7,10 @@
 
 use crate::{
     cores::GroupRoute,
-    io::{ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents},
+    io::{
+        ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
+        VolumeRef, extents,
+    },
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupSlot, LayoutView, VolumeLayout},
     part::{Part, PartDone, PartOp, RouterMsg},
@@ -16,7 +19,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Histogram, Instant, IoClass, IoVerb, Lane};
+use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -42,6 +45,10 @@ pub const VERIFY_PART_BYTES: u64 = 256 << 10;
 const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
 /// Windows of pieces that a range operation asks about in one turn of its core.
 const WINDOWS_A_TURN: u32 = 8;
+/// Before a request that its owner did not carry out is tried again.
+pub const FORWARD_AGAIN: Duration = Duration::from_millis(5);
+/// How long such a request is tried.
+pub const FORWARD_MAX: Duration = Duration::from_secs(2);
 /// Disk groups of one node in the life of a daemon.
 pub const GROUPS_MAX: usize = 1024;
 
@@ -186,6 +193,8 @@ pub struct VolumeRouter<S = store::Shard> {
     out: VecDeque<(usize, RouterMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
+    /// For other nodes.
+    forwards: VecDeque<Forward>,
     /// Range operations that go on with the next turn.
     later: Vec<usize>,
     /// By when they may begin, then in their order.
@@ -212,6 +221,7 @@ impl<S: Blocks> VolumeRouter<S> {
             out: VecDeque::new(),
             done: VecDeque::new(),
             own_done: VecDeque::new(),
+            forwards: VecDeque::new(),
             later: vec![],
             held: BTreeMap::new(),
             held_count: 0,
@@ -397,7 +407,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if offset.checked_add(bytes_judged).is_none_or(|end| end > layout.bytes) {
             return Err(IoError::OutOfRange);
         }
-        if layout.mirrors.is_empty() {
+        if layout.mirrors.is_empty() && layout.owner.is_none() {
             return Err(IoError::Failed);
         }
         if layout.read_only && request.op.changes() {
@@ -422,6 +432,9 @@ impl<S: Blocks> VolumeRouter<S> {
         let data = ArrayVec::new();
         let mut made =
             Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
+        if made.layout.mirrors.is_empty() {
+            return self.forward(made, request.op);
+        }
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -455,6 +468,36 @@ impl<S: Blocks> VolumeRouter<S> {
             }
             IoOp::Flush => unreachable!("answered above"),
         }
+    }
+
+    /// The volume lies elsewhere.
+    fn forward(&mut self, made: Request, op: IoOp) {
+        let layout = &made.layout;
+        let (owner, volume, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
+        let id = self.requests.insert(Request { parts: 1, ..made }) as u32;
+        self.forwards.push_back(Forward { id, owner, volume, revision, op });
+    }
+
+    /// See [`Backend::forwarded`].
+    fn on_forwarded(&mut self, rt: &Rt, ForwardDone { id, outcome }: ForwardDone) {
+        let id = id as usize;
+        let request = &mut self.requests[id];
+        request.parts -= 1;
+        match outcome {
+            ForwardOutcome::Answered(Ok(data)) => request.data.extend(data.into_iter().map(Some)),
+            ForwardOutcome::Answered(Err(error)) => request.result = Err(error),
+            ForwardOutcome::NotDone(_) if self.closing => request.result = Err(IoError::Closing),
+            ForwardOutcome::NotDone(_) if rt.now().since(request.since) >= FORWARD_MAX => request.result = Err(IoError::NoPath),
+            ForwardOutcome::NotDone(op) => {
+                hooks::reached(CoverageMark::ForwardedAgain);
+                let Request { token, volume, since, .. } = self.requests.remove(id);
+                self.held_count += 1;
+                let held = HeldBack { request: IoRequest { token, volume, op }, since };
+                self.held.insert((rt.now() + FORWARD_AGAIN, self.held_count), held);
+                return;
+            }
+        }
+        self.finish(rt, id);
     }
 
     fn begin_range_operation(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: RangeVerb) {
@@ -726,6 +769,12 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
 
     fn pop(&mut self) -> Option<IoDone> {
         self.done.pop_front()
+    }
+    fn pop_forward(&mut self) -> Option<Forward> {
+        self.forwards.pop_front()
+    }
+    fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
+        self.on_forwarded(rt, done);
     }
 }
 

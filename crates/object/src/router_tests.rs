@@ -152,8 +152,17 @@ fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<L
     router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
     let mirrors = mirrors(router.cores, 1);
     let id = VolumeId::from_bytes([7; 16]);
-    let volume =
-        VolumeLayout { id, bytes: VOLUME_BYTES, read_only, checksum: true, limits: Arc::new(limits), ownership: Ownership::FIRST, mirrors };
+    let volume = VolumeLayout {
+        id,
+        bytes: VOLUME_BYTES,
+        read_only,
+        checksum: true,
+        limits: Arc::new(limits),
+        ownership: Ownership::FIRST,
+        mirrors,
+        owner: None,
+        revision: 0,
+    };
     serve(rt, &mut router, Some(volume));
     router
 }
@@ -422,8 +431,8 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
 /// The volume as it is served, to be served otherwise.
 fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
     let old = router.layout(VolumeRef(0)).expect("served");
-    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref mirrors } = **old;
-    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, mirrors: mirrors.clone() }
+    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref mirrors, owner, revision } = **old;
+    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, mirrors: mirrors.clone(), owner, revision }
 }
 
 /// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.
@@ -891,3 +900,6 @@ fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
 
 #[path = "router_outcome_tests.rs"]
 mod outcomes;
+
+#[path = "router_forward_tests.rs"]
+mod forwards;

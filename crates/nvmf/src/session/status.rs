@@ -28,6 +28,8 @@ pub(super) fn status_of(e: IoError, class: CommandClass) -> Status {
         // Only of a command that has its status already.
         IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
         IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
+        // The host tries another path.
+        IoError::NoPath => Status::retry(StatusCode::CONTROLLER_PATHING_ERROR),
     }
 }
 
