@@ -189,6 +189,14 @@ impl World {
                     }
                 }
             }
+            // One end gives it up; what is on its way to the other arrives.
+            3 => {
+                let n = self.rng.below(2) as usize;
+                if let Some(link) = self.link(at, n) {
+                    link.close(CloseReason::Lost);
+                }
+                self.conns[at].up = false;
+            }
             1 => {
                 let (way, for_ns) = (self.rng.below(2) as usize, self.rng.below(1200 * MS));
                 conn.pipes[way].iter_mut().for_each(|(at, _)| *at = (*at).max(self.now) + for_ns);
@@ -299,7 +307,7 @@ impl World {
         }
         self.nodes[n].peer.connected(place, now);
         let session = self.nodes[n].peer.link(place).and_then(|link| link.session());
-        let delay = if self.wild && self.rng.one_in(6) { self.rng.below(900 * MS) } else { self.rng.below(3 * MS) };
+        let delay = if self.wild && self.rng.one_in(4) { self.rng.below(900 * MS) } else { self.rng.below(3 * MS) };
         let accepting = Some(Link::accept(self.clock(1), Protection::Plain));
         self.conns.push(Conn { class: place.class as usize, up: true, delay, accepting, ends: [session, None], pipes: Default::default() });
     }
@@ -334,8 +342,8 @@ impl World {
         if n == 1 {
             self.judge(conn);
         }
-        // An end hears of a cut sooner or later.
-        if !self.conns[conn].up && self.rng.one_in(20) && (self.wild || self.conns[conn].pipes[n].is_empty()) {
+        // An end hears of a cut sooner or later, and seldom before what was sent ahead of it.
+        if !self.conns[conn].up && self.rng.one_in(20) && (self.conns[conn].pipes[n].is_empty() || self.wild && self.rng.one_in(4)) {
             if let Some(link) = self.link(conn, n) {
                 link.close(CloseReason::Lost);
             }
