@@ -426,6 +426,28 @@ listed! {
         FormatForgotten,
         /// A deletion that was cut short is not finished.
         DeletionForgotten,
+        /// A forwarded request begins however old its stamp is.
+        StampNotCompared,
+        /// The age of a forwarded request is judged when it arrives, not when it begins.
+        AgeJudgedOnArrival,
+        /// A forwarded request whose link session is over begins.
+        OldSessionBegins,
+        /// A forwarded request begins though its requester has cancelled it.
+        CancelledBegins,
+        /// The owner does not compare by which view of the volume a forwarded request was judged.
+        ViewRevisionNotCompared,
+        /// A forwarded request that was dropped before it began keeps its credit.
+        LinkCreditKept,
+        /// The answer of another node goes to the oldest request, not to the one that it names.
+        AnswerToWrongRequest,
+        /// Of a link that is lost, what the owner may have begun counts as never sent.
+        SentTakenForUnsent,
+        /// A link session takes the place of a newer one.
+        OlderSessionReplaces,
+        /// What an ended link session has left under way does not count against the window of the next.
+        LeftForgotten,
+        /// Data that comes over a plain link is not compared with its checksums.
+        LinkDataUnverified,
     }
 }
 

@@ -5,7 +5,10 @@
 //! Never: does I/O, takes decisions, casts bytes to structures.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod bytes;
 pub mod disk;
 pub mod nvme;
 pub mod nvme_tcp;
+pub mod peer;
 pub mod token;

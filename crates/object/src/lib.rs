@@ -11,6 +11,7 @@ pub mod io;
 pub mod lanes;
 pub mod layout;
 pub mod limit;
+pub mod link;
 mod order;
 mod part;
 mod pieces;

@@ -1,7 +1,7 @@
 //! TLS 1.3 with external pre-shared keys, as NVMe/TCP wants it (NVMe TCP Transport 1.0, 3.6.1): keys, identities, and an engine
 //! that turns bytes into bytes. See `docs/security.md`.
 //!
-//! Owns: the interchange format of PSKs and what is derived from them; the handshake; records.
+//! Owns: the interchange format of PSKs and what is derived from them; the keys of pairs of nodes; the handshake; records.
 //! Invariants: TLS 1.3 only, psk_dhe_ke only, no certificate, ticket or early data; a client that does not hold a key of ours costs
 //! a few hashes and no Diffie-Hellman; secrets are wiped when they are dropped and never printed.
 //! Never: does I/O, knows what the bytes mean.
@@ -13,10 +13,12 @@ mod ffi;
 mod hello;
 mod identity;
 mod kdf;
+mod pair;
 mod psk;
 
 pub use engine::{Context, Engine, RECORD_BYTES_MAX};
 pub use fault::Fault;
 pub use hello::HELLO_BYTES_MAX;
 pub use identity::{Hash, IDENTITY_BYTES_MAX, Identity};
+pub use pair::{CLUSTER_SECRET_BYTES, PAIR_IDENTITY_BYTES, PairError, PairIdentity};
 pub use psk::{ConfiguredPsk, Derivation, PskError, TlsPsk};

@@ -7,7 +7,6 @@
 //!
 //! `docs/on-disk-format.md` shows the same as tables, with the argument why a crash at any point is safe.
 
-#[macro_use]
 mod bytes;
 pub mod chunk;
 pub mod component;

@@ -1,0 +1,28 @@
+//! The peer link: the bytes that nodes of a cluster send each other (`docs/peer-link.md` shows them as tables).
+//!
+//! Owns: parse and build of the header and of each body, explicit little-endian, CRC-32C, checked reserved fields.
+//! Invariants: what is built here parses here to the same value; a header that parses says every length that follows, each within its bound;
+//! a body that parses agrees with the lengths of its header. Any bytes may be given to a parser.
+//! Never: keeps state, does I/O, looks at data, decides what follows from what it read.
+
+mod done;
+mod error;
+mod forward;
+mod greeting;
+mod header;
+mod segment;
+mod small;
+
+#[cfg(test)]
+mod tests;
+
+pub use done::{DONE_BYTES, Done, Outcome};
+pub use error::PeerError;
+pub use forward::{FORWARD_BYTES, Forward, Issuer, RequestId, Revision};
+pub use greeting::{
+    GREETING_BYTES_MAX, GREETING_VERSION, HELLO_ANSWER_BYTES, HELLO_BYTES, Hello, HelloAnswer, Incarnation, LANES_MAX, LinkClass,
+    REFUSAL_BYTES, Refusal, RefusalReason, Versions, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_OPS_MAX, Window,
+};
+pub use header::{BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, HEADER_BYTES, Header, LATER_KINDS, MessageKind, SessionNo, Totals};
+pub use segment::{SEGMENTS_MAX, Segment, SegmentSums, Sums, split};
+pub use small::{Cancel, Goodbye, GoodbyeReason, Tick};
