@@ -125,6 +125,8 @@ pub(crate) fn view() -> View {
                 thin: false,
             },
             used: vec![],
+            owner: None,
+            revision: 0,
         })
     };
     let namespace = |nsid| (nsid, NamespaceView { volume: VolumeRef(nsid - 1), hosts: Visibility::All, ana: Ana::default() });

@@ -161,6 +161,8 @@ fn view(bytes: u64) -> View {
             thin: false,
         },
         used: vec![],
+        owner: None,
+        revision: 0,
     };
     let subsystem = SubsystemView {
         nqn: NQN.into(),

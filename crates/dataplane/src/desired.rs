@@ -1,6 +1,6 @@
 //! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, GroupId, ObjectId, Ownership, VolumeId};
+use base::{ComponentId, GroupId, NodeId, ObjectId, Ownership, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable, reservation};
 use frontend::ServedVolume;
@@ -31,6 +31,10 @@ pub struct VolumeDesired {
     pub limits: VolumeLimits,
     /// Where it lies.
     pub object: ObjectLayout,
+    /// Another node owns it, and its requests go there: then it has no mirrors here.
+    pub owner: Option<NodeId>,
+    /// Of the view of it: the same on all nodes, and higher with each change of what hosts may do with it.
+    pub revision: u64,
 }
 
 impl Deref for VolumeDesired {
@@ -49,7 +53,14 @@ impl DerefMut for VolumeDesired {
 impl VolumeDesired {
     /// A volume of 4096-byte blocks as most are: with checksums, without limits, free for everybody to write.
     pub fn plain(id: VolumeId, name: String, bytes: u64, object: ObjectLayout) -> VolumeDesired {
-        VolumeDesired { volume: ServedVolume::plain(id, name, bytes), checksum: true, limits: VolumeLimits::default(), object }
+        VolumeDesired {
+            volume: ServedVolume::plain(id, name, bytes),
+            checksum: true,
+            limits: VolumeLimits::default(),
+            object,
+            owner: None,
+            revision: 0,
+        }
     }
 
     /// A volume as its records say, with its reservation. `mirrors`: what serves it now; none: it is out of reach.
@@ -75,6 +86,8 @@ impl VolumeDesired {
             checksum: policy.checksum,
             limits: VolumeLimits { iops_max: policy.iops_limit, bytes_per_s_max: policy.bandwidth_limit },
             object: ObjectLayout { object: object.id, ownership: object.ownership, mirrors },
+            owner: None,
+            revision: 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a picture never changes; a new one has a higher generation. A [`VolumeRef`] never means another volume.
 
-use base::{HostId, VolumeId, WriteProtect};
+use base::{HostId, NodeId, VolumeId, WriteProtect};
 use cluster::reservation::{self, Access};
 use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
@@ -58,8 +58,12 @@ impl ServedVolume {
 pub struct VolumeView {
     /// What hosts see of it.
     pub volume: ServedVolume,
-    /// What its components have of space now, at every moment. Empty when it is not thin, or its disk group is offline.
+    /// What its components have of space now, at every moment. Empty when it is not thin, or its disk group is offline, or of another node.
     pub used: Vec<ChunksUsed>,
+    /// The node that owns it, where that is another one.
+    pub owner: Option<NodeId>,
+    /// Of this view of it: the same on all nodes, and higher with each change of what hosts may do.
+    pub revision: u64,
 }
 
 impl Deref for VolumeView {

@@ -138,6 +138,8 @@ fn main() {
                 thin: false,
             },
             used: vec![],
+            owner: None,
+            revision: 0,
         })
     };
     let view = Arc::new(View {

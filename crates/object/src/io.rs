@@ -4,7 +4,7 @@
 
 use arrayvec::ArrayVec;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
-use base::{IoVerb, NodeId, VolumeId};
+use base::{Instant, IoVerb, NodeId, VolumeId};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
 
@@ -246,6 +246,8 @@ pub struct Forward {
     pub volume: VolumeId,
     /// Of the view of the volume by which the request was judged.
     pub revision: u64,
+    /// When it came from its host.
+    pub since: Instant,
     /// What to do.
     pub op: IoOp,
 }

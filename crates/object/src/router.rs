@@ -47,8 +47,8 @@ const _: () = assert!(PIECE_BYTES.is_multiple_of(VERIFY_PART_BYTES));
 const WINDOWS_A_TURN: u32 = 8;
 /// Before a request that its owner did not carry out is tried again.
 pub const FORWARD_AGAIN: Duration = Duration::from_millis(5);
-/// How long such a request is tried.
-pub const FORWARD_MAX: Duration = Duration::from_secs(2);
+/// How long such a request is tried. Its host may have tried another path then, so it must not act any more.
+pub const FORWARD_MAX: Duration = crate::link::limits::STAMP_AGE_MAX;
 /// Disk groups of one node in the life of a daemon.
 pub const GROUPS_MAX: usize = 1024;
 
@@ -473,9 +473,9 @@ impl<S: Blocks> VolumeRouter<S> {
     /// The volume lies elsewhere.
     fn forward(&mut self, made: Request, op: IoOp) {
         let layout = &made.layout;
-        let (owner, volume, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
+        let (owner, volume, revision, since) = (layout.owner.expect("judged"), layout.id, layout.revision, made.since);
         let id = self.requests.insert(Request { parts: 1, ..made }) as u32;
-        self.forwards.push_back(Forward { id, owner, volume, revision, op });
+        self.forwards.push_back(Forward { id, owner, volume, revision, since, op });
     }
 
     /// See [`Backend::forwarded`].

@@ -29,6 +29,7 @@ use std::{
 /// See [`Rt`](crate::Rt) for what each method means.
 pub(crate) trait Drive {
     fn now(&self) -> Instant;
+    fn clock(&self) -> Instant;
     fn core(&self) -> usize;
     fn cores(&self) -> usize;
     fn random_u64(&self) -> u64;

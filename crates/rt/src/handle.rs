@@ -68,6 +68,10 @@ impl Rt {
     pub fn now(&self) -> Instant {
         drive!(self, d => d.now())
     }
+    /// The time, read afresh: for what must not happen too late, whatever has held this turn up.
+    pub fn clock(&self) -> Instant {
+        drive!(self, d => d.clock())
+    }
     /// Which core this is, from 0.
     #[inline]
     pub fn core(&self) -> usize {

@@ -48,6 +48,8 @@ fn volume(n: u8, bytes: u64, lba_bytes: u32) -> Option<VolumeView> {
             thin: false,
         },
         used: vec![],
+        owner: None,
+        revision: 0,
     })
 }
 

@@ -99,6 +99,8 @@ pub struct Peer {
     places: Vec<PlaceState>,
     events: VecDeque<PlaceEvent>,
     windows: [Window; 3],
+    /// The places that are here; `None`: all.
+    only: Option<LinkPlace>,
 }
 
 impl Peer {
@@ -106,11 +108,18 @@ impl Peer {
     pub fn new(own: Own, node: NodeId, incarnation: Incarnation, lanes: u8, protection: Protection) -> Peer {
         assert!(own.node != node && (1..=LANES_MAX).contains(&lanes), "a link to another node, on {lanes} lanes");
         let places = (0..LinkClass::ALL.len() * usize::from(lanes)).map(|_| PlaceState::default()).collect();
-        Peer { own, node, incarnation, lanes, protection, places, events: VecDeque::new(), windows: WINDOWS }
+        Peer { own, node, incarnation, lanes, protection, places, events: VecDeque::new(), windows: WINDOWS, only: None }
     }
     /// With windows of its own, by class.
     pub fn with_windows(self, windows: [Window; 3]) -> Peer {
         Peer { windows, ..self }
+    }
+    /// With this place only: the others are on other cores, or not in use.
+    pub fn only(self, place: LinkPlace) -> Peer {
+        Peer { only: Some(place), ..self }
+    }
+    fn is_here(&self, place: LinkPlace) -> bool {
+        self.only.is_none_or(|only| only == place)
     }
     /// The other node.
     pub fn node(&self) -> NodeId {
@@ -146,18 +155,22 @@ impl Peer {
         if !self.dials() {
             return None;
         }
-        let at = self.places.iter().position(|p| !p.dialing && p.is_away() && p.backoff.is_due(now))?;
+        let is_due = |at: &usize| {
+            let p = &self.places[*at];
+            self.is_here(self.place(*at)) && !p.dialing && p.is_away() && p.backoff.is_due(now)
+        };
+        let at = (0..self.places.len()).find(is_due)?;
         self.places[at].dialing = true;
         Some(self.place(at))
     }
     /// When [`Peer::due`] or [`Peer::poll`] has something to do at the latest.
     pub fn deadline(&self) -> Option<Instant> {
-        let of = |p: &PlaceState| match &p.link {
+        let of = |(at, p): (usize, &PlaceState)| match &p.link {
             Some(link) if !link.is_closed() => link.deadline(),
-            _ if self.dials() && !p.dialing && p.is_away() => Some(p.backoff.due()),
+            _ if self.dials() && !p.dialing && p.is_away() && self.is_here(self.place(at)) => Some(p.backoff.due()),
             _ => None,
         };
-        self.places.iter().filter_map(of).min()
+        self.places.iter().enumerate().filter_map(of).min()
     }
     /// There is a connection to the other node for a place that was due: the link says Hello.
     pub fn connected(&mut self, place: LinkPlace, now: Instant) {
@@ -242,7 +255,7 @@ impl Peer {
         let Some(version) = own.versions.common(hello.versions) else {
             return refuse(RefusalReason::NoCommonVersion, u64::from(own.versions.oldest) | u64::from(own.versions.newest) << 8);
         };
-        if hello.lanes != self.lanes || self.dials() {
+        if hello.lanes != self.lanes || self.dials() || !self.is_here(LinkPlace { class: hello.class, lane: hello.lane }) {
             return refuse(RefusalReason::Limits, 0);
         }
         if hello.incarnation < self.incarnation {

@@ -101,6 +101,8 @@ pub struct Forwarded {
     pub volume: VolumeId,
     /// By which the requester judged it.
     pub revision: Revision,
+    /// When it came to the requester at the earliest, by this node's clock.
+    pub stamp: Instant,
     /// Whose it is.
     pub issuer: Issuer,
     /// What to do.
@@ -162,7 +164,8 @@ impl ForwardError {
             ForwardError::Io(IoError::ReadOnly) => (Outcome::ReadOnly, 0),
             ForwardError::Io(IoError::Failed) => (Outcome::Failed, 0),
             ForwardError::Io(IoError::Withdrawn) => (Outcome::Withdrawn, 0),
-            ForwardError::Io(IoError::Closing) => (Outcome::Closing, 0),
+            // Who has sent it here takes another way, as from a node that ends.
+            ForwardError::Io(IoError::Closing | IoError::NoPath) => (Outcome::Closing, 0),
             ForwardError::Miscompare { offset } => (Outcome::Miscompare, offset),
             ForwardError::TooOld => (Outcome::TooOld, 0),
             ForwardError::Stale => (Outcome::Stale, 0),
@@ -273,8 +276,8 @@ impl ForwardRequest {
 impl Forwarded {
     /// From the wire.
     pub(super) fn of(session: SessionId, forward: &Forward, data: DataVec) -> Forwarded {
-        let &Forward { request, volume, revision, issuer, .. } = forward;
-        Forwarded { id: ServedId { session, request }, volume, revision, issuer, op: ForwardOp::of(forward, data) }
+        let &Forward { request, volume, revision, stamp, issuer, .. } = forward;
+        Forwarded { id: ServedId { session, request }, volume, revision, stamp, issuer, op: ForwardOp::of(forward, data) }
     }
 }
 

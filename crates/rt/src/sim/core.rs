@@ -27,6 +27,9 @@ impl Drive for SimCore {
     fn now(&self) -> Instant {
         Instant(self.shared.state.borrow().now)
     }
+    fn clock(&self) -> Instant {
+        self.now()
+    }
     fn core(&self) -> usize {
         self.place.core
     }

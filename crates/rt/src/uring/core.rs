@@ -159,6 +159,10 @@ impl Drive for Core {
         Instant(self.now_ns.get())
     }
 
+    fn clock(&self) -> Instant {
+        Instant(sys::now_ns())
+    }
+
     fn core(&self) -> usize {
         self.index
     }

@@ -1,0 +1,30 @@
+//! The node among its peers: passes on what hosts ask of volumes that other nodes own, and carries out what other nodes pass on. It is the peer
+//! link ([`object::link`]) on sockets (`docs/peer-link.md`).
+//!
+//! To its core it is a front end, whose hosts are the other nodes of the cluster.
+//!
+//! ```text
+//!   host ──► nvmf ──► router ──Forward──► peers ══ link ══ peers ──► router ──► lanes      (owner)
+//!                          ◄─ForwardDone─        ══════           ◄── IoDone
+//! ```
+//!
+//! Each core that both nodes have is one end of a lane of its own; the requests of a core without one cross to a core that has one.
+//!
+//! Owns: the connections between nodes, what of this node's requests is with other nodes, and what of theirs is under way here.
+//! Invariants: a request is answered to its router once; one that may have happened is answered only when it cannot happen any more; what another
+//! node asks begins only if its link says so.
+//! Never: decides who owns a volume, or what a host may do.
+#![forbid(unsafe_code)]
+
+mod conn;
+mod desired;
+mod front_end;
+mod limits;
+mod member;
+mod peers;
+mod stamps;
+mod stats;
+
+pub use desired::{OwnNode, PeerDesired, PeersDesired, PeersView};
+pub use peers::{Peers, PeersMsg};
+pub use stats::PeersStats;

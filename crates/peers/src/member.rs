@@ -1,0 +1,64 @@
+//! Another node, as one core has it: its link, and what of this node's requests waits for its end.
+//!
+//! Never: opens connections.
+
+use crate::desired::{OwnNode, PeerDesired};
+use crate::limits::LOST_AFTER;
+use crate::stamps::Stamps;
+use base::Instant;
+use format::peer::{LANES_MAX, LinkClass, Versions};
+use object::link::{LinkPlace, Own, Peer, Protection};
+use object::{ForwardDone, ForwardOutcome, IoError};
+use std::collections::VecDeque;
+
+/// See the module.
+pub(crate) struct Member {
+    pub(crate) desired: PeerDesired,
+    pub(crate) peer: Peer,
+    pub(crate) place: LinkPlace,
+    /// How many lanes there are with it.
+    pub(crate) lanes: u8,
+    /// The connection of its link.
+    pub(crate) conn: Option<usize>,
+    pub(crate) stamps: Stamps,
+    /// Changes that were there when the link closed: when nobody needs to fear them any more, whose router they are of, and which they are.
+    lost: VecDeque<(Instant, usize, u32)>,
+}
+
+impl Member {
+    /// On this core, which has a lane with it.
+    pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8) -> Member {
+        let place = LinkPlace { class: LinkClass::Foreground, lane };
+        let own = Own { cluster: own.cluster, node: own.node, incarnation: own.incarnation, versions: Versions::OURS };
+        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, Protection::Plain).only(place);
+        Member { desired, peer, place, lanes, conn: None, stamps: Stamps::default(), lost: VecDeque::new() }
+    }
+    /// Whether requests can go there now.
+    pub fn is_open(&mut self) -> bool {
+        self.peer.link(self.place).is_some_and(|link| link.is_open())
+    }
+    /// A change was with it when the link closed, which came at `came`.
+    pub fn lose(&mut self, came: Instant, core: usize, id: u32) {
+        self.lost.push_back((came + LOST_AFTER, core, id));
+    }
+    /// The next change that was lost and cannot happen any more.
+    pub fn pop_lost(&mut self, now: Instant) -> Option<(usize, ForwardDone)> {
+        let at = self.lost.iter().position(|(until, ..)| *until <= now)?;
+        let (_, core, id) = self.lost.remove(at)?;
+        Some((core, ForwardDone { id, outcome: ForwardOutcome::Answered(Err(IoError::NoPath)) }))
+    }
+    /// By when something is to be done.
+    pub fn deadline(&self) -> Option<Instant> {
+        let lost = self.lost.iter().map(|(until, ..)| *until).min();
+        self.peer.deadline().into_iter().chain(lost).min()
+    }
+    pub fn is_quiet(&self) -> bool {
+        self.lost.is_empty()
+    }
+}
+
+/// Lanes between two nodes: each has a core of its own at both.
+pub(crate) fn lanes(own_cores: usize, other_cores: u8) -> u8 {
+    let own = u8::try_from(own_cores).unwrap_or(LANES_MAX);
+    own.min(other_cores).clamp(1, LANES_MAX)
+}

@@ -1,0 +1,652 @@
+//! One core's half: connections, links, and requests both ways.
+//!
+//! Owns: see the crate. Invariants: the connection of a member is the one of its current link; a token names one request until it is answered.
+//! Never: blocks.
+
+use crate::conn::{Conn, Purpose};
+use crate::desired::{OwnNode, PeersView};
+use crate::limits::{EVENTS_A_TURN_MAX, GREETING_BYTES_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
+use crate::member::{Member, lanes};
+use crate::stamps::Pauses;
+use crate::stats::PeersStats;
+use base::{HostId, Instant, NodeId};
+use format::peer::{Hello, Issuer, Refusal, RefusalReason, Revision};
+use frontend::ListenError;
+use object::link::limits::STAMP_AGE_MAX;
+use object::link::{
+    Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, Link, LinkEvent, PlaceEvent, Protection, ServedId,
+    SessionId, Standing,
+};
+use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
+use rt::{Buf, Completion, Event, ListenerId, NetError, OwnedConn, Queue, Rt, TimerId};
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What an operation is, in the lowest bits of its cookie.
+const RECV: u64 = 0;
+const SEND: u64 = 1;
+const DIAL: u64 = 2;
+const OTHER: u64 = 3;
+const KIND_BITS: u32 = 2;
+
+/// What halves say to each other.
+pub enum PeersMsg {
+    /// A connection of this lane, with what it has said so far.
+    Accepted(OwnedConn, Vec<u8>),
+    /// A request for the core that has a lane with its owner.
+    Forward(usize, Box<Forward>),
+    /// What became of it.
+    Forwarded(Box<ForwardDone>),
+}
+
+/// A request of this node that is with another one.
+struct Outgoing {
+    /// Whose router it is of.
+    core: usize,
+    id: u32,
+    came: Instant,
+}
+
+/// A request of another node that has begun here.
+struct Served {
+    node: NodeId,
+    id: ServedId,
+    volume: VolumeRef,
+    revision: Revision,
+    stamp: Instant,
+    reads: bool,
+}
+
+/// See the module.
+pub struct Peers {
+    core: usize,
+    cores: usize,
+    queue: Queue,
+    view: Arc<PeersView>,
+    own: Option<OwnNode>,
+    members: BTreeMap<NodeId, Member>,
+    conns: Slab<Conn>,
+    dials: Slab<NodeId>,
+    listener: Option<ListenerId>,
+    outgoing: Slab<Outgoing>,
+    served: Slab<Served>,
+    /// For this core's router.
+    forwarded: VecDeque<ForwardDone>,
+    msgs: VecDeque<(usize, PeersMsg)>,
+    timer: Option<(TimerId, Instant)>,
+    pauses: Pauses,
+    draining: bool,
+    stats: PeersStats,
+}
+
+impl Peers {
+    /// Of a core without peers.
+    pub fn new(rt: &Rt) -> Peers {
+        Peers {
+            core: rt.core(),
+            cores: rt.cores(),
+            queue: rt.queue(),
+            view: Arc::default(),
+            own: None,
+            members: BTreeMap::new(),
+            conns: Slab::new(),
+            dials: Slab::new(),
+            listener: None,
+            outgoing: Slab::new(),
+            served: Slab::new(),
+            forwarded: VecDeque::new(),
+            msgs: VecDeque::new(),
+            timer: None,
+            pauses: Pauses::default(),
+            draining: false,
+            stats: PeersStats::default(),
+        }
+    }
+
+    /// Goes by this from now on. A node that is not a member any more has its links closed.
+    pub fn apply(&mut self, rt: &Rt, view: Arc<PeersView>) {
+        self.own = view.desired.own;
+        self.view = view;
+        let Some(own) = self.own else { return };
+        let wanted: BTreeMap<NodeId, _> =
+            self.view.desired.nodes.iter().filter(|n| !n.removed && n.node != own.node).map(|n| (n.node, *n)).collect();
+        let gone: Vec<NodeId> = self.members.keys().filter(|node| !wanted.contains_key(node)).copied().collect();
+        gone.into_iter().for_each(|node| self.forget(rt, node));
+        for (node, desired) in wanted {
+            let lanes = lanes(self.cores, desired.cores);
+            if self.core >= usize::from(lanes) {
+                continue;
+            }
+            if self.members.get(&node).is_some_and(|m| m.lanes != lanes) {
+                self.forget(rt, node);
+            }
+            let lane = self.core as u8;
+            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane));
+            member.desired = desired;
+            member.peer.see_incarnation(desired.incarnation);
+        }
+        rt.wake(self.core);
+    }
+
+    /// Takes links of other nodes there.
+    pub fn listen(&mut self, rt: &Rt, at: SocketAddr) -> Result<SocketAddr, ListenError> {
+        let listener = rt.listen(&self.queue, OTHER, at).map_err(|cause| ListenError { at: at.to_string(), cause })?;
+        if let Some(old) = self.listener.replace(listener) {
+            rt.close_listener(old);
+        }
+        Ok(rt.local_addr(listener))
+    }
+
+    /// Does all there is to do.
+    pub fn poll<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
+        let now = rt.now();
+        self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
+        let mut busy = false;
+        for _ in 0..EVENTS_A_TURN_MAX {
+            let Some(Completion { cookie, event }) = self.queue.pop() else { break };
+            busy = true;
+            self.on_event(rt, cookie, event);
+        }
+        while let Some(done) = backend.pop() {
+            busy = true;
+            let served = self.served.remove(done.token as usize);
+            self.answer(served, done.result, done.data);
+        }
+        while let Some(forward) = backend.pop_forward() {
+            busy = true;
+            self.forward(forward, self.core);
+        }
+        busy |= self.poll_members(rt, backend);
+        while let Some(done) = self.forwarded.pop_front() {
+            busy = true;
+            backend.forwarded(rt, done);
+        }
+        self.flush(rt);
+        self.arm(rt);
+        busy
+    }
+
+    /// Whether a request of another node, which a limit has held back, may begin.
+    pub fn may_begin(&mut self, rt: &Rt, token: u64) -> bool {
+        let Some(&Served { node, id, volume, revision, stamp, .. }) = self.served.get(token as usize) else { return false };
+        let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
+        view.is_some_and(|v| v.owner.is_none() && v.revision == revision.0)
+            && rt.clock().since(stamp) <= STAMP_AGE_MAX
+            && self.members.get_mut(&node).is_some_and(|m| m.peer.is_wanted(m.place, id))
+    }
+
+    /// Of another core's half.
+    pub fn on_msg(&mut self, rt: &Rt, msg: PeersMsg) {
+        match msg {
+            PeersMsg::Accepted(conn, bytes) => {
+                let id = rt.attach(conn);
+                self.accepted(rt, id, bytes);
+            }
+            PeersMsg::Forward(core, forward) => self.forward(*forward, core),
+            PeersMsg::Forwarded(done) => self.forwarded.push_back(*done),
+        }
+        rt.wake(self.core);
+    }
+    /// For another core's half.
+    pub fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
+        self.msgs.pop_front()
+    }
+
+    /// No new requests of others.
+    pub fn begin_shutdown(&mut self, rt: &Rt) {
+        self.draining = true;
+        if let Some(listener) = self.listener.take() {
+            rt.close_listener(listener);
+        }
+        for member in self.members.values_mut() {
+            if let Some(link) = member.peer.link(member.place) {
+                link.drain();
+            }
+        }
+    }
+    /// Whether nothing is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.outgoing.is_empty() && self.served.is_empty() && self.forwarded.is_empty() && self.members.values().all(Member::is_quiet)
+    }
+    /// What was counted.
+    pub fn stats(&self) -> PeersStats {
+        self.stats.clone()
+    }
+
+    // ---- requests of this node --------------------------------------------------------------------------------------
+
+    fn forward(&mut self, forward: Forward, core: usize) {
+        let came = self.pauses.came(forward.since);
+        let lanes = self.view.desired.nodes.iter().find(|n| n.node == forward.owner && !n.removed).map(|n| lanes(self.cores, n.cores));
+        let Some(lanes) = lanes else { return self.hand_back(core, not_done(forward.id, forward.op)) };
+        let lane = self.core % usize::from(lanes);
+        if lane != self.core {
+            return self.msgs.push_back((lane, PeersMsg::Forward(core, Box::new(forward))));
+        }
+        let Some(member) = self.members.get_mut(&forward.owner).filter(|_| !self.draining) else {
+            return self.hand_back(core, not_done(forward.id, forward.op));
+        };
+        let stamp = if member.is_open() { member.stamps.of(came) } else { None };
+        let (Some(stamp), Some(link)) = (stamp, member.peer.link(member.place)) else {
+            return self.hand_back(core, not_done(forward.id, forward.op));
+        };
+        self.stats.forwarded += 1;
+        let token = self.outgoing.insert(Outgoing { core, id: forward.id, came }) as u64;
+        link.submit(ForwardRequest {
+            token,
+            volume: forward.volume,
+            revision: Revision(forward.revision),
+            stamp,
+            issuer: Issuer { host: HostId::from_bytes([0; 16]), controller: 0 },
+            op: ForwardOp::Io(forward.op),
+        });
+    }
+
+    fn answered(&mut self, node: NodeId, Answered { request, result, data }: Answered) {
+        let Outgoing { core, id, came } = self.outgoing.remove(request.token as usize);
+        let ForwardOp::Io(op) = request.op else { unreachable!("nothing else is passed on") };
+        let outcome = match result {
+            Ok(()) => ForwardOutcome::Answered(Ok(data)),
+            Err(ForwardError::Io(IoError::Closing | IoError::Withdrawn)) => ForwardOutcome::NotDone(op),
+            Err(ForwardError::Io(error)) => ForwardOutcome::Answered(Err(error)),
+            Err(ForwardError::Miscompare { .. }) => ForwardOutcome::Answered(Err(IoError::Miscompare)),
+            Err(ForwardError::LinkLost) if op.verb().changes() => {
+                self.stats.lost += 1;
+                return match self.members.get_mut(&node) {
+                    Some(member) => member.lose(came, core, id),
+                    None => unreachable!("a node's requests are answered before it is forgotten"),
+                };
+            }
+            Err(_) => ForwardOutcome::NotDone(op),
+        };
+        self.stats.returned += u64::from(matches!(outcome, ForwardOutcome::NotDone(_)));
+        self.hand_back(core, ForwardDone { id, outcome });
+    }
+
+    fn hand_back(&mut self, core: usize, done: ForwardDone) {
+        if core == self.core {
+            self.forwarded.push_back(done);
+        } else {
+            self.msgs.push_back((core, PeersMsg::Forwarded(Box::new(done))));
+        }
+    }
+
+    // ---- requests of other nodes ------------------------------------------------------------------------------------
+
+    fn serve<B: Backend>(&mut self, rt: &Rt, backend: &mut B, node: NodeId, forwarded: Forwarded) {
+        let Forwarded { id, volume, stamp, op, .. } = forwarded;
+        let member = self.members.get_mut(&node).expect("whose event it was");
+        let place = self.view.volumes.places.get(&volume).copied();
+        let view = place.and_then(|at| self.view.volumes.by_ref.get(at.0 as usize)?.as_ref());
+        let (Some(at), Some(revision), ForwardOp::Io(op)) = (place, view.filter(|v| v.owner.is_none()).map(|v| Revision(v.revision)), op)
+        else {
+            self.stats.refused += 1;
+            return member.peer.answer(member.place, id, Err(ForwardError::NotOwner), DataVec::new());
+        };
+        if self.draining {
+            return member.peer.answer(member.place, id, Err(ForwardError::Draining), DataVec::new());
+        }
+        if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
+            self.stats.refused += 1;
+            return;
+        }
+        self.stats.served += 1;
+        let reads = matches!(op, IoOp::Read { .. });
+        let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
+        backend.submit(rt, IoRequest { token, volume: at, op });
+    }
+
+    fn answer(&mut self, Served { node, id, reads, .. }: Served, result: Result<(), IoError>, data: DataVec) {
+        // A node that was removed meanwhile hears nothing.
+        let Some(member) = self.members.get_mut(&node) else { return };
+        let data = if reads && result.is_ok() { data } else { DataVec::new() };
+        member.peer.answer(member.place, id, result.map_err(ForwardError::Io), data);
+    }
+
+    // ---- links ------------------------------------------------------------------------------------------------------
+
+    fn poll_members<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
+        let now = rt.now();
+        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
+        let mut busy = false;
+        for node in nodes {
+            let member = self.members.get_mut(&node).expect("listed");
+            member.peer.poll(now, rt.random_u64() as u32);
+            while let Some((core, done)) = member.pop_lost(now) {
+                if core == self.core {
+                    self.forwarded.push_back(done);
+                } else {
+                    self.msgs.push_back((core, PeersMsg::Forwarded(Box::new(done))));
+                }
+            }
+            if !self.draining {
+                self.dial(rt, node);
+            }
+            busy |= self.take_events(rt, node, |this, rt, forwarded| this.serve(rt, backend, node, forwarded));
+        }
+        busy
+    }
+
+    fn dial(&mut self, rt: &Rt, node: NodeId) {
+        let member = self.members.get_mut(&node).expect("a member");
+        let Some(addr) = member.desired.addr else { return };
+        if member.peer.due(rt.now()).is_some() {
+            let at = self.dials.insert(node) as u64;
+            rt.connect(&self.queue, at << KIND_BITS | DIAL, addr);
+        }
+    }
+
+    fn connected(&mut self, rt: &Rt, node: NodeId, result: Result<rt::ConnId, NetError>) {
+        let (now, chance) = (rt.now(), rt.random_u64() as u32);
+        let Some(member) = self.members.get_mut(&node) else {
+            if let Ok(id) = result {
+                rt.close(id);
+            }
+            return;
+        };
+        let place = member.place;
+        match result {
+            Ok(id) => {
+                member.peer.connected(place, now);
+                let at = self.conns.insert(Conn::new(id, Purpose::Member(node)));
+                self.take_conn(rt, node, at);
+            }
+            Err(error) => {
+                tracing::debug!(%node, addr = ?member.desired.addr, %error, "no connection to a node");
+                member.peer.not_connected(place, now, chance);
+            }
+        }
+    }
+
+    /// The connection of a node's link is this one now.
+    fn take_conn(&mut self, rt: &Rt, node: NodeId, at: usize) {
+        let member = self.members.get_mut(&node).expect("a member");
+        member.stamps.clear();
+        if let Some(old) = member.conn.replace(at) {
+            self.drop_conn(rt, old);
+        }
+        self.read_on(rt, at);
+    }
+
+    /// A connection that says who it is; those of other lanes go on.
+    fn accepted(&mut self, rt: &Rt, id: rt::ConnId, bytes: Vec<u8>) {
+        let mut link = Link::accept(rt.now(), Protection::Plain);
+        link.receive(rt.now(), &bytes);
+        let at = self.conns.insert(Conn::new(id, Purpose::Greeting(Box::new(link), bytes)));
+        self.greet(rt, at);
+    }
+
+    /// What has come of a greeting.
+    fn greet(&mut self, rt: &Rt, at: usize) {
+        let conn = &mut self.conns[at];
+        let Purpose::Greeting(link, bytes) = &mut conn.purpose else { return };
+        match link.pop_event() {
+            Some(LinkEvent::Greeted(hello, session)) => {
+                let lane = usize::from(hello.lane) % self.cores;
+                if lane == self.core {
+                    return self.welcome(rt, at, &hello, session);
+                }
+                let bytes = core::mem::take(bytes);
+                let conn = self.conns.remove(at);
+                self.msgs.push_back((lane, PeersMsg::Accepted(rt.detach(conn.id), bytes)));
+            }
+            Some(_) => self.drop_conn(rt, at),
+            None if bytes.len() > GREETING_BYTES_MAX => self.drop_conn(rt, at),
+            None => self.read_on(rt, at),
+        }
+    }
+
+    fn welcome(&mut self, rt: &Rt, at: usize, hello: &Hello, session: SessionId) {
+        let Purpose::Greeting(mut link, _) = core::mem::replace(&mut self.conns[at].purpose, Purpose::Nothing) else {
+            unreachable!("it has greeted")
+        };
+        let removed = self.view.desired.nodes.iter().any(|n| n.node == hello.from && n.removed);
+        let admitted = match self.members.get_mut(&hello.from).filter(|_| !self.draining) {
+            Some(member) => member.peer.admit(*link, hello, session, Standing::Member, rt.now()).map(drop),
+            None => {
+                let reason = match (self.draining || self.own.is_none(), removed) {
+                    (true, _) => RefusalReason::NotNow,
+                    (false, true) => RefusalReason::RemovedNode,
+                    (false, false) => RefusalReason::UnknownNode,
+                };
+                link.refuse(Refusal { reason, detail: 0 });
+                Err(*link)
+            }
+        };
+        match admitted {
+            Ok(()) => {
+                self.conns[at].purpose = Purpose::Member(hello.from);
+                self.take_conn(rt, hello.from, at);
+            }
+            Err(link) => self.conns[at].purpose = Purpose::Over(Box::new(link)),
+        }
+    }
+
+    /// A node is not a member any more, or in another way: its link ends, and its requests do not begin.
+    fn forget(&mut self, rt: &Rt, node: NodeId) {
+        let Some(member) = self.members.get_mut(&node) else { return };
+        if let Some(link) = member.peer.link(member.place) {
+            link.close(CloseReason::Replaced);
+        }
+        self.take_events(rt, node, |_, _, _| {});
+        let Some(mut member) = self.members.remove(&node) else { return };
+        while let Some((core, done)) = member.pop_lost(Instant(u64::MAX)) {
+            self.hand_back(core, done);
+        }
+        if let Some(at) = member.conn {
+            self.drop_conn(rt, at);
+        }
+    }
+
+    fn take_events(&mut self, rt: &Rt, node: NodeId, mut serve: impl FnMut(&mut Self, &Rt, Forwarded)) -> bool {
+        let mut any = false;
+        while let Some(PlaceEvent { event, .. }) = self.members.get_mut(&node).and_then(|m| m.peer.pop_event(rt.now())) {
+            any = true;
+            match event {
+                LinkEvent::Greeted(..) => unreachable!("a member's link has greeted"),
+                LinkEvent::Opened { .. } => {
+                    self.stats.links_opened += 1;
+                    tracing::info!(%node, core = self.core, "link open");
+                }
+                LinkEvent::Forwarded(forwarded) => serve(self, rt, forwarded),
+                LinkEvent::Cancelled(id) => {
+                    let member = self.members.get_mut(&node).expect("whose event it was");
+                    member.peer.let_go(member.place, id);
+                }
+                LinkEvent::Answered(answered) => self.answered(node, answered),
+                LinkEvent::Closed(reason) => {
+                    self.stats.links_closed += 1;
+                    tracing::info!(%node, core = self.core, ?reason, "link closed");
+                    let member = self.members.get_mut(&node).expect("whose event it was");
+                    member.stamps.clear();
+                }
+            }
+        }
+        any
+    }
+
+    // ---- connections ------------------------------------------------------------------------------------------------
+
+    fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
+        let at = (cookie >> KIND_BITS) as usize;
+        match event {
+            Event::Accepted { conn, .. } => {
+                let greeting = self.conns.iter().filter(|(_, c)| matches!(c.purpose, Purpose::Greeting(..))).count();
+                if greeting >= GREETINGS_MAX || self.draining {
+                    return rt.close(conn);
+                }
+                self.accepted(rt, conn, Vec::new());
+            }
+            Event::Connected { result } => {
+                let node = self.dials.remove(at);
+                self.connected(rt, node, result);
+            }
+            Event::Received { result, buf, .. } => self.on_received(rt, at, result, buf),
+            Event::Sent { result, list, .. } => self.on_sent(rt, at, result, list),
+            Event::Timer(_) => self.timer = None,
+            other => unreachable!("{other:?}, which nobody asked for"),
+        }
+    }
+
+    fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
+        let now = rt.now();
+        let conn = &mut self.conns[at];
+        let landed = conn.received();
+        match (result, conn.is_closed()) {
+            (Ok(n), false) if n > 0 => match &mut conn.purpose {
+                Purpose::Greeting(link, bytes) => {
+                    link.receive(now, &buf[..n]);
+                    bytes.extend_from_slice(&buf[..n]);
+                    conn.keep(buf);
+                    return self.greet(rt, at);
+                }
+                Purpose::Member(node) => {
+                    if let Some(link) = self.members.get_mut(node).filter(|m| m.conn == Some(at)).and_then(|m| m.peer.link(m.place)) {
+                        if landed {
+                            link.landed(now, buf, n);
+                        } else {
+                            link.receive(now, &buf[..n]);
+                            conn.keep(buf);
+                        }
+                        return self.read_on(rt, at);
+                    }
+                }
+                Purpose::Over(_) | Purpose::Nothing => {}
+            },
+            _ => {
+                if let Purpose::Member(node) = conn.purpose
+                    && let Some(member) = self.members.get_mut(&node).filter(|m| m.conn == Some(at))
+                    && let Some(link) = member.peer.link(member.place)
+                {
+                    link.close(CloseReason::Lost);
+                }
+            }
+        }
+        self.drop_conn(rt, at);
+    }
+
+    fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: rt::SendList) {
+        let conn = &mut self.conns[at];
+        conn.sent();
+        match &mut conn.purpose {
+            Purpose::Member(node) => {
+                if let Some(member) = self.members.get_mut(node).filter(|m| m.conn == Some(at))
+                    && let Some(link) = member.peer.link(member.place)
+                {
+                    link.sent(list);
+                    if result.is_err() {
+                        link.close(CloseReason::Lost);
+                    }
+                }
+            }
+            Purpose::Over(link) => link.sent(list),
+            Purpose::Greeting(..) | Purpose::Nothing => {}
+        }
+        if result.is_err() || self.conns[at].is_closed() {
+            self.drop_conn(rt, at);
+        }
+    }
+
+    fn read_on(&mut self, rt: &Rt, at: usize) {
+        let conn = &mut self.conns[at];
+        if conn.is_receiving() {
+            return;
+        }
+        let land = match &conn.purpose {
+            Purpose::Member(node) => self.members.get_mut(node).and_then(|m| m.peer.link(m.place)).and_then(Link::land),
+            _ => None,
+        };
+        conn.receive(rt, &self.queue, (at as u64) << KIND_BITS | RECV, land);
+    }
+
+    /// Closes a connection; it is forgotten when its operations have come back.
+    fn drop_conn(&mut self, rt: &Rt, at: usize) {
+        let conn = &mut self.conns[at];
+        conn.close(rt);
+        if conn.is_gone() {
+            let conn = self.conns.remove(at);
+            if let Purpose::Member(node) = conn.purpose
+                && let Some(member) = self.members.get_mut(&node)
+                && member.conn == Some(at)
+            {
+                member.conn = None;
+            }
+        }
+    }
+
+    /// Sends what there is, and lets connections go that have nothing left to say.
+    fn flush(&mut self, rt: &Rt) {
+        let now = rt.now();
+        for member in self.members.values_mut() {
+            let Some(link) = member.peer.link(member.place) else { continue };
+            if let Some(stamp) = link.stamp() {
+                member.stamps.hear(now, stamp);
+            }
+            let conn = member.conn.map(|at| (at, &mut self.conns[at]));
+            send_all(rt, &self.queue, conn, link);
+        }
+        let mut over = Vec::new();
+        for (at, conn) in &mut self.conns {
+            let is_over = match &mut conn.purpose {
+                Purpose::Over(_) => {
+                    let Purpose::Over(mut link) = core::mem::replace(&mut conn.purpose, Purpose::Nothing) else { continue };
+                    send_all(rt, &self.queue, Some((at, conn)), &mut link);
+                    let is_over = link.is_done();
+                    conn.purpose = Purpose::Over(link);
+                    is_over
+                }
+                Purpose::Member(node) => {
+                    let member = self.members.get_mut(node).filter(|m| m.conn == Some(at));
+                    member.is_none_or(|m| m.peer.link(m.place).is_none_or(|link| link.is_done()))
+                }
+                Purpose::Greeting(link, _) => {
+                    link.poll(now);
+                    link.is_closed()
+                }
+                Purpose::Nothing => true,
+            };
+            if is_over && conn.has_sent_all() && !conn.is_closed() {
+                over.push(at);
+            }
+        }
+        over.into_iter().for_each(|at| self.drop_conn(rt, at));
+    }
+
+    fn arm(&mut self, rt: &Rt) {
+        let greetings = self.conns.iter().filter_map(|(_, c)| match &c.purpose {
+            Purpose::Greeting(link, _) => link.deadline(),
+            _ => None,
+        });
+        let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).min() else { return };
+        if self.timer.is_none_or(|(_, armed)| armed > at) {
+            if let Some((id, _)) = self.timer.take() {
+                rt.cancel_timer(id);
+            }
+            self.timer = Some((rt.timer(&self.queue, OTHER, at), at));
+        }
+    }
+}
+
+fn not_done(id: u32, op: IoOp) -> ForwardDone {
+    ForwardDone { id, outcome: ForwardOutcome::NotDone(op) }
+}
+
+/// Sends what a link has to say, as far as its connection takes it. Without one, nobody hears it.
+fn send_all(rt: &Rt, queue: &Queue, conn: Option<(usize, &mut Conn)>, link: &mut Link) {
+    match conn {
+        Some((at, conn)) if !conn.is_closed() => {
+            while conn.takes_send() {
+                let Some(list) = link.take_output() else { break };
+                conn.send(rt, queue, (at as u64) << KIND_BITS | SEND, list);
+            }
+        }
+        _ if link.is_closed() => {
+            while let Some(list) = link.take_output() {
+                link.sent(list);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,22 @@
+//! What is counted between nodes.
+
+base::counters! {
+    /// Counters of one core.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct PeersStats {
+        /// Requests that were passed on to the nodes that own their volumes.
+        pub forwarded: u64 = counter("forwarded_requests"),
+        /// Requests that were passed on, did not happen there, and were judged again.
+        pub returned: u64 = counter("returned_requests"),
+        /// Requests that were with another node when its link closed.
+        pub lost: u64 = counter("lost_requests"),
+        /// Requests of other nodes that were carried out here.
+        pub served: u64 = counter("served_requests"),
+        /// Requests of other nodes that were not allowed to begin: too old, cancelled, or judged by another view.
+        pub refused: u64 = counter("refused_requests"),
+        /// Links that were opened.
+        pub links_opened: u64 = counter("links_opened"),
+        /// Links that closed.
+        pub links_closed: u64 = counter("links_closed"),
+    }
+}
