@@ -514,10 +514,8 @@ fn what_breaks_the_protocol_closes_the_link() {
     );
     let buffers = rt::buffers_outstanding();
     a.receive(at(1), &seals[..n]);
-    assert_eq!(
-        (fault(&a), rt::buffers_outstanding()),
-        (Some(LinkFault::Answer), buffers - usize::from(rt::buffers_outstanding() < buffers))
-    );
+    assert_eq!(fault(&a), Some(LinkFault::Answer));
+    assert!(rt::buffers_outstanding() <= buffers);
     // A cancel of nothing is nothing: its request may have been answered.
     let (mut a, mut b) = open();
     let cancel = by_hand(&mut a, |e, out| Cancel { request: RequestId::new(1, 0) }.write(e, out));
