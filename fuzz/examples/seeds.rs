@@ -273,7 +273,8 @@ fn peer() -> Vec<(&'static str, Vec<u8>)> {
     let halves = [Segment { bytes: 512, sums: SegmentSums::Whole(12) }, Segment { bytes: 1024, sums: SegmentSums::Whole(13) }];
     let twice = [blocks[0], blocks[0]];
     let done = |outcome, detail| Done { request, outcome, detail };
-    let messages: Vec<Box<dyn Fn(&mut [u8]) -> usize>> = vec![
+    type Message<'a> = Box<dyn Fn(&mut [u8]) -> usize + 'a>;
+    let messages: Vec<Message<'_>> = vec![
         Box::new(|out| hello.write(&envelope, out)),
         Box::new(|out| HelloAnswer { from: to, incarnation, clock, version: 1, window }.write(&envelope, out)),
         Box::new(|out| Refusal { reason: RefusalReason::OlderSession, detail: 9 }.write(&envelope, out)),

@@ -459,7 +459,8 @@ fn what_breaks_the_protocol_closes_the_link() {
         let of = |op| request(&a, 1, op).to_wire(RequestId::new(n, slot));
         Forward { len, ..of(read(0, 512)) }
     };
-    let cases: [(&str, &dyn Fn(&mut Link) -> Vec<u8>, LinkFault); 9] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Link) -> Vec<u8>, LinkFault);
+    let cases: [Case<'_>; 9] = [
         ("bytes", &|_| vec![0; HEADER_BYTES], LinkFault::Message(PeerError::Magic)),
         ("a second Hello", &|a| by_hand(a, |e, out| hello().write(e, out)), LinkFault::Order(MessageKind::Hello)),
         (

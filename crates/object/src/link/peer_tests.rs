@@ -45,7 +45,7 @@ fn dialed(peer: &mut Peer, now: Instant) -> Vec<u8> {
 }
 
 /// A Hello arrives at a node.
-fn greet(peer: &mut Peer, hello: &[u8], standing: Standing, now: Instant) -> Result<(), Link> {
+fn greet(peer: &mut Peer, hello: &[u8], standing: Standing, now: Instant) -> Result<(), Box<Link>> {
     let mut link = Link::accept(now, Protection::Plain);
     link.receive(now, hello);
     let Some(LinkEvent::Greeted(hello, session)) = link.pop_event() else { panic!("no Hello") };
@@ -77,7 +77,7 @@ fn arrive(a: &mut Peer, b: &mut Peer, now: Instant) -> Vec<ServedId> {
     events(b, now).into_iter().filter_map(|e| if let LinkEvent::Forwarded(f) = e { Some(f.id) } else { None }).collect()
 }
 
-fn refusal(refused: Result<(), Link>) -> RefusalReason {
+fn refusal(refused: Result<(), Box<Link>>) -> RefusalReason {
     match refused.expect_err("it is refused").close_reason() {
         Some(CloseReason::Refusing(refusal)) => refusal.reason,
         other => panic!("{other:?}"),
