@@ -3,7 +3,7 @@
 //!     cargo run -p fuzz --example seeds -- target/fuzz/corpus
 
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES};
-use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, ObjectId, VolumeId};
+use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, HostId, Instant, IoVerb, NodeId, ObjectId, VolumeId};
 use format::disk::log::SegmentHeader;
 use format::disk::page::{PAGE_BYTES, PAGE_HEADER_BYTES, TableHead};
 use format::disk::{
@@ -20,6 +20,10 @@ use format::nvme::reservation::{RegisteredExtended, ReportHead, write_extended_r
 use format::nvme::text::{nqn_field, padded};
 use format::nvme::{Cqe, Sqe, Status, StatusCode};
 use format::nvme_tcp::{CapsuleCmd, CapsuleResp, DataPdu, Digests, Fault, IcReq, IcResp, PduType, R2t, TermReq};
+use format::peer::{
+    BODY_BYTES_MAX, Cancel, Done, Envelope, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Hello, HelloAnswer, Incarnation, Issuer,
+    LinkClass, Outcome, Refusal, RefusalReason, RequestId, Revision, Segment, SegmentSums, SessionNo, Tick, Totals, Versions, Window,
+};
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -236,6 +240,66 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// Messages of the peer link, without their checksums.
+fn peer() -> Vec<(&'static str, Vec<u8>)> {
+    let envelope = Envelope { session: SessionNo(3), version: 1, totals: Totals { ops: 4, bytes: 1 << 21 } };
+    let window = Window { ops: 4, bytes: 1 << 21 };
+    let (from, to, incarnation, clock) = (NodeId::from_bytes([2; 16]), NodeId::from_bytes([3; 16]), Incarnation(4), Instant(5));
+    let hello = Hello {
+        cluster: ClusterId::from_bytes([1; 16]),
+        from,
+        to,
+        incarnation,
+        clock,
+        versions: Versions::OURS,
+        class: LinkClass::Foreground,
+        lane: 1,
+        lanes: 2,
+        window,
+    };
+    let request = RequestId::new(7, 2);
+    let forward = |verb, offset, len| Forward {
+        request,
+        volume: VolumeId::from_bytes([5; 16]),
+        revision: Revision(6),
+        stamp: clock,
+        issuer: Issuer { host: HostId::from_bytes([8; 16]), controller: 9 },
+        verb,
+        offset,
+        len,
+        source: (verb == IoVerb::Copy).then(|| (VolumeId::from_bytes([6; 16]), 512)),
+    };
+    let blocks = [Segment { bytes: 8192, sums: SegmentSums::Blocks(&[10, 11]) }];
+    let halves = [Segment { bytes: 512, sums: SegmentSums::Whole(12) }, Segment { bytes: 1024, sums: SegmentSums::Whole(13) }];
+    let twice = [blocks[0], blocks[0]];
+    let done = |outcome, detail| Done { request, outcome, detail };
+    type Message<'a> = Box<dyn Fn(&mut [u8]) -> usize + 'a>;
+    let messages: Vec<Message<'_>> = vec![
+        Box::new(|out| hello.write(&envelope, out)),
+        Box::new(|out| HelloAnswer { from: to, incarnation, clock, version: 1, window }.write(&envelope, out)),
+        Box::new(|out| Refusal { reason: RefusalReason::OlderSession, detail: 9 }.write(&envelope, out)),
+        Box::new(|out| Tick { clock }.write(&envelope, out)),
+        Box::new(|out| Goodbye { reason: GoodbyeReason::Silence }.write(&envelope, out)),
+        Box::new(|out| Cancel { request }.write(&envelope, out)),
+        Box::new(|out| forward(IoVerb::Read, 4096, 8192).write(&envelope, &[], out)),
+        Box::new(|out| forward(IoVerb::Trim, 0, 1 << 40).write(&envelope, &[], out)),
+        Box::new(|out| forward(IoVerb::Copy, 0, 1 << 20).write(&envelope, &[], out)),
+        Box::new(|out| forward(IoVerb::Flush, 0, 0).write(&envelope, &[], out)),
+        Box::new(|out| forward(IoVerb::Write, 4096, 8192).write(&envelope, &blocks, out)),
+        Box::new(|out| forward(IoVerb::Compare, (1 << 20) - 512, 1536).write(&envelope, &halves, out)),
+        Box::new(|out| forward(IoVerb::CompareWrite, 0, 8192).write(&envelope, &twice, out)),
+        Box::new(|out| done(Outcome::Done, 0).write(&envelope, &blocks, out)),
+        Box::new(|out| done(Outcome::Media, 4096).write(&envelope, &[], out)),
+        Box::new(|out| done(Outcome::TooOld, 0).write(&envelope, &[], out)),
+    ];
+    let mut out = vec![0; HEADER_BYTES + BODY_BYTES_MAX];
+    let mut seed = |write: &dyn Fn(&mut [u8]) -> usize| {
+        let n = write(&mut out);
+        ("peer_message", [&[1], &out[..n]].concat())
+    };
+    messages.iter().map(|write| seed(write)).collect()
+}
+
 /// Sequences of choices: any bytes will do, but short ones do little.
 fn choices() -> Vec<(&'static str, Vec<u8>)> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -248,13 +312,13 @@ fn choices() -> Vec<(&'static str, Vec<u8>)> {
         };
         (0..n).map(step).collect()
     };
-    (0..24).flat_map(|i| ["session", "connection"].map(|target| (target, bytes(40 + 20 * i)))).collect()
+    (0..24).flat_map(|i| ["session", "connection", "peer_link"].map(|target| (target, bytes(40 + 20 * i)))).collect()
 }
 
 fn main() {
     let to = PathBuf::from(env::args().nth(1).expect("seeds FOLDER"));
     let mut count = 0;
-    for (target, bytes) in [disk(), nvme(), text(), choices()].concat() {
+    for (target, bytes) in [disk(), nvme(), peer(), text(), choices()].concat() {
         let dir = to.join(target);
         fs::create_dir_all(&dir).expect("a folder can be made");
         fs::write(dir.join(format!("seed-{count:03}")), bytes).expect("a file can be written");

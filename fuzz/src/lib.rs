@@ -15,6 +15,7 @@ mod host;
 mod input;
 pub mod nvme;
 pub mod pdu;
+pub mod peer;
 pub mod session;
 pub mod text;
 mod volumes;
@@ -41,6 +42,8 @@ pub const TARGETS: &[Target] = &[
     ("nvme_auth", nvme::auth),
     ("nvme_connect", nvme::connect),
     ("nvme_tcp_pdu", pdu::pdu),
+    ("peer_message", peer::message),
+    ("peer_link", peer::link),
     ("auth_secret", text::auth_secret),
     ("auth_exchange", handshake::auth_exchange),
     ("tls_psk", text::tls_psk),

@@ -23,7 +23,11 @@ mod requests;
 mod served;
 
 #[cfg(test)]
+mod link_tests;
+#[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod peer_tests;
 #[cfg(test)]
 mod wire_tests;
 

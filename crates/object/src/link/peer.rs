@@ -214,15 +214,15 @@ impl Peer {
         session: SessionId,
         standing: Standing,
         now: Instant,
-    ) -> Result<LinkPlace, Link> {
+    ) -> Result<LinkPlace, Box<Link>> {
         if link.is_closed() {
-            return Err(link);
+            return Err(Box::new(link));
         }
         let version = match self.judge(hello, session, standing) {
             Ok(version) => version,
             Err(refusal) => {
                 link.refuse(refusal);
-                return Err(link);
+                return Err(Box::new(link));
             }
         };
         self.see_incarnation(hello.incarnation);
