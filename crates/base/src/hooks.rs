@@ -426,6 +426,16 @@ listed! {
         FormatForgotten,
         /// A deletion that was cut short is not finished.
         DeletionForgotten,
+        /// A volume is in the ANA group of the node through which it is seen, not in that of its owner.
+        PathGroupByNode,
+        /// Hosts still hear of a node that was removed.
+        RemovedNodeAdvertised,
+        /// The slices of controller IDs of two nodes have an ID in common.
+        SlicesOverlap,
+        /// An ANA state that changes raises no event.
+        AnaChangeUnreported,
+        /// The identifiers of a namespace depend on how this node reaches it.
+        NamespaceIdsByState,
     }
 }
 
