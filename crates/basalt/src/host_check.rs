@@ -93,3 +93,30 @@ fn paths(s: &Subsystem) {
     ];
     table::print(&columns, s.controllers.iter().map(row).collect(), "no path");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_exit_status_says_whether_something_is_to_be_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let at = dir.path().join(path);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            fs::write(at, text).unwrap();
+        };
+        let status = || check(dir.path(), true).map_err(|failure| failure.status());
+        assert_eq!(status(), Err(1), "no Linux");
+        put("proc/sys/kernel/osrelease", "6.12.0\n");
+        put("sys/module/nvme_core/parameters/multipath", "Y\n");
+        assert_eq!(status(), Ok(()), "nothing is connected, and that is no fault");
+        for (name, text) in [("transport", "tcp"), ("model", "Basalt"), ("state", "live"), ("kato", "2"), ("ctrl_loss_tmo", "off")] {
+            put(&format!("sys/class/nvme/nvme0/{name}"), text);
+        }
+        assert_eq!(status(), Ok(()));
+        put("sys/class/nvme/nvme0/ctrl_loss_tmo", "600\n");
+        assert_eq!((status(), check(dir.path(), false).map_err(|f| f.status())), (Err(7), Err(7)));
+    }
+}

@@ -128,9 +128,10 @@ pub fn shown_release(nodes: &[NodeRecord]) -> Option<&str> {
     members.map(|n| n.release.as_str()).min_by_key(|release| order_of_release(release))
 }
 
-/// Numbers count as numbers. What is no number comes before all numbers; the text decides between equals.
-fn order_of_release(release: &str) -> (Vec<Option<u64>>, &str) {
-    (release.split(['.', '-', '+']).map(|part| part.parse().ok()).collect(), release)
+/// Numbers count as numbers, and what comes before a release (`1.0.0-rc1`) is lower; the text decides between equals.
+fn order_of_release(release: &str) -> (Vec<Option<u64>>, bool, &str) {
+    let (numbers, is_release) = release.split_once('-').map_or((release, true), |(numbers, _)| (numbers, false));
+    (numbers.split('.').map(|part| part.parse().ok()).collect(), is_release, release)
 }
 
 #[cfg(test)]

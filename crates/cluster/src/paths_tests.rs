@@ -108,8 +108,12 @@ fn hosts_see_the_lowest_release_of_the_members() {
         let nodes: Vec<_> = releases.iter().map(|r| NodeRecord { release: (*r).into(), ..node(r, 0) }).collect();
         shown_release(&nodes).map(str::to_owned)
     };
-    assert_eq!(of(&["0.10.0", "0.9.12", ""]).as_deref(), Some("0.9.12"), "numbers are numbers, and one that does not say counts for nothing");
-    assert_eq!(of(&["1.0.0", "1.0.0-rc1"]).as_deref(), Some("1.0.0"));
+    assert_eq!(
+        of(&["0.10.0", "0.9.12", ""]).as_deref(),
+        Some("0.9.12"),
+        "numbers are numbers, and one that does not say counts for nothing"
+    );
+    assert_eq!(of(&["1.0.0", "1.0.0-rc1", "1.0.1-rc1"]).as_deref(), Some("1.0.0-rc1"));
     assert_eq!((of(&[]), of(&[""])), (None, None));
     let gone = NodeRecord { release: "0.1.0".into(), ..removed("x", 1, 2) };
     assert_eq!(shown_release(&[gone, NodeRecord { release: "0.2.0".into(), ..node("y", 2) }]), Some("0.2.0"));

@@ -495,7 +495,9 @@ fn id_range<'de, D: Deserializer<'de>>(d: D) -> Result<Option<(u16, u16)>, D::Er
     let text = String::deserialize(d)?;
     let number = |part: &str| part.trim().parse().ok();
     let range = text.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?)));
-    range.map(Some).ok_or_else(|| de::Error::custom(format!("'{text}' is no range of controller IDs; write the first and the last: \"1-1023\"")))
+    range
+        .map(Some)
+        .ok_or_else(|| de::Error::custom(format!("'{text}' is no range of controller IDs; write the first and the last: \"1-1023\"")))
 }
 
 fn connections<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {

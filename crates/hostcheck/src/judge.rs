@@ -187,10 +187,7 @@ impl Finding<'_> {
             Finding::Kernel(issue) => (
                 format!("kernel {}", host.kernel),
                 issue.what.to_owned(),
-                format!(
-                    "use Linux {}.{} or later, unless your distribution has taken the change over",
-                    issue.fixed.0, issue.fixed.1
-                ),
+                format!("use Linux {}.{} or later, unless your distribution has taken the change over", issue.fixed.0, issue.fixed.1),
             ),
             Finding::NoDiscovery => (
                 "discovery".to_owned(),
@@ -245,7 +242,9 @@ impl PathFault {
         match self {
             PathFault::State(_) => "look at the node behind the address, and at the network to it; 'dmesg' says why".to_owned(),
             PathFault::NoKeepAlive | PathFault::KeepAlive(_) => {
-                format!("nvme disconnect -d {controller}, then connect again with --keep-alive-tmo={KEEP_ALIVE_TMO_S} (it cannot be changed later)")
+                format!(
+                    "nvme disconnect -d {controller}, then connect again with --keep-alive-tmo={KEEP_ALIVE_TMO_S} (it cannot be changed later)"
+                )
             }
             PathFault::CtrlLoss(_) => format!("echo -1 > {at}/ctrl_loss_tmo, and connect with --ctrl-loss-tmo=-1 or install the udev rule"),
             PathFault::ReconnectDelay(_) => format!(

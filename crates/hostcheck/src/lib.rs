@@ -16,9 +16,7 @@ mod judge;
 mod kernel;
 mod read;
 
-pub use judge::{
-    Advice, CTRL_LOSS_TMO, Finding, IO_POLICIES, KEEP_ALIVE_TMO_S, Level, PathFault, RECONNECT_DELAY_S, judge,
-};
+pub use judge::{Advice, CTRL_LOSS_TMO, Finding, IO_POLICIES, KEEP_ALIVE_TMO_S, Level, PathFault, RECONNECT_DELAY_S, judge};
 pub use kernel::{KERNEL_ISSUES, KernelIssue, KernelVersion};
 pub use read::{Controller, Host, MODEL, Multipath, Path, ReadError, Subsystem, Timeout};
 

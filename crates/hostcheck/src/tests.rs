@@ -137,7 +137,9 @@ fn what_is_wrong_of_the_machine_is_found() {
 
 #[test]
 fn the_best_policy_that_the_kernel_has_is_advised() {
-    for (kernel, policy) in [("6.1.0-40-amd64", "round-robin"), ("6.10.3", "round-robin"), ("6.11.0", "queue-depth"), ("7.0", "queue-depth")] {
+    for (kernel, policy) in
+        [("6.1.0-40-amd64", "round-robin"), ("6.10.3", "round-robin"), ("6.11.0", "queue-depth"), ("7.0", "queue-depth")]
+    {
         let dir = good_host();
         put(dir.path(), "proc/sys/kernel/osrelease", kernel);
         put(dir.path(), "sys/class/nvme-subsystem/nvme-subsys0/iopolicy", "numa");

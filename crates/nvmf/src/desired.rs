@@ -75,7 +75,14 @@ impl Desired {
     /// The same with volumes as places.
     pub(crate) fn resolve(&self, volumes: Volumes) -> Result<View, UnknownVolume> {
         let subsystems = self.subsystems.iter().map(|s| s.resolve(&volumes)).collect::<Result<_, _>>()?;
-        Ok(View { generation: volumes.generation, subsystems, volumes: volumes.by_ref, hosts: self.hosts.clone(), nodes: self.nodes.clone(), firmware: self.firmware.clone() })
+        Ok(View {
+            generation: volumes.generation,
+            subsystems,
+            volumes: volumes.by_ref,
+            hosts: self.hosts.clone(),
+            nodes: self.nodes.clone(),
+            firmware: self.firmware.clone(),
+        })
     }
 }
 

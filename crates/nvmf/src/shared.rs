@@ -3,9 +3,9 @@
 //! Invariants: nothing here is waited for on the path of an I/O (the locks guard what Connect commands and discovery look at).
 //! Dynamic controller IDs of core `c` of `n` are congruent to `c` modulo `n`, so a core finds a controller's home without asking.
 
+use crate::discovery::{Port, port_id};
 use crate::generation::Generations;
 use crate::health::{ErrorLog, SubsystemFigures};
-use crate::discovery::{Port, port_id};
 use crate::options::Options;
 use crate::published_logs::PublishedLogs;
 use crate::statics::Statics;

@@ -4,12 +4,12 @@
 
 use crate::limits::RETRY_IN_A_MOMENT;
 use crate::options::Options;
+pub use base::ListenerKind;
 use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
-pub use base::ListenerKind;
 use base::{HostId, NodeSlot, Security, Visibility, VolumeId, WriteProtect};
-use cluster::record::PortalRecord;
 use cluster::PathState;
+use cluster::record::PortalRecord;
 use cluster::reservation::Access;
 use format::nvme::{Status, StatusCode};
 use frontend::HostLimits;

@@ -149,7 +149,9 @@ impl Operator {
         let namespaces: BTreeMap<u32, NamespaceDesired> = self
             .records
             .iter()
-            .filter_map(|r| Some((r.state().nsid?, NamespaceDesired { volume: r.desired.id, hosts: Visibility::All, ana: nvmf::Ana::default() })))
+            .filter_map(|r| {
+                Some((r.state().nsid?, NamespaceDesired { volume: r.desired.id, hosts: Visibility::All, ana: nvmf::Ana::default() }))
+            })
             .collect();
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),

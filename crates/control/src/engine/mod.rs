@@ -106,10 +106,12 @@ pub enum StartError {
     #[error(transparent)]
     Plane(#[from] PlaneError),
     /// The cluster has as many nodes as it can have.
-    #[error("the cluster has {NODES_MAX} nodes, as many as it can have; remove one first")]
+    #[error("the cluster has {} nodes, as many as it can have; remove one first", NODES_MAX)]
     NoSlot,
     /// The node was removed from the cluster.
-    #[error("the node '{node}' was removed from its cluster and cannot serve what it has; give it an empty data directory, and let it join anew")]
+    #[error(
+        "the node '{node}' was removed from its cluster and cannot serve what it has; give it an empty data directory, and let it join anew"
+    )]
     Removed {
         /// Its name.
         node: String,

@@ -73,8 +73,7 @@ impl Target {
 
     fn free_cntlid(&mut self, discovery: bool) -> Result<u16, Refusal> {
         let ids = self.shared.options().controller_ids;
-        let (ids, last) =
-            if discovery { (ids.for_discovery(), &mut self.last_discovery_cntlid) } else { (ids, &mut self.last_cntlid) };
+        let (ids, last) = if discovery { (ids.for_discovery(), &mut self.last_discovery_cntlid) } else { (ids, &mut self.last_cntlid) };
         admission::free_cntlid(&self.controllers, &ids, last, self.core, self.cores)
     }
 

@@ -366,7 +366,8 @@ fn logs_of_all_nodes_agree() {
         let log = c.log(name, HOST, None);
         assert_eq!(nvm(&log), of(NQN), "{name}: and no subsystem of others, and no node that was removed");
         assert_eq!(nvm(&c.log(name, STRANGE, None)), of(OTHER_NQN));
-        let services: BTreeMap<String, (u8, u16)> = log.iter().filter(|e| e.subtype != 2).map(|e| (addr(e), (e.subtype, e.eflags))).collect();
+        let services: BTreeMap<String, (u8, u16)> =
+            log.iter().filter(|e| e.subtype != 2).map(|e| (addr(e), (e.subtype, e.eflags))).collect();
         let wanted = NAMES.map(|n| {
             let at = c.record(n).portals[1].addr.to_string();
             // The current one: persistent connections, and its entries say the same. A referral: persistent connections.
