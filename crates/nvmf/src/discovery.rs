@@ -71,9 +71,21 @@ fn ports_of(node: &NodeView, kind: ListenerKind, reached: Option<IpAddr>) -> Vec
     };
     let port = |p: &PortalRecord| Port { addr: p.addr, security: p.security, id: port_id(node.slot, p.listener) };
     let mut out: Vec<Port> = of_kind().filter(shown).map(port).collect();
-    out.sort();
-    out.dedup_by_key(|p| p.addr);
+    once_each(&mut out);
     out
+}
+
+/// Each address once, with the least that a listener there demands and the ID of the first of them.
+pub(crate) fn once_each(ports: &mut Vec<Port>) {
+    ports.sort();
+    ports.dedup_by(|other, kept| {
+        let same = other.addr == kept.addr;
+        if same {
+            // The least security came first.
+            kept.id = kept.id.min(other.id);
+        }
+        same
+    });
 }
 
 /// The same for discovery, which listeners for subsystems serve too.

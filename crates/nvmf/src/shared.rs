@@ -120,8 +120,7 @@ impl TargetShared {
         };
         let of_kind = list.iter().enumerate().filter(|(_, (s, _))| s.kind == kind);
         let mut out: Vec<Port> = of_kind.map(address).filter(|p| !p.addr.ip().is_unspecified()).collect();
-        out.sort();
-        out.dedup_by_key(|p| p.addr);
+        crate::discovery::once_each(&mut out);
         out
     }
     /// The core for a new connection: the one with the fewest I/O queues, then the fewest connections.

@@ -38,13 +38,13 @@ impl Draw {
     }
 }
 
-/// What a host is to see of an entry.
-type Seen = (u8, String, SocketAddr, bool);
+/// What a host is to see of an entry: subtype, NQN, address, whether it wants TLS, port ID.
+type Seen = (u8, String, SocketAddr, bool, u16);
 
 /// Where a host that came by `reached` finds the listeners of a kind, each address with the least that one of its listeners wants.
-fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reached: Option<IpAddr>) -> BTreeMap<SocketAddr, Security> {
+fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reached: Option<IpAddr>) -> BTreeMap<SocketAddr, (Security, u16)> {
     let mut out = BTreeMap::new();
-    for (spec, bound) in listeners.iter().filter(|(spec, _)| spec.kind == kind) {
+    for (id, (spec, bound)) in (1..).zip(listeners).filter(|(_, (spec, _))| spec.kind == kind) {
         let named = spec.advertise.unwrap_or(*bound);
         let port = if named.port() == 0 { bound.port() } else { named.port() };
         // Who listens on all addresses of IPv6 has those of IPv4 too.
@@ -53,8 +53,8 @@ fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reach
             (true, Some(ip)) if named.is_ipv6() || ip.is_ipv4() => ip,
             _ => continue,
         };
-        let least: &mut Security = out.entry(SocketAddr::new(ip, port)).or_insert(spec.security);
-        *least = spec.security.min(*least);
+        let least: &mut (Security, u16) = out.entry(SocketAddr::new(ip, port)).or_insert((spec.security, id));
+        least.0 = spec.security.min(least.0);
     }
     out
 }
@@ -71,14 +71,14 @@ fn expected(
     if own.is_empty() {
         own = io.clone();
     }
-    let mut out: Vec<Seen> = own.iter().map(|(addr, s)| (3, DISCOVERY_NQN.into(), *addr, *s == Security::Encrypted)).collect();
+    let mut out: Vec<Seen> = own.iter().map(|(addr, (s, id))| (3, DISCOVERY_NQN.into(), *addr, *s == Security::Encrypted, *id)).collect();
     for r in referrals {
-        out.push((1, r.nqn.clone().unwrap_or(DISCOVERY_NQN.into()), r.addr, false));
+        out.push((1, r.nqn.clone().unwrap_or(DISCOVERY_NQN.into()), r.addr, false, r.addr.port()));
     }
     for s in &view.subsystems {
         if s.allow_any_host || s.hosts.contains(&host.to_owned()) {
             let wants = |of: &Security| s.security == Security::Encrypted || *of == Security::Encrypted;
-            out.extend(io.iter().map(|(addr, of)| (2, s.nqn.clone(), *addr, wants(of))));
+            out.extend(io.iter().map(|(addr, (of, id))| (2, s.nqn.clone(), *addr, wants(of), *id)));
         }
     }
     out
@@ -92,7 +92,7 @@ fn seen(bytes: &[u8]) -> Vec<Seen> {
         assert_eq!((e.treq & 3 == 1, e.tsas[0] == 2), (e.treq & 1 != 0, e.treq & 1 != 0), "TLS is said twice");
         assert_eq!((e.asqsz, e.cntlid, e.treq >> 2), (32, 0xFFFF, 1));
         assert_eq!(e.eflags, if e.subtype == 3 { 3 } else { 0 });
-        (e.subtype, e.nqn().unwrap().to_owned(), addr, e.treq & 3 == 1)
+        (e.subtype, e.nqn().unwrap().to_owned(), addr, e.treq & 3 == 1, e.portid)
     };
     bytes.chunks(DiscoveryEntry::LEN).map(one).collect()
 }

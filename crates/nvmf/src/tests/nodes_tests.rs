@@ -303,8 +303,8 @@ fn what_another_node_owns_is_refused_with_its_ana_state_and_what_is_here_is_serv
     let (_, cntlid) = rig.admin(Client::new(false, false, 0), 0);
     assert_eq!(cntlid / 1024, 1);
     let queue = rig.io_queue(cntlid, 1, Client::new(false, false, 0));
-    let mut read = |rig: &mut Rig, nsid| {
-        let sqe = with_transport(BlockRange { slba: 0, blocks: 1, ..BlockRange::default() }.sqe(IoOpcode::Read, 0, nsid), 4096);
+    let read = |rig: &mut Rig, nsid| {
+        let sqe = with_transport(BlockRange::new(0, 0).sqe(IoOpcode::Read, 0, nsid), 4096);
         let status = rig.execute(queue, sqe, &[]).0.status;
         (status.code, status.dnr)
     };
@@ -441,7 +441,7 @@ fn who_stays_connected_to_discovery_hears_of_nodes_that_join_leave_or_move_and_o
     let (first, log) = log_in_world(&mut rig, at);
     assert_eq!(log.iter().map(|e| e.subtype).collect::<Vec<_>>(), [3, 1, 1, 2, 2, 2]);
     let mut counter = first.genctr;
-    let mut request = |rig: &mut Rig| rig.send(at, |client| client.capsule(plain_sqe(AdminOpcode::AsyncEventRequest, 0x7777), &[]));
+    let request = |rig: &mut Rig| rig.send(at, |client| client.capsule(plain_sqe(AdminOpcode::AsyncEventRequest, 0x7777), &[]));
     request(&mut rig);
     let mut apply = |rig: &mut Rig, c: &mut Cluster, informed: bool, nodes: usize| {
         c.generation += 1;
@@ -475,6 +475,7 @@ fn whatever_becomes_of_nodes_all_logs_agree() {
     for seed in 0..6 {
         let mut draw = Draw::new(seed);
         let mut c = cluster();
+        c.forwards.insert("d".into(), BTreeSet::new());
         for step in 0..60 {
             let slot = draw.below(64) as u8;
             match c.records.nodes.iter_mut().find(|n| n.slot == NodeSlot::new(slot)) {
