@@ -42,7 +42,11 @@ impl Draw {
 type Seen = (u8, String, SocketAddr, bool, u16);
 
 /// Where a host that came by `reached` finds the listeners of a kind, each address with the least that one of its listeners wants.
-fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reached: Option<IpAddr>) -> BTreeMap<SocketAddr, (Security, u16)> {
+fn addresses(
+    listeners: &[(ListenerSpec, SocketAddr)],
+    kind: ListenerKind,
+    reached: Option<IpAddr>,
+) -> BTreeMap<SocketAddr, (Security, u16)> {
     let mut out = BTreeMap::new();
     for (id, (spec, bound)) in (1..).zip(listeners).filter(|(_, (spec, _))| spec.kind == kind) {
         let named = spec.advertise.unwrap_or(*bound);
