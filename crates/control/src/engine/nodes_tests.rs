@@ -19,7 +19,7 @@ fn directory() -> Modelled {
 }
 
 /// A node that has not started yet.
-fn node(directory: impl Directory + 'static, name: &str, version: &str) -> (Arc<Control>, Arc<FakePlane>) {
+fn node(directory: impl Directory + 'static, name: &str, version: &str) -> Node {
     let identity = Identity { node: name.into(), fault_domain: "rack1".into(), version: version.into(), cores: 1 };
     let plane = Arc::new(FakePlane::default());
     (Arc::new(Control::new(Arc::new(directory), plane.clone(), identity, drive::Scanner::default())), plane)
@@ -102,8 +102,11 @@ fn a_node_that_was_removed_does_not_start_and_its_slot_is_the_last_to_be_given_a
     assert_eq!(slots.len(), 64, "nobody has another's");
 }
 
+/// A node and its data plane.
+type Node = (Arc<Control>, Arc<FakePlane>);
+
 /// Two nodes; the first has a group and a volume, both have a listener on all addresses.
-fn two_nodes() -> (Modelled, [(Arc<Control>, Arc<FakePlane>); 2]) {
+fn two_nodes() -> (Modelled, [Node; 2]) {
     let d = directory();
     let nodes = [node(d.clone(), "h1", "1.0.0"), node(d.clone(), "h2", "1.1.0")];
     for ((control, _), n) in nodes.iter().zip(1..) {

@@ -180,7 +180,7 @@ fn same_through_every_node() {
     let ids: BTreeSet<u16> = controllers.iter().map(|c| c.cntlid).collect();
     assert_eq!(ids, BTreeSet::from([1, 1024, 5116]), "from the slice of each node's slot");
     for id in &controllers {
-        assert_eq!(IdentifyController { cntlid: controllers[0].cntlid, ..id.clone() }, controllers[0], "nothing else tells nodes apart");
+        assert_eq!(IdentifyController { cntlid: controllers[0].cntlid, ..*id }, controllers[0], "nothing else tells nodes apart");
     }
     let id = &controllers[0];
     assert_eq!((&id.sn[..], &id.fr[..]), (&b"0123456789ABCDEF    "[..], &b"1.2.3   "[..]), "the release of the node that has the lowest");
@@ -218,13 +218,16 @@ fn identifiers_whatever_the_state() {
     }
     assert_eq!((seen[0].0.nvmcap, seen[1].0.nvmcap, seen[1].0.nuse), (4 << 20, 0, 0));
     for (ns, names) in &seen {
-        let known = IdentifyNamespace { nvmcap: seen[0].0.nvmcap, nuse: seen[0].0.nuse, ..ns.clone() };
+        let known = IdentifyNamespace { nvmcap: seen[0].0.nvmcap, nuse: seen[0].0.nuse, ..*ns };
         assert_eq!((&known, names), (&seen[0].0, &seen[0].1));
     }
 }
 
-/// Group, state, change count and namespaces of the ANA log, and its own count.
-fn ana_log(b: &mut Bench) -> (u64, Vec<(u32, u8, u64, Vec<u32>)>) {
+/// A group of the ANA log: its ID, state, change count and namespaces.
+type Group = (u32, u8, u64, Vec<u32>);
+
+/// The change count of the ANA log, and its groups.
+fn ana_log(b: &mut Bench) -> (u64, Vec<Group>) {
     let log = b.data(Bench::log(0x0C, 0, 4096, false));
     let head = AnaHeader::parse(&log).unwrap();
     let mut at = AnaHeader::LEN;
