@@ -6,7 +6,7 @@
 //!                owner is another, it cannot ──────────────────► inaccessible
 //! ```
 //!
-//! Owns: [`owner_of`], [`path_of`], [`can_forward`], [`free_slot`], [`other_nodes`], [`shown_release`].
+//! Owns: [`owner_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`free_slot`], [`other_nodes`], [`shown_release`].
 //! Invariants: two members never have one slot; all nodes name one group for a volume, whatever its state is there; the volumes of a group have
 //! one state on a node; a node alone has one path, optimized, to everything.
 //! Never: takes a node that is down for one that is gone.
@@ -14,7 +14,7 @@
 use crate::record::{NodeRecord, NodeState, ObjectRecord};
 use crate::{Observed, Records};
 use base::hooks::{self, SeededFault};
-use base::{CopyState, NodeSlot};
+use base::{CopyState, NodeId, NodeSlot};
 use std::collections::BTreeSet;
 
 /// How well a node can serve what another owns, as NVMe (ANA) and SCSI (ALUA) both know it.
@@ -53,6 +53,12 @@ pub fn owner_of(object: &ObjectRecord) -> Option<&str> {
     let in_sync = || object.components().find(|c| c.state == CopyState::Active);
     let holder = || in_sync().or_else(|| object.components().next()).map(|c| c.node.as_str());
     object.owner.as_deref().or_else(holder)
+}
+
+/// The node that owns an object, where that is another member than `node`: requests for it go there.
+pub fn owner_elsewhere(object: &ObjectRecord, records: &Records, node: &str) -> Option<NodeId> {
+    let owner = owner_of(object).filter(|owner| *owner != node)?;
+    records.nodes.iter().find(|n| n.name == owner && n.is_member())?.id
 }
 
 /// Whether `observed.node` can pass on what hosts ask of volumes that `owner` owns. This is the one place that decides between a path that works

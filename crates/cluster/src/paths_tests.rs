@@ -50,6 +50,18 @@ fn the_owner_is_who_the_record_says_else_who_has_it() {
 }
 
 #[test]
+fn requests_go_to_the_owner_where_that_is_another_member_that_has_an_identity() {
+    let id = NodeId::from_bytes([9; 16]);
+    let of_b = object(&[("b", CopyState::Active)]);
+    let with = |b: NodeRecord| records(vec![node("a", 0), b]);
+    let there = with(NodeRecord { id: Some(id), ..node("b", 5) });
+    assert_eq!((owner_elsewhere(&of_b, &there, "a"), owner_elsewhere(&of_b, &there, "b")), (Some(id), None));
+    assert_eq!(owner_elsewhere(&of_b, &with(NodeRecord { id: Some(id), ..removed("b", 5, 1) }), "a"), None);
+    assert_eq!(owner_elsewhere(&of_b, &with(node("b", 5)), "a"), None, "it has never started");
+    assert_eq!(owner_elsewhere(&object(&[]), &there, "a"), None);
+}
+
+#[test]
 fn the_path_is_as_good_as_the_way_to_the_owner() {
     let r = records(vec![node("a", 0), node("b", 5), removed("c", 7, 1)]);
     let of_b = object(&[("b", CopyState::Active)]);
