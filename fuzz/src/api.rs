@@ -101,7 +101,7 @@ impl Fixture {
     fn on(dir: tempfile::TempDir) -> Self {
         let config = Config::parse("data_dir = \"x\"\n[cores]\ncount = 1\npin = false\n", "x").expect("a configuration");
         let directory = Arc::new(Embedded::open(dir.path(), base::ClusterId::from_bytes([7; 16])).expect("the directory opens"));
-        let plane = Arc::new(LocalDataPlane::start(1, false, &config).expect("the data plane starts"));
+        let plane = Arc::new(LocalDataPlane::start(1, false, &config, base::NodeSlot::FIRST).expect("the data plane starts"));
         let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0".into(), cores: 1 };
         let control = Arc::new(Control::new(directory.clone(), plane, identity, drive::Scanner::new(dir.path().join("root"))));
         control.start().expect("the engine starts");

@@ -200,7 +200,7 @@ pub fn config(data: &[u8]) {
     let Ok(text) = from_utf8(data) else { return };
     match Config::parse(text, "x") {
         Ok(c) => {
-            let options = c.target_options();
+            let options = c.target_options(base::NodeSlot::FIRST);
             assert!(options.referrals.len() <= c.referrals.len() && !c.api_socket().as_os_str().is_empty());
             for l in &c.listeners {
                 assert_eq!((l.spec().addr, l.spec().kind), (l.address(), l.kind));

@@ -144,5 +144,6 @@ pub(crate) fn view() -> View {
         }],
         volumes: vec![volume(1, 512, WriteProtect::None), volume(2, 4096, WriteProtect::None), volume(3, 512, WriteProtect::Protected)],
         hosts: BTreeMap::new(),
+        ..View::default()
     }
 }

@@ -174,7 +174,7 @@ fn view(bytes: u64) -> View {
         security: Security::Plain,
         manage_namespaces: false,
     };
-    View { generation: 1, subsystems: vec![subsystem], volumes: vec![Some(volume)], hosts: Default::default() }
+    View { generation: 1, subsystems: vec![subsystem], volumes: vec![Some(volume)], ..Default::default() }
 }
 
 fn alone(write: bool, digests: Digests, times: u64) -> Duration {

@@ -16,7 +16,8 @@ const EXIT_STATUS: &str = "Exit status:
   3  the daemon cannot be reached, or does not answer
   4  the named object does not exist
   5  refused: the name is taken, something uses it, or the policy or the space does not allow it
-  6  'basalt lab' read data that is not what was written";
+  6  'basalt lab' read data that is not what was written
+  7  'basalt host check' found settings that are to be changed";
 
 #[derive(Parser, Debug)]
 #[command(
@@ -543,6 +544,17 @@ pub enum HostCommand {
         dhchap: Box<DhchapArgs>,
         #[command(flatten)]
         tls: TlsArgs,
+    },
+    /// Check this machine, which connects to volumes: settings, paths, kernel, and what to change
+    #[command(after_help = "Examples:
+  basalt host check                                      # on the machine that connects; it needs no daemon
+  basalt host check --json | jq -r '.findings[] | select(.level == \"change\") | .advice'
+
+It reads /sys and /proc and changes nothing. Exit status 7: something is to be changed.")]
+    Check {
+        /// Read sys and proc below this folder
+        #[arg(long, default_value = "/", value_name = "DIR")]
+        root: PathBuf,
     },
     /// Take the name from a host, and its secrets; what it may do stays
     #[command(after_help = "Examples:\n  basalt host remove kvm1")]

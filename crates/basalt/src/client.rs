@@ -41,6 +41,12 @@ pub enum Failure {
     /// The lab did not do it.
     #[error("{0}")]
     Lab(#[from] lab::LabError),
+    /// The machine that connects does not have the settings that Basalt wants.
+    #[error("of this machine's settings, {changes} are to be changed")]
+    HostSettings {
+        /// How many.
+        changes: usize,
+    },
 }
 
 impl Failure {
@@ -56,6 +62,7 @@ impl Failure {
                 lab::LabError::WrongData { .. } => 6,
                 lab::LabError::Engine { .. } | lab::LabError::Stopped => 1,
             },
+            Self::HostSettings { .. } => 7,
             Self::Unreachable { .. } => 3,
             Self::Problem(problem) => match problem.code {
                 Code::Invalid => 2,
@@ -71,7 +78,7 @@ impl Failure {
         match self {
             Self::Unreachable { action, .. } => eprintln!("  to do: {action}"),
             Self::Problem(problem) => eprintln!("  to do: {}", problem.action),
-            Self::Local(_) | Self::Lab(_) => {}
+            Self::Local(_) | Self::Lab(_) | Self::HostSettings { .. } => {}
         }
     }
 }

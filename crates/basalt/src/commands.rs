@@ -19,6 +19,7 @@ pub fn run(cli: Cli) -> Done {
     match cli.command {
         Command::Lab(command) => return crate::lab::run(command, &cli.api, cli.json),
         Command::Serve { config } => return serve::serve(&config),
+        Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, cli.json),
         Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "basalt", &mut std::io::stdout());
@@ -264,6 +265,7 @@ impl Session {
                     None => self.print(&host, show::host),
                 }
             }
+            HostCommand::Check { .. } => unreachable!("done without the daemon"),
             HostCommand::Remove { host } => {
                 let () = self.client.delete(&format!("/hosts/{}", part(&host)))?;
                 self.done(format!("host {host} has no name any more"));

@@ -1,7 +1,7 @@
 //! `basalt`: the daemon and the operator's commands, in one binary.
 //!
 //! Owns: the command line ([`cli`]), starting and ending the daemon ([`serve`]), printing ([`table`], [`show`]), the lab's commands ([`lab`]).
-//! Invariant: every command but `serve`, `lab`, `config` and `completions` goes through the REST API.
+//! Invariant: every command but `serve`, `lab`, `config`, `host check` and `completions` goes through the REST API.
 //! Never: holds logic of storage; that is `control`'s and below.
 // Control plane: clocks and hashed maps are fine here; the data plane's cores are `rt`'s.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -10,6 +10,7 @@
 mod cli;
 mod client;
 mod commands;
+mod host_check;
 mod lab;
 mod notify;
 mod resources;

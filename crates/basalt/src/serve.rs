@@ -47,12 +47,14 @@ pub fn serve(config_path: &Path) -> Result<(), Failure> {
     let unix = api::bind_unix(&config.api_socket(), config.api.socket_mode).map_err(fail)?;
 
     let directory = Arc::new(Embedded::open(&config.data_dir, ClusterId::from_random(random()?)).map_err(fail)?);
-    let plane = Arc::new(LocalDataPlane::start(cores, config.cores.pin.unwrap_or(true), &config).map_err(fail)?);
+    let identity = identity(&config, cores);
+    let slot = control::slot_of(&*directory, &identity.node).map_err(fail)?;
+    let plane = Arc::new(LocalDataPlane::start(cores, config.cores.pin.unwrap_or(true), &config, slot).map_err(fail)?);
     let vault = Vault::open(&config.data_dir).map_err(fail)?;
     let audit = AuditLog::open(&config.data_dir)
         .map_err(|e| fail(format!("the audit log in {} cannot be opened: {e}; make the directory writable", config.data_dir.display())))?;
     let control = Arc::new(
-        Control::new(directory, plane.clone(), identity(&config, cores), drive::Scanner::default()).with_audit(audit).with_vault(vault),
+        Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_slot(slot).with_audit(audit).with_vault(vault),
     );
     let follower = std::thread::Builder::new().name("basalt-events".into()).spawn({
         let control = control.clone();
@@ -88,6 +90,9 @@ fn run(
             fail(format!("{e} ('ss -ltnp' shows who listens; 'listeners' in the configuration says where this daemon does)"))
         })?;
         addresses.push(format!("{} on {bound}", listener.kind.word()));
+    }
+    if let Err(problem) = control.publish_portals(&control::portals::own_addresses()) {
+        tracing::warn!(error = %problem.message, "other nodes cannot tell hosts where this one is");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

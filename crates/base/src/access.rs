@@ -37,6 +37,29 @@ impl Visibility {
     }
 }
 
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListenerKind {
+    /// Subsystems, and discovery too. The port is usually 4420.
+    #[default]
+    Io,
+    /// Discovery only. The port is usually 8009.
+    Discovery,
+}
+
+impl ListenerKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Io, Self::Discovery];
+    /// As it is written in configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Discovery => "discovery",
+        }
+    }
+}
+
 /// Whether a volume may be changed: the states of namespace write protection (NVMe base 2.0, 8.12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

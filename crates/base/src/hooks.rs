@@ -448,6 +448,16 @@ listed! {
         LeftForgotten,
         /// Data that comes over a plain link is not compared with its checksums.
         LinkDataUnverified,
+        /// A volume is in the ANA group of the node through which it is seen, not in that of its owner.
+        PathGroupByNode,
+        /// Hosts still hear of a node that was removed.
+        RemovedNodeAdvertised,
+        /// The slices of controller IDs of two nodes have an ID in common.
+        SlicesOverlap,
+        /// An ANA state that changes raises no event.
+        AnaChangeUnreported,
+        /// The identifiers of a namespace depend on how this node reaches it.
+        NamespaceIdsByState,
     }
 }
 

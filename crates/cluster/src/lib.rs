@@ -1,7 +1,7 @@
 //! Decisions about a cluster, made from facts alone: what a policy may say, where an object's components go, whether an
 //! object is what its policy promises, which names are allowed, what reservations permit, and what a node has to do next.
 //!
-//! Owns: [`Policy`], [`Inventory`], [`place`], [`compliance`], the rules for names, [`reservation`], [`reconcile`](fn@reconcile), and the types of what the directory holds ([`record`]).
+//! Owns: [`Policy`], [`Inventory`], [`place`], [`compliance`], the rules for names, [`reservation`], [`reconcile`](fn@reconcile), paths, and the types of what the directory holds ([`record`]).
 //! Invariant: every function is pure; the same facts give the same answer on every node.
 //! Never: does I/O, reads a clock, draws a random number.
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@
 mod inventory;
 mod join;
 mod name;
+mod paths;
 mod place;
 mod policy;
 mod reconcile;
@@ -21,6 +22,9 @@ pub use join::{
     MEMBERS_MAX, Membership, judge_join, work_together,
 };
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
+pub use paths::{
+    FreeSlot, Path, PathState, can_forward, free_slot, group_of, other_nodes, owner_elsewhere, owner_of, path_of, shown_release,
+};
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};
 pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, reconcile, serving, state_after_open};

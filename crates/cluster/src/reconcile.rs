@@ -13,10 +13,10 @@
 //! serve; nothing of a group that is not open is called gone.
 //! Never: does anything itself, knows how it went but by what is observed next.
 
-use crate::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyState, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Terms that begin with one change of the directory.
 const TERMS_AT_ONCE: usize = 100;
@@ -24,6 +24,8 @@ const TERMS_AT_ONCE: usize = 100;
 /// What the directory says, as far as it matters here.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
+    /// Nodes, also those that were removed.
+    pub nodes: Vec<NodeRecord>,
     /// Disk groups of all nodes.
     pub groups: Vec<GroupRecord>,
     /// Volumes.
@@ -56,6 +58,8 @@ pub struct Observed {
     pub terms: BTreeMap<ObjectId, Epoch>,
     /// Its groups.
     pub groups: BTreeMap<GroupId, GroupSeen>,
+    /// The nodes, by name, to which it can pass on what hosts ask of volumes that those own ([`crate::can_forward`]).
+    pub forwards: BTreeSet<String>,
 }
 
 /// What is left to do for a volume.

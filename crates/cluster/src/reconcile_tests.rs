@@ -53,7 +53,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         format_to: None,
         created_unix_s: 0,
     };
-    (record, ObjectRecord { id: object, volume: id, ownership: Ownership::FIRST, mirrors: vec![components] })
+    (record, ObjectRecord { id: object, volume: id, owner: None, ownership: Ownership::FIRST, mirrors: vec![components] })
 }
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {
@@ -67,7 +67,7 @@ fn seen(group: &GroupRecord, found: &[(u8, u32)]) -> (GroupId, GroupSeen) {
 
 fn observed(groups: impl IntoIterator<Item = (GroupId, GroupSeen)>) -> Observed {
     let terms = (0..=u8::MAX).map(|n| (ObjectId::from_bytes([n; 16]), Ownership::FIRST.term)).collect();
-    Observed { node: NODE.into(), restarted: false, terms, groups: groups.into_iter().collect() }
+    Observed { node: NODE.into(), restarted: false, terms, groups: groups.into_iter().collect(), ..Observed::default() }
 }
 
 fn reserved(volume: VolumeId, ptpl: bool) -> ReservationRecord {

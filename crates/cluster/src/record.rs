@@ -6,19 +6,93 @@
 
 use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
-use base::{ComponentId, CopyState, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect};
+use base::{
+    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     /// Its name.
     pub name: String,
+    /// Its identity, which a node that comes later under the same name does not have. `None`: it has not started since there are any.
+    #[serde(default)]
+    pub id: Option<NodeId>,
+    /// Its slot, of no other node: see [`crate::free_slot`]. `None`: it has not started since there are any.
+    #[serde(default)]
+    pub slot: Option<NodeSlot>,
+    /// How often its daemon has started.
+    #[serde(default)]
+    pub incarnation: u64,
     /// Nodes of one fault domain fail together.
     pub fault_domain: String,
+    /// Whether it belongs to the cluster.
+    #[serde(default)]
+    pub state: NodeState,
+    /// Where hosts reach it, by ascending listener.
+    #[serde(default)]
+    pub portals: Vec<PortalRecord>,
+    /// The release that it runs, as `1.2.3`; empty: not known.
+    #[serde(default)]
+    pub release: String,
     /// When it joined, in seconds since 1970.
     pub created_unix_s: u64,
+}
+
+impl NodeRecord {
+    /// One that belongs to the cluster and has not started yet.
+    pub fn new(name: String, fault_domain: String, created_unix_s: u64) -> NodeRecord {
+        NodeRecord {
+            name,
+            id: None,
+            slot: None,
+            incarnation: 0,
+            fault_domain,
+            state: NodeState::Member,
+            portals: Vec::new(),
+            release: String::new(),
+            created_unix_s,
+        }
+    }
+    /// Whether it belongs to the cluster. One that is down does.
+    pub fn is_member(&self) -> bool {
+        self.state == NodeState::Member
+    }
+}
+
+/// Whether a node belongs to the cluster. Whether it is up is no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NodeState {
+    /// It does, up or down.
+    #[default]
+    Member,
+    /// It does not any more. Its record keeps its slot from others as long as there are free ones.
+    Removed {
+        /// Since when, in seconds since 1970.
+        unix_s: u64,
+    },
+}
+
+/// An address where hosts reach a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortalRecord {
+    /// The address, as hosts use it.
+    pub addr: SocketAddr,
+    /// What is served there.
+    pub kind: ListenerKind,
+    /// What a connection must at least have there.
+    #[serde(default)]
+    pub security: Security,
+    /// The listener behind it, in the order of the node's configuration, from 0.
+    pub listener: u16,
+    /// Bits of the network that the address lies in, where the listener is on all addresses of the node and this is one of several; `None`: the
+    /// address was configured.
+    #[serde(default)]
+    pub network_bits: Option<u8>,
 }
 
 /// Where a device is.
@@ -217,6 +291,9 @@ pub struct ObjectRecord {
     pub id: ObjectId,
     /// The volume that it is the data of.
     pub volume: VolumeId,
+    /// The node that orders its changes, by name; `None`: the one that has its components ([`crate::owner_of`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Its epoch, and since when it has its owner and all of its copies are not in sync any more.
     #[serde(flatten)]
     pub ownership: Ownership,
@@ -242,7 +319,7 @@ impl ObjectRecord {
             };
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
-        ObjectRecord { id, volume, ownership: Ownership::FIRST, mirrors }
+        ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, mirrors }
     }
     /// Its components: the copies of all mirrors.
     pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {

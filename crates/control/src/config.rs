@@ -4,7 +4,7 @@
 //! Invariants: unknown keys are refused; an error names the file, line and column (or the key), what is wrong and what to do.
 //! Never: touches anything but the file that it is given.
 
-use base::Security;
+use base::{NodeSlot, Security};
 use nvmf::Options as TargetOptions;
 use nvmf::{ListenerKind, ListenerSpec};
 use serde::{Deserialize, Deserializer, de};
@@ -193,9 +193,9 @@ impl Default for StoreSection {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TargetSection {
-    /// The first and the last controller ID that this server gives, as `"1-65519"`.
+    /// The first and the last controller ID that this node gives, as `"1-511"`, of those that its slot in the cluster has. Default: all of them.
     #[serde(deserialize_with = "id_range")]
-    pub controller_ids: (u16, u16),
+    pub controller_ids: Option<(u16, u16)>,
     /// How many of them, the topmost, are for static controllers.
     pub static_controllers: u16,
     /// Connections of one host.
@@ -216,7 +216,7 @@ impl Default for TargetSection {
     fn default() -> Self {
         let options = TargetOptions::default();
         Self {
-            controller_ids: (options.controller_ids.first, options.controller_ids.last),
+            controller_ids: None,
             static_controllers: options.controller_ids.statics,
             host_connections_max: options.host_connections_max,
             host_memory_mib: (options.host_memory_bytes_max >> 20) as u32,
@@ -227,8 +227,21 @@ impl Default for TargetSection {
 }
 
 impl TargetSection {
-    fn ids(&self) -> Option<ControllerIds> {
-        ControllerIds::new(self.controller_ids.0, self.controller_ids.1, self.static_controllers)
+    /// Whether the controller IDs and the static ones among them make sense, whatever the slot.
+    fn has_ids(&self) -> bool {
+        let slice = ControllerIds::of_slot(NodeSlot::FIRST);
+        let (first, last) = self.controller_ids.unwrap_or((slice.first, slice.last));
+        ControllerIds::new(first, last, self.static_controllers).is_some()
+    }
+    /// The controller IDs of the node with this slot: those that are set, as far as the slot has them.
+    fn ids(&self, slot: NodeSlot) -> ControllerIds {
+        let slice = ControllerIds::of_slot(slot);
+        let (first, last) = self.controller_ids.unwrap_or((slice.first, slice.last));
+        let of = |first: u16, last: u16| {
+            let statics = self.static_controllers.min(last.saturating_sub(first) / 2);
+            ControllerIds::new(first, last, statics)
+        };
+        of(first.max(slice.first), last.min(slice.last)).or_else(|| of(slice.first, slice.last)).unwrap_or(slice)
     }
 }
 
@@ -322,15 +335,16 @@ impl Config {
         self.api.socket.clone().unwrap_or_else(|| self.data_dir.join("api.sock"))
     }
 
-    /// What the front end is given.
-    pub fn target_options(&self) -> TargetOptions {
+    /// What the front end of the node with this slot is given.
+    pub fn target_options(&self, slot: NodeSlot) -> TargetOptions {
         let t = &self.target;
         let referral = |r: &ReferralSection| Referral {
             addr: parse_address(&r.addr, Some(DISCOVERY_PORT)).expect("checked when it was read"),
             nqn: r.nqn.clone(),
         };
         TargetOptions {
-            controller_ids: t.ids().expect("checked when it was read"),
+            slot,
+            controller_ids: t.ids(slot),
             host_connections_max: t.host_connections_max,
             host_memory_bytes_max: u64::from(t.host_memory_mib) << 20,
             memory_bytes_max: u64::from(t.memory_mib) << 20,
@@ -360,7 +374,7 @@ impl Config {
         if self.store.destage_low_percent >= self.store.destage_high_percent {
             return wrong("store.destage_low_percent", "it must be below store.destage_high_percent; the usual values are 30 and 70");
         }
-        if self.target.ids().is_none() {
+        if !self.target.has_ids() {
             return wrong("target.controller_ids", "they must lie in 1-65519, be at least 128, and at most half of them may be static");
         }
         if self.referrals.len() > REFERRALS_MAX {
@@ -477,11 +491,13 @@ fn percent<'de, D: Deserializer<'de>>(d: D) -> Result<u8, D::Error> {
     }
 }
 
-fn id_range<'de, D: Deserializer<'de>>(d: D) -> Result<(u16, u16), D::Error> {
+fn id_range<'de, D: Deserializer<'de>>(d: D) -> Result<Option<(u16, u16)>, D::Error> {
     let text = String::deserialize(d)?;
     let number = |part: &str| part.trim().parse().ok();
     let range = text.split_once('-').and_then(|(a, b)| Some((number(a)?, number(b)?)));
-    range.ok_or_else(|| de::Error::custom(format!("'{text}' is no range of controller IDs; write the first and the last: \"1-1023\"")))
+    range
+        .map(Some)
+        .ok_or_else(|| de::Error::custom(format!("'{text}' is no range of controller IDs; write the first and the last: \"1-1023\"")))
 }
 
 fn connections<'de, D: Deserializer<'de>>(d: D) -> Result<u32, D::Error> {

@@ -94,15 +94,18 @@ fn what_is_set_of_the_target_reaches_it() {
     let text = "data_dir = '/d'\ntarget.controller_ids = '1024-2046'\ntarget.static_controllers = 64\ntarget.host_connections_max = 40\n\
                 target.host_memory_mib = 8\ntarget.memory_mib = 16\ntarget.address_handshakes_max = 9\n[[referrals]]\naddr = '192.0.2.9'\n\
                 [[referrals]]\naddr = '[2001:db8::1]:4420'\nnqn = 'nqn.2014-08.org.nvmexpress:other'\n";
-    let options = Config::parse(text, "x").unwrap().target_options();
+    let second = NodeSlot::new(1).unwrap();
+    let options = Config::parse(text, "x").unwrap().target_options(second);
     let ids = options.controller_ids;
-    assert_eq!((ids.first, ids.last, ids.statics), (1024, 2046, 64));
+    assert_eq!((ids.first, ids.last, ids.statics, options.slot), (1024, 2046, 64, second));
     assert_eq!((options.host_connections_max, options.address_handshakes_max), (40, 9));
     assert_eq!((options.host_memory_bytes_max, options.memory_bytes_max), (8 << 20, 16 << 20));
     let referrals: Vec<(String, Option<String>)> = options.referrals.iter().map(|r| (r.addr.to_string(), r.nqn.clone())).collect();
     assert_eq!(referrals[0], ("192.0.2.9:8009".to_owned(), None));
     assert_eq!(referrals[1], ("[2001:db8::1]:4420".to_owned(), Some("nqn.2014-08.org.nvmexpress:other".to_owned())));
-    assert_eq!(Config::parse("data_dir = '/d'", "x").unwrap().target_options(), TargetOptions::default());
+    for slot in [NodeSlot::FIRST, second] {
+        assert_eq!(Config::parse("data_dir = '/d'", "x").unwrap().target_options(slot), TargetOptions::of_slot(slot));
+    }
     for wrong in [
         "target.controller_ids = '0-1000'",
         "target.controller_ids = '1-65535'",
@@ -112,4 +115,20 @@ fn what_is_set_of_the_target_reaches_it() {
         assert!(error(&format!("data_dir = '/d'\n{wrong}")).contains("target.controller_ids: they must lie in 1-65519"), "{wrong}");
     }
     assert!(error("data_dir = '/d'\n[[referrals]]\naddr = '::1'\nnqn = 'x'").contains("referrals: an nqn is not a name"));
+}
+
+#[test]
+fn controller_ids_stay_in_the_slice_of_the_slot_whatever_is_set() {
+    let ids = |text: &str, slot: u8| {
+        let config = Config::parse(&format!("data_dir = '/d'\n{text}"), "x").unwrap();
+        let ids = config.target_options(NodeSlot::new(slot).unwrap()).controller_ids;
+        (ids.first, ids.last, ids.statics)
+    };
+    assert_eq!(ids("target.controller_ids = '100-400'", 0), (100, 400, 128), "a part of it");
+    assert_eq!(ids("target.controller_ids = '1-65519'", 2), (2047, 3069, 128), "as far as the slot has them");
+    assert_eq!(ids("target.controller_ids = '1024-2046'", 0), (1, 1023, 128), "another slot's");
+    assert_eq!(ids("target.controller_ids = '1000-2046'", 0), (1, 1023, 128), "too few of its own");
+    assert_eq!(ids("target.controller_ids = '1-65519'\ntarget.static_controllers = 30000", 0), (1, 1023, 511));
+    assert_eq!(ids("target.static_controllers = 0", 63), (64_450, 65_472, 0));
+    assert!(error("data_dir = '/d'\ntarget.static_controllers = 600").contains("at most half of them may be static"));
 }

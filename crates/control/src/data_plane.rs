@@ -4,7 +4,7 @@
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
-use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, VolumeId, counters::Figures, unit::CHUNK_BYTES};
+use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, VolumeId, counters::Figures, unit::CHUNK_BYTES};
 use dataplane::{
     ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, NodeConfig, NodeStats,
     OpenError, OpenOptions, Settings,
@@ -28,10 +28,10 @@ type NodeFigures = NodeStats<nvmf::Figures>;
 pub struct LocalDataPlane(DataPlaneHandle<FrontEnds>);
 
 impl LocalDataPlane {
-    /// Starts the cores.
-    pub fn start(cores: usize, pin: bool, config: &crate::config::Config) -> Result<Self, PlaneError> {
+    /// Starts the cores, of the node with this slot.
+    pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
-        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared: nvmf::TargetShared::new(config.target_options()) })?))
+        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared: nvmf::TargetShared::new(config.target_options(slot)) })?))
     }
 }
 

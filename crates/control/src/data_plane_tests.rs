@@ -21,7 +21,7 @@ pub(crate) struct Node {
 impl Node {
     pub fn new() -> Self {
         let config = Config::parse("data_dir = '/nowhere'", "x").unwrap();
-        Self { dir: tempfile::tempdir().unwrap(), plane: LocalDataPlane::start(1, false, &config).unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), plane: LocalDataPlane::start(1, false, &config, base::NodeSlot::FIRST).unwrap() }
     }
     fn devices(&self, name: &str) -> Vec<DeviceRecord> {
         let file =

@@ -18,9 +18,10 @@ mod engine;
 pub mod fake;
 mod metrics;
 pub mod plane;
+pub mod portals;
 mod problem;
 pub mod vault;
 
 pub use dataplane::memory;
-pub use engine::{Control, Identity, StartError};
+pub use engine::{Control, Identity, StartError, slot_of};
 pub use problem::{Code, Problem};

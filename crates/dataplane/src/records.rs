@@ -8,7 +8,7 @@
 use crate::desired::{MirrorDesired, VolumeDesired};
 use base::{ClusterId, ObjectId, VolumeId};
 use cluster::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
-use cluster::{NotServed, Observed, Policy, Records, serving};
+use cluster::{NotServed, Observed, Path, PathState, Policy, Records, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,14 @@ const _: () = assert!(cluster::MIRRORS_MAX <= u16::MAX as usize, "and which mirr
 pub struct Served {
     /// Those that hosts see, in the order of the records. One that is out of reach has no mirrors.
     pub volumes: Vec<VolumeDesired>,
-    /// Why some are out of reach, or not seen at all.
+    /// Their paths through this node.
+    pub paths: BTreeMap<VolumeId, Path>,
+    /// Why some that this node owns are out of reach, or not seen at all.
     pub out_of_reach: BTreeMap<VolumeId, NotServed>,
 }
 
-/// What `observed.node` is to serve of the volumes that are ready.
+/// What `observed.node` is to serve of the volumes that are ready. Those that another node owns are in sight too; their paths say how far this one
+/// can serve them.
 pub fn served(records: &Records, observed: &Observed) -> Served {
     let objects: BTreeMap<ObjectId, &ObjectRecord> = records.objects.iter().map(|o| (o.id, o)).collect();
     let reservations: BTreeMap<VolumeId, &ReservationRecord> = records.reservations.iter().map(|r| (r.volume, r)).collect();
@@ -37,10 +40,17 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
             served.out_of_reach.insert(volume.id, NotServed::NoLayout);
             continue;
         };
-        let mirrors = serving(object, observed).unwrap_or_else(|why| {
-            served.out_of_reach.insert(volume.id, why);
-            Vec::new()
-        });
+        let path = path_of(object, records, observed);
+        served.paths.insert(volume.id, path);
+        let mirrors = match (path.state, serving(object, observed)) {
+            (PathState::Optimized, Ok(mirrors)) => mirrors,
+            (PathState::Optimized, Err(why)) => {
+                served.out_of_reach.insert(volume.id, why);
+                Vec::new()
+            }
+            // Its owner has them.
+            (PathState::NonOptimized | PathState::Inaccessible, _) => Vec::new(),
+        };
         let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));

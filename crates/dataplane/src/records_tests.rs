@@ -3,7 +3,7 @@
 
 use super::*;
 use base::{ComponentId, CopyState, GroupId, Ownership};
-use cluster::record::DeviceRecord;
+use cluster::record::{DeviceRecord, NodeRecord};
 use cluster::{GroupSeen, Layout, MirrorSlots, Slot};
 
 const NODE: &str = "a";
@@ -45,8 +45,9 @@ fn facts() -> (Records, Observed) {
         restarted: false,
         terms: objects.iter().map(|o: &ObjectRecord| (o.id, Ownership::FIRST.term)).collect(),
         groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
+        forwards: Default::default(),
     };
-    (Records { groups: vec![group()], volumes, objects, reservations, policies }, observed)
+    (Records { nodes: vec![], groups: vec![group()], volumes, objects, reservations, policies }, observed)
 }
 
 #[test]
@@ -90,4 +91,37 @@ fn a_group_and_its_components_are_made_as_their_records_say() {
     assert_eq!((made.id, made.object, made.bytes, made.reserve_chunks), (c.id, object.id, c.bytes, 16));
     let says = Descriptor::parse(&made.descriptor).unwrap();
     assert_eq!((says.volume, says.name.as_str(), says.stripe, says.stripes, says.copy), (volume.id, "v1", 1, 2, 0));
+}
+
+#[test]
+fn what_another_node_owns_is_in_sight_with_its_path_and_no_fault_of_this_one() {
+    let (mut records, mut observed) = facts();
+    records.nodes = [("a", 0), ("b", 1)]
+        .map(|(name, slot)| NodeRecord { slot: base::NodeSlot::new(slot), ..NodeRecord::new(name.into(), name.into(), 0) })
+        .into();
+    for c in records.objects[1].components_mut() {
+        c.node = "b".into();
+    }
+    let ids = [records.volumes[0].id, records.volumes[1].id];
+    let path = |group, state| Path { group, state };
+    for (forwards, state) in [(vec![], PathState::Inaccessible), (vec!["b".to_owned()], PathState::NonOptimized)] {
+        observed.forwards = forwards.into_iter().collect();
+        let found = served(&records, &observed);
+        assert_eq!(found.paths, [(ids[0], path(1, PathState::Optimized)), (ids[1], path(2, state))].into());
+        assert_eq!(found.out_of_reach, BTreeMap::new(), "its owner says whether it can be served");
+        let [here, there] = &found.volumes[..] else { panic!("both: {found:?}") };
+        assert_eq!((here.object.mirrors.len(), there.object.mirrors.len()), (2, 0));
+        assert_eq!((there.name.as_str(), there.bytes, there.lba_bytes, there.reservation.is_some()), ("v2", 2 << 20, 4096, true));
+    }
+    // The owner itself sees both as far as it is concerned: the other one's is there, its own it has not taken over yet.
+    let of_b = served(&records, &Observed { node: "b".into(), ..Observed::default() });
+    assert_eq!(of_b.paths, [(ids[0], path(1, PathState::Inaccessible)), (ids[1], path(2, PathState::Optimized))].into());
+    assert_eq!(of_b.out_of_reach, [(ids[1], NotServed::NotTaken)].into());
+}
+
+#[test]
+fn a_node_alone_serves_as_before_there_were_others() {
+    let (records, observed) = facts();
+    let found = served(&records, &observed);
+    assert!(found.paths.values().all(|p| *p == Path::ALONE) && found.paths.len() == 2);
 }

@@ -98,11 +98,11 @@ fn desired(group: GroupId, no: ComponentNo) -> Desired {
         model: "Basalt".into(),
         allow_any_host: true,
         hosts: vec![],
-        namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All })]),
+        namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All, ana: nvmf::Ana::default() })]),
         security: Security::Plain,
         manage_namespaces: false,
     };
-    Desired { generation: 1, volumes: vec![volume], exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() } }
+    Desired { generation: 1, volumes: vec![volume], exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() } }
 }
 
 #[test]

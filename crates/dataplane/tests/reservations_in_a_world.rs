@@ -162,14 +162,14 @@ impl Lab {
             model: "Basalt".into(),
             allow_any_host: true,
             hosts: vec![],
-            namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All })]),
+            namespaces: BTreeMap::from([(1, NamespaceDesired { volume: volume.id, hosts: Visibility::All, ana: nvmf::Ana::default() })]),
             security: Security::Plain,
             manage_namespaces: false,
         };
         self.desired = Desired {
             generation: 1,
             volumes: vec![volume],
-            exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() },
+            exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
         };
         let desired = self.desired.clone();
         self.command(|o| o.apply(desired));

@@ -157,7 +157,14 @@ impl ModelledNode {
 
     /// All that is decided on.
     pub fn records(&mut self) -> Records {
-        Records { groups: self.all(), volumes: self.all(), objects: self.all(), reservations: self.all(), policies: self.all() }
+        Records {
+            nodes: self.all(),
+            groups: self.all(),
+            volumes: self.all(),
+            objects: self.all(),
+            reservations: self.all(),
+            policies: self.all(),
+        }
     }
     /// The record with this id.
     pub fn find<R: Record>(&mut self, id: impl Display) -> Option<Versioned<R>> {

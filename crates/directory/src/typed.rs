@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn who_removes_what_somebody_holds_looks_again_and_so_does_who_holds_what_is_removed() {
         let directory = Modelled::new(1, base::ClusterId::from_bytes([1; 16]), Faults::NONE);
-        let node = |name: &str| NodeRecord { name: name.into(), fault_domain: "d".into(), created_unix_s: 0 };
+        let node = |name: &str| NodeRecord::new(name.into(), "d".into(), 0);
         let conflicts = |t: Transaction| matches!(directory.commit(&t), Err(DirectoryError::Conflict { .. }));
         directory.commit(&Transaction::new().create(&node("a"))).unwrap();
         let read = || directory.find::<NodeRecord>("a").unwrap().unwrap();

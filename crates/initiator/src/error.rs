@@ -84,6 +84,9 @@ pub enum Unsupported {
     /// A discovery log whose records have another format.
     #[error("the discovery log has an unknown record format")]
     DiscoveryFormat,
+    /// A discovery log with more records than there can be.
+    #[error("the discovery log has {0} records, more than are taken")]
+    DiscoveryRecords(u64),
     /// A discovery record that ends too early.
     #[error("a discovery record is too short")]
     DiscoveryRecord,

@@ -80,7 +80,8 @@ fn every_command_works_with_and_without_digests_in_the_capsule_and_by_r2t() {
 
 #[test]
 fn a_target_with_other_habits_is_understood() {
-    let odd = Nature { in_capsule: 0, maxh2cdata: 4096, r2t_bytes: 10_240, cpda: 3, c2h_success: false, c2h_bytes: 1000 };
+    let odd =
+        Nature { in_capsule: 0, maxh2cdata: 4096, r2t_bytes: 10_240, cpda: 3, c2h_success: false, c2h_bytes: 1000, ..Nature::default() };
     let fake = Fake::start(512, 4096, odd);
     all_commands(&fake, options(&fake, BOTH));
     all_commands(&fake, options(&fake, Digests::default()));
@@ -92,6 +93,21 @@ fn discovery_names_the_subsystem_and_its_address() {
     let records = discovery::discover(&options(&fake, BOTH)).unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].nqn.as_str(), records[0].addr(), records[0].is_nvm), (NQN, Some(fake.addr), true));
+}
+
+#[test]
+fn the_log_of_many_nodes_is_read_whole_or_not_at_all() {
+    let fake = Fake::start(512, 64, Nature { records: 5000, ..Nature::default() });
+    let records = discovery::discover(&options(&fake, BOTH)).unwrap();
+    assert_eq!(records.len(), 5000);
+    for (n, r) in records.iter().enumerate().skip(1) {
+        assert_eq!((r.portid, r.subtype, r.is_nvm), (n as u16, [2, 1, 3][n % 3], n % 3 == 0));
+        assert_eq!((r.tls_required, r.eflags), (n % 2 == 1, (n % 4) as u16));
+        assert_eq!(r.addr(), Some(format!("192.0.2.{}:4420", n % 250).parse().unwrap()));
+    }
+    let fake = Fake::start(512, 64, Nature { records: discovery::RECORDS_MAX + 1, ..Nature::default() });
+    let error = discovery::discover(&options(&fake, BOTH)).unwrap_err();
+    assert!(error.to_string().contains("65537 records"), "{error}");
 }
 
 #[test]

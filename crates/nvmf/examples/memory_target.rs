@@ -157,7 +157,7 @@ fn main() {
             manage_namespaces: false,
         }],
         volumes: vec![volume(1, 4096), volume(2, 512)],
-        hosts: Default::default(),
+        ..View::default()
     });
     let pieces = || -> Pieces { Arc::new((0..mib).map(|_| Mutex::new(None)).collect()) };
     let volumes = [pieces(), pieces()];

@@ -522,7 +522,7 @@ impl Controller {
             }
         }
         self.changed_overflow |= self.changed.len() > CHANGED_NAMESPACES_MAX;
-        if self.ana.update(&now) && self.aec & feature::AEC_ANA != 0 {
+        if self.ana.update(&now) && self.aec & feature::AEC_ANA != 0 && !hooks::seeded(SeededFault::AnaChangeUnreported) {
             self.raise(AsyncEvent { kind: AER_NOTICE, info: NOTICE_ANA_CHANGED, log: LID_ANA });
         }
         self.known = now;

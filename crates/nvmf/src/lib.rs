@@ -37,9 +37,9 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
-pub use desired::{Desired, NamespaceDesired, SubsystemDesired};
+pub use desired::{Desired, MODEL, NamespaceDesired, SubsystemDesired};
 pub use options::{ControllerIds, Options, Referral};
 pub use shared::TargetShared;
 pub use stats::{ClassStats, CommandClass, Figures, SessionInfo, TargetStats};
 pub use target::{Target, TargetMsg};
-pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, SubsystemView, View};
+pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, NodeView, SubsystemView, View};

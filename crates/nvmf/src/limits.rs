@@ -2,6 +2,7 @@
 
 use base::Duration;
 use base::unit::IO_BYTES_MAX;
+use base::{NODES_MAX, NodeSlot};
 
 /// Connections of one core.
 pub const CONNECTIONS_MAX: usize = 4096;
@@ -62,7 +63,7 @@ pub const EVENTS_MAX: usize = 8;
 /// Entries of the Error Information log of a controller (ELPE + 1).
 pub const ERROR_ENTRIES_MAX: usize = 64;
 /// Highest ANA group (ANAGRPMAX), and groups of a subsystem (NANAGRPID): one for each server of a cluster.
-pub const ANA_GROUPS_MAX: u32 = 64;
+pub const ANA_GROUPS_MAX: u32 = NODES_MAX as u32;
 /// How long a namespace is in ANA Change at most (ANATT), in seconds.
 pub const ANA_TRANSITION_S: u8 = 10;
 /// Aborts at a time (ACL + 1).
@@ -135,8 +136,12 @@ pub const DISCOVERY_IDLE_MAX: Duration = Duration::from_secs(120);
 pub const CNTLID_MIN: u16 = 1;
 /// Highest controller ID (base 6.3: FFF0h and above are reserved).
 pub const CNTLID_MAX: u16 = 0xFFEF;
+/// Controller IDs of a node's slice: an equal part of all that are not reserved for each node of a cluster.
+pub const SLICE_CONTROLLERS: u16 = (CNTLID_MAX - CNTLID_MIN + 1) / NODES_MAX as u16;
 /// Controller IDs that are kept for static controllers, the topmost of the slice.
-pub const STATIC_CONTROLLERS: u16 = 256;
+pub const STATIC_CONTROLLERS: u16 = 128;
+/// Listeners of a node that discovery can tell apart: a port ID has 16 bits, and 6 of them are the node's slot.
+pub const PORTS_MAX: u16 = 1 << 10;
 /// Log pages and Identify data of one command, in bytes.
 pub const ADMIN_DATA_MAX: u32 = TRANSFER_MAX;
 
@@ -153,4 +158,7 @@ const _: () = assert!(CAPSULE_DATA_MAX >= 8192 && CAPSULE_DATA_MAX.is_multiple_o
 const _: () = assert!(RECV_FRESH_BYTES >= 128 && RECV_IO_BYTES <= rt::BUF_BYTES_MAX);
 const _: () = assert!(COPY_RANGE_BYTES_MAX >> 9 <= u16::MAX as u64 && COPY_BYTES_MAX <= u32::MAX as u64, "MSSRL has 16 bits");
 const _: () = assert!(COPY_STEP_BYTES + 4096 <= DATA_HELD_MAX as u64);
+const _: () = assert!(NODES_MAX as u32 * PORTS_MAX as u32 <= 1 << 16, "port IDs");
+const _: () = assert!(NODES_MAX.is_power_of_two() && NodeSlot::new(NODES_MAX).is_none());
+const _: () = assert!(SLICE_CONTROLLERS == 1023 && STATIC_CONTROLLERS <= SLICE_CONTROLLERS / 2);
 const _: () = assert!(VERIFY_HELD_MAX <= DATA_HELD_MAX as u64);

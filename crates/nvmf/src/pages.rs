@@ -6,7 +6,7 @@ mod identify;
 mod logs;
 
 pub use identify::{
-    FIRMWARE, LBA_SHIFTS, common_namespace, granularity, identify_controller, identify_namespace, independent_namespace, nvm_controller,
+    LBA_SHIFTS, common_namespace, firmware, granularity, identify_controller, identify_namespace, independent_namespace, nvm_controller,
     write_protect_state,
 };
 pub use logs::{Page, discovery_log_page, log_page};

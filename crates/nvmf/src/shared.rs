@@ -3,13 +3,14 @@
 //! Invariants: nothing here is waited for on the path of an I/O (the locks guard what Connect commands and discovery look at).
 //! Dynamic controller IDs of core `c` of `n` are congruent to `c` modulo `n`, so a core finds a controller's home without asking.
 
+use crate::discovery::{Port, port_id};
 use crate::generation::Generations;
 use crate::health::{ErrorLog, SubsystemFigures};
 use crate::options::Options;
 use crate::published_logs::PublishedLogs;
 use crate::statics::Statics;
 use crate::view::{ListenerKind, ListenerSpec};
-use base::{Instant, Security};
+use base::Instant;
 use frontend::Quotas;
 use rt::MESH_CORES_MAX;
 use std::collections::BTreeMap;
@@ -103,11 +104,11 @@ impl TargetShared {
     pub(crate) fn listeners_generation(&self) -> u64 {
         self.listeners_generation.load(Ordering::Acquire)
     }
-    /// The addresses where a host that reached this server at `reached` finds what listeners of `kind` serve: a listener on all addresses is
-    /// published as the one that it reached, if that is of the same family. With what such a listener demands, once the least of each address.
-    pub(crate) fn advertised(&self, kind: ListenerKind, reached: Option<IpAddr>) -> Vec<(SocketAddr, Security)> {
+    /// The ports where a host that reached this node at `reached` finds what listeners of `kind` serve: a listener on all addresses is published
+    /// as the one that it reached, if that is of the same family. Each address once, with the least that a listener there demands.
+    pub(crate) fn advertised(&self, kind: ListenerKind, reached: Option<IpAddr>) -> Vec<Port> {
         let list = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = |(spec, addr): &(ListenerSpec, SocketAddr)| {
+        let address = |(at, (spec, addr)): (usize, &(ListenerSpec, SocketAddr))| {
             let mut to = spec.advertise.unwrap_or(*addr);
             if let Some(ip) = reached.filter(|ip| to.ip().is_unspecified() && (ip.is_ipv4() || to.is_ipv6())) {
                 to.set_ip(ip);
@@ -115,12 +116,11 @@ impl TargetShared {
             if to.port() == 0 {
                 to.set_port(addr.port());
             }
-            (to, spec.security)
+            Port { addr: to, security: spec.security, id: port_id(self.options.slot, at as u16) }
         };
-        let mut out: Vec<(SocketAddr, Security)> =
-            list.iter().filter(|(s, _)| s.kind == kind).map(address).filter(|(a, _)| !a.ip().is_unspecified()).collect();
-        out.sort();
-        out.dedup_by_key(|(a, _)| *a);
+        let of_kind = list.iter().enumerate().filter(|(_, (s, _))| s.kind == kind);
+        let mut out: Vec<Port> = of_kind.map(address).filter(|p| !p.addr.ip().is_unspecified()).collect();
+        crate::discovery::once_each(&mut out);
         out
     }
     /// The core for a new connection: the one with the fewest I/O queues, then the fewest connections.

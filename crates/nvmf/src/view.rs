@@ -4,9 +4,12 @@
 
 use crate::limits::RETRY_IN_A_MOMENT;
 use crate::options::Options;
+pub use base::ListenerKind;
 use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
-use base::{HostId, Security, Visibility, VolumeId, WriteProtect};
+use base::{HostId, NodeSlot, Security, Visibility, VolumeId, WriteProtect};
+use cluster::PathState;
+use cluster::record::PortalRecord;
 use cluster::reservation::Access;
 use format::nvme::{Status, StatusCode};
 use frontend::HostLimits;
@@ -28,6 +31,19 @@ pub struct View {
     pub volumes: Vec<Option<VolumeView>>,
     /// What is known of hosts, by NQN. One that is not here may connect where every host may.
     pub hosts: BTreeMap<String, HostView>,
+    /// The other nodes that serve the same subsystems.
+    pub nodes: Vec<NodeView>,
+    /// The firmware revision that hosts see, ASCII, 8 characters are shown; empty: this release.
+    pub firmware: String,
+}
+
+/// Another node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its slot.
+    pub slot: NodeSlot,
+    /// Where hosts reach it.
+    pub portals: Vec<PortalRecord>,
 }
 
 /// What is known of a host.
@@ -125,7 +141,8 @@ impl AnaState {
 /// Where a namespace stands in Asymmetric Namespace Access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ana {
-    /// Its group, 1 to [`crate::limits::ANA_GROUPS_MAX`]. The namespaces of a group change their state together.
+    /// Its group, 1 to [`crate::limits::ANA_GROUPS_MAX`]: one for each node that owns volumes, the same through every node. The namespaces of a
+    /// group change their state together.
     pub group: u32,
     /// The state of the group.
     pub state: AnaState,
@@ -133,7 +150,18 @@ pub struct Ana {
 
 impl Default for Ana {
     fn default() -> Self {
-        Self { group: 1, state: AnaState::Optimized }
+        cluster::Path::ALONE.into()
+    }
+}
+
+impl From<cluster::Path> for Ana {
+    fn from(path: cluster::Path) -> Self {
+        let state = match path.state {
+            PathState::Optimized => AnaState::Optimized,
+            PathState::NonOptimized => AnaState::NonOptimized,
+            PathState::Inaccessible => AnaState::Inaccessible,
+        };
+        Self { group: path.group, state }
     }
 }
 
@@ -237,36 +265,18 @@ impl Namespace {
     }
     /// NGUID: the bytes of the volume's UUID.
     pub fn nguid(&self) -> [u8; 16] {
-        *self.id.as_bytes()
+        let mut id = *self.id.as_bytes();
+        if hooks::seeded(SeededFault::NamespaceIdsByState) {
+            id[15] ^= self.ana.state.value();
+        }
+        id
     }
     /// EUI-64: the halves of the UUID folded, marked as locally administered and not a group.
     pub fn eui64(&self) -> [u8; 8] {
-        let b = self.id.as_bytes();
+        let b = self.nguid();
         let mut out: [u8; 8] = core::array::from_fn(|i| b[i] ^ b[i + 8]);
         out[0] = out[0] & !1 | 2;
         out
-    }
-}
-
-/// What a listener serves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListenerKind {
-    /// Subsystems, and discovery too. The port is usually 4420.
-    #[default]
-    Io,
-    /// Discovery only. The port is usually 8009.
-    Discovery,
-}
-
-impl ListenerKind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Io, Self::Discovery];
-    /// As it is written in configurations.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Io => "io",
-            Self::Discovery => "discovery",
-        }
     }
 }
 

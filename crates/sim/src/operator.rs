@@ -149,7 +149,9 @@ impl Operator {
         let namespaces: BTreeMap<u32, NamespaceDesired> = self
             .records
             .iter()
-            .filter_map(|r| Some((r.state().nsid?, NamespaceDesired { volume: r.desired.id, hosts: Visibility::All })))
+            .filter_map(|r| {
+                Some((r.state().nsid?, NamespaceDesired { volume: r.desired.id, hosts: Visibility::All, ana: nvmf::Ana::default() }))
+            })
             .collect();
         let subsystem = SubsystemDesired {
             nqn: NQN.into(),
@@ -164,7 +166,7 @@ impl Operator {
         let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.mirrors.clear());
-        Desired { generation: self.generation, volumes, exports: nvmf::Desired { subsystems: vec![subsystem], hosts: BTreeMap::new() } }
+        Desired { generation: self.generation, volumes, exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() } }
     }
 
     /// Where the node listens.

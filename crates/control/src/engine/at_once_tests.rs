@@ -205,8 +205,8 @@ impl World {
             assert!(d.find::<PolicyRecord>(&v.policy).unwrap().is_some(), "{after}: {} has policy {}, which is gone", v.name, v.policy);
             assert_eq!(d.named(Kind::Volume, &v.name).unwrap(), Some(v.id()), "{after}");
         }
-        let names =
-            volumes.len() + [Kind::Subsystem, Kind::HostEntry, Kind::Group].iter().map(|kind| d.list(*kind).unwrap().len()).sum::<usize>();
+        let names = volumes.len()
+            + [Kind::Node, Kind::Subsystem, Kind::HostEntry, Kind::Group].iter().map(|kind| d.list(*kind).unwrap().len()).sum::<usize>();
         assert_eq!(d.list(Kind::Name).unwrap().len(), names, "{after}: a name is held by nobody");
         let recorded: usize = d.all::<ObjectRecord>().unwrap().iter().map(|o| o.components().count()).sum();
         assert_eq!(self.plane.components().len(), recorded, "{after}: components");

@@ -21,6 +21,7 @@ impl Control {
         followed.catch_up(&*self.directory, upto)?;
         let view = &followed.view;
         Ok(Records {
+            nodes: view.all()?.into_iter().map(|r| r.value).collect(),
             groups: view.all()?.into_iter().map(|r| r.value).collect(),
             volumes: view.all()?.into_iter().map(|r| r.value).collect(),
             objects: view.all()?.into_iter().map(|r| r.value).collect(),

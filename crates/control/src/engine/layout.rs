@@ -3,12 +3,17 @@
 use super::*;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, Slot};
+use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
 use nvmf::HostView;
-use nvmf::{NamespaceDesired, SubsystemDesired};
+use std::collections::BTreeSet;
 
-/// What hosts see as the model of a subsystem.
-const MODEL: &str = "Basalt";
+/// Volumes that this node does not serve by itself.
+pub(super) struct Unserved {
+    /// It owns them: why it does not.
+    offline: BTreeMap<base::VolumeId, String>,
+    /// Others own them.
+    elsewhere: BTreeSet<base::VolumeId>,
+}
 
 impl Control {
     /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
@@ -17,7 +22,7 @@ impl Control {
         let live = self.live();
         let mut nodes = Vec::new();
         let groups = self.directory.all::<GroupRecord>()?;
-        for node in self.directory.all::<NodeRecord>()? {
+        for node in self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member()) {
             let usable = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
             let usable = usable.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
             let inventories = usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect();
@@ -27,23 +32,15 @@ impl Control {
     }
 
     /// What is to be served now, and why some volumes are not.
-    pub(super) fn desired(&self, generation: u64) -> Result<(Desired, BTreeMap<base::VolumeId, String>), DirectoryError> {
+    pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Unserved), DirectoryError> {
         let records = self.records()?;
-        let dataplane::Served { volumes, out_of_reach } = dataplane::served(&records, &self.observed());
+        let dataplane::Served { volumes, paths, out_of_reach } = dataplane::served(&records, &self.observed());
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
-        let served: std::collections::BTreeSet<_> = volumes.iter().map(|v| v.id).collect();
-        let subsystem = |s: Versioned<SubsystemRecord>| SubsystemDesired {
-            nqn: s.value.nqn,
-            serial: s.value.serial,
-            model: MODEL.into(),
-            allow_any_host: s.value.allow_any_host,
-            hosts: s.value.hosts.into_iter().collect(),
-            namespaces: s.value.namespaces.into_iter().filter(|(_, n)| served.contains(&n.volume)).map(desired_namespace).collect(),
-            security: s.value.security,
-            manage_namespaces: s.value.namespace_grant.is_some(),
-        };
-        let subsystems = self.directory.all::<SubsystemRecord>()?.into_iter().map(subsystem).collect();
+        let others = paths.iter().filter(|(_, path)| path.state != PathState::Optimized);
+        let unserved = Unserved { offline, elsewhere: others.map(|(volume, _)| *volume).collect() };
+        let subsystems = self.directory.all::<SubsystemRecord>()?;
+        let exports = nvmf::Desired::of_records(subsystems.iter().map(|s| &s.value), &records.nodes, &self.identity.node, &paths);
         let mut hosts: BTreeMap<String, HostView> = BTreeMap::new();
         for entry in self.directory.all::<HostEntryRecord>()? {
             let (credentials, tls_psks) = (self.credentials_or_none_fits(&entry), self.tls_psks(&entry));
@@ -51,7 +48,7 @@ impl Control {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
             }
         }
-        Ok((Desired { generation, volumes, exports: nvmf::Desired { subsystems, hosts } }, offline))
+        Ok((Desired { generation, volumes, exports: nvmf::Desired { hosts, ..exports } }, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
@@ -73,10 +70,10 @@ impl Control {
             live.generation
         };
         let outcome = self.directory.revision().map_err(Problem::from).and_then(|revision| {
-            let (desired, offline) = self.desired(generation)?;
+            let (desired, unserved) = self.desired(generation)?;
             let applied = self.plane.apply(desired);
             let mut live = self.live();
-            live.offline = offline;
+            (live.offline, live.elsewhere) = (unserved.offline, unserved.elsewhere);
             applied?;
             live.served = live.served.max(revision);
             Ok(())
@@ -96,10 +93,6 @@ fn group_inventory(figures: &GroupFigures) -> GroupInventory {
         })
         .collect();
     GroupInventory { id: figures.group, read_cache: false, devices }
-}
-
-fn desired_namespace((nsid, n): (u32, NamespaceRecord)) -> (u32, NamespaceDesired) {
-    (nsid, NamespaceDesired { volume: n.volume, hosts: n.hosts })
 }
 
 /// Why a volume is not served, in words.

@@ -46,6 +46,8 @@ pub(super) struct Live {
     pub(super) orphans: Vec<Orphan>,
     /// Why a volume is not served.
     pub(super) offline: BTreeMap<base::VolumeId, String>,
+    /// Volumes that other nodes own: nothing is done to their content here.
+    pub(super) elsewhere: BTreeSet<base::VolumeId>,
     /// Why the last apply failed.
     pub(super) apply_error: Option<String>,
     pub(super) generation: u64,
@@ -61,6 +63,11 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// Why the content of a volume cannot be changed here, if so.
+    pub(super) fn out_of_reach(&self, volume: base::VolumeId) -> Option<String> {
+        let elsewhere = || self.elsewhere.contains(&volume).then(|| "another node owns it".to_owned());
+        self.offline.get(&volume).cloned().or_else(elsewhere)
+    }
     /// This daemon has changed the directory.
     pub(super) fn note_own(&mut self, revision: Revision) {
         self.own.insert(revision);

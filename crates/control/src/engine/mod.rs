@@ -54,7 +54,7 @@ use crate::{
     problem::Problem,
     vault::Vault,
 };
-use base::{GroupId, WriteProtect};
+use base::{GroupId, NODES_MAX, NodeSlot, WriteProtect};
 use directory::{
     Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
     record::*,
@@ -74,6 +74,7 @@ use std::{
 };
 
 pub(crate) use live::Orphan;
+pub use nodes::slot_of;
 
 /// The policy and the subsystem that are made at the first start.
 pub const DEFAULT_NAME: &str = "default";
@@ -104,6 +105,25 @@ pub enum StartError {
     /// The data plane.
     #[error(transparent)]
     Plane(#[from] PlaneError),
+    /// The cluster has as many nodes as it can have.
+    #[error("the cluster has {} nodes, as many as it can have; remove one first", NODES_MAX)]
+    NoSlot,
+    /// The node was removed from the cluster.
+    #[error(
+        "the node '{node}' was removed from its cluster and cannot serve what it has; give it an empty data directory, and let it join anew"
+    )]
+    Removed {
+        /// Its name.
+        node: String,
+    },
+    /// Another node took the slot that this one was about to get.
+    #[error("this node was about to serve with slot {serves}, and the directory says {has}; start it again")]
+    OtherSlot {
+        /// The slot that the data plane was started with.
+        serves: NodeSlot,
+        /// The slot that it has.
+        has: NodeSlot,
+    },
 }
 
 /// The engine.
@@ -114,6 +134,8 @@ pub struct Control {
     drives: drive::Scanner,
     audit: Option<AuditLog>,
     vault: Vault,
+    /// The slot that the data plane was started with.
+    slot: Option<NodeSlot>,
     started_unix_s: u64,
     devices: Mutex<()>,
     turn: Mutex<()>,
@@ -133,6 +155,7 @@ impl Control {
             drives,
             audit: None,
             vault: Vault::ephemeral(),
+            slot: None,
             started_unix_s: now_unix_s(),
             devices: Mutex::default(),
             turn: Mutex::default(),
@@ -151,6 +174,11 @@ impl Control {
     /// Seals secrets with this key from now on; without it they are lost at the end.
     pub fn with_vault(self, vault: Vault) -> Self {
         Self { vault, ..self }
+    }
+
+    /// The data plane was started with this slot ([`slot_of`]): another one is none to serve with.
+    pub fn with_slot(self, slot: NodeSlot) -> Self {
+        Self { slot: Some(slot), ..self }
     }
 
     /// Makes what a first start needs, opens the groups, finishes what a crash has left, serves.
@@ -212,14 +240,15 @@ impl Control {
         Ok(stats)
     }
 
-    fn make_defaults(&self) -> Result<(), DirectoryError> {
+    /// This node is there, and has one start more; a new directory has what everybody needs.
+    fn make_defaults(&self) -> Result<(), StartError> {
+        let decide = || Ok::<_, StartError>((self.starting(self.defaults()?)?, ()));
+        self.decided_or(decide, StartError::from).map(drop)
+    }
+
+    fn defaults(&self) -> Result<Transaction, DirectoryError> {
         let now = now_unix_s();
         let mut first = Transaction::new();
-        if self.directory.find::<NodeRecord>(&self.identity.node)?.is_none() {
-            let node =
-                NodeRecord { name: self.identity.node.clone(), fault_domain: self.identity.fault_domain.clone(), created_unix_s: now };
-            first = first.create(&node);
-        }
         // only in a new directory: what an administrator has deleted stays deleted
         if self.directory.revision()? == Revision(0) {
             let policy = PolicyRecord { name: DEFAULT_NAME.into(), policy: cluster::Policy::default(), created_unix_s: now };
@@ -236,10 +265,7 @@ impl Control {
             };
             first = first.create(&policy).create(&subsystem).take_name(Kind::Subsystem, DEFAULT_NAME, &subsystem.nqn);
         }
-        if !first.changes.is_empty() {
-            self.commit(first)?;
-        }
-        Ok(())
+        Ok(first)
     }
 
     /// Whether something is durable that is not served: the last apply failed.

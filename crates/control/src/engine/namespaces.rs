@@ -130,7 +130,7 @@ impl Control {
         let decide = || {
             let subsystem = self.granted(by)?;
             let mut volume = self.own_volume(&subsystem, nsid)?;
-            if self.live().offline.contains_key(&volume.id) {
+            if self.live().out_of_reach(volume.id).is_some() {
                 return Err(Refused::Busy);
             }
             volume.value.format_to = Some(lba_bytes);

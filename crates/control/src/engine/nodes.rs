@@ -1,11 +1,75 @@
 //! Nodes: the servers of the cluster, and what this one says of itself.
 //!
+//! Invariant: a node has a slot before it serves, and no other node has it; a node that was removed does not start again under its old record.
 //! Never: calls a server a host; that is who connects.
 
 use super::*;
 use crate::api::types as api;
+use crate::portals::{OwnAddress, portals};
+use base::{NodeId, NodeSlot};
+use cluster::{FreeSlot, free_slot};
+
+/// Among the names of nodes: who has a slot. No node is called so, for a name has no space.
+fn slot_name(slot: NodeSlot) -> String {
+    format!("slot {slot}")
+}
+
+/// The slot that the node with this name has, or gets when it starts.
+pub fn slot_of(directory: &dyn Directory, node: &str) -> Result<NodeSlot, StartError> {
+    let nodes: Vec<NodeRecord> = directory.all()?.into_iter().map(|n: Versioned<NodeRecord>| n.value).collect();
+    let has = nodes.iter().find(|n| n.name == node).and_then(|n| n.slot);
+    has.or_else(|| free_slot(&nodes).map(|free| free.slot)).ok_or(StartError::NoSlot)
+}
 
 impl Control {
+    /// This node's record as it is from this start on, in a transaction: its identity and slot, if it has none, and one start more.
+    pub(super) fn starting(&self, mut t: Transaction) -> Result<Transaction, StartError> {
+        let nodes = self.directory.all::<NodeRecord>()?;
+        let records: Vec<NodeRecord> = nodes.iter().map(|n| n.value.clone()).collect();
+        let there = nodes.iter().find(|n| n.name == self.identity.node);
+        let new = || NodeRecord::new(self.identity.node.clone(), self.identity.fault_domain.clone(), now_unix_s());
+        let mut node = there.map_or_else(new, |n| n.value.clone());
+        if !node.is_member() {
+            return Err(StartError::Removed { node: node.name });
+        }
+        if node.slot.is_none() {
+            let FreeSlot { slot, of } = free_slot(&records).ok_or(StartError::NoSlot)?;
+            node.slot = Some(slot);
+            // Somebody who takes it meanwhile takes the same name.
+            t = match HeldName::find(&*self.directory, Kind::Node, &slot_name(slot))? {
+                Some(held) => t.retake_name(&held, &node.name),
+                None => t.take_name(Kind::Node, &slot_name(slot), &node.name),
+            };
+            if let Some(had) = of.and_then(|of| nodes.iter().find(|n| n.name == of.name)) {
+                let gives_up = NodeRecord { slot: None, ..had.value.clone() };
+                t = t.update(&Versioned { revision: had.revision, value: gives_up });
+            }
+        }
+        if let (Some(serves), Some(has)) = (self.slot, node.slot)
+            && serves != has
+        {
+            return Err(StartError::OtherSlot { serves, has });
+        }
+        node.id = node.id.or_else(|| Some(NodeId::from_random(random())));
+        node.incarnation += 1;
+        node.release = self.identity.version.clone();
+        Ok(match there {
+            Some(there) => t.update(&Versioned { revision: there.revision, value: node }),
+            None => t.create(&node),
+        })
+    }
+
+    /// Writes down where hosts reach this node, for the other nodes to tell. To be called when it listens on all addresses; `own`: this machine's.
+    pub fn publish_portals(&self, own: &[OwnAddress]) -> Result<(), Problem> {
+        let now = portals(&self.live().listeners, own);
+        let decide = || {
+            let mut node: Versioned<NodeRecord> = self.again(&self.identity.node)?;
+            let changed = node.portals != now;
+            node.portals.clone_from(&now);
+            Ok((if changed { Transaction::new().update(&node) } else { Transaction::new() }, ()))
+        };
+        self.decided(decide).map(drop)
+    }
     /// All nodes, by name.
     pub fn nodes(&self) -> Result<Vec<api::Node>, Problem> {
         let groups = self.directory.all::<GroupRecord>()?;
@@ -35,3 +99,7 @@ impl Control {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;

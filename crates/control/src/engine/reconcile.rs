@@ -41,7 +41,13 @@ impl Control {
             GroupLive::Offline(_) => GroupSeen::Offline,
         };
         let groups = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
-        Observed { node: self.identity.node.clone(), restarted: !live.started, terms: live.terms.clone(), groups }
+        Observed {
+            node: self.identity.node.clone(),
+            restarted: !live.started,
+            terms: live.terms.clone(),
+            groups,
+            forwards: BTreeSet::new(),
+        }
     }
 
     fn carry_out(&self, action: &Action) -> Result<bool, DirectoryError> {

@@ -312,7 +312,7 @@ impl Control {
     /// Frees what the components hold behind the end of a volume as it is served. At a start nothing is served yet, so it is served before.
     pub(super) fn free_behind(&self, volume: &VolumeRecord, object: &ObjectRecord) -> Result<(), Problem> {
         self.apply()?;
-        if let Some(reason) = self.live().offline.get(&volume.id) {
+        if let Some(reason) = self.live().out_of_reach(volume.id) {
             return Err(Problem::new(
                 crate::Code::Unavailable,
                 format!("nothing of volume {} can be freed: {reason}", volume.name),

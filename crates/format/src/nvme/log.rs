@@ -259,6 +259,8 @@ pub const SUBTYPE_REFERRAL: u8 = 1;
 pub const SUBTYPE_NVM: u8 = 2;
 /// SUBTYPE: the discovery subsystem that gave the log.
 pub const SUBTYPE_CURRENT_DISCOVERY: u8 = 3;
+/// TREQ: the bits that say whether a secure channel is required.
+pub const TREQ_SECURE_MASK: u8 = 0b11;
 /// TREQ: a secure channel is required.
 pub const TREQ_SECURE_REQUIRED: u8 = 1;
 /// SECTYPE, the first byte of TSAS for TCP: TLS 1.3 (NVMe TCP Transport 1.0, 3.2).

@@ -33,11 +33,13 @@ pub struct Nature {
     /// Reads end with SUCCESS in the last data PDU.
     pub c2h_success: bool,
     pub c2h_bytes: usize,
+    /// Records of the discovery log; the first is its own.
+    pub records: u64,
 }
 
 impl Default for Nature {
     fn default() -> Self {
-        Self { in_capsule: 8192, maxh2cdata: 16384, r2t_bytes: 65536, cpda: 0, c2h_success: true, c2h_bytes: 40_000 }
+        Self { in_capsule: 8192, maxh2cdata: 16384, r2t_bytes: 65536, cpda: 0, c2h_success: true, c2h_bytes: 40_000, records: 1 }
     }
 }
 
@@ -386,9 +388,26 @@ impl Session {
     }
 
     fn log(&self, page: &GetLogPage) -> Vec<u8> {
+        let records = self.inner.nature.records;
         let mut all = vec![0; 4096];
         if page.lid == LID_DISCOVERY && self.discovery {
-            DiscoveryHeader { genctr: 3, numrec: 1, recfmt: 0 }.write(&mut all);
+            // What cannot be asked for need not be there.
+            let there = records.min(10_000);
+            all.resize(4096.max(1024 * (1 + there as usize)), 0);
+            DiscoveryHeader { genctr: 3, numrec: records, recfmt: 0 }.write(&mut all);
+            let of_others = |n: u64| DiscoveryEntry {
+                trtype: TRTYPE_TCP,
+                adrfam: ADRFAM_IPV4,
+                subtype: [2, 1, 3][n as usize % 3],
+                treq: (n % 2) as u8 | 4,
+                portid: n as u16,
+                eflags: (n % 4) as u16,
+                trsvcid: padded("4420"),
+                traddr: padded(&format!("192.0.2.{}", n % 250)),
+                subnqn: nqn_field(NQN),
+                ..Default::default()
+            };
+            (1..there).for_each(|n| of_others(n).write(&mut all[1024 * (1 + n as usize)..]));
             DiscoveryEntry {
                 trtype: TRTYPE_TCP,
                 adrfam: ADRFAM_IPV4,

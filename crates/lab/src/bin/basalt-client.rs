@@ -339,7 +339,12 @@ fn run_discover(addr: &str, host: &HostArgs) -> Done {
     options.tls = host.tls()?;
     let records: Vec<Value> = discover(&options)?
         .iter()
-        .map(|r| json!({"nqn": r.nqn, "nvm": r.is_nvm, "trtype": r.trtype, "traddr": r.address, "trsvcid": r.service, "portid": r.portid}))
+        .map(|r| {
+            json!({
+                "nqn": r.nqn, "nvm": r.is_nvm, "subtype": r.subtype, "trtype": r.trtype, "traddr": r.address, "trsvcid": r.service,
+                "portid": r.portid, "eflags": r.eflags, "tls": r.tls_required,
+            })
+        })
         .collect();
     Ok((json!(records), true))
 }

@@ -24,7 +24,7 @@ pub(super) fn identify(c: &Controller, cx: &AdminCx<'_>, sqe: &Sqe) -> Outcome {
     }
     let mut out = Buf::zeroed(IDENTIFY_BYTES);
     if id.cns == cns::CNS_CONTROLLER {
-        pages::identify_controller(c, cx.subsystem_of(c)).write(&mut out);
+        pages::identify_controller(c, cx.view, cx.subsystem_of(c)).write(&mut out);
         return Ok(Answer::Data(out));
     }
     if c.shared.discovery {

@@ -7,7 +7,7 @@ use crate::limits::{
     ABORT_MAX, AER_MAX, ANA_GROUPS_MAX, ANA_TRANSITION_S, CAPSULE_DATA_MAX, COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX, COPY_RANGES_MAX,
     ERROR_ENTRIES_MAX, KAS, MDTS, NAMESPACES_MAX, QUEUE_ENTRIES_MAX, RETRY_DELAYS,
 };
-use crate::view::{AnaState, Namespace, SubsystemView};
+use crate::view::{AnaState, Namespace, SubsystemView, View};
 use base::WriteProtect;
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES, PIECE_BYTES};
 use format::nvme::identify::{
@@ -19,18 +19,23 @@ use format::nvme::text::{nqn_field, padded};
 use format::nvme::{IDENTIFY_BYTES, SQE_BYTES, feature, property};
 use object::ATOMIC_BYTES_MAX;
 
-/// The firmware revision that hosts see.
-pub const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
+/// The firmware revision that hosts see where no other is set: this release.
+const FIRMWARE: &str = env!("CARGO_PKG_VERSION");
 /// The LBA formats: log2 of the bytes of a block, by index. No metadata.
 pub const LBA_SHIFTS: [u32; 2] = [9, 12];
 
+/// The firmware revision that hosts see.
+pub fn firmware(view: &View) -> &str {
+    if view.firmware.is_empty() { FIRMWARE } else { &view.firmware }
+}
+
 /// Identify Controller.
-pub fn identify_controller(c: &Controller, subsystem: Option<&SubsystemView>) -> IdentifyController {
+pub fn identify_controller(c: &Controller, view: &View, subsystem: Option<&SubsystemView>) -> IdentifyController {
     let discovery = c.shared.discovery;
     let common = IdentifyController {
         sn: padded(subsystem.map_or("basalt", |s| &s.serial)),
         mn: padded(subsystem.map_or("Basalt discovery", |s| &s.model)),
-        fr: padded(FIRMWARE),
+        fr: padded(firmware(view)),
         mdts: MDTS,
         cntlid: c.shared.cntlid,
         ver: property::VERSION_2_0,

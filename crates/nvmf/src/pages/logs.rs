@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is stated is true of this target; a log that the log of supported logs names is there, and no other.
 
-use super::identify::FIRMWARE;
+use super::identify::firmware;
 use crate::admin_context::AdminCx;
 use crate::controller::{Controller, TEMPERATURE_K};
 use crate::discovery::discovery_log;
@@ -88,7 +88,7 @@ pub fn log_page(c: &Controller, lid: u8, lsp: u8, cx: &AdminCx<'_>) -> Option<Ve
         LID_SUPPORTED => supported_logs(false),
         LID_ERROR => c.shared.errors.page(),
         LID_HEALTH => health(c, cx).to_bytes().to_vec(),
-        LID_FIRMWARE => FirmwareSlots { afi: 1, frs1: padded(FIRMWARE) }.to_bytes().to_vec(),
+        LID_FIRMWARE => FirmwareSlots { afi: 1, frs1: padded(firmware(cx.view)) }.to_bytes().to_vec(),
         LID_CHANGED_NAMESPACES => changed_namespaces(c),
         LID_EFFECTS => effects(cx.may_manage(c)),
         LID_ANA => ana_log(c, lsp & 1 != 0),

@@ -71,9 +71,10 @@ impl Target {
         peers().count() < DISCOVERY_CONTROLLERS_MAX && peers().filter(|p| *p == of).count() < ADDRESS_DISCOVERY_CONTROLLERS_MAX
     }
 
-    fn free_cntlid(&mut self) -> Result<u16, Refusal> {
-        let ids = &self.shared.options().controller_ids;
-        admission::free_cntlid(&self.controllers, ids, &mut self.last_cntlid, self.core, self.cores)
+    fn free_cntlid(&mut self, discovery: bool) -> Result<u16, Refusal> {
+        let ids = self.shared.options().controller_ids;
+        let (ids, last) = if discovery { (ids.for_discovery(), &mut self.last_discovery_cntlid) } else { (ids, &mut self.last_cntlid) };
+        admission::free_cntlid(&self.controllers, &ids, last, self.core, self.cores)
     }
 
     /// The oldest controller whose host has still to authenticate makes room: anybody can make one. `None`: there is none.
@@ -101,9 +102,9 @@ impl Target {
             false => None,
         };
         let cntlid = if connect.cntlid == CNTLID_DYNAMIC {
-            self.free_cntlid().or_else(|busy| {
+            self.free_cntlid(discovery).or_else(|busy| {
                 self.evict_claimed(rt).ok_or(busy)?;
-                self.free_cntlid()
+                self.free_cntlid(discovery)
             })?
         } else {
             self.shared.statics().take(connect, self.core)?

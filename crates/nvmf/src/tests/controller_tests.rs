@@ -24,11 +24,15 @@ pub(super) struct Bench {
 }
 
 pub(super) fn bench(discovery: bool, kato_ms: u32) -> Bench {
-    let view = view();
-    let shared = Arc::new(ControllerShared::new(5, 1, NQN, HOST, [7; 16], discovery));
+    let c = ControllerShared::new(5, 1, NQN, HOST, [7; 16], discovery);
+    bench_of(view(), TargetShared::default(), c, kato_ms)
+}
+
+/// A controller of a host of the first subsystem of a view.
+pub(super) fn bench_of(view: View, shared: TargetShared, c: ControllerShared, kato_ms: u32) -> Bench {
     let known = view.namespaces(&view.subsystems[0], HOST);
-    let c = Controller::new(shared, 0, "127.0.0.1:1".parse().unwrap(), Instant(0), kato_ms, known);
-    Bench { c, view, shared: TargetShared::default(), now: Instant(0) }
+    let c = Controller::new(Arc::new(c), 0, "127.0.0.1:1".parse().unwrap(), Instant(0), kato_ms, known);
+    Bench { c, view, shared, now: Instant(0) }
 }
 
 impl Bench {

@@ -24,9 +24,12 @@ const HOSTS: [&str; 3] = [HOST, "nqn.2026-11.io.basalt:b", "nqn.2026-11.io.basal
 const SECURITY: [Security; 3] = [Security::Plain, Security::Authenticated, Security::Encrypted];
 
 /// A small generator: the same numbers each time.
-struct Draw(u64);
+pub(super) struct Draw(u64);
 impl Draw {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn new(seed: u64) -> Draw {
+        Draw(seed)
+    }
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % n
     }
@@ -35,13 +38,17 @@ impl Draw {
     }
 }
 
-/// What a host is to see of an entry.
-type Seen = (u8, String, SocketAddr, bool);
+/// What a host is to see of an entry: subtype, NQN, address, whether it wants TLS, port ID.
+type Seen = (u8, String, SocketAddr, bool, u16);
 
 /// Where a host that came by `reached` finds the listeners of a kind, each address with the least that one of its listeners wants.
-fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reached: Option<IpAddr>) -> BTreeMap<SocketAddr, Security> {
+fn addresses(
+    listeners: &[(ListenerSpec, SocketAddr)],
+    kind: ListenerKind,
+    reached: Option<IpAddr>,
+) -> BTreeMap<SocketAddr, (Security, u16)> {
     let mut out = BTreeMap::new();
-    for (spec, bound) in listeners.iter().filter(|(spec, _)| spec.kind == kind) {
+    for (id, (spec, bound)) in (1..).zip(listeners).filter(|(_, (spec, _))| spec.kind == kind) {
         let named = spec.advertise.unwrap_or(*bound);
         let port = if named.port() == 0 { bound.port() } else { named.port() };
         // Who listens on all addresses of IPv6 has those of IPv4 too.
@@ -50,8 +57,8 @@ fn addresses(listeners: &[(ListenerSpec, SocketAddr)], kind: ListenerKind, reach
             (true, Some(ip)) if named.is_ipv6() || ip.is_ipv4() => ip,
             _ => continue,
         };
-        let least: &mut Security = out.entry(SocketAddr::new(ip, port)).or_insert(spec.security);
-        *least = spec.security.min(*least);
+        let least: &mut (Security, u16) = out.entry(SocketAddr::new(ip, port)).or_insert((spec.security, id));
+        least.0 = spec.security.min(least.0);
     }
     out
 }
@@ -68,14 +75,14 @@ fn expected(
     if own.is_empty() {
         own = io.clone();
     }
-    let mut out: Vec<Seen> = own.iter().map(|(addr, s)| (3, DISCOVERY_NQN.into(), *addr, *s == Security::Encrypted)).collect();
+    let mut out: Vec<Seen> = own.iter().map(|(addr, (s, id))| (3, DISCOVERY_NQN.into(), *addr, *s == Security::Encrypted, *id)).collect();
     for r in referrals {
-        out.push((1, r.nqn.clone().unwrap_or(DISCOVERY_NQN.into()), r.addr, false));
+        out.push((1, r.nqn.clone().unwrap_or(DISCOVERY_NQN.into()), r.addr, false, r.addr.port()));
     }
     for s in &view.subsystems {
         if s.allow_any_host || s.hosts.contains(&host.to_owned()) {
             let wants = |of: &Security| s.security == Security::Encrypted || *of == Security::Encrypted;
-            out.extend(io.iter().map(|(addr, of)| (2, s.nqn.clone(), *addr, wants(of))));
+            out.extend(io.iter().map(|(addr, (of, id))| (2, s.nqn.clone(), *addr, wants(of), *id)));
         }
     }
     out
@@ -85,11 +92,11 @@ fn seen(bytes: &[u8]) -> Vec<Seen> {
     let one = |b: &[u8]| {
         let e = DiscoveryEntry::parse(b).unwrap();
         let addr = SocketAddr::new(e.address().parse().unwrap(), e.service().parse().unwrap());
-        assert_eq!((e.trtype, e.adrfam, e.portid), (3, if addr.is_ipv4() { 1 } else { 2 }, addr.port()));
+        assert_eq!((e.trtype, e.adrfam), (3, if addr.is_ipv4() { 1 } else { 2 }));
         assert_eq!((e.treq & 3 == 1, e.tsas[0] == 2), (e.treq & 1 != 0, e.treq & 1 != 0), "TLS is said twice");
         assert_eq!((e.asqsz, e.cntlid, e.treq >> 2), (32, 0xFFFF, 1));
         assert_eq!(e.eflags, if e.subtype == 3 { 3 } else { 0 });
-        (e.subtype, e.nqn().unwrap().to_owned(), addr, e.treq & 3 == 1)
+        (e.subtype, e.nqn().unwrap().to_owned(), addr, e.treq & 3 == 1, e.portid)
     };
     bytes.chunks(DiscoveryEntry::LEN).map(one).collect()
 }
@@ -210,7 +217,7 @@ fn a_listener_that_is_opened_is_reported_by_an_event_on_every_core_to_who_wants_
             let Some(Pdu::Response(cqe)) = rig.try_next(*at, TICK * 3) else { panic!("an event") };
             assert_eq!((cqe.cid, AsyncEvent::parse(cqe.result as u32)), (0x7777, AsyncEvent { kind: 2, info: 0xF0, log: 0x70 }));
             let (head, entries) = log_of(&mut rig, *at);
-            assert!(entries.iter().any(|e| e.portid == port && e.subtype == 2), "round {round}");
+            assert!(entries.iter().any(|e| e.service() == port.to_string() && e.subtype == 2), "round {round}");
             assert_eq!(head.numrec, 2 + round);
             rig.send(*at, |c| c.capsule(plain_sqe(AdminOpcode::AsyncEventRequest, 0x7777), &[]));
         }

@@ -16,6 +16,7 @@ mod fuzz_tests;
 mod io_tests;
 mod memory;
 mod news_tests;
+mod nodes_tests;
 mod reset_tests;
 mod session_tests;
 mod support_statuses;
@@ -75,5 +76,6 @@ fn view() -> View {
         }],
         volumes: vec![volume(1, 4 << 20, 512), volume(2, 4 << 20, 4096), read_only],
         hosts: BTreeMap::new(),
+        ..View::default()
     }
 }

@@ -281,8 +281,8 @@ fn a_listener_on_all_addresses_is_reported_as_the_one_that_the_host_reached() {
     let cc = Config { en: true, ..Config::default() }.bits();
     assert!(rig.execute(at, PropertyAccess::set_sqe(0, property::CC, false, cc.into()), &[]).0.status.is_success());
     let (_, entries) = super::fabrics_tests::discovery_log(&mut rig, at);
-    let all: Vec<_> = entries.iter().map(|e| (e.subtype, e.address(), e.portid)).collect();
-    assert_eq!(all, [(3, 8009), (3, 8010), (2, 4420), (2, 4430)].map(|(kind, port)| (kind, ip.clone(), port)));
+    let all: Vec<_> = entries.iter().map(|e| (e.subtype, e.address(), e.service())).collect();
+    assert_eq!(all, [(3, "8009"), (3, "8010"), (2, "4420"), (2, "4430")].map(|(kind, port)| (kind, ip.clone(), port.to_owned())));
 }
 
 #[test]

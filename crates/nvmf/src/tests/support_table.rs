@@ -127,9 +127,9 @@ pub(super) const IO: &[Line] = &[
 #[rustfmt::skip]
 pub(super) const CNS: &[Line] = &[
     yes(0x00, "Identify Namespace", "nvm 4.1.5.1", "of FFFFFFFFh where namespace management is granted; thin volumes state THINP, and in NUSE what they have allocated at that moment", &["identify_says_what_linux_needs", "a_thin_namespace_says_how_much_of_it_has_space_at_every_moment", "namespace_ids_that_name_nothing_are_distinguished"]),
-    yes(0x01, "Identify Controller", "base 5.17.2.1", "", &["identify_says_what_linux_needs", "what_is_granted_is_what_identify_and_the_effects_log_say"]),
+    yes(0x01, "Identify Controller", "base 5.17.2.1", "the same through every node but for CNTLID", &["identify_says_what_linux_needs", "a_subsystem_is_the_same_through_every_node", "what_is_granted_is_what_identify_and_the_effects_log_say"]),
     yes(0x02, "Active Namespace ID list", "base 5.17.2.2", "", &["allocated_namespaces_are_shown_to_hosts_that_may_manage_them"]),
-    yes(0x03, "Namespace Identification Descriptor list", "base 5.17.2.3", "EUI-64, NGUID, UUID, CSI", &["identify_says_what_linux_needs"]),
+    yes(0x03, "Namespace Identification Descriptor list", "base 5.17.2.3", "EUI-64, NGUID, UUID, CSI; the same through every node", &["identify_says_what_linux_needs", "a_subsystem_is_the_same_through_every_node"]),
     no(0x04, "NVM Set list", "base 5.17.2.4", FIELD, "no NVM sets"),
     yes(0x05, "Identify Namespace of a command set", "base 5.17.2.5", "CSI 0: zeroes, for there is no protection information", &["namespace_ids_that_name_nothing_are_distinguished"]),
     yes(0x06, "Identify Controller of a command set", "nvm 4.1.5.4", "CSI 0", &["identify_says_what_linux_needs"]),
@@ -166,7 +166,13 @@ pub(super) const LOGS: &[Line] = &[
     no(0x09, "Endurance Group Information", "base 5.16.1.10", StatusCode::INVALID_LOG_PAGE, "no endurance groups"),
     no(0x0A, "Predictable Latency Per NVM Set", "base 5.16.1.11", StatusCode::INVALID_LOG_PAGE, "no NVM sets"),
     no(0x0B, "Predictable Latency Event Aggregate", "base 5.16.1.12", StatusCode::INVALID_LOG_PAGE, "no NVM sets"),
-    yes(0x0C, "Asymmetric Namespace Access", "base 5.16.1.13", "RGO", &["ana_groups_ascend_and_their_changes_are_reported"]),
+    yes(
+        0x0C,
+        "Asymmetric Namespace Access",
+        "base 5.16.1.13",
+        "RGO; a group for each node that owns volumes",
+        &["ana_groups_ascend_and_their_changes_are_reported", "each_owner_has_a_group_that_is_optimized_on_its_node_and_nowhere_else"],
+    ),
     no(0x0D, "Persistent Event Log", "base 5.16.1.14", StatusCode::INVALID_LOG_PAGE, NEEDS_NONE),
     no(0x0E, "LBA Status Information", "nvm 4.1.4.5", StatusCode::INVALID_LOG_PAGE, NEEDS_NONE),
     no(0x0F, "Endurance Group Event Aggregate", "base 5.16.1.15", StatusCode::INVALID_LOG_PAGE, "no endurance groups"),
@@ -186,7 +192,7 @@ pub(super) const LOGS: &[Line] = &[
 #[rustfmt::skip]
 pub(super) const DISCOVERY_LOGS: &[Line] = &[
     yes(0x00, "Supported Log Pages", "base 5.16.1.1", "", &["support_of_every_log_is_as_listed"]),
-    yes(0x70, "Discovery", "base 5.16.1.23", "by host; referrals; generation counter", &["discovery_shows_a_host_what_it_may_use_and_nothing_else", "discovery_tells_referrals_and_changes_and_its_counter_is_true", "10-connect"]),
+    yes(0x70, "Discovery", "base 5.16.1.23", "by host; all nodes; referrals; generation counter", &["discovery_shows_a_host_what_it_may_use_and_nothing_else", "the_log_of_every_node_has_each_subsystem_at_each_portal_of_each_member", "discovery_tells_referrals_and_changes_and_its_counter_is_true", "10-connect"]),
 ];
 
 #[rustfmt::skip]
@@ -249,12 +255,21 @@ pub(super) const EVENTS: &[Line] = &[
     yes(0x0200, "Notice: namespace attribute changed", "base 5.2.1", "log 04; once more after the log was read where an NSID has got another volume", &["an_event_comes_once_until_its_log_is_read", "an_nsid_that_another_volume_has_got_is_reported_again_after_its_log_was_read", "30-events"]),
     never(0x0201, "Notice: firmware activation starting", "base 5.2.1", "no firmware images"),
     never(0x0202, "Notice: telemetry log changed", "base 5.2.1", "no such log"),
-    yes(0x0203, "Notice: Asymmetric Namespace Access change", "base 5.2.1", "log 0C", &["ana_groups_ascend_and_their_changes_are_reported"]),
+    yes(
+        0x0203,
+        "Notice: Asymmetric Namespace Access change",
+        "base 5.2.1",
+        "log 0C",
+        &[
+            "ana_groups_ascend_and_their_changes_are_reported",
+            "every_change_of_an_owner_or_of_a_link_is_an_ana_event_on_the_nodes_that_it_concerns",
+        ],
+    ),
     never(0x0204, "Notice: predictable latency event aggregate log change", "base 5.2.1", "no NVM sets"),
     never(0x0205, "Notice: LBA status information alert", "base 5.2.1", "no such log"),
     never(0x0206, "Notice: endurance group event aggregate log change", "base 5.2.1", "no endurance groups"),
     never(0x0207, "Notice: normal NVM subsystem shutdown", "base 5.2.1", "a shutdown of the daemon ends controllers in order"),
-    yes(0x02F0, "Notice: discovery log page change", "base 5.2.1", "log 70, on discovery controllers", &["discovery_tells_referrals_and_changes_and_its_counter_is_true"]),
+    yes(0x02F0, "Notice: discovery log page change", "base 5.2.1", "log 70, on discovery controllers", &["discovery_tells_referrals_and_changes_and_its_counter_is_true", "who_stays_connected_to_discovery_hears_of_nodes_that_join_leave_or_move_and_of_nothing_else"]),
     yes(0x0600, "I/O command specific: reservation log page available", "base 5.2.1", "log 80", &["two_hosts_reserve_fence_and_preempt"]),
     never(0x0601, "I/O command specific: sanitize operation completed", "base 5.2.1", "SANICAP is 0"),
 ];

@@ -140,7 +140,7 @@ impl Record {
             }]
         };
         let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);
-        ObjectRecord { id, volume, ownership, mirrors: self.plan.stripes.iter().enumerate().map(component).collect() }
+        ObjectRecord { id, volume, owner: None, ownership, mirrors: self.plan.stripes.iter().enumerate().map(component).collect() }
     }
     /// Its place among all volumes.
     fn at(&self) -> usize {

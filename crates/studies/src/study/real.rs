@@ -119,7 +119,7 @@ impl Making<'_> {
         let mut namespaces = BTreeMap::new();
         for v in 0..sizes.volumes {
             let names = (VolumeId::from_bytes(id(4, at, v, 0)), ObjectId::from_bytes(id(2, at, v, 0)), format!("volume-{at}-{v}"));
-            namespaces.insert(v as u32 + 1, NamespaceDesired { volume: names.0, hosts: Visibility::All });
+            namespaces.insert(v as u32 + 1, NamespaceDesired { volume: names.0, hosts: Visibility::All, ana: nvmf::Ana::default() });
             let on = (0..cut.capacity).map(|mirror| ((v + mirror) % cut.capacity) as u8).collect();
             let component_id = |mirror| ComponentId::from_bytes(id(3, at, v, mirror));
             let (volume, object) = records::volume(names, sizes.volume, (group_id(v % cut.groups), on), component_id);
