@@ -10,7 +10,7 @@
 //! connection is being made at a time.
 
 use crate::connection::{Connection, LEASE_KEEP_ALIVE, Method};
-use crate::error::{EtcdError, Lost, Refusal, Unreachable};
+use crate::error::{ConnectError, EtcdError, Lost, Refusal, Unreachable};
 use crate::grpc::frame;
 use crate::message::*;
 use crate::{ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, PAUSE, tls};
@@ -127,7 +127,30 @@ impl Client {
         Err(EtcdError::Unreachable(tried))
     }
 
-    /// A connection to one endpoint, whatever it says of itself is an error or fine.
+    /// A connection to one endpoint, though it may have no leader, or not vote.
+    pub(crate) async fn dial_any(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
+        Connection::open_any(endpoint, self.0.connector.as_ref()).await
+    }
+
+    /// All members, of whichever member answers: also without a quorum. It may be a little old.
+    pub async fn member_list_of_any(&self, until: Instant) -> Result<MembersResponse, EtcdError> {
+        let mut tried = Unreachable::default();
+        for endpoint in self.in_turn() {
+            let asked = async {
+                let connection = self.dial_any(&endpoint).await?;
+                let listed = connection.call(Method("/etcdserverpb.Cluster/MemberList"), &Empty {}, until).await;
+                listed.map_err(|e| ConnectError::Answer(e.to_string()))
+            };
+            match timeout_at(until, asked).await {
+                Ok(Ok(listed)) => return Ok(listed),
+                Ok(Err(error)) => tried.0.push((endpoint, error)),
+                Err(_) => break,
+            }
+        }
+        Err(EtcdError::Unreachable(tried))
+    }
+
+    /// A connection to one endpoint.
     pub(crate) async fn dial_one(&self, endpoint: &Endpoint) -> Result<Connection, EtcdError> {
         let opened = Connection::open(endpoint, self.0.connector.as_ref()).await;
         opened.map_err(|error| EtcdError::Unreachable(Unreachable(vec![(endpoint.clone(), error)])))
@@ -154,11 +177,15 @@ impl Client {
         repeat: Repeat,
         until: Instant,
     ) -> Result<A, EtcdError> {
+        let mut last = EtcdError::Unreachable(Unreachable::default());
         loop {
             let error = match self.attempt(method, request, until).await {
                 Ok(answer) => return Ok(answer),
+                // There was no time left for this attempt: the one before says why.
+                Err(EtcdError::Unreachable(tried)) if tried.0.is_empty() => last,
                 Err(error) => error,
             };
+            last = error.clone();
             let again = error.may_pass() && (repeat == Repeat::Harmless || error.did_not_happen());
             if !again || Instant::now() + PAUSE >= until {
                 return Err(error);
@@ -316,3 +343,7 @@ pub(crate) async fn send(requests: &mut crate::connection::Requests, message: &i
     let sent = requests.send(Frame::data(Bytes::from(frame(message)))).await;
     sent.map_err(|_| EtcdError::Unknown(Lost::Connection("the stream has ended".into())))
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

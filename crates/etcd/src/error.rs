@@ -79,11 +79,15 @@ pub enum ConnectError {
     /// The server's certificate is refused.
     #[error("its certificate is refused: {0}")]
     Certificate(CertificateFault),
-    /// Encryption failed otherwise. Among the reasons: the server refuses our certificate.
+    /// The server refuses this node's certificate.
+    #[error("it refuses this node's certificate ({0}): it is of another cluster, or not valid by the clock there")]
+    OwnCertificate(String),
+    /// Encryption failed otherwise.
     #[error("TLS failed ({0})")]
     Tls(String),
-    /// It does not speak HTTP/2, or ended the connection.
-    #[error("it ended the connection ({0})")]
+    /// It does not speak HTTP/2, or ended the connection. With TLS 1.3 that is also what a refused certificate may look like: the server says why,
+    /// and what we send meanwhile may have the system throw that away.
+    #[error("it ended the connection without an answer ({0}); if others can use it, it may not accept this node's certificate")]
     Http(String),
     /// Its version is not used.
     #[error("{0}")]
@@ -97,6 +101,22 @@ pub enum ConnectError {
     /// It answered with an error.
     #[error("it answers with an error ({0})")]
     Answer(String),
+}
+
+impl ConnectError {
+    /// How a connection ended, in OpenSSL's words: with TLS 1.3 the server refuses a certificate after the handshake.
+    pub(crate) fn of_end(text: String) -> Self {
+        const ALERTS: [&str; 6] = [
+            "bad certificate",
+            "unknown ca",
+            "certificate expired",
+            "certificate unknown",
+            "certificate required",
+            "unsupported certificate",
+        ];
+        let refuses = text.contains("alert") && ALERTS.iter().any(|alert| text.contains(alert));
+        if refuses { Self::OwnCertificate(text) } else { Self::Http(text) }
+    }
 }
 
 /// Why a server's certificate is refused.
@@ -262,6 +282,19 @@ pub(crate) fn of_status(code: u32, message: &str) -> EtcdError {
         _ if REFUSING.contains(&code) => refused(Refusal::Other { code, message: short(message) }),
         _ => EtcdError::Unknown(Lost::Other { code, message: short(message) }),
     }
+}
+
+/// What an error says, and what its causes say that it does not.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text += &format!(": {said}");
+        }
+        cause = error.source();
+    }
+    short(&text)
 }
 
 /// As much of a text from elsewhere as is kept.

@@ -50,6 +50,13 @@ pub struct Members {
     starter: mpsc::Sender<(Command, mpsc::Sender<std::io::Result<Child>>)>,
 }
 
+/// A loopback address that no other fixture, and no other test's process, has: of 127.64.0.0/10.
+pub fn own_address() -> IpAddr {
+    let (pid, serial) = (std::process::id(), NEXT.fetch_add(1, SeqCst));
+    let [_, _, high, low] = pid.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 64 + (serial % 64) as u8, high, low.max(1)))
+}
+
 /// Now, for certificates.
 pub fn now() -> UnixSeconds {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
@@ -78,10 +85,7 @@ impl Members {
         let in_memory = Path::new("/dev/shm");
         let dir = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
         let dir = dir.expect("a folder for the test");
-        let (pid, serial) = (std::process::id(), NEXT.fetch_add(1, SeqCst));
-        let [_, _, high, low] = pid.to_be_bytes();
-        // 127.64.0.0/10: an address that no other test process has.
-        let address = IpAddr::V4(Ipv4Addr::new(127, 64 + (serial % 64) as u8, high, low.max(1)));
+        let address = own_address();
         let authority = Authority::create("test", now()).expect("an authority");
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let all = (0..count).map(|n| Member::new(n, dir.path(), address)).collect::<Vec<_>>();
@@ -97,7 +101,7 @@ impl Members {
                 let _ = answer.send(command.spawn());
             }
         });
-        let token = format!("{pid}-{serial}");
+        let token = format!("{}-{address}", std::process::id());
         Self {
             dir,
             address,
@@ -271,7 +275,7 @@ impl Member {
 }
 
 /// On an address of the fixture's own, so nobody else takes it meanwhile. No port is given twice while the fixture lives.
-fn free_port(address: IpAddr) -> u16 {
+pub fn free_port(address: IpAddr) -> u16 {
     static LAST: AtomicU32 = AtomicU32::new(20_000);
     loop {
         let port = u16::try_from(LAST.fetch_add(1, SeqCst)).expect("some port is free");

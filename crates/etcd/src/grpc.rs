@@ -4,7 +4,7 @@
 //! Never: compresses, or takes what is compressed.
 
 use crate::MESSAGE_BYTES_MAX;
-use crate::error::{EtcdError, Lost, of_status, short};
+use crate::error::{EtcdError, Lost, of_status, short, with_causes};
 use http_body_util::BodyExt;
 use hyper::{HeaderMap, body::Incoming, header::HeaderValue};
 
@@ -81,7 +81,7 @@ impl Answers {
             }
             let lost = |text: &str| EtcdError::Unknown(Lost::Connection(short(text)));
             let frame = self.body.frame().await.ok_or_else(|| lost("the answer has no status"))?;
-            let frame = frame.map_err(|e| lost(&e.to_string()))?;
+            let frame = frame.map_err(|e| EtcdError::Unknown(Lost::Connection(with_causes(&e))))?;
             match frame.into_data() {
                 Ok(data) => self.deframer.push(&data).map_err(EtcdError::Unknown)?,
                 Err(frame) => {
@@ -95,7 +95,8 @@ impl Answers {
 
 /// The status, if there is one.
 fn status(headers: &HeaderMap<HeaderValue>) -> Option<Result<(), EtcdError>> {
-    let code = headers.get("grpc-status")?.to_str().ok().and_then(|c| c.parse().ok()).unwrap_or(2);
+    let code = headers.get("grpc-status")?.to_str().ok().and_then(|c| c.parse().ok());
+    let Some(code) = code else { return Some(Err(EtcdError::Unknown(Lost::Unreadable))) };
     if code == 0 {
         return Some(Ok(()));
     }

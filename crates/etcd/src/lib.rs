@@ -18,6 +18,8 @@ pub mod fixture;
 mod grpc;
 mod limits;
 pub mod message;
+mod recorded;
+pub mod server;
 mod tls;
 mod version;
 mod watch;

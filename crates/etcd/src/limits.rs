@@ -20,6 +20,8 @@ pub const STREAM_QUEUE_MAX: usize = 4;
 pub const TXN_OPERATIONS_MAX: usize = 128;
 /// Bytes of one request that an etcd takes by default.
 pub const REQUEST_BYTES_MAX: usize = 3 << 19;
+/// Bytes of a page that is no call, at most.
+pub(crate) const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of an error's text that are kept, at most.
 pub(crate) const TEXT_BYTES_MAX: usize = 512;
 

@@ -42,7 +42,10 @@ pub(crate) async fn connect(connector: &SslConnector, endpoint: &Endpoint, tcp: 
         Ok(()) => Ok(stream),
         Err(error) => match fault(stream.ssl().verify_result()) {
             Some(fault) => Err(ConnectError::Certificate(fault)),
-            None => Err(failed(&error)),
+            None => Err(match ConnectError::of_end(short(&error.to_string())) {
+                ConnectError::Http(text) => ConnectError::Tls(text),
+                refused => refused,
+            }),
         },
     }
 }
