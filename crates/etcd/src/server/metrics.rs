@@ -47,8 +47,8 @@ impl Metrics {
         let counts: Vec<(f64, u64)> = self.fsync.iter().map(since).collect();
         let all = counts.last().map(|(_, n)| *n).filter(|n| *n > 0)?;
         let wanted = all - all / 100;
-        let finite = counts.iter().filter(|(bound, _)| bound.is_finite());
-        let bound = finite.clone().find(|(_, n)| *n >= wanted).or(finite.last()).map(|(bound, _)| *bound)?;
+        let mut finite = counts.iter().filter(|(bound, _)| bound.is_finite());
+        let bound = finite.clone().find(|(_, n)| *n >= wanted).or(finite.next_back()).map(|(bound, _)| *bound)?;
         Some(Duration::from_secs_f64(bound))
     }
 }
