@@ -508,3 +508,41 @@ fn a_snapshot_larger_than_a_message_is_read_in_smaller_pages() {
     assert!(snapshot.entries.iter().all(|e| e.value == value.as_bytes()));
     assert!(snapshot.entries.is_sorted_by_key(|e| e.key.clone()));
 }
+
+#[test]
+fn a_snapshot_of_several_pages_is_of_one_revision_while_others_change_things() {
+    let members = Members::start(1, &[]);
+    let cluster = new_cluster();
+    let (directory, writer) = (create(&members, cluster), EtcdDirectory::open(client(&members), open_as("n2", cluster)).unwrap());
+    // More than a page; the first and the last key are always changed together.
+    let mut made = Vec::new();
+    for part in 0..10 {
+        let many = (0..100)
+            .fold(Transaction::new(), |t, n| t.with(key(&format!("{:04}", part * 100 + n)), Expect::Absent, Action::Put(b"0".into())));
+        made.push(directory.commit(&many).unwrap());
+    }
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut first, mut last) = (made[0], made[9]);
+            for n in 1u32.. {
+                if ends.load(SeqCst) {
+                    break;
+                }
+                let both =
+                    put("0000", Expect::At(first), &n.to_string()).with(key("0999"), Expect::At(last), Action::Put(n.to_string().into()));
+                first = writer.commit(&both).unwrap();
+                last = first;
+            }
+        });
+        let mut values = BTreeSet::new();
+        for _ in 0..30 {
+            let entries = directory.snapshot().unwrap().entries;
+            assert_eq!(entries.len(), 1000);
+            assert_eq!(entries[0].value, entries[999].value, "both of one moment");
+            values.insert(entries[0].value.clone());
+        }
+        ends.store(true, SeqCst);
+        assert!(values.len() > 5, "things have changed meanwhile");
+    });
+}

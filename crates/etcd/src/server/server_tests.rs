@@ -239,3 +239,39 @@ fn a_backup_is_whole_or_refused_and_a_cluster_is_restored_from_it_as_another_one
     assert_ne!(first, second, "whoever has seen the first one notices");
     drop(servers);
 }
+
+/// The daemon of the test below, when that has started it; otherwise nothing.
+#[test]
+fn part_of_the_test_below() {
+    let Some(file) = std::env::var_os("BASALT_TEST_PID_FILE") else { return };
+    let site = Site::new();
+    let settings = site.new_cluster(&["a"], "t").remove(0);
+    let server = Server::start(&settings).unwrap();
+    site.put(&site.client([&settings]), "k").unwrap();
+    std::fs::write(file, format!("{} {}", pid(&server).unwrap(), site.dir.path().display())).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_member_ends_with_its_daemon_also_when_that_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pid");
+    let mut daemon = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "server::tests::part_of_the_test_below"])
+        .env("BASALT_TEST_PID_FILE", &file)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("it has started a member", || std::fs::read_to_string(&file).is_ok_and(|text| !text.is_empty()));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (member, site) = text.split_once(' ').unwrap();
+    let runs = || {
+        Path::new(&format!("/proc/{member}/exe")).exists()
+            && std::fs::read_to_string(format!("/proc/{member}/comm")).is_ok_and(|c| c.trim() == "etcd")
+    };
+    assert!(runs());
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    wait_until("the member has ended", || !runs());
+    std::fs::remove_dir_all(site).unwrap();
+}
