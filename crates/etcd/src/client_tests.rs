@@ -117,6 +117,24 @@ fn an_endpoint_that_is_not_there_or_hangs_costs_nothing_but_time_when_another_an
 }
 
 #[test]
+fn a_change_that_may_have_happened_is_not_sent_again() {
+    let mut members = Members::start(1, &[]);
+    let client = Client::new(members.options()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let write = || runtime.block_on(client.txn(&txn(vec![put("a", b"x", 0)]), until()));
+    write().unwrap();
+    members.pause(0);
+    let began = Instant::now();
+    assert_eq!(write(), Err(EtcdError::Unknown(Lost::TimedOut)));
+    assert!(began.elapsed() < ATTEMPT_MAX + Duration::from_secs(1), "it is said at once");
+    members.go_on(0);
+    write().unwrap();
+    let read = RangeRequest { key: b"a".to_vec(), ..RangeRequest::default() };
+    let version = runtime.block_on(client.range(&read, until())).unwrap().kvs[0].version;
+    assert!((2..=3).contains(&version), "once, if at all: {version}");
+}
+
+#[test]
 fn the_keys_of_a_lease_go_in_one_revision() {
     let members = Members::start(1, &[]);
     let client = Client::new(members.options()).unwrap();

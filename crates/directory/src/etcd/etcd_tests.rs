@@ -161,6 +161,15 @@ fn records_are_found_by_another_node_and_followed_by_its_watch() {
     let began = Instant::now();
     assert_eq!(one.revision().unwrap(), at);
     assert_eq!(other.snapshot().unwrap().revision, at);
+    // The end of a session writes no head: the number of keys says that the watch has seen it.
+    let session = one.open_session(Duration::from_secs(60)).unwrap();
+    let bound = Transaction::new().with(key("bound"), Expect::Absent, Action::Bind(b"x".into(), session));
+    one.commit(&bound).unwrap();
+    one.end_session(session).unwrap();
+    elsewhere.commit(&put("b", Expect::Absent, "1")).unwrap();
+    let ended = one.revision().unwrap();
+    assert_eq!(other.snapshot().unwrap().entries.len(), 1);
+    assert_eq!(other.revision().unwrap(), ended);
     assert!(began.elapsed() < Duration::from_secs(1), "it does not wait for what never comes");
 }
 
@@ -509,6 +518,28 @@ fn a_snapshot_larger_than_a_message_is_read_in_smaller_pages() {
     assert!(snapshot.entries.is_sorted_by_key(|e| e.key.clone()));
 }
 
+struct OnDrop<F: Fn()>(F);
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_change_whose_answer_is_lost_is_unknown_and_is_found_by_its_nonce() {
+    let mut members = Members::start(1, &[]);
+    let directory = create(&members, new_cluster());
+    directory.commit(&put("before", Expect::Absent, "x")).unwrap();
+    members.pause(0);
+    let change = put("a", Expect::Absent, "x").with_nonce(nonce(1));
+    let lost = directory.commit(&change).unwrap_err();
+    assert!(matches!(lost, DirectoryError::Unknown { .. }), "it was sent on a connection that was open: {lost}");
+    members.go_on(0);
+    let at = persist(|| directory.commit(&change)).unwrap();
+    assert_eq!(directory.outcome(nonce(1)).unwrap(), Some(at));
+    assert_eq!(directory.get(&key("a")).unwrap().unwrap().revision, at);
+}
+
 #[test]
 fn a_snapshot_of_several_pages_is_of_one_revision_while_others_change_things() {
     let members = Members::start(1, &[]);
@@ -535,6 +566,8 @@ fn a_snapshot_of_several_pages_is_of_one_revision_while_others_change_things() {
                 last = first;
             }
         });
+        // Also when an assertion fails.
+        let _ends = OnDrop(|| ends.store(true, SeqCst));
         let mut values = BTreeSet::new();
         for _ in 0..30 {
             let entries = directory.snapshot().unwrap().entries;
@@ -542,7 +575,6 @@ fn a_snapshot_of_several_pages_is_of_one_revision_while_others_change_things() {
             assert_eq!(entries[0].value, entries[999].value, "both of one moment");
             values.insert(entries[0].value.clone());
         }
-        ends.store(true, SeqCst);
         assert!(values.len() > 5, "things have changed meanwhile");
     });
 }
