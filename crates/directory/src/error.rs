@@ -4,6 +4,7 @@
 
 use crate::{KEY_BYTES_MAX, Key, Revision, SCHEMA_VERSION, SESSION_KEYS_MAX, SESSIONS_MAX, SessionId, TRANSACTION_BYTES_MAX};
 use crate::{TRANSACTION_CHANGES_MAX, VALUE_BYTES_MAX};
+use base::ClusterId;
 use std::{fmt, path::PathBuf, time::Duration};
 
 /// What was being done when the store failed.
@@ -99,6 +100,47 @@ pub enum DirectoryError {
     /// A transaction or value above the limits.
     #[error("a change of the directory is too large ({0})")]
     TooLarge(TooLarge),
+    /// There is no room for changes, and nothing happened. Reads and watches go on.
+    #[error("the directory's store has reached its quota and takes no changes; make room or raise the quota (docs/etcd.md)")]
+    Full,
+    /// The etcd that answers holds other clusters, or none: look at its endpoints.
+    #[error("the etcd that answers does not hold cluster {wanted}; it holds {}", clusters(.found))]
+    Foreign {
+        /// The cluster that was looked for.
+        wanted: ClusterId,
+        /// Those that are there, or some of them.
+        found: Vec<ClusterId>,
+    },
+    /// Another etcd cluster answers than before: it was restored from a backup, or the endpoints lead elsewhere. Stop, read everything anew and
+    /// compare epochs.
+    #[error(
+        "another etcd cluster ({found:x}) answers than before ({seen:x}): it was restored from a backup or replaced; restart the daemon"
+    )]
+    Replaced {
+        /// The etcd cluster that was seen.
+        seen: u64,
+        /// The one that answers.
+        found: u64,
+    },
+    /// Its history up to there is not the one that was seen: an older copy was put back and has grown since. Stop, read everything anew and compare
+    /// epochs.
+    #[error("the directory's history up to revision {at:?} is not the one that was seen: an older copy was put back; restart the daemon")]
+    Diverged {
+        /// The revision.
+        at: Revision,
+    },
+    /// Another daemon has taken over this node's name as a writer. Nothing happened, and nothing will: stop.
+    #[error("another daemon has started as {writer:?}; stop one of them")]
+    Superseded {
+        /// The name.
+        writer: String,
+    },
+    /// The store does not accept the request, and nothing happened.
+    #[error("the directory's store refuses: {cause}")]
+    Refused {
+        /// Why.
+        cause: String,
+    },
     /// Another process has the file open.
     #[error("the directory {} is in use by another daemon; stop it first, or give this one its own data directory", .path.display())]
     InUse {
@@ -145,4 +187,8 @@ pub enum DirectoryError {
         /// Why.
         cause: String,
     },
+}
+
+fn clusters(found: &[ClusterId]) -> String {
+    if found.is_empty() { "none".to_owned() } else { found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
 }

@@ -57,6 +57,18 @@ impl History {
         }
         Ok(())
     }
+    /// The revision of the latest change, or of where it began.
+    pub fn last(&self) -> Revision {
+        self.last
+    }
+    /// From where on it is known.
+    pub fn first(&self) -> Revision {
+        self.first
+    }
+    /// The first transaction behind `after`, which may be ahead of what is known here.
+    pub fn next_known(&self, after: Revision) -> Result<Option<Changes>, DirectoryError> {
+        if after > self.last { Ok(None) } else { self.next(after) }
+    }
     /// The first transaction behind `after`.
     pub fn next(&self, after: Revision) -> Result<Option<Changes>, DirectoryError> {
         self.check(after)?;

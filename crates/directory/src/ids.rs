@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// A point in the history of the directory. Grows by one with each transaction that changes something.
+/// A point in the history of the directory. Grows with each transaction that changes something, by one or by more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);

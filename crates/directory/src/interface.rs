@@ -33,7 +33,7 @@ pub struct Snapshot {
 pub struct Changes {
     /// The transaction's revision.
     pub revision: Revision,
-    /// Each key that it changed, once.
+    /// Each key that it changed, once. None: a transaction that changed nothing and has a revision all the same.
     pub events: Vec<Event>,
 }
 
@@ -60,7 +60,7 @@ pub trait Watch: Send {
 
 /// The cluster's metadata.
 ///
-/// Reads are linearizable: they show every commit that was answered before they began.
+/// Reads are linearizable: they show every commit that was answered before they began. A watch reaches every revision that is handed out.
 pub trait Directory: Send + Sync {
     /// One value.
     fn get(&self, key: &Key) -> Result<Option<Entry>, DirectoryError>;
@@ -71,13 +71,14 @@ pub trait Directory: Send + Sync {
     /// All changes after a revision. [`DirectoryError::Compacted`]: its history is gone; [`DirectoryError::Older`]: it has not been yet.
     fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError>;
     /// Makes all changes if every expectation holds, else none ([`DirectoryError::Conflict`]). Durable when it returns. One with a nonce that has
-    /// happened already gives the revision at which it happened, and changes nothing.
+    /// happened already gives the revision at which it happened, and changes nothing. One that changes nothing may have a revision of its own.
     fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError>;
     /// When the transaction with this nonce happened; `None`: it has not. Remembered for [`crate::NONCES_MIN`] transactions.
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError>;
-    /// The last revision given.
+    /// A moment that shows every commit which was answered before.
     fn revision(&self) -> Result<Revision, DirectoryError>;
-    /// Begins a session, which ends `ttl` after it was last kept alive. The keys bound to it go with it, in one transaction.
+    /// Begins a session, which ends when it was not kept alive for `ttl`, or some seconds later. The keys bound to it go with it, in one
+    /// transaction.
     fn open_session(&self, ttl: Duration) -> Result<SessionId, DirectoryError>;
     /// Lets a session live for its whole time again. [`DirectoryError::NoSession`]: it has ended; its keys are gone.
     fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError>;

@@ -1,7 +1,7 @@
 //! The cluster's metadata: typed records under keys with revisions, changed by compare-and-swap.
 //!
-//! Owns: the interface [`Directory`], the keys of the records ([`record`]), the embedded store for one node ([`Embedded`]), a modelled one
-//! for simulations ([`modelled`]) and a node on it ([`ModelledNode`]), the actions that change records only
+//! Owns: the interface [`Directory`], the keys of the records ([`record`]), the embedded store for one node ([`Embedded`]), the one for several
+//! on etcd ([`mod@etcd`]), a modelled one for simulations ([`modelled`]) and a node on it ([`ModelledNode`]), the actions that change records only
 //! ([`mod@carry_out`]), and the suite that both directories must pass ([`conformance`]).
 //! Invariants: every change is a [`Transaction`]: all of it or nothing, each key guarded by what the caller last saw; a
 //! revision is given once and only grows; what `commit` has returned survives power loss; a watch gives every change once, in order, or says
@@ -19,6 +19,7 @@ pub mod commit;
 pub mod conformance;
 mod embedded;
 mod error;
+pub mod etcd;
 mod history;
 mod ids;
 mod interface;
@@ -32,6 +33,7 @@ mod transaction;
 mod typed;
 mod view;
 
+pub use self::etcd::EtcdDirectory;
 pub use carry_out::carry_out;
 pub use commit::{Attempt, change, commit_known};
 pub use embedded::{Clock, Embedded, FILE_NAME};

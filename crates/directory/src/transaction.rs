@@ -83,9 +83,13 @@ impl Transaction {
         self.changes.push(Change { key, expect, action });
         self
     }
-    /// Bytes that it takes in a request: each key is there twice, where it is compared and where it is changed.
+    /// Bytes that it takes in a request, at most: each key is there three times, where it is compared, changed, and read after a conflict.
     pub fn bytes(&self) -> usize {
-        self.changes.iter().map(|c| 2 * c.key.bytes() + c.action.value().map_or(0, Vec::len) + CHANGE_BYTES).sum()
+        self.changes.iter().map(|c| 3 * c.key.bytes() + c.action.value().map_or(0, Vec::len) + CHANGE_BYTES).sum()
+    }
+    /// Whether it changes anything, if it happens. What only looks, or removes what must not be there, does not.
+    pub fn changes_something(&self) -> bool {
+        self.changes.iter().any(|c| !matches!((&c.action, c.expect), (Action::Check, _) | (Action::Delete, Expect::Absent)))
     }
     /// Whether any directory could take it.
     pub fn check(&self) -> Result<(), DirectoryError> {

@@ -1,0 +1,349 @@
+//! Calls of etcd's API, on whichever endpoint answers.
+//!
+//! ```text
+//!  read:    attempt ──lost, no leader──► next endpoint ──► attempt … until the deadline
+//!  change:  attempt ──certainly not done──► next endpoint ──► attempt …
+//!              └──── lost ────► EtcdError::Unknown: the caller finds out
+//! ```
+//!
+//! Invariants: a change is sent again only when it is certain that it was not done; an endpoint that fails is left for the next one; at most one
+//! connection is being made at a time.
+
+use crate::connection::{Connection, LEASE_KEEP_ALIVE, Method};
+use crate::error::{ConnectError, EtcdError, Lost, Refusal, Unreachable};
+use crate::grpc::frame;
+use crate::message::*;
+use crate::{ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, PAUSE, tls};
+use authority::Identity;
+use hyper::body::{Bytes, Frame};
+use openssl::ssl::SslConnector;
+use std::sync::{Arc, Mutex};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Where etcd is, and who we are.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// At most [`ENDPOINTS_MAX`]; the first is tried first.
+    pub endpoints: Vec<Endpoint>,
+    /// For endpoints with TLS.
+    pub identity: Option<Identity>,
+}
+
+struct Endpoints {
+    all: Vec<Endpoint>,
+    /// The one to try next.
+    next: usize,
+}
+
+struct Inner {
+    connector: Option<SslConnector>,
+    endpoints: Mutex<Endpoints>,
+    current: tokio::sync::Mutex<Option<Connection>>,
+}
+
+/// A client. Clones share their connection.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+/// Whether a call may be made twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeat {
+    /// It changes nothing, or the same again.
+    Harmless,
+    /// It must be known not to have happened.
+    Never,
+}
+
+impl Client {
+    /// Connects when it is first used.
+    pub fn new(options: Options) -> Result<Self, EtcdError> {
+        let connector = options.identity.as_ref().map(tls::connector).transpose()?;
+        let inner =
+            Inner { connector, endpoints: Mutex::new(Endpoints { all: Vec::new(), next: 0 }), current: tokio::sync::Mutex::new(None) };
+        let client = Self(Arc::new(inner));
+        client.set_endpoints(options.endpoints)?;
+        Ok(client)
+    }
+
+    /// Members have come, gone or moved. What is under way goes on where it is.
+    pub fn set_endpoints(&self, all: Vec<Endpoint>) -> Result<(), EtcdError> {
+        let own = |text: &str| Err(EtcdError::Own(text.to_owned()));
+        match all.len() {
+            0 => return own("no endpoint of etcd is given"),
+            n if n > ENDPOINTS_MAX => return own("too many endpoints of etcd are given"),
+            _ => {}
+        }
+        if all.iter().any(|e| e.tls) && self.0.connector.is_none() {
+            return own("an endpoint wants TLS, and there is no certificate");
+        }
+        *self.endpoints() = Endpoints { all, next: 0 };
+        Ok(())
+    }
+
+    fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
+        self.0.endpoints.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// The endpoints, beginning with the one to try next.
+    fn in_turn(&self) -> Vec<Endpoint> {
+        let endpoints = self.endpoints();
+        let mut all = endpoints.all.clone();
+        all.rotate_left(endpoints.next % endpoints.all.len());
+        all
+    }
+    /// This one is to be tried first, or last.
+    fn prefer(&self, endpoint: &Endpoint, first: bool) {
+        let mut endpoints = self.endpoints();
+        if let Some(at) = endpoints.all.iter().position(|e| e == endpoint) {
+            endpoints.next = if first { at } else { at + 1 };
+        }
+    }
+
+    /// The connection in use, or a new one to the first endpoint that answers.
+    async fn connection(&self, until: Instant) -> Result<Connection, EtcdError> {
+        let Ok(mut current) = timeout_at(until, self.0.current.lock()).await else {
+            return Err(EtcdError::Unreachable(Unreachable::default()));
+        };
+        if let Some(open) = current.as_ref().filter(|c| c.is_open()) {
+            return Ok(open.clone());
+        }
+        let new = self.dial(until).await?;
+        *current = Some(new.clone());
+        Ok(new)
+    }
+
+    /// A connection of its own, to the first endpoint that answers.
+    pub(crate) async fn dial(&self, until: Instant) -> Result<Connection, EtcdError> {
+        let mut tried = Unreachable::default();
+        for endpoint in self.in_turn() {
+            match timeout_at(until, Connection::open(&endpoint, self.0.connector.as_ref())).await {
+                Ok(Ok(connection)) => {
+                    self.prefer(&endpoint, true);
+                    return Ok(connection);
+                }
+                Ok(Err(error)) => tried.0.push((endpoint, error)),
+                Err(_) => break,
+            }
+        }
+        Err(EtcdError::Unreachable(tried))
+    }
+
+    /// A connection to one endpoint, though it may have no leader, or not vote.
+    pub(crate) async fn dial_any(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
+        Connection::open_any(endpoint, self.0.connector.as_ref()).await
+    }
+
+    /// All members, of whichever member answers: also without a quorum. It may be a little old.
+    pub async fn member_list_of_any(&self, until: Instant) -> Result<MembersResponse, EtcdError> {
+        let mut tried = Unreachable::default();
+        for endpoint in self.in_turn() {
+            let asked = async {
+                let connection = self.dial_any(&endpoint).await?;
+                let listed = connection.call(Method("/etcdserverpb.Cluster/MemberList"), &Empty {}, until).await;
+                listed.map_err(|e| ConnectError::Answer(e.to_string()))
+            };
+            match timeout_at(until, asked).await {
+                Ok(Ok(listed)) => return Ok(listed),
+                Ok(Err(error)) => tried.0.push((endpoint, error)),
+                Err(_) => break,
+            }
+        }
+        Err(EtcdError::Unreachable(tried))
+    }
+
+    /// A connection to one endpoint.
+    pub(crate) async fn dial_one(&self, endpoint: &Endpoint) -> Result<Connection, EtcdError> {
+        let opened = Connection::open(endpoint, self.0.connector.as_ref()).await;
+        opened.map_err(|error| EtcdError::Unreachable(Unreachable(vec![(endpoint.clone(), error)])))
+    }
+
+    /// Leaves a connection: the next call goes elsewhere.
+    pub(crate) async fn leave(&self, connection: &Connection) {
+        self.prefer(&connection.endpoint, false);
+        let mut current = self.0.current.lock().await;
+        if current.as_ref().is_some_and(|c| c.is(connection)) {
+            *current = None;
+        }
+    }
+
+    /// The next connection goes elsewhere, if there is an elsewhere.
+    pub fn avoid(&self, endpoint: &Endpoint) {
+        self.prefer(endpoint, false);
+    }
+
+    async fn call<Q: prost::Message, A: prost::Message + Default>(
+        &self,
+        method: Method,
+        request: &Q,
+        repeat: Repeat,
+        until: Instant,
+    ) -> Result<A, EtcdError> {
+        let mut last = EtcdError::Unreachable(Unreachable::default());
+        loop {
+            let error = match self.attempt(method, request, until).await {
+                Ok(answer) => return Ok(answer),
+                // There was no time left for this attempt: the one before says why.
+                Err(EtcdError::Unreachable(tried)) if tried.0.is_empty() => last,
+                Err(error) => error,
+            };
+            last = error.clone();
+            let again = error.may_pass() && (repeat == Repeat::Harmless || error.did_not_happen());
+            if !again || Instant::now() + PAUSE >= until {
+                return Err(error);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn attempt<Q: prost::Message, A: prost::Message + Default>(
+        &self,
+        method: Method,
+        request: &Q,
+        until: Instant,
+    ) -> Result<A, EtcdError> {
+        let connection = self.connection(until).await?;
+        let result = connection.call(method, request, until.min(Instant::now() + ATTEMPT_MAX)).await;
+        if result.as_ref().is_err_and(EtcdError::may_pass) {
+            self.leave(&connection).await;
+        }
+        result
+    }
+
+    /// Keys with their values, linearizable unless the request says otherwise.
+    pub async fn range(&self, request: &RangeRequest, until: Instant) -> Result<RangeResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.KV/Range"), request, Repeat::Harmless, until).await
+    }
+    /// A transaction. [`EtcdError::Unknown`] and [`EtcdError::NoSpace`]: it may have happened.
+    pub async fn txn(&self, request: &TxnRequest, until: Instant) -> Result<TxnResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.KV/Txn"), request, Repeat::Never, until).await
+    }
+    /// A transaction that only reads: it may be made again.
+    pub async fn read(&self, request: &TxnRequest, until: Instant) -> Result<TxnResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.KV/Txn"), request, Repeat::Harmless, until).await
+    }
+    /// Forgets the history up to a revision.
+    pub async fn compact(&self, request: &CompactionRequest, until: Instant) -> Result<HeaderResponse, EtcdError> {
+        match self.call(Method("/etcdserverpb.KV/Compact"), request, Repeat::Harmless, until).await {
+            Err(EtcdError::Refused(Refusal::Compacted)) => Ok(HeaderResponse::default()),
+            result => result,
+        }
+    }
+    /// Begins a lease. When an answer is lost another is begun: the lost one runs out.
+    pub async fn lease_grant(&self, request: &LeaseGrantRequest, until: Instant) -> Result<LeaseGrantResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Lease/LeaseGrant"), request, Repeat::Harmless, until).await
+    }
+    /// Ends a lease. One that has ended is no error.
+    pub async fn lease_revoke(&self, id: i64, until: Instant) -> Result<(), EtcdError> {
+        match self.call::<_, HeaderResponse>(Method("/etcdserverpb.Lease/LeaseRevoke"), &LeaseRequest { id }, Repeat::Harmless, until).await
+        {
+            Ok(_) | Err(EtcdError::Refused(Refusal::LeaseNotFound)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+    /// How long a lease has left, and its keys. [`Refusal::LeaseNotFound`]: it has ended.
+    pub async fn lease_time_to_live(&self, request: &LeaseTimeToLiveRequest, until: Instant) -> Result<LeaseTimeToLiveResponse, EtcdError> {
+        let answer: LeaseTimeToLiveResponse =
+            self.call(Method("/etcdserverpb.Lease/LeaseTimeToLive"), request, Repeat::Harmless, until).await?;
+        if answer.ttl_s < 0 { Err(EtcdError::Refused(Refusal::LeaseNotFound)) } else { Ok(answer) }
+    }
+    /// Lets a lease live for its whole time again. [`Refusal::LeaseNotFound`]: it has ended.
+    pub async fn lease_keep_alive(&self, id: i64, until: Instant) -> Result<LeaseKeepAliveResponse, EtcdError> {
+        loop {
+            match self.keep_alive_once(id, until).await {
+                Err(error) if error.may_pass() && Instant::now() + PAUSE < until => sleep(PAUSE).await,
+                result => return result,
+            }
+        }
+    }
+
+    async fn keep_alive_once(&self, id: i64, until: Instant) -> Result<LeaseKeepAliveResponse, EtcdError> {
+        let connection = self.connection(until).await?;
+        let until = until.min(Instant::now() + ATTEMPT_MAX);
+        // The server answers when it has read the request, so that is sent first.
+        let request = LeaseRequest { id };
+        let result = connection.exchange::<_, LeaseKeepAliveResponse>(Method(LEASE_KEEP_ALIVE), &request, until).await;
+        match result {
+            Ok(answer) if answer.ttl_s <= 0 => Err(EtcdError::Refused(Refusal::LeaseNotFound)),
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                if error.may_pass() {
+                    self.leave(&connection).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// All members.
+    pub async fn member_list(&self, until: Instant) -> Result<MembersResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Cluster/MemberList"), &Empty {}, Repeat::Harmless, until).await
+    }
+    /// A new member. [`Refusal::MemberExists`] after an unknown outcome: it was added.
+    pub async fn member_add(&self, request: &MemberAddRequest, until: Instant) -> Result<MemberAddResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Cluster/MemberAdd"), request, Repeat::Never, until).await
+    }
+    /// A member goes.
+    pub async fn member_remove(&self, id: u64, until: Instant) -> Result<MembersResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Cluster/MemberRemove"), &MemberRequest { id }, Repeat::Never, until).await
+    }
+    /// A learner votes from now on. [`Refusal::LearnerNotReady`]: not yet.
+    pub async fn member_promote(&self, id: u64, until: Instant) -> Result<MembersResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Cluster/MemberPromote"), &MemberRequest { id }, Repeat::Never, until).await
+    }
+    /// Alarms: looked at, or ended.
+    pub async fn alarm(&self, request: &AlarmRequest, until: Instant) -> Result<AlarmResponse, EtcdError> {
+        self.call(Method("/etcdserverpb.Maintenance/Alarm"), request, Repeat::Harmless, until).await
+    }
+    /// Ends all alarms about space: after room was made, changes are taken again.
+    pub async fn disarm(&self, until: Instant) -> Result<(), EtcdError> {
+        let alarm = AlarmType::NoSpace.into();
+        let get = AlarmRequest { action: AlarmAction::Get.into(), member_id: 0, alarm };
+        for raised in self.alarm(&get, until).await?.alarms {
+            let request = AlarmRequest { action: AlarmAction::Deactivate.into(), member_id: raised.member_id, alarm };
+            self.alarm(&request, until).await?;
+        }
+        Ok(())
+    }
+    /// What one member says of itself.
+    pub async fn status(&self, endpoint: &Endpoint) -> Result<StatusResponse, EtcdError> {
+        Ok(self.dial_one(endpoint).await?.status)
+    }
+    /// Gives what is free in one member's file back to its disk. That member serves nobody meanwhile.
+    pub async fn defragment(&self, endpoint: &Endpoint, until: Instant) -> Result<(), EtcdError> {
+        let connection = self.dial_one(endpoint).await?;
+        connection.call::<_, HeaderResponse>(Method("/etcdserverpb.Maintenance/Defragment"), &Empty {}, until).await.map(drop)
+    }
+    /// Has another member lead. Goes to the leader's own endpoint.
+    pub async fn move_leader(&self, leader: &Endpoint, target_id: u64, until: Instant) -> Result<(), EtcdError> {
+        let connection = self.dial_one(leader).await?;
+        let request = MoveLeaderRequest { target_id };
+        connection.call::<_, HeaderResponse>(Method("/etcdserverpb.Maintenance/MoveLeader"), &request, until).await.map(drop)
+    }
+}
+
+impl Connection {
+    /// One request and one answer on a stream that both sides could go on with.
+    async fn exchange<Q: prost::Message, A: prost::Message + Default>(
+        &self,
+        method: Method,
+        request: &Q,
+        until: Instant,
+    ) -> Result<A, EtcdError> {
+        let both = async {
+            let (requests, mut answers) = self.stream_with(method, Bytes::from(frame(request)), until).await?;
+            let answer = answers.next::<A>().await?.ok_or(EtcdError::Unknown(Lost::Unreadable));
+            drop(requests);
+            answer
+        };
+        timeout_at(until, both).await.unwrap_or(Err(EtcdError::Unknown(Lost::TimedOut)))
+    }
+}
+
+/// What is sent on a stream.
+pub(crate) async fn send(requests: &mut crate::connection::Requests, message: &impl prost::Message) -> Result<(), EtcdError> {
+    let sent = requests.send(Frame::data(Bytes::from(frame(message)))).await;
+    sent.map_err(|_| EtcdError::Unknown(Lost::Connection("the stream has ended".into())))
+}
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;
