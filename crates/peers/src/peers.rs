@@ -412,7 +412,7 @@ impl Peers {
                     (false, false) => RefusalReason::UnknownNode,
                 };
                 link.refuse(Refusal { reason, detail: 0 });
-                Err(*link)
+                Err(link)
             }
         };
         match admitted {
@@ -420,7 +420,7 @@ impl Peers {
                 self.conns[at].purpose = Purpose::Member(hello.from);
                 self.take_conn(rt, hello.from, at);
             }
-            Err(link) => self.conns[at].purpose = Purpose::Over(Box::new(link)),
+            Err(link) => self.conns[at].purpose = Purpose::Over(link),
         }
     }
 

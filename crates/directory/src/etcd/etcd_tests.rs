@@ -150,7 +150,7 @@ fn records_are_found_by_another_node_and_followed_by_its_watch() {
     let one = create(&members, cluster);
     let other = EtcdDirectory::open(client(&members), open_as("n2", cluster)).unwrap();
     let mut watch = other.watch(other.revision().unwrap()).unwrap();
-    let node = NodeRecord { name: "n1".into(), fault_domain: "d".into(), created_unix_s: 1 };
+    let node = NodeRecord::new("n1".into(), "d".into(), 1);
     let at = one.commit(&Transaction::new().create(&node)).unwrap();
     assert_eq!(other.find::<NodeRecord>("n1").unwrap().unwrap().value, node);
     let seen = watch.wait(Duration::from_secs(10)).unwrap().unwrap();
