@@ -196,6 +196,8 @@ listed! {
         AskedNotRead,
         /// A command that waits for buffers waits for the memory of its own capsule, and of others that wait, to come back.
         OwnCapsuleAwaited,
+        /// When the last capsule that held memory has come whole, nobody of those who wait for memory is woken.
+        LastCapsuleWakesNobody,
         /// A command that was aborted and answered is answered again when its data comes.
         AbortedAnsweredTwice,
         /// The receive buffer of a connection that ends is never given back.

@@ -104,7 +104,7 @@ impl Mirror {
 }
 
 /// One volume.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct VolumeLayout {
     /// Which volume.
     pub id: VolumeId,

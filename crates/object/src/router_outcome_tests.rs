@@ -2,6 +2,9 @@
 
 use super::*;
 
+#[path = "router_forward_tests.rs"]
+mod forwards;
+
 /// Every operation, of 8 KiB at `offset` of a volume that holds zeroes there, and the kind that it counts as.
 fn one_of_each(offset: u64) -> [(IoOp, IoClass); 7] {
     let len = 8192u32;

@@ -430,9 +430,7 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
 
 /// The volume as it is served, to be served otherwise.
 fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
-    let old = router.layout(VolumeRef(0)).expect("served");
-    let VolumeLayout { id, bytes, read_only, checksum, ref limits, ownership, ref mirrors, owner, revision } = **old;
-    VolumeLayout { id, bytes, read_only, checksum, limits: Arc::clone(limits), ownership, mirrors: mirrors.clone(), owner, revision }
+    VolumeLayout::clone(router.layout(VolumeRef(0)).expect("served"))
 }
 
 /// Of `requests` (by token) at ten a second: those of the burst, answered; the others are held back.
@@ -900,6 +898,3 @@ fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
 
 #[path = "router_outcome_tests.rs"]
 mod outcomes;
-
-#[path = "router_forward_tests.rs"]
-mod forwards;

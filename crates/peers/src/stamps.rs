@@ -39,7 +39,7 @@ impl Stamps {
     }
 }
 
-/// Whether this core was paused: then what it reads may have lain there for long.
+/// Whether this core was paused: then what it reads may be old.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     looked: Option<Instant>,

@@ -66,7 +66,10 @@ impl Session {
         match slot.plan {
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
             // Nothing is asked for before the second half is there and fits.
-            CommandPlan::FusedCompare { .. } if slot.mate == NO_MATE => return slot.stage = CommandStage::Paired,
+            CommandPlan::FusedCompare { .. } if slot.mate == NO_MATE => {
+                slot.stage = CommandStage::Paired;
+                return self.wake_if_all_wait(cx);
+            }
             _ if !slot.status.is_success() => return self.run(cx, at),
             _ => {}
         }
@@ -77,7 +80,8 @@ impl Session {
         if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
-            return self.slots.wait(at);
+            self.slots.wait(at);
+            return self.wake_if_all_wait(cx);
         }
         self.grant(cx, at, needs);
     }
@@ -104,6 +108,14 @@ impl Session {
             }
             self.slots.stop_waiting(at);
             self.grant(cx, at, needs);
+        }
+    }
+
+    /// The capsule that just came whole may have been the last that held memory and did not wait: then nothing that comes free wakes who does.
+    #[cold]
+    fn wake_if_all_wait(&mut self, cx: &mut Cx<'_>) {
+        if self.slots.running() == 0 && !hooks::seeded(SeededFault::LastCapsuleWakesNobody) {
+            self.wake_waiting(cx);
         }
     }
 

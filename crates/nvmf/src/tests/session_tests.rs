@@ -708,6 +708,40 @@ fn commands_that_hold_their_capsules_only_go_on_one_by_one_when_the_host_has_no_
     assert_eq!((answered, b.session.held(), b.session.outstanding()), (6, 0, 0));
 }
 
+/// The last command that runs ends while a capsule is coming in. What that holds is no command's that waits, so nobody is woken then.
+#[test]
+fn commands_that_wait_go_on_when_the_last_capsule_has_come_whole() {
+    last_capsule_wakes();
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_last_capsule_that_wakes_nobody_is_noticed() {
+    use base::hooks::{SeededFault, notices};
+    notices(SeededFault::LastCapsuleWakesNobody, last_capsule_wakes);
+}
+
+fn last_capsule_wakes() {
+    let (mut b, _other) = without_memory();
+    b.hold = true;
+    let mut capsule = |cid: u16| {
+        let copy = CopyCommand { sdlba: 100 + u64::from(cid), nr: 0, desfmt: 0, dtype: 0 }.sqe(cid, 1);
+        b.client.capsule(with_capsule(copy, 32), &CopyRange { slba: u64::from(cid), nlb: 0 }.to_bytes())
+    };
+    let (runs, waits, comes) = (capsule(0), capsule(1), capsule(2));
+    b.feed(&runs);
+    b.feed(&waits);
+    let (first, rest) = comes.split_at(comes.len() - 16);
+    b.feed(first);
+    b.hold = false;
+    b.settle();
+    assert_eq!((b.session.running(), b.session.outstanding()), (0, 2), "one has ended, one waits, one is coming");
+    b.feed(rest);
+    b.settle();
+    let answered = core::iter::from_fn(|| b.next()).filter(|pdu| matches!(pdu, Pdu::Response(c) if c.status.is_success())).count();
+    assert_eq!((answered, b.session.held(), b.session.outstanding()), (3, 0, 0));
+}
+
 #[test]
 fn the_second_half_of_a_pair_goes_on_when_the_host_has_no_memory_left_but_that_of_the_first() {
     let (mut b, _other) = without_memory();
