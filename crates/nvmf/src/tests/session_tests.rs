@@ -724,7 +724,7 @@ fn a_last_capsule_that_wakes_nobody_is_noticed() {
 fn last_capsule_wakes() {
     let (mut b, _other) = without_memory();
     b.hold = true;
-    let mut capsule = |cid: u16| {
+    let capsule = |cid: u16| {
         let copy = CopyCommand { sdlba: 100 + u64::from(cid), nr: 0, desfmt: 0, dtype: 0 }.sqe(cid, 1);
         b.client.capsule(with_capsule(copy, 32), &CopyRange { slba: u64::from(cid), nlb: 0 }.to_bytes())
     };
