@@ -430,7 +430,6 @@ fn nonces_are_remembered_as_promised_and_their_number_is_bounded_with_several_wr
 }
 
 #[test]
-#[ignore = "the first change is refused already on some machines: to be looked into"]
 fn a_full_store_refuses_changes_loses_nothing_and_comes_back_when_there_is_room() {
     let members = Members::start(1, &["--quota-backend-bytes=8388608"]);
     let directory = create(&members, new_cluster());
@@ -460,10 +459,11 @@ fn a_full_store_refuses_changes_loses_nothing_and_comes_back_when_there_is_room(
     holds_all(&made);
     assert!(matches!(directory.open_session(Duration::from_secs(5)), Err(DirectoryError::Full)));
     let until = || Until::now() + Duration::from_secs(20);
-    for n in 0..4 {
+    // etcd looks at a size that is a moment old, so who writes fast gets far beyond the quota: what stays must be well below it.
+    let goes = made.len().saturating_sub(4);
+    for (n, _) in made.drain(..goes) {
         members.ctl(&["del", &format!("basalt/{}/d/task/{n}", directory.cluster())]);
     }
-    made.retain(|(n, _)| *n > 3);
     directory.compact().unwrap();
     let client = directory.client();
     members.block(client.defragment(&members.all[0].endpoint, until())).unwrap();
