@@ -5,12 +5,10 @@
 //! back under its old identity; every reason says what to do.
 //! Never: knows a secret (a hash of it is enough), does anything.
 
-use base::{ClusterId, NodeId, NodeRole};
+use base::{ClusterId, NODES_MAX, NodeId, NodeRole};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Nodes of a cluster, witnesses too, at most.
-pub const MEMBERS_MAX: usize = 64;
 /// How long an invitation is good when nobody says, in seconds.
 pub const INVITE_SECONDS_DEFAULT: u64 = 3600;
 /// How long one may be good, in seconds.
@@ -165,7 +163,7 @@ pub enum JoinRefused {
         ahead: bool,
     },
     /// There is no room.
-    #[error("the cluster has {MEMBERS_MAX} nodes already")]
+    #[error("the cluster has {NODES_MAX} nodes already")]
     Full,
 }
 
@@ -229,7 +227,7 @@ pub fn judge_join(cluster: &Membership, invite: Option<&InviteRecord>, request: 
     if let Some(node) = others().find(|n| n.address == Some(request.address)) {
         return Err(JoinRefused::Address { address: request.address, by: node.name.clone() });
     }
-    if others().count() >= MEMBERS_MAX {
+    if others().count() >= usize::from(NODES_MAX) {
         return Err(JoinRefused::Full);
     }
     Ok(())

@@ -99,7 +99,8 @@ fn a_member_does_not_join_twice_and_one_that_was_removed_never_again() {
 #[test]
 fn there_is_a_limit() {
     let fill = |c: &mut Membership, _: &mut InviteRecord, _: &mut JoinRequest| {
-        let more = (0..MEMBERS_MAX - 2).map(|n| KnownNode { id: None, name: format!("more-{n}"), address: None, removed: false });
+        let more =
+            (0..usize::from(NODES_MAX) - 2).map(|n| KnownNode { id: None, name: format!("more-{n}"), address: None, removed: false });
         c.nodes.extend(more);
     };
     assert_eq!(judged(fill), Err(JoinRefused::Full));

@@ -19,7 +19,7 @@ pub mod reservation;
 pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};
 pub use join::{
     CLOCK_OFF_SECONDS_MAX, INVITE_SECONDS_DEFAULT, INVITE_SECONDS_MAX, INVITES_MAX, InviteRecord, JoinRefused, JoinRequest, KnownNode,
-    MEMBERS_MAX, Membership, judge_join, work_together,
+    Membership, judge_join, work_together,
 };
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
 pub use paths::{
