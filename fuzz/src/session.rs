@@ -35,7 +35,7 @@ struct Bench {
     view: Arc<View>,
     volumes: Volumes,
     ios: Vec<IoRequest>,
-    calls: Vec<Call>,
+    calls: Vec<(u64, Call)>,
     stats: TargetStats,
     now: Instant,
     /// Answers of the controller are kept; so are those of volumes when `volumes.hold`.
@@ -136,7 +136,7 @@ impl Bench {
     fn turn_wheels(&mut self) {
         loop {
             let mut moved = false;
-            for call in core::mem::take(&mut self.calls) {
+            for (_, call) in core::mem::take(&mut self.calls) {
                 moved = true;
                 let (Call::Connect(slot) | Call::Admin(slot)) = call;
                 self.kept_calls.push(slot);

@@ -41,7 +41,7 @@ pub(crate) struct Line {
     session: Session,
     view: Arc<View>,
     pub(crate) ios: Vec<IoRequest>,
-    calls: Vec<Call>,
+    calls: Vec<(u64, Call)>,
     stats: TargetStats,
     /// The capsule of the command that is repeated.
     capsule: Vec<u8>,
@@ -93,7 +93,7 @@ impl Line {
         let mut bytes = Vec::new();
         CapsuleCmd::append(connect.sqe(0xC0), &data.to_bytes(), digests, 0, &mut bytes);
         self.session.receive(&mut cx!(self), &bytes);
-        let [Call::Connect(slot)] = self.calls[..] else { panic!("a Connect command goes to the controller") };
+        let [(_, Call::Connect(slot))] = self.calls[..] else { panic!("a Connect command goes to the controller") };
         self.calls.clear();
         let controller = Arc::new(ControllerShared::new(1, 1, NQN, HOST, [7; 16], false));
         controller.set_ready(true);

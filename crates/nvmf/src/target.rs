@@ -56,7 +56,8 @@ pub struct Target {
     listeners_generation: u64,
     msgs: VecDeque<(usize, TargetMsg)>,
     ios: Vec<IoRequest>,
-    calls: Vec<Call>,
+    /// Of sessions, with the tokens of their connections: one may be left by what was done for another connection.
+    calls: Vec<(u64, Call)>,
     under_way: u64,
     tick: Option<TimerId>,
     /// When the tick is due.
@@ -235,13 +236,15 @@ impl Target {
                 if let Some(conn) = self.conns.by_token_mut(token_of_request(request)) {
                     conn.session.on_io_done(&mut cx!(self, rt), done);
                     self.conns.mark(place_of(request));
-                    self.on_calls(rt, place_of(request));
+                    self.on_calls(rt);
                 }
                 if self.fences.are_waiting() {
                     self.fence_step(rt, request);
                 }
             }
             busy |= answered;
+            // Those of commands that went on for another reason: a fence, say.
+            self.on_calls(rt);
             if self.flush(rt) {
                 busy = true;
             }
@@ -417,7 +420,7 @@ impl Target {
                     }
                 }
                 self.conns.mark(place);
-                self.on_calls(rt, place);
+                self.on_calls(rt);
             }
             _ => {
                 if hooks::seeded(SeededFault::BufferLeaked) {
@@ -439,7 +442,7 @@ impl Target {
             return self.close(rt, place, "connection closed");
         }
         self.conns.mark(place);
-        self.on_calls(rt, place);
+        self.on_calls(rt);
     }
 
     /// Closes a connection and gives up what it was; frees its place once its operations have come back.
@@ -553,10 +556,14 @@ impl Target {
         }
     }
 
-    fn on_calls(&mut self, rt: &Rt, place: usize) {
+    fn on_calls(&mut self, rt: &Rt) {
         // An answer may let a command go on that waited for buffers, which is a call again.
         while !self.calls.is_empty() {
-            for call in core::mem::take(&mut self.calls) {
+            for (token, call) in core::mem::take(&mut self.calls) {
+                if self.conns.by_token(token).is_none_or(Conn::is_closed) {
+                    continue;
+                }
+                let place = place_of(token);
                 match call {
                     Call::Connect(slot) => self.on_connect(rt, place, slot),
                     Call::Admin(slot) => self.on_admin(rt, place, slot),

@@ -168,11 +168,11 @@ impl Session {
             CommandPlan::Connect => {
                 self.phase.enter(PhaseStep::Judge);
                 self.slots.begin_running(1);
-                return cx.calls.push(Call::Connect(at));
+                return cx.calls.push((self.token_base, Call::Connect(at)));
             }
             CommandPlan::Admin => {
                 self.slots.begin_running(1);
-                return cx.calls.push(Call::Admin(at));
+                return cx.calls.push((self.token_base, Call::Admin(at)));
             }
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };

@@ -63,8 +63,8 @@ pub struct Cx<'a> {
     pub view: &'a Arc<View>,
     /// Requests to volumes.
     pub ios: &'a mut Vec<IoRequest>,
-    /// Calls to the controller: the slot of a command that is whole.
-    pub calls: &'a mut Vec<Call>,
+    /// Calls to the controller: the slot of a command that is whole, with the token of its session.
+    pub calls: &'a mut Vec<(u64, Call)>,
     /// Counters.
     pub stats: &'a mut TargetStats,
 }

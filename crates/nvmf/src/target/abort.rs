@@ -35,7 +35,7 @@ impl Target {
             }
             self.conns.mark(place);
             // What waited behind it may go on.
-            self.on_calls(rt, place);
+            self.on_calls(rt);
         }
         self.post(rt, admin.core, Msg::Aborted { token: admin.token, slot, aborted: aborted != Aborted::No });
     }

@@ -45,7 +45,7 @@ impl Target {
             Err(refused) => conn.session.complete(cx, slot, status_of_refusal(refused), 0),
         }
         self.conns.mark(place);
-        self.on_calls(rt, place);
+        self.on_calls(rt);
         rt.wake(self.core);
     }
 

@@ -12,7 +12,7 @@ use format::nvme::admin::plain_sqe;
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess, disconnect_sqe};
 use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::property::{self, Config};
-use format::nvme::reservation::{Action, Keys};
+use format::nvme::reservation::{Action, Keys, Report};
 use format::nvme::{AdminOpcode, Fuse, IoOpcode, Sqe, Status, StatusCode};
 use frontend::Reply;
 use frontend::{HostLimits, LEASE_BYTES, Quotas};
@@ -318,4 +318,53 @@ fn a_queue_is_read_again_when_an_abort_has_made_room() {
     assert_eq!(q.abort(1), Aborted::Yes);
     assert_eq!(answer(&mut q), (1, StatusCode::ABORT_REQUESTED));
     assert!(q.session.wants_bytes());
+}
+
+/// What waits for buffers goes on when a fence has ended, on its own connection, whatever comes on another one at the same moment.
+#[test]
+fn a_command_that_a_fence_lets_go_on_is_carried_out_on_its_own_connection() {
+    for seed in 0..40 {
+        let mut rig = Rig::new(seed);
+        let mine = controller_of(&mut rig, MINE);
+        let queues: Vec<usize> = (1..=CORES as u16 * 2).map(|qid| queue_of(&mut rig, MINE, qid, mine).0).collect();
+        rig.hold(true);
+        let acquire = Action { action: 0, iekey: false, rtype: 1, cptpl: 0 }.sqe(IoOpcode::ReservationAcquire, 6, 1);
+        let asks = queues[0];
+        rig.send(asks, |c| c.capsule(with_capsule(acquire, 16), &Keys { crkey: 7, other: 0 }.to_bytes()));
+        for cid in 10..18 {
+            let blocks = if cid == 17 { 2040 } else { 2048 };
+            rig.send(asks, |c| {
+                c.capsule(with_transport(BlockRange::new(0, blocks - 1).sqe(IoOpcode::Read, cid, 1), u32::from(blocks) * 512), &[])
+            });
+        }
+        let report = Report { eds: true, numd: 1023 }.sqe(20, 1);
+        rig.send(asks, |c| c.capsule(with_transport(report, 4096), &[]));
+        rig.world.run_for(Duration::from_millis(20));
+        assert!(rig.try_next(asks, Duration::from_millis(1)).is_none(), "all of it waits");
+        for core in 0..CORES {
+            let rt = rig.world.rt(rig.server, core);
+            let server = rig.servers.borrow()[core].clone();
+            let target = &mut server.borrow_mut().target;
+            while let Some(request) = target.pop_control_request() {
+                let fenced = Reply::Fenced { volume: VolumeId::from_bytes([1; 16]), abort: BTreeSet::new() };
+                target.on_answer(&rt, request.id, Ok(fenced));
+            }
+            rt.wake(core);
+        }
+        // Others have much to say meanwhile.
+        for cid in 0..20 {
+            for at in &queues[1..] {
+                rig.send(*at, |c| c.capsule(flush_sqe(cid, u32::MAX), &[]));
+            }
+        }
+        let mut answered = Vec::new();
+        while let Some(pdu) = rig.try_next(asks, Duration::from_millis(50)) {
+            match pdu {
+                Pdu::Response(cqe) => answered.push(cqe.cid),
+                Pdu::Data(d, _) => answered.push(d.cccid),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(answered.contains(&6) && answered.contains(&20), "seed {seed}: {answered:?}");
+    }
 }

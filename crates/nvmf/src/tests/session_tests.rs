@@ -22,7 +22,7 @@ pub(super) struct Bench {
     view: Arc<View>,
     pub(super) memory: Memory,
     ios: Vec<IoRequest>,
-    calls: Vec<Call>,
+    calls: Vec<(u64, Call)>,
     pub(super) stats: TargetStats,
     pub(super) client: Client,
     /// Requests are kept here instead of answered.
@@ -81,7 +81,7 @@ impl Bench {
             None => self.session.receive(&mut cx!(self), bytes),
             Some(piece) => self.feed_in_pieces(bytes, piece),
         }
-        for call in core::mem::take(&mut self.calls) {
+        for (_, call) in core::mem::take(&mut self.calls) {
             self.on_call(call);
         }
         self.settle();
