@@ -556,7 +556,16 @@ impl Target {
         }
     }
 
+    /// Carries out what sessions call the controller for: rarely anything.
+    #[inline]
     fn on_calls(&mut self, rt: &Rt) {
+        if !self.calls.is_empty() {
+            self.carry_out_calls(rt);
+        }
+    }
+
+    #[inline(never)]
+    fn carry_out_calls(&mut self, rt: &Rt) {
         // An answer may let a command go on that waited for buffers, which is a call again.
         while !self.calls.is_empty() {
             for (token, call) in core::mem::take(&mut self.calls) {

@@ -429,12 +429,12 @@ impl<S: Blocks> VolumeRouter<S> {
         };
         // A flush: what was answered is durable.
         let Some(class) = class else { return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }) };
+        if layout.mirrors.is_empty() {
+            return self.forward(request, Judged { layout, bytes }, class, since);
+        }
         let data = ArrayVec::new();
         let mut made =
             Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
-        if made.layout.mirrors.is_empty() {
-            return self.forward(made, request.op);
-        }
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -470,15 +470,20 @@ impl<S: Blocks> VolumeRouter<S> {
         }
     }
 
-    /// The volume lies elsewhere.
-    fn forward(&mut self, made: Request, op: IoOp) {
-        let layout = &made.layout;
-        let (owner, volume, revision, since) = (layout.owner.expect("judged"), layout.id, layout.revision, made.since);
-        let id = self.requests.insert(Request { parts: 1, ..made }) as u32;
-        self.forwards.push_back(Forward { id, owner, volume, revision, since, op });
+    /// The volume lies elsewhere. Apart from what is carried out here: a request that is moved once more costs every request.
+    #[cold]
+    #[inline(never)]
+    fn forward(&mut self, request: IoRequest, Judged { layout, bytes }: Judged, class: IoClass, since: Instant) {
+        let IoRequest { token, volume, op } = request;
+        let (owner, id, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
+        let (result, data) = (Ok(()), ArrayVec::new());
+        let made = Request { token, volume, layout, class, bytes, since, parts: 1, result, data, range_operation: None, own: false };
+        let at = self.requests.insert(made) as u32;
+        self.forwards.push_back(Forward { id: at, owner, volume: id, revision, since, op });
     }
 
     /// See [`Backend::forwarded`].
+    #[cold]
     fn on_forwarded(&mut self, rt: &Rt, ForwardDone { id, outcome }: ForwardDone) {
         let id = id as usize;
         let request = &mut self.requests[id];
