@@ -36,6 +36,8 @@ use std::collections::btree_map::Entry;
 
 /// Segments whose content is read at a time.
 const SEGMENTS_AT_ONCE: usize = 32;
+/// Records whose places in the index are brought near the processor together.
+const TOUCHED: usize = 32;
 /// Sub-maps of the index that are given their chunks in one go.
 const MAPS_AT_ONCE: usize = 64;
 
@@ -161,9 +163,13 @@ fn replay_segment(
     *chain = Some(Chain { lsn: content.last_lsn + 1, crc: content.last_crc });
     state.log.set_used(seq, content.used_blocks);
     let mut crcs = content.crcs.iter();
-    for record in &content.records {
-        let n = record.data_blocks() as usize;
-        replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
+    for some in content.records.chunks(TOUCHED) {
+        let written = some.iter().filter(|record| record.kind == RecordKind::Write);
+        state.log.touch(written.map(|record| Key::new(ComponentNo(record.component), record.block)));
+        for record in some {
+            let n = record.data_blocks() as usize;
+            replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
+        }
     }
     state.figures.recovered_segments += 1;
     Ok(())
