@@ -6,7 +6,7 @@ use base::{ByteSize, VolumeId};
 use cluster::check_name;
 use control::config::{Config, ConfigError};
 use std::str::from_utf8;
-use tls::{ConfiguredPsk, IDENTITY_BYTES_MAX, Identity};
+use tls::{ConfiguredPsk, HostIdentity, IDENTITY_BYTES_MAX, PskIdentity};
 
 /// A DH-HMAC-CHAP secret: what is accepted is what would be written.
 pub fn auth_secret(data: &[u8]) {
@@ -28,7 +28,7 @@ pub fn tls_psk(data: &[u8]) {
 
 /// A PSK identity, and the keys that it may mean.
 pub fn tls_identity(data: &[u8]) {
-    let Some(identity) = Identity::parse(data) else { return };
+    let Some(identity) = HostIdentity::parse(data) else { return };
     assert!(data.len() <= IDENTITY_BYTES_MAX);
     assert_eq!(identity.to_string().as_bytes(), data, "an identity has one form");
     let psk = ConfiguredPsk::parse(PSK).expect("a key");

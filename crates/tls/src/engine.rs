@@ -13,10 +13,10 @@
 //! Never: does I/O; rekeys by itself (a Linux host before 6.14 ends the connection on a KeyUpdate; it follows the peer's).
 
 use crate::alert;
-use crate::fault::Fault;
+use crate::fault::{Alert, Fault};
 use crate::ffi;
 use crate::hello;
-use crate::identity::{Hash, Identity};
+use crate::identity::{Hash, HostIdentity, PskIdentity};
 use crate::kdf;
 use crate::psk::TlsPsk;
 use openssl::error::ErrorStack;
@@ -24,7 +24,7 @@ use openssl::ssl::{
     ErrorCode, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslStream, SslVersion,
 };
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Plaintext of one record at most, in bytes (RFC 8446, 5.1).
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
@@ -54,7 +54,12 @@ fn context(hash: Hash) -> Result<SslContext, ErrorStack> {
 }
 
 impl Context {
-    /// Made once.
+    /// The one of this process; made for the first who wants it. `None`: the cryptographic library cannot do TLS 1.3 with these settings.
+    pub fn shared() -> Option<Arc<Context>> {
+        static SHARED: OnceLock<Option<Arc<Context>>> = OnceLock::new();
+        SHARED.get_or_init(|| Context::new().ok().map(Arc::new)).clone()
+    }
+    /// One of its own.
     pub fn new() -> Result<Context, ErrorStack> {
         Ok(Context { contexts: [context(Hash::Sha256)?, context(Hash::Sha384)?] })
     }
@@ -149,18 +154,17 @@ impl Records {
 
 enum State {
     /// Bytes that came, up to a whole ClientHello.
-    Hello(Vec<u8>),
+    Hello(Arc<Context>, Vec<u8>),
     Shaking(Box<SslStream<Pipe>>),
     Open(Box<SslStream<Pipe>>),
     Ended,
 }
 
-/// See the module.
-pub struct Engine {
-    context: Arc<Context>,
+/// See the module. `I`: which identities it takes.
+pub struct Engine<I = HostIdentity> {
     state: State,
     server: bool,
-    peer: Option<Identity>,
+    peer: Option<I>,
     /// Small pieces of plaintext on their way into one record.
     staged: Vec<u8>,
     /// Encrypted, when there is no stream (any more) that holds it.
@@ -168,28 +172,26 @@ pub struct Engine {
     records: Records,
 }
 
-impl Engine {
-    /// The side that waits for a ClientHello.
-    pub fn server(context: Arc<Context>) -> Engine {
-        Engine {
-            context,
-            state: State::Hello(Vec::new()),
-            server: true,
-            peer: None,
-            staged: Vec::new(),
-            out: Vec::new(),
-            records: Records::default(),
-        }
+impl<I: PskIdentity> Engine<I> {
+    fn new(state: State, server: bool, peer: Option<I>) -> Engine<I> {
+        Engine { state, server, peer, staged: Vec::new(), out: Vec::new(), records: Records::default() }
     }
-
+    /// The side that waits for a ClientHello.
+    pub fn server(context: Arc<Context>) -> Engine<I> {
+        Engine::new(State::Hello(context, Vec::new()), true, None)
+    }
     /// The side that begins; its first message is in [`Engine::out`].
-    pub fn client(context: Arc<Context>, identity: &Identity, psk: TlsPsk) -> Result<Engine, Fault> {
+    pub fn client(context: &Context, identity: &I, psk: TlsPsk) -> Result<Engine<I>, Fault> {
         let stream = context.stream(identity.to_string().into_bytes(), psk)?;
-        let state = State::Shaking(Box::new(stream));
-        let (peer, records) = (Some(identity.clone()), Records::default());
-        let mut engine = Engine { context, state, server: false, peer, staged: Vec::new(), out: Vec::new(), records };
+        let mut engine = Engine::new(State::Shaking(Box::new(stream)), false, Some(identity.clone()));
         engine.shake()?;
         Ok(engine)
+    }
+    /// One that has ended: it says to who came with TLS that there is none here.
+    pub fn none_here() -> Engine<I> {
+        let mut engine = Engine::new(State::Ended, true, None);
+        engine.say(alert::PROTOCOL_VERSION);
+        engine
     }
 
     /// Whether the handshake is done and the connection has not ended.
@@ -200,8 +202,12 @@ impl Engine {
     pub fn is_shaking(&self) -> bool {
         matches!(self.state, State::Shaking(_))
     }
+    /// Whether the handshake is not done, and has not failed.
+    pub fn is_beginning(&self) -> bool {
+        matches!(self.state, State::Hello(..) | State::Shaking(_))
+    }
     /// Whose key is used; of a server once the handshake is done.
-    pub fn identity(&self) -> Option<&Identity> {
+    pub fn identity(&self) -> Option<&I> {
         self.peer.as_ref().filter(|_| self.is_open())
     }
 
@@ -212,11 +218,11 @@ impl Engine {
 
     /// Takes bytes that came. `keys` gives the keys that an identity may mean; it is asked when the ClientHello is whole.
     /// After it, take what goes out and [`Engine::read`] until there is no more.
-    pub fn receive(&mut self, bytes: &[u8], keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
+    pub fn receive(&mut self, bytes: &[u8], keys: impl FnMut(&I) -> Vec<TlsPsk>) -> Result<(), Fault> {
         self.records.count(bytes);
         let done = match &mut self.state {
             State::Ended => Ok(()),
-            State::Hello(have) => {
+            State::Hello(_, have) => {
                 have.extend_from_slice(bytes);
                 self.greet(keys)
             }
@@ -229,13 +235,13 @@ impl Engine {
     }
 
     /// Looks at the ClientHello and, when it proves a key of ours, begins the handshake.
-    fn greet(&mut self, mut keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
-        let State::Hello(have) = &self.state else { return Ok(()) };
+    fn greet(&mut self, mut keys: impl FnMut(&I) -> Vec<TlsPsk>) -> Result<(), Fault> {
+        let State::Hello(context, have) = &self.state else { return Ok(()) };
         let Some(message) = hello::message(have)? else { return Ok(()) };
         let hello = hello::parse(&message)?;
         let (mut known, mut wrong) = (None, false);
         for offer in &hello.offers {
-            let Some(identity) = Identity::parse(offer.identity) else { continue };
+            let Some(identity) = I::parse(offer.identity) else { continue };
             for psk in keys(&identity) {
                 let binder = kdf::binder(psk.hash, &psk.key, hello.truncated)?;
                 if binder.is(offer.binder) {
@@ -256,10 +262,8 @@ impl Engine {
         if !hello.takes(psk.hash) {
             return Err(Fault::refused(alert::HANDSHAKE_FAILURE, "the client does not offer the cipher suite of its key"));
         }
-        let mut stream = Box::new(self.context.stream(name, psk)?);
-        if let State::Hello(have) = &self.state {
-            stream.get_mut().feed(have);
-        }
+        let mut stream = Box::new(context.stream(name, psk)?);
+        stream.get_mut().feed(have);
         self.peer = Some(identity);
         self.state = State::Shaking(stream);
         self.shake()
@@ -334,14 +338,14 @@ impl Engine {
     pub fn out(&self) -> &[u8] {
         match &self.state {
             State::Shaking(s) | State::Open(s) => &s.get_ref().out,
-            State::Hello(_) | State::Ended => &self.out,
+            State::Hello(..) | State::Ended => &self.out,
         }
     }
     /// `n` bytes of [`Engine::out`] were taken.
     pub fn taken(&mut self, n: usize) {
         let out = match &mut self.state {
             State::Shaking(s) | State::Open(s) => &mut s.get_mut().out,
-            State::Hello(_) | State::Ended => &mut self.out,
+            State::Hello(..) | State::Ended => &mut self.out,
         };
         out.drain(..n);
     }
@@ -361,7 +365,7 @@ impl Engine {
                 last(&mut s);
                 self.out = std::mem::take(&mut s.get_mut().out);
             }
-            State::Hello(_) | State::Ended => {}
+            State::Hello(..) | State::Ended => {}
         }
     }
 
@@ -371,8 +375,13 @@ impl Engine {
         let description = match fault {
             Fault::Refused { alert, .. } => *alert,
             Fault::Library => alert::INTERNAL_ERROR,
-            Fault::NotTls | Fault::Protocol(_) => return,
+            Fault::NotPlain => alert::PROTOCOL_VERSION,
+            Fault::NotTls | Fault::Alert(_) | Fault::Protocol(_) => return,
         };
+        self.say(description);
+    }
+    /// A fatal alert goes out, not encrypted.
+    fn say(&mut self, description: u8) {
         self.out.extend_from_slice(&[21, 3, 3, 0, 2, 2, description]);
     }
 }
@@ -385,9 +394,15 @@ fn write_all(stream: &mut SslStream<Pipe>, mut bytes: &[u8]) -> Result<(), Fault
     Ok(())
 }
 
+/// OpenSSL's reasons from there on are alerts of the other end (SSL_AD_REASON_OFFSET of openssl/ssl.h).
+const REASON_ALERT: i32 = 1000;
+
 fn protocol(e: &openssl::ssl::Error) -> Fault {
-    let first = e.ssl_error().and_then(|stack| stack.errors().first()).and_then(|e| e.reason());
-    Fault::Protocol(first.unwrap_or("the connection ended").to_owned())
+    let first = e.ssl_error().and_then(|stack| stack.errors().first());
+    if let Some(Ok(description)) = first.map(|e| u8::try_from(e.reason_code() - REASON_ALERT)) {
+        return Fault::Alert(Alert::of(description));
+    }
+    Fault::Protocol(first.and_then(|e| e.reason()).unwrap_or("the connection ended").to_owned())
 }
 
 #[cfg(test)]
