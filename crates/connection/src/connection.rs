@@ -174,6 +174,10 @@ impl<I: PskIdentity> Connection<I> {
     pub fn identity(&self) -> Option<&I> {
         self.layer.identity()
     }
+    /// Whether a TLS handshake is under way.
+    pub fn is_beginning(&self) -> bool {
+        self.layer.is_beginning()
+    }
     /// Whether TLS has failed: nothing is sent or received any more, and it has not said goodbye.
     pub fn has_failed(&self) -> bool {
         self.layer.has_failed()

@@ -143,6 +143,10 @@ impl<I: PskIdentity> Layer<I> {
             Layer::Plain | Layer::Undecided(_) => (0, false),
         }
     }
+    /// Whether it is TLS and the handshake is under way.
+    pub fn is_beginning(&self) -> bool {
+        matches!(self, Layer::Tls(s) if s.engine.is_beginning())
+    }
     /// Whether it is TLS and can neither send nor receive any more, without having said goodbye.
     pub fn has_failed(&self) -> bool {
         matches!(self, Layer::Tls(s) if s.failed)
