@@ -174,6 +174,10 @@ impl<I: PskIdentity> Connection<I> {
     pub fn identity(&self) -> Option<&I> {
         self.layer.identity()
     }
+    /// Whether something of TLS has come.
+    pub fn has_heard_tls(&self) -> bool {
+        self.layer.records() != (0, false)
+    }
     /// Whether a TLS handshake is under way.
     pub fn is_beginning(&self) -> bool {
         self.layer.is_beginning()

@@ -22,6 +22,8 @@ use tls::{Context, Engine, Fault, PskIdentity, TlsPsk};
 const HANDSHAKE_RECORD: u8 = 22;
 /// Bytes of ciphertext in one buffer.
 const CIPHER_BUF_BYTES: usize = 256 << 10;
+/// Plaintext that is encrypted before its ciphertext is looked at.
+const SEAL_BYTES: usize = 64 << 10;
 /// Plaintext that one call decrypts: a record.
 pub const PLAIN_BYTES: usize = tls::RECORD_BYTES_MAX;
 
@@ -170,14 +172,14 @@ impl<I: PskIdentity> Secured<I> {
         // What the protocol has to say waits for the handshake, and for what TLS has to say.
         let may_take = self.engine.out().is_empty() && !self.engine.is_beginning();
         let of = if may_take { take() } else { None };
+        let mut out = None;
         if let Some(list) = &of {
-            let sealed = list.slices(0).try_for_each(|piece| self.engine.write(piece)).and_then(|()| self.engine.flush());
-            self.failed |= sealed.is_err();
+            self.failed |= self.seal(list, &mut out).is_err();
         } else if may_take && last && !self.failed && !self.said_goodbye {
             self.said_goodbye = true;
             self.engine.close();
         }
-        let out = self.cipher_list();
+        self.collect(&mut out);
         match (out, of) {
             (None, None) => None,
             (out, of) => {
@@ -188,14 +190,25 @@ impl<I: PskIdentity> Secured<I> {
         }
     }
 
-    /// What the engine has to send, as a list.
-    fn cipher_list(&mut self) -> Option<SendList> {
+    /// Encrypts a list, a part at a time, so that the engine holds little of it.
+    fn seal(&mut self, list: &SendList, out: &mut Option<SendList>) -> Result<(), Fault> {
+        for part in list.slices(0).flat_map(|piece| piece.chunks(SEAL_BYTES)) {
+            self.engine.write(part)?;
+            if self.engine.out().len() > CIPHER_BUF_BYTES - 2 * SEAL_BYTES {
+                self.collect(out);
+            }
+        }
+        self.engine.flush()
+    }
+
+    /// What the engine has to send goes into a list.
+    fn collect(&mut self, out: &mut Option<SendList>) {
         let bytes = self.engine.out();
         if bytes.is_empty() {
-            return None;
+            return;
         }
-        let mut list = self.free.take().unwrap_or_default();
-        if bytes.len() <= list.header_room() {
+        let list = out.get_or_insert_with(|| self.free.take().unwrap_or_default());
+        if list.is_empty() && bytes.len() <= list.header_room() {
             list.push_header(bytes);
         } else {
             for part in bytes.chunks(CIPHER_BUF_BYTES) {
@@ -204,7 +217,6 @@ impl<I: PskIdentity> Secured<I> {
         }
         let n = bytes.len();
         self.engine.taken(n);
-        Some(list)
     }
 
     fn sent(&mut self, mut list: SendList) -> Option<SendList> {
@@ -214,7 +226,7 @@ impl<I: PskIdentity> Secured<I> {
     }
 }
 
-const _: () = assert!(CIPHER_BUF_BYTES <= rt::BUF_BYTES_MAX);
+const _: () = assert!(CIPHER_BUF_BYTES <= rt::BUF_BYTES_MAX && CIPHER_BUF_BYTES >= 4 * SEAL_BYTES);
 
 #[cfg(test)]
 #[path = "layer_tests.rs"]

@@ -95,6 +95,37 @@ fn lists_of_a_connection_that_failed_come_back() {
 }
 
 #[test]
+fn much_is_encrypted_without_being_held_and_comes_out_whole() {
+    let (mut a, mut b, mut back) = (client(), Side::accepted(Accepts::Tls), 0);
+    let hello = sent(&mut a, &mut Vec::new(), &mut back, false);
+    receive(&mut b, &hello).unwrap();
+    let answer = sent(&mut b, &mut Vec::new(), &mut back, false);
+    receive(&mut a, &answer).unwrap();
+    let finished = sent(&mut a, &mut Vec::new(), &mut back, false);
+    receive(&mut b, &finished).unwrap();
+    let mut big = SendList::new();
+    let mut wanted = Vec::new();
+    for (n, len) in [1usize, 70_000, 1 << 20, 20, 4096, 1 << 20, 65_536].into_iter().enumerate() {
+        let bytes: Vec<u8> = (0..len).map(|i| (i / 3 + n) as u8).collect();
+        big.push_header(&[n as u8; 100]);
+        big.push_data(Buf::copy_of(&bytes), 0..len);
+        wanted.extend([n as u8; 100]);
+        wanted.extend(bytes);
+    }
+    let mut lists = vec![big];
+    let list = a.next_send(|| lists.pop(), false).unwrap();
+    assert!(list.segments() >= wanted.len() / CIPHER_BUF_BYTES, "{} buffers", list.segments());
+    let bytes: Vec<u8> = list.slices(0).flatten().copied().collect();
+    assert!(a.sent(list).is_some() && a.next_send(|| None, false).is_none());
+    let mut got = Vec::new();
+    for part in bytes.chunks(60_000) {
+        receive(&mut b, part).unwrap();
+        got.extend(read(&mut b));
+    }
+    assert!(got == wanted);
+}
+
+#[test]
 fn a_bit_that_is_changed_on_the_way_ends_it() {
     let (mut a, mut b, mut back) = (client(), Side::accepted(Accepts::Tls), 0);
     let hello = sent(&mut a, &mut Vec::new(), &mut back, false);

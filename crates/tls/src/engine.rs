@@ -10,7 +10,7 @@
 //! Owns: what came and was not decrypted, what was encrypted and not taken.
 //! Invariants: memory is bounded by what the caller feeds (it reads all plaintext after each feed, so less than two records stay) and
 //! leaves untaken; after a fault nothing is decrypted or encrypted any more, and the alert is in what goes out.
-//! Never: does I/O; rekeys by itself (a Linux host before 6.14 ends the connection on a KeyUpdate; it follows the peer's).
+//! Never: does I/O; takes new keys by itself where the other end may not follow ([`PskIdentity::REKEYS`]). It follows the other end's.
 
 use crate::alert;
 use crate::fault::{Alert, Fault};
@@ -30,6 +30,8 @@ use std::sync::{Arc, OnceLock};
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// The header of a record: its type, a version, its length.
 const RECORD_HEADER_BYTES: usize = 5;
+/// Records that are encrypted with one key, at most, where new ones can be taken: a third of what RFC 8446 (5.5) allows AES-GCM.
+const KEY_RECORDS_MAX: u64 = 1 << 23;
 /// Key exchange groups, the quickest first; the standard wants ffdhe3072 and secp384r1 too.
 const GROUPS: &str = "X25519:P-256:P-384:ffdhe3072:ffdhe4096";
 
@@ -170,11 +172,13 @@ pub struct Engine<I = HostIdentity> {
     /// Encrypted, when there is no stream (any more) that holds it.
     out: Vec<u8>,
     records: Records,
+    /// Records that may be encrypted before new keys are taken.
+    key_left: u64,
 }
 
 impl<I: PskIdentity> Engine<I> {
     fn new(state: State, server: bool, peer: Option<I>) -> Engine<I> {
-        Engine { state, server, peer, staged: Vec::new(), out: Vec::new(), records: Records::default() }
+        Engine { state, server, peer, staged: Vec::new(), out: Vec::new(), records: Records::default(), key_left: KEY_RECORDS_MAX }
     }
     /// The side that waits for a ClientHello.
     pub fn server(context: Arc<Context>) -> Engine<I> {
@@ -192,6 +196,12 @@ impl<I: PskIdentity> Engine<I> {
         let mut engine = Engine::new(State::Ended, true, None);
         engine.say(alert::PROTOCOL_VERSION);
         engine
+    }
+
+    /// So many records may be encrypted before new keys are taken, for tests.
+    #[cfg(test)]
+    pub(crate) fn wear_keys(&mut self, left: u64) {
+        self.key_left = left;
     }
 
     /// Whether the handshake is done and the connection has not ended.
@@ -301,10 +311,11 @@ impl<I: PskIdentity> Engine<I> {
     /// Encrypts; small pieces are gathered into one record until [`Engine::flush`]. Nothing happens unless it is open.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         let State::Open(stream) = &mut self.state else { return Ok(()) };
+        let key_left = &mut self.key_left;
         let written = loop {
             if self.staged.is_empty() && bytes.len() >= RECORD_BYTES_MAX {
                 let whole = bytes.len() / RECORD_BYTES_MAX * RECORD_BYTES_MAX;
-                if let Err(e) = write_all(stream, &bytes[..whole]) {
+                if let Err(e) = write_all::<I>(stream, &bytes[..whole], key_left) {
                     break Err(e);
                 }
                 bytes = &bytes[whole..];
@@ -315,7 +326,7 @@ impl<I: PskIdentity> Engine<I> {
             if self.staged.len() < RECORD_BYTES_MAX {
                 break Ok(());
             }
-            if let Err(e) = write_all(stream, &self.staged) {
+            if let Err(e) = write_all::<I>(stream, &self.staged, key_left) {
                 break Err(e);
             }
             self.staged.clear();
@@ -329,7 +340,7 @@ impl<I: PskIdentity> Engine<I> {
         if self.staged.is_empty() {
             return Ok(());
         }
-        let written = write_all(stream, &self.staged);
+        let written = write_all::<I>(stream, &self.staged, &mut self.key_left);
         self.staged.clear();
         written.inspect_err(|fault| self.fail(fault))
     }
@@ -386,10 +397,17 @@ impl<I: PskIdentity> Engine<I> {
     }
 }
 
-fn write_all(stream: &mut SslStream<Pipe>, mut bytes: &[u8]) -> Result<(), Fault> {
-    while !bytes.is_empty() {
-        let n = stream.ssl_write(bytes).map_err(|e| protocol(&e))?;
-        bytes = &bytes[n..];
+fn write_all<I: PskIdentity>(stream: &mut SslStream<Pipe>, bytes: &[u8], key_left: &mut u64) -> Result<(), Fault> {
+    for mut record in bytes.chunks(RECORD_BYTES_MAX) {
+        if I::REKEYS && *key_left == 0 {
+            ffi::update_key(stream.ssl())?;
+            *key_left = KEY_RECORDS_MAX;
+        }
+        *key_left = key_left.saturating_sub(1);
+        while !record.is_empty() {
+            let n = stream.ssl_write(record).map_err(|e| protocol(&e))?;
+            record = &record[n..];
+        }
     }
     Ok(())
 }

@@ -8,6 +8,8 @@ use std::fmt;
 /// Who speaks to whom, as a pre-shared key is named. A listener takes one kind of it: a key of one kind cannot even be named at a listener of
 /// another.
 pub trait PskIdentity: Clone + fmt::Display {
+    /// Whether both ends take new keys on the way (KeyUpdate, RFC 8446, 4.6.3).
+    const REKEYS: bool;
     /// Reads one; `None` when it is not of this kind.
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
@@ -71,6 +73,9 @@ pub struct HostIdentity {
 }
 
 impl PskIdentity for HostIdentity {
+    /// A Linux host before 6.14 ends the connection on a KeyUpdate.
+    const REKEYS: bool = false;
+
     fn parse(bytes: &[u8]) -> Option<HostIdentity> {
         if bytes.len() > IDENTITY_BYTES_MAX {
             return None;

@@ -89,6 +89,8 @@ fn another_secret_cluster_or_pair_is_refused_and_the_dialer_hears_which_it_was()
 struct Text(String);
 
 impl PskIdentity for Text {
+    const REKEYS: bool = false;
+
     fn parse(bytes: &[u8]) -> Option<Text> {
         std::str::from_utf8(bytes).ok().map(|text| Text(text.into()))
     }
@@ -156,4 +158,36 @@ fn who_has_no_tls_says_so_and_the_dialer_hears_it() {
     let b = Engine::<PairIdentity>::none_here();
     assert!(!b.is_beginning() && !b.is_open());
     assert_eq!(a.receive(b.out(), |_| Vec::new()), Err(Fault::Alert(Alert::NoTls)));
+}
+
+#[test]
+fn nodes_take_new_keys_before_the_old_ones_are_worn_and_hosts_never() {
+    fn pass<I: PskIdentity>(a: &mut Engine<I>, b: &mut Engine<I>) -> usize {
+        a.wear_keys(1);
+        let before = b.records().0;
+        for n in 0..4u8 {
+            a.write(&[n; 20_000]).unwrap();
+            a.flush().unwrap();
+        }
+        let out = a.out().to_vec();
+        a.taken(out.len());
+        let (mut got, mut plain) = (Vec::new(), vec![0; RECORD_BYTES_MAX]);
+        for part in out.chunks(5000) {
+            b.receive(part, |_| Vec::new()).unwrap();
+            while let Some(n @ 1..) = b.read(&mut plain).unwrap() {
+                got.extend_from_slice(&plain[..n]);
+            }
+        }
+        assert!(got == (0..4u8).flat_map(|n| [n; 20_000]).collect::<Vec<_>>());
+        (b.records().0 - before) as usize
+    }
+    let id = identity(1, 1, 2);
+    let (mut a, mut b) = (dialer(&id, &secret(7)), Engine::server(Context::shared().unwrap()));
+    shake(&mut a, &mut b, keys).unwrap();
+    assert_eq!((pass(&mut a, &mut b), pass(&mut b, &mut a)), (9, 9), "two records each time, and a KeyUpdate");
+    let host = host_key().identity(HOST, SUBSYSTEM, Derivation::Standard).unwrap();
+    let (mut a, mut b) =
+        (client(&host, host_key().key_for(&host, Derivation::Standard).unwrap().unwrap()), Engine::server(Context::shared().unwrap()));
+    shake(&mut a, &mut b, |i| host_key().keys_for(i).unwrap()).unwrap();
+    assert_eq!(pass(&mut a, &mut b), 8);
 }

@@ -90,6 +90,8 @@ impl PairIdentity {
 }
 
 impl PskIdentity for PairIdentity {
+    const REKEYS: bool = true;
+
     /// Takes exactly what [`fmt::Display`] writes: the lower node first.
     fn parse(bytes: &[u8]) -> Option<PairIdentity> {
         if bytes.len() != PAIR_IDENTITY_BYTES {

@@ -53,11 +53,12 @@ impl Peers {
         }
     }
 
-    /// The other end is gone.
+    /// The other end is gone. Without a word it was starting or ending, or it is dead: that passes.
     fn cut(&mut self, now: Instant, at: usize) {
         let Conn { socket, addr, purpose } = &self.conns[at];
         if let Purpose::Member(node) = purpose
             && socket.is_beginning()
+            && socket.has_heard_tls()
             && !socket.is_closed()
         {
             let why = NoLink::Unfinished { node: Some(*node), addr: *addr };
