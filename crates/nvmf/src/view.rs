@@ -18,7 +18,7 @@ use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tls::{ConfiguredPsk, Identity, TlsPsk};
+use tls::{ConfiguredPsk, HostIdentity, TlsPsk};
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
@@ -223,7 +223,7 @@ impl View {
         seen.filter_map(|(nsid, n)| self.namespace(*nsid, n)).collect()
     }
     /// The keys that a host may mean by a PSK identity: of those that it has for the subsystem named there, by each derivation in the field.
-    pub fn tls_keys(&self, identity: &Identity) -> Vec<TlsPsk> {
+    pub fn tls_keys(&self, identity: &HostIdentity) -> Vec<TlsPsk> {
         let Some(host) = self.hosts.get(&identity.host_nqn) else { return Vec::new() };
         let meant = |p: &&HostPsk| p.subsystem.as_ref().is_none_or(|s| *s == identity.subsystem_nqn);
         let keys = host.tls_psks.iter().filter(meant).map(|p| p.psk.keys_for(identity));

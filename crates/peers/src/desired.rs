@@ -3,7 +3,9 @@
 use base::{ClusterId, NodeId};
 use format::peer::Incarnation;
 use frontend::{UnknownVolume, Volumes};
+use object::link::Protection;
 use std::net::SocketAddr;
+use tls::ClusterSecret;
 
 /// This node, as its peers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +33,41 @@ pub struct PeerDesired {
     pub removed: bool,
 }
 
+/// What protects the links of a cluster. All its nodes have it set alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkSecurity {
+    /// TLS 1.3, with a key for each pair of nodes, made from the secret of the cluster. `None`: the secret is not here yet, so there are no links.
+    Tls(Option<ClusterSecret>),
+    /// Nothing. For a network where only nodes of the cluster are.
+    Plain,
+}
+
+impl Default for LinkSecurity {
+    fn default() -> Self {
+        LinkSecurity::Tls(None)
+    }
+}
+
+impl LinkSecurity {
+    /// Whether there can be links.
+    pub(crate) fn is_ready(&self) -> bool {
+        !matches!(self, LinkSecurity::Tls(None))
+    }
+    pub(crate) fn protection(&self) -> Protection {
+        match self {
+            LinkSecurity::Tls(_) => Protection::Tls,
+            LinkSecurity::Plain => Protection::Plain,
+        }
+    }
+}
+
 /// All nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeersDesired {
     /// This one; `None`: it is alone.
     pub own: Option<OwnNode>,
+    /// What protects the links.
+    pub security: LinkSecurity,
     /// The others.
     pub nodes: Vec<PeerDesired>,
 }

@@ -27,10 +27,10 @@ pub(crate) struct Member {
 
 impl Member {
     /// On this core, which has a lane with it.
-    pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8) -> Member {
+    pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8, protection: Protection) -> Member {
         let place = LinkPlace { class: LinkClass::Foreground, lane };
         let own = Own { cluster: own.cluster, node: own.node, incarnation: own.incarnation, versions: Versions::OURS };
-        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, Protection::Plain).only(place);
+        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, protection).only(place);
         Member { desired, peer, place, lanes, conn: None, stamps: Stamps::default(), lost: VecDeque::new() }
     }
     /// Whether requests can go there now.

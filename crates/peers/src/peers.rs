@@ -3,22 +3,21 @@
 //! Owns: see the crate. Invariants: the connection of a member is the one of its current link; a token names one request until it is answered.
 //! Never: blocks.
 
-use crate::conn::{Conn, Purpose};
+use crate::conn::{Conn, Moving, Purpose};
 use crate::desired::{OwnNode, PeersView};
-use crate::limits::{EVENTS_A_TURN_MAX, GREETING_BYTES_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
+use crate::limits::{EVENTS_A_TURN_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
 use crate::member::{Member, lanes};
+use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
 use base::{HostId, Instant, NodeId};
-use format::peer::{Hello, Issuer, Refusal, RefusalReason, Revision};
+use connection::{RefusalLog, Unauthenticated};
+use format::peer::{Issuer, Revision};
 use frontend::ListenError;
 use object::link::limits::STAMP_AGE_MAX;
-use object::link::{
-    Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, Link, LinkEvent, PlaceEvent, Protection, ServedId,
-    SessionId, Standing,
-};
+use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
-use rt::{Buf, Completion, Event, ListenerId, NetError, OwnedConn, Queue, Rt, TimerId};
+use rt::{Buf, Completion, Event, ListenerId, NetError, Queue, Rt, TimerId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -31,10 +30,13 @@ const DIAL: u64 = 2;
 const OTHER: u64 = 3;
 const KIND_BITS: u32 = 2;
 
+mod greetings;
+mod sockets;
+
 /// What halves say to each other.
 pub enum PeersMsg {
     /// A connection of this lane, with what it has said so far.
-    Accepted(OwnedConn, Vec<u8>),
+    Accepted(Box<Moving>),
     /// A request for the core that has a lane with its owner.
     Forward(usize, Box<Forward>),
     /// What became of it.
@@ -70,6 +72,17 @@ pub struct Peers {
     conns: Slab<Conn>,
     dials: Slab<NodeId>,
     listener: Option<ListenerId>,
+    /// Who has not said who it is.
+    unknown: Unauthenticated,
+    greetings: u64,
+    /// Receives of those that wait for their turn, at most one a connection.
+    unheard: VecDeque<(usize, Result<usize, NetError>, Buf)>,
+    refusals: RefusalLog,
+    /// What was reported, for tests to look at.
+    #[cfg(test)]
+    pub(crate) reported: Vec<NoLink>,
+    /// Where TLS decrypts a record.
+    plain: Vec<u8>,
     outgoing: Slab<Outgoing>,
     served: Slab<Served>,
     /// For this core's router.
@@ -94,6 +107,13 @@ impl Peers {
             conns: Slab::new(),
             dials: Slab::new(),
             listener: None,
+            unknown: Unauthenticated::new(GREETINGS_MAX),
+            greetings: 0,
+            unheard: VecDeque::new(),
+            refusals: RefusalLog::new("the counters of links have them all"),
+            #[cfg(test)]
+            reported: Vec::new(),
+            plain: Vec::new(),
             outgoing: Slab::new(),
             served: Slab::new(),
             forwarded: VecDeque::new(),
@@ -107,8 +127,12 @@ impl Peers {
 
     /// Goes by this from now on. A node that is not a member any more has its links closed.
     pub fn apply(&mut self, rt: &Rt, view: Arc<PeersView>) {
-        self.own = view.desired.own;
+        let same_security = self.view.desired.security == view.desired.security;
+        self.own = view.desired.own.filter(|_| view.desired.security.is_ready());
         self.view = view;
+        if !same_security {
+            self.end_all(rt);
+        }
         let Some(own) = self.own else { return };
         let wanted: BTreeMap<NodeId, _> =
             self.view.desired.nodes.iter().filter(|n| !n.removed && n.node != own.node).map(|n| (n.node, *n)).collect();
@@ -122,8 +146,8 @@ impl Peers {
             if self.members.get(&node).is_some_and(|m| m.lanes != lanes) {
                 self.forget(rt, node);
             }
-            let lane = self.core as u8;
-            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane));
+            let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
+            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
             member.desired = desired;
             member.peer.see_incarnation(desired.incarnation);
         }
@@ -149,6 +173,7 @@ impl Peers {
             busy = true;
             self.on_event(rt, cookie, event);
         }
+        busy |= self.hear_greetings(rt);
         while let Some(done) = backend.pop() {
             busy = true;
             let served = self.served.remove(done.token as usize);
@@ -180,10 +205,7 @@ impl Peers {
     /// Of another core's half.
     pub fn on_msg(&mut self, rt: &Rt, msg: PeersMsg) {
         match msg {
-            PeersMsg::Accepted(conn, bytes) => {
-                let id = rt.attach(conn);
-                self.accepted(rt, id, bytes);
-            }
+            PeersMsg::Accepted(moving) => self.take_over(rt, *moving),
             PeersMsg::Forward(core, forward) => self.forward(*forward, core),
             PeersMsg::Forwarded(done) => self.forwarded.push_back(*done),
         }
@@ -349,9 +371,19 @@ impl Peers {
         let place = member.place;
         match result {
             Ok(id) => {
-                member.peer.connected(place, now);
-                let at = self.conns.insert(Conn::new(id, Purpose::Member(node)));
-                self.take_conn(rt, node, at);
+                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else { return rt.close(id) };
+                match self.view.desired.security.dialed(&own, node) {
+                    Ok(layer) => {
+                        member.peer.connected(place, now);
+                        let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Member(node), now));
+                        self.take_conn(rt, node, at);
+                    }
+                    Err(fault) => {
+                        rt.close(id);
+                        member.peer.not_connected(place, now, chance);
+                        self.report(now, &NoLink::dialing(node, addr, fault));
+                    }
+                }
             }
             Err(error) => {
                 tracing::debug!(%node, addr = ?member.desired.addr, %error, "no connection to a node");
@@ -368,60 +400,6 @@ impl Peers {
             self.drop_conn(rt, old);
         }
         self.read_on(rt, at);
-    }
-
-    /// A connection that says who it is; those of other lanes go on.
-    fn accepted(&mut self, rt: &Rt, id: rt::ConnId, bytes: Vec<u8>) {
-        let mut link = Link::accept(rt.now(), Protection::Plain);
-        link.receive(rt.now(), &bytes);
-        let at = self.conns.insert(Conn::new(id, Purpose::Greeting(Box::new(link), bytes)));
-        self.greet(rt, at);
-    }
-
-    /// What has come of a greeting.
-    fn greet(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        let Purpose::Greeting(link, bytes) = &mut conn.purpose else { return };
-        match link.pop_event() {
-            Some(LinkEvent::Greeted(hello, session)) => {
-                let lane = usize::from(hello.lane) % self.cores;
-                if lane == self.core {
-                    return self.welcome(rt, at, &hello, session);
-                }
-                let bytes = core::mem::take(bytes);
-                let conn = self.conns.remove(at);
-                self.msgs.push_back((lane, PeersMsg::Accepted(rt.detach(conn.id), bytes)));
-            }
-            Some(_) => self.drop_conn(rt, at),
-            None if bytes.len() > GREETING_BYTES_MAX => self.drop_conn(rt, at),
-            None => self.read_on(rt, at),
-        }
-    }
-
-    fn welcome(&mut self, rt: &Rt, at: usize, hello: &Hello, session: SessionId) {
-        let Purpose::Greeting(mut link, _) = core::mem::replace(&mut self.conns[at].purpose, Purpose::Nothing) else {
-            unreachable!("it has greeted")
-        };
-        let removed = self.view.desired.nodes.iter().any(|n| n.node == hello.from && n.removed);
-        let admitted = match self.members.get_mut(&hello.from).filter(|_| !self.draining) {
-            Some(member) => member.peer.admit(*link, hello, session, Standing::Member, rt.now()).map(drop),
-            None => {
-                let reason = match (self.draining || self.own.is_none(), removed) {
-                    (true, _) => RefusalReason::NotNow,
-                    (false, true) => RefusalReason::RemovedNode,
-                    (false, false) => RefusalReason::UnknownNode,
-                };
-                link.refuse(Refusal { reason, detail: 0 });
-                Err(link)
-            }
-        };
-        match admitted {
-            Ok(()) => {
-                self.conns[at].purpose = Purpose::Member(hello.from);
-                self.take_conn(rt, hello.from, at);
-            }
-            Err(link) => self.conns[at].purpose = Purpose::Over(link),
-        }
     }
 
     /// A node is not a member any more, or in another way: its link ends, and its requests do not begin.
@@ -459,6 +437,7 @@ impl Peers {
                 LinkEvent::Closed(reason) => {
                     self.stats.links_closed += 1;
                     tracing::info!(%node, core = self.core, ?reason, "link closed");
+                    self.explain(rt.now(), node, reason);
                     let member = self.members.get_mut(&node).expect("whose event it was");
                     member.stamps.clear();
                 }
@@ -472,17 +451,12 @@ impl Peers {
     fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
         let at = (cookie >> KIND_BITS) as usize;
         match event {
-            Event::Accepted { conn, .. } => {
-                let greeting = self.conns.iter().filter(|(_, c)| matches!(c.purpose, Purpose::Greeting(..))).count();
-                if greeting >= GREETINGS_MAX || self.draining {
-                    return rt.close(conn);
-                }
-                self.accepted(rt, conn, Vec::new());
-            }
+            Event::Accepted { conn, peer } => self.accepted(rt, conn, peer),
             Event::Connected { result } => {
                 let node = self.dials.remove(at);
                 self.connected(rt, node, result);
             }
+            Event::Received { result, buf, .. } if self.conns[at].serial().is_some() => self.unheard.push_back((at, result, buf)),
             Event::Received { result, buf, .. } => self.on_received(rt, at, result, buf),
             Event::Sent { result, list, .. } => self.on_sent(rt, at, result, list),
             Event::Timer(_) => self.timer = None,
@@ -490,133 +464,9 @@ impl Peers {
         }
     }
 
-    fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
-        let now = rt.now();
-        let conn = &mut self.conns[at];
-        let landed = conn.received();
-        match (result, conn.is_closed()) {
-            (Ok(n), false) if n > 0 => match &mut conn.purpose {
-                Purpose::Greeting(link, bytes) => {
-                    link.receive(now, &buf[..n]);
-                    bytes.extend_from_slice(&buf[..n]);
-                    conn.keep(buf);
-                    return self.greet(rt, at);
-                }
-                Purpose::Member(node) => {
-                    if let Some(link) = self.members.get_mut(node).filter(|m| m.conn == Some(at)).and_then(|m| m.peer.link(m.place)) {
-                        if landed {
-                            link.landed(now, buf, n);
-                        } else {
-                            link.receive(now, &buf[..n]);
-                            conn.keep(buf);
-                        }
-                        return self.read_on(rt, at);
-                    }
-                }
-                Purpose::Over(_) | Purpose::Nothing => {}
-            },
-            _ => {
-                if let Purpose::Member(node) = conn.purpose
-                    && let Some(member) = self.members.get_mut(&node).filter(|m| m.conn == Some(at))
-                    && let Some(link) = member.peer.link(member.place)
-                {
-                    link.close(CloseReason::Lost);
-                }
-            }
-        }
-        self.drop_conn(rt, at);
-    }
-
-    fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: rt::SendList) {
-        let conn = &mut self.conns[at];
-        conn.sent();
-        match &mut conn.purpose {
-            Purpose::Member(node) => {
-                if let Some(member) = self.members.get_mut(node).filter(|m| m.conn == Some(at))
-                    && let Some(link) = member.peer.link(member.place)
-                {
-                    link.sent(list);
-                    if result.is_err() {
-                        link.close(CloseReason::Lost);
-                    }
-                }
-            }
-            Purpose::Over(link) => link.sent(list),
-            Purpose::Greeting(..) | Purpose::Nothing => {}
-        }
-        if result.is_err() || self.conns[at].is_closed() {
-            self.drop_conn(rt, at);
-        }
-    }
-
-    fn read_on(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        if conn.is_receiving() {
-            return;
-        }
-        let land = match &conn.purpose {
-            Purpose::Member(node) => self.members.get_mut(node).and_then(|m| m.peer.link(m.place)).and_then(Link::land),
-            _ => None,
-        };
-        conn.receive(rt, &self.queue, (at as u64) << KIND_BITS | RECV, land);
-    }
-
-    /// Closes a connection; it is forgotten when its operations have come back.
-    fn drop_conn(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        conn.close(rt);
-        if conn.is_gone() {
-            let conn = self.conns.remove(at);
-            if let Purpose::Member(node) = conn.purpose
-                && let Some(member) = self.members.get_mut(&node)
-                && member.conn == Some(at)
-            {
-                member.conn = None;
-            }
-        }
-    }
-
-    /// Sends what there is, and lets connections go that have nothing left to say.
-    fn flush(&mut self, rt: &Rt) {
-        let now = rt.now();
-        for member in self.members.values_mut() {
-            let Some(link) = member.peer.link(member.place) else { continue };
-            if let Some(stamp) = link.stamp() {
-                member.stamps.hear(now, stamp);
-            }
-            let conn = member.conn.map(|at| (at, &mut self.conns[at]));
-            send_all(rt, &self.queue, conn, link);
-        }
-        let mut over = Vec::new();
-        for (at, conn) in &mut self.conns {
-            let is_over = match &mut conn.purpose {
-                Purpose::Over(_) => {
-                    let Purpose::Over(mut link) = core::mem::replace(&mut conn.purpose, Purpose::Nothing) else { continue };
-                    send_all(rt, &self.queue, Some((at, conn)), &mut link);
-                    let is_over = link.is_done();
-                    conn.purpose = Purpose::Over(link);
-                    is_over
-                }
-                Purpose::Member(node) => {
-                    let member = self.members.get_mut(node).filter(|m| m.conn == Some(at));
-                    member.is_none_or(|m| m.peer.link(m.place).is_none_or(|link| link.is_done()))
-                }
-                Purpose::Greeting(link, _) => {
-                    link.poll(now);
-                    link.is_closed()
-                }
-                Purpose::Nothing => true,
-            };
-            if is_over && conn.has_sent_all() && !conn.is_closed() {
-                over.push(at);
-            }
-        }
-        over.into_iter().for_each(|at| self.drop_conn(rt, at));
-    }
-
     fn arm(&mut self, rt: &Rt) {
         let greetings = self.conns.iter().filter_map(|(_, c)| match &c.purpose {
-            Purpose::Greeting(link, _) => link.deadline(),
+            Purpose::Greeting(greeting) => greeting.link.deadline(),
             _ => None,
         });
         let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).min() else { return };
@@ -631,22 +481,4 @@ impl Peers {
 
 fn not_done(id: u32, op: IoOp) -> ForwardDone {
     ForwardDone { id, outcome: ForwardOutcome::NotDone(op) }
-}
-
-/// Sends what a link has to say, as far as its connection takes it. Without one, nobody hears it.
-fn send_all(rt: &Rt, queue: &Queue, conn: Option<(usize, &mut Conn)>, link: &mut Link) {
-    match conn {
-        Some((at, conn)) if !conn.is_closed() => {
-            while conn.takes_send() {
-                let Some(list) = link.take_output() else { break };
-                conn.send(rt, queue, (at as u64) << KIND_BITS | SEND, list);
-            }
-        }
-        _ if link.is_closed() => {
-            while let Some(list) = link.take_output() {
-                link.sent(list);
-            }
-        }
-        _ => {}
-    }
 }

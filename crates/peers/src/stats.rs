@@ -18,5 +18,11 @@ base::counters! {
         pub links_opened: u64 = counter("links_opened"),
         /// Links that closed.
         pub links_closed: u64 = counter("links_closed"),
+        /// TLS handshakes that were completed.
+        pub tls_handshakes: u64 = counter("link_tls_handshakes"),
+        /// Connections that were given up before they became a link: a key that is not ours, TLS at one end only, nobody that is known.
+        pub refused_connections: u64 = counter("link_connections_refused"),
+        /// Connections of others that had not said who they are, and were closed to make room.
+        pub evicted_connections: u64 = counter("link_connections_evicted"),
     }
 }
