@@ -2,6 +2,7 @@
 //!
 //! Never: outlives the daemon.
 
+use super::links::Links;
 use crate::plane::Stats;
 use base::{ComponentId, GroupId};
 use directory::Revision;
@@ -59,6 +60,8 @@ pub(super) struct Live {
     pub(super) started: bool,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
+    /// The links with other nodes.
+    pub(super) links: Links,
     pub(super) stats: Option<(Instant, Stats)>,
 }
 
