@@ -15,7 +15,7 @@
 
 use crate::carry_out::{Outcome, carry_out};
 use crate::modelled::Modelled;
-use crate::record::{GroupRecord, ObjectRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, NodeRecord, ObjectRecord, Stage, VolumeRecord};
 use crate::{Attempt, Directory, DirectoryError, Nonce, Record, Revision, Transaction, Typed, Versioned, View};
 use base::{ComponentId, GroupId, ObjectId};
 use cluster::{Action, Finish, GroupSeen, Observed, Records};
@@ -79,6 +79,27 @@ impl ModelledNode {
     /// An object is gone.
     pub fn disown(&mut self, object: ObjectId) {
         self.observed.terms.remove(&object);
+    }
+    /// It can pass on requests to these nodes, by name.
+    pub fn forwards_are(&mut self, nodes: BTreeSet<String>) {
+        self.observed.forwards = nodes;
+    }
+    /// A moment that shows every change that was answered before.
+    pub fn revision(&mut self) -> Revision {
+        self.read(Directory::revision)
+    }
+    /// It was started once more: nobody takes what it did before for what it does now.
+    pub fn begin_life(&mut self) {
+        let name = self.observed.node.clone();
+        loop {
+            let mut node = self.known::<NodeRecord>(&name);
+            node.incarnation += 1;
+            match self.commit(Transaction::new().update(&node)) {
+                Ok(_) => return,
+                Err(DirectoryError::Conflict { .. }) => {}
+                Err(error) => panic!("the node's start cannot be written down: {error}"),
+            }
+        }
     }
     /// What it knows of itself.
     pub fn observed(&self) -> &Observed {

@@ -5,43 +5,14 @@
 //! Never: opens a link; the data plane does.
 
 use super::*;
-use base::{NodeId, VolumeId};
+use base::VolumeId;
 use frontend::{ControlVerb, LinkChange, Refused};
-use std::collections::BTreeSet;
-
-/// The links that are open.
-#[derive(Debug, Default)]
-pub(super) struct Links(BTreeMap<NodeId, OpenLanes>);
-
-/// With one node.
-#[derive(Debug)]
-struct OpenLanes {
-    open: BTreeSet<u8>,
-    lanes: u8,
-}
-
-impl Links {
-    /// One has opened, or is closed.
-    fn note(&mut self, LinkChange { node, lane, lanes, open }: LinkChange) {
-        let known = self.0.entry(node).or_insert_with(|| OpenLanes { open: BTreeSet::new(), lanes });
-        known.lanes = lanes;
-        if open {
-            known.open.insert(lane);
-        } else {
-            known.open.remove(&lane);
-        }
-    }
-    /// The nodes, by name, to which all lanes are open: whichever core a request comes to, it gets there.
-    pub(super) fn open_to(&self, nodes: &[NodeRecord]) -> BTreeSet<String> {
-        let is_open = |id: &NodeId| self.0.get(id).is_some_and(|known| (0..known.lanes).all(|lane| known.open.contains(&lane)));
-        nodes.iter().filter(|n| n.id.as_ref().is_some_and(is_open)).map(|n| n.name.clone()).collect()
-    }
-}
 
 impl Control {
     /// The data plane has another link, or one less: what is served depends on it.
     pub(super) fn link_changed(&self, change: LinkChange) {
-        self.live().links.note(change);
+        let LinkChange { node, lane, lanes, open } = change;
+        self.live().links.note(node, lane, lanes, open);
         if let Err(problem) = self.apply() {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
@@ -68,7 +39,3 @@ impl Control {
         Ok(self.plane.confirm(volume)?)
     }
 }
-
-#[cfg(test)]
-#[path = "links_tests.rs"]
-mod tests;

@@ -2,7 +2,6 @@
 //!
 //! Never: outlives the daemon.
 
-use super::links::Links;
 use crate::plane::Stats;
 use base::{ComponentId, GroupId};
 use directory::Revision;
@@ -61,7 +60,7 @@ pub(super) struct Live {
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
     /// The links with other nodes.
-    pub(super) links: Links,
+    pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,
 }
 
