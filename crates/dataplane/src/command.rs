@@ -264,6 +264,9 @@ impl<F: FrontEnd> CoreController<F> {
     }
 
     async fn confirm(&self, volume: base::VolumeId) -> Result<(), DataPlaneError> {
+        if hooks::seeded(SeededFault::ConfirmNotAwaited) {
+            return Ok(());
+        }
         let started = self.rt.now();
         loop {
             let receiver = {

@@ -6,6 +6,7 @@ use crate::desired::{OwnNode, PeerDesired};
 use crate::limits::{LINK_GONE, LOST_AFTER};
 use crate::stamps::Stamps;
 use base::Instant;
+use base::hooks::{self, SeededFault};
 use format::peer::{LANES_MAX, LinkClass, Versions};
 use frontend::LinkChange;
 use object::link::{LinkPlace, Own, Peer, Protection};
@@ -58,7 +59,7 @@ impl Member {
             (same, _) => (same, None),
         };
         self.reported = reported;
-        open.map(|open| self.link_change(open))
+        open.filter(|open| !open || !hooks::seeded(SeededFault::LinkUnreported)).map(|open| self.link_change(open))
     }
     /// The same when there will be no link any more.
     pub fn ended(&mut self) -> Option<LinkChange> {

@@ -9,6 +9,7 @@ use crate::limits::{EVENTS_A_TURN_MAX, GREETING_BYTES_MAX, GREETINGS_MAX, PAUSE_
 use crate::member::{Member, lanes};
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
+use base::hooks::{self, SeededFault};
 use base::{HostId, Instant, NodeId, VolumeId};
 use format::peer::{Hello, Issuer, Refusal, RefusalReason, Revision};
 use frontend::{LinkChange, ListenError};
@@ -259,6 +260,9 @@ impl Peers {
     /// Whether this half goes by this revision of a volume's view, or a later one, and no request that another node judged by an earlier one is
     /// under way here.
     pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        if hooks::seeded(SeededFault::ConfirmedTooEarly) {
+            return true;
+        }
         let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
         view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| s.volume == volume && s.revision.0 < revision)
     }
@@ -342,7 +346,7 @@ impl Peers {
             Err(ForwardError::Io(IoError::Closing | IoError::Withdrawn)) => ForwardOutcome::NotDone(op),
             Err(ForwardError::Io(error)) => ForwardOutcome::Answered(Err(error)),
             Err(ForwardError::Miscompare { .. }) => ForwardOutcome::Answered(Err(IoError::Miscompare)),
-            Err(ForwardError::LinkLost) if op.verb().changes() => {
+            Err(ForwardError::LinkLost) if op.verb().changes() && !hooks::seeded(SeededFault::LostTakenForUndone) => {
                 self.stats.lost += 1;
                 return match self.members.get_mut(&node) {
                     Some(member) => member.lose(came, core, id),
@@ -352,6 +356,9 @@ impl Peers {
             Err(_) => ForwardOutcome::NotDone(op),
         };
         self.stats.returned += u64::from(matches!(outcome, ForwardOutcome::NotDone(_)));
+        if hooks::seeded(SeededFault::ForwardAnsweredTwice) && matches!(outcome, ForwardOutcome::Answered(Ok(_))) {
+            self.hand_back(core, ForwardDone { id, outcome: ForwardOutcome::Answered(Err(IoError::NoPath)) });
+        }
         self.hand_back(core, ForwardDone { id, outcome });
     }
 
@@ -380,7 +387,8 @@ impl Peers {
         }
         let asks = matches!(op, IoOp::Flush);
         // Who asks whether a view is served is content with a later one.
-        let revision = if asks && judged_by < revision { judged_by } else { revision };
+        let early = hooks::seeded(SeededFault::ConfirmedTooEarly);
+        let revision = if asks && (judged_by < revision || early) { judged_by } else { revision };
         if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
             self.stats.refused += 1;
             return;
@@ -389,6 +397,10 @@ impl Peers {
             let no = self.asked.insert(Asked { node, id, cores: self.cores }) as u32;
             let settling = Settling { volume, revision: revision.0 };
             self.settling.push((self.core, no, settling));
+            if hooks::seeded(SeededFault::ConfirmedByOneCore) {
+                self.asked[no as usize].cores = 1;
+                return;
+            }
             let others = (0..self.cores).filter(|core| *core != self.core);
             return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }

@@ -130,6 +130,11 @@ impl Rights {
     pub fn in_force_at_owner(&mut self, number: usize, now: u64) {
         self.periods[..number].iter_mut().for_each(|p| p.until = p.until.min(now));
     }
+    /// The owner was away, and this is what is left.
+    pub fn owner_started(&mut self, state: State, now: u64) {
+        let aborts = BTreeSet::new();
+        self.periods.push(Period { state, from: now, until: u64::MAX, seen_until: u64::MAX, by: None, fences: false, aborts });
+    }
     /// The host was away, and serves this from now on.
     pub fn restarted(&mut self, state: State, now: u64) {
         self.periods.push(Period {

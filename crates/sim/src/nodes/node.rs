@@ -2,14 +2,15 @@
 //! says as it sees it, with its own lag, and carries out what hosts and administrators ask for.
 //!
 //! ```text
-//! Down ──started──► Opening ──► Applying ──► ListeningForNodes ──► Listening ──► Serving ◄─► Applying, Confirming
+//! Down ──started──► Opening ──► Applying ──► ListeningForNodes ──► Listening ──► Serving ◄─► Applying
 //! ```
 //!
 //! Owns: the node's way to the directory, which outlasts its deaths, and what it knows of its links.
 //! Invariants: one command at a time; what a host asked for is answered when the owner of the volume serves it.
 //! Never: decides what a node has to do or how it reaches a volume (`cluster` does); waits.
 
-use super::records::{NQN, cluster, group_of, name_of, subsystem};
+use super::plan::NodesPlan;
+use super::records::{cluster, group_of, name_of, subsystem, volume_id};
 use crate::workload::Workload;
 use base::{HostId, Security, VolumeId, WriteProtect};
 use cluster::record::{ReservationRecord, SubsystemRecord, VolumeRecord};
@@ -64,7 +65,6 @@ enum Step {
     ListeningForNodes(Listening),
     Listening(Listening),
     Serving,
-    Confirming(Completion<()>, Change),
     Refused(DataPlaneError),
 }
 
@@ -78,6 +78,8 @@ pub struct NodeControl {
     /// Its way to the directory.
     pub directory: ModelledNode,
     subsystem: SubsystemRecord,
+    /// The volumes that it owns.
+    owned: Vec<usize>,
     rng: Rng,
     lag_ns: (u64, u64),
     step: Step,
@@ -88,6 +90,8 @@ pub struct NodeControl {
     looks_at: u64,
     links: OpenLinks,
     links_changed: bool,
+    /// A change that its owner is to confirm; what others change is served meanwhile.
+    confirming: Option<(Completion<()>, Change)>,
     requests: VecDeque<ControlRequest>,
     protects: VecDeque<(usize, bool)>,
 }
@@ -96,29 +100,30 @@ impl NodeControl {
     /// Of a node that has been started, and whose components are made.
     pub fn new(
         number: usize,
-        seed: u64,
-        lag_ns: (u64, u64),
+        plan: &NodesPlan,
         door: Door,
         devices: Vec<Device>,
         addrs: [SocketAddr; 2],
         directory: ModelledNode,
-        volumes: usize,
     ) -> NodeControl {
+        let owned = (0..plan.owners.len()).filter(|volume| plan.owners[*volume] == number).collect();
         NodeControl {
             number,
             door,
             devices,
             addrs,
             directory,
-            subsystem: subsystem(volumes),
-            rng: Rng::new(seed ^ 0x1A6 ^ (number as u64) << 32),
-            lag_ns,
+            subsystem: subsystem(plan.owners.len()),
+            owned,
+            rng: Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32),
+            lag_ns: plan.nodes[number].lag_ns,
             step: Step::Down,
             generation: 0,
             served: Revision(0),
             looks_at: 0,
             links: OpenLinks::default(),
             links_changed: false,
+            confirming: None,
             requests: VecDeque::new(),
             protects: VecDeque::new(),
         }
@@ -132,7 +137,8 @@ impl NodeControl {
     }
     /// Whether it is served up to a revision, and has nothing to do.
     pub fn is_idle(&self, at: Revision) -> bool {
-        self.is_serving() && self.served >= at && !self.links_changed && self.requests.is_empty() && self.protects.is_empty()
+        let has_nothing = self.confirming.is_none() && !self.links_changed;
+        self.is_serving() && self.served >= at && has_nothing && self.requests.is_empty() && self.protects.is_empty()
     }
     /// Why it cannot be brought into service.
     pub fn refused(&self) -> Option<&DataPlaneError> {
@@ -154,16 +160,21 @@ impl NodeControl {
     /// It is down.
     pub fn died(&mut self) {
         self.step = Step::Down;
+        self.confirming = None;
         self.requests.clear();
         self.protects.clear();
     }
-    /// It was started.
-    pub fn started(&mut self) {
+    /// It was started, which is a loss of power for the volumes that it owns.
+    pub fn started(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.links = OpenLinks::default();
         self.links_changed = false;
         self.directory.begin_start();
         self.directory.begin_life();
         let actions = self.directory.decide();
+        for volume in self.owned.clone() {
+            let left = self.directory.find::<ReservationRecord>(volume_id(volume)).map(|r| r.value.state);
+            workload.borrow_mut().owner_started(volume, left.unwrap_or_default(), now);
+        }
         let opens = actions.contains(&Action::OpenGroup(group_of(self.number)));
         if let (Some(commands), true) = (self.commands(), opens) {
             self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
@@ -203,6 +214,12 @@ impl NodeControl {
     pub fn turn(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.take_events();
         let Some(commands) = self.commands() else { return };
+        if let Some((completion, _)) = &self.confirming
+            && let Some(outcome) = completion.try_take()
+            && let Some((_, change)) = self.confirming.take()
+        {
+            self.confirmed(&commands, change, outcome, workload, now);
+        }
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
             Step::Opening(completion) => match completion.try_take() {
@@ -223,7 +240,10 @@ impl NodeControl {
                     match then {
                         Then::Listen => Step::ListeningForNodes(commands.listen(Of::Second(self.addrs[1]))),
                         Then::Serve => Step::Serving,
-                        Then::Confirm(change) => Step::Confirming(commands.confirm(super::records::volume_id(change.volume)), change),
+                        Then::Confirm(change) => {
+                            self.confirming = Some((commands.confirm(volume_id(change.volume)), change));
+                            Step::Serving
+                        }
                     }
                 }
                 Some(Err(error)) => Step::Refused(error),
@@ -241,24 +261,19 @@ impl NodeControl {
                 Some(Ok(_)) => Step::Serving,
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Confirming(completion, change) => match completion.try_take() {
-                None => Step::Confirming(completion, change),
-                Some(outcome) => {
-                    self.confirmed(&commands, change, outcome, workload, now);
-                    Step::Serving
-                }
-            },
             Step::Serving => self.next(&commands, workload, now),
             other => other,
         };
     }
 
     fn next(&mut self, commands: &CommandSender, workload: &RefCell<Workload>, now: u64) -> Step {
-        if let Some(request) = self.requests.pop_front() {
-            return self.decide(commands, &request, workload, now);
-        }
-        if let Some((volume, on)) = self.protects.pop_front() {
-            return self.decide_protection(commands, volume, on, workload, now);
+        if self.confirming.is_none() {
+            if let Some(request) = self.requests.pop_front() {
+                return self.decide(commands, &request, workload, now);
+            }
+            if let Some((volume, on)) = self.protects.pop_front() {
+                return self.decide_protection(commands, volume, on, workload, now);
+            }
         }
         if self.links_changed {
             return self.apply(commands, Then::Serve);
@@ -327,7 +342,7 @@ impl NodeControl {
     }
 
     fn decide_protection(&mut self, commands: &CommandSender, volume: usize, on: bool, workload: &RefCell<Workload>, now: u64) -> Step {
-        let id = super::records::volume_id(volume);
+        let id = volume_id(volume);
         loop {
             let mut record = self.directory.find::<VolumeRecord>(id).expect("volumes stay");
             if record.value.write_protect.is_on() == on {
@@ -347,9 +362,4 @@ impl NodeControl {
 
 fn place_of(volume: VolumeId) -> usize {
     usize::from(volume.as_bytes()[0]) - 1
-}
-
-/// The name by which hosts connect.
-pub const fn nqn() -> &'static str {
-    NQN
 }

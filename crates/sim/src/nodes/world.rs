@@ -154,8 +154,7 @@ impl NodesLab {
             }
             directory.work(&mut Setup { world: &mut world, door: &doors[node], devices: &devices })?;
             let addrs = PORTS.map(|port| addr(&world, node, port));
-            let (seed, lag, volumes) = (plan.base.seed, plan.nodes[node].lag_ns, plan.base.volumes.len());
-            let control = NodeControl::new(node, seed, lag, Rc::clone(&doors[node]), devices.clone(), addrs, directory, volumes);
+            let control = NodeControl::new(node, plan, Rc::clone(&doors[node]), devices.clone(), addrs, directory);
             nodes.push(NodeHost { host: hosts[node], devices, control, returns: None });
         }
         let workload = Rc::new(RefCell::new(Workload::new(Rc::new(plan.base.clone())).of_several_nodes()));
@@ -197,7 +196,8 @@ impl NodesLab {
     }
     fn start(&mut self, node: usize) {
         self.world.start(self.nodes[node].host);
-        self.nodes[node].control.started();
+        let now = self.world.now().0;
+        self.nodes[node].control.started(&self.workload, now);
         for (client, at) in self.clients.iter().zip(&self.client_at) {
             if *at == node {
                 client.client.borrow_mut().drop_links();

@@ -34,6 +34,15 @@ impl Workload {
         self.reserved(volume, by, state, command, outcome, now);
         self.volumes[volume].rights.number()
     }
+    /// The owner of a volume was started, which is a loss of power for its hosts: this is left of its reservation.
+    pub fn owner_started(&mut self, volume: usize, left: reservation::State, now: u64) {
+        let rights = &mut self.volumes[volume].rights;
+        if !rights.is_left(&left, false) {
+            return self.fail(format!("volume {volume}: {left:?} is left, which is not what the standard says"), None);
+        }
+        rights.owner_started(left, now);
+        self.release_withheld(volume, now);
+    }
     /// A node has changed whether a volume is write protected; the number of the change of this volume.
     pub fn protected(&mut self, volume: usize, on: bool, now: u64) -> usize {
         self.note(now, format!("volume {volume} is write protected: {on}"));
