@@ -438,6 +438,20 @@ listed! {
         CancelledBegins,
         /// The owner does not compare by which view of the volume a forwarded request was judged.
         ViewRevisionNotCompared,
+        /// A change whose link was lost is taken for one that did not happen, and is sent again.
+        LostTakenForUndone,
+        /// A request that another node has answered is answered once more.
+        ForwardAnsweredTwice,
+        /// The revision of a volume's view is that of its record alone, without its reservation.
+        ReservationNotInRevision,
+        /// A change of rights is answered without asking the owner.
+        ConfirmNotAwaited,
+        /// The owner confirms a view by the core that was asked alone.
+        ConfirmedByOneCore,
+        /// The owner confirms a view that it does not serve yet.
+        ConfirmedTooEarly,
+        /// A link that has opened is not reported.
+        LinkUnreported,
         /// A forwarded request that was dropped before it began keeps its credit.
         LinkCreditKept,
         /// The answer of another node goes to the oldest request, not to the one that it names.

@@ -219,6 +219,7 @@ impl Target {
             self.on_event(rt, done.cookie, done.event);
         }
         busy |= self.receive_unauthenticated(rt);
+        self.fences.take_gone().into_iter().for_each(|token| backend.cancel(token));
         // A request may be answered at once, an answer may let another command go on.
         loop {
             for request in self.ios.drain(..) {

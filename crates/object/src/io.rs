@@ -129,7 +129,8 @@ pub enum IoOp {
         /// Bytes.
         len: u64,
     },
-    /// Answered when all that was answered before is durable (it always is).
+    /// Answered when all that was answered before is durable (it always is). For a volume of another node: when that serves the view of it by which
+    /// this was judged, or a later one, on all of its cores, and has nothing under way any more that was judged by an earlier one.
     Flush,
 }
 
@@ -278,6 +279,13 @@ pub trait Backend {
     fn pop(&mut self) -> Option<IoDone>;
     /// The next request for another node, for the one front end that forwards them. Each is answered once, with [`Backend::forwarded`].
     fn pop_forward(&mut self) -> Option<Forward> {
+        None
+    }
+    /// Nobody waits any more for the answer to a request of this token: where it is with another node, it need not begin there. It is answered all
+    /// the same.
+    fn cancel(&mut self, _token: u64) {}
+    /// The next request for another node that is not wanted any more: its owner, and its `id`.
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         None
     }
     /// What became of a request that was popped.

@@ -19,7 +19,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane};
+use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane, NodeId};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -195,6 +195,10 @@ pub struct VolumeRouter<S = store::Shard> {
     own_done: VecDeque<IoDone>,
     /// For other nodes.
     forwards: VecDeque<Forward>,
+    /// How many are with other nodes.
+    forwarding: usize,
+    /// Of these, what is not wanted any more.
+    cancels: VecDeque<(NodeId, u32)>,
     /// Range operations that go on with the next turn.
     later: Vec<usize>,
     /// By when they may begin, then in their order.
@@ -222,6 +226,8 @@ impl<S: Blocks> VolumeRouter<S> {
             done: VecDeque::new(),
             own_done: VecDeque::new(),
             forwards: VecDeque::new(),
+            forwarding: 0,
+            cancels: VecDeque::new(),
             later: vec![],
             held: BTreeMap::new(),
             held_count: 0,
@@ -428,7 +434,7 @@ impl<S: Blocks> VolumeRouter<S> {
             verb => verb.class(),
         };
         // A flush: what was answered is durable.
-        let Some(class) = class else { return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }) };
+        let Some(class) = class else { return self.flush(request, Judged { layout, bytes }, since) };
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
@@ -470,6 +476,24 @@ impl<S: Blocks> VolumeRouter<S> {
         }
     }
 
+    /// Here, what was answered is durable; elsewhere it says more (see [`IoOp::Flush`]).
+    fn flush(&mut self, request: IoRequest, judged: Judged, since: Instant) {
+        if judged.layout.mirrors.is_empty() {
+            // Its class is not counted, as it has none.
+            return self.forward(request, judged, IoClass::Write, since);
+        }
+        self.done.push_back(IoDone { token: request.token, result: Ok(()), data: DataVec::new() });
+    }
+
+    /// Finds out whether the node that owns a volume serves the view of it that is served here, or a later one (see [`IoOp::Flush`]). Answered
+    /// through [`VolumeRouter::pop_own`], with [`IoError::NoPath`] also when it does not yet.
+    pub fn confirm(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>) {
+        let (request, class) = (IoRequest { token, volume, op: IoOp::Flush }, IoClass::Write);
+        self.forward(request, Judged { layout, bytes: 0 }, class, rt.now());
+        let last = self.forwards.back().expect("it was put there").id;
+        self.requests[last as usize].own = true;
+    }
+
     /// The volume lies elsewhere. Apart from what is carried out here: a request that is moved once more costs every request.
     #[cold]
     #[inline(never)]
@@ -479,6 +503,7 @@ impl<S: Blocks> VolumeRouter<S> {
         let (result, data) = (Ok(()), ArrayVec::new());
         let made = Request { token, volume, layout, class, bytes, since, parts: 1, result, data, range_operation: None, own: false };
         let at = self.requests.insert(made) as u32;
+        self.forwarding += 1;
         self.forwards.push_back(Forward { id: at, owner, volume: id, revision, since, op });
     }
 
@@ -486,13 +511,16 @@ impl<S: Blocks> VolumeRouter<S> {
     #[cold]
     fn on_forwarded(&mut self, rt: &Rt, ForwardDone { id, outcome }: ForwardDone) {
         let id = id as usize;
+        self.forwarding -= 1;
         let request = &mut self.requests[id];
         request.parts -= 1;
         match outcome {
             ForwardOutcome::Answered(Ok(data)) => request.data.extend(data.into_iter().map(Some)),
             ForwardOutcome::Answered(Err(error)) => request.result = Err(error),
             ForwardOutcome::NotDone(_) if self.closing => request.result = Err(IoError::Closing),
-            ForwardOutcome::NotDone(_) if rt.now().since(request.since) >= FORWARD_MAX => request.result = Err(IoError::NoPath),
+            ForwardOutcome::NotDone(_) if request.own || rt.now().since(request.since) >= FORWARD_MAX => {
+                request.result = Err(IoError::NoPath);
+            }
             ForwardOutcome::NotDone(op) => {
                 hooks::reached(CoverageMark::ForwardedAgain);
                 let Request { token, volume, since, .. } = self.requests.remove(id);
@@ -502,7 +530,13 @@ impl<S: Blocks> VolumeRouter<S> {
                 return;
             }
         }
-        self.finish(rt, id);
+        if self.requests[id].bytes > 0 {
+            return self.finish(rt, id);
+        }
+        // A flush, which is not counted.
+        let Request { token, result, own, .. } = self.requests.remove(id);
+        let done = IoDone { token, result, data: DataVec::new() };
+        if own { self.own_done.push_back(done) } else { self.done.push_back(done) }
     }
 
     fn begin_range_operation(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: RangeVerb) {
@@ -780,6 +814,17 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
     }
     fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
         self.on_forwarded(rt, done);
+    }
+    fn cancel(&mut self, token: u64) {
+        if self.forwarding == 0 {
+            return;
+        }
+        let is_forwarded = |r: &Request| r.token == token && !r.own && r.layout.mirrors.is_empty();
+        let found = self.requests.iter().filter(|(_, r)| is_forwarded(r));
+        self.cancels.extend(found.filter_map(|(id, r)| Some((r.layout.owner?, id as u32))));
+    }
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
+        self.cancels.pop_front()
     }
 }
 

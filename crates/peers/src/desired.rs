@@ -1,6 +1,7 @@
 //! Who the peers are, as the control plane says it.
 
 use base::{ClusterId, NodeId};
+use cluster::record::NodeRecord;
 use format::peer::Incarnation;
 use frontend::{UnknownVolume, Volumes};
 use object::link::Protection;
@@ -80,6 +81,20 @@ pub struct PeersView {
 }
 
 impl PeersDesired {
+    /// The members by the records, as the node `here` has them. It is alone while no other member takes links.
+    pub fn of_records(cluster: ClusterId, nodes: &[NodeRecord], here: &str, security: LinkSecurity) -> PeersDesired {
+        let peer = |n: &NodeRecord| {
+            let (addr, cores) = (n.links.map(|l| l.addr), n.links.map_or(1, |l| l.cores));
+            Some(PeerDesired { node: n.id?, addr, incarnation: Incarnation(n.incarnation), cores, removed: !n.is_member() })
+        };
+        let others: Vec<PeerDesired> = nodes.iter().filter(|n| n.name != here).filter_map(peer).collect();
+        let own = nodes.iter().find(|n| n.name == here && n.is_member());
+        let own = own.and_then(|n| Some(OwnNode { cluster, node: n.id?, incarnation: Incarnation(n.incarnation) }));
+        match own.filter(|_| others.iter().any(|n| n.addr.is_some() && !n.removed)) {
+            Some(own) => PeersDesired { own: Some(own), security, nodes: others },
+            None => PeersDesired::default(),
+        }
+    }
     pub(crate) fn resolve(&self, volumes: Volumes) -> Result<PeersView, UnknownVolume> {
         Ok(PeersView { desired: self.clone(), volumes })
     }

@@ -22,6 +22,8 @@ pub(crate) const GREETING_BYTES_MAX: usize = 4096;
 pub(crate) const EVENTS_A_TURN_MAX: usize = 512;
 /// A change whose link is lost is answered after that: it cannot begin any more, also where the owner's clock is slower by a tenth.
 pub(crate) const LOST_AFTER: Duration = Duration::from_millis(560);
+/// A link that is closed for so long is: until then a request that would go there waits for another one.
+pub(crate) const LINK_GONE: Duration = STAMP_AGE_MAX;
 /// A core that has not looked for so long was paused: what it reads then may be old.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(200);
 /// How long after a pause what is read may have come before it.

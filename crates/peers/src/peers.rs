@@ -10,10 +10,11 @@ use crate::member::{Member, lanes};
 use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
-use base::{HostId, Instant, NodeId};
+use base::hooks::{self, SeededFault};
+use base::{HostId, Instant, NodeId, VolumeId};
 use connection::{RefusalLog, Unauthenticated};
 use format::peer::{Issuer, Revision};
-use frontend::ListenError;
+use frontend::{LinkChange, ListenError};
 use object::link::limits::STAMP_AGE_MAX;
 use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
@@ -41,14 +42,36 @@ pub enum PeersMsg {
     Forward(usize, Box<Forward>),
     /// What became of it.
     Forwarded(Box<ForwardDone>),
+    /// A request of this core, by its id there, is not wanted any more by its host.
+    Cancel(usize, u32),
+    /// This core waits, by this number, until the half goes by a view.
+    Settle(usize, u32, Settling),
+    /// It does.
+    Settled(u32),
 }
 
 /// A request of this node that is with another one.
 struct Outgoing {
+    node: NodeId,
     /// Whose router it is of.
     core: usize,
     id: u32,
     came: Instant,
+}
+
+/// A view of a volume, which a half is to go by, with nothing under way that was judged by an earlier one.
+#[derive(Clone, Copy, Debug)]
+pub struct Settling {
+    volume: VolumeId,
+    revision: u64,
+}
+
+/// Another node asks whether that is so on all cores.
+struct Asked {
+    node: NodeId,
+    id: ServedId,
+    /// Cores that have not said so.
+    cores: usize,
 }
 
 /// A request of another node that has begun here.
@@ -85,9 +108,15 @@ pub struct Peers {
     plain: Vec<u8>,
     outgoing: Slab<Outgoing>,
     served: Slab<Served>,
+    asked: Slab<Asked>,
+    /// Who waits for this half: core, its number there, and for what.
+    settling: Vec<(usize, u32, Settling)>,
     /// For this core's router.
     forwarded: VecDeque<ForwardDone>,
     msgs: VecDeque<(usize, PeersMsg)>,
+    link_changes: VecDeque<LinkChange>,
+    /// There is no other node, and nothing is left of any: a turn costs nothing.
+    alone: bool,
     timer: Option<(TimerId, Instant)>,
     pauses: Pauses,
     draining: bool,
@@ -116,6 +145,10 @@ impl Peers {
             plain: Vec::new(),
             outgoing: Slab::new(),
             served: Slab::new(),
+            asked: Slab::new(),
+            settling: Vec::new(),
+            link_changes: VecDeque::new(),
+            alone: true,
             forwarded: VecDeque::new(),
             msgs: VecDeque::new(),
             timer: None,
@@ -128,11 +161,18 @@ impl Peers {
     /// Goes by this from now on. A node that is not a member any more has its links closed.
     pub fn apply(&mut self, rt: &Rt, view: Arc<PeersView>) {
         let same_security = self.view.desired.security == view.desired.security;
-        self.own = view.desired.own.filter(|_| view.desired.security.is_ready());
+        let own = view.desired.own.filter(|_| view.desired.security.is_ready());
+        let before = std::mem::replace(&mut self.own, own);
         self.view = view;
+        self.alone = false;
         if !same_security {
             self.end_all(rt);
         }
+        if before != self.own {
+            // Another identity, or none any more: what was agreed on as this one is over.
+            self.members.keys().copied().collect::<Vec<_>>().into_iter().for_each(|node| self.forget(rt, node));
+        }
+        rt.wake(self.core);
         let Some(own) = self.own else { return };
         let wanted: BTreeMap<NodeId, _> =
             self.view.desired.nodes.iter().filter(|n| !n.removed && n.node != own.node).map(|n| (n.node, *n)).collect();
@@ -151,7 +191,6 @@ impl Peers {
             member.desired = desired;
             member.peer.see_incarnation(desired.incarnation);
         }
-        rt.wake(self.core);
     }
 
     /// Takes links of other nodes there.
@@ -160,11 +199,22 @@ impl Peers {
         if let Some(old) = self.listener.replace(listener) {
             rt.close_listener(old);
         }
+        self.alone = false;
         Ok(rt.local_addr(listener))
     }
 
     /// Does all there is to do.
+    #[inline]
     pub fn poll<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
+        if self.alone {
+            let Some(forward) = backend.pop_forward() else { return false };
+            backend.forwarded(rt, not_done(forward.id, forward.op));
+            return true;
+        }
+        self.poll_with_others(rt, backend)
+    }
+
+    fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
         self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
         let mut busy = false;
@@ -183,14 +233,26 @@ impl Peers {
             busy = true;
             self.forward(forward, self.core);
         }
+        while let Some((owner, id)) = backend.pop_cancel() {
+            busy = true;
+            self.cancel(owner, self.core, id);
+        }
         busy |= self.poll_members(rt, backend);
+        self.settle(rt);
         while let Some(done) = self.forwarded.pop_front() {
             busy = true;
             backend.forwarded(rt, done);
         }
         self.flush(rt);
         self.arm(rt);
+        self.alone = self.own.is_none() && self.has_nothing_left();
         busy
+    }
+
+    fn has_nothing_left(&self) -> bool {
+        let idle =
+            self.is_quiet() && self.members.is_empty() && self.asked.is_empty() && self.settling.is_empty() && self.unheard.is_empty();
+        idle && self.conns.is_empty() && self.dials.is_empty() && self.listener.is_none() && self.timer.is_none() && self.msgs.is_empty()
     }
 
     /// Whether a request of another node, which a limit has held back, may begin.
@@ -208,8 +270,25 @@ impl Peers {
             PeersMsg::Accepted(moving) => self.take_over(rt, *moving),
             PeersMsg::Forward(core, forward) => self.forward(*forward, core),
             PeersMsg::Forwarded(done) => self.forwarded.push_back(*done),
+            PeersMsg::Cancel(core, id) => self.cancel_here(core, id),
+            PeersMsg::Settle(core, no, what) => self.settling.push((core, no, what)),
+            PeersMsg::Settled(no) => self.settled(no),
         }
+        self.alone = false;
         rt.wake(self.core);
+    }
+    /// The next link that has opened, or is closed for longer than requests wait for it.
+    pub fn link_change(&mut self) -> Option<LinkChange> {
+        self.link_changes.pop_front()
+    }
+    /// Whether this half goes by this revision of a volume's view, or a later one, and no request that another node judged by an earlier one is
+    /// under way here.
+    pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        if hooks::seeded(SeededFault::ConfirmedTooEarly) {
+            return true;
+        }
+        let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
+        view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| s.volume == volume && s.revision.0 < revision)
     }
     /// For another core's half.
     pub fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
@@ -255,7 +334,7 @@ impl Peers {
             return self.hand_back(core, not_done(forward.id, forward.op));
         };
         self.stats.forwarded += 1;
-        let token = self.outgoing.insert(Outgoing { core, id: forward.id, came }) as u64;
+        let token = self.outgoing.insert(Outgoing { node: forward.owner, core, id: forward.id, came }) as u64;
         link.submit(ForwardRequest {
             token,
             volume: forward.volume,
@@ -266,15 +345,32 @@ impl Peers {
         });
     }
 
+    /// The host of a request has gone.
+    fn cancel(&mut self, owner: NodeId, core: usize, id: u32) {
+        let lanes = self.view.desired.nodes.iter().find(|n| n.node == owner).map_or(1, |n| lanes(self.cores, n.cores));
+        let lane = self.core % usize::from(lanes);
+        if lane == self.core { self.cancel_here(core, id) } else { self.msgs.push_back((lane, PeersMsg::Cancel(core, id))) }
+    }
+    fn cancel_here(&mut self, core: usize, id: u32) {
+        let found = self.outgoing.iter().find(|(_, o)| o.core == core && o.id == id);
+        let Some((token, node)) = found.map(|(token, o)| (token as u64, o.node)) else { return };
+        if let Some(member) = self.members.get_mut(&node)
+            && let Some(link) = member.peer.link(member.place)
+        {
+            self.stats.cancelled += 1;
+            link.cancel(token);
+        }
+    }
+
     fn answered(&mut self, node: NodeId, Answered { request, result, data }: Answered) {
-        let Outgoing { core, id, came } = self.outgoing.remove(request.token as usize);
+        let Outgoing { core, id, came, .. } = self.outgoing.remove(request.token as usize);
         let ForwardOp::Io(op) = request.op else { unreachable!("nothing else is passed on") };
         let outcome = match result {
             Ok(()) => ForwardOutcome::Answered(Ok(data)),
             Err(ForwardError::Io(IoError::Closing | IoError::Withdrawn)) => ForwardOutcome::NotDone(op),
             Err(ForwardError::Io(error)) => ForwardOutcome::Answered(Err(error)),
             Err(ForwardError::Miscompare { .. }) => ForwardOutcome::Answered(Err(IoError::Miscompare)),
-            Err(ForwardError::LinkLost) if op.verb().changes() => {
+            Err(ForwardError::LinkLost) if op.verb().changes() && !hooks::seeded(SeededFault::LostTakenForUndone) => {
                 self.stats.lost += 1;
                 return match self.members.get_mut(&node) {
                     Some(member) => member.lose(came, core, id),
@@ -284,6 +380,9 @@ impl Peers {
             Err(_) => ForwardOutcome::NotDone(op),
         };
         self.stats.returned += u64::from(matches!(outcome, ForwardOutcome::NotDone(_)));
+        if hooks::seeded(SeededFault::ForwardAnsweredTwice) && matches!(outcome, ForwardOutcome::Answered(Ok(_))) {
+            self.hand_back(core, ForwardDone { id, outcome: ForwardOutcome::Answered(Err(IoError::NoPath)) });
+        }
         self.hand_back(core, ForwardDone { id, outcome });
     }
 
@@ -298,7 +397,7 @@ impl Peers {
     // ---- requests of other nodes ------------------------------------------------------------------------------------
 
     fn serve<B: Backend>(&mut self, rt: &Rt, backend: &mut B, node: NodeId, forwarded: Forwarded) {
-        let Forwarded { id, volume, stamp, op, .. } = forwarded;
+        let Forwarded { id, volume, revision: judged_by, stamp, op, .. } = forwarded;
         let member = self.members.get_mut(&node).expect("whose event it was");
         let place = self.view.volumes.places.get(&volume).copied();
         let view = place.and_then(|at| self.view.volumes.by_ref.get(at.0 as usize)?.as_ref());
@@ -310,14 +409,60 @@ impl Peers {
         if self.draining {
             return member.peer.answer(member.place, id, Err(ForwardError::Draining), DataVec::new());
         }
+        let asks = matches!(op, IoOp::Flush);
+        // Who asks whether a view is served is content with a later one.
+        let early = hooks::seeded(SeededFault::ConfirmedTooEarly);
+        let revision = if asks && (judged_by < revision || early) { judged_by } else { revision };
         if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
             self.stats.refused += 1;
             return;
+        }
+        if asks {
+            let no = self.asked.insert(Asked { node, id, cores: self.cores }) as u32;
+            let settling = Settling { volume, revision: revision.0 };
+            self.settling.push((self.core, no, settling));
+            if hooks::seeded(SeededFault::ConfirmedByOneCore) {
+                self.asked[no as usize].cores = 1;
+                return;
+            }
+            let others = (0..self.cores).filter(|core| *core != self.core);
+            return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }
         self.stats.served += 1;
         let reads = matches!(op, IoOp::Read { .. });
         let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
         backend.submit(rt, IoRequest { token, volume: at, op });
+    }
+
+    /// Says which of those who wait for this half need not any more.
+    fn settle(&mut self, rt: &Rt) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let places = &self.view.volumes.places;
+        let is_settled = |s: &Settling| places.get(&s.volume).is_none_or(|at| self.is_settled(*at, s.revision));
+        let (done, waiting): (Vec<_>, Vec<_>) = self.settling.iter().partition(|(.., s)| is_settled(s));
+        self.settling = waiting;
+        for (core, no, _) in done {
+            if core == self.core {
+                self.settled(no);
+                rt.wake(self.core);
+            } else {
+                self.msgs.push_back((core, PeersMsg::Settled(no)));
+            }
+        }
+    }
+    /// One more core goes by what another node has asked about.
+    fn settled(&mut self, no: u32) {
+        let asked = &mut self.asked[no as usize];
+        asked.cores -= 1;
+        if asked.cores > 0 {
+            return;
+        }
+        let Asked { node, id, .. } = self.asked.remove(no as usize);
+        if let Some(member) = self.members.get_mut(&node) {
+            member.peer.answer(member.place, id, Ok(()), DataVec::new());
+        }
     }
 
     fn answer(&mut self, Served { node, id, reads, .. }: Served, result: Result<(), IoError>, data: DataVec) {
@@ -347,6 +492,8 @@ impl Peers {
                 self.dial(rt, node);
             }
             busy |= self.take_events(rt, node, |this, rt, forwarded| this.serve(rt, backend, node, forwarded));
+            let member = self.members.get_mut(&node).expect("listed");
+            self.link_changes.extend(member.change(now));
         }
         busy
     }
@@ -410,6 +557,7 @@ impl Peers {
         }
         self.take_events(rt, node, |_, _, _| {});
         let Some(mut member) = self.members.remove(&node) else { return };
+        self.link_changes.extend(member.ended());
         while let Some((core, done)) = member.pop_lost(Instant(u64::MAX)) {
             self.hand_back(core, done);
         }

@@ -10,6 +10,8 @@ base::counters! {
         pub returned: u64 = counter("returned_requests"),
         /// Requests that were with another node when its link closed.
         pub lost: u64 = counter("lost_requests"),
+        /// Requests whose hosts had gone before they were answered.
+        pub cancelled: u64 = counter("cancelled_requests"),
         /// Requests of other nodes that were carried out here.
         pub served: u64 = counter("served_requests"),
         /// Requests of other nodes that were not allowed to begin: too old, cancelled, or judged by another view.

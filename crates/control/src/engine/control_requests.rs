@@ -16,6 +16,7 @@ impl Control {
         for event in events {
             match event {
                 DataPlaneEvent::Audit(event) => self.note(event),
+                DataPlaneEvent::Link(change) => self.link_changed(change),
                 DataPlaneEvent::ControlRequest(request) => {
                     let result = self.decide(&request);
                     if let Err(refused) = &result {
@@ -58,6 +59,7 @@ impl Control {
             ControlVerb::Reservation { volume, command } => self.reserve(&request.by, *volume, command)?,
             ControlVerb::Persist { volumes, ptpl } => self.persist(&request.by, volumes, *ptpl)?,
         };
+        self.confirm_asked(&request.what)?;
         self.note(AuditEvent {
             kind: match &request.what {
                 ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,

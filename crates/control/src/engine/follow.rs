@@ -19,15 +19,7 @@ impl Control {
         let upto = self.directory.revision()?;
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
         followed.catch_up(&*self.directory, upto)?;
-        let view = &followed.view;
-        Ok(Records {
-            nodes: view.all()?.into_iter().map(|r| r.value).collect(),
-            groups: view.all()?.into_iter().map(|r| r.value).collect(),
-            volumes: view.all()?.into_iter().map(|r| r.value).collect(),
-            objects: view.all()?.into_iter().map(|r| r.value).collect(),
-            reservations: view.all()?.into_iter().map(|r| r.value).collect(),
-            policies: view.all()?.into_iter().map(|r| r.value).collect(),
-        })
+        directory::records(&followed.view)
     }
 
     /// Carries out what the directory says whenever somebody has changed it, until the daemon ends. Runs on a thread of its own.

@@ -36,6 +36,7 @@ mod followed;
 mod groups;
 mod hosts;
 mod layout;
+mod links;
 mod live;
 mod namespaces;
 mod nodes;

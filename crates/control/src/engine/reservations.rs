@@ -58,6 +58,7 @@ impl Control {
         })?;
         let Some(volume) = cleared else { return self.volume(name) };
         self.serve(at)?;
+        self.confirm(self.volume_record(name)?.value.id)?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,

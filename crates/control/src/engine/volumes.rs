@@ -368,6 +368,9 @@ impl Control {
         };
         self.serve(at)?;
         drop(devices);
+        if change.read_only.is_some() {
+            self.confirm(self.ready_volume(&id)?.value.id)?;
+        }
         self.volume(&id)
     }
 
