@@ -295,7 +295,7 @@ impl Peers {
         self.stats.served += 1;
         let reads = matches!(op, IoOp::Read { .. });
         let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
-        backend.submit(rt, IoRequest { token, volume: at, op });
+        backend.submit(rt, IoRequest::new(token, at, op));
     }
 
     fn answer(&mut self, Served { node, id, reads, .. }: Served, result: Result<(), IoError>, data: DataVec) {

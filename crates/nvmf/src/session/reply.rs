@@ -1,7 +1,7 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
 use super::phase::PhaseStep;
-use super::slot::{CommandSlot, CommandStage, Identifier};
+use super::slot::{CommandSlot, CommandStage, Identifier, Turn};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
 use crate::stats::CommandClass;
@@ -43,6 +43,9 @@ impl Session {
     /// Frees the slot and what it holds but `kept` bytes, which the send list holds on.
     fn release(&mut self, at: u16, kept: u32) -> CommandSlot {
         let slot = self.slots.remove(at);
+        if slot.turn != Turn::Free {
+            self.memory.set_limited(slot.capsule, false);
+        }
         self.memory.release(slot.held, slot.capsule, kept);
         slot
     }
@@ -155,8 +158,9 @@ impl Session {
         }
         queue.leaving = Some(at);
         self.draining = true;
-        self.slots.stop_all_waiting();
+        let steps = self.slots.stop_all_waiting();
         self.incoming.forget();
+        steps.into_iter().for_each(|at| self.copy_ends(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION)));
         for at in self.slots.all(|s| s.stage != CommandStage::Running) {
             self.finish(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
         }
@@ -195,6 +199,9 @@ impl Session {
         }
         self.memory.set_place(None);
         for slot in self.slots.clear() {
+            if slot.turn != Turn::Free {
+                self.memory.set_limited(slot.capsule, false);
+            }
             self.memory.release(slot.held, slot.capsule, 0);
         }
     }

@@ -49,6 +49,7 @@ fn volume(n: u8, bytes: u64, lba_bytes: u32) -> Option<VolumeView> {
             thin: false,
         },
         used: vec![],
+        limited: false,
         owner: None,
         revision: 0,
     })
