@@ -153,6 +153,44 @@ fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
 }
 
 #[test]
+fn a_turn_counts_what_it_is_for_and_that_is_not_counted_again() {
+    turns_count_once();
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_turn_that_is_not_kept_is_noticed() {
+    hooks::notices(hooks::SeededFault::TurnNotKept, turns_count_once);
+}
+
+fn turns_count_once() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(10), bytes_per_s_max: None }), false);
+        let begun = rt.now();
+        let read = || IoOp::Read { offset: 0, len: 40960 };
+        for token in 0..20 {
+            // Two requests, of two units each: four of the ten in a second.
+            let turn = answer(&rt, &mut router, IoOp::Turn { offset: 0, len: 40960, requests: 2 }).await;
+            assert!(turn.result.is_ok() && turn.data.is_empty());
+            for _ in 0..2 {
+                router.submit(&rt, IoRequest { counted: true, ..IoRequest::new(token, VolumeRef(0), read()) });
+                assert!(router.held.is_empty(), "its turn has come");
+                while drive(&rt, &mut router).is_none() {
+                    rt.sleep(base::Duration::from_micros(100)).await;
+                }
+            }
+        }
+        let took = rt.now().since(begun).as_secs_f64();
+        assert!((7.3..7.8).contains(&took), "{took} s: the first begins at once, and the burst is 100 ms");
+        let stats = router.stats();
+        assert_eq!((stats.read.requests, stats.read.bytes), (40, 40 * 40960), "turns are no requests of hosts");
+        for (op, error) in [(IoOp::Turn { offset: VOLUME_BYTES, len: 4096, requests: 1 }, IoError::OutOfRange)] {
+            assert_eq!(answer(&rt, &mut router, op).await.result, Err(error));
+        }
+    });
+}
+
+#[test]
 fn what_a_limit_holds_back_keeps_its_core_from_being_idle_and_a_timer_for_the_first_of_it() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(100), bytes_per_s_max: None }), false);

@@ -131,7 +131,7 @@ impl Session {
             self.slots.stop_waiting(at);
             match self.slots[usize::from(at)].stage {
                 CommandStage::Running => {
-                    self.slots.resume();
+                    self.slots.resume(1);
                     self.step_granted(cx, at, needs);
                 }
                 _ => self.grant(cx, at, needs),
@@ -205,8 +205,9 @@ impl Session {
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };
         slot.parts = 1;
-        let counted = Session::is_counted(slot.turn);
+        let turn = slot.turn;
         self.slots.begin_running(1);
+        let counted = turn != Turn::Free && self.begins_within_limits(at, 1);
         cx.ios.push(IoRequest { token, volume, op, counted });
     }
 
@@ -217,9 +218,10 @@ impl Session {
             return self.left_done(done.token);
         };
         slot.parts -= 1;
-        if slot.turn == Turn::Awaited {
-            return self.turn_came(cx, at, done.result);
+        if slot.turn != Turn::Free && self.turn_ends(cx, at, done.result) {
+            return;
         }
+        let slot = &mut self.slots[usize::from(at)];
         if let Err(e) = done.result
             && slot.status.is_success()
         {

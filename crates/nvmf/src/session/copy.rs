@@ -10,8 +10,10 @@
 //! Never: copies between namespaces; is atomic as a whole (nor must it be).
 
 use super::copy_plan::CopyPlan;
+use super::reply::DELETED;
 use super::slot::{CommandPlan, CommandSlot, Turn};
 use super::status::status_of;
+use super::turn;
 use super::{Cx, Session};
 use crate::limits::COPY_STEP_BYTES;
 use crate::stats::CommandClass;
@@ -70,6 +72,10 @@ impl Session {
         plan(slot).wait_with_step(offset, len);
         match (turn, plan(slot).has_buffers()) {
             (Turn::Free, true) => self.copy_goes_on(cx, at),
+            _ if self.phase.queue().is_some_and(|queue| queue.leaving.is_some()) => {
+                self.slots[usize::from(at)].status = DELETED;
+                self.copy_failed(cx, at);
+            }
             (Turn::Free, false) => self.copy_gets_buffers(cx, at),
             (_, has_buffers) => {
                 if has_buffers {
@@ -103,7 +109,7 @@ impl Session {
         if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             cx.stats.waited_for_buffers += 1;
             self.slots.wait_running(at);
-            self.slots.pause();
+            self.slots.pause(1);
             return self.wake_if_all_wait(cx);
         }
         self.step_granted(cx, at, needs);
@@ -129,7 +135,7 @@ impl Session {
 
     /// It has waited for buffers, and gets none any more.
     pub(super) fn copy_ends(&mut self, cx: &mut Cx<'_>, at: u16, status: Status) {
-        self.slots.resume();
+        self.slots.resume(1);
         let slot = &mut self.slots[usize::from(at)];
         if slot.status.is_success() {
             slot.status = status;
@@ -140,7 +146,7 @@ impl Session {
     fn ask_for(&mut self, cx: &mut Cx<'_>, at: u16, op: IoOp) {
         let slot = &mut self.slots[usize::from(at)];
         slot.parts = 1;
-        let (volume, counted) = (plan(slot).run().volume(), Session::is_counted(slot.turn));
+        let (volume, counted) = (plan(slot).run().volume(), turn::is_counted(slot.turn));
         cx.ios.push(IoRequest { token: self.token_base | u64::from(at), volume, op, counted });
     }
 

@@ -14,8 +14,9 @@
 //! Never: has more than one first half waiting for its second.
 
 use super::fusing::Fusing;
-use super::slot::{CommandPlan, CommandStage, NO_MATE};
+use super::slot::{CommandPlan, CommandStage, NO_MATE, Turn};
 use super::status::status_of;
+use super::turn;
 use super::{Cx, Session};
 use crate::stats::CommandClass;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -109,7 +110,9 @@ impl Session {
         let CommandPlan::FusedCompare { volume, offset, .. } = slot.plan else { unreachable!("a first half") };
         self.slots.begin_running(2);
         let token = self.token_base | u64::from(first);
-        let counted = [first, second].into_iter().any(|at| Session::is_counted(self.slots[usize::from(at)].turn));
+        // Its turn may have been waited for by the second.
+        let counted = turn::is_counted(self.slots[usize::from(second)].turn);
+        let counted = counted || self.slots[usize::from(first)].turn != Turn::Free && self.begins_within_limits(first, 2);
         cx.ios.push(IoRequest { token, volume, op: IoOp::CompareWrite { offset, both }, counted });
     }
 

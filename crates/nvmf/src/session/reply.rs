@@ -14,6 +14,9 @@ use format::nvme_tcp::{CapsuleResp, DataPdu, Digests, Fault, HEADER_BYTES_MAX, P
 use object::{Data, DataVec};
 use rt::SendList;
 
+/// What has not begun when its queue is left.
+pub(super) const DELETED: Status = Status::retry(StatusCode::ABORTED_SQ_DELETION);
+
 impl Session {
     /// The next list to send, if there is something. Give it back with [`Session::sent`].
     pub fn take_send(&mut self) -> Option<SendList> {
@@ -154,15 +157,16 @@ impl Session {
         let Some(queue) = self.phase.queue_mut() else { return };
         if queue.leaving.is_some() {
             // One that came together with another: the first is answered last, and this one not carried out.
-            return self.complete(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+            return self.complete(cx, at, DELETED, 0);
         }
         queue.leaving = Some(at);
         self.draining = true;
         let steps = self.slots.stop_all_waiting();
         self.incoming.forget();
-        steps.into_iter().for_each(|at| self.copy_ends(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION)));
+        self.end_at_turn(DELETED);
+        steps.into_iter().for_each(|at| self.copy_ends(cx, at, DELETED));
         for at in self.slots.all(|s| s.stage != CommandStage::Running) {
-            self.finish(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+            self.finish(cx, at, DELETED, 0);
         }
         self.leave_if_last(cx);
     }

@@ -54,6 +54,8 @@ pub(super) enum Turn {
     Awaited,
     /// Its turn has come: it is counted.
     Come,
+    /// Its request itself waits for its turn, or is carried out. It has no buffers but those of its capsule.
+    Requested,
 }
 
 /// In [`CommandSlot::mate`]: no other half.

@@ -24,7 +24,7 @@ pub(super) struct Slots {
     large: u32,
     /// Commands that a volume or the controller works on.
     running: u32,
-    /// Of them: those that wait for their turn, or for buffers behind it. No buffers come back of them.
+    /// Of them: those that have no buffers but of their capsules, because of a limit. No others come back of them.
     paused: u32,
 }
 
@@ -171,14 +171,14 @@ impl Slots {
         debug_assert!(self.running >= count, "what ends has run");
         self.running -= count;
     }
-    /// One that runs waits for its turn, or for buffers, from now on.
-    pub(super) fn pause(&mut self) {
-        self.paused += 1;
+    /// So many that run wait for their turn, or for buffers, from now on.
+    pub(super) fn pause(&mut self, count: u32) {
+        self.paused += count;
     }
-    /// One that has waited so goes on.
-    pub(super) fn resume(&mut self) {
-        debug_assert!(self.paused > 0, "what goes on has waited");
-        self.paused -= 1;
+    /// So many that have waited go on.
+    pub(super) fn resume(&mut self, count: u32) {
+        debug_assert!(self.paused >= count, "what goes on has waited");
+        self.paused -= count;
     }
     /// Commands that a volume or the controller works on, and of which buffers may come back.
     #[inline]

@@ -17,6 +17,7 @@ use super::status::status_of;
 use super::{Cx, Session};
 use crate::view::View;
 use base::hooks::{self, CoverageMark, SeededFault};
+use format::nvme::Status;
 use object::{IoError, IoOp, IoRequest, VolumeRef};
 
 /// Whether the limits of its volume count a command.
@@ -30,6 +31,11 @@ pub(super) fn of(view: &View, plan: &CommandPlan) -> Turn {
         Some(volume) if view.is_limited(volume) && !hooks::seeded(SeededFault::MemoryBeforeTurn) => Turn::Due,
         _ => Turn::Free,
     }
+}
+
+/// Whether the next request of a command is counted already.
+pub(super) fn is_counted(turn: Turn) -> bool {
+    turn == Turn::Come && !hooks::seeded(SeededFault::TurnNotKept)
 }
 
 impl Session {
@@ -46,9 +52,9 @@ impl Session {
                 let slot = &mut self.slots[usize::from(at)];
                 (slot.stage, slot.turn) = (CommandStage::Running, Turn::Awaited);
                 self.slots.begin_running(1);
-                self.slots.pause();
+                self.slots.pause(1);
             }
-            Some(Turn::Free | Turn::Due) | None => {
+            Some(Turn::Free | Turn::Due | Turn::Requested) | None => {
                 self.slots[usize::from(at)].stage = CommandStage::Running;
                 self.slots.begin_running(1);
                 self.ask_for_turn(cx, at, volume, IoOp::Turn { offset, len, requests: 1 });
@@ -62,15 +68,44 @@ impl Session {
         hooks::reached(CoverageMark::WaitsForTurn);
         let slot = &mut self.slots[usize::from(at)];
         (slot.turn, slot.parts) = (Turn::Awaited, 1);
-        self.slots.pause();
+        self.slots.pause(1);
         cx.ios.push(IoRequest::new(self.token_base | u64::from(at), volume, turn));
     }
 
-    /// The turn of a command has come, or never will.
+    /// The request of so many commands begins: whether it is counted already.
     #[cold]
-    pub(super) fn turn_came(&mut self, cx: &mut Cx<'_>, at: u16, result: Result<(), IoError>) {
+    pub(super) fn begins_within_limits(&mut self, at: u16, commands: u32) -> bool {
+        let slot = &mut self.slots[usize::from(at)];
+        if slot.turn == Turn::Due && slot.asked() == 0 {
+            slot.turn = Turn::Requested;
+            self.slots.pause(commands);
+        }
+        is_counted(self.slots[usize::from(at)].turn)
+    }
+
+    /// A request of a command was answered. Whether it was for its turn.
+    #[cold]
+    pub(super) fn turn_ends(&mut self, cx: &mut Cx<'_>, at: u16, result: Result<(), IoError>) -> bool {
+        let slot = &mut self.slots[usize::from(at)];
+        match slot.turn {
+            Turn::Awaited => {
+                self.turn_came(cx, at, result);
+                true
+            }
+            Turn::Requested => {
+                let commands = if slot.mate == NO_MATE { 1 } else { 2 };
+                slot.turn = Turn::Due;
+                self.slots.resume(commands);
+                false
+            }
+            Turn::Free | Turn::Due | Turn::Come => false,
+        }
+    }
+
+    /// The turn of a command has come, or never will.
+    fn turn_came(&mut self, cx: &mut Cx<'_>, at: u16, result: Result<(), IoError>) {
         self.slots[usize::from(at)].turn = Turn::Come;
-        self.slots.resume();
+        self.slots.resume(1);
         if matches!(self.slots[usize::from(at)].plan, CommandPlan::Copy(_)) {
             return self.copy_turn_came(cx, at, result);
         }
@@ -84,7 +119,7 @@ impl Session {
         // The other half has waited with it. It may have brought an end to both before.
         if let Some(slot) = self.slots.get_mut(usize::from(mate)).filter(|slot| slot.turn == Turn::Awaited && slot.mate == at) {
             slot.turn = Turn::Come;
-            self.slots.resume();
+            self.slots.resume(1);
             self.slots.end_running(1);
             let goes_on = goes_on && self.slots[usize::from(mate)].status.is_success();
             self.go_on(cx, mate, goes_on);
@@ -103,6 +138,21 @@ impl Session {
         self.get_buffers(cx, at, needs);
     }
 
+    /// Commands that wait for their turn end so when it comes: the queue is left. Halves that do not wait are answered apart.
+    pub(super) fn end_at_turn(&mut self, status: Status) {
+        for at in self.slots.all(|s| s.turn == Turn::Awaited) {
+            let mate = self.slots[usize::from(at)].mate;
+            let waits_too = self.slots.get(usize::from(mate)).is_some_and(|s| s.turn == Turn::Awaited);
+            let slot = &mut self.slots[usize::from(at)];
+            if !waits_too {
+                slot.mate = NO_MATE;
+            }
+            if slot.status.is_success() {
+                slot.status = status;
+            }
+        }
+    }
+
     /// Looks whether the volume of a command that has not begun has limits by now, or none any more.
     #[cold]
     pub(super) fn refresh_turn(&mut self, cx: &Cx<'_>, at: u16) {
@@ -112,11 +162,5 @@ impl Session {
             slot.turn = now;
             self.memory.set_limited(slot.capsule, now == Turn::Due);
         }
-    }
-
-    /// Whether the next request of a command is counted already.
-    #[inline]
-    pub(super) fn is_counted(turn: Turn) -> bool {
-        turn == Turn::Come && !hooks::seeded(SeededFault::TurnNotKept)
     }
 }

@@ -23,6 +23,7 @@ mod support_statuses;
 mod support_table;
 mod support_tests;
 mod tls_tests;
+mod turn_tests;
 mod world_tests;
 
 use crate::view::{Ana, NamespaceView, SubsystemView, View};
