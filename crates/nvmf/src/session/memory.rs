@@ -6,7 +6,7 @@
 //! Invariants: what is held is what the slots hold and what is on its way to the host; data of capsules is a part of it.
 //! Never: takes memory; it counts.
 
-use crate::limits::{ADMIN_HELD_MAX, CAPSULE_HELD_MAX};
+use crate::limits::{ADMIN_HELD_MAX, CAPSULE_HELD_MAX, LIMITED_CAPSULES_MAX};
 use base::hooks::{self, SeededFault};
 use frontend::Place;
 
@@ -105,6 +105,7 @@ impl HeldMemory {
         let (from, to) = if limited { (&mut self.capsules, &mut self.limited) } else { (&mut self.limited, &mut self.capsules) };
         *from -= capsule;
         *to += capsule;
+        debug_assert!(self.limited <= LIMITED_CAPSULES_MAX, "one capsule an entry");
     }
     /// A command that held `held` bytes, `capsule` of them data of its capsule, is gone. The send list holds `kept` of them on.
     #[inline]

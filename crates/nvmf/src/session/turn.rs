@@ -28,9 +28,19 @@ pub(super) fn of(view: &View, plan: &CommandPlan) -> Turn {
         plan => plan.transfer().map(|(volume, ..)| volume),
     };
     match counted {
-        Some(volume) if view.is_limited(volume) && !hooks::seeded(SeededFault::MemoryBeforeTurn) => Turn::Due,
+        Some(volume) if view.is_limited(volume) && !is_forgotten(plan) => Turn::Due,
         _ => Turn::Free,
     }
+}
+
+/// Whether a fault is seeded that forgets the turn of a command.
+fn is_forgotten(plan: &CommandPlan) -> bool {
+    let uncounted = match plan {
+        CommandPlan::Verify { .. } => hooks::seeded(SeededFault::VerifyUncounted),
+        CommandPlan::FusedCompare { .. } | CommandPlan::FusedWrite { .. } => hooks::seeded(SeededFault::CompareWriteUncounted),
+        _ => false,
+    };
+    uncounted || hooks::seeded(SeededFault::MemoryBeforeTurn)
 }
 
 /// Whether the next request of a command is counted already.
