@@ -198,6 +198,14 @@ listed! {
         OwnCapsuleAwaited,
         /// When the last capsule that held memory has come whole, nobody of those who wait for memory is woken.
         LastCapsuleWakesNobody,
+        /// The second half of a pair waits for ever for the memory of the first, whose data was asked for.
+        HalfWakesNobody,
+        /// A command takes memory for its data before its turn within the limits of its volume has come.
+        MemoryBeforeTurn,
+        /// A request whose turn within a limit was waited for is counted once more when it begins.
+        TurnNotKept,
+        /// What came in capsules of commands on volumes with limits counts against what all others may hold.
+        LimitedCapsulesFill,
         /// A command that was aborted and answered is answered again when its data comes.
         AbortedAnsweredTwice,
         /// The receive buffer of a connection that ends is never given back.
@@ -590,6 +598,8 @@ listed! {
         DataInPlace,
         /// A command waits for buffers.
         WaitsForBuffers,
+        /// A command waits for its turn within a limit before it has buffers.
+        WaitsForTurn,
         /// A connection is not read, because too much of it is under way.
         ConnectionHeldBack,
         /// There is more to send than the network takes.

@@ -30,7 +30,7 @@ impl Client for Tokens {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
         let busy = !self.put.is_empty();
         for token in self.put.drain(..) {
-            backend.submit(rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 512 } });
+            backend.submit(rt, IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 0, len: 512 }));
         }
         self.came.extend(std::iter::from_fn(|| backend.pop()).map(|done| done.token));
         busy

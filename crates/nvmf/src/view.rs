@@ -197,6 +197,10 @@ impl View {
     pub fn volume(&self, at: VolumeRef) -> Option<&VolumeView> {
         self.volumes.get(at.0 as usize)?.as_ref()
     }
+    /// Whether limits may hold back what is asked of a volume.
+    pub fn is_limited(&self, at: VolumeRef) -> bool {
+        self.volume(at).is_some_and(|v| v.limited)
+    }
     /// What a host may do with a volume while there is a reservation.
     pub fn access(&self, at: VolumeRef, host: HostId) -> Access {
         self.volume(at).map_or(Access::FULL, |v| v.access(host))

@@ -245,7 +245,8 @@ impl<S: Blocks> VolumeRouter<S> {
         for ((at, order), held) in std::mem::take(&mut self.held) {
             let Some(Judged { layout, bytes }) = self.judge_held(&held.request, &mut may_begin) else { continue };
             let same = before.get(held.request.volume).is_some_and(|old| Arc::ptr_eq(&old.limits, &layout.limits));
-            let at = if same || hooks::seeded(SeededFault::HeldTimesKept) { at } else { layout.limits.begin_at(rt.now(), bytes) };
+            let kept = same || held.request.counted || hooks::seeded(SeededFault::HeldTimesKept);
+            let at = if kept { at } else { turn_of(&held.request, &layout, bytes, rt.now()) };
             self.held.insert((at, order), held);
         }
     }
@@ -433,8 +434,14 @@ impl<S: Blocks> VolumeRouter<S> {
             IoVerb::Verify if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Some(IoClass::Write),
             verb => verb.class(),
         };
-        // A flush: what was answered is durable.
-        let Some(class) = class else { return self.flush(request, Judged { layout, bytes }, since) };
+        let Some(class) = class else {
+            if let IoOp::Turn { .. } = request.op {
+                // Which has come.
+                return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() });
+            }
+            // What was answered is durable.
+            return self.flush(request, Judged { layout, bytes }, since);
+        };
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
@@ -472,7 +479,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 let last = if hooks::seeded(SeededFault::VerifyEndsEarly) { block } else { 0 };
                 self.begin_range_operation(rt, made, around.start..around.end - last, RangeVerb::Verify);
             }
-            IoOp::Flush => unreachable!("answered above"),
+            IoOp::Flush | IoOp::Turn { .. } => unreachable!("answered above"),
         }
     }
 
@@ -498,7 +505,7 @@ impl<S: Blocks> VolumeRouter<S> {
     #[cold]
     #[inline(never)]
     fn forward(&mut self, request: IoRequest, Judged { layout, bytes }: Judged, class: IoClass, since: Instant) {
-        let IoRequest { token, volume, op } = request;
+        let IoRequest { token, volume, op, .. } = request;
         let (owner, id, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
         let (result, data) = (Ok(()), ArrayVec::new());
         let made = Request { token, volume, layout, class, bytes, since, parts: 1, result, data, range_operation: None, own: false };
@@ -525,7 +532,8 @@ impl<S: Blocks> VolumeRouter<S> {
                 hooks::reached(CoverageMark::ForwardedAgain);
                 let Request { token, volume, since, .. } = self.requests.remove(id);
                 self.held_count += 1;
-                let held = HeldBack { request: IoRequest { token, volume, op }, since };
+                // Its turn has come: it waits for the other node now.
+                let held = HeldBack { request: IoRequest { token, volume, op, counted: true }, since };
                 self.held.insert((rt.now() + FORWARD_AGAIN, self.held_count), held);
                 return;
             }
@@ -773,6 +781,14 @@ fn next_extent(next: u64, end: u64) -> Extent {
     Extent { offset: next, len: (stop - next) as u32 }
 }
 
+/// When a request of `bytes` may begin within the limits of its volume, which count it at once.
+fn turn_of(request: &IoRequest, layout: &VolumeLayout, bytes: u64, now: Instant) -> Instant {
+    if let IoOp::Turn { requests, .. } = request.op {
+        (1..requests).for_each(|_| _ = layout.limits.begin_at(now, bytes));
+    }
+    layout.limits.begin_at(now, bytes)
+}
+
 /// What only some operations must hold: to be made of whole blocks, or to lie within what can be done at once.
 fn is_sane(op: &IoOp) -> bool {
     match op {
@@ -793,8 +809,8 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
         };
         assert!(self.requests.len() + self.held.len() < REQUESTS_MAX + OWN_REQUESTS_MAX, "front ends bound what they ask for");
         let now = rt.now();
-        if !judged.layout.limits.is_none() && request.op.transfers() {
-            let at = judged.layout.limits.begin_at(now, judged.bytes);
+        if !judged.layout.limits.is_none() && !request.counted && request.op.transfers() {
+            let at = turn_of(&request, &judged.layout, judged.bytes, now);
             if at > now {
                 hooks::reached(CoverageMark::LimitDelays);
                 self.stats.throttled += 1;

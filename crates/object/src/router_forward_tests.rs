@@ -11,10 +11,10 @@ fn elsewhere(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
     VolumeLayout { mirrors: vec![], owner: Some(OWNER), revision: 5, ..served(router) }
 }
 fn read(token: u64) -> IoRequest {
-    IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 4096, len: 8192 } }
+    IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 4096, len: 8192 })
 }
 fn write(token: u64) -> IoRequest {
-    IoRequest { token, volume: VolumeRef(0), op: IoOp::Write { offset: 0, data: data(0, 4096, |_| 3) } }
+    IoRequest::new(token, VolumeRef(0), IoOp::Write { offset: 0, data: data(0, 4096, |_| 3) })
 }
 
 /// A router whose only volume another node owns.

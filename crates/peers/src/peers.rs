@@ -431,7 +431,7 @@ impl Peers {
         self.stats.served += 1;
         let reads = matches!(op, IoOp::Read { .. });
         let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
-        backend.submit(rt, IoRequest { token, volume: at, op });
+        backend.submit(rt, IoRequest::new(token, at, op));
     }
 
     /// Says which of those who wait for this half need not any more.
