@@ -371,7 +371,10 @@ impl Peers {
         let place = member.place;
         match result {
             Ok(id) => {
-                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else { return rt.close(id) };
+                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else {
+                    rt.close(id);
+                    return member.peer.not_connected(place, now, chance);
+                };
                 match self.view.desired.security.dialed(&own, node) {
                     Ok(layer) => {
                         member.peer.connected(place, now);
