@@ -149,6 +149,7 @@ impl Peers {
             let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
             let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
             member.desired = desired;
+            member.peer.set_reachable(desired.addr.is_some() && !self.draining);
             member.peer.see_incarnation(desired.incarnation);
         }
         rt.wake(self.core);
@@ -223,6 +224,7 @@ impl Peers {
             rt.close_listener(listener);
         }
         for member in self.members.values_mut() {
+            member.peer.set_reachable(false);
             if let Some(link) = member.peer.link(member.place) {
                 link.drain();
             }
