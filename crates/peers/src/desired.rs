@@ -80,6 +80,10 @@ pub struct PeersView {
 }
 
 impl PeersDesired {
+    /// The same, with links that this protects.
+    pub fn with_security(self, security: LinkSecurity) -> PeersDesired {
+        PeersDesired { security, ..self }
+    }
     pub(crate) fn resolve(&self, volumes: Volumes) -> Result<PeersView, UnknownVolume> {
         Ok(PeersView { desired: self.clone(), volumes })
     }
