@@ -338,7 +338,7 @@ fn choices() -> Vec<(&'static str, Vec<u8>)> {
         };
         (0..n).map(step).collect()
     };
-    let of = |(i, target): (usize, &'static str)| (target, bytes(40 + 20 * i));
+    let of = |(i, target): (usize, _)| (target, bytes(40 + 20 * i));
     let targets = (0..24).flat_map(|i| ["session", "connection", "peer_link"].map(|target| (i, target)));
     targets.chain((0..24).map(|i| (i, "peer_greeting"))).map(of).collect()
 }

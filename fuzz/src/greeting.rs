@@ -186,6 +186,7 @@ impl Rig {
         let mut world = World::new(seed);
         world.network(NetOptions::default());
         let (mut halves, mut hosts) = (Vec::new(), Vec::new());
+        let all_cores = [1, cores, 2];
         for cores in [1, cores] {
             let made = Halves::default();
             let (mine, ends) = (Rc::clone(&made), RefCell::new(rt::mesh(cores, 256).into_iter()));
@@ -205,7 +206,8 @@ impl Rig {
         let attacker = Attacker { queue: rt.queue(), rt, wires: Rc::default() };
         *slot.borrow_mut() = Some(attacker.clone());
         let addr = |n: usize| hosts.get(n).map(|h| SocketAddr::new(world.addr(*h), PORT));
-        let listed = |n: usize| PeerDesired { node: node(n), addr: addr(n), incarnation: Incarnation(1), cores: 2, removed: false };
+        let listed =
+            |n: usize| PeerDesired { node: node(n), addr: addr(n), incarnation: Incarnation(1), cores: all_cores[n] as u8, removed: false };
         for (n, host) in hosts.iter().enumerate() {
             let own = OwnNode { cluster: cluster(true), node: node(n), incarnation: Incarnation(1) };
             let nodes = (0..NODES).filter(|other| *other != n).map(listed).collect();
@@ -262,6 +264,7 @@ fn tls_of(choices: &mut Choices<'_>) -> (Tls, bool) {
 }
 
 fn hello(choices: &mut Choices<'_>) -> Vec<u8> {
+    let lanes = 1 + choices.below(2) as u8;
     let hello = Hello {
         cluster: cluster(!choices.once_in(8)),
         from: node(if choices.once_in(6) { 0 } else { 2 }),
@@ -270,8 +273,8 @@ fn hello(choices: &mut Choices<'_>) -> Vec<u8> {
         clock: Instant(u64::from(choices.below(1000))),
         versions: Versions::OURS,
         class: LinkClass::Foreground,
-        lane: choices.below(2) as u8,
-        lanes: 2,
+        lane: choices.below(u32::from(lanes)) as u8,
+        lanes,
         window: Window { ops: 1 + choices.below(8), bytes: 2 << 20 },
     };
     let mut out = vec![0; HEADER_BYTES + BODY_BYTES_MAX];

@@ -354,7 +354,7 @@ impl Target {
         }
         // A place comes free when the operations of who made room have come back, so for a moment there may be more.
         if self.conns.len() >= CONNECTIONS_MAX + HANDSHAKES_MAX
-            || self.unauthenticated.len() == 0 && self.conns.len() >= CONNECTIONS_MAX
+            || self.unauthenticated.is_empty() && self.conns.len() >= CONNECTIONS_MAX
             || self.draining
         {
             self.stats.connections_refused += 1;

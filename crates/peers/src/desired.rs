@@ -82,7 +82,7 @@ pub struct PeersView {
 
 impl PeersDesired {
     /// The members by the records, as the node `here` has them. It is alone while no other member takes links.
-    pub fn of_records(cluster: ClusterId, nodes: &[NodeRecord], here: &str, security: LinkSecurity) -> PeersDesired {
+    pub fn of_records(cluster: ClusterId, nodes: &[NodeRecord], here: &str) -> PeersDesired {
         let peer = |n: &NodeRecord| {
             let (addr, cores) = (n.links.map(|l| l.addr), n.links.map_or(1, |l| l.cores));
             Some(PeerDesired { node: n.id?, addr, incarnation: Incarnation(n.incarnation), cores, removed: !n.is_member() })
@@ -91,9 +91,13 @@ impl PeersDesired {
         let own = nodes.iter().find(|n| n.name == here && n.is_member());
         let own = own.and_then(|n| Some(OwnNode { cluster, node: n.id?, incarnation: Incarnation(n.incarnation) }));
         match own.filter(|_| others.iter().any(|n| n.addr.is_some() && !n.removed)) {
-            Some(own) => PeersDesired { own: Some(own), security, nodes: others },
+            Some(own) => PeersDesired { own: Some(own), nodes: others, ..PeersDesired::default() },
             None => PeersDesired::default(),
         }
+    }
+    /// The same, with links that this protects.
+    pub fn with_security(self, security: LinkSecurity) -> PeersDesired {
+        PeersDesired { security, ..self }
     }
     pub(crate) fn resolve(&self, volumes: Volumes) -> Result<PeersView, UnknownVolume> {
         Ok(PeersView { desired: self.clone(), volumes })

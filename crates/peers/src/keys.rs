@@ -15,7 +15,7 @@ impl LinkSecurity {
     /// What lies below a link that was accepted.
     pub(crate) fn accepted(&self) -> Layer<PairIdentity> {
         Layer::accepted(match self {
-            // Who comes plain is told in the words of the link what is wrong.
+            // Who comes plain hears what is wrong in the words of the link.
             LinkSecurity::Tls(_) => Accepts::PlainOrTls,
             LinkSecurity::Plain => Accepts::Plain,
         })

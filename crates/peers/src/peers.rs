@@ -189,6 +189,7 @@ impl Peers {
             let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
             let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
             member.desired = desired;
+            member.peer.set_reachable(desired.addr.is_some() && !self.draining);
             member.peer.see_incarnation(desired.incarnation);
         }
     }
@@ -302,6 +303,7 @@ impl Peers {
             rt.close_listener(listener);
         }
         for member in self.members.values_mut() {
+            member.peer.set_reachable(false);
             if let Some(link) = member.peer.link(member.place) {
                 link.drain();
             }
@@ -518,7 +520,10 @@ impl Peers {
         let place = member.place;
         match result {
             Ok(id) => {
-                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else { return rt.close(id) };
+                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else {
+                    rt.close(id);
+                    return member.peer.not_connected(place, now, chance);
+                };
                 match self.view.desired.security.dialed(&own, node) {
                     Ok(layer) => {
                         member.peer.connected(place, now);

@@ -5,7 +5,7 @@ use crate::plane::Desired;
 use crate::plane::GroupFigures;
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
 use nvmf::HostView;
-use peers::{LinkSecurity, PeersDesired};
+use peers::PeersDesired;
 use std::collections::BTreeSet;
 
 /// Volumes that this node does not serve by itself.
@@ -49,7 +49,7 @@ impl Control {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
             }
         }
-        let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node, LinkSecurity::default());
+        let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node);
         Ok((Desired { generation, volumes, exports: (nvmf::Desired { hosts, ..exports }, peers) }, unserved))
     }
 

@@ -1,9 +1,10 @@
 //! Links that open, and what goes over them.
 
-use super::rig::{BLOCK, Rig, data, tls};
+use super::rig::{BLOCK, PORT, Rig, data, tls};
 use crate::LinkSecurity;
 use base::Duration;
 use object::{ForwardOutcome, IoOp};
+use std::net::SocketAddr;
 
 fn both() -> [LinkSecurity; 2] {
     [tls(), LinkSecurity::Plain]
@@ -85,6 +86,22 @@ fn a_handshake_that_stands_still_ends_in_time_at_both_nodes() {
         rig.world.heal(from, to);
         rig.open(1);
         works(&mut rig, 0);
+    }
+}
+
+#[test]
+fn what_takes_connections_and_says_nothing_is_given_up_in_time_and_tried_again() {
+    for security in both() {
+        let mut rig = Rig::new(6, [1, 1], security);
+        let silent = SocketAddr::new(rig.world.addr(rig.nobody), PORT);
+        let rt = rig.world.rt(rig.nobody, 0);
+        let queue = rt.queue();
+        rt.listen(&queue, 0, silent).unwrap();
+        rig.said[0].addrs[1] = silent;
+        rig.apply();
+        rig.world.run_for(Duration::from_secs(9));
+        assert!((3..6).contains(&rig.stat(0, |s| s.links_closed)), "{}", rig.stat(0, |s| s.links_closed));
+        assert!(rig.conns(0).1 <= 1, "{:?}", rig.conns(0));
     }
 }
 
