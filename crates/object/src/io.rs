@@ -130,7 +130,7 @@ pub enum IoOp {
         len: u64,
     },
     /// Answered when all that was answered before is durable (it always is). For a volume of another node: when that serves the view of it by which
-    /// this was judged, or a later one, on all of its cores, and has nothing under way any more that was judged by an earlier one.
+    /// this was judged on all of its cores, and has nothing under way any more that was judged by an earlier one.
     Flush,
 }
 
