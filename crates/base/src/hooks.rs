@@ -454,8 +454,6 @@ listed! {
         ReservationNotInRevision,
         /// A change of rights is answered without asking the owner.
         ConfirmNotAwaited,
-        /// The owner confirms a view by the core that was asked alone.
-        ConfirmedByOneCore,
         /// The owner confirms a view that it does not serve yet.
         ConfirmedTooEarly,
         /// A link that has opened is not reported.

@@ -253,7 +253,7 @@ pub trait DataPlane: Send + Sync {
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError>;
     /// Serves what is wanted.
     fn apply(&self, desired: Desired) -> Result<(), PlaneError>;
-    /// Waits until the owner of a volume serves it as this node does, or by a later view.
+    /// Waits until the owner of a volume serves it as this node does.
     fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError>;
     /// Listens for hosts; gives the address with its port.
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError>;

@@ -167,8 +167,8 @@ impl<F: FrontEnd> CommandSender<F> {
     pub fn free_behind(&self, volume: base::VolumeId, end: u64) -> Completion<()> {
         self.give(move |c| async move { c.free_behind(volume, end).await })
     }
-    /// Returns when a volume is served on all cores of its owner as it is served here, or by a later view, and nothing is under way any more that
-    /// was judged by an earlier one: a change of what hosts may do with it must not be answered before. A volume that is not served needs nothing.
+    /// Returns when a volume is served on all cores of its owner as it is served here by then, and nothing is under way any more that was judged by
+    /// an earlier view: a change of what hosts may do with it must not be answered before. A volume that is not served needs nothing.
     pub fn confirm(&self, volume: base::VolumeId) -> Completion<()> {
         self.give(move |c| async move { c.confirm(volume).await })
     }

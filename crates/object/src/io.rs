@@ -140,7 +140,7 @@ pub enum IoOp {
         len: u64,
     },
     /// Answered when all that was answered before is durable (it always is). For a volume of another node: when that serves the view of it by which
-    /// this was judged, or a later one, on all of its cores, and has nothing under way any more that was judged by an earlier one.
+    /// this was judged on all of its cores, and has nothing under way any more that was judged by an earlier one.
     Flush,
     /// Nothing but wait: answered when `requests` requests of `len` bytes may begin within the limits of the volume, which count them with it. They are
     /// submitted as [`IoRequest::counted`] then. For who has yet to take memory for them: what a limit holds back must not have any.

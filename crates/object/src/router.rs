@@ -492,7 +492,7 @@ impl<S: Blocks> VolumeRouter<S> {
         self.done.push_back(IoDone { token: request.token, result: Ok(()), data: DataVec::new() });
     }
 
-    /// Finds out whether the node that owns a volume serves the view of it that is served here, or a later one (see [`IoOp::Flush`]). Answered
+    /// Finds out whether the node that owns a volume serves the view of it that is served here (see [`IoOp::Flush`]). Answered
     /// through [`VolumeRouter::pop_own`], with [`IoError::NoPath`] also when it does not yet.
     pub fn confirm(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>) {
         let (request, class) = (IoRequest { token, volume, op: IoOp::Flush }, IoClass::Write);

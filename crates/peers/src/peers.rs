@@ -412,9 +412,8 @@ impl Peers {
             return member.peer.answer(member.place, id, Err(ForwardError::Draining), DataVec::new());
         }
         let asks = matches!(op, IoOp::Flush);
-        // Who asks whether a view is served is content with a later one.
-        let early = hooks::seeded(SeededFault::ConfirmedTooEarly);
-        let revision = if asks && (judged_by < revision || early) { judged_by } else { revision };
+        let early = asks && hooks::seeded(SeededFault::ConfirmedTooEarly);
+        let revision = if early { judged_by } else { revision };
         if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
             self.stats.refused += 1;
             return;
@@ -423,10 +422,6 @@ impl Peers {
             let no = self.asked.insert(Asked { node, id, cores: self.cores }) as u32;
             let settling = Settling { volume, revision: revision.0 };
             self.settling.push((self.core, no, settling));
-            if hooks::seeded(SeededFault::ConfirmedByOneCore) {
-                self.asked[no as usize].cores = 1;
-                return;
-            }
             let others = (0..self.cores).filter(|core| *core != self.core);
             return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }

@@ -164,8 +164,26 @@ impl NodesPlan {
         plan.end_ns = 20_000_000 + up_to_one_of(rng, [50_000_000, 500_000_000, 3_000_000_000]);
         plan.ops = 100 + rng.below(1_500);
         plan.events = (0..rng.below(7)).map(|_| (rng.below(plan.end_ns), event(rng, &plan))).collect();
+        flap(rng, &mut plan);
         plan.events.sort_by_key(|(at, _)| *at);
         plan
+    }
+}
+
+/// In one plan of five connections between nodes are reset again and again, so that much is with another node when its link is lost.
+fn flap(rng: &mut Rng, plan: &mut NodesPlan) {
+    if !rng.one_in(5) {
+        return;
+    }
+    plan.base.mix.extend([(OpKind::Swap, 30), (OpKind::Write, 30)]);
+    plan.base.hot = 1;
+    plan.base.clients.iter_mut().for_each(|c| c.depth = c.depth.max(8));
+    plan.ops += 1_000;
+    let nodes = plan.nodes.len() as u64;
+    for _ in 0..40 {
+        let a = rng.below(nodes) as usize;
+        let b = (a + 1 + rng.below(nodes - 1) as usize) % nodes as usize;
+        plan.events.push((rng.below(plan.end_ns), NodeEvent::Reset { a, b }));
     }
 }
 
