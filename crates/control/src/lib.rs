@@ -12,6 +12,7 @@
 
 pub mod api;
 pub mod audit;
+pub mod cluster_client;
 pub mod config;
 pub mod data_plane;
 mod engine;
