@@ -7,7 +7,8 @@
 use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
-    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect,
+    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeRole, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId,
+    WriteProtect,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +17,11 @@ use std::net::SocketAddr;
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Its name.
+    /// How records name it: never changes. The first node's is the name that it had when it was made, those of nodes that have joined their id.
     pub name: String,
+    /// What people call it, where that is not `name`: see [`NodeRecord::shown_name`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Its identity, which a node that comes later under the same name does not have. `None`: it has not started since there are any.
     #[serde(default)]
     pub id: Option<NodeId>,
@@ -32,6 +36,15 @@ pub struct NodeRecord {
     /// Whether it belongs to the cluster.
     #[serde(default)]
     pub state: NodeState,
+    /// What it does.
+    #[serde(default)]
+    pub role: NodeRole,
+    /// Where the other nodes reach it; `None`: it has never been in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
+    /// Where the other members reach its member of etcd, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_peer: Option<SocketAddr>,
     /// Where hosts reach it, by ascending listener.
     #[serde(default)]
     pub portals: Vec<PortalRecord>,
@@ -47,15 +60,23 @@ impl NodeRecord {
     pub fn new(name: String, fault_domain: String, created_unix_s: u64) -> NodeRecord {
         NodeRecord {
             name,
+            display_name: None,
             id: None,
             slot: None,
             incarnation: 0,
             fault_domain,
             state: NodeState::Member,
+            role: NodeRole::Data,
+            address: None,
+            etcd_peer: None,
             portals: Vec::new(),
             release: String::new(),
             created_unix_s,
         }
+    }
+    /// What people call it.
+    pub fn shown_name(&self) -> &str {
+        self.display_name.as_deref().unwrap_or(&self.name)
     }
     /// Whether it belongs to the cluster. One that is down does.
     pub fn is_member(&self) -> bool {

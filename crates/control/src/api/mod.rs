@@ -6,6 +6,7 @@
 
 mod auth;
 pub mod document;
+mod formation_routes;
 mod handler;
 mod router;
 mod routes;
@@ -14,6 +15,7 @@ pub mod types;
 
 pub use auth::{Token, TokenError};
 pub use router::{OPENAPI_PATH, router};
+pub(crate) use server::serve_unix;
 pub use server::{ServeError, Served, bind_unix, serve};
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
     info(title = "Basalt", description = "Control of a Basalt node. Sizes are bytes, times are seconds since 1970. Errors are problem objects."),
     tags(
         (name = "status", description = "How the node is"),
+        (name = "cluster", description = "Forming a cluster, and joining one"),
         (name = "nodes", description = "Servers of the cluster"),
         (name = "drives", description = "Drives of this node"),
         (name = "groups", description = "Disk groups"),

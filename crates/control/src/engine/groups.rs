@@ -109,7 +109,7 @@ impl Control {
             ));
         }
         for volume in users {
-            self.drop_volume(&volume, group.id)?;
+            self.drop_volume(&volume, |c| c.group == group.id)?;
         }
         self.apply()?;
         self.decided(|| {
@@ -149,14 +149,14 @@ impl Control {
         Ok(self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| objects.contains(&v.object)).collect())
     }
 
-    /// Deletes a volume whose group goes: components on other groups are deleted in order, those on `group` go with it.
-    fn drop_volume(&self, volume: &VolumeRecord, group: GroupId) -> Result<(), Problem> {
+    /// Deletes a volume with components on what goes: other components are deleted in order, those that `goes` names go with it.
+    pub(super) fn drop_volume(&self, volume: &VolumeRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Result<(), Problem> {
         let (_, there) = self.decided(|| {
             let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok((Transaction::new(), false)) };
             let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
             let mut intent = self.deletion(volume)?;
             if let Some(mut object) = object {
-                object.value.mirrors.iter_mut().for_each(|s| s.retain(|c| c.group != group));
+                object.value.mirrors.iter_mut().for_each(|s| s.retain(|c| !goes(c)));
                 intent = intent.update(&object);
             }
             Ok((intent, true))
@@ -249,12 +249,13 @@ impl Control {
 
     fn show_group(&self, group: &GroupRecord, stats: &Stats) -> Result<api::Group, Problem> {
         let figures = stats.groups.iter().find(|f| f.group == group.id);
+        let node = self.shown_name_of(&group.node)?;
         let (state, reason) = match (group.stage, self.live().groups.get(&group.id)) {
             (Stage::Creating, _) => (api::GroupState::Creating, None),
             (Stage::Deleting, _) => (api::GroupState::Deleting, None),
             (Stage::Ready, Some(GroupLive::Online(_))) => (api::GroupState::Online, None),
             (Stage::Ready, Some(GroupLive::Offline(why))) => (api::GroupState::Offline, Some(why.clone())),
-            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to node {}", group.node))),
+            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to node {node}"))),
         };
         let sum = |pick: fn(&GroupFigures) -> &Vec<u64>| figures.map_or(0, |f| pick(f).iter().sum());
         let of = |n: usize, pick: fn(&GroupFigures) -> &Vec<u64>| figures.and_then(|f| pick(f).get(n).copied());
@@ -274,7 +275,7 @@ impl Control {
         Ok(api::Group {
             id: group.id.to_string(),
             name: group.name.clone(),
-            node: group.node.clone(),
+            node,
             state,
             reason,
             cache,

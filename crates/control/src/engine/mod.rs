@@ -33,6 +33,7 @@ mod between;
 mod control_requests;
 mod follow;
 mod followed;
+mod formation;
 mod groups;
 mod hosts;
 mod layout;
@@ -116,6 +117,14 @@ pub enum StartError {
         /// Its name.
         node: String,
     },
+    /// The cluster's directory has no record of the node.
+    #[error(
+        "cluster {cluster} does not know this node: its directory was restored from a backup of before the node joined; give the node an empty data directory, and let it join anew"
+    )]
+    NoMember {
+        /// The cluster.
+        cluster: base::ClusterId,
+    },
     /// Another node took the slot that this one was about to get.
     #[error("this node was about to serve with slot {serves}, and the directory says {has}; start it again")]
     OtherSlot {
@@ -134,6 +143,8 @@ pub struct Control {
     drives: drive::Scanner,
     audit: Option<AuditLog>,
     vault: Vault,
+    formation: Option<Arc<crate::formation::Formation>>,
+    gate: formation::Gate,
     /// The slot that the data plane was started with.
     slot: Option<NodeSlot>,
     started_unix_s: u64,
@@ -155,6 +166,8 @@ impl Control {
             drives,
             audit: None,
             vault: Vault::ephemeral(),
+            formation: None,
+            gate: formation::Gate::default(),
             slot: None,
             started_unix_s: now_unix_s(),
             devices: Mutex::default(),
@@ -249,8 +262,8 @@ impl Control {
     fn defaults(&self) -> Result<Transaction, DirectoryError> {
         let now = now_unix_s();
         let mut first = Transaction::new();
-        // only in a new directory: what an administrator has deleted stays deleted
-        if self.directory.revision()? == Revision(0) {
+        // only in a directory without nodes, which is new: what an administrator has deleted stays deleted
+        if self.directory.list(Kind::Node)?.is_empty() {
             let policy = PolicyRecord { name: DEFAULT_NAME.into(), policy: cluster::Policy::default(), created_unix_s: now };
             let subsystem = SubsystemRecord {
                 nqn: cluster::default_nqn(DEFAULT_NAME),
@@ -279,7 +292,7 @@ impl Control {
             return self.directory.revision();
         }
         let pause = |tried: u32| std::thread::sleep(UNKNOWN_PAUSE * tried);
-        let revision = directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)?;
+        let revision = self.gate.pass(|| directory::commit_known(&*self.directory, transaction, Nonce(random()), pause))?;
         self.live().note_own(revision);
         Ok(revision)
     }

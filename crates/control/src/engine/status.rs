@@ -24,6 +24,7 @@ impl Control {
         checks.extend(volumes.iter().flat_map(volume_checks));
         checks.extend(self.media_checks(&stats)?);
         checks.extend(self.other_checks(&groups, &volumes)?);
+        checks.extend(self.formation.iter().flat_map(|f| f.checks()));
         checks.sort_by(|a, b| b.health.cmp(&a.health).then_with(|| a.subject.cmp(&b.subject)));
         let live = self.live();
         let listener = |l: &ListenerSpec| api::ListenerStatus {
@@ -38,7 +39,7 @@ impl Control {
             checks,
             version: self.identity.version.clone(),
             cluster: self.directory.cluster().to_string(),
-            node: self.identity.node.clone(),
+            node: self.shown_name_of(&self.identity.node)?,
             started_unix_s: self.started_unix_s,
             listeners: live.listeners.iter().map(listener).collect(),
             cores: self.identity.cores as u32,
