@@ -72,14 +72,16 @@ fn serve_once(config_path: &Path) -> Result<Ending, Failure> {
     let vault = formation::open_vault(&Home::new(&config.data_dir), membership.as_ref()).map_err(fail)?;
     let audit = AuditLog::open(&config.data_dir)
         .map_err(|e| fail(format!("the audit log in {} cannot be opened: {e}; make the directory writable", config.data_dir.display())))?;
+    let runtime = runtime()?;
     let control = Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_formation(formation.clone());
-    let control = Arc::new(control.with_slot(slot).with_audit(audit).with_vault(vault));
+    let control = control.with_slot(slot).with_audit(audit).with_vault(vault);
+    let control = Arc::new(if membership.is_some() { among_others(control, &formation, &runtime) } else { control });
     let follower = std::thread::Builder::new().name("basalt-events".into()).spawn({
         let control = control.clone();
         move || control.follow_events()
     });
     let follower = follower.map_err(fail)?;
-    let outcome = run(&config, &control, &formation, unix, tcp);
+    let outcome = run(&config, &runtime, &control, &formation, unix, tcp);
     let ended = control.shutdown().map_err(fail);
     // It ends with the cores, which have ended when the shutdown went well.
     if ended.is_ok() {
@@ -106,8 +108,21 @@ fn directory(config: &Config, cores: usize) -> Result<(Arc<dyn Directory>, Ident
     Ok((directory, identity, Arc::new(Formation::of_cluster(home, programs, opened).map_err(fail)?)))
 }
 
+/// What a node of a cluster has beside: other nodes that it sends to, and a directory that is looked after.
+fn among_others(control: Control, formation: &Arc<Formation>, runtime: &tokio::runtime::Runtime) -> Control {
+    let looks = formation.clone();
+    control.with_cluster(formation.clone(), runtime.handle().clone()).with_directory_health(Arc::new(move || looks.checks()))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).max_blocking_threads(BLOCKING_THREADS_MAX).thread_name("basalt-control").enable_all();
+    builder.build().map_err(fail)
+}
+
 fn run(
     config: &Config,
+    runtime: &tokio::runtime::Runtime,
     control: &Arc<Control>,
     formation: &Arc<Formation>,
     unix: std::os::unix::net::UnixListener,
@@ -118,8 +133,13 @@ fn run(
         let control = control.clone();
         move || control.follow_directory()
     });
-    // It ends by itself when the engine does.
+    // They end by themselves when the engine does.
     drop(followed.map_err(fail)?);
+    let present = std::thread::Builder::new().name("basalt-presence".into()).spawn({
+        let control = control.clone();
+        move || control.keep_presence()
+    });
+    drop(present.map_err(fail)?);
     let mut addresses = Vec::new();
     for listener in &config.listeners {
         let bound = control.listen(listener.spec()).map_err(|e| {
@@ -130,13 +150,6 @@ fn run(
     if let Err(problem) = control.publish_portals(&control::portals::own_addresses()) {
         tracing::warn!(error = %problem.message, "other nodes cannot tell hosts where this one is");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_name("basalt-control")
-        .enable_all()
-        .build()
-        .map_err(fail)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;

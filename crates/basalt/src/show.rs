@@ -60,14 +60,14 @@ fn since(unix_s: u64) -> String {
 pub fn nodes(nodes: &[Node]) {
     let row = |n: &Node| {
         vec![
-            n.name.clone(),
+            if n.leads { format!("{} (leads)", n.name) } else { n.name.clone() },
             n.role.clone(),
             n.fault_domain.clone(),
             or_dash(n.address.clone().unwrap_or_default()),
             or_dash(n.version.clone().unwrap_or_default()),
             or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()),
             n.groups.len().to_string(),
-            or_dash(n.started_unix_s.map(since).unwrap_or_default()),
+            if n.up || n.role == "witness" { or_dash(n.started_unix_s.map(since).unwrap_or_default()) } else { "down".into() },
         ]
     };
     let columns = [

@@ -1,15 +1,19 @@
 //! Sending a request of the API to another node of the cluster.
 //!
 //! Owns: the interface [`SendToNode`], what is sent and what comes back. `formation` implements it over the nodes' cluster listeners.
-//! Invariants: an error says whether the other node may have begun; a request is sent once.
+//! Invariants: an error says whether the other node may have begun; a request is sent once; one that changes something has a nonce, by which it is
+//! done once, however often it is sent.
 //! Never: decides which node a request is for.
 
+use directory::Nonce;
 use std::{future::Future, pin::Pin, time::Duration};
 
 /// The header that names the administrator on whose behalf a node asks another one.
 pub const ADMINISTRATOR_HEADER: &str = "basalt-administrator";
 /// The header of a request that a node passes on: it is not passed on once more.
 pub const FORWARDED_HEADER: &str = "basalt-forwarded";
+/// The header by which a change is recognised: 32 hexadecimal digits that were never used before. Clients may send one; a retry has the same.
+pub const NONCE_HEADER: &str = "idempotency-key";
 /// The largest answer that is taken, in bytes.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -24,8 +28,32 @@ pub struct NodeRequest {
     pub body: Option<Vec<u8>>,
     /// Who asks, as the audit log names them.
     pub administrator: Option<String>,
+    /// By which it is recognised; `None`: it changes nothing.
+    pub nonce: Option<Nonce>,
     /// How long the answer may take.
     pub wait: Duration,
+}
+
+impl NodeRequest {
+    /// The headers beside those of its body.
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let forwarded = std::iter::once((FORWARDED_HEADER, "1".to_owned()));
+        let administrator = self.administrator.iter().map(|a| (ADMINISTRATOR_HEADER, a.clone()));
+        let nonce = self.nonce.iter().map(|n| (NONCE_HEADER, nonce_text(*n)));
+        forwarded.chain(administrator).chain(nonce).collect()
+    }
+}
+
+/// A nonce as its header has it.
+pub fn nonce_text(nonce: Nonce) -> String {
+    nonce.0.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The nonce that a header has: 32 hexadecimal digits. `None`: it is no nonce.
+pub fn nonce_of(text: &str) -> Option<Nonce> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    (digits.len() == 32).then(|| Nonce(bytes.try_into().expect("16 bytes")))
 }
 
 /// What the other node has answered.
@@ -73,4 +101,18 @@ pub type Sending = Pin<Box<dyn Future<Output = Result<NodeAnswer, SendError>> + 
 pub trait SendToNode: Send + Sync {
     /// Sends a request to the node that records name so, once.
     fn send(&self, node: &str, request: NodeRequest) -> Sending;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let nonce = Nonce(std::array::from_fn(|n| (n * 17) as u8));
+        assert_eq!(nonce_of(&nonce_text(nonce)), Some(nonce));
+        for wrong in ["", "00", &"0".repeat(31), &"0".repeat(33), &"0".repeat(34), &"g".repeat(32), &"é".repeat(16)] {
+            assert_eq!(nonce_of(wrong), None, "{wrong}");
+        }
+    }
 }

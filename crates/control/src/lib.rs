@@ -25,5 +25,5 @@ mod problem;
 pub mod vault;
 
 pub use dataplane::memory;
-pub use engine::{Control, Identity, StartError, slot_of};
+pub use engine::{Control, DirectoryHealth, Identity, StartError, slot_of};
 pub use problem::{Code, Problem};

@@ -24,6 +24,10 @@ impl View {
     pub const fn revision(&self) -> Revision {
         self.revision
     }
+    /// Passes over changes, so that something is missing from then on: only a seeded fault does that.
+    pub fn skip_to(&mut self, revision: Revision) {
+        self.revision = self.revision.max(revision);
+    }
     /// Takes what the next transaction changed.
     pub fn apply(&mut self, changes: Changes) {
         assert!(changes.revision > self.revision, "a watch gives changes in order, each once");

@@ -77,7 +77,7 @@ impl Control {
         if state == WriteProtect::Permanent {
             self.granted(by)?;
         }
-        self.change(|| {
+        self.change_of(id, || {
             let mut volume = self.ready(id)?;
             // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
             if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
@@ -125,8 +125,8 @@ impl Control {
                 Visibility::Only(hosts) => hosts,
                 // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
                 Visibility::All => {
-                    let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
-                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.export).map(|s| s.host_nqn);
+                    let sessions = self.sessions_everywhere().map_err(|_| Refused::Busy)?;
+                    let connected = sessions.into_iter().filter(|s| s.subsystem_nqn == by.export).map(|s| s.host_nqn);
                     subsystem.hosts.iter().cloned().chain(connected).collect()
                 }
             };
@@ -142,10 +142,18 @@ impl Control {
     /// Decides, makes it durable, and has it served; decides again when another writer of the directory was faster.
     pub(super) fn change<T>(&self, decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
         let (at, value) = self.decided_or(decide, busy)?;
-        self.serve(at).map_err(|problem| {
-            tracing::error!(error = %problem.message, "a change is durable but could not be served");
-            Refused::Unserved
-        })?;
+        self.serve(at).map_err(unserved)?;
+        Ok(value)
+    }
+
+    /// The same for what changes who may do what with a volume: the node that owns it serves that before it is answered.
+    pub(super) fn change_of<T>(
+        &self,
+        volume: base::VolumeId,
+        decide: impl FnMut() -> Result<(Transaction, T), Refused>,
+    ) -> Result<T, Refused> {
+        let (at, value) = self.decided_or(decide, busy)?;
+        self.serve(at).and_then(|()| self.have_owner_serve(volume, at)).map_err(unserved)?;
         Ok(value)
     }
 
@@ -159,6 +167,11 @@ impl Control {
             Refused::Busy
         })
     }
+}
+
+fn unserved(problem: Problem) -> Refused {
+    tracing::error!(error = %problem.message, "a change is durable but could not be served");
+    Refused::Unserved
 }
 
 pub(super) fn busy(error: DirectoryError) -> Refused {

@@ -53,7 +53,9 @@ impl Control {
                 Ok(Some(changes)) if concerns(&changes) && self.is_of_others(changes.revision) => {
                     self.catch_up_with_others(changes.revision)
                 }
+                Ok(_) if self.is_new_leader() => self.retry(),
                 Ok(_) => {}
+                Err(error) if error.ends_everything() => return self.end_by(&error),
                 Err(error) => {
                     tracing::warn!(%error, "the directory cannot be followed; it is read anew");
                     watch = None;
@@ -78,7 +80,7 @@ impl Control {
     }
 }
 
-/// Tasks only say how work went: who acted on them would make the next one.
+/// Tasks only say how work went: who acted on them would make the next one. Who is up, who leads, and what was asked changes nothing that is served.
 fn concerns(changes: &Changes) -> bool {
-    changes.events.iter().any(|e| e.key.kind != Kind::Task)
+    changes.events.iter().any(|e| !matches!(e.key.kind, Kind::Task | Kind::Presence | Kind::Leader | Kind::Request))
 }

@@ -27,7 +27,7 @@ impl Gate {
 pub(crate) struct Held<'a> {
     gate: &'a Gate,
     stays: bool,
-    _devices: MutexGuard<'a, ()>,
+    _devices: HeldDevices<'a>,
 }
 
 impl Held<'_> {

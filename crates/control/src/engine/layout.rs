@@ -1,8 +1,10 @@
 //! From the directory's records to `cluster`'s facts, and to what the data plane is to serve.
 
 use super::*;
+use crate::api::types as api;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
+use base::hooks::{self, SeededFault};
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
 use nvmf::HostView;
 use std::collections::BTreeSet;
@@ -16,16 +18,23 @@ pub(super) struct Unserved {
 }
 
 impl Control {
-    /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
+    /// What can be used now: online groups of all nodes that are up, with what is neither allocated nor reserved. Of other nodes it is what they
+    /// have said last.
     pub(super) fn inventory(&self) -> Result<Inventory, Problem> {
         let stats = self.stats()?;
+        let presences = self.presences()?;
         let live = self.live();
         let mut nodes = Vec::new();
         let groups = self.directory.all::<GroupRecord>()?;
         for node in self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member()) {
-            let usable = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
-            let usable = usable.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
-            let inventories = usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect();
+            let ready = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
+            let inventories = if node.name == self.identity.node {
+                let usable = ready.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
+                usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect()
+            } else {
+                let said = presences.get(&node.name).map(|p| &p.groups[..]).unwrap_or_default();
+                ready.filter_map(|g| said.iter().find(|r| r.id == g.id && r.offline.is_none())).map(reported_inventory).collect()
+            };
             nodes.push(NodeInventory { name: node.name.clone(), fault_domain: node.fault_domain.clone(), groups: inventories });
         }
         Ok(Inventory { nodes })
@@ -57,6 +66,31 @@ impl Control {
         if self.live().served >= from && !self.is_behind() { Ok(()) } else { self.apply_in_turn(&serving) }
     }
 
+    /// Has the node that owns a volume serve what the directory said at a revision, at least: it decides who may change the volume.
+    pub(super) fn have_owner_serve(&self, volume: base::VolumeId, at: Revision) -> Result<(), Problem> {
+        if self.is_alone() || hooks::seeded(SeededFault::OwnerNotAwaited) {
+            return Ok(());
+        }
+        let Some(volume) = self.directory.find::<VolumeRecord>(&volume.to_string())? else { return Ok(()) };
+        let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? else { return Ok(()) };
+        let Some(owner) = cluster::owner_of(&object).filter(|owner| *owner != self.identity.node) else { return Ok(()) };
+        let served: api::ServedRevision = self.ask(owner, "PUT", format!("/cluster/v1/served/{}", at.0), None)?;
+        if served.revision < at.0 {
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("node {owner}, which owns volume {}, does not serve the change yet", volume.name),
+                "the change is durable; look at that node's log, and try again",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Serves what the directory said at a revision, at least, and says what is served: another node waits for it.
+    pub(crate) fn serve_for_others(&self, at: u64) -> Result<api::ServedRevision, Problem> {
+        self.serve(Revision(at))?;
+        Ok(api::ServedRevision { revision: self.live().served.0 })
+    }
+
     /// Has the data plane serve what the directory says.
     pub(super) fn apply(&self) -> Result<(), Problem> {
         self.apply_in_turn(&self.serving())
@@ -83,7 +117,12 @@ impl Control {
     }
 }
 
-fn group_inventory(figures: &GroupFigures) -> GroupInventory {
+fn reported_inventory(report: &GroupReport) -> GroupInventory {
+    let device = |d: &DeviceReport| DeviceInventory { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes };
+    GroupInventory { id: report.id, read_cache: false, devices: report.devices.iter().map(device).collect() }
+}
+
+pub(super) fn group_inventory(figures: &GroupFigures) -> GroupInventory {
     let at = |list: &[u64], n: usize| list.get(n).copied().unwrap_or(0);
     let devices = (0..figures.capacity_bytes.len())
         .map(|n| {

@@ -31,17 +31,22 @@ mod at_once_tests;
 #[cfg(test)]
 mod between;
 mod control_requests;
+mod device_lock;
 mod follow;
 mod followed;
 mod formation;
 mod groups;
 mod hosts;
 mod layout;
+mod leader;
 mod live;
 mod namespaces;
 mod nodes;
+mod outcome;
 mod policies;
+mod presence;
 mod reconcile;
+mod request;
 mod reservations;
 mod secrets;
 mod status;
@@ -60,6 +65,7 @@ use directory::{
     Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
     record::*,
 };
+use device_lock::{DeviceLock, HeldDevices};
 use followed::Followed;
 use live::{GroupLive, Live};
 use nvmf::ListenerSpec;
@@ -75,6 +81,8 @@ use std::{
 };
 
 pub(crate) use live::Orphan;
+pub(crate) use presence::problem_of;
+pub(crate) use request::Request;
 pub use nodes::slot_of;
 
 /// The policy and the subsystem that are made at the first start.
@@ -96,6 +104,9 @@ pub struct Identity {
     /// Cores of the data plane.
     pub cores: usize,
 }
+
+/// What is not well with the directory's store.
+pub type DirectoryHealth = Arc<dyn Fn() -> Vec<crate::api::types::Check> + Send + Sync>;
 
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +159,13 @@ pub struct Control {
     /// The slot that the data plane was started with.
     slot: Option<NodeSlot>,
     started_unix_s: u64,
-    devices: Mutex<()>,
+    /// The others, if there are any.
+    among: Option<presence::Among>,
+    /// How long another node may take to carry out what it has to do.
+    outcome_wait: Duration,
+    /// What those say who look after the directory's store.
+    directory_health: Option<DirectoryHealth>,
+    devices: DeviceLock,
     turn: Mutex<()>,
     serving: Mutex<()>,
     live: Mutex<Live>,
@@ -170,7 +187,10 @@ impl Control {
             gate: formation::Gate::default(),
             slot: None,
             started_unix_s: now_unix_s(),
-            devices: Mutex::default(),
+            among: None,
+            outcome_wait: outcome::OUTCOME_WAIT,
+            directory_health: None,
+            devices: DeviceLock::default(),
             turn: Mutex::default(),
             serving: Mutex::default(),
             live: Mutex::default(),
@@ -189,6 +209,11 @@ impl Control {
         Self { vault, ..self }
     }
 
+    /// Health says from now on, too, what those find who look after the directory's store. It is asked often, and must not wait.
+    pub fn with_directory_health(self, look: DirectoryHealth) -> Self {
+        Self { directory_health: Some(look), ..self }
+    }
+
     /// The data plane was started with this slot ([`slot_of`]): another one is none to serve with.
     pub fn with_slot(self, slot: NodeSlot) -> Self {
         Self { slot: Some(slot), ..self }
@@ -198,6 +223,8 @@ impl Control {
     pub fn start(&self) -> Result<(), StartError> {
         let _devices = self.devices();
         self.make_defaults()?;
+        let incarnation = self.directory.find::<NodeRecord>(&self.identity.node)?.map_or(0, |n| n.incarnation);
+        self.live().incarnation = incarnation;
         self.work()?;
         self.live().started = true;
         if let Err(problem) = self.apply() {
@@ -226,14 +253,21 @@ impl Control {
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "unfinished work could not be looked at"),
         }
+        self.lead();
     }
 
     /// Ends the data plane in order.
     pub fn shutdown(&self) -> Result<(), PlaneError> {
         self.ends.store(true, Relaxed);
+        self.leave();
         let _devices = self.devices();
         let _serving = self.serving();
         self.plane.shutdown()
+    }
+
+    /// Its name.
+    pub(crate) fn node_name(&self) -> &str {
+        &self.identity.node
     }
 
     /// The release.
@@ -264,7 +298,7 @@ impl Control {
         let mut first = Transaction::new();
         // only in a directory without nodes, which is new: what an administrator has deleted stays deleted
         if self.directory.list(Kind::Node)?.is_empty() {
-            let policy = PolicyRecord { name: DEFAULT_NAME.into(), policy: cluster::Policy::default(), created_unix_s: now };
+            let policy = PolicyRecord::new(DEFAULT_NAME.into(), cluster::Policy::default(), now);
             let subsystem = SubsystemRecord {
                 nqn: cluster::default_nqn(DEFAULT_NAME),
                 name: DEFAULT_NAME.into(),
@@ -291,8 +325,12 @@ impl Control {
         if transaction.changes.is_empty() {
             return self.directory.revision();
         }
+        let transaction = request::bound(transaction, &self.identity.node);
         let pause = |tried: u32| std::thread::sleep(UNKNOWN_PAUSE * tried);
-        let revision = self.gate.pass(|| directory::commit_known(&*self.directory, transaction, Nonce(random()), pause))?;
+        let outcome = self.gate.pass(|| directory::commit_known(&*self.directory, transaction, Nonce(random()), pause));
+        self.live().directory_full = matches!(outcome, Err(DirectoryError::Full));
+        let revision = outcome?;
+        request::decided();
         self.live().note_own(revision);
         Ok(revision)
     }
@@ -316,7 +354,8 @@ impl Control {
             let (transaction, value) = decide()?;
             match self.commit(transaction) {
                 Ok(revision) => return Ok((revision, value)),
-                Err(DirectoryError::Conflict { .. }) if attempt < CONFLICT_ATTEMPTS_MAX => {
+                // Another one leads, or has decided the same request: to decide again does not help.
+                Err(DirectoryError::Conflict { key }) if attempt < CONFLICT_ATTEMPTS_MAX && !matches!(key.kind, Kind::Leader | Kind::Request) => {
                     turn.get_or_insert_with(|| self.turn.lock().unwrap_or_else(|e| e.into_inner()));
                 }
                 Err(error) => return Err(failed(error)),
@@ -350,8 +389,8 @@ impl Control {
     }
 
     /// One change of what is on the devices at a time; the reconciler is one too.
-    fn devices(&self) -> MutexGuard<'_, ()> {
-        self.devices.lock().unwrap_or_else(|e| e.into_inner())
+    fn devices(&self) -> HeldDevices<'_> {
+        self.devices.lock()
     }
     /// One picture at a time goes to the data plane, so that an older one never follows a newer one.
     fn serving(&self) -> MutexGuard<'_, ()> {

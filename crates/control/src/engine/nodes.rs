@@ -75,17 +75,18 @@ impl Control {
     }
     /// All nodes, by name.
     pub fn nodes(&self) -> Result<Vec<api::Node>, Problem> {
-        let groups = self.directory.all::<GroupRecord>()?;
+        let (groups, presences, leader) = (self.directory.all::<GroupRecord>()?, self.presences()?, self.leader()?);
+        let show = |n: Versioned<NodeRecord>| self.show_node(&n, &groups, presences.get(&n.name), leader.as_deref());
         let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member());
-        let mut nodes: Vec<api::Node> = members.map(|n| self.show_node(&n, &groups)).collect();
+        let mut nodes: Vec<api::Node> = members.map(show).collect();
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(nodes)
     }
 
     /// One node.
     pub fn node(&self, name: &str) -> Result<api::Node, Problem> {
-        let node = self.node_called(name)?;
-        Ok(self.show_node(&node, &self.directory.all::<GroupRecord>()?))
+        let (record, presences, leader) = (self.node_called(name)?, self.presences()?, self.leader()?);
+        Ok(self.show_node(&record, &self.directory.all::<GroupRecord>()?, presences.get(&record.name), leader.as_deref()))
     }
 
     /// What the node is called that records name so.
@@ -151,7 +152,14 @@ impl Control {
         })
     }
 
-    fn show_node(&self, node: &NodeRecord, groups: &[Versioned<GroupRecord>]) -> api::Node {
+    /// A node, with what it says of itself while it is up.
+    fn show_node(
+        &self,
+        node: &NodeRecord,
+        groups: &[Versioned<GroupRecord>],
+        presence: Option<&PresenceRecord>,
+        leader: Option<&str>,
+    ) -> api::Node {
         let here = node.name == self.identity.node;
         let mut names: Vec<String> = groups.iter().filter(|g| g.node == node.name).map(|g| g.name.clone()).collect();
         names.sort();
@@ -163,10 +171,12 @@ impl Control {
             removed: !node.is_member(),
             fault_domain: node.fault_domain.clone(),
             answers: here,
-            version: here.then(|| self.identity.version.clone()),
-            cores: here.then_some(self.identity.cores as u32),
+            up: here || presence.is_some(),
+            leads: leader == Some(&node.name),
+            version: if here { Some(self.identity.version.clone()) } else { presence.map(|p| p.release.clone()) },
+            cores: if here { Some(self.identity.cores as u32) } else { presence.map(|p| p.cores) },
             groups: names,
-            started_unix_s: here.then_some(self.started_unix_s),
+            started_unix_s: if here { Some(self.started_unix_s) } else { presence.map(|p| p.started_unix_s) },
             created_unix_s: node.created_unix_s,
         }
     }

@@ -20,7 +20,7 @@ impl Control {
 
     /// Carries out a reservation command of a host.
     pub(super) fn reserve(&self, by: &RequestedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
-        self.change(|| {
+        self.change_of(volume, || {
             let record = self.ready(volume)?;
             let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
             let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
@@ -54,10 +54,11 @@ impl Control {
             let volume = self.volume_record(name)?;
             let Some(mut record) = self.directory.find::<ReservationRecord>(&volume.id())? else { return Ok((Transaction::new(), None)) };
             record.value.state.clear_all();
-            Ok((Transaction::new().update(&record), Some(volume.value.name)))
+            Ok((Transaction::new().update(&record), Some((volume.value.name, volume.value.id))))
         })?;
-        let Some(volume) = cleared else { return self.volume(name) };
+        let Some((volume, id)) = cleared else { return self.volume(name) };
         self.serve(at)?;
+        self.have_owner_serve(id, at)?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,

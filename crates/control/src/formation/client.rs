@@ -83,11 +83,11 @@ async fn exchange(stream: SslStream<TcpStream>, request: &NodeRequest) -> Result
     if request.body.is_some() {
         parts = parts.header(header::CONTENT_TYPE, "application/json");
     }
-    if let Some(administrator) = &request.administrator {
-        parts = parts.header(ADMINISTRATOR_HEADER, administrator);
+    for (name, value) in request.headers() {
+        parts = parts.header(name, value);
     }
     let body = Full::new(Bytes::from(request.body.clone().unwrap_or_default()));
-    let message = parts.header(FORWARDED_HEADER, "1").body(body).map_err(|e| not_sent(&e))?;
+    let message = parts.body(body).map_err(|e| not_sent(&e))?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| not_sent(&e))?;
     let driver = tokio::spawn(connection);
     let lost = |e: &dyn std::fmt::Display| Broken::NoAnswer(e.to_string());

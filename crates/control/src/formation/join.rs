@@ -141,7 +141,7 @@ fn opened(hidden: &Hidden) -> Zeroizing<Vec<u8>> {
 async fn ask(token: &JoinToken, call: &JoinCall) -> Result<JoinAnswer, Problem> {
     let body = Zeroizing::new(serde_json::to_vec(call).expect("plain data"));
     let request =
-        NodeRequest { method: "POST".into(), path: JOIN_PATH.into(), body: Some(body.to_vec()), administrator: None, wait: ANSWER_MAX };
+        NodeRequest { method: "POST".into(), path: JOIN_PATH.into(), body: Some(body.to_vec()), administrator: None, nonce: None, wait: ANSWER_MAX };
     let mut tried = Vec::new();
     for address in &token.addresses {
         let answer = match send_unknown(*address, Fingerprint(token.fingerprint), &request).await {

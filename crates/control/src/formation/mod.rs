@@ -216,7 +216,7 @@ impl Formation {
         self.of.as_ref().map(InCluster::file)
     }
     /// What was wrong with the directory when it was last looked at.
-    pub(crate) fn checks(&self) -> Vec<Check> {
+    pub fn checks(&self) -> Vec<Check> {
         self.of.as_ref().map_or_else(Vec::new, |of| of.looked.lock().unwrap_or_else(|e| e.into_inner()).checks.clone())
     }
     pub(crate) fn of(&self) -> Option<&InCluster> {
