@@ -675,12 +675,7 @@ impl Target {
     }
 
     fn drain_step(&mut self, rt: &Rt) -> bool {
-        // An admin queue ends after the I/O queues of its controller: what they still have is answered as by a controller that is ready.
-        let has_queues = |c: &Conn| match c.session.kind() {
-            Some(QueueKind::Admin(shared)) => self.controllers.get(&shared.cntlid).is_some_and(|c| !c.queues().is_empty()),
-            _ => false,
-        };
-        let done = |c: &Conn| !c.is_closed() && c.is_idle() && !c.layer.owes_goodbye() && !has_queues(c);
+        let done = |c: &Conn| !c.is_closed() && c.is_idle() && !c.layer.owes_goodbye();
         let places: Vec<usize> = self.conns.iter().filter(|(_, c)| done(c)).map(|(place, _)| place).collect();
         for place in &places {
             if self.conns.contains(*place) {
