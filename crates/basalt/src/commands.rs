@@ -84,7 +84,7 @@ impl Session {
     fn group(&self, command: GroupCommand) -> Done {
         match command {
             GroupCommand::Create { name, cache, capacity, shards, force, sparse } => {
-                let new = NewGroup { name, cache, capacity, shards: Some(shards), force, sparse };
+                let new = NewGroup { name, node: None, cache, capacity, shards: Some(shards), force, sparse };
                 let group: Group = self.client.post("/groups", &new)?;
                 self.print(&group, |g| {
                     println!(
@@ -136,7 +136,16 @@ impl Session {
         let at = |volume: &str| format!("/volumes/{}", part(volume));
         match command {
             VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached } => {
-                let new = NewVolume { name, bytes: size, grow_bytes_max: grow_max, policy, lba_bytes: Some(lba), subsystem, detached };
+                let new = NewVolume {
+                    name,
+                    bytes: size,
+                    grow_bytes_max: grow_max,
+                    policy,
+                    lba_bytes: Some(lba),
+                    subsystem,
+                    detached,
+                    fault_domain: None,
+                };
                 let volume: Volume = self.client.post("/volumes", &new)?;
                 self.print(&volume, show::volume_made);
             }

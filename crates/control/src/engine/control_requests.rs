@@ -35,7 +35,15 @@ impl Control {
         }
     }
 
-    /// The newest entries of the audit log, oldest first.
+    /// The newest entries of the audit log of a node, oldest first.
+    pub(crate) fn audit_entries_of(&self, node: Option<&str>, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+        match node.filter(|node| *node != self.identity.node) {
+            None => self.audit_entries(count),
+            Some(node) => self.ask(node, "GET", format!("/cluster/v1/audit?limit={count}"), None),
+        }
+    }
+
+    /// The newest entries of the audit log of this node, oldest first.
     pub fn audit_entries(&self, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
         let Some(log) = &self.audit else { return Ok(Vec::new()) };
         log.newest(count).map_err(|e| {
