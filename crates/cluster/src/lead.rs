@@ -80,7 +80,9 @@ impl VolumeRecord {
                 self.stage = Stage::Deleting;
                 true
             }
-            Stage::Ready if self.resize_to.is_some_and(|to| to != self.bytes) || self.resize_to.is_some() && self.policy_before.is_some() => {
+            Stage::Ready
+                if self.resize_to.is_some_and(|to| to != self.bytes) || self.resize_to.is_some() && self.policy_before.is_some() =>
+            {
                 self.resize_to = Some(self.bytes);
                 if !hooks::seeded(SeededFault::GivenUpKeepsPolicy) {
                     self.policy = self.policy_before.take().unwrap_or_else(|| self.policy.clone());

@@ -53,7 +53,12 @@ fn tasks_about_nothing_old_requests_and_unfinished_policies_are_seen_to() {
     let left = Left {
         volumes: vec![volume(1, |_| {}), volume(2, |v| v.stage = Stage::Deleting)],
         policies: vec![gold, PolicyRecord::new("thin".into(), Default::default(), 0)],
-        tasks: vec![task("resize", 1, TaskError::Failed, 5), task("delete", 2, TaskError::NotNow, 5), task("create", 9, TaskError::NoSpace, 5), other],
+        tasks: vec![
+            task("resize", 1, TaskError::Failed, 5),
+            task("delete", 2, TaskError::NotNow, 5),
+            task("create", 9, TaskError::NoSpace, 5),
+            other,
+        ],
         requests: (0..200).map(request).collect(),
     };
     let actions = lead(&left, REQUEST_SECONDS + 149);
@@ -64,4 +69,13 @@ fn tasks_about_nothing_old_requests_and_unfinished_policies_are_seen_to() {
     forgotten.push(LeaderAction::ForgetRequests((0..100).map(|n| format!("{n:03}")).collect()));
     assert_eq!(actions, forgotten);
     assert!(lead(&Left::default(), u64::MAX).is_empty());
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn seeded_faults_are_noticed() {
+    base::hooks::notices(
+        SeededFault::GivenUpKeepsPolicy,
+        a_resize_that_is_given_up_leaves_size_and_policy_as_they_were_and_is_given_up_once,
+    );
 }

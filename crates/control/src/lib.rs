@@ -13,6 +13,10 @@
 pub mod api;
 pub mod audit;
 pub mod cluster_client;
+#[cfg(test)]
+mod cluster_fixture;
+#[cfg(test)]
+mod cluster_tests;
 pub mod config;
 pub mod data_plane;
 mod engine;

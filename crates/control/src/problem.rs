@@ -112,11 +112,9 @@ impl From<DirectoryError> for Problem {
                 message,
                 "nothing was changed; when it goes on, look at etcd: are most of its members up, and can this node reach them? ('basalt status')",
             ),
-            DirectoryError::Unknown { .. } => Self::new(
-                Code::Unknown,
-                message,
-                "send it again with the same idempotency-key, or look whether it was done",
-            ),
+            DirectoryError::Unknown { .. } => {
+                Self::new(Code::Unknown, message, "send it again with the same idempotency-key, or look whether it was done")
+            }
             DirectoryError::Full => Self::new(Code::NoSpace, message, "nothing was changed; make room in etcd (docs/etcd.md)"),
             DirectoryError::Foreign { .. } => {
                 Self::new(Code::Unavailable, message, "correct the endpoints of etcd in the configuration, then restart the daemon")
@@ -126,12 +124,16 @@ impl From<DirectoryError> for Problem {
                 message,
                 "this daemon changes nothing any more, and I/O goes on: restart it (systemctl restart basalt), one node after the other",
             ),
-            DirectoryError::Superseded { .. } => {
-                Self::new(Code::Unavailable, message, "two daemons run as this node: stop the one that is not to run, then restart the other")
-            }
-            DirectoryError::Refused { .. } => {
-                Self::new(Code::Internal, message, "nothing was changed; look at the logs of etcd's members and at the release that they run")
-            }
+            DirectoryError::Superseded { .. } => Self::new(
+                Code::Unavailable,
+                message,
+                "two daemons run as this node: stop the one that is not to run, then restart the other",
+            ),
+            DirectoryError::Refused { .. } => Self::new(
+                Code::Internal,
+                message,
+                "nothing was changed; look at the logs of etcd's members and at the release that they run",
+            ),
             _ => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
         }
     }

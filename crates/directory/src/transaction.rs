@@ -3,7 +3,8 @@
 //! Invariant: every change is a compare-and-swap; there is no expectation that anything meets.
 
 use crate::{
-    CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Kind, Nonce, Revision, SessionId, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX, TooLarge,
+    CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Kind, Nonce, Revision, SessionId, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX,
+    TooLarge,
 };
 use crate::{SESSION_TTL_MAX, SESSION_TTL_MIN, VALUE_BYTES_MAX};
 use std::{collections::BTreeSet, time::Duration};

@@ -44,6 +44,10 @@ impl View {
         let of_kind = self.entries.range(Key::new(kind, "")..).take_while(move |(key, _)| key.kind == kind);
         of_kind.map(|(key, (revision, value))| Entry { key: key.clone(), revision: *revision, value: value.clone() })
     }
+    /// The entry with this key.
+    pub fn get(&self, key: &Key) -> Option<Entry> {
+        self.entries.get(key).map(|(revision, value)| Entry { key: key.clone(), revision: *revision, value: value.clone() })
+    }
     /// The record with this id.
     pub fn find<R: Record>(&self, id: &str) -> Result<Option<Versioned<R>>, DirectoryError> {
         let key = Key::new(R::KIND, id);

@@ -191,6 +191,14 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
         assert_eq!(node.policies(), ["default", "p"]);
     }
 
+    // A group is of the node that was asked; a volume is made from any node.
+    c.group_on_files(1, "256MiB", "512MiB");
+    assert_eq!(a.json("group show g")["node"], "third");
+    until("the leader hears of the group", || b.cli("volume create v --size 16MiB").status.success().then_some(()));
+    for node in [&a, &b, &c] {
+        assert_eq!((node.volumes().len(), node.json("volume show v")["components"][0]["node"].clone()), (1, "third".into()));
+    }
+
     // One is gone: the others go on, and it comes back.
     a.kill();
     c.ok("policy delete p");
@@ -204,7 +212,9 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
 
     // One that was removed ends by itself, and does not come back.
     assert!(c.fails("node remove c --yes", 5).contains("the node that answers"));
-    a.ok("node remove c --yes");
+    assert!(a.fails("node remove c --yes", 5).contains("disk groups g"));
+    a.ok("node remove c --force --yes");
+    assert_eq!((b.volumes().len(), b.json("group list")), (0, serde_json::json!([])));
     assert_eq!(b.names(), ["a", "b"]);
     let status = c.wait_exit();
     assert_eq!(status.code(), Some(1), "{}", c.log_tail());

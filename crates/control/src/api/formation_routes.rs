@@ -5,13 +5,24 @@ use super::{
     types::*,
 };
 use crate::{Problem, engine::Control};
-use axum::{Json, extract::State, http::StatusCode};
+use axum::{
+    Json,
+    extract::State,
+    http::{Method, StatusCode},
+};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 type Engine = State<Arc<Control>>;
 type Answer<T> = Result<Json<T>, Problem>;
+
+/// Whether a change is one that the node that is asked makes itself, whoever leads: what it is to its cluster, its member of etcd, files on it, and
+/// which node goes, as that may be the one that leads. All of them are compare-and-swaps.
+pub(super) fn is_of_this_node(method: &Method, path: &str) -> bool {
+    let rest = path.strip_prefix("/api/v1/").unwrap_or_default();
+    rest == "cluster" || rest.starts_with("cluster/") || *method == Method::DELETE && rest.starts_with("nodes/")
+}
 
 pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
     OpenApiRouter::new()
@@ -94,4 +105,29 @@ async fn backup(State(control): Engine, Body(new): Body<NewBackup>) -> Answer<Ba
 async fn renew_member(State(control): Engine) -> Result<StatusCode, Problem> {
     let runtime = Handle::current();
     run(control, move |c| c.formation()?.renew_member(&runtime)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_concerns_the_node_that_is_asked_stays_there_and_the_rest_is_for_the_leader() {
+        for (method, path) in [
+            (Method::POST, "/api/v1/cluster"),
+            (Method::POST, "/api/v1/cluster/member"),
+            (Method::POST, "/api/v1/cluster/backup"),
+            (Method::DELETE, "/api/v1/nodes/a"),
+        ] {
+            assert!(is_of_this_node(&method, path), "{method} {path}");
+        }
+        for (method, path) in [
+            (Method::PATCH, "/api/v1/nodes/a"),
+            (Method::POST, "/api/v1/clusters"),
+            (Method::DELETE, "/api/v1/volumes/cluster"),
+            (Method::POST, "/api/v1/volumes"),
+        ] {
+            assert!(!is_of_this_node(&method, path), "{method} {path}");
+        }
+    }
 }

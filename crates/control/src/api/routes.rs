@@ -101,6 +101,17 @@ struct AuditQuery {
     /// The most entries; the newest are given, oldest first. At most 10,000.
     #[serde(default = "audit_limit")]
     limit: usize,
+    /// Whose log. Default: that of the node that is asked.
+    node: Option<String>,
+}
+
+/// Which node is meant.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct OfNode {
+    /// The node. Default: the one that is asked.
+    node: Option<String>,
 }
 
 fn audit_limit() -> usize {
@@ -116,7 +127,7 @@ fn audit_limit() -> usize {
     responses((status = 200, description = "Oldest first", body = Vec<AuditEntry>), (status = "default", description = "Not done", body = Problem))
 )]
 async fn audit(State(control): Engine, Query(query): Query<AuditQuery>) -> Answer<Vec<AuditEntry>> {
-    run(control, move |c| c.audit_entries(query.limit)).await.map(Json)
+    run(control, move |c| c.audit_entries_of(query.node.as_deref(), query.limit)).await.map(Json)
 }
 
 /// The servers of the cluster.
@@ -173,15 +184,16 @@ async fn remove_node(
     run(control, work).await.map(|()| StatusCode::NO_CONTENT)
 }
 
-/// The drives of this node, and who uses them.
+/// The drives of a node, and who uses them.
 #[utoipa::path(
     get,
     path = "/api/v1/drives",
     tag = "drives",
+    params(OfNode),
     responses((status = 200, description = "As it is now", body = Vec<Drive>), (status = "default", description = "Not done", body = Problem))
 )]
-async fn drives(State(control): Engine) -> Answer<Vec<Drive>> {
-    run(control, Control::drives).await.map(Json)
+async fn drives(State(control): Engine, Query(query): Query<OfNode>) -> Answer<Vec<Drive>> {
+    run(control, move |c| c.drives_of(query.node.as_deref())).await.map(Json)
 }
 
 /// All disk groups.

@@ -622,7 +622,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// As other nodes are told of it.
+    /// As it is reported to other nodes.
     pub(crate) fn report(self) -> CheckReport {
         let health = if self.health == Health::Error { ReportHealth::Error } else { ReportHealth::Warning };
         CheckReport { id: self.id, health, subject: self.subject, message: self.message, action: self.action }

@@ -35,7 +35,16 @@ impl Control {
         }
     }
 
-    /// The newest entries of the audit log, oldest first.
+    /// The newest entries of the audit log of a node, oldest first.
+    pub(crate) fn audit_entries_of(&self, node: Option<&str>, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+        let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
+        match node {
+            None => self.audit_entries(count),
+            Some(node) => self.ask(&node.name, "GET", format!("/cluster/v1/audit?limit={count}"), None),
+        }
+    }
+
+    /// The newest entries of the audit log of this node, oldest first.
     pub fn audit_entries(&self, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
         let Some(log) = &self.audit else { return Ok(Vec::new()) };
         log.newest(count).map_err(|e| {

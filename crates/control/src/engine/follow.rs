@@ -16,9 +16,8 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 impl Control {
     /// What is decided on: everything up to now.
     pub(super) fn records(&self) -> Result<Records, DirectoryError> {
-        let upto = self.directory.revision()?;
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        followed.catch_up(&*self.directory, upto)?;
+        followed.look(&*self.directory)?;
         let view = &followed.view;
         Ok(Records {
             nodes: view.all()?.into_iter().map(|r| r.value).collect(),
@@ -28,6 +27,12 @@ impl Control {
             reservations: view.all()?.into_iter().map(|r| r.value).collect(),
             policies: view.all()?.into_iter().map(|r| r.value).collect(),
         })
+    }
+
+    /// Brings the copy up to date.
+    #[cfg(test)]
+    pub(crate) fn records_for_test(&self) {
+        self.records().expect("it can be read");
     }
 
     /// Carries out what the directory says whenever somebody has changed it, until the daemon ends. Runs on a thread of its own.
@@ -76,7 +81,8 @@ impl Control {
         if let Err(problem) = self.serve(at) {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
-        self.retry();
+        let _devices = self.devices();
+        self.work_and_serve();
     }
 }
 

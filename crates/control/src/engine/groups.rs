@@ -29,9 +29,9 @@ const DEVICES_WAIT: Duration = Duration::from_secs(120);
 impl Control {
     /// All disk groups, by name.
     pub fn groups(&self) -> Result<Vec<api::Group>, Problem> {
-        let (stats, presences) = (self.stats()?, self.presences()?);
-        let mut groups: Vec<api::Group> =
-            self.directory.all::<GroupRecord>()?.iter().map(|g| self.show_group(g, &stats, &presences)).collect::<Result<_, _>>()?;
+        let (stats, presences, objects) = (self.stats()?, self.presences()?, self.directory.all::<ObjectRecord>()?);
+        let records = self.directory.all::<GroupRecord>()?;
+        let mut groups: Vec<api::Group> = records.iter().map(|g| self.show_group(g, &stats, &presences, &objects)).collect();
         groups.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(groups)
     }
@@ -39,7 +39,7 @@ impl Control {
     /// One disk group, by name or id.
     pub fn group(&self, name: &str) -> Result<api::Group, Problem> {
         let record = self.group_record(name)?;
-        self.show_group(&record, &self.stats()?, &self.presences()?)
+        Ok(self.show_group(&record, &self.stats()?, &self.presences()?, &self.directory.all::<ObjectRecord>()?))
     }
 
     /// Makes a disk group. The node that has the devices decides whether they can be taken, and writes the records.
@@ -54,17 +54,11 @@ impl Control {
     }
 
     /// What acts on devices that only another node has is done by that node.
-    fn at_node<T: serde::de::DeserializeOwned>(
-        &self,
-        node: &str,
-        method: &str,
-        path: String,
-        body: Option<Vec<u8>>,
-    ) -> Result<T, Problem> {
+    fn at_node<T: serde::de::DeserializeOwned>(&self, node: &str, method: &str, path: String, body: Option<Vec<u8>>) -> Result<T, Problem> {
         if !self.is_up(node)? {
             return Err(Problem::new(
                 crate::Code::Unavailable,
-                format!("node {node}, which has the devices, is down"),
+                format!("node {}, which has the devices, is down", self.shown_name_of(node)?),
                 "'basalt node list' shows which nodes are up; try again when it is",
             ));
         }
@@ -312,9 +306,15 @@ impl Control {
         Ok(())
     }
 
-    pub(super) fn show_group(&self, group: &GroupRecord, stats: &Stats, presences: &BTreeMap<String, PresenceRecord>) -> Result<api::Group, Problem> {
+    pub(super) fn show_group(
+        &self,
+        group: &GroupRecord,
+        stats: &Stats,
+        presences: &BTreeMap<String, PresenceRecord>,
+        objects: &[Versioned<ObjectRecord>],
+    ) -> api::Group {
         let figures = stats.groups.iter().find(|f| f.group == group.id);
-        let node = self.shown_name_of(&group.node)?;
+        let node = self.shown_name_of(&group.node).unwrap_or_else(|_| group.node.clone());
         let presence = presences.get(&group.node).filter(|_| group.node != self.identity.node);
         let report = presence.and_then(|p| p.groups.iter().find(|r| r.id == group.id));
         let (state, reason) = match (group.stage, self.live().groups.get(&group.id)) {
@@ -340,14 +340,13 @@ impl Control {
             ..show_device(d)
         });
         let all = |pick: &dyn Fn(&DeviceReport) -> u64| report.map_or(0, |r| r.devices.iter().map(pick).sum::<u64>());
-        let objects = self.directory.all::<ObjectRecord>()?;
         let components = objects.iter().flat_map(|o| o.components()).filter(|c| c.group == group.id).count();
         let cache = api::Device {
             usable_bytes: figures.map(|f| f.buffer_bytes),
             used_bytes: figures.map(|f| f.buffer_used_bytes),
             ..show_device(&group.cache)
         };
-        Ok(api::Group {
+        api::Group {
             id: group.id.to_string(),
             name: group.name.clone(),
             node,
@@ -366,7 +365,7 @@ impl Control {
             scrub_percent: figures.and_then(|f| f.scrub_percent),
             volatile: group.is_volatile(),
             created_unix_s: group.created_unix_s,
-        })
+        }
     }
 }
 

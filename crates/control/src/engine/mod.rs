@@ -37,6 +37,7 @@ mod followed;
 mod formation;
 mod groups;
 mod hosts;
+mod last_seen;
 mod layout;
 mod leader;
 mod live;
@@ -60,13 +61,15 @@ use crate::{
     problem::Problem,
     vault::Vault,
 };
+use base::hooks::{self, SeededFault};
 use base::{GroupId, NODES_MAX, NodeSlot, WriteProtect};
+use device_lock::{DeviceLock, HeldDevices};
 use directory::{
     Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
     record::*,
 };
-use device_lock::{DeviceLock, HeldDevices};
 use followed::Followed;
+use last_seen::LastSeen;
 use live::{GroupLive, Live};
 use nvmf::ListenerSpec;
 use std::{
@@ -81,9 +84,8 @@ use std::{
 };
 
 pub(crate) use live::Orphan;
-pub(crate) use presence::problem_of;
-pub(crate) use request::Request;
 pub use nodes::slot_of;
+pub(crate) use request::Request;
 
 /// The policy and the subsystem that are made at the first start.
 pub const DEFAULT_NAME: &str = "default";
@@ -148,7 +150,7 @@ pub enum StartError {
 
 /// The engine.
 pub struct Control {
-    directory: Arc<dyn Directory>,
+    directory: Arc<LastSeen>,
     plane: Arc<dyn DataPlane>,
     identity: Identity,
     drives: drive::Scanner,
@@ -169,15 +171,16 @@ pub struct Control {
     turn: Mutex<()>,
     serving: Mutex<()>,
     live: Mutex<Live>,
-    followed: Mutex<Followed>,
+    followed: Arc<Mutex<Followed>>,
     ends: AtomicBool,
 }
 
 impl Control {
     /// An engine. Call [`Control::start`] before anything else.
     pub fn new(directory: Arc<dyn Directory>, plane: Arc<dyn DataPlane>, identity: Identity, drives: drive::Scanner) -> Self {
+        let followed = Arc::new(Mutex::new(Followed::default()));
         Self {
-            directory,
+            directory: Arc::new(LastSeen::new(directory, followed.clone())),
             plane,
             identity,
             drives,
@@ -194,7 +197,7 @@ impl Control {
             turn: Mutex::default(),
             serving: Mutex::default(),
             live: Mutex::default(),
-            followed: Mutex::default(),
+            followed,
             ends: AtomicBool::new(false),
         }
     }
@@ -244,6 +247,11 @@ impl Control {
     /// Tries again what is not finished: called now and then.
     pub fn retry(&self) {
         let _devices = self.devices();
+        self.work_and_serve();
+        self.lead();
+    }
+
+    fn work_and_serve(&self) {
         match self.work() {
             Ok(worked) if worked || self.is_behind() => {
                 if let Err(problem) = self.apply() {
@@ -253,7 +261,6 @@ impl Control {
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "unfinished work could not be looked at"),
         }
-        self.lead();
     }
 
     /// Ends the data plane in order.
@@ -355,13 +362,37 @@ impl Control {
             match self.commit(transaction) {
                 Ok(revision) => return Ok((revision, value)),
                 // Another one leads, or has decided the same request: to decide again does not help.
-                Err(DirectoryError::Conflict { key }) if attempt < CONFLICT_ATTEMPTS_MAX && !matches!(key.kind, Kind::Leader | Kind::Request) => {
+                Err(DirectoryError::Conflict { key })
+                    if attempt < CONFLICT_ATTEMPTS_MAX && !matches!(key.kind, Kind::Leader | Kind::Request) =>
+                {
                     turn.get_or_insert_with(|| self.turn.lock().unwrap_or_else(|e| e.into_inner()));
                 }
                 Err(error) => return Err(failed(error)),
             }
         }
         unreachable!("the last attempt gives its error")
+    }
+
+    /// Whether the request with this nonce was decided before.
+    pub(crate) fn is_decided(&self, nonce: Nonce) -> Result<bool, Problem> {
+        if hooks::seeded(SeededFault::RequestDecidedAgain) {
+            return Ok(false);
+        }
+        Ok(self.directory.find::<RequestRecord>(&crate::cluster_client::nonce_text(nonce))?.is_some())
+    }
+
+    /// Whether something is under way with what the API calls so: a change of it was decided, and is not done yet.
+    pub(crate) fn is_under_way(&self, kind: &str, name: &str) -> Result<bool, Problem> {
+        let resolved = match kind {
+            "volumes" => self.resolve::<VolumeRecord>(Kind::Volume, name, "volume", "volume list").map(|v| v.is_under_way()),
+            "groups" => self.group_record(name).map(|g| g.stage != Stage::Ready),
+            "policies" => self.policy_record(name).map(|p| p.before.is_some()),
+            _ => Ok(false),
+        };
+        match resolved {
+            Err(problem) if problem.code == crate::Code::NotFound => Ok(false),
+            other => other,
+        }
     }
 
     /// A record that was written a moment ago, as it is now.
@@ -412,7 +443,7 @@ fn now_unix_s() -> u64 {
 }
 
 /// Sixteen bytes from the operating system.
-fn random() -> [u8; 16] {
+pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     let filled = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
     filled.expect("/dev/urandom is there on every Linux");

@@ -133,7 +133,10 @@ impl Control {
                 return Err(Problem::new(
                     crate::Code::Unavailable,
                     format!("node {node} has not finished to {} volume {}", word(what), asked.name),
-                    format!("look at that node ('basalt node list', and its log); see with 'basalt volume list' what became of volume {}", asked.name),
+                    format!(
+                        "look at that node ('basalt node list', and its log); see with 'basalt volume list' what became of volume {}",
+                        asked.name
+                    ),
                 ));
             }
         }

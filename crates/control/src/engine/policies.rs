@@ -174,7 +174,12 @@ impl Control {
                 Ok((Transaction::new().update(&volume), true))
             })?;
             if marked.1 {
-                self.carry_through(self.again(id)?, Finish::Resize)?;
+                let Some(volume) = self.directory.find::<VolumeRecord>(id)? else { continue };
+                match self.carry_through(volume, Finish::Resize) {
+                    // It was deleted meanwhile.
+                    Err(problem) if problem.code == crate::Code::NotFound => {}
+                    other => other?,
+                }
             }
         }
         Ok(())

@@ -24,6 +24,8 @@ const PART_WORTH_SAYING: u64 = 100;
 const ASK: Duration = Duration::from_secs(5);
 /// How often the thread that keeps the presence looks whether the daemon ends.
 const LOOK: Duration = Duration::from_millis(250);
+/// What is not well is looked for this often, and the copy of the directory is brought up to date when it is older than this.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Reads of the directory that take longer are slow.
 const SLOW: Duration = Duration::from_millis(500);
 
@@ -44,6 +46,8 @@ pub(super) struct Among {
 struct Machine {
     presence: Presence,
     said: Option<(PresenceRecord, Duration)>,
+    /// What is not well, and when that was looked at.
+    checks: Option<(Vec<CheckReport>, Duration)>,
     /// It has gone in order.
     left: bool,
 }
@@ -70,6 +74,12 @@ impl Control {
     pub(crate) fn with_clock(mut self, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         self.among.as_mut().expect("of a cluster").clock = Box::new(clock);
         self
+    }
+
+    /// The daemon is killed: nothing that waits goes on.
+    #[cfg(test)]
+    pub(crate) fn end_at_once(&self) {
+        self.ends.store(true, Relaxed);
     }
 
     /// Whether this node has no others.
@@ -119,8 +129,13 @@ impl Control {
         if machine.left || self.ends.load(Relaxed) {
             return Ok(());
         }
-        let mine = self.presence_record();
-        let Machine { presence, said, .. } = &mut *machine;
+        let Machine { presence, said, checks, .. } = &mut *machine;
+        if checks.as_ref().is_none_or(|(_, at)| now.saturating_sub(*at) >= LOOK_AGAIN) {
+            let stats = self.stats().unwrap_or_default();
+            let found = self.own_checks(&stats).unwrap_or_default();
+            *checks = Some((found.into_iter().map(api::Check::report).collect(), now));
+        }
+        let mine = self.presence_record(checks.as_ref().map(|(checks, _)| checks.clone()).unwrap_or_default());
         let anew = said.as_ref().is_none_or(|(old, at)| is_worth_saying(old, &mine) || now.saturating_sub(*at) >= SAY_AGAIN);
         if anew {
             *said = Some((mine, now));
@@ -130,6 +145,12 @@ impl Control {
         let ticked = presence.tick(&*self.directory, now, mine, || Nonce(random()));
         *among.leads.lock().unwrap_or_else(|e| e.into_inner()) = presence.leadership(now);
         drop(machine);
+        // What is shown while the directory does not answer is not older than it has to be.
+        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
+        if ticked.is_ok() && followed.as_of().is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
+            let _ = followed.look(&*self.directory);
+        }
+        drop(followed);
         self.directory_answered(ticked.as_ref().err(), asked.elapsed());
         ticked
     }
@@ -174,10 +195,9 @@ impl Control {
         ))
     }
 
-    fn presence_record(&self) -> PresenceRecord {
+    fn presence_record(&self, checks: Vec<CheckReport>) -> PresenceRecord {
         let Identity { node, version, cores, .. } = &self.identity;
         let stats = self.stats().unwrap_or_default();
-        let checks = self.own_checks(&stats).unwrap_or_default();
         let live = self.live();
         let mut groups: Vec<GroupReport> = live.groups.iter().map(|(id, state)| report(*id, state, &stats)).collect();
         groups.sort_by_key(|g| g.id);
@@ -188,7 +208,7 @@ impl Control {
             cores: *cores as u32,
             started_unix_s: self.started_unix_s,
             groups,
-            checks: checks.into_iter().map(api::Check::report).collect(),
+            checks,
             reported_unix_s: now_unix_s(),
         }
     }
@@ -212,6 +232,14 @@ impl Control {
         among.runtime.block_on(among.client.send(node, request))
     }
 
+    /// The same, for async threads.
+    pub(crate) async fn send_later(&self, node: &str, request: NodeRequest) -> Result<NodeAnswer, SendError> {
+        match &self.among {
+            None => Err(SendError::NoSuchNode { node: node.to_owned() }),
+            Some(among) => among.client.send(node, request).await,
+        }
+    }
+
     /// Asks another node for something that only it knows, or can do.
     pub(super) fn ask<T: DeserializeOwned>(&self, node: &str, method: &str, path: String, body: Option<Vec<u8>>) -> Result<T, Problem> {
         let request = NodeRequest { method: method.into(), path, body, administrator: None, nonce: request::nonce(), wait: ASK };
@@ -220,13 +248,22 @@ impl Control {
 
     /// The same, within the time that the request says.
     pub(super) fn ask_within<T: DeserializeOwned>(&self, node: &str, request: NodeRequest) -> Result<T, Problem> {
-        let answer = self.send(node, request)?;
+        // What only reads may be asked twice.
+        let reads = request.method == "GET";
+        let answer = match self.send(node, request.clone()) {
+            Err(SendError::NoAnswer { .. }) if reads => self.send(node, request)?,
+            other => other?,
+        };
         if !(200..300).contains(&answer.status) {
             return Err(problem_of(node, &answer));
         }
         let body: &[u8] = if answer.body.is_empty() { b"null" } else { &answer.body };
         serde_json::from_slice(body).map_err(|error| {
-            Problem::new(crate::Code::Internal, format!("what node {node} answers cannot be understood: {error}"), "bring all nodes to one release")
+            Problem::new(
+                crate::Code::Internal,
+                format!("what node {node} answers cannot be understood: {error}"),
+                "bring all nodes to one release",
+            )
         })
     }
 }
@@ -264,7 +301,8 @@ fn report(id: GroupId, state: &GroupLive, stats: &Stats) -> GroupReport {
     let figures = stats.groups.iter().find(|f| f.group == id).filter(|_| offline.is_none());
     let used = |n: u8| figures.and_then(|f| f.capacity_used_bytes.get(usize::from(n)).copied()).unwrap_or(0);
     let devices = figures.map(|f| layout::group_inventory(f).devices).unwrap_or_default();
-    let device = |d: cluster::DeviceInventory| DeviceReport { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes, used_bytes: used(d.index) };
+    let device =
+        |d: cluster::DeviceInventory| DeviceReport { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes, used_bytes: used(d.index) };
     GroupReport {
         id,
         offline,
@@ -278,7 +316,10 @@ fn report(id: GroupId, state: &GroupLive, stats: &Stats) -> GroupReport {
 fn is_worth_saying(old: &PresenceRecord, new: &PresenceRecord) -> bool {
     let moved = |old: &DeviceReport, new: &DeviceReport| {
         let part = new.bytes / PART_WORTH_SAYING;
-        old.index != new.index || old.bytes != new.bytes || old.free_bytes.abs_diff(new.free_bytes) > part || old.used_bytes.abs_diff(new.used_bytes) > part
+        old.index != new.index
+            || old.bytes != new.bytes
+            || old.free_bytes.abs_diff(new.free_bytes) > part
+            || old.used_bytes.abs_diff(new.used_bytes) > part
     };
     let group = |old: &GroupReport, new: &GroupReport| {
         let devices = old.devices.len() != new.devices.len() || old.devices.iter().zip(&new.devices).any(|(o, n)| moved(o, n));

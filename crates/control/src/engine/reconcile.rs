@@ -161,7 +161,8 @@ impl Control {
         let name = volume.name.clone();
         let (word, tried) = (word(what), volume.revision);
         // What is deleted must not be served any more, also when another node has decided that.
-        let served = if self.live().generation > 0 { self.serve(tried) } else { Ok(()) };
+        let shown = what == Finish::Delete && self.live().generation > 0;
+        let served = if shown { self.serve(tried) } else { Ok(()) };
         if let Err(problem) = served.and_then(|()| self.finish_here(volume, what)) {
             self.note_task(task_id(id, what), format!("{word} volume {name}"), &problem, tried)?;
             return Ok(false);

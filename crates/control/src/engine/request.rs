@@ -12,6 +12,7 @@
 use super::*;
 use base::hooks::{self, SeededFault};
 use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
 
 /// A request that is carried out.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,10 @@ pub(crate) struct Request {
     pub(crate) leading: Option<Revision>,
     /// Another node asks for what only this one knows.
     pub(crate) here: bool,
-    decided: bool,
+    /// It only reads: what may be old will do, when it says how old that is, in milliseconds and 1 more. 0: as it is now.
+    pub(crate) old: Option<Arc<AtomicU64>>,
+    /// A transaction of it has happened.
+    decided: Arc<AtomicBool>,
 }
 
 thread_local! {
@@ -37,6 +41,17 @@ impl Request {
     /// One that reads what only this node knows.
     pub(crate) fn here() -> Self {
         Self { here: true, ..Self::default() }
+    }
+
+    /// One that only reads.
+    pub(crate) fn reading() -> (Self, Arc<AtomicU64>) {
+        let old = Arc::new(AtomicU64::new(0));
+        (Self { old: Some(old.clone()), ..Self::default() }, old)
+    }
+
+    /// Whether who carries it out has decided it.
+    pub(crate) fn is_decided(&self) -> bool {
+        self.decided.load(Relaxed)
     }
 
     /// Does something on this thread for a request.
@@ -67,8 +82,28 @@ pub(super) fn outside<T>(work: impl FnOnce() -> T) -> T {
 
 /// Does the first part of something that may be done again from its beginning: the request is not decided by it.
 pub(super) fn undecided<T>(work: impl FnOnce() -> T) -> T {
-    let request = CURRENT.with_borrow(|r| r.as_ref().map(|r| Request { nonce: None, ..r.clone() }));
+    let request = CURRENT.with_borrow(|r| r.as_ref().map(|r| Request { nonce: None, decided: Arc::default(), ..r.clone() }));
     within(request, work)
+}
+
+/// Whether what may be old will do.
+pub(super) fn may_be_old() -> bool {
+    CURRENT.with_borrow(|r| r.as_ref().is_some_and(|r| r.old.is_some()))
+}
+
+/// What was read was as old as that.
+pub(super) fn is_old(age: Duration) {
+    CURRENT.with_borrow(|r| {
+        if let Some(old) = r.as_ref().and_then(|r| r.old.as_ref()) {
+            old.fetch_max(age.as_millis() as u64 + 1, Relaxed);
+        }
+    });
+}
+
+/// How old what this request has read is, in milliseconds; `None`: as it is now.
+pub(super) fn age() -> Option<u64> {
+    let old = CURRENT.with_borrow(|r| r.as_ref().and_then(|r| r.old.as_ref().map(|old| old.load(Relaxed))));
+    old.and_then(|old| old.checked_sub(1))
 }
 
 /// Whether another node asks for what only this one knows.
@@ -88,7 +123,7 @@ pub(super) fn bound(mut transaction: Transaction, node: &str) -> Transaction {
         if let Some(since) = request.leading.filter(|_| !hooks::seeded(SeededFault::LeaderUnfenced)) {
             transaction = transaction.while_leading(since);
         }
-        if let Some(nonce) = request.nonce.filter(|_| !request.decided && !hooks::seeded(SeededFault::RequestDecidedAgain)) {
+        if let Some(nonce) = request.nonce.filter(|_| !request.is_decided() && !hooks::seeded(SeededFault::RequestDecidedAgain)) {
             let nonce = crate::cluster_client::nonce_text(nonce);
             transaction = transaction.create(&RequestRecord { nonce, node: node.to_owned(), decided_unix_s: now_unix_s() });
         }
@@ -98,9 +133,9 @@ pub(super) fn bound(mut transaction: Transaction, node: &str) -> Transaction {
 
 /// A transaction of it has happened: it is decided.
 pub(super) fn decided() {
-    CURRENT.with_borrow_mut(|r| {
-        if let Some(request) = r.as_mut() {
-            request.decided = true;
+    CURRENT.with_borrow(|r| {
+        if let Some(request) = r {
+            request.decided.store(true, Relaxed);
         }
     });
 }

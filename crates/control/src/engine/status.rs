@@ -74,6 +74,15 @@ impl Control {
         Ok(self.directory.all::<TaskRecord>()?.into_iter().map(task).collect())
     }
 
+    /// The drives of a node.
+    pub(crate) fn drives_of(&self, node: Option<&str>) -> Result<Vec<api::Drive>, Problem> {
+        let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
+        match node {
+            None => self.drives(),
+            Some(node) => self.ask(&node.name, "GET", "/cluster/v1/drives".into(), None),
+        }
+    }
+
     /// The drives of this node.
     pub fn drives(&self) -> Result<Vec<api::Drive>, Problem> {
         let problem = |e: drive::DriveError| Problem::new(crate::Code::Internal, e.to_string(), "mount /sys");
@@ -145,10 +154,9 @@ impl Control {
     pub(super) fn own_checks(&self, stats: &Stats) -> Result<Vec<api::Check>, Problem> {
         let none = BTreeMap::new();
         let own = self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == self.identity.node);
-        let groups = own.map(|g| self.show_group(&g, stats, &none)).collect::<Result<Vec<_>, _>>()?;
-        let mut checks: Vec<api::Check> = groups.iter().flat_map(group_checks).collect();
+        let mut checks: Vec<api::Check> = own.flat_map(|g| group_checks(&self.show_group(&g, stats, &none, &[]))).collect();
         checks.extend(self.media_checks(stats)?);
-        let any_volumes = !self.directory.list(Kind::Volume)?.is_empty();
+        let any_volumes = self.followed.lock().unwrap_or_else(|e| e.into_inner()).view.entries(Kind::Volume).next().is_some();
         let live = self.live();
         for orphan in &live.orphans {
             checks.push(check(
@@ -166,7 +174,13 @@ impl Control {
         }
         if let Some(error) = &live.apply_error {
             let action = "see the daemon's log (journalctl -u basalt)".into();
-            checks.push(check("apply_failed", Health::Error, &self.subject(), format!("the last change could not be served: {error}"), action));
+            checks.push(check(
+                "apply_failed",
+                Health::Error,
+                &self.subject(),
+                format!("the last change could not be served: {error}"),
+                action,
+            ));
         }
         if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && any_volumes {
             let action = "add a listener of kind 'io' to the configuration".into();
@@ -226,7 +240,13 @@ impl Control {
         let mut checks = self.directory_health.as_ref().map(|look| look()).unwrap_or_default();
         if let Some(why) = ended {
             let action = "restart this node's daemon (systemctl restart basalt)".into();
-            checks.push(check("directory_lost", Health::Error, &self.subject(), format!("it changes nothing any more, I/O goes on: {why}"), action));
+            checks.push(check(
+                "directory_lost",
+                Health::Error,
+                &self.subject(),
+                format!("it changes nothing any more, I/O goes on: {why}"),
+                action,
+            ));
         }
         if let Some((since, error)) = error {
             let ago = now_unix_s().saturating_sub(since);

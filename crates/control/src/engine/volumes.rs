@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{api::types as api, engine::layout::layout_of, plane::Stats};
+use base::hooks::{self, SeededFault};
 use base::{
     ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
-use base::hooks::{self, SeededFault};
 use cluster::{Finish, Inventory, Placement, Shortfall};
 use dataplane::{ComponentNo, ComponentSpec, component_spec};
 
@@ -95,7 +95,7 @@ impl Control {
         })?;
         self.own(&volume.object);
         let volume = volume.volume;
-        let made = self.again::<VolumeRecord>(&volume.id())?;
+        let made = self.volume_record(&volume.id())?;
         if let Err(problem) = self.carry_through(made, Finish::Create) {
             self.failed(&volume.id(), problem)?;
         }
@@ -197,8 +197,10 @@ impl Control {
     pub(super) fn delete_intended(&self, volume: &VolumeRecord) -> Result<(), Problem> {
         let name = &volume.name;
         self.apply()?;
-        let volume = self.again::<VolumeRecord>(&volume.id())?;
-        self.carry_through_or_note(volume.clone(), Finish::Delete)?;
+        // The node that has it may have done it by now.
+        if let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? {
+            self.carry_through_or_note(volume, Finish::Delete)?;
+        }
         self.live().stats = None;
         tracing::info!(volume = %name, id = %volume.id, "volume deleted");
         Ok(())
@@ -269,7 +271,7 @@ impl Control {
             Ok((Transaction::new().update(&volume), (volume.id(), true)))
         })?;
         if changed {
-            self.try_resize(self.again(&id)?)?;
+            self.try_resize(self.volume_record(&id)?)?;
         }
         // Also when it has this size: the change may be durable and not served.
         self.apply()?;
@@ -423,7 +425,7 @@ impl Control {
             Ok((Transaction::new().hold(&policy).update(&volume), Some(before)))
         })?;
         if before.is_some() {
-            self.try_resize(self.again(id)?)?;
+            self.try_resize(self.volume_record(id)?)?;
         }
         Ok(before)
     }

@@ -140,8 +140,14 @@ fn opened(hidden: &Hidden) -> Zeroizing<Vec<u8>> {
 /// Asks the nodes in the token, one after the other, until one has it.
 async fn ask(token: &JoinToken, call: &JoinCall) -> Result<JoinAnswer, Problem> {
     let body = Zeroizing::new(serde_json::to_vec(call).expect("plain data"));
-    let request =
-        NodeRequest { method: "POST".into(), path: JOIN_PATH.into(), body: Some(body.to_vec()), administrator: None, nonce: None, wait: ANSWER_MAX };
+    let request = NodeRequest {
+        method: "POST".into(),
+        path: JOIN_PATH.into(),
+        body: Some(body.to_vec()),
+        administrator: None,
+        nonce: None,
+        wait: ANSWER_MAX,
+    };
     let mut tried = Vec::new();
     for address in &token.addresses {
         let answer = match send_unknown(*address, Fingerprint(token.fingerprint), &request).await {

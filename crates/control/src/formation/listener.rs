@@ -199,7 +199,7 @@ pub async fn serve(formation: Arc<Formation>, control: Arc<Control>) -> Result<O
     let (sender, ready) = mpsc::channel(ACCEPTED_MAX);
     let accepting = tokio::spawn(accept(listener, acceptor, sender));
     let doors = Doors { control: control.clone(), formation: formation.clone(), joins: Arc::new(Semaphore::new(JOINS_MAX)) };
-    let guarded = api::router(control).0.layer(middleware::from_fn_with_state(doors.clone(), members_only));
+    let guarded = api::cluster_router(control).layer(middleware::from_fn_with_state(doors.clone(), members_only));
     let joins = Router::new().route(JOIN_PATH, post(join)).layer(DefaultBodyLimit::max(JOIN_BYTES_MAX)).with_state(doors);
     let router = joins.merge(guarded);
     let (stop, mut stopped) = watch::channel(false);
