@@ -141,7 +141,7 @@ impl Forward {
                 Attempt::Answered(response) => return response,
                 // Who has passed it on finds the leader.
                 Attempt::Again if change.forwarded && !change.in_doubt => return not_leader(),
-                Attempt::Again if Instant::now() >= until => return change.given_up(),
+                Attempt::Again if Instant::now() >= until || self.control.is_ending() => return change.given_up(),
                 Attempt::Again => tokio::time::sleep(AGAIN).await,
             }
         }

@@ -185,6 +185,11 @@ impl Control {
         self.live().ended_by.get_or_insert_with(|| error.to_string());
     }
 
+    /// Whether the daemon ends, or changes nothing any more: nothing is waited for.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ends.load(Relaxed) || self.live().ended_by.is_some()
+    }
+
     /// Why this daemon changes nothing any more, if so.
     pub(crate) fn ended_by(&self) -> Option<Problem> {
         let message = self.live().ended_by.clone()?;

@@ -138,7 +138,11 @@ impl Control {
             (None, true) => Ok(None),
             (Some(name), false) => Ok(Some(self.subsystem_record(name)?.value.nqn)),
             // somebody may have deleted the default subsystem: then there is nothing to attach to unless a subsystem is named
-            (None, false) => Ok(self.subsystem_record(DEFAULT_NAME).ok().map(|s| s.value.nqn)),
+            (None, false) => match self.subsystem_record(DEFAULT_NAME) {
+                Ok(subsystem) => Ok(Some(subsystem.value.nqn)),
+                Err(problem) if problem.code == crate::Code::NotFound => Ok(None),
+                Err(problem) => Err(problem),
+            },
         }
     }
 
