@@ -8,6 +8,7 @@ mod auth;
 mod cluster_routes;
 pub mod document;
 mod formation_routes;
+mod formation_types;
 mod forward;
 mod handler;
 mod router;
