@@ -186,7 +186,7 @@ impl Lab {
     /// Writes down a group and one volume, has made what is decided from that, and serves it.
     fn serve(&mut self) -> Result<(), DataPlaneError> {
         let mut node = ModelledNode::new(NODE, Modelled::new(1, CLUSTER, Faults::NONE));
-        let policy = PolicyRecord { name: POLICY.into(), policy: Policy::default(), created_unix_s: 0 };
+        let policy = PolicyRecord::new(POLICY.into(), Policy::default(), 0);
         node.commit(Transaction::new().create(&policy).create(&self.group())).expect("nobody else writes");
         let (volume, object) = volume();
         node.write_volume(&volume, &object).expect("nobody else writes");

@@ -474,6 +474,20 @@ listed! {
         PathGroupByNode,
         /// Hosts still hear of a node that was removed.
         RemovedNodeAdvertised,
+        /// A resize that is given up leaves the volume its new policy.
+        GivenUpKeepsPolicy,
+        /// A node that does not lead any more goes on with what it has begun as the leader.
+        LeaderUnfenced,
+        /// A request that is sent again is decided again.
+        RequestDecidedAgain,
+        /// The error of an earlier attempt is taken for that of what was asked for now.
+        OldErrorTaken,
+        /// A volume is placed on a disk group that is removed meanwhile.
+        PlaceNotHeld,
+        /// A request whose answer was lost is taken for one that failed.
+        LostAnswerFails,
+        /// A watch that has lost its place goes on from now.
+        WatchGapMissed,
         /// The slices of controller IDs of two nodes have an ID in common.
         SlicesOverlap,
         /// An ANA state that changes raises no event.

@@ -6,7 +6,8 @@
 //!                owner is another, it cannot ──────────────────► inaccessible
 //! ```
 //!
-//! Owns: [`owner_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`OpenLinks`], [`free_slot`], [`other_nodes`], [`shown_release`].
+//! Owns: [`owner_of`], [`holder_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`OpenLinks`], [`free_slot`], [`other_nodes`],
+//! [`shown_release`].
 //! Invariants: two members never have one slot; all nodes name one group for a volume, whatever its state is there; the volumes of a group have
 //! one state on a node; a node alone has one path, optimized, to everything.
 //! Never: takes a node that is down for one that is gone.
@@ -53,6 +54,12 @@ pub fn owner_of(object: &ObjectRecord) -> Option<&str> {
     let in_sync = || object.components().find(|c| c.state == CopyState::Active);
     let holder = || in_sync().or_else(|| object.components().next()).map(|c| c.node.as_str());
     object.owner.as_deref().or_else(holder)
+}
+
+/// The node that has all components of an object: it carries out what is asked of them. `None`: there are none, or several nodes have some.
+pub fn holder_of(object: &ObjectRecord) -> Option<&str> {
+    let first = object.components().next()?.node.as_str();
+    object.components().all(|c| c.node == first).then_some(first)
 }
 
 /// The node that owns an object, where that is another member than `node`: requests for it go there.

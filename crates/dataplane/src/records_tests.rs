@@ -38,7 +38,7 @@ fn volume(n: u8) -> (VolumeRecord, ObjectRecord) {
 fn facts() -> (Records, Observed) {
     let (volumes, objects): (Vec<_>, Vec<_>) = [volume(1), volume(2)].into_iter().unzip();
     let policy = Policy { iops_limit: Some(500), checksum: false, ..Policy::default() };
-    let policies = vec![PolicyRecord { name: "Fast".into(), policy, created_unix_s: 1 }];
+    let policies = vec![PolicyRecord::new("Fast".into(), policy, 1)];
     let reservations = vec![ReservationRecord { volume: volumes[1].id, state: Default::default() }];
     let observed = Observed {
         node: NODE.into(),

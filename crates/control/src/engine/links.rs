@@ -8,7 +8,36 @@ use super::*;
 use base::VolumeId;
 use frontend::{ControlVerb, LinkChange, Refused};
 
+/// The port that nodes take links at is so far behind the one that they listen for other nodes at: etcd has the two between.
+const LINK_PORT_AFTER: u16 = 3;
+
 impl Control {
+    /// Takes links of other nodes, beside the address `cluster` where this node listens for them, and writes down where.
+    pub fn listen_for_links(&self, cluster: SocketAddr) -> Result<SocketAddr, Problem> {
+        let usual = cluster.port().checked_add(LINK_PORT_AFTER).map(|port| SocketAddr::new(cluster.ip(), port));
+        let any = SocketAddr::new(cluster.ip(), 0);
+        let bound = match usual.map(|at| self.plane.listen_for_nodes(at)) {
+            Some(Ok(bound)) => bound,
+            why => {
+                let bound = self.plane.listen_for_nodes(any)?;
+                let error = why.and_then(Result::err).map(|e| e.to_string()).unwrap_or_default();
+                tracing::warn!(%error, "links of other nodes are not taken at the usual port; a firewall has to let them through to {bound}");
+                bound
+            }
+        };
+        let cores = u8::try_from(self.identity.cores).unwrap_or(u8::MAX);
+        let decide = || {
+            let mut node: Versioned<NodeRecord> = self.again(&self.identity.node)?;
+            let now = Some(LinksRecord { addr: bound, cores });
+            let changed = node.links != now;
+            node.links = now;
+            Ok((if changed { Transaction::new().update(&node) } else { Transaction::new() }, ()))
+        };
+        let (at, ()) = self.decided(decide)?;
+        self.serve(at)?;
+        Ok(bound)
+    }
+
     /// The data plane has another link, or one less: what is served depends on it.
     pub(super) fn link_changed(&self, change: LinkChange) {
         let LinkChange { node, lane, lanes, open } = change;

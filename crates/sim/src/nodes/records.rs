@@ -83,7 +83,7 @@ fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, Obj
     let mirrors = v.stripes.iter().enumerate().map(component).collect();
     let object = ObjectRecord { id: object, volume: id, owner: Some(name_of(owner)), ownership: Ownership::FIRST, mirrors };
     let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, ..Policy::default() };
-    (volume, object, PolicyRecord { name: format!("v{at}"), policy, created_unix_s: 1 })
+    (volume, object, PolicyRecord::new(format!("v{at}"), policy, 1))
 }
 
 /// What hosts connect to: every volume is a namespace.
