@@ -140,7 +140,10 @@ fn a_shutdown_ends_what_waits_for_another_node_as_soon_as_it_is_known_not_to_hav
 #[test]
 fn a_flush_of_a_volume_of_another_node_is_answered_by_that() {
     rt::sim::block_on(1, async |rt: Rt| {
-        let mut router = forwarding(&rt);
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits::default()), false);
+        let home = served(&router);
+        let volume = elsewhere(&router);
+        serve(&rt, &mut router, Some(volume));
         let flush = || IoRequest { token: 5, volume: VolumeRef(0), op: IoOp::Flush };
         router.submit(&rt, flush());
         let Forward { id, op, revision, .. } = router.pop_forward().expect("it goes to the owner");
@@ -148,7 +151,6 @@ fn a_flush_of_a_volume_of_another_node_is_answered_by_that() {
         router.forwarded(&rt, ForwardDone { id, outcome: ForwardOutcome::Answered(Ok(DataVec::new())) });
         assert_eq!(drive(&rt, &mut router).map(|d| (d.token, d.result)), Some((5, Ok(()))));
         assert!(router.is_idle() && router.stats().write.requests == 0);
-        let home = served(&router);
         serve(&rt, &mut router, Some(home));
         router.submit(&rt, flush());
         assert_eq!(drive(&rt, &mut router).map(|d| (d.token, d.result)), Some((5, Ok(()))));
