@@ -85,7 +85,7 @@ impl Volumes {
             IoOp::Verify { offset, len } => {
                 range(bytes, offset, len);
             }
-            IoOp::Flush => {}
+            IoOp::Flush | IoOp::Turn { .. } => {}
         }
         IoDone { token: request.token, result, data }
     }
@@ -110,7 +110,7 @@ impl Backend for Volumes {
     }
 }
 
-/// Namespace 1 has blocks of 512 bytes, 2 of 4096; 3 cannot be written.
+/// Namespace 1 has blocks of 512 bytes, 2 of 4096 and limits; 3 cannot be written.
 pub(crate) fn view() -> View {
     let volume = |n: u8, lba_bytes, write_protect| {
         Some(VolumeView {
@@ -125,6 +125,7 @@ pub(crate) fn view() -> View {
                 thin: false,
             },
             used: vec![],
+            limited: n == 2,
             owner: None,
             revision: 0,
         })

@@ -35,6 +35,9 @@ pub struct NodeRecord {
     /// Where hosts reach it, by ascending listener.
     #[serde(default)]
     pub portals: Vec<PortalRecord>,
+    /// Where it takes links of other nodes; `None`: it takes none, so nothing is passed on to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinksRecord>,
     /// The release that it runs, as `1.2.3`; empty: not known.
     #[serde(default)]
     pub release: String,
@@ -53,6 +56,7 @@ impl NodeRecord {
             fault_domain,
             state: NodeState::Member,
             portals: Vec::new(),
+            links: None,
             release: String::new(),
             created_unix_s,
         }
@@ -75,6 +79,15 @@ pub enum NodeState {
         /// Since when, in seconds since 1970.
         unix_s: u64,
     },
+}
+
+/// Where a node takes links of other nodes (`docs/peer-link.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinksRecord {
+    /// The address.
+    pub addr: SocketAddr,
+    /// Cores of its data plane: two nodes have as many links as the one with fewer has cores.
+    pub cores: u8,
 }
 
 /// An address where hosts reach a node.

@@ -139,6 +139,7 @@ fn planes(page: &mut Page, stats: &Stats) {
         let help = "Latency of requests to volumes, at the object layer.";
         page.histogram("basalt_object_latency_seconds", help, &[("operation", operation)], latencies);
     }
+    page.figures("peers", &stats.peers, &[]);
     page.figures("frontend", &stats.front.figures, &[]);
     for (operation, latencies) in &stats.front.latencies {
         let help = "Latency of commands, from the last byte of the command to the first of the response.";

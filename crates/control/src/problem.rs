@@ -168,6 +168,11 @@ impl From<PlaneError> for Problem {
                 Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group")
             }
             PlaneError::NoSpace { .. } => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
+            PlaneError::Unconfirmed { .. } => Self::new(
+                Code::Unavailable,
+                message,
+                "the change is durable; see whether the node that owns the volume is up, and try again",
+            ),
             PlaneError::Listen { .. } => Self::new(Code::Unavailable, message, "free the address, or configure another"),
             PlaneError::Busy { .. } => Self::new(Code::Unavailable, message, "try again in a moment"),
             PlaneError::Failed { .. } => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),

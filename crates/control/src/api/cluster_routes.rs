@@ -16,7 +16,7 @@ use axum::{
     http::Method,
     middleware::{Next, from_fn},
     response::Response,
-    routing::{delete, get, post, put},
+    routing::{delete, get, post},
 };
 use std::sync::Arc;
 
@@ -40,7 +40,6 @@ pub(super) fn all(control: Arc<Control>) -> Router {
         .route("/cluster/v1/groups", post(create_group))
         .route("/cluster/v1/groups/{group}", delete(remove_group))
         .route("/cluster/v1/groups/{group}/scrub", post(scrub_group))
-        .route("/cluster/v1/served/{revision}", put(served))
         .route("/cluster/v1/sessions", get(sessions))
         .route("/cluster/v1/drives", get(drives))
         .route("/cluster/v1/audit", get(audit))
@@ -63,9 +62,6 @@ async fn remove_group(State(control): Engine, Path(group): Path<String>, Query(F
 }
 async fn scrub_group(State(control): Engine, Path(group): Path<String>) -> Answer<()> {
     run(control, move |c| c.scrub_group(&group)).await.map(Json)
-}
-async fn served(State(control): Engine, Path(revision): Path<u64>) -> Answer<ServedRevision> {
-    run(control, move |c| c.serve_for_others(revision)).await.map(Json)
 }
 async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
     run(control, Control::sessions_here).await.map(Json)

@@ -637,13 +637,6 @@ impl Check {
     }
 }
 
-/// What a node serves: everything that the directory said at this revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedRevision {
-    /// The revision.
-    pub revision: u64,
-}
-
 /// An address that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {

@@ -16,6 +16,7 @@ impl Control {
         for event in events {
             match event {
                 DataPlaneEvent::Audit(event) => self.note(event),
+                DataPlaneEvent::Link(change) => self.link_changed(change),
                 DataPlaneEvent::ControlRequest(request) => {
                     let result = self.decide(&request);
                     if let Err(refused) = &result {
@@ -66,6 +67,7 @@ impl Control {
             ControlVerb::Reservation { volume, command } => self.reserve(&request.by, *volume, command)?,
             ControlVerb::Persist { volumes, ptpl } => self.persist(&request.by, volumes, *ptpl)?,
         };
+        self.confirm_asked(&request.what)?;
         self.note(AuditEvent {
             kind: match &request.what {
                 ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
@@ -85,7 +87,7 @@ impl Control {
         if state == WriteProtect::Permanent {
             self.granted(by)?;
         }
-        self.change_of(id, || {
+        self.change(|| {
             let mut volume = self.ready(id)?;
             // Until the daemon starts again, or for good: not to be taken back by a command (base 8.12).
             if matches!(volume.write_protect, WriteProtect::UntilRestart | WriteProtect::Permanent) {
@@ -151,17 +153,6 @@ impl Control {
     pub(super) fn change<T>(&self, decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
         let (at, value) = self.decided_or(decide, busy)?;
         self.serve(at).map_err(unserved)?;
-        Ok(value)
-    }
-
-    /// The same for what changes who may do what with a volume: the node that owns it serves that before it is answered.
-    pub(super) fn change_of<T>(
-        &self,
-        volume: base::VolumeId,
-        decide: impl FnMut() -> Result<(Transaction, T), Refused>,
-    ) -> Result<T, Refused> {
-        let (at, value) = self.decided_or(decide, busy)?;
-        self.serve(at).and_then(|()| self.have_owner_serve(volume, at)).map_err(unserved)?;
         Ok(value)
     }
 

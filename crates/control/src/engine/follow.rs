@@ -18,15 +18,7 @@ impl Control {
     pub(super) fn records(&self) -> Result<Records, DirectoryError> {
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
         followed.look(&*self.directory)?;
-        let view = &followed.view;
-        Ok(Records {
-            nodes: view.all()?.into_iter().map(|r| r.value).collect(),
-            groups: view.all()?.into_iter().map(|r| r.value).collect(),
-            volumes: view.all()?.into_iter().map(|r| r.value).collect(),
-            objects: view.all()?.into_iter().map(|r| r.value).collect(),
-            reservations: view.all()?.into_iter().map(|r| r.value).collect(),
-            policies: view.all()?.into_iter().map(|r| r.value).collect(),
-        })
+        directory::records(&followed.view)
     }
 
     /// Brings the copy up to date.

@@ -1,12 +1,11 @@
 //! From the directory's records to `cluster`'s facts, and to what the data plane is to serve.
 
 use super::*;
-use crate::api::types as api;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
-use base::hooks::{self, SeededFault};
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
 use nvmf::HostView;
+use peers::PeersDesired;
 use std::collections::BTreeSet;
 
 /// Volumes that this node does not serve by itself.
@@ -43,7 +42,7 @@ impl Control {
     /// What is to be served now, and why some volumes are not.
     pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Unserved), DirectoryError> {
         let records = self.records()?;
-        let dataplane::Served { volumes, paths, out_of_reach } = dataplane::served(&records, &self.observed());
+        let dataplane::Served { volumes, paths, out_of_reach } = dataplane::served(&records, &self.observed(&records));
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
         let others = paths.iter().filter(|(_, path)| path.state != PathState::Optimized);
@@ -57,38 +56,14 @@ impl Control {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
             }
         }
-        Ok((Desired { generation, volumes, exports: nvmf::Desired { hosts, ..exports } }, unserved))
+        let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node);
+        Ok((Desired { generation, volumes, exports: (nvmf::Desired { hosts, ..exports }, peers) }, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
     pub(super) fn serve(&self, from: Revision) -> Result<(), Problem> {
         let serving = self.serving();
         if self.live().served >= from && !self.is_behind() { Ok(()) } else { self.apply_in_turn(&serving) }
-    }
-
-    /// Has the node that owns a volume serve what the directory said at a revision, at least: it decides who may change the volume.
-    pub(super) fn have_owner_serve(&self, volume: base::VolumeId, at: Revision) -> Result<(), Problem> {
-        if self.is_alone() || hooks::seeded(SeededFault::OwnerNotAwaited) {
-            return Ok(());
-        }
-        let Some(volume) = self.directory.find::<VolumeRecord>(&volume.to_string())? else { return Ok(()) };
-        let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? else { return Ok(()) };
-        let Some(owner) = cluster::owner_of(&object).filter(|owner| *owner != self.identity.node) else { return Ok(()) };
-        let served: api::ServedRevision = self.ask(owner, "PUT", format!("/cluster/v1/served/{}", at.0), None)?;
-        if served.revision < at.0 {
-            return Err(Problem::new(
-                crate::Code::Unavailable,
-                format!("node {owner}, which owns volume {}, does not serve the change yet", volume.name),
-                "the change is durable; look at that node's log, and try again",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Serves what the directory said at a revision, at least, and says what is served: another node waits for it.
-    pub(crate) fn serve_for_others(&self, at: u64) -> Result<api::ServedRevision, Problem> {
-        self.serve(Revision(at))?;
-        Ok(api::ServedRevision { revision: self.live().served.0 })
     }
 
     /// Has the data plane serve what the directory says.

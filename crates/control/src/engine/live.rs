@@ -71,6 +71,8 @@ pub(super) struct Live {
     pub(super) started: bool,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
+    /// The links with other nodes.
+    pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,
 }
 

@@ -39,6 +39,7 @@ mod hosts;
 mod last_seen;
 mod layout;
 mod leader;
+mod links;
 mod live;
 mod namespaces;
 mod nodes;

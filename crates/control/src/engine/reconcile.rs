@@ -21,7 +21,8 @@ impl Control {
     pub(super) fn work(&self) -> Result<bool, DirectoryError> {
         let (mut tried, mut worked) = (BTreeSet::new(), false);
         for _ in 0..ROUNDS_MAX {
-            let actions = cluster::reconcile(&self.records()?, &self.observed());
+            let records = self.records()?;
+            let actions = cluster::reconcile(&records, &self.observed(&records));
             let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
             if new.is_empty() {
                 break;
@@ -35,7 +36,7 @@ impl Control {
     }
 
     /// What is known of this node.
-    pub(super) fn observed(&self) -> Observed {
+    pub(super) fn observed(&self, records: &cluster::Records) -> Observed {
         let live = self.live();
         let seen = |state: &GroupLive| match state {
             GroupLive::Online(components) => GroupSeen::Open(components.clone()),
@@ -47,7 +48,7 @@ impl Control {
             restarted: !live.started,
             terms: live.terms.clone(),
             groups,
-            forwards: BTreeSet::new(),
+            forwards: live.links.open_to(&records.nodes),
         }
     }
 

@@ -20,7 +20,7 @@ impl Control {
 
     /// Carries out a reservation command of a host.
     pub(super) fn reserve(&self, by: &RequestedBy, volume: VolumeId, command: &Command) -> Result<(Reply, String), Refused> {
-        self.change_of(volume, || {
+        self.change(|| {
             let record = self.ready(volume)?;
             let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
             let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
@@ -58,7 +58,7 @@ impl Control {
         })?;
         let Some((volume, id)) = cleared else { return self.volume(name) };
         self.serve(at)?;
-        self.have_owner_serve(id, at)?;
+        self.confirm(id)?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,

@@ -373,10 +373,10 @@ impl Control {
             (Err(problem), None) => return Err(problem),
         };
         self.serve(at)?;
-        if change.read_only.is_some() {
-            self.have_owner_serve(self.volume_record(&id)?.id, at)?;
-        }
         drop(devices);
+        if change.read_only.is_some() {
+            self.confirm(self.ready_volume(&id)?.value.id)?;
+        }
         self.volume(&id)
     }
 

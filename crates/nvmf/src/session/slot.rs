@@ -43,6 +43,21 @@ pub(super) enum Identifier {
     Aborted,
 }
 
+/// Where a command stands with the limits of its volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its volume has none, or they do not count it.
+    Free,
+    /// They count it, and have not yet.
+    Due,
+    /// It waits for its turn. It runs, and has no buffers but those of its capsule.
+    Awaited,
+    /// Its turn has come: it is counted.
+    Come,
+    /// Its request itself waits for its turn, or is carried out. It has no buffers but those of its capsule.
+    Requested,
+}
+
 /// In [`CommandSlot::mate`]: no other half.
 pub(super) const NO_MATE: u16 = u16::MAX;
 
@@ -121,6 +136,18 @@ impl CommandPlan {
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
+    /// What its limits count: a volume, and the first byte and bytes in it. `None`: nothing, or (a Copy) step by step.
+    pub(super) fn transfer(&self) -> Option<(VolumeRef, u64, u64)> {
+        match self {
+            CommandPlan::Read { volume, offset, len }
+            | CommandPlan::Write { volume, offset, len }
+            | CommandPlan::Compare { volume, offset, len }
+            | CommandPlan::FusedCompare { volume, offset, len }
+            | CommandPlan::FusedWrite { volume, offset, len } => Some((*volume, *offset, u64::from(*len))),
+            CommandPlan::Verify { volume, offset, len } => Some((*volume, *offset, *len)),
+            _ => None,
+        }
+    }
     pub(super) fn class(&self) -> CommandClass {
         match self {
             CommandPlan::Read { .. } => CommandClass::Read,
@@ -154,6 +181,7 @@ pub struct CommandSlot {
     pub(super) capsule: u32,
     /// Requests to volumes not answered.
     pub(super) parts: u16,
+    pub(super) turn: Turn,
     /// The slot of the other half of a fused operation, or [`NO_MATE`].
     pub(super) mate: u16,
     pub(super) status: Status,
@@ -180,6 +208,7 @@ impl CommandSlot {
             held: 0,
             capsule: 0,
             parts: 0,
+            turn: Turn::Free,
             mate: NO_MATE,
             status: Status::SUCCESS,
             blame: ErrorLocation::NONE,
@@ -196,12 +225,19 @@ impl CommandSlot {
         let missing = if self.filled < self.len { self.len } else { 0 };
         match &self.plan {
             CommandPlan::Read { len, .. } => *len,
+            CommandPlan::Copy(copy) if copy.awaits_step() => COPY_STEP_BYTES as u32,
+            // Within limits it gets buffers step by step.
+            CommandPlan::Copy(_) if self.turn != Turn::Free => missing,
             CommandPlan::Copy(_) => missing + COPY_STEP_BYTES as u32,
             CommandPlan::Verify { len, .. } => (*len).min(VERIFY_HELD_MAX) as u32,
             // An answer with data, such as a log page.
             CommandPlan::Admin if self.len == 0 && self.sqe.opcode & 3 == 2 => self.sqe.sgl.len().min(ADMIN_DATA_MAX),
             _ => missing,
         }
+    }
+    /// Of what it holds: bytes that it had to get.
+    pub(super) fn asked(&self) -> u32 {
+        self.held.saturating_sub(if self.turn == Turn::Free { 0 } else { self.capsule })
     }
     /// Copies the next bytes of data in, and sums each block while it is warm.
     pub(super) fn fill(&mut self, mut bytes: &[u8]) {
