@@ -495,7 +495,7 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Finds out whether the node that owns a volume serves the view of it that is served here (see [`IoOp::Flush`]). Answered
     /// through [`VolumeRouter::pop_own`], with [`IoError::NoPath`] also when it does not yet.
     pub fn confirm(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>) {
-        let (request, class) = (IoRequest { token, volume, op: IoOp::Flush }, IoClass::Write);
+        let (request, class) = (IoRequest::new(token, volume, IoOp::Flush), IoClass::Write);
         self.forward(request, Judged { layout, bytes: 0 }, class, rt.now());
         let last = self.forwards.back().expect("it was put there").id;
         self.requests[last as usize].own = true;

@@ -141,7 +141,7 @@ fn a_shutdown_ends_what_waits_for_another_node_as_soon_as_it_is_known_not_to_hav
 fn a_flush_of_a_volume_of_another_node_is_answered_by_that() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut router = forwarding(&rt);
-        let flush = || IoRequest { token: 5, volume: VolumeRef(0), op: IoOp::Flush };
+        let flush = || IoRequest::new(5, VolumeRef(0), IoOp::Flush);
         router.submit(&rt, flush());
         let Forward { id, op, revision, .. } = router.pop_forward().expect("it goes to the owner");
         assert!(matches!(op, IoOp::Flush) && revision == 5 && drive(&rt, &mut router).is_none());

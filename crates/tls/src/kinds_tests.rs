@@ -143,7 +143,7 @@ fn a_replayed_hello_of_a_node_opens_nothing() {
     let mut first = Engine::<PairIdentity>::server(Context::shared().unwrap());
     first.receive(&hello, keys).unwrap();
     // What the dialer said then, to another connection that was sent the same ClientHello.
-    a.receive(&first.out().to_vec(), |_| Vec::new()).unwrap();
+    a.receive(first.out(), |_| Vec::new()).unwrap();
     assert!(a.is_open());
     let finished = a.out().to_vec();
     let mut second = Engine::<PairIdentity>::server(Context::shared().unwrap());

@@ -4,6 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::session_tests::{Bench, pattern, rw, without_memory};
 use crate::limits::COPY_STEP_BYTES;
 use crate::session::Aborted;
+#[cfg(feature = "hooks")]
 use base::hooks::{self, SeededFault};
 use format::nvme::fabrics::disconnect_sqe;
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};

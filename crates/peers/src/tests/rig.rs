@@ -60,6 +60,7 @@ impl Said {
         let of = |at: usize| VolumeView {
             volume: ServedVolume::plain(volume(at), format!("v{at}"), 1 << 30),
             used: vec![],
+            limited: false,
             owner: (at != n).then(|| node(at)),
             revision: 1,
         };
