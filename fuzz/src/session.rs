@@ -14,8 +14,7 @@ use format::nvme::io::flush_sqe;
 use format::nvme::{AdminOpcode, FabricsType, NSID_ALL, SglKind, Sqe, Status, StatusCode};
 use format::nvme_tcp::DataPdu;
 use nvmf::limits::{
-    ADMIN_DATA_MAX, AER_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, LIMITED_CAPSULES_MAX, QUEUE_ENTRIES_MAX, SENDS_MAX,
-    TRANSFER_MAX,
+    ADMIN_DATA_MAX, AER_MAX, CAPSULE_DATA_MAX, CAPSULE_HELD_MAX, DATA_HELD_MAX, QUEUE_ENTRIES_MAX, SENDS_MAX, TRANSFER_MAX,
 };
 use nvmf::session::{Aborted, Call, Cx, QueueKind, Session, settle};
 use nvmf::shared::ControllerShared;
@@ -237,8 +236,7 @@ impl Bench {
     fn check(&self) {
         let s = &self.session;
         // One command always may have its buffers, and one whole read may be on its way to the host.
-        let capsules = CAPSULE_HELD_MAX + CAPSULE_DATA_MAX + LIMITED_CAPSULES_MAX;
-        assert!(s.held() <= DATA_HELD_MAX + capsules + TRANSFER_MAX, "{} bytes held", s.held());
+        assert!(s.held() <= DATA_HELD_MAX + CAPSULE_HELD_MAX + CAPSULE_DATA_MAX + TRANSFER_MAX, "{} bytes held", s.held());
         // Aborted commands whose data is to come do not count as entries, and there are at most as many of them.
         assert!(s.outstanding() <= 2 * usize::from(self.entries), "{} commands", s.outstanding());
         assert!(s.running() as usize <= s.outstanding());

@@ -110,7 +110,7 @@ impl Backend for Volumes {
     }
 }
 
-/// Namespace 1 has blocks of 512 bytes, 2 of 4096 and limits; 3 cannot be written.
+/// Namespace 1 has blocks of 512 bytes, 2 of 4096; 3 cannot be written.
 pub(crate) fn view() -> View {
     let volume = |n: u8, lba_bytes, write_protect| {
         Some(VolumeView {
@@ -125,7 +125,7 @@ pub(crate) fn view() -> View {
                 thin: false,
             },
             used: vec![],
-            limited: n == 2,
+            limited: false,
             owner: None,
             revision: 0,
         })

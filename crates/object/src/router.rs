@@ -782,6 +782,8 @@ fn next_extent(next: u64, end: u64) -> Extent {
 }
 
 /// When a request of `bytes` may begin within the limits of its volume, which count it at once.
+#[cold]
+#[inline(never)]
 fn turn_of(request: &IoRequest, layout: &VolumeLayout, bytes: u64, now: Instant) -> Instant {
     if let IoOp::Turn { requests, .. } = request.op {
         (1..requests).for_each(|_| _ = layout.limits.begin_at(now, bytes));

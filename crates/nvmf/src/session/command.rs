@@ -92,6 +92,7 @@ impl Session {
     }
 
     /// Gives a command the buffers that it needs, at once or in its order.
+    #[inline(always)]
     pub(super) fn get_buffers(&mut self, cx: &mut Cx<'_>, at: u16, needs: u32) {
         if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
@@ -214,14 +215,14 @@ impl Session {
     /// The answer of a volume to a request with this session's token. Answers the command when it was its last.
     pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
         let at = done.token as u16;
-        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running && s.parts > 0) else {
+        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.parts > 0) else {
             return self.left_done(done.token);
         };
+        debug_assert!(slot.stage == CommandStage::Running, "a volume works on it");
         slot.parts -= 1;
-        if slot.turn != Turn::Free && self.turn_ends(cx, at, done.result) {
-            return;
+        if matches!(slot.turn, Turn::Awaited | Turn::Requested) {
+            return self.turn_ends(cx, at, done);
         }
-        let slot = &mut self.slots[usize::from(at)];
         if let Err(e) = done.result
             && slot.status.is_success()
         {

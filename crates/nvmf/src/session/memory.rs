@@ -39,6 +39,11 @@ impl HeldMemory {
     pub(super) fn asked(&self) -> u32 {
         self.held - self.limited
     }
+    /// Whether there is data of capsules for volumes with limits.
+    #[inline]
+    pub(super) fn has_limited(&self) -> bool {
+        self.limited > 0
+    }
     /// So much may be held from now on.
     pub(super) fn set_most(&mut self, most: u32) {
         self.most = most;
@@ -60,9 +65,8 @@ impl HeldMemory {
     /// Whether `bytes` more are within what may be held, or nothing is.
     #[inline]
     pub(super) fn has_room(&mut self, bytes: u32) -> bool {
-        let asked = self.asked();
-        let first = asked == 0;
-        let covered = (first || asked + bytes <= self.most) && self.is_covered(bytes);
+        let (first, sum) = (self.held == self.limited, self.held + bytes);
+        let covered = (first || sum - self.limited <= self.most) && self.is_covered(bytes);
         first || covered
     }
     /// Whether the host's quota covers `bytes` more.

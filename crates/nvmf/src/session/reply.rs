@@ -46,9 +46,6 @@ impl Session {
     /// Frees the slot and what it holds but `kept` bytes, which the send list holds on.
     fn release(&mut self, at: u16, kept: u32) -> CommandSlot {
         let slot = self.slots.remove(at);
-        if slot.turn != Turn::Free {
-            self.memory.set_limited(slot.capsule, false);
-        }
         self.memory.release(slot.held, slot.capsule, kept);
         slot
     }
@@ -57,6 +54,9 @@ impl Session {
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
         let knows = status.crd != 0 && self.controller().is_some_and(|c| c.knows_retry_delays());
         let status = Status { crd: if knows { status.crd } else { 0 }, ..status };
+        if self.memory.has_limited() {
+            self.end_turn(at);
+        }
         let slot = self.release(at, 0);
         self.account(cx, &slot, status);
         match slot.identifier {

@@ -50,10 +50,10 @@ pub(super) enum Turn {
     Free,
     /// They count it, and have not yet.
     Due,
-    /// It waits for its turn. It runs, and has no buffers but those of its capsule.
-    Awaited,
     /// Its turn has come: it is counted.
     Come,
+    /// It waits for its turn. It runs, and has no buffers but those of its capsule.
+    Awaited,
     /// Its request itself waits for its turn, or is carried out. It has no buffers but those of its capsule.
     Requested,
 }
@@ -174,7 +174,7 @@ pub struct CommandSlot {
     pub(super) len: u32,
     pub(super) filled: u32,
     /// Which extent is being filled, and up to which byte.
-    at_extent: u32,
+    at_extent: u8,
     at_byte: u32,
     /// Bytes that count against the quota, and of them that came in the capsule.
     pub(super) held: u32,
@@ -221,6 +221,7 @@ impl CommandSlot {
         self.len >= 2 * LAND_BYTES_MIN
     }
     /// Bytes of buffers that it must have before it goes on.
+    #[inline]
     pub(super) fn needs(&self) -> u32 {
         let missing = if self.filled < self.len { self.len } else { 0 };
         match &self.plan {
@@ -243,7 +244,7 @@ impl CommandSlot {
     pub(super) fn fill(&mut self, mut bytes: &[u8]) {
         self.filled += bytes.len() as u32;
         while !bytes.is_empty() {
-            let (at, Some(data)) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)) else { return };
+            let (at, Some(data)) = (self.at_byte as usize, self.data.get_mut(usize::from(self.at_extent))) else { return };
             let n = step(at, data.buf.len()).min(bytes.len());
             let (now, later) = bytes.split_at(n);
             data.buf[at..at + n].copy_from_slice(now);
@@ -254,14 +255,14 @@ impl CommandSlot {
     /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`CommandSlot::landed`] takes it back. `None` when
     /// nothing is filled (the data is thrown away).
     pub(super) fn land(&mut self, most: u32) -> Option<(Buf, Range<usize>)> {
-        let (at, data) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)?);
+        let (at, data) = (self.at_byte as usize, self.data.get_mut(usize::from(self.at_extent))?);
         let end = data.buf.len().min(at + most as usize);
         Some((core::mem::replace(&mut data.buf, Buf::alloc(0)), at..end))
     }
     /// The buffer is back, with the next `n` bytes of data in it.
     pub(super) fn landed(&mut self, buf: Buf, n: usize) {
         self.filled += n as u32;
-        let Some(data) = self.data.get_mut(self.at_extent as usize) else { return };
+        let Some(data) = self.data.get_mut(usize::from(self.at_extent)) else { return };
         data.buf = buf;
         let (bytes, mut left) = (data.buf.len(), n);
         while left > 0 {
@@ -272,7 +273,7 @@ impl CommandSlot {
     }
     /// The next `n` bytes are in their extent; they are all of one block.
     fn came(&mut self, n: usize) {
-        let extent = self.at_extent as usize;
+        let extent = usize::from(self.at_extent);
         let data = &mut self.data[extent];
         let at = self.at_byte as usize + n;
         self.at_byte = at as u32;
@@ -325,3 +326,6 @@ fn step(at: usize, bytes: usize) -> usize {
 }
 
 type Sums = smallvec::SmallVec<[u32; 8]>;
+
+// It is moved in and out of its place: a larger one costs each command more.
+const _: () = assert!(size_of::<CommandSlot>() <= 256);

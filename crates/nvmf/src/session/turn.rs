@@ -18,10 +18,11 @@ use super::{Cx, Session};
 use crate::view::View;
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::Status;
-use object::{IoError, IoOp, IoRequest, VolumeRef};
+use object::{IoDone, IoError, IoOp, IoRequest, VolumeRef};
 
 /// Whether the limits of its volume count a command.
 #[cold]
+#[inline(never)]
 pub(super) fn of(view: &View, plan: &CommandPlan) -> Turn {
     let counted = match plan {
         CommandPlan::Copy(copy) => Some(copy.volume()),
@@ -51,6 +52,7 @@ pub(super) fn is_counted(turn: Turn) -> bool {
 impl Session {
     /// A command that is to get buffers: whether it waits for its turn first.
     #[cold]
+    #[inline(never)]
     pub(super) fn waits_for_turn(&mut self, cx: &mut Cx<'_>, at: u16) -> bool {
         let slot = &self.slots[usize::from(at)];
         let transfer = slot.plan.transfer();
@@ -84,6 +86,7 @@ impl Session {
 
     /// The request of so many commands begins: whether it is counted already.
     #[cold]
+    #[inline(never)]
     pub(super) fn begins_within_limits(&mut self, at: u16, commands: u32) -> bool {
         let slot = &mut self.slots[usize::from(at)];
         if slot.turn == Turn::Due && slot.asked() == 0 {
@@ -93,23 +96,20 @@ impl Session {
         is_counted(self.slots[usize::from(at)].turn)
     }
 
-    /// A request of a command was answered. Whether it was for its turn.
+    /// The request of a command that had no buffers because of a limit was answered.
     #[cold]
-    pub(super) fn turn_ends(&mut self, cx: &mut Cx<'_>, at: u16, result: Result<(), IoError>) -> bool {
+    #[inline(never)]
+    pub(super) fn turn_ends(&mut self, cx: &mut Cx<'_>, at: u16, done: IoDone) {
         let slot = &mut self.slots[usize::from(at)];
-        match slot.turn {
-            Turn::Awaited => {
-                self.turn_came(cx, at, result);
-                true
-            }
-            Turn::Requested => {
-                let commands = if slot.mate == NO_MATE { 1 } else { 2 };
-                slot.turn = Turn::Due;
-                self.slots.resume(commands);
-                false
-            }
-            Turn::Free | Turn::Due | Turn::Come => false,
+        if slot.turn == Turn::Awaited {
+            return self.turn_came(cx, at, done.result);
         }
+        debug_assert!(slot.turn == Turn::Requested, "there is no other");
+        slot.turn = Turn::Due;
+        slot.parts += 1;
+        let commands = if slot.mate == NO_MATE { 1 } else { 2 };
+        self.slots.resume(commands);
+        self.on_io_done(cx, done);
     }
 
     /// The turn of a command has come, or never will.
@@ -148,6 +148,16 @@ impl Session {
         self.get_buffers(cx, at, needs);
     }
 
+    /// Nothing of a command is left for a limit to hold back.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn end_turn(&mut self, at: u16) {
+        let slot = &mut self.slots[usize::from(at)];
+        if core::mem::replace(&mut slot.turn, Turn::Free) != Turn::Free {
+            self.memory.set_limited(slot.capsule, false);
+        }
+    }
+
     /// Commands that wait for their turn end so when it comes: the queue is left. Halves that do not wait are answered apart.
     pub(super) fn end_at_turn(&mut self, status: Status) {
         for at in self.slots.all(|s| s.turn == Turn::Awaited) {
@@ -165,6 +175,7 @@ impl Session {
 
     /// Looks whether the volume of a command that has not begun has limits by now, or none any more.
     #[cold]
+    #[inline(never)]
     pub(super) fn refresh_turn(&mut self, cx: &Cx<'_>, at: u16) {
         let slot = &mut self.slots[usize::from(at)];
         let now = of(cx.view, &slot.plan);

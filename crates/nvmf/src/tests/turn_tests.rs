@@ -170,6 +170,16 @@ fn memory_before_the_turn_is_noticed() {
 
 #[test]
 fn every_command_that_a_limit_holds_back_is_counted_once_and_finishes() {
+    all_are_counted_once();
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_turn_that_is_not_kept_is_noticed() {
+    hooks::notices(SeededFault::TurnNotKept, all_are_counted_once);
+}
+
+fn all_are_counted_once() {
     for (client, in_capsule) in [(false, false), (true, true)].into_iter().flat_map(|d| [true, false].map(|c| (d, c))) {
         let mut rig = Rig::on(Bench::io_queue(Client::new(client.0, client.1, 0), 64));
         for cid in 0..8 {
