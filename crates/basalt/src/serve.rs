@@ -97,8 +97,11 @@ fn serve_once(config_path: &Path) -> Result<Ending, Failure> {
     outcome.and(ended).map(|()| how).inspect(|_| tracing::info!("ended in order"))
 }
 
+/// What a daemon begins with.
+type Start = (Arc<dyn Directory>, Identity, Arc<Formation>);
+
 /// The directory of the cluster that this node is of, or its own.
-fn directory(config: &Config, cores: usize) -> Result<(Arc<dyn Directory>, Identity, Arc<Formation>), Failure> {
+fn directory(config: &Config, cores: usize) -> Result<Start, Failure> {
     let (home, programs) = (Home::new(&config.data_dir), &config.cluster.etcd_programs);
     let identity = identity(config, cores);
     let Some(membership) = home.membership().map_err(fail)? else {
