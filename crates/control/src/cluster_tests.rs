@@ -44,7 +44,7 @@ fn every_node_says_who_is_up_and_who_leads_and_one_that_goes_in_order_is_gone_at
         for n in nodes.as_array().unwrap() {
             assert!(n["up"] == true && n["started_unix_s"].is_u64() && n["version"] == "1.0.0", "{at}: {n}");
         }
-        assert_eq!(leaders(&f, at), [leader.clone()], "{at}");
+        assert_eq!(leaders(&f, at), std::slice::from_ref(&leader), "{at}");
     }
     f.control(&leader).shutdown().unwrap();
     assert_eq!(f.directory.all::<PresenceRecord>().unwrap().len(), 2);
@@ -304,7 +304,8 @@ fn check_idle(f: &Fixture, after: &str) {
     for (node, plane) in &f.planes {
         let mut there: Vec<_> = plane.components().into_iter().map(|c| (c.id, c.bytes, c.reserve_chunks)).collect();
         let mut recorded = recorded.remove(node).unwrap_or_default();
-        (there.sort(), recorded.sort());
+        there.sort();
+        recorded.sort();
         assert_eq!(there, recorded, "{after}: what {node} has is not what the records say");
     }
     for v in &volumes {
