@@ -75,7 +75,7 @@ impl World {
             return Ok(());
         }
         let replica = &mut self.copies[copy];
-        let (highest, mark, doubt) = (replica.highest, replica.mark, replica.doubt());
+        let (mark, doubt) = (replica.mark, replica.doubt());
         if resync {
             if !replica.resyncing {
                 replica.progress = Default::default();
@@ -85,7 +85,7 @@ impl World {
         } else {
             self.is_in_sync(copy);
         }
-        let fenced = Message::Fenced { from: to, to: from, epoch, highest, mark, doubt };
+        let fenced = Message::Fenced { from: to, to: from, epoch, mark, doubt };
         if from == to { self.fenced_comes(bounds, fenced) } else { Ok(self.send(fenced)) }
     }
     /// A copy hears that it is in sync.
@@ -117,7 +117,9 @@ impl World {
             if !there {
                 replica.records.push(LogRecord { seq, blocks });
                 replica.records.sort_unstable();
-                replica.highest = replica.highest.max(seq);
+                if !bounds.has(Rule::SeqIsPair) {
+                    replica.highest = replica.highest.max(seq);
+                }
             }
         }
         self.advance_mark(copy, mark);

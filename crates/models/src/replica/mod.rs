@@ -69,7 +69,7 @@ pub struct Bounds {
     pub takeovers: Takeovers,
     /// The content that is agreed on is that of another copy than the new owner's.
     pub chooses_other: bool,
-    /// Messages and answers of the directory come at once, or not at all: for long stories.
+    /// Messages come at once, or never where a node is cut off; so do answers of the directory, unless some are lost. For long stories.
     pub direct: bool,
     pub without: Option<Rule>,
 }
@@ -233,7 +233,6 @@ impl World {
             base_mark: Seq::default(),
             serving: true,
             fenced: 0,
-            highest: Default::default(),
             doubt: 0,
             ops: ArrayVec::new(),
             resync: None,
@@ -349,7 +348,13 @@ impl World {
             Action::FinishResync { owner } => self.finish_resync(at(owner)),
             Action::DropResync { owner } => return self.drop_resync(bounds, at(owner)),
             Action::HandOver { owner } => self.hand_over(bounds, at(owner)),
-            Action::TakeOver { node, without } => self.take_over(bounds, at(node), without),
+            Action::TakeOver { node, without } => {
+                let epoch = self.take_over(bounds, at(node), without);
+                if bounds.lost_answers == 0 {
+                    // Nothing else is in between that matters but a lost answer.
+                    return self.happens(bounds, Action::Decide { from: node, epoch });
+                }
+            }
             Action::StepDown { node } => {
                 let node = &mut self.nodes[at(node)];
                 (node.role, node.cas, node.read) = (Role::Holder, None, None);
@@ -444,7 +449,7 @@ impl World {
             self.messages.retain(|m| !lost.contains(m));
             if let Some(&message) = self.messages.iter().find(|m| self.can_come(bounds, **m)) {
                 self.comes(bounds, message)?;
-            } else if let Some(cas) = self.cas.first() {
+            } else if let Some(cas) = self.cas.first().filter(|_| bounds.lost_answers == 0) {
                 self.happens(bounds, Action::Decide { from: cas.from, epoch: cas.new.epoch })?;
             } else {
                 return Ok(());

@@ -18,7 +18,7 @@ pub struct Monitor {
     before: [[Mask; WRITES + 1]; BLOCKS],
     /// Blocks of each copy that may have changed since it left.
     missed: [Mask; super::NODES],
-    /// More than one copy was out at a time in this period.
+    /// More than one copy was out at a time in this period, or one was out again before its resync had finished.
     overlap: bool,
 }
 
@@ -26,8 +26,6 @@ pub struct Monitor {
 pub const LOST: Broken = "an acknowledged write is lost";
 /// Copies that are in sync differ where nothing is under way.
 pub const DIFFER: Broken = "copies in sync differ";
-/// A copy that stays is below another's mark: something lost what it had acknowledged.
-pub const BELOW_MARK: Broken = "a copy in sync is below another's mark";
 /// A read returned what was not there any more, or what was taken back later.
 pub const NOT_LINEAR: Broken = "reads are not linearizable";
 /// A read is answered while a later owner serves.
@@ -80,7 +78,7 @@ impl Monitor {
     }
     /// Copies leave, or are dropped from their resync. `in_doubt`: blocks whose changes were under way anywhere.
     pub fn leave(&mut self, copies: Mask, dropped: Mask, in_doubt: Mask, others_out: Mask) {
-        self.overlap |= copies != 0 && (others_out != 0 || copies.count_ones() > 1);
+        self.overlap |= dropped != 0 || copies != 0 && (others_out != 0 || copies.count_ones() > 1);
         for c in bits(copies | dropped) {
             self.missed[c] |= in_doubt;
         }

@@ -105,7 +105,10 @@ impl World {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let (blocks, targets) = (bounds.writes[usize::from(value) - 1], owner.getting(bounds));
         self.budget.writes += 1;
-        self.monitor.begins(value, blocks, (!targets | self.record.with(CopyState::Absent)) & ((1 << bounds.nodes) - 1));
+        // Who may miss it, as the judge sees it.
+        let is_owner = (self.record.owner, self.record.owner_inc) == (n as u8, self.nodes[n].inc);
+        let misses = if is_owner { !targets | self.record.with(CopyState::Absent) } else { !self.record.active() };
+        self.monitor.begins(value, blocks, misses & ((1 << bounds.nodes) - 1));
         let what = if bounds.trims & 1 << value != 0 { What::Trim } else { What::Write };
         self.begin_op(bounds, n, blocks, value, what, targets);
     }

@@ -26,7 +26,6 @@ impl World {
             out.extend((0..bounds.nodes).filter(returns).map(|c| Action::BeginResync { owner: me, copy: c as u8 }));
             return;
         };
-        let copy = usize::from(resync.copy);
         let drops = if bounds.has(Rule::DropRaisesEpoch) { change_record } else { self.nodes[n].cas.is_none() };
         if drops && bounds.evicts {
             out.push(Action::DropResync { owner: me });

@@ -118,6 +118,7 @@ pub struct Replica {
     /// What may be in doubt: above the mark.
     pub records: ArrayVec<LogRecord, 12>,
     pub mark: Seq,
+    /// The highest number it has seen: only for a run without pairs.
     pub highest: Seq,
     /// It has heard that it is out of sync, and not that it is in sync again.
     pub resyncing: bool,
@@ -163,7 +164,7 @@ pub enum Message {
     /// A new owner, or the owner of a higher epoch, makes itself known. `resync`: the copy is out of sync.
     Fence { from: NodeNo, to: NodeNo, epoch: u8, period_start: u8, resync: bool },
     /// Its answer.
-    Fenced { from: NodeNo, to: NodeNo, epoch: u8, highest: Seq, mark: Seq, doubt: Mask },
+    Fenced { from: NodeNo, to: NodeNo, epoch: u8, mark: Seq, doubt: Mask },
     /// A change.
     Change { from: NodeNo, to: NodeNo, epoch: u8, period_start: u8, resync: bool, seq: Seq, mark: Seq, blocks: Mask, value: Value, what: What },
     /// It is durable.
@@ -207,9 +208,8 @@ pub struct Owner {
     pub base_mark: Seq,
     /// All copies that stay are fenced.
     pub serving: bool,
-    /// Copies that have answered the fence; what they said.
+    /// Copies that have answered the fence; what they said is in doubt.
     pub fenced: Mask,
-    pub highest: [Seq; NODES],
     pub doubt: Mask,
     pub ops: ArrayVec<Op, 5>,
     pub resync: Option<Resync>,

@@ -42,7 +42,6 @@ impl World {
             if let Role::Owner(owner) = &mut n.role {
                 record(&mut owner.record, a, b);
                 mask(&mut owner.fenced, a, b);
-                owner.highest.swap(i, j);
                 for op in &mut owner.ops {
                     mask(&mut op.targets, a, b);
                     mask(&mut op.acked, a, b);

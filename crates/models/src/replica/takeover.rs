@@ -12,7 +12,6 @@
 
 use super::state::{Cas, CopyState, Mask, Message, Op, Owner, Record, Resync, Role, Seq, What, World};
 use super::{Action, Bounds, Rule, bits};
-use super::monitor::BELOW_MARK;
 use crate::explore::Broken;
 
 impl World {
@@ -37,7 +36,7 @@ impl World {
             out.push(Action::TakeOver { node: n as u8, without });
         }
     }
-    pub(super) fn take_over(&mut self, bounds: &Bounds, n: usize, without: Mask) {
+    pub(super) fn take_over(&mut self, bounds: &Bounds, n: usize, without: Mask) -> u8 {
         let mut new = self.record;
         let resyncing = new.with(CopyState::Resyncing);
         new.leave(bounds, without | resyncing);
@@ -47,6 +46,7 @@ impl World {
         new.epoch += 1;
         self.nodes[n].role = Role::TakingOver;
         self.send_cas(n, new);
+        new.epoch
     }
     /// What a restored record says of the copies is old. Every copy is fenced with an epoch above all that there were, and says what it had accepted:
     /// in sync are those of the highest. One step here; the copies that have answered can do nothing in between.
@@ -141,7 +141,6 @@ impl World {
             base_mark: Seq::default(),
             serving: false,
             fenced: 0,
-            highest: Default::default(),
             doubt: 0,
             ops: Default::default(),
             resync: None,
@@ -197,13 +196,13 @@ impl World {
     }
     /// A copy has answered.
     pub(super) fn fenced_comes(&mut self, bounds: &Bounds, message: Message) -> Result<(), Broken> {
-        let Message::Fenced { from, to, epoch, highest, mark, doubt } = message else { return Ok(()) };
+        let Message::Fenced { from, to, epoch, mark, doubt } = message else { return Ok(()) };
         let n = usize::from(to);
         let Role::Owner(owner) = &mut self.nodes[n].role else { return Ok(()) };
         if owner.resync.is_some_and(|r| r.copy == from && r.epoch == epoch && r.listed.is_none()) {
             self.joins(bounds, n);
         } else if epoch >= owner.term && !owner.serving && owner.record.active() >> from & 1 == 1 {
-            owner.hears(usize::from(from), highest, mark, doubt);
+            owner.hears(usize::from(from), mark, doubt);
             return self.end_fence(bounds, n);
         }
         Ok(())
@@ -216,13 +215,9 @@ impl World {
         if owner.serving || (active & !owner.fenced != 0 && bounds.has(Rule::FenceAllThatStay)) {
             return Ok(());
         }
-        // A mark without a count says only that all terms before are agreed on.
-        if bits(active & owner.fenced).any(|c| owner.highest[c] < owner.base_mark && owner.base_mark.1 > 0) {
-            return Err(BELOW_MARK);
-        }
         owner.serving = true;
         if !bounds.has(Rule::SeqIsPair) {
-            owner.last = owner.highest.iter().map(|seq| seq.1).max().unwrap_or(0);
+            owner.last = bits(active).map(|c| self.copies[c].highest.1).max().unwrap_or(0);
         }
         let doubt = if bounds.has(Rule::DoubtIsUnion) { owner.doubt } else { own };
         let chosen = bits(active).find(|&c| c != n && bounds.chooses_other).unwrap_or(n);
@@ -256,7 +251,6 @@ impl World {
             base_mark: Seq::default(),
             serving: true,
             fenced: 0,
-            highest: Default::default(),
             doubt: 0,
             ops: Default::default(),
             resync: None,
@@ -267,9 +261,8 @@ impl World {
 
 impl Owner {
     /// What a fenced copy says.
-    fn hears(&mut self, copy: usize, highest: Seq, mark: Seq, doubt: Mask) {
+    fn hears(&mut self, copy: usize, mark: Seq, doubt: Mask) {
         self.fenced |= 1 << copy;
-        self.highest[copy] = highest;
         self.base_mark = self.base_mark.max(mark);
         self.doubt |= doubt;
     }
