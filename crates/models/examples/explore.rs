@@ -12,7 +12,7 @@ fn main() {
     match arg(0) {
         Some("rules") => {
             for (rule, bounds, broken) in bounds::NEEDED.iter().filter(|(rule, ..)| wanted(&format!("{rule:?}"))) {
-                let found = explore(&Replicas(bounds.without(*rule)), states_max);
+                let found = explore(&Replicas(bounds.without(*rule)), states_max, Some(broken));
                 let steps = found.broken.as_ref().map(|(what, trace)| (*what, trace.len()));
                 println!("{rule:?} | {} | {steps:?} | expected {broken:?} | {} states, depth {}", bounds.name, found.states, found.depth);
                 if only != "all" {
@@ -24,7 +24,7 @@ fn main() {
             let all = if which == "deep" { bounds::DEEP } else { bounds::WHOLE };
             for bounds in all.iter().filter(|b| wanted(b.name)) {
                 let began = std::time::Instant::now();
-                println!("{} | {} | {:.1?}", bounds.name, explore(&Replicas(*bounds), states_max), began.elapsed());
+                println!("{} | {} | {:.1?}", bounds.name, explore(&Replicas(*bounds), states_max, None), began.elapsed());
             }
         }
         None => println!("explore whole | rules | deep [NAME [STATES]]"),

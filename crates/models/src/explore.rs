@@ -72,8 +72,8 @@ pub fn fingerprint(state: &impl Hash) -> u64 {
     FixedState::with_seed(0xba5a17).hash_one(state)
 }
 
-/// Looks at up to `states_max` states.
-pub fn explore<M: Model>(model: &M, states_max: usize) -> Found<M::Action> {
+/// Looks at up to `states_max` states. `only`: what breaks anything else is not followed.
+pub fn explore<M: Model>(model: &M, states_max: usize, only: Option<Broken>) -> Found<M::Action> {
     let first = model.first();
     let mut parents: HashMap<u64, u64, FixedState> = HashMap::default();
     parents.insert(model.fingerprint(&first), 0);
@@ -88,6 +88,7 @@ pub fn explore<M: Model>(model: &M, states_max: usize) -> Found<M::Action> {
             for &action in &actions {
                 let after = match model.apply(state, action) {
                     Ok(after) => after,
+                    Err(what) if only.is_some_and(|only| only != what) => continue,
                     Err(what) => {
                         let mut trace = trace_to(model, &parents, of);
                         trace.push(action);

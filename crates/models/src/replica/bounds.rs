@@ -47,7 +47,7 @@ pub const RETURN_READ: Bounds = Bounds {
     evicts: true,
     resyncs: true,
     reads: 1,
-    grants: 2,
+    grants: 1,
     lost_answers: 1,
     direct: true,
     ..QUIET
@@ -76,10 +76,10 @@ pub const TAKEN: Bounds = Bounds { name: "taken", chunk: 1, writes: &[1, 2], epo
 pub const TWO_OUT: Bounds = Bounds { name: "two out", nodes: 3, writes: &[1, 2], epochs: 6, cuts: 1, ..STORY };
 /// A copy that was healed is the source for a third one.
 pub const HEALED: Bounds =
-    Bounds { name: "healed", nodes: 3, writes: &[1, 2], epochs: 8, cuts: 0, takeovers: Takeovers::Any, ..STORY };
+    Bounds { name: "healed", nodes: 3, writes: &[1, 2], epochs: 8, cuts: 0, takeovers: Takeovers::OwnerDies, ..STORY };
 /// The directory comes back from a backup.
 pub const RESTORED: Bounds =
-    Bounds { name: "restored", writes: &[1], epochs: 3, evicts: true, crashes: 1, restores: 1, ..QUIET };
+    Bounds { name: "restored", writes: &[1], epochs: 2, evicts: true, crashes: 1, restores: 1, ..QUIET };
 
 /// The whole protocol: nothing breaks.
 pub const WHOLE: &[Bounds] = &[
@@ -103,7 +103,20 @@ pub const WHOLE: &[Bounds] = &[
     RESTORED,
 ];
 /// The same, for an evening.
-pub const DEEP: &[Bounds] = &[];
+pub const DEEP: &[Bounds] = &[
+    Bounds { name: "pair, deep", writes: &[1, 1, 1], epochs: 4, crashes: 2, lost_answers: 1, ..PAIR },
+    Bounds { name: "three, deep", writes: &[1, 1], epochs: 3, ..THREE },
+    Bounds { name: "blocks, deep", writes: &[1, 2, 1], epochs: 4, crashes: 3, ..BLOCKS },
+    Bounds { name: "grants, deep", writes: &[1, 1], epochs: 3, grants: 4, ..GRANTS },
+    Bounds { name: "grants of three, deep", epochs: 3, crashes: 1, evicts: true, ..GRANTS_THREE },
+    Bounds { name: "handover, deep", writes: &[1], epochs: 4, reads: 2, ..HANDOVER },
+    Bounds { name: "return, deep", crashes: 1, lost_answers: 1, resends: 1, ..RETURN_ANY },
+    Bounds { name: "return, reads, deep", reads: 2, grants: 3, crashes: 1, ..RETURN_READ },
+    Bounds { name: "story, deep", cuts: 3, crashes: 2, epochs: 9, takeovers: Takeovers::Any, ..STORY },
+    Bounds { name: "two out, deep", cuts: 3, epochs: 8, takeovers: Takeovers::Any, ..TWO_OUT },
+    Bounds { name: "healed, deep", epochs: 10, cuts: 2, ..HEALED },
+    Bounds { name: "restored, deep", writes: &[1, 1], epochs: 4, ..RESTORED },
+];
 
 /// Each rule, bounds in which it is missed, and what breaks.
 pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
@@ -116,6 +129,7 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::SeqIsPair, TAKEN, DIFFER),
     (Rule::IdempotentByPair, PAIR, LOST),
     (Rule::ResyncIsOrdered, Bounds { resends: 1, blocks: 1, writes: &[1, 1], epochs: 4, ..RETURN }, LOST),
+    (Rule::DoubtDurable, PAIR, DIFFER),
     (Rule::RangeLock, PAIR, DIFFER),
     (Rule::ReadsWait, Bounds { reads: 1, ..PAIR }, LOST),
     (Rule::OwnerIsOneIncarnation, PAIR, LOST),
@@ -125,12 +139,13 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::MarkWaitsForAgreement, BLOCKS, DIFFER),
     (Rule::MarkIsContiguous, BLOCKS, LOST),
     (Rule::Restamp, STORY, LOST),
-    (Rule::RestampBeforeMark, Bounds { cuts: 1, epochs: 6, ..HEALED }, LOST),
-    (Rule::RestampSetsMask, STORY, LOST),
+    (Rule::RestampBeforeMark, Bounds { cuts: 1, epochs: 5, ..HEALED }, LOST),
+    (Rule::RestampSetsMask, STORY, INEXACT),
     (Rule::GrantsAfterData, GRANTS, TWO_OWNERS),
     (Rule::GrantCountedShorter, GRANTS, TWO_OWNERS),
     (Rule::GrantFromSending, GRANTS, TWO_OWNERS),
     (Rule::AcceptAfterGrants, GRANTS, TWO_OWNERS),
+    (Rule::OwnCopyWaitsToo, HANDOVER, TWO_OWNERS),
     (Rule::WaitAfterRestart, GRANTS, TWO_OWNERS),
     (Rule::GrantNamesEpoch, GRANTS, TWO_OWNERS),
     (Rule::GrantsOfAll, GRANTS_THREE, TWO_OWNERS),

@@ -15,6 +15,9 @@ impl World {
         if epoch <= replica.accepted || from == replica.by || !bounds.has(Rule::AcceptAfterGrants) {
             return true;
         }
+        if usize::from(from) == copy && !bounds.has(Rule::OwnCopyWaitsToo) {
+            return true;
+        }
         let node = &self.nodes[copy];
         let given = self.grants[copy].get(usize::from(replica.by)).is_some_and(|grant| grant.given != 0);
         !node.waits && (!given || node.released >= replica.accepted)

@@ -48,14 +48,14 @@ impl World {
         (!grant.counted || !bounds.has(Rule::GrantCountedShorter)) && (grant.answer == 0 || !bounds.has(Rule::GrantFromSending))
     }
     pub(super) fn grant(&mut self, g: usize, o: usize) {
-        let told = self.copies[g].accepted;
-        self.grants[g][o] = Grant { given: self.nodes[o].inc, answer: told, counted: false };
+        let accepted = self.copies[g].accepted;
+        self.grants[g][o] = Grant { given: self.nodes[o].inc, answer: accepted, counted: false };
         self.budget.grants += 1;
     }
     pub(super) fn renew(&mut self, bounds: &Bounds, g: usize, o: usize) {
-        let told = core::mem::take(&mut self.grants[g][o].answer);
+        let accepted = core::mem::take(&mut self.grants[g][o].answer);
         if let Role::Owner(owner) = &self.nodes[o].role {
-            self.grants[g][o].counted = told <= owner.record.epoch || !bounds.has(Rule::GrantNamesEpoch);
+            self.grants[g][o].counted = accepted <= owner.record.epoch || !bounds.has(Rule::GrantNamesEpoch);
         }
     }
     /// Whether an owner may answer a read now.

@@ -38,6 +38,8 @@ pub enum Takeovers {
     Any,
     /// Only the node that was the owner, after a restart.
     OwnerOnly,
+    /// The owner goes down, and another node takes over without it.
+    OwnerDies,
 }
 
 /// How much happens, and which rule is left out.
@@ -349,6 +351,9 @@ impl World {
             Action::DropResync { owner } => return self.drop_resync(bounds, at(owner)),
             Action::HandOver { owner } => self.hand_over(bounds, at(owner)),
             Action::TakeOver { node, without } => {
+                if bounds.takeovers == Takeovers::OwnerDies {
+                    self.crash(bounds, self.record.owner);
+                }
                 let epoch = self.take_over(bounds, at(node), without);
                 if bounds.lost_answers == 0 {
                     // Nothing else is in between that matters but a lost answer.
@@ -436,6 +441,10 @@ impl World {
             let replica = &mut self.copies[usize::from(n)];
             (replica.accepted, replica.by) = (0, 0);
         }
+        let replica = &mut self.copies[usize::from(n)];
+        if !bounds.has(Rule::DoubtDurable) {
+            replica.records.clear();
+        }
     }
     /// Messages come at once or never, and so do answers of the directory.
     fn run_on(&mut self, bounds: &Bounds) -> Result<(), Broken> {
@@ -476,6 +485,8 @@ impl World {
             Message::Release { to, epoch, .. } => nodes[usize::from(to)].released < epoch,
         });
         self.messages.sort_unstable();
+        let epoch = self.record.epoch;
+        self.cas.retain(|cas| cas.on.0 >= epoch || nodes[usize::from(cas.from)].cas == Some(cas.new));
         for n in 0..NODES {
             let copy = &self.copies[n];
             if bounds.grants == 0 || self.nodes[n].released < copy.accepted && bounds.has(Rule::ReleaseNamesEpoch) {

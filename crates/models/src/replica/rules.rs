@@ -25,6 +25,8 @@ pub enum Rule {
     IdempotentByPair,
     /// What resync copies is ordered like a write: under a number, and refused when it comes twice.
     ResyncIsOrdered,
+    /// A record in doubt is found again after a restart: its segment is not given up before.
+    DoubtDurable,
     /// Overlapping changes of an owner happen one after another.
     RangeLock,
     /// A read that overlaps a change under way waits for it.
@@ -45,7 +47,7 @@ pub enum Rule {
     Restamp,
     /// A higher epoch is accepted, with the stamps, before the mark of the same message counts.
     RestampBeforeMark,
-    /// Restamping sets the blocks in the mask too, after clearing what is of an older period.
+    /// Restamping is a change of its blocks: it clears what the mask has of an older period, and sets them.
     RestampSetsMask,
     /// Grants are looked at after the data is there, by a clock read afresh.
     GrantsAfterData,
@@ -55,6 +57,8 @@ pub enum Rule {
     GrantFromSending,
     /// A component accepts a higher epoch of another owner only after the grants to the old owner's node ran out.
     AcceptAfterGrants,
+    /// The new owner's own component waits for the grants of its node too.
+    OwnCopyWaitsToo,
     /// After its own restart a granter waits before it accepts a higher epoch of another owner.
     WaitAfterRestart,
     /// A grant says which epoch of the object the granter has accepted. A higher one than the owner's does not count.

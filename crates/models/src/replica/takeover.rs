@@ -10,8 +10,8 @@
 //! Invariant: only the owner, or who takes over, writes a record, and raises the epoch by one.
 //! Never: serves before every copy that stays has accepted the epoch.
 
-use super::state::{Cas, CopyState, Mask, Message, Op, Owner, Record, Resync, Role, Seq, What, World};
-use super::{Action, Bounds, Rule, bits};
+use super::state::{BLOCKS, Cas, CopyState, Mask, Message, NODES, Op, Owner, Record, Resync, Role, Seq, What, World};
+use super::{Action, Bounds, Rule, Takeovers, bits};
 use crate::explore::Broken;
 
 impl World {
@@ -25,13 +25,20 @@ impl World {
         if !in_sync || !free {
             return;
         }
-        if bounds.takeovers == super::Takeovers::OwnerOnly && usize::from(record.owner) != n {
-            return;
+        let others = record.active() & !(1 << n);
+        match bounds.takeovers {
+            Takeovers::OwnerOnly if usize::from(record.owner) != n => return,
+            Takeovers::OwnerDies => {
+                if usize::from(record.owner) != n {
+                    out.push(Action::TakeOver { node: n as u8, without: others & 1 << record.owner });
+                }
+                return;
+            }
+            _ => {}
         }
         if record.restored && bounds.has(Rule::RestoredHearsAll) {
             return;
         }
-        let others = record.active() & !(1 << n);
         for without in (0..=others).filter(|without| without & !others == 0) {
             out.push(Action::TakeOver { node: n as u8, without });
         }
@@ -60,6 +67,8 @@ impl World {
             new.synced_to[c] = if replica.resyncing { new.synced_to[c] } else { replica.accepted };
             self.accept(bounds, c, new.epoch, u8::MAX, new.period_start);
         }
+        // What it misses is not known to the block.
+        self.monitor.leave(0, Mask::MAX >> (8 - NODES), Mask::MAX >> (8 - BLOCKS), 0);
         self.record = new;
     }
     /// The highest epoch of this run.
