@@ -13,7 +13,8 @@ const QUIET: Bounds = Bounds::QUIET;
 /// Eviction and takeover, two copies, one block that is written twice.
 pub const PAIR: Bounds = Bounds { name: "pair", writes: &[1, 1], epochs: 3, evicts: true, crashes: 1, resends: 1, ..QUIET };
 /// The same with answers of the directory that are lost.
-pub const LOST_ANSWERS: Bounds = Bounds { name: "lost answers", writes: &[1], epochs: 3, evicts: true, crashes: 1, lost_answers: 1, ..QUIET };
+pub const LOST_ANSWERS: Bounds =
+    Bounds { name: "lost answers", writes: &[1], epochs: 3, evicts: true, crashes: 1, lost_answers: 1, ..QUIET };
 /// The same with three copies.
 pub const THREE: Bounds = Bounds { name: "three", nodes: 3, writes: &[1], epochs: 2, evicts: true, crashes: 1, ..QUIET };
 /// Two blocks, so that changes pass each other; all nodes may lose their power.
@@ -23,7 +24,7 @@ pub const OTHER: Bounds = Bounds { name: "other chosen", chooses_other: true, ..
 /// Reads by grants.
 pub const GRANTS: Bounds = Bounds { name: "grants", writes: &[1], epochs: 2, reads: 2, grants: 3, crashes: 1, evicts: true, ..QUIET };
 /// The same with three nodes.
-pub const GRANTS_THREE: Bounds = Bounds { name: "grants of three", nodes: 3, writes: &[1], epochs: 2, reads: 1, grants: 3, ..QUIET };
+pub const GRANTS_THREE: Bounds = Bounds { name: "grants of three", nodes: 3, writes: &[1], epochs: 2, reads: 1, grants: 2, ..QUIET };
 /// The object is given up for another node.
 pub const HANDOVER: Bounds = Bounds { name: "handover", writes: &[], epochs: 3, reads: 1, grants: 3, handovers: 2, ..QUIET };
 /// A copy leaves and comes back, in every order of messages.
@@ -52,7 +53,7 @@ pub const RETURN_READ: Bounds = Bounds {
     direct: true,
     ..QUIET
 };
-/// Long stories of two copies: two blocks of one chunk.
+/// Stories of many steps of two copies: two blocks of one chunk.
 pub const STORY: Bounds = Bounds {
     name: "story",
     blocks: 2,
@@ -78,8 +79,7 @@ pub const TWO_OUT: Bounds = Bounds { name: "two out", nodes: 3, writes: &[1, 2],
 pub const HEALED: Bounds =
     Bounds { name: "healed", nodes: 3, writes: &[1, 2], epochs: 8, cuts: 0, takeovers: Takeovers::OwnerDies, ..STORY };
 /// The directory comes back from a backup.
-pub const RESTORED: Bounds =
-    Bounds { name: "restored", writes: &[1], epochs: 2, evicts: true, crashes: 1, restores: 1, ..QUIET };
+pub const RESTORED: Bounds = Bounds { name: "restored", writes: &[1], epochs: 2, evicts: true, crashes: 1, restores: 1, ..QUIET };
 
 /// The whole protocol: nothing breaks.
 pub const WHOLE: &[Bounds] = &[
@@ -105,10 +105,11 @@ pub const WHOLE: &[Bounds] = &[
 /// The same, for an evening.
 pub const DEEP: &[Bounds] = &[
     Bounds { name: "pair, deep", writes: &[1, 1, 1], epochs: 4, crashes: 2, lost_answers: 1, ..PAIR },
-    Bounds { name: "three, deep", writes: &[1, 1], epochs: 3, ..THREE },
+    Bounds { name: "three, deep", writes: &[1, 1], ..THREE },
+    Bounds { name: "three, takeovers", epochs: 3, ..THREE },
     Bounds { name: "blocks, deep", writes: &[1, 2, 1], epochs: 4, crashes: 3, ..BLOCKS },
     Bounds { name: "grants, deep", writes: &[1, 1], epochs: 3, grants: 4, ..GRANTS },
-    Bounds { name: "grants of three, deep", epochs: 3, crashes: 1, evicts: true, ..GRANTS_THREE },
+    Bounds { name: "grants of three, deep", grants: 3, epochs: 3, crashes: 1, evicts: true, ..GRANTS_THREE },
     Bounds { name: "handover, deep", writes: &[1], epochs: 4, reads: 2, ..HANDOVER },
     Bounds { name: "return, deep", crashes: 1, lost_answers: 1, resends: 1, ..RETURN_ANY },
     Bounds { name: "return, reads, deep", reads: 2, grants: 3, crashes: 1, ..RETURN_READ },

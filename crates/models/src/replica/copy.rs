@@ -89,7 +89,11 @@ impl World {
             self.is_in_sync(copy);
         }
         let fenced = Message::Fenced { from: to, to: from, epoch, mark, doubt };
-        if from == to { self.fenced_comes(bounds, fenced) } else { Ok(self.send(fenced)) }
+        if from == to {
+            return self.fenced_comes(bounds, fenced);
+        }
+        self.send(fenced);
+        Ok(())
     }
     /// A copy hears that it is in sync.
     pub(super) fn is_in_sync(&mut self, copy: usize) {

@@ -71,7 +71,7 @@ pub struct Bounds {
     pub takeovers: Takeovers,
     /// The content that is agreed on is that of another copy than the new owner's.
     pub chooses_other: bool,
-    /// Messages come at once, or never where a node is cut off; so do answers of the directory, unless some are lost. For long stories.
+    /// Messages come at once, or never where a node is cut off; so do answers of the directory, unless some are lost. For stories of many steps.
     pub direct: bool,
     pub without: Option<Rule>,
 }
@@ -120,56 +120,123 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A host's change gets its number and goes to every copy that gets changes.
-    Fanout { owner: NodeNo, value: Value },
+    Fanout {
+        owner: NodeNo,
+        value: Value,
+    },
     /// A message comes.
     Deliver(Message),
     /// What was not acknowledged is sent again, after a reset.
-    Resend { owner: NodeNo, to: NodeNo, seq: Seq },
+    Resend {
+        owner: NodeNo,
+        to: NodeNo,
+        seq: Seq,
+    },
     /// The data of a read is there.
-    ReadData { owner: NodeNo, block: u8 },
+    ReadData {
+        owner: NodeNo,
+        block: u8,
+    },
     /// It is answered.
-    AnswerRead { owner: NodeNo },
+    AnswerRead {
+        owner: NodeNo,
+    },
     /// The owner asks the directory to take a copy out.
-    Evict { owner: NodeNo, copy: NodeNo },
+    Evict {
+        owner: NodeNo,
+        copy: NodeNo,
+    },
     /// The owner asks the directory for a copy to come back.
-    BeginResync { owner: NodeNo, copy: NodeNo },
+    BeginResync {
+        owner: NodeNo,
+        copy: NodeNo,
+    },
     /// A range that the copy misses goes to it.
-    CopyRange { owner: NodeNo, blocks: Mask },
-    FinishResync { owner: NodeNo },
-    DropResync { owner: NodeNo },
+    CopyRange {
+        owner: NodeNo,
+        blocks: Mask,
+    },
+    FinishResync {
+        owner: NodeNo,
+    },
+    DropResync {
+        owner: NodeNo,
+    },
     /// The owner gives the object up, for another node to take over.
-    HandOver { owner: NodeNo },
+    HandOver {
+        owner: NodeNo,
+    },
     /// A node asks the directory to make it the owner, and to take copies out that it does not reach.
-    TakeOver { node: NodeNo, without: Mask },
+    TakeOver {
+        node: NodeNo,
+        without: Mask,
+    },
     /// A node reads in the directory that it is not the owner.
-    StepDown { node: NodeNo },
+    StepDown {
+        node: NodeNo,
+    },
     /// The directory decides on a change, and the answer comes.
-    Decide { from: NodeNo, epoch: u8 },
+    Decide {
+        from: NodeNo,
+        epoch: u8,
+    },
     /// The directory decides on a change, and the answer is lost.
-    DecideLost { from: NodeNo, epoch: u8 },
+    DecideLost {
+        from: NodeNo,
+        epoch: u8,
+    },
     /// The record is read after a lost answer.
-    ReadAgain { node: NodeNo },
+    ReadAgain {
+        node: NodeNo,
+    },
     /// Only without [`Rule::UnknownIsNoFailure`].
-    TakenForFailure { node: NodeNo },
+    TakenForFailure {
+        node: NodeNo,
+    },
     /// Only without [`Rule::OwnerIsOneIncarnation`].
-    Resume { node: NodeNo },
+    Resume {
+        node: NodeNo,
+    },
     /// A node goes down and comes back. (One that stays away is one that does nothing any more.)
-    Crash { node: NodeNo },
+    Crash {
+        node: NodeNo,
+    },
     /// A granter answers a heartbeat.
-    Grant { granter: NodeNo, owner: NodeNo },
+    Grant {
+        granter: NodeNo,
+        owner: NodeNo,
+    },
     /// The answer comes, and counts.
-    Renew { granter: NodeNo, owner: NodeNo },
+    Renew {
+        granter: NodeNo,
+        owner: NodeNo,
+    },
     /// 0.8 s since the heartbeat was sent.
-    StopCounting { granter: NodeNo, owner: NodeNo },
+    StopCounting {
+        granter: NodeNo,
+        owner: NodeNo,
+    },
     /// 1 s since it was answered.
-    GrantRunsOut { granter: NodeNo, owner: NodeNo },
+    GrantRunsOut {
+        granter: NodeNo,
+        owner: NodeNo,
+    },
     /// 1 s since the restart.
-    WaitOver { granter: NodeNo },
+    WaitOver {
+        granter: NodeNo,
+    },
     /// The granter hears of a later incarnation of the owner's node.
-    HearIncarnation { granter: NodeNo, owner: NodeNo },
+    HearIncarnation {
+        granter: NodeNo,
+        owner: NodeNo,
+    },
     /// A node is cut off from the others (with `direct` only).
-    Cut { node: NodeNo },
-    Heal { node: NodeNo },
+    Cut {
+        node: NodeNo,
+    },
+    Heal {
+        node: NodeNo,
+    },
     /// The directory is as it was at first, and knows that.
     RestoreDirectory,
     /// Every copy was fenced with an epoch above all others, and said what it had accepted before.
@@ -207,7 +274,11 @@ impl Model for Replicas {
     fn is_goal(&self, world: &World) -> bool {
         let Role::Owner(owner) = &world.nodes[usize::from(world.record.owner)].role else { return false };
         let all = world.record.active() == (1 << self.0.nodes) - 1;
-        owner.serving && owner.record == world.record && owner.ops.is_empty() && all && usize::from(world.budget.writes) == self.0.writes.len()
+        owner.serving
+            && owner.record == world.record
+            && owner.ops.is_empty()
+            && all
+            && usize::from(world.budget.writes) == self.0.writes.len()
     }
 }
 
@@ -247,7 +318,7 @@ impl World {
             messages: ArrayVec::new(),
             grants: [[Grant::default(); NODES]; NODES],
             budget: Budget { crashes: 0, lost_answers: 0, resends: 0, reads: 0, cuts: 0, handovers: 0, grants: 0, restores: 0, writes: 0 },
-            monitor: monitor::Monitor::new(),
+            monitor: monitor::Monitor::default(),
         };
         world.nodes[0].role = Role::Owner(owner);
         world

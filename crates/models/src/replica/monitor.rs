@@ -33,10 +33,13 @@ pub const TWO_OWNERS: Broken = "two owners answer";
 /// Resync copies what has not changed.
 pub const INEXACT: Broken = "resync copies what has not changed";
 
-impl Monitor {
-    pub fn new() -> Self {
+impl Default for Monitor {
+    fn default() -> Self {
         Self { finished: [1; BLOCKS], before: Default::default(), missed: Default::default(), overlap: false }
     }
+}
+
+impl Monitor {
     /// A change begins.
     pub fn begins(&mut self, value: Value, blocks: Mask, out_of_sync: Mask) {
         for b in bits(blocks) {

@@ -88,8 +88,7 @@ impl World {
     /// Sends a change to those that have not acknowledged it.
     pub(super) fn send_op(&mut self, bounds: &Bounds, n: usize, op: &Op) {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
-        let messages: arrayvec::ArrayVec<_, 3> =
-            bits(op.targets & !op.acked).map(|to| self.change(bounds, n, owner, op, to)).collect();
+        let messages: arrayvec::ArrayVec<_, 3> = bits(op.targets & !op.acked).map(|to| self.change(bounds, n, owner, op, to)).collect();
         messages.into_iter().for_each(|message| self.send(message));
     }
     /// Gives a change its number, and sends it.

@@ -55,7 +55,8 @@ fn states(bounds: &Bounds, states_max: usize, stride: usize) -> Vec<World> {
 /// What is done first where nothing fails any more and only some nodes are there; `None`: not at all.
 fn rank(world: &World, alive: Mask, action: Action) -> Option<u8> {
     let there = |n: NodeNo| alive >> n & 1 == 1;
-    let owned = matches!(&world.nodes[usize::from(world.record.owner)].role, Role::Owner(o) if o.record == world.record) && there(world.record.owner);
+    let owned = matches!(&world.nodes[usize::from(world.record.owner)].role, Role::Owner(o) if o.record == world.record)
+        && there(world.record.owner);
     match action {
         Action::Deliver(message) if there(message.ends().0) && there(message.ends().1) => Some(0),
         Action::Decide { from, .. } if there(from) => Some(1),
@@ -65,7 +66,12 @@ fn rank(world: &World, alive: Mask, action: Action) -> Option<u8> {
         Action::ConfirmRestored => Some(5),
         Action::CopyRange { owner, .. } | Action::FinishResync { owner } if there(owner) => Some(6),
         Action::Evict { owner, copy } if there(owner) && !there(copy) => Some(7),
-        Action::DropResync { owner } if there(owner) && matches!(&world.nodes[usize::from(owner)].role, Role::Owner(o) if o.resync.is_some_and(|r| !there(r.copy))) => Some(7),
+        Action::DropResync { owner }
+            if there(owner)
+                && matches!(&world.nodes[usize::from(owner)].role, Role::Owner(o) if o.resync.is_some_and(|r| !there(r.copy))) =>
+        {
+            Some(7)
+        }
         Action::BeginResync { owner, copy } if there(owner) && there(copy) => Some(8),
         Action::TakeOver { node, without } if there(node) && !owned && world.record.active() & !alive == without => Some(9),
         _ => None,
@@ -74,8 +80,21 @@ fn rank(world: &World, alive: Mask, action: Action) -> Option<u8> {
 
 /// Lets everything end that can, without faults. Whether the object is served then, and all copies that are there are in sync.
 fn comes_back(bounds: &Bounds, mut world: World, alive: Mask) -> Result<(), Vec<Action>> {
-    let calm = Bounds { crashes: 0, lost_answers: 0, resends: 0, reads: 0, cuts: 0, handovers: 0, restores: 0, writes: &[], epochs: 200, ..*bounds };
-    let model = |epochs: u8| Replicas(Bounds { epochs, grants: bounds.grants.min(1), evicts: true, resyncs: true, takeovers: Takeovers::Any, ..calm });
+    let calm = Bounds {
+        crashes: 0,
+        lost_answers: 0,
+        resends: 0,
+        reads: 0,
+        cuts: 0,
+        handovers: 0,
+        restores: 0,
+        writes: &[],
+        epochs: 200,
+        ..*bounds
+    };
+    let model = |epochs: u8| {
+        Replicas(Bounds { epochs, grants: bounds.grants.min(1), evicts: true, resyncs: true, takeovers: Takeovers::Any, ..calm })
+    };
     world.budget.grants = u8::MAX;
     let (mut actions, mut done) = (Vec::new(), Vec::new());
     for _ in 0..300 {
@@ -83,12 +102,15 @@ fn comes_back(bounds: &Bounds, mut world: World, alive: Mask) -> Result<(), Vec<
         let model = model(if world.record.restored { 20 } else { 200 });
         actions.clear();
         model.actions(&world, &mut actions);
-        let Some(&action) = actions.iter().filter(|a| rank(&world, alive, **a).is_some()).min_by_key(|a| rank(&world, alive, **a)) else { break };
+        let Some(&action) = actions.iter().filter(|a| rank(&world, alive, **a).is_some()).min_by_key(|a| rank(&world, alive, **a)) else {
+            break;
+        };
         done.push(action);
         world = model.apply(&world, action).unwrap();
     }
     let Role::Owner(owner) = &world.nodes[usize::from(world.record.owner)].role else { return Err(done) };
-    let back = owner.serving && owner.record == world.record && owner.ops.is_empty() && world.record.active() == alive & ((1 << bounds.nodes) - 1);
+    let back =
+        owner.serving && owner.record == world.record && owner.ops.is_empty() && world.record.active() == alive & ((1 << bounds.nodes) - 1);
     if back { Ok(()) } else { Err(done) }
 }
 

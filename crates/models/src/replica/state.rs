@@ -166,7 +166,18 @@ pub enum Message {
     /// Its answer.
     Fenced { from: NodeNo, to: NodeNo, epoch: u8, mark: Seq, doubt: Mask },
     /// A change.
-    Change { from: NodeNo, to: NodeNo, epoch: u8, period_start: u8, resync: bool, seq: Seq, mark: Seq, blocks: Mask, value: Value, what: What },
+    Change {
+        from: NodeNo,
+        to: NodeNo,
+        epoch: u8,
+        period_start: u8,
+        resync: bool,
+        seq: Seq,
+        mark: Seq,
+        blocks: Mask,
+        value: Value,
+        what: What,
+    },
     /// It is durable.
     Ack { from: NodeNo, to: NodeNo, inc: u8, seq: Seq },
     /// The sender will answer nothing any more in epochs up to this one.
