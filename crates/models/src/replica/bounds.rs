@@ -16,7 +16,9 @@ pub const PAIR: Bounds = Bounds { name: "pair", writes: &[1, 1], epochs: 3, evic
 pub const LOST_ANSWERS: Bounds =
     Bounds { name: "lost answers", writes: &[1], epochs: 3, evicts: true, crashes: 1, lost_answers: 1, ..QUIET };
 /// The same with three copies.
-pub const THREE: Bounds = Bounds { name: "three", nodes: 3, writes: &[1], epochs: 2, evicts: true, crashes: 1, ..QUIET };
+pub const THREE: Bounds = Bounds { name: "three", nodes: 3, writes: &[1, 1], epochs: 2, evicts: true, crashes: 2, ..QUIET };
+/// And two takeovers.
+pub const THREE_TERMS: Bounds = Bounds { name: "three, two takeovers", nodes: 3, writes: &[1], epochs: 3, ..QUIET };
 /// Two blocks, so that changes pass each other; all nodes may lose their power.
 pub const BLOCKS: Bounds = Bounds { name: "blocks", blocks: 2, writes: &[1, 2], epochs: 3, crashes: 2, ..QUIET };
 /// What is agreed on is the content of the other copy.
@@ -86,6 +88,7 @@ pub const WHOLE: &[Bounds] = &[
     PAIR,
     LOST_ANSWERS,
     THREE,
+    THREE_TERMS,
     BLOCKS,
     OTHER,
     GRANTS,
@@ -105,8 +108,7 @@ pub const WHOLE: &[Bounds] = &[
 /// The same, for an evening.
 pub const DEEP: &[Bounds] = &[
     Bounds { name: "pair, deep", writes: &[1, 1, 1], epochs: 4, crashes: 2, lost_answers: 1, ..PAIR },
-    Bounds { name: "three, deep", writes: &[1, 1], ..THREE },
-    Bounds { name: "three, takeovers", epochs: 3, ..THREE },
+    Bounds { name: "three, deep", writes: &[1], epochs: 3, crashes: 1, ..THREE },
     Bounds { name: "blocks, deep", writes: &[1, 2, 1], epochs: 4, crashes: 3, ..BLOCKS },
     Bounds { name: "grants, deep", writes: &[1, 1], epochs: 3, grants: 4, ..GRANTS },
     Bounds { name: "grants of three, deep", grants: 3, epochs: 3, crashes: 1, evicts: true, ..GRANTS_THREE },
@@ -169,5 +171,5 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::PeriodStarts, STORY, INEXACT),
     (Rule::PeriodClearsMask, STORY, INEXACT),
     (Rule::TakeOverInSync, PAIR, LOST),
-    (Rule::RestoredHearsAll, RESTORED, DIFFER),
+    (Rule::RestoredHearsAll, RESTORED, LOST),
 ];

@@ -111,7 +111,8 @@ impl World {
     /// What holds in every state.
     pub(super) fn check(&self, bounds: &Bounds) -> Result<(), Broken> {
         let active = self.record.active();
-        if bounds.restores == 0 {
+        // A restored record is not the truth before it was confirmed.
+        if !self.record.restored {
             for c in bits(active) {
                 if (0..bounds.blocks).any(|b| self.monitor.is_old(b, self.copies[c].content[b])) {
                     return Err(LOST);
