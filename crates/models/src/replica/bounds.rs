@@ -83,6 +83,30 @@ pub const HEALED: Bounds =
 /// The directory comes back from a backup.
 pub const RESTORED: Bounds = Bounds { name: "restored", writes: &[1], epochs: 2, evicts: true, crashes: 1, restores: 1, ..QUIET };
 
+/// The owner's node has no copy of the mirror.
+pub const APART: Bounds = Bounds { name: "apart", nodes: 3, apart: true, writes: &[1], epochs: 3, evicts: true, crashes: 1, ..QUIET };
+/// And reads from another node's copy.
+pub const APART_READ: Bounds =
+    Bounds { name: "apart, reads", nodes: 3, apart: true, writes: &[1], epochs: 2, reads: 1, grants: 2, ..QUIET };
+/// And resync from another node's copy.
+pub const APART_STORY: Bounds =
+    Bounds { name: "apart, story", nodes: 3, apart: true, cuts: 1, writes: &[1, 2], epochs: 6, takeovers: Takeovers::Any, ..STORY };
+
+/// And a copy that returns in every order of messages.
+pub const APART_RETURN: Bounds = Bounds {
+    name: "apart, return",
+    nodes: 3,
+    apart: true,
+    writes: &[1],
+    epochs: 5,
+    evicts: true,
+    resyncs: true,
+    takeovers: Takeovers::OwnerOnly,
+    ..QUIET
+};
+/// And a directory from a backup.
+pub const APART_RESTORED: Bounds = Bounds { name: "apart, restored", nodes: 3, apart: true, ..RESTORED };
+
 /// The whole protocol: nothing breaks.
 pub const WHOLE: &[Bounds] = &[
     PAIR,
@@ -103,6 +127,11 @@ pub const WHOLE: &[Bounds] = &[
     TAKEN,
     TWO_OUT,
     HEALED,
+    APART,
+    APART_READ,
+    APART_STORY,
+    APART_RETURN,
+    APART_RESTORED,
     RESTORED,
 ];
 /// The same, for an evening.
@@ -158,6 +187,7 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::ActiveAfterResync, RETURN, LOST),
     (Rule::ResyncingGetsChanges, RETURN, LOST),
     (Rule::ListHasUnderWay, RETURN, LOST),
+    (Rule::SourceAcceptsFirst, APART_STORY, LOST),
     (Rule::ResyncUnderLock, RETURN, LOST),
     (Rule::ResyncOwnDoubt, TAKEN, DIFFER),
     (Rule::DoubtKeptWhileResyncing, TAKEN, DIFFER),

@@ -47,6 +47,8 @@ pub enum Takeovers {
 pub struct Bounds {
     pub name: &'static str,
     pub nodes: usize,
+    /// The last node has no copy, and is the first owner: as with a mirror of which all copies are elsewhere.
+    pub apart: bool,
     pub blocks: usize,
     /// Blocks of a chunk.
     pub chunk: usize,
@@ -81,6 +83,7 @@ impl Bounds {
     pub const QUIET: Bounds = Bounds {
         name: "quiet",
         nodes: 2,
+        apart: false,
         blocks: 1,
         chunk: 1,
         writes: &[1],
@@ -107,6 +110,13 @@ impl Bounds {
     }
     pub(crate) fn has(&self, rule: Rule) -> bool {
         self.without != Some(rule)
+    }
+    /// How many nodes have a copy: the first ones.
+    pub(crate) fn copies(&self) -> usize {
+        self.nodes - usize::from(self.apart)
+    }
+    pub(crate) fn all_copies(&self) -> Mask {
+        (1 << self.copies()) - 1
     }
     pub(crate) fn seq(&self, term: u8, counter: u8) -> Seq {
         Seq(if self.has(Rule::SeqIsPair) { term } else { 0 }, counter)
@@ -268,12 +278,16 @@ impl Model for Replicas {
     }
     fn fingerprint(&self, world: &World) -> u64 {
         let print = fingerprint(world);
-        if self.0.nodes == 3 { print.min(fingerprint(&world.swapped(1, 2))) } else { print }
+        match (self.0.nodes, self.0.apart) {
+            (3, false) => print.min(fingerprint(&world.swapped(1, 2))),
+            (3, true) => print.min(fingerprint(&world.swapped(0, 1))),
+            _ => print,
+        }
     }
     /// All changes of hosts ended, all copies in sync, an owner that serves.
     fn is_goal(&self, world: &World) -> bool {
         let Role::Owner(owner) = &world.nodes[usize::from(world.record.owner)].role else { return false };
-        let all = world.record.active() == (1 << self.0.nodes) - 1;
+        let all = world.record.active() == self.0.all_copies();
         owner.serving
             && owner.record == world.record
             && owner.ops.is_empty()
@@ -289,7 +303,7 @@ impl World {
         let all = |b: usize| if b * bounds.chunk < bounds.blocks { Chunk { epoch: 1, mask: 0 } } else { Chunk::default() };
         let replica = Replica {
             accepted: 1,
-            by: 0,
+            by: record.owner,
             content: Default::default(),
             chunks: core::array::from_fn(all),
             records: ArrayVec::new(),
@@ -320,15 +334,15 @@ impl World {
             budget: Budget { crashes: 0, lost_answers: 0, resends: 0, reads: 0, cuts: 0, handovers: 0, grants: 0, restores: 0, writes: 0 },
             monitor: monitor::Monitor::default(),
         };
-        world.nodes[0].role = Role::Owner(owner);
+        world.nodes[usize::from(record.owner)].role = Role::Owner(owner);
         world
     }
     fn first_record(bounds: &Bounds) -> Record {
         Record {
             epoch: 1,
-            owner: 0,
+            owner: if bounds.apart { bounds.copies() as u8 } else { 0 },
             owner_inc: 1,
-            copies: core::array::from_fn(|n| if n < bounds.nodes { CopyState::Active } else { CopyState::Absent }),
+            copies: core::array::from_fn(|n| if n < bounds.copies() { CopyState::Active } else { CopyState::Absent }),
             synced_to: [1; NODES],
             period_start: 1,
             restored: false,

@@ -28,6 +28,11 @@ impl Owner {
         let joined = self.resync.filter(|r| r.listed.is_some() && bounds.has(Rule::ResyncingGetsChanges)).map_or(0, |r| 1 << r.copy);
         self.record.active() | joined
     }
+    /// The copy that is read: the own one, if it is in sync.
+    pub fn source(&self, n: usize) -> usize {
+        let active = self.record.active();
+        if active >> n & 1 == 1 { n } else { active.trailing_zeros() as usize }
+    }
     /// Whether some change under way overlaps.
     pub fn is_locked(&self, blocks: Mask) -> bool {
         self.ops.iter().any(|op| op.blocks & blocks != 0)
@@ -38,7 +43,7 @@ impl World {
     pub(super) fn owner_actions(&self, bounds: &Bounds, n: usize, owner: &Owner, out: &mut Vec<Action>) {
         let (node, me) = (&self.nodes[n], n as u8);
         let change_record = node.cas.is_none() && owner.record.epoch < self.epochs_max(bounds) && !self.cas.is_full();
-        if change_record && bounds.evicts {
+        if change_record && bounds.evicts && owner.record.active().count_ones() > 1 {
             out.extend(bits(owner.record.active() & !(1 << n)).map(|c| Action::Evict { owner: me, copy: c as u8 }));
         }
         for op in &owner.ops {
@@ -63,7 +68,9 @@ impl World {
         }
         if node.read.is_none() && self.budget.reads < bounds.reads {
             for b in 0..bounds.blocks {
-                if !owner.is_locked(1 << b) || !bounds.has(Rule::ReadsWait) {
+                // A copy elsewhere refuses who is the owner of a lower epoch.
+                let refused = self.copies[owner.source(n)].accepted > owner.record.epoch && owner.source(n) != n;
+                if !refused && (!owner.is_locked(1 << b) || !bounds.has(Rule::ReadsWait)) {
                     out.push(Action::ReadData { owner: me, block: b as u8 });
                 }
             }
@@ -107,7 +114,7 @@ impl World {
         // Who may miss it, as the judge sees it.
         let is_owner = (self.record.owner, self.record.owner_inc) == (n as u8, self.nodes[n].inc);
         let misses = if is_owner { !targets | self.record.with(CopyState::Absent) } else { !self.record.active() };
-        self.monitor.begins(value, blocks, misses & ((1 << bounds.nodes) - 1));
+        self.monitor.begins(value, blocks, misses & bounds.all_copies());
         let what = if bounds.trims & 1 << value != 0 { What::Trim } else { What::Write };
         self.begin_op(bounds, n, blocks, value, what, targets);
     }
@@ -141,9 +148,10 @@ impl World {
 
     pub(super) fn read_data(&mut self, bounds: &Bounds, n: usize, block: u8) {
         let granted = self.is_granted(bounds, n);
-        let b = usize::from(block);
+        let Role::Owner(owner) = &self.nodes[n].role else { return };
+        let (b, source) = (usize::from(block), owner.source(n));
         self.budget.reads += 1;
-        self.nodes[n].read = Some(Read { block, value: self.copies[n].content[b], granted, after: self.monitor.finished(b) });
+        self.nodes[n].read = Some(Read { block, value: self.copies[source].content[b], granted, after: self.monitor.finished(b) });
     }
     pub(super) fn answer_read(&mut self, n: usize) -> Result<(), Broken> {
         let Some(read) = self.nodes[n].read.take() else { return Ok(()) };
@@ -182,7 +190,7 @@ impl World {
 impl Record {
     /// Copies leave. `period_start` is the new epoch, if the object was in sync on all copies.
     pub fn leave(&mut self, bounds: &Bounds, copies: Mask) {
-        let all = (1 << bounds.nodes) - 1;
+        let all = bounds.all_copies();
         let starts = self.active() == all && bounds.has(Rule::PeriodStarts) || !bounds.has(Rule::PeriodStartsOnce);
         if copies & self.active() != 0 && starts {
             self.period_start = self.epoch + 1;

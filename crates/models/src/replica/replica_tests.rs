@@ -110,7 +110,7 @@ fn comes_back(bounds: &Bounds, mut world: World, alive: Mask) -> Result<(), Vec<
     }
     let Role::Owner(owner) = &world.nodes[usize::from(world.record.owner)].role else { return Err(done) };
     let back =
-        owner.serving && owner.record == world.record && owner.ops.is_empty() && world.record.active() == alive & ((1 << bounds.nodes) - 1);
+        owner.serving && owner.record == world.record && owner.ops.is_empty() && world.record.active() == alive & bounds.all_copies();
     if back { Ok(()) } else { Err(done) }
 }
 

@@ -23,7 +23,7 @@ impl World {
         let Some(resync) = owner.resync else {
             let dropped = |c: usize| owner.record.copies[c] == CopyState::Resyncing;
             let returns = |c: &usize| change_record && owner.record.copies[*c] == CopyState::Absent || dropped(*c);
-            out.extend((0..bounds.nodes).filter(returns).map(|c| Action::BeginResync { owner: me, copy: c as u8 }));
+            out.extend((0..bounds.copies()).filter(returns).map(|c| Action::BeginResync { owner: me, copy: c as u8 }));
             return;
         };
         let drops = if bounds.has(Rule::DropRaisesEpoch) { change_record } else { self.nodes[n].cas.is_none() };
@@ -39,7 +39,7 @@ impl World {
         };
         let left = listed & !resync.copied;
         for b in bits(left) {
-            let blocks = if self.copies[n].chunks[b / bounds.chunk].epoch == 0 { bounds.blocks_of_chunk(b) } else { 1 << b };
+            let blocks = if self.copies[owner.source(n)].chunks[b / bounds.chunk].epoch == 0 { bounds.blocks_of_chunk(b) } else { 1 << b };
             let range = |op: &Op| matches!(op.what, What::Range { .. });
             let busy = owner.ops.iter().any(|op| op.blocks & blocks != 0 && (bounds.has(Rule::ResyncUnderLock) || range(op)));
             if !busy && owner.ops.len() < 4 {
@@ -53,7 +53,7 @@ impl World {
 
     /// Blocks that a returning copy misses: it was in sync up to an epoch.
     fn missing(&self, bounds: &Bounds, n: usize, copy: usize, owner: &Owner) -> Mask {
-        let (source, target) = (&self.copies[n], &self.copies[copy]);
+        let (source, target) = (&self.copies[owner.source(n)], &self.copies[copy]);
         let mut missing = if bounds.has(Rule::ResyncOwnDoubt) { target.own_doubt } else { 0 };
         for b in 0..bounds.blocks {
             let k = b / bounds.chunk;
@@ -86,6 +86,12 @@ impl World {
     pub(super) fn joins(&mut self, bounds: &Bounds, n: usize) {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let Some(copy) = owner.resync.map(|r| usize::from(r.copy)) else { return };
+        let (source, record) = (owner.source(n), owner.record);
+        if bounds.has(Rule::SourceAcceptsFirst) {
+            // It is asked in this epoch, and accepts that before it looks.
+            self.accept(bounds, source, record.epoch, n as u8, record.period_start);
+        }
+        let Role::Owner(owner) = &self.nodes[n].role else { return };
         let under_way = owner.ops.iter().fold(0, |mask, op| mask | op.blocks);
         let listed = self.missing(bounds, n, copy, owner) | if bounds.has(Rule::ListHasUnderWay) { under_way } else { 0 };
         let Role::Owner(Owner { resync: Some(resync), .. }) = &mut self.nodes[n].role else { return };
@@ -97,7 +103,8 @@ impl World {
         let copy = usize::from(resync.copy);
         self.monitor.copies(copy, blocks)?;
         let b = blocks.trailing_zeros() as usize;
-        let source = self.copies[n].chunks[b / bounds.chunk];
+        let from = owner.source(n);
+        let source = self.copies[from].chunks[b / bounds.chunk];
         let left = resync.listed.unwrap_or(0) & !resync.copied & !blocks;
         let chunks_left = bits(left).fold(0, |mask: Mask, b| mask | 1 << (b / bounds.chunk));
         let before = self.copies[copy].progress;
@@ -108,7 +115,7 @@ impl World {
         } else {
             before
         };
-        let value = self.copies[n].content[b];
+        let value = self.copies[from].content[b];
         self.begin_op(bounds, n, blocks, value, What::Range { source, progress }, 1 << copy);
         Ok(())
     }

@@ -77,6 +77,8 @@ pub enum Rule {
     ResyncingGetsChanges,
     /// What a returning copy misses is what the source's chunks say when it joins, and the ranges that are under way without it.
     ListHasUnderWay,
+    /// The source has accepted the epoch of the resync, with its stamps, before it says what its chunks hold.
+    SourceAcceptsFirst,
     /// Resync copies a range under the range lock.
     ResyncUnderLock,
     /// Resync copies what is in doubt at the returning copy too.

@@ -17,7 +17,7 @@ use crate::explore::Broken;
 impl World {
     pub(super) fn holder_actions(&self, bounds: &Bounds, n: usize, out: &mut Vec<Action>) {
         let record = self.record;
-        let in_sync = record.copies[n] == CopyState::Active || !bounds.has(Rule::TakeOverInSync);
+        let in_sync = record.copies[n] == CopyState::Active || bounds.apart || !bounds.has(Rule::TakeOverInSync);
         let free = self.nodes[n].cas.is_none() && !self.cas.is_full() && record.epoch < self.epochs_max(bounds);
         if !bounds.has(Rule::OwnerIsOneIncarnation) && usize::from(record.owner) == n && record.owner_inc < self.nodes[n].inc {
             out.push(Action::Resume { node: n as u8 });
@@ -39,7 +39,9 @@ impl World {
         if record.restored && bounds.has(Rule::RestoredHearsAll) {
             return;
         }
-        for without in (0..=others).filter(|without| without & !others == 0) {
+        // One at least stays.
+        let stays = |without: Mask| record.active() & !without != 0 || !bounds.has(Rule::TakeOverInSync);
+        for without in (0..=others).filter(|&without| without & !others == 0 && stays(without)) {
             out.push(Action::TakeOver { node: n as u8, without });
         }
     }
@@ -48,7 +50,9 @@ impl World {
         let resyncing = new.with(CopyState::Resyncing);
         new.leave(bounds, without | resyncing);
         new.restored = false;
-        new.copies[n] = CopyState::Active;
+        if !bounds.has(Rule::TakeOverInSync) {
+            new.copies[n] = CopyState::Active;
+        }
         (new.owner, new.owner_inc) = (n as u8, self.nodes[n].inc);
         new.epoch += 1;
         self.nodes[n].role = Role::TakingOver;
@@ -59,8 +63,8 @@ impl World {
     /// in sync are those of the highest. One step here; the copies that have answered can do nothing in between.
     pub(super) fn confirm_restored(&mut self, bounds: &Bounds) {
         let mut new = Record { epoch: bounds.epochs + 1, restored: false, ..self.record };
-        let highest = (0..bounds.nodes).map(|c| self.copies[c].accepted).max().unwrap_or(0);
-        for c in 0..bounds.nodes {
+        let highest = (0..bounds.copies()).map(|c| self.copies[c].accepted).max().unwrap_or(0);
+        for c in 0..bounds.copies() {
             let replica = &self.copies[c];
             let in_sync = replica.accepted == highest && !replica.resyncing;
             new.copies[c] = if in_sync { CopyState::Active } else { CopyState::Absent };
@@ -114,10 +118,10 @@ impl World {
                     in_doubt |= blocks;
                 }
             }
-            self.monitor.leave(left, dropped, in_doubt, !before & ((1 << bounds.nodes) - 1));
+            self.monitor.leave(left, dropped, in_doubt, !before & bounds.all_copies());
         }
         for c in bits(after & !before) {
-            self.monitor.returns(c, after == (1 << bounds.nodes) - 1);
+            self.monitor.returns(c, after == bounds.all_copies());
         }
     }
     /// A node learns how its change of the record came out.
@@ -229,7 +233,7 @@ impl World {
             owner.last = bits(active).map(|c| self.copies[c].highest.1).max().unwrap_or(0);
         }
         let doubt = if bounds.has(Rule::DoubtIsUnion) { owner.doubt } else { own };
-        let chosen = bits(active).find(|&c| c != n && bounds.chooses_other).unwrap_or(n);
+        let chosen = bits(active).find(|&c| c != n && bounds.chooses_other).unwrap_or(owner.source(n));
         if bounds.has(Rule::Agree) {
             for b in bits(doubt) {
                 let free = self.copies[chosen].chunks[b / bounds.chunk].epoch == 0;
