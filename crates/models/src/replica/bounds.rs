@@ -90,7 +90,7 @@ pub const APART_READ: Bounds =
     Bounds { name: "apart, reads", nodes: 3, apart: true, writes: &[1], epochs: 2, reads: 1, grants: 2, ..QUIET };
 /// And resync from another node's copy.
 pub const APART_STORY: Bounds =
-    Bounds { name: "apart, story", nodes: 3, apart: true, cuts: 1, writes: &[1, 2], epochs: 6, takeovers: Takeovers::Any, ..STORY };
+    Bounds { name: "apart, story", nodes: 3, apart: true, cuts: 1, writes: &[1, 2], epochs: 5, takeovers: Takeovers::Any, ..STORY };
 
 /// And a copy that returns in every order of messages.
 pub const APART_RETURN: Bounds = Bounds {
@@ -147,6 +147,8 @@ pub const DEEP: &[Bounds] = &[
     Bounds { name: "story, deep", cuts: 3, crashes: 2, epochs: 9, takeovers: Takeovers::Any, ..STORY },
     Bounds { name: "two out, deep", cuts: 3, epochs: 8, takeovers: Takeovers::Any, ..TWO_OUT },
     Bounds { name: "healed, deep", epochs: 10, cuts: 2, ..HEALED },
+    Bounds { name: "apart, deep", writes: &[1, 1], crashes: 2, ..APART },
+    Bounds { name: "apart, story, deep", epochs: 6, ..APART_STORY },
     Bounds { name: "restored, deep", writes: &[1, 1], epochs: 4, ..RESTORED },
 ];
 
@@ -156,6 +158,7 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::AnswerAfterCas, PAIR, LOST),
     (Rule::UnknownIsNoFailure, RETURN_READ, TWO_OWNERS),
     (Rule::NonceCompared, LOST_ANSWERS, LOST),
+    (Rule::EpochHeardBeforeAnswer, APART_RESTORED, LOST),
     (Rule::RefuseLowerEpoch, PAIR, DIFFER),
     (Rule::EpochDurable, PAIR, LOST),
     (Rule::SeqIsPair, TAKEN, DIFFER),
@@ -187,7 +190,6 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::ActiveAfterResync, RETURN, LOST),
     (Rule::ResyncingGetsChanges, RETURN, LOST),
     (Rule::ListHasUnderWay, RETURN, LOST),
-    (Rule::SourceAcceptsFirst, APART_STORY, LOST),
     (Rule::ResyncUnderLock, RETURN, LOST),
     (Rule::ResyncOwnDoubt, TAKEN, DIFFER),
     (Rule::DoubtKeptWhileResyncing, TAKEN, DIFFER),

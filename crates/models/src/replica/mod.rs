@@ -319,6 +319,7 @@ impl World {
             last: 0,
             base_mark: Seq::default(),
             serving: true,
+            known: 1,
             fenced: 0,
             doubt: 0,
             ops: ArrayVec::new(),
@@ -559,7 +560,7 @@ impl World {
             Message::Fence { to, epoch, .. } | Message::Change { to, epoch, .. } => !refuses || epoch >= copies[usize::from(to)].accepted,
             Message::Fenced { to, epoch, .. } => {
                 let role = &nodes[usize::from(to)].role;
-                matches!(role, Role::Owner(owner) if epoch >= owner.term && (!owner.serving || owner.resync.is_some_and(|r| r.listed.is_none())))
+                matches!(role, Role::Owner(owner) if epoch >= owner.term && (!owner.serving || owner.known < epoch || owner.resync.is_some_and(|r| r.listed.is_none())))
             }
             Message::Ack { from, to, inc, seq } => {
                 let node = &nodes[usize::from(to)];

@@ -130,7 +130,8 @@ impl World {
     pub(super) fn end_ops(&mut self, bounds: &Bounds, n: usize) -> Result<(), Broken> {
         let Role::Owner(owner) = &mut self.nodes[n].role else { return Ok(()) };
         let all = bounds.has(Rule::AnswerWhenAllDurable);
-        let ended = |op: &Op| op.targets & !op.acked == 0 || (!all && op.acked != 0 && matches!(op.what, What::Write));
+        let heard = owner.known >= owner.record.epoch || !bounds.has(Rule::EpochHeardBeforeAnswer);
+        let ended = |op: &Op| op.targets & !op.acked == 0 && heard || (!all && op.acked != 0 && matches!(op.what, What::Write));
         for op in owner.ops.iter().filter(|op| ended(op)) {
             match op.what {
                 What::Write | What::Trim => self.monitor.ends(op.value, op.blocks)?,

@@ -87,10 +87,8 @@ impl World {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let Some(copy) = owner.resync.map(|r| usize::from(r.copy)) else { return };
         let (source, record) = (owner.source(n), owner.record);
-        if bounds.has(Rule::SourceAcceptsFirst) {
-            // It is asked in this epoch, and accepts that before it looks.
-            self.accept(bounds, source, record.epoch, n as u8, record.period_start);
-        }
+        // It is asked in this epoch, and accepts that, with the stamps, before it looks.
+        self.accept(bounds, source, record.epoch, n as u8, record.period_start);
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let under_way = owner.ops.iter().fold(0, |mask, op| mask | op.blocks);
         let listed = self.missing(bounds, n, copy, owner) | if bounds.has(Rule::ListHasUnderWay) { under_way } else { 0 };
@@ -101,7 +99,9 @@ impl World {
         let Role::Owner(owner) = &self.nodes[n].role else { return Ok(()) };
         let Some(resync) = owner.resync else { return Ok(()) };
         let copy = usize::from(resync.copy);
-        self.monitor.copies(copy, blocks)?;
+        if (self.record.owner, self.record.owner_inc) == (n as u8, self.nodes[n].inc) {
+            self.monitor.copies(copy, blocks)?;
+        }
         let b = blocks.trailing_zeros() as usize;
         let from = owner.source(n);
         let source = self.copies[from].chunks[b / bounds.chunk];

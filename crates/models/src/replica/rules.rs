@@ -15,6 +15,8 @@ pub enum Rule {
     UnknownIsNoFailure,
     /// What is read again is recognised by its nonce, not by its epoch.
     NonceCompared,
+    /// And after a copy that stays has accepted the new epoch: the owner's own does so in the same step.
+    EpochHeardBeforeAnswer,
     /// A component refuses what is of a lower epoch than it has accepted.
     RefuseLowerEpoch,
     /// The accepted epoch is durable before the component answers.
@@ -77,8 +79,6 @@ pub enum Rule {
     ResyncingGetsChanges,
     /// What a returning copy misses is what the source's chunks say when it joins, and the ranges that are under way without it.
     ListHasUnderWay,
-    /// The source has accepted the epoch of the resync, with its stamps, before it says what its chunks hold.
-    SourceAcceptsFirst,
     /// Resync copies a range under the range lock.
     ResyncUnderLock,
     /// Resync copies what is in doubt at the returning copy too.

@@ -219,6 +219,8 @@ pub struct Owner {
     pub base_mark: Seq,
     /// All copies that stay are fenced.
     pub serving: bool,
+    /// The highest epoch that an active copy is known to have accepted.
+    pub known: u8,
     /// Copies that have answered the fence; what they said is in doubt.
     pub fenced: Mask,
     pub doubt: Mask,

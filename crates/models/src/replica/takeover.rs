@@ -153,6 +153,7 @@ impl World {
             last: 0,
             base_mark: Seq::default(),
             serving: false,
+            known: 0,
             fenced: 0,
             doubt: 0,
             ops: Default::default(),
@@ -172,10 +173,14 @@ impl World {
     }
     /// The owner's own change of the record: who leaves is waited for no more, who returns is invited.
     fn adopt(&mut self, bounds: &Bounds, n: usize, new: Record) -> Result<(), Broken> {
-        if usize::from(self.copies[n].by) == n {
+        let accepts = usize::from(self.copies[n].by) == n && new.copies[n] == CopyState::Active;
+        if accepts {
             self.accept(bounds, n, new.epoch, n as u8, new.period_start);
         }
         let Role::Owner(owner) = &mut self.nodes[n].role else { return Ok(()) };
+        if accepts {
+            owner.known = new.epoch;
+        }
         let old = core::mem::replace(&mut owner.record, new);
         let left = (0..bounds.nodes).filter(|&c| new.copies[c] == CopyState::Absent).fold(0, |mask, c| mask | 1 << c);
         for op in &mut owner.ops {
@@ -198,6 +203,12 @@ impl World {
         if !serving {
             self.fence(n);
         }
+        if !accepts {
+            // Another copy has to know of the epoch before anything is answered that waited for it.
+            let Role::Owner(owner) = &self.nodes[n].role else { return Ok(()) };
+            let Record { epoch, period_start, .. } = owner.record;
+            self.send(Message::Fence { from: n as u8, to: owner.source(n) as u8, epoch, period_start, resync: false });
+        }
         self.end_fence(bounds, n)
     }
     /// A copy is asked to join.
@@ -212,13 +223,16 @@ impl World {
         let Message::Fenced { from, to, epoch, mark, doubt } = message else { return Ok(()) };
         let n = usize::from(to);
         let Role::Owner(owner) = &mut self.nodes[n].role else { return Ok(()) };
+        if owner.record.active() >> from & 1 == 1 {
+            owner.known = owner.known.max(epoch);
+        }
         if owner.resync.is_some_and(|r| r.copy == from && r.epoch == epoch && r.listed.is_none()) {
             self.joins(bounds, n);
         } else if epoch >= owner.term && !owner.serving && owner.record.active() >> from & 1 == 1 {
             owner.hears(usize::from(from), mark, doubt);
             return self.end_fence(bounds, n);
         }
-        Ok(())
+        self.end_ops(bounds, n)
     }
     /// When all that stay have answered: `Agree` begins for what is in doubt, and the rest is served.
     fn end_fence(&mut self, bounds: &Bounds, n: usize) -> Result<(), Broken> {
@@ -263,6 +277,7 @@ impl World {
             last: 0,
             base_mark: Seq::default(),
             serving: true,
+            known: 0,
             fenced: 0,
             doubt: 0,
             ops: Default::default(),
