@@ -1,8 +1,8 @@
 //! Looks at every state of a model, the nearest first: so the first trace that breaks something is a shortest one.
 //!
 //! Owns: [`explore`], [`Found`].
-//! Invariant: each state is looked at once. States are known by a hash of 64 bits: among ten million the chance that two are taken for one is
-//! below 1 in 300,000.
+//! Invariant: each state is looked at once. States are known by a hash of 64 bits: among ten million the chance that two are taken for
+//! one is below 1 in 300,000.
 //! Never: knows what a state means.
 
 use core::fmt::{self, Debug};

@@ -1,6 +1,6 @@
 //! What a copy does: accepts epochs, carries changes out, remembers.
 //!
-//! Owns: [`AcceptEpoch`, `Restamp`] and what a message does at a copy.
+//! Owns: `AcceptEpoch`, `Restamp`, `AdvanceMark`, and what a message does at a copy.
 //! Invariants: the accepted epoch never goes back; a change is carried out once.
 //! Never: knows whether it is in sync but by what it hears.
 

@@ -1,8 +1,8 @@
 //! Grants: which node may count on which other not to accept another owner.
 //!
-//! Time is an order of events here. A grant runs out at the granter only after the owner has stopped counting it, and after an answer on its way is
-//! too old to count: that is what 0.8 s, counted from the sending of the heartbeat, against 1 s, counted from its answer, amounts to with clocks whose
-//! rates differ by up to a tenth.
+//! Time is an order of events here. A grant runs out at the granter only after the owner has stopped counting it, and after an answer on
+//! its way is too old to count: that is what 0.8 s, counted from the sending of the heartbeat, against 1 s, counted from its answer,
+//! amounts to with clocks whose rates differ by up to a tenth.
 //!
 //! Owns: the actions `Grant`, `Renew`, `StopCounting`, `GrantRunsOut`, `WaitOver`, `HearIncarnation`.
 //! Invariant: while an owner counts a grant, its granter remembers it, or waits after a restart.

@@ -2,9 +2,10 @@
 //!
 //! `docs/replication.md` describes the protocol in words. The names of actions and messages are those of the code that carries it out.
 //!
-//! What is abstract: time is an order of events ([`grants`]); a message may come at any time, in any order, or never, so that cuts, pauses, slow
-//! links and resets are all there; a node that is cut off from the directory is one whose compare-and-swap does not come. A crash takes the memory of
-//! a node and what was on its way to it. Hosts are judged, not modelled: a change begins at any node that takes itself for the owner.
+//! What is abstract: time is an order of events ([`grants`]); a message may come at any time, in any order, or never, so that cuts,
+//! pauses, slow links and resets are all there; a node that is cut off from the directory is one whose compare-and-swap does not come. A
+//! crash takes the memory of a node and what was on its way to it. Hosts are judged, not modelled: a change begins at any node that takes
+//! itself for the owner.
 //!
 //! Owns: [`Replicas`], the model; [`Bounds`]; [`Action`].
 //! Invariants: those in [`monitor`].
@@ -73,7 +74,8 @@ pub struct Bounds {
     pub takeovers: Takeovers,
     /// The content that is agreed on is that of another copy than the new owner's.
     pub chooses_other: bool,
-    /// Messages come at once, or never where a node is cut off; so do answers of the directory, unless some are lost. For stories of many steps.
+    /// Messages come at once, or never where a node is cut off; so do answers of the directory, unless some are lost. For stories of many
+    /// steps.
     pub direct: bool,
     pub without: Option<Rule>,
 }
@@ -560,7 +562,9 @@ impl World {
             Message::Fence { to, epoch, .. } | Message::Change { to, epoch, .. } => !refuses || epoch >= copies[usize::from(to)].accepted,
             Message::Fenced { to, epoch, .. } => {
                 let role = &nodes[usize::from(to)].role;
-                matches!(role, Role::Owner(owner) if epoch >= owner.term && (!owner.serving || owner.known < epoch || owner.resync.is_some_and(|r| r.listed.is_none())))
+                let waits =
+                    |owner: &state::Owner| !owner.serving || owner.known < epoch || owner.resync.is_some_and(|r| r.listed.is_none());
+                matches!(role, Role::Owner(owner) if epoch >= owner.term && waits(owner))
             }
             Message::Ack { from, to, inc, seq } => {
                 let node = &nodes[usize::from(to)];

@@ -1,8 +1,9 @@
 //! What must hold: a judge that sees everything and has no effect.
 //!
 //! Owns: [`Monitor`]; the invariants of a [`World`](super::World).
-//! Invariant: a history of a block is linearizable exactly when no two values are each surely before the other. A value is surely before another
-//! when a request that wrote or returned it had ended before one began that wrote or returned the other. (Values are written once.)
+//! Invariant: a history of a block is linearizable exactly when no two values are each surely before the other. A value is surely before
+//! another when a request that wrote or returned it had ended before one began that wrote or returned the other. (Values are written
+//! once.)
 //! Never: changes what the protocol does.
 
 use super::state::{BLOCKS, CopyState, Mask, Role, Value, WRITES, World};

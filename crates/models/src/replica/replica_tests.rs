@@ -116,7 +116,8 @@ fn comes_back(bounds: &Bounds, mut world: World, alive: Mask) -> Result<(), Vec<
 
 #[test]
 fn after_a_loss_of_power_of_all_nodes_every_state_comes_back_by_itself() {
-    for bounds in [bounds::PAIR, bounds::THREE, bounds::GRANTS, bounds::RETURN_ANY, bounds::TAKEN, bounds::HEALED, bounds::RESTORED] {
+    use bounds::{APART, GRANTS, HEALED, PAIR, RESTORED, RETURN_ANY, TAKEN, THREE};
+    for bounds in [PAIR, THREE, GRANTS, RETURN_ANY, TAKEN, HEALED, RESTORED, APART] {
         let all = states(&bounds, 20_000, 23);
         for mut world in all.iter().cloned() {
             (0..bounds.nodes).for_each(|n| world.crash(&bounds, n as u8));
@@ -130,7 +131,7 @@ fn after_a_loss_of_power_of_all_nodes_every_state_comes_back_by_itself() {
 
 #[test]
 fn one_copy_in_sync_is_enough_to_go_on() {
-    for bounds in [bounds::PAIR, bounds::THREE, bounds::GRANTS, bounds::RETURN_ANY, bounds::TAKEN, bounds::HEALED] {
+    for bounds in [bounds::PAIR, bounds::THREE, bounds::GRANTS, bounds::RETURN_ANY, bounds::TAKEN, bounds::HEALED, bounds::APART] {
         let mut tried = 0;
         for world in states(&bounds, 20_000, 23) {
             // The others do nothing any more, and what they have sent does not come.

@@ -82,7 +82,8 @@ impl World {
         new.epoch += 1;
         self.send_cas(n, new);
     }
-    /// The copy has answered the invitation: new changes go to it from here on. It misses what the chunks say now, and what is under way without it.
+    /// The copy has answered the invitation: new changes go to it from here on. It misses what the chunks say now, and what is under way
+    /// without it.
     pub(super) fn joins(&mut self, bounds: &Bounds, n: usize) {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let Some(copy) = owner.resync.map(|r| usize::from(r.copy)) else { return };

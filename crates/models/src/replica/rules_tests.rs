@@ -22,3 +22,11 @@ fn no_rule_is_forgotten() {
     }
     assert_eq!(bounds::NEEDED.len(), Rule::RestoredHearsAll as usize + 1);
 }
+
+/// Two owners are noticed before what a host sees of them; this looks on.
+#[test]
+fn a_host_that_reads_what_was_overwritten_is_noticed() {
+    let found = explore(&Replicas(bounds::GRANTS.without(Rule::AcceptAfterGrants)), STATES_MAX, Some(monitor::NOT_LINEAR));
+    println!("{found}");
+    assert_eq!(found.broken.map(|(what, _)| what), Some(monitor::NOT_LINEAR));
+}

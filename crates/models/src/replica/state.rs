@@ -158,7 +158,8 @@ pub enum What {
     Range { source: Chunk, progress: Progress },
 }
 
-/// A message between nodes. It may come at any time, in any order, or never: so cuts of every shape, pauses and resets need no action of their own.
+/// A message between nodes. It may come at any time, in any order, or never: so cuts of every shape, pauses and resets need no action of
+/// their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Message {
     /// A new owner, or the owner of a higher epoch, makes itself known. `resync`: the copy is out of sync.

@@ -59,8 +59,8 @@ impl World {
         self.send_cas(n, new);
         new.epoch
     }
-    /// What a restored record says of the copies is old. Every copy is fenced with an epoch above all that there were, and says what it had accepted:
-    /// in sync are those of the highest. One step here; the copies that have answered can do nothing in between.
+    /// What a restored record says of the copies is old. Every copy is fenced with an epoch above all that there were, and says what it
+    /// had accepted: in sync are those of the highest. One step here; the copies that have answered can do nothing in between.
     pub(super) fn confirm_restored(&mut self, bounds: &Bounds) {
         let mut new = Record { epoch: bounds.epochs + 1, restored: false, ..self.record };
         let highest = (0..bounds.copies()).map(|c| self.copies[c].accepted).max().unwrap_or(0);
