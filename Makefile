@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run stop test lint vm blktests sim soak fuzz bench micro models fresh clean
+.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -8,7 +8,10 @@ help: ## this list
 run: ## build, serve a 10 GiB volume from files below ./run/ in the foreground (Ctrl-C stops it)
 	@scripts/run
 
-stop: ## stop what `make run` started
+cluster: ## build, form a cluster of three nodes on 127.0.0.2 to .4 from files below ./run/cluster/ (Ctrl-C stops it)
+	@scripts/cluster
+
+stop: ## stop what `make run` or `make cluster` started
 	@scripts/stop
 
 test: ## every test: formatting, lints, house rules, unit and whole-system tests, stock kernels in VMs

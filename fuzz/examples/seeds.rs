@@ -3,7 +3,10 @@
 //!     cargo run -p fuzz --example seeds -- target/fuzz/corpus
 
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES};
-use base::{ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, HostId, Instant, IoVerb, NodeId, ObjectId, VolumeId};
+use base::{
+    ClusterId, ComponentId, DeviceUuid, Epoch, GroupId, HostId, Instant, IoVerb, NodeId, NodeRole, ObjectId, SecretBytes, VolumeId,
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use format::disk::log::SegmentHeader;
 use format::disk::page::{PAGE_BYTES, PAGE_HEADER_BYTES, TableHead};
 use format::disk::{
@@ -24,6 +27,7 @@ use format::peer::{
     BODY_BYTES_MAX, Cancel, Done, Envelope, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Hello, HelloAnswer, Incarnation, Issuer,
     LinkClass, Outcome, Refusal, RefusalReason, RequestId, Revision, Segment, SegmentSums, SessionNo, Tick, Totals, Versions, Window,
 };
+use format::token::{JoinToken, TOKEN_SECRET_BYTES};
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -227,6 +231,12 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
         ("tls_hello", [&[1], &body[..]].concat()),
         ("tls_hello", [&[0x91], &body[..]].concat()),
         ("auth_secret", secret.into()),
+        ("join_token", [&[0], token(NodeRole::Data, &["192.0.2.7:7443"]).as_bytes()].concat()),
+        ("join_token", [&[0], token(NodeRole::Witness, &["[2001:db8::7]:7443", "192.0.2.7:1"]).as_bytes()].concat()),
+        ("join_token", [&[0], token(NodeRole::Data, &["[::1]:1"; 8]).as_bytes()].concat()),
+        ("join_token", [&[1], &token_bytes(NodeRole::Data, &["192.0.2.7:7443"])[..]].concat()),
+        ("join_token", [&[9], &token_bytes(NodeRole::Witness, &["[2001:db8::7]:7443", "192.0.2.7:1"])[..]].concat()),
+        ("join_token", b"\0basalt-join-2.AAAA".to_vec()),
         ("size", b"1.5TiB".to_vec()),
         ("size", b"10 GB".to_vec()),
         ("size", b"f81d4fae-7dec-41d0-a765-00a0c91e6bf6".to_vec()),
@@ -238,6 +248,22 @@ fn text() -> Vec<(&'static str, Vec<u8>)> {
         ("auth_exchange", vec![0, 1, 0, 6, 0, 3, 0, 6, 0]),
         ("auth_exchange", vec![10, 1, 0, 6, 0, 3, 0, 6, 0, 5, 0]),
     ]
+}
+
+/// A join token.
+fn token(role: NodeRole, addresses: &[&str]) -> String {
+    let addresses = addresses.iter().map(|a| a.parse().expect("an address")).collect();
+    let (cluster, secret) = (ClusterId::from_bytes([3; 16]), SecretBytes::new(vec![4; TOKEN_SECRET_BYTES]));
+    let token = JoinToken { role, cluster, secret, fingerprint: [5; 32], expires_unix_s: 1_790_000_000, addresses };
+    token.build().expose().to_owned()
+}
+
+/// What it is made of, without the checksum at its end.
+fn token_bytes(role: NodeRole, addresses: &[&str]) -> Vec<u8> {
+    let text = token(role, addresses);
+    let mut bytes = URL_SAFE_NO_PAD.decode(text.split_once('.').expect("a prefix").1).expect("as it was built");
+    bytes.truncate(bytes.len() - 4);
+    bytes
 }
 
 /// Messages of the peer link, without their checksums.
@@ -312,7 +338,9 @@ fn choices() -> Vec<(&'static str, Vec<u8>)> {
         };
         (0..n).map(step).collect()
     };
-    (0..24).flat_map(|i| ["session", "connection", "peer_link"].map(|target| (target, bytes(40 + 20 * i)))).collect()
+    let of = |(i, target): (usize, _)| (target, bytes(40 + 20 * i));
+    let targets = (0..24).flat_map(|i| ["session", "connection", "peer_link"].map(|target| (i, target)));
+    targets.chain((0..24).map(|i| (i, "peer_greeting"))).map(of).collect()
 }
 
 fn main() {

@@ -7,7 +7,7 @@ use auth::{AuthCx, ControllerAuth, Credentials, DhGroup, HostAuth, Outcome, Rece
 use base::Instant;
 use format::nvme::auth::{Challenge, MESSAGE_BYTES_MAX, MessageId, Negotiate, Reply, Success1, failure_code};
 use std::sync::{Arc, OnceLock};
-use tls::{ConfiguredPsk, Context, Engine, Fault, HELLO_BYTES_MAX, Identity};
+use tls::{ConfiguredPsk, Context, Engine, Fault, HELLO_BYTES_MAX, HostIdentity};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000001";
 const NQN: &str = "nqn.2026-11.io.basalt:fuzz";
@@ -44,7 +44,7 @@ fn greet(context: &Arc<Context>, stream: &[u8], piece: usize) -> (Option<Fault>,
     let mut engine = Engine::server(Arc::clone(context));
     let (mut fault, mut calls, mut fed) = (None, 0, 0);
     for part in stream.chunks(piece.max(1)) {
-        let mut keys = |identity: &Identity| {
+        let mut keys = |identity: &HostIdentity| {
             calls += 1;
             psk.keys_for(identity).unwrap_or_default()
         };

@@ -10,6 +10,7 @@ pub mod api;
 mod commands;
 pub mod connection;
 pub mod disk;
+pub mod greeting;
 pub mod handshake;
 mod host;
 mod input;
@@ -44,6 +45,8 @@ pub const TARGETS: &[Target] = &[
     ("nvme_tcp_pdu", pdu::pdu),
     ("peer_message", peer::message),
     ("peer_link", peer::link),
+    ("peer_greeting", greeting::greeting),
+    ("join_token", text::join_token),
     ("auth_secret", text::auth_secret),
     ("auth_exchange", handshake::auth_exchange),
     ("tls_psk", text::tls_psk),

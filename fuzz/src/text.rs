@@ -1,12 +1,14 @@
 //! What people write: secrets, keys, sizes, the configuration file.
 
-use crate::input::Choices;
+use crate::input::{Choices, mode};
 use auth::Secret;
 use base::{ByteSize, VolumeId};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use cluster::check_name;
 use control::config::{Config, ConfigError};
+use format::token::{JoinToken, TOKEN_ADDRESSES_MAX, TOKEN_CHARS_MAX, TOKEN_PREFIX, TOKEN_SECRET_BYTES};
 use std::str::from_utf8;
-use tls::{ConfiguredPsk, IDENTITY_BYTES_MAX, Identity};
+use tls::{ConfiguredPsk, HostIdentity, IDENTITY_BYTES_MAX, PskIdentity};
 
 /// A DH-HMAC-CHAP secret: what is accepted is what would be written.
 pub fn auth_secret(data: &[u8]) {
@@ -28,7 +30,7 @@ pub fn tls_psk(data: &[u8]) {
 
 /// A PSK identity, and the keys that it may mean.
 pub fn tls_identity(data: &[u8]) {
-    let Some(identity) = Identity::parse(data) else { return };
+    let Some(identity) = HostIdentity::parse(data) else { return };
     assert!(data.len() <= IDENTITY_BYTES_MAX);
     assert_eq!(identity.to_string().as_bytes(), data, "an identity has one form");
     let psk = ConfiguredPsk::parse(PSK).expect("a key");
@@ -38,6 +40,31 @@ pub fn tls_identity(data: &[u8]) {
     assert!(identity.digest.is_some() || !keys.is_empty());
     let mine = psk.identity(&identity.host_nqn, &identity.subsystem_nqn, tls::Derivation::Standard).expect("the library works");
     assert_eq!(psk.keys_for(&mine).map(|k| k.is_empty()).ok(), Some(false));
+}
+
+/// A join token. Mode 0: a text; otherwise the bytes that one is made of, to which their checksum is put.
+pub fn join_token(data: &[u8]) {
+    let (how, rest) = mode(data);
+    let made = [rest, &base::crc32c(rest).to_le_bytes()].concat();
+    let made = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(made));
+    let text = if how == 0 { from_utf8(rest) } else { Ok(&made[..]) };
+    let Ok(text) = text else { return };
+    let token = match JoinToken::parse(text) {
+        Ok(token) => token,
+        Err(refused) => return assert!(!refused.to_string().is_empty()),
+    };
+    assert!((1..=TOKEN_ADDRESSES_MAX).contains(&token.addresses.len()) && token.secret.len() == TOKEN_SECRET_BYTES);
+    assert!(text.trim().len() <= TOKEN_CHARS_MAX);
+    let again = token.build();
+    assert_eq!(again.expose(), text.trim(), "a token has one form");
+    assert!(JoinToken::parse(&format!(" {}\n", again.expose())).as_ref() == Ok(&token), "space around it does not matter");
+    let shown = format!("{token:?}{again:?}");
+    assert!(!shown.contains(&again.expose()[TOKEN_PREFIX.len()..]), "a token is not shown");
+    // One character that is wrong is noticed.
+    let mut wrong = again.expose().as_bytes().to_vec();
+    let at = TOKEN_PREFIX.len() + usize::from(how) % (wrong.len() - TOKEN_PREFIX.len());
+    wrong[at] = if wrong[at] == b'A' { b'B' } else { b'A' };
+    assert!(from_utf8(&wrong).is_ok_and(|wrong| JoinToken::parse(wrong).is_err()));
 }
 
 /// A key: 32 bytes of 0x11.

@@ -85,7 +85,7 @@ impl Volumes {
             IoOp::Verify { offset, len } => {
                 range(bytes, offset, len);
             }
-            IoOp::Flush => {}
+            IoOp::Flush | IoOp::Turn { .. } => {}
         }
         IoDone { token: request.token, result, data }
     }
@@ -125,6 +125,7 @@ pub(crate) fn view() -> View {
                 thin: false,
             },
             used: vec![],
+            limited: false,
             owner: None,
             revision: 0,
         })

@@ -14,6 +14,7 @@ use format::nvme_tcp::Digests;
 use frontend::{Client, FrontEnd, InProcess, Pair};
 use nvmf::{Options, Target, TargetShared};
 use object::Backend;
+use peers::Peers;
 use rt::Rt;
 use rt::sim::{HostId, World};
 use std::cell::RefCell;
@@ -101,7 +102,12 @@ impl Default for Order {
 }
 
 /// The front ends of the node: that of production, which is idle, and the play.
-type Fronts = Pair<Target, InProcess<Front>>;
+type Fronts = Pair<Pair<Target, Peers>, InProcess<Front>>;
+
+/// What the halves of those of production share.
+fn shared_parts() -> Arc<(Arc<TargetShared>, Arc<()>)> {
+    Arc::new((Arc::new(TargetShared::new(Options::default())), Arc::new(())))
+}
 
 /// The host's end of a connection, within the core.
 struct Front(Rc<RefCell<Play>>);
@@ -149,7 +155,7 @@ struct Lab {
 impl Lab {
     fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (commands, _events, made) = core_seeds(cores, settings, (Arc::new(TargetShared::new(Options::default())), Arc::new(())));
+        let (commands, _events, made) = core_seeds(cores, settings, (shared_parts(), Arc::new(())));
         let seeds: RefCell<Vec<Option<CoreSeed<Fronts>>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);
@@ -158,8 +164,8 @@ impl Lab {
             if rt.core() > 0 {
                 return seed.start(&rt);
             }
-            let target = Target::start(&rt, Arc::new(TargetShared::new(Options::default())));
-            seed.start_with(&rt, Pair::new(target, InProcess(Some(Front(Rc::clone(&shared))))))
+            let production = Pair::start(&rt, shared_parts());
+            seed.start_with(&rt, Pair::new(production, InProcess(Some(Front(Rc::clone(&shared))))))
         });
         let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
         let mut lab = Lab { cores, world, host, commands, play, devices };
@@ -180,7 +186,7 @@ impl Lab {
     /// Writes down a group and one volume, has made what is decided from that, and serves it.
     fn serve(&mut self) -> Result<(), DataPlaneError> {
         let mut node = ModelledNode::new(NODE, Modelled::new(1, CLUSTER, Faults::NONE));
-        let policy = PolicyRecord { name: POLICY.into(), policy: Policy::default(), created_unix_s: 0 };
+        let policy = PolicyRecord::new(POLICY.into(), Policy::default(), 0);
         node.commit(Transaction::new().create(&policy).create(&self.group())).expect("nobody else writes");
         let (volume, object) = volume();
         node.write_volume(&volume, &object).expect("nobody else writes");

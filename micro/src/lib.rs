@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod flow;
+mod links;
 mod parts;
 mod pdus;
 mod session;
@@ -58,6 +59,7 @@ pub fn cases() -> Vec<Case> {
     all.extend(parts::cases());
     all.extend(pdus::cases());
     all.extend(session::cases());
+    all.extend(links::cases());
     all.extend(flow::cases());
     all
 }

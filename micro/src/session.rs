@@ -161,6 +161,7 @@ fn view(bytes: u64) -> View {
             thin: false,
         },
         used: vec![],
+        limited: false,
         owner: None,
         revision: 0,
     };

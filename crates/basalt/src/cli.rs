@@ -61,9 +61,15 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
   basalt status
   basalt status --json | jq .health")]
     Status,
+    /// The cluster: make one of this server, join one, see how it is
+    #[command(subcommand, arg_required_else_help = true)]
+    Cluster(ClusterCommand),
     /// Nodes: the servers of the cluster
     #[command(subcommand, arg_required_else_help = true)]
     Node(NodeCommand),
+    /// Witnesses: servers that vote and hold no data
+    #[command(subcommand, arg_required_else_help = true)]
+    Witness(WitnessCommand),
     /// Drives of this node
     #[command(subcommand, arg_required_else_help = true)]
     Drive(DriveCommand),
@@ -121,9 +127,149 @@ pub enum NodeCommand {
     /// Show a node: fault domain, release, cores, disk groups, how long it has been up
     #[command(after_help = "Examples:\n  basalt node show storage1")]
     Show {
-        /// Its name
+        /// Its name, or its id
         node: String,
     },
+    /// Make a token with which one server can join
+    #[command(after_help = "Examples:
+  basalt node invite
+  basalt node invite --hours 24
+  basalt node invite --witness
+
+Whoever has the token can join, so treat it as a password. 'basalt cluster join TOKEN' uses it, on the server that joins.")]
+    Invite {
+        /// For a witness, which votes and holds no data
+        #[arg(long)]
+        witness: bool,
+        /// How long it is good; at most 720
+        #[arg(long, default_value_t = 1, value_name = "HOURS", value_parser = clap::value_parser!(u64).range(1..=720))]
+        hours: u64,
+    },
+    /// Change what a node is called
+    #[command(
+        after_help = "Examples:\n  basalt node rename storage1 rack4-storage1\n\nIts volumes, groups and connections stay as they are."
+    )]
+    Rename {
+        /// Its name, or its id
+        node: String,
+        /// The new name
+        new_name: String,
+    },
+    /// Change the fault domain of a node: nodes of one domain fail together
+    #[command(after_help = "Examples:\n  basalt node set storage1 --fault-domain rack4")]
+    Set {
+        /// Its name, or its id
+        node: String,
+        /// The fault domain
+        #[arg(long, value_name = "DOMAIN")]
+        fault_domain: String,
+    },
+    /// Remove a node from the cluster: it cannot come back with what it has
+    #[command(
+        visible_alias = "delete",
+        after_help = "Examples:
+  basalt node remove storage3
+  basalt node remove storage3 --force     # it is lost: so are its disk groups, and the volumes with data there"
+    )]
+    Remove {
+        /// Its name, or its id
+        node: String,
+        /// Also when it has disk groups: the volumes with data there are lost
+        #[arg(long)]
+        force: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct JoinArgs {
+    /// The token, as 'basalt node invite' has printed it
+    #[arg(value_name = "TOKEN")]
+    pub token: String,
+    /// Where the other nodes reach this server: ADDRESS or ADDRESS:PORT. etcd takes the two ports after it
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: String,
+    /// What this node is called [default: its host name, or node.name of the configuration]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Nodes of one fault domain fail together [default: it is one of its own]
+    #[arg(long, value_name = "DOMAIN")]
+    pub fault_domain: Option<String>,
+    /// Destroy the disk groups and volumes that this server has of its own
+    #[arg(long)]
+    pub destroy: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ClusterCommand {
+    /// Make this server the first node of a cluster, with all that it has
+    #[command(after_help = "Examples:
+  basalt cluster create --address 10.0.0.1
+  basalt cluster create --address 10.0.0.1:7500 --name storage1
+
+Volumes, hosts and identifiers stay. The daemon starts itself anew, so hosts wait for some seconds.")]
+    Create {
+        /// Where the other nodes will reach this server: ADDRESS or ADDRESS:PORT. etcd takes the two ports after it
+        #[arg(long, value_name = "ADDRESS")]
+        address: String,
+        /// What this node is called [default: as before]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Join a cluster, on the server that is to be a node of it
+    #[command(after_help = "Examples:
+  basalt cluster join basalt-join-1.AQEAAA... --address 10.0.0.2
+  basalt cluster join basalt-join-1.AQEAAA... --address 10.0.0.2 --fault-domain rack2
+
+'basalt node invite' on a node of the cluster prints the token.")]
+    Join(JoinArgs),
+    /// Show the cluster: its directory's members, and what is wrong
+    #[command(after_help = "Examples:\n  basalt cluster status\n  basalt cluster status --json | jq .quorum")]
+    Status,
+    /// Write a backup of the directory into a file on this node
+    #[command(
+        after_help = "Examples:\n  basalt cluster backup /var/backups/basalt-directory.db\n\nIt holds records only, no data of volumes. The keys in cluster/ of the data directory are not in it."
+    )]
+    Backup {
+        /// The file: an absolute path; one that is there is replaced
+        #[arg(value_name = "FILE")]
+        path: PathBuf,
+    },
+    /// Restore the directory from a backup, with all daemons of the cluster stopped
+    #[command(after_help = "Examples:
+  basalt cluster restore /var/backups/basalt-directory.db         # on one node
+  basalt cluster restore --from 10.0.0.1:7421                     # on each other one: etcd's address of the first
+
+Then start the daemons, and let each other node that had a member of etcd have a new one, one after
+the other: 'basalt cluster renew-member'. What was changed after the backup is lost.")]
+    Restore {
+        /// The backup
+        #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+        path: Option<PathBuf>,
+        /// Follow another node that was restored: where its etcd answers clients
+        #[arg(long, value_name = "ADDRESS:PORT")]
+        from: Option<std::net::SocketAddr>,
+        /// The daemon's configuration file
+        #[arg(long, short, default_value = "/etc/basalt/basalt.toml", value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Give this node a new member of etcd, in the place of one that is lost
+    #[command(
+        after_help = "Examples:\n  basalt cluster renew-member\n\nThe other members have to have a quorum. It votes when it has caught up: 'basalt cluster status'."
+    )]
+    RenewMember,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum WitnessCommand {
+    /// Join a cluster as a witness, on the server that is to be it
+    #[command(after_help = "Examples:
+  basalt witness join basalt-join-1.AgEAAA... --address 10.0.0.9
+
+'basalt node invite --witness' on a node of the cluster prints the token.")]
+    Join(JoinArgs),
 }
 
 #[derive(Subcommand, Debug)]

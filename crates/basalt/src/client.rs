@@ -68,7 +68,7 @@ impl Failure {
                 Code::Invalid => 2,
                 Code::NotFound => 4,
                 Code::Exists | Code::Refused | Code::PolicyNotPossible | Code::NoSpace | Code::Conflict => 5,
-                Code::Unauthorized | Code::Unavailable | Code::Internal => 1,
+                Code::Unauthorized | Code::Unavailable | Code::NotLeader | Code::Unknown | Code::Internal => 1,
             },
         }
     }

@@ -3,7 +3,7 @@
 use crate::{
     cli::*,
     client::{Client, Failure, part},
-    secrets, serve, show,
+    form, secrets, serve, show,
     table::size,
 };
 use clap::CommandFactory;
@@ -12,13 +12,14 @@ use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-type Done = Result<(), Failure>;
+pub type Done = Result<(), Failure>;
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Done {
     match cli.command {
         Command::Lab(command) => return crate::lab::run(command, &cli.api, cli.json),
         Command::Serve { config } => return serve::serve(&config),
+        Command::Cluster(ClusterCommand::Restore { path, from, config }) => return form::restore(path.as_deref(), from, &config),
         Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, cli.json),
         Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
         Command::Completions { shell } => {
@@ -30,8 +31,9 @@ pub fn run(cli: Cli) -> Done {
     let session = Session { client: Client::new(&cli.api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
     match cli.command {
         Command::Status => session.status(),
-        Command::Node(NodeCommand::List) => session.list("/nodes", show::nodes),
-        Command::Node(NodeCommand::Show { node }) => session.one(&format!("/nodes/{}", part(&node)), show::node),
+        Command::Cluster(command) => form::cluster(&session, command),
+        Command::Node(command) => form::node(&session, command),
+        Command::Witness(WitnessCommand::Join(args)) => form::join(&session, args, true),
         Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),
@@ -43,14 +45,15 @@ pub fn run(cli: Cli) -> Done {
     }
 }
 
-struct Session {
-    client: Client,
+/// One command's way to the daemon and to the terminal.
+pub struct Session {
+    pub client: Client,
     json: bool,
 }
 
 impl Session {
     /// Prints JSON when asked to, else what `text` prints.
-    fn print<T: Serialize>(&self, value: &T, text: impl FnOnce(&T)) {
+    pub fn print<T: Serialize>(&self, value: &T, text: impl FnOnce(&T)) {
         if self.json {
             println!("{}", serde_json::to_string_pretty(value).expect("answers are plain data"));
         } else {
@@ -58,20 +61,20 @@ impl Session {
         }
     }
 
-    fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&[T])) -> Done {
+    pub fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&[T])) -> Done {
         let all: Vec<T> = self.client.get(path)?;
         self.print(&all, |all| text(all));
         Ok(())
     }
 
-    fn one<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&T)) -> Done {
+    pub fn one<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&T)) -> Done {
         let one: T = self.client.get(path)?;
         self.print(&one, text);
         Ok(())
     }
 
     /// Says that something is done, where JSON has nothing to say.
-    fn done(&self, line: String) {
+    pub fn done(&self, line: String) {
         if !self.json {
             println!("{line}");
         }
@@ -84,7 +87,7 @@ impl Session {
     fn group(&self, command: GroupCommand) -> Done {
         match command {
             GroupCommand::Create { name, cache, capacity, shards, force, sparse } => {
-                let new = NewGroup { name, cache, capacity, shards: Some(shards), force, sparse };
+                let new = NewGroup { name, node: None, cache, capacity, shards: Some(shards), force, sparse };
                 let group: Group = self.client.post("/groups", &new)?;
                 self.print(&group, |g| {
                     println!(
@@ -136,7 +139,16 @@ impl Session {
         let at = |volume: &str| format!("/volumes/{}", part(volume));
         match command {
             VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached } => {
-                let new = NewVolume { name, bytes: size, grow_bytes_max: grow_max, policy, lba_bytes: Some(lba), subsystem, detached };
+                let new = NewVolume {
+                    name,
+                    bytes: size,
+                    grow_bytes_max: grow_max,
+                    policy,
+                    lba_bytes: Some(lba),
+                    subsystem,
+                    detached,
+                    fault_domain: None,
+                };
                 let volume: Volume = self.client.post("/volumes", &new)?;
                 self.print(&volume, show::volume_made);
             }
@@ -293,7 +305,7 @@ impl From<PolicyArgs> for PolicyChange {
 }
 
 /// Asks a person; scripts are taken at their word.
-fn confirm(yes: bool, question: &str) -> Done {
+pub fn confirm(yes: bool, question: &str) -> Done {
     if yes || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(());
     }

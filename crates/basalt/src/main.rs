@@ -10,6 +10,7 @@
 mod cli;
 mod client;
 mod commands;
+mod form;
 mod host_check;
 mod lab;
 mod notify;

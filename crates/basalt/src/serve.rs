@@ -4,16 +4,16 @@
 //! Invariants: ready is said only when every listener accepts and the API answers; whatever fails before leaves everything as it was.
 
 use crate::{client::Failure, notify::notify, resources};
-use base::ClusterId;
+use base::{ClusterId, NodeRole};
 use control::{
     Control, Identity,
     api::{self, Token},
     audit::AuditLog,
     config::{Config, LogFormat},
     data_plane::LocalDataPlane,
-    vault::Vault,
+    formation::{self, Ending, Formation, Home, MembershipFile},
 };
-use directory::Embedded;
+use directory::{Directory, Embedded};
 use std::{
     fs::{File, TryLockError},
     io::{Read, Write},
@@ -35,8 +35,24 @@ fn fail(error: impl std::fmt::Display) -> Failure {
     Failure::Local(error.to_string())
 }
 
-/// Runs the daemon until it is asked to end.
+/// Runs the daemon until it is asked to end. What it is may change meanwhile: then it ends in order, and starts itself anew.
 pub fn serve(config_path: &Path) -> Result<(), Failure> {
+    match serve_once(config_path)? {
+        Ending::Serves => Ok(()),
+        Ending::Over(why) => Err(Failure::Local(why)),
+        Ending::Again => Err(start_anew()),
+    }
+}
+
+/// The same program with the same arguments in the same process. Comes back only when that fails.
+fn start_anew() -> Failure {
+    use std::os::unix::process::CommandExt;
+    let program = std::env::current_exe().ok().filter(|p| p.exists()).unwrap_or_else(|| "/proc/self/exe".into());
+    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+    fail(format!("the daemon cannot start itself anew: {error}; start it (systemctl start basalt)"))
+}
+
+fn serve_once(config_path: &Path) -> Result<Ending, Failure> {
     let config = Config::load(config_path).map_err(fail)?;
     log(&config);
     let _lock = lock(&config.data_dir)?;
@@ -46,34 +62,76 @@ pub fn serve(config_path: &Path) -> Result<(), Failure> {
     let tcp = config.api.listen.zip(token);
     let unix = api::bind_unix(&config.api_socket(), config.api.socket_mode).map_err(fail)?;
 
-    let directory = Arc::new(Embedded::open(&config.data_dir, ClusterId::from_random(random()?)).map_err(fail)?);
-    let identity = identity(&config, cores);
+    if let Some(membership) = Home::new(&config.data_dir).membership().map_err(fail)?.filter(|m| m.role == NodeRole::Witness) {
+        return witness(&config, membership, unix);
+    }
+    let (directory, identity, formation) = directory(&config, cores)?;
     let slot = control::slot_of(&*directory, &identity.node).map_err(fail)?;
     let plane = Arc::new(LocalDataPlane::start(cores, config.cores.pin.unwrap_or(true), &config, slot).map_err(fail)?);
-    let vault = Vault::open(&config.data_dir).map_err(fail)?;
+    let membership = formation.membership();
+    let vault = formation::open_vault(&Home::new(&config.data_dir), membership.as_ref()).map_err(fail)?;
     let audit = AuditLog::open(&config.data_dir)
         .map_err(|e| fail(format!("the audit log in {} cannot be opened: {e}; make the directory writable", config.data_dir.display())))?;
-    let control = Arc::new(
-        Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_slot(slot).with_audit(audit).with_vault(vault),
-    );
+    let runtime = runtime()?;
+    let control = Control::new(directory, plane.clone(), identity, drive::Scanner::default()).with_formation(formation.clone());
+    let mut control = control.with_slot(slot).with_audit(audit).with_vault(vault);
+    if membership.is_some() {
+        let security = formation.link_security(config.cluster.plain_links).map_err(fail)?;
+        control = among_others(control, &formation, &runtime).with_links(security);
+    }
+    let control = Arc::new(control);
     let follower = std::thread::Builder::new().name("basalt-events".into()).spawn({
         let control = control.clone();
         move || control.follow_events()
     });
     let follower = follower.map_err(fail)?;
-    let outcome = run(&config, &control, unix, tcp);
+    let outcome = run(&config, &runtime, &control, &formation, unix, tcp);
     let ended = control.shutdown().map_err(fail);
     // It ends with the cores, which have ended when the shutdown went well.
     if ended.is_ok() {
         let _ = follower.join();
     }
+    formation.stop();
     let _ = std::fs::remove_file(config.api_socket());
-    outcome.and(ended).inspect(|()| tracing::info!("ended in order"))
+    let how = formation.ending().borrow().clone();
+    outcome.and(ended).map(|()| how).inspect(|_| tracing::info!("ended in order"))
+}
+
+/// What a daemon begins with.
+type Start = (Arc<dyn Directory>, Identity, Arc<Formation>);
+
+/// The directory of the cluster that this node is of, or its own.
+fn directory(config: &Config, cores: usize) -> Result<Start, Failure> {
+    let (home, programs) = (Home::new(&config.data_dir), &config.cluster.etcd_programs);
+    let identity = identity(config, cores);
+    let Some(membership) = home.membership().map_err(fail)? else {
+        let directory = Embedded::open(&config.data_dir, ClusterId::from_random(random()?)).map_err(fail)?;
+        return Ok((Arc::new(directory), identity, Arc::new(Formation::alone(home, programs))));
+    };
+    let identity = Identity { node: membership.name.clone(), ..identity };
+    let opened = formation::open(&home, programs, membership).map_err(fail)?;
+    home.retire_embedded().map_err(fail)?;
+    let directory = opened.directory.clone();
+    Ok((directory, identity, Arc::new(Formation::of_cluster(home, programs, opened).map_err(fail)?)))
+}
+
+/// What a node of a cluster has beside: other nodes that it sends to, and a directory that is looked after.
+fn among_others(control: Control, formation: &Arc<Formation>, runtime: &tokio::runtime::Runtime) -> Control {
+    let looks = formation.clone();
+    control.with_cluster(formation.clone(), runtime.handle().clone()).with_directory_health(Arc::new(move || looks.checks()))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).max_blocking_threads(BLOCKING_THREADS_MAX).thread_name("basalt-control").enable_all();
+    builder.build().map_err(fail)
 }
 
 fn run(
     config: &Config,
+    runtime: &tokio::runtime::Runtime,
     control: &Arc<Control>,
+    formation: &Arc<Formation>,
     unix: std::os::unix::net::UnixListener,
     tcp: Option<(SocketAddr, Token)>,
 ) -> Result<(), Failure> {
@@ -82,8 +140,13 @@ fn run(
         let control = control.clone();
         move || control.follow_directory()
     });
-    // It ends by itself when the engine does.
+    // They end by themselves when the engine does.
     drop(followed.map_err(fail)?);
+    let present = std::thread::Builder::new().name("basalt-presence".into()).spawn({
+        let control = control.clone();
+        move || control.keep_presence()
+    });
+    drop(present.map_err(fail)?);
     let mut addresses = Vec::new();
     for listener in &config.listeners {
         let bound = control.listen(listener.spec()).map_err(|e| {
@@ -94,31 +157,81 @@ fn run(
     if let Err(problem) = control.publish_portals(&control::portals::own_addresses()) {
         tracing::warn!(error = %problem.message, "other nodes cannot tell hosts where this one is");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_name("basalt-control")
-        .enable_all()
-        .build()
-        .map_err(fail)?;
+    if let Some(membership) = formation.membership() {
+        let at = control.listen_for_links(membership.address).map_err(|problem| fail(problem.message))?;
+        addresses.push(format!("links on {at}"));
+    }
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+        let mut ending = formation.ending();
         let served = api::serve(control.clone(), unix, tcp).await.map_err(fail)?;
+        let for_nodes = formation::listener::serve(formation.clone(), control.clone()).await.map_err(fail)?;
         addresses.push(format!("API on {}", config.api_socket().display()));
         addresses.extend(served.tcp.map(|a| format!("API on {a}")));
+        addresses.extend(for_nodes.as_ref().and_then(|s| s.tcp).map(|a| format!("cluster on {a}")));
         say(&format!("basalt {} serves: {}", env!("CARGO_PKG_VERSION"), addresses.join(", ")));
         notify("READY=1\nSTATUS=Serving");
         let retry = tokio::spawn(retry(control.clone()));
+        let keep = tokio::spawn(keep(formation.clone()));
         tokio::select! {
             _ = terminate.recv() => tracing::info!("asked to end (SIGTERM)"),
             _ = interrupt.recv() => tracing::info!("asked to end (SIGINT)"),
+            _ = ending.wait_for(|how| *how != Ending::Serves) => tracing::info!("the membership of this node has changed"),
         }
         notify("STOPPING=1\nSTATUS=Writing checkpoints");
         retry.abort();
+        keep.abort();
         served.stop().await;
+        if let Some(for_nodes) = for_nodes {
+            for_nodes.stop().await;
+        }
         Ok(())
     })
+}
+
+/// The daemon of a witness: a member of etcd, and an API that says how it is.
+fn witness(config: &Config, membership: MembershipFile, unix: std::os::unix::net::UnixListener) -> Result<Ending, Failure> {
+    let (home, programs) = (Home::new(&config.data_dir), &config.cluster.etcd_programs);
+    let opened = formation::open(&home, programs, membership).map_err(fail)?;
+    home.retire_embedded().map_err(fail)?;
+    let formation = Arc::new(Formation::of_cluster(home, programs, opened).map_err(fail)?);
+    if !formation.witness_starts(env!("CARGO_PKG_VERSION")).map_err(fail)? {
+        return Err(fail("this witness was removed from its cluster; give it an empty data directory, and let it join anew"));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("basalt-control").enable_all().build();
+    let served = runtime.map_err(fail)?.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+        let mut ending = formation.ending();
+        let served = formation::witness::serve(formation.clone(), unix).map_err(fail)?;
+        say(&format!("basalt {} serves: a witness, API on {}", env!("CARGO_PKG_VERSION"), config.api_socket().display()));
+        notify("READY=1\nSTATUS=Serving");
+        let keep = tokio::spawn(keep(formation.clone()));
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("asked to end (SIGTERM)"),
+            _ = interrupt.recv() => tracing::info!("asked to end (SIGINT)"),
+            _ = ending.wait_for(|how| *how != Ending::Serves) => tracing::info!("the membership of this node has changed"),
+        }
+        notify("STOPPING=1");
+        keep.abort();
+        served.stop().await;
+        Ok(())
+    });
+    formation.stop();
+    let _ = std::fs::remove_file(config.api_socket());
+    let how = formation.ending().borrow().clone();
+    served.map(|()| how)
+}
+
+async fn keep(formation: Arc<Formation>) {
+    let mut every = tokio::time::interval(formation::KEEP_EVERY);
+    let runtime = tokio::runtime::Handle::current();
+    loop {
+        every.tick().await;
+        let (formation, runtime) = (formation.clone(), runtime.clone());
+        let _ = tokio::task::spawn_blocking(move || formation.keep(&runtime)).await;
+    }
 }
 
 async fn retry(control: Arc<Control>) {
@@ -151,7 +264,7 @@ fn log(config: &Config) {
 }
 
 /// Makes the data directory and locks it for this process. The lock ends with the process, however that ends.
-fn lock(data_dir: &Path) -> Result<File, Failure> {
+pub fn lock(data_dir: &Path) -> Result<File, Failure> {
     let shown = data_dir.display();
     std::fs::create_dir_all(data_dir)
         .map_err(|e| fail(format!("the data directory {shown} cannot be made: {e}; make it, or set data_dir to another")))?;

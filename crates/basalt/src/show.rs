@@ -60,27 +60,82 @@ fn since(unix_s: u64) -> String {
 pub fn nodes(nodes: &[Node]) {
     let row = |n: &Node| {
         vec![
-            n.name.clone(),
+            if n.leads { format!("{} (leads)", n.name) } else { n.name.clone() },
+            n.role.clone(),
             n.fault_domain.clone(),
+            or_dash(n.address.clone().unwrap_or_default()),
             or_dash(n.version.clone().unwrap_or_default()),
             or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()),
             n.groups.len().to_string(),
-            or_dash(n.started_unix_s.map(since).unwrap_or_default()),
+            if n.up || n.role == "witness" { or_dash(n.started_unix_s.map(since).unwrap_or_default()) } else { "down".into() },
         ]
     };
-    let columns = [("node", Left), ("fault domain", Left), ("release", Left), ("cores", Right), ("groups", Right), ("up", Right)];
+    let columns = [
+        ("node", Left),
+        ("role", Left),
+        ("fault domain", Left),
+        ("address", Left),
+        ("release", Left),
+        ("cores", Right),
+        ("groups", Right),
+        ("up", Right),
+    ];
     table::print(&columns, nodes.iter().map(row).collect(), "There is no node.");
 }
 
 pub fn node(n: &Node) {
     facts(&[
-        ("node", n.name.clone()),
+        ("node", if n.removed { format!("{} (removed)", n.name) } else { n.name.clone() }),
+        ("id", or_dash(n.id.clone().unwrap_or_default())),
+        ("role", n.role.clone()),
         ("fault domain", n.fault_domain.clone()),
+        ("address", or_dash(n.address.clone().unwrap_or_default())),
         ("release", or_dash(n.version.clone().unwrap_or_default())),
         ("cores", or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default())),
         ("disk groups", or_dash(n.groups.join(", "))),
         ("up", or_dash(n.started_unix_s.map(since).unwrap_or_default())),
     ]);
+}
+
+pub fn cluster(c: &Cluster) {
+    for check in &c.checks {
+        println!("{} {}: {}", word(&check.health), check.subject, check.message);
+        println!("  to do: {}\n", check.action);
+    }
+    if !c.formed {
+        println!("This server is alone: 'basalt cluster create' makes it the first node of a cluster.\n");
+    }
+    facts(&[
+        ("cluster", c.cluster.clone()),
+        ("this node", format!("{} ({})", c.node, c.role)),
+        ("address", c.address.clone().unwrap_or_default()),
+        (
+            "directory",
+            if !c.formed {
+                "its own".into()
+            } else if c.quorum {
+                "etcd, takes changes".into()
+            } else {
+                "etcd, without a quorum".into()
+            },
+        ),
+    ]);
+    if c.members.is_empty() {
+        return;
+    }
+    println!();
+    let row = |m: &EtcdMember| {
+        let what = if !m.votes {
+            "learner"
+        } else if m.leads {
+            "leader"
+        } else {
+            "follower"
+        };
+        vec![m.node.clone(), what.into(), m.trouble.clone().unwrap_or_else(|| "ok".into())]
+    };
+    let columns = [("member of etcd", Left), ("is", Left), ("state", Left)];
+    table::print(&columns, c.members.iter().map(row).collect(), "");
 }
 
 pub fn drives(drives: &[Drive]) {

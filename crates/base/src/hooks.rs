@@ -198,6 +198,14 @@ listed! {
         OwnCapsuleAwaited,
         /// When the last capsule that held memory has come whole, nobody of those who wait for memory is woken.
         LastCapsuleWakesNobody,
+        /// The second half of a pair waits for ever for the memory of the first, whose data was asked for.
+        HalfWakesNobody,
+        /// A command takes memory for its data before its turn within the limits of its volume has come.
+        MemoryBeforeTurn,
+        /// A request whose turn within a limit was waited for is counted once more when it begins.
+        TurnNotKept,
+        /// What came in capsules of commands on volumes with limits counts against what all others may hold.
+        LimitedCapsulesFill,
         /// A command that was aborted and answered is answered again when its data comes.
         AbortedAnsweredTwice,
         /// The receive buffer of a connection that ends is never given back.
@@ -438,6 +446,18 @@ listed! {
         CancelledBegins,
         /// The owner does not compare by which view of the volume a forwarded request was judged.
         ViewRevisionNotCompared,
+        /// A change whose link was lost is taken for one that did not happen, and is sent again.
+        LostTakenForUndone,
+        /// A request that another node has answered is answered once more.
+        ForwardAnsweredTwice,
+        /// The revision of a volume's view is that of its record alone, without its reservation.
+        ReservationNotInRevision,
+        /// A change of rights is answered without asking the owner.
+        ConfirmNotAwaited,
+        /// The owner confirms a view that it does not serve yet.
+        ConfirmedTooEarly,
+        /// A link that has opened is not reported.
+        LinkUnreported,
         /// A forwarded request that was dropped before it began keeps its credit.
         LinkCreditKept,
         /// The answer of another node goes to the oldest request, not to the one that it names.
@@ -454,6 +474,20 @@ listed! {
         PathGroupByNode,
         /// Hosts still hear of a node that was removed.
         RemovedNodeAdvertised,
+        /// A resize that is given up leaves the volume its new policy.
+        GivenUpKeepsPolicy,
+        /// A node that does not lead any more goes on with what it has begun as the leader.
+        LeaderUnfenced,
+        /// A request that is sent again is decided again.
+        RequestDecidedAgain,
+        /// The error of an earlier attempt is taken for that of what was asked for now.
+        OldErrorTaken,
+        /// A volume is placed on a disk group that is removed meanwhile.
+        PlaceNotHeld,
+        /// A request whose answer was lost is taken for one that failed.
+        LostAnswerFails,
+        /// A watch that has lost its place goes on from now.
+        WatchGapMissed,
         /// The slices of controller IDs of two nodes have an ID in common.
         SlicesOverlap,
         /// An ANA state that changes raises no event.
@@ -576,6 +610,8 @@ listed! {
         DataInPlace,
         /// A command waits for buffers.
         WaitsForBuffers,
+        /// A command waits for its turn within a limit before it has buffers.
+        WaitsForTurn,
         /// A connection is not read, because too much of it is under way.
         ConnectionHeldBack,
         /// There is more to send than the network takes.

@@ -65,9 +65,27 @@ impl Domain {
     pub fn free_bytes(&self) -> u64 {
         self.devices.iter().fold(0u64, |sum, d| sum.saturating_add(d.free_bytes))
     }
+    /// The node of the domain that holds a copy: one with devices for every stripe, if there is one; of those with the most free space; of those
+    /// the first by name. A copy lies on one node: that one serves it.
+    pub fn best_node(&self, width: usize) -> Domain {
+        let mut nodes: BTreeMap<&str, Vec<Located>> = BTreeMap::new();
+        for device in &self.devices {
+            nodes.entry(&device.node).or_default().push(device.clone());
+        }
+        let of_node = |devices| Domain { name: self.name.clone(), devices };
+        let nodes = nodes.into_iter().map(|(name, devices)| (name, of_node(devices)));
+        let best = nodes.min_by_key(|(name, d)| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), *name));
+        best.map_or_else(|| self.clone(), |(_, domain)| domain)
+    }
 }
 
 impl Inventory {
+    /// Without the nodes of other fault domains.
+    pub fn within(mut self, fault_domain: &str) -> Self {
+        self.nodes.retain(|n| n.fault_domain == fault_domain);
+        self
+    }
+
     /// Fault domains that have at least one capacity device, by name.
     pub(crate) fn fault_domains(&self) -> Vec<Domain> {
         let mut domains: BTreeMap<&str, Vec<Located>> = BTreeMap::new();

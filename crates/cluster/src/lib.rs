@@ -8,6 +8,7 @@
 
 mod inventory;
 mod join;
+mod lead;
 mod name;
 mod paths;
 mod place;
@@ -21,9 +22,11 @@ pub use join::{
     CLOCK_OFF_SECONDS_MAX, INVITE_SECONDS_DEFAULT, INVITE_SECONDS_MAX, INVITES_MAX, InviteRecord, JoinRefused, JoinRequest, KnownNode,
     Membership, judge_join, work_together,
 };
+pub use lead::{LeaderAction, Left, REQUEST_SECONDS, TASK_WORDS, lead};
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
 pub use paths::{
-    FreeSlot, Path, PathState, can_forward, free_slot, group_of, other_nodes, owner_elsewhere, owner_of, path_of, shown_release,
+    FreeSlot, OpenLinks, Path, PathState, can_forward, free_slot, group_of, holder_of, other_nodes, owner_elsewhere, owner_of, path_of,
+    shown_release,
 };
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};

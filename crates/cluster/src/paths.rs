@@ -6,7 +6,8 @@
 //!                owner is another, it cannot ──────────────────► inaccessible
 //! ```
 //!
-//! Owns: [`owner_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`free_slot`], [`other_nodes`], [`shown_release`].
+//! Owns: [`owner_of`], [`holder_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`OpenLinks`], [`free_slot`], [`other_nodes`],
+//! [`shown_release`].
 //! Invariants: two members never have one slot; all nodes name one group for a volume, whatever its state is there; the volumes of a group have
 //! one state on a node; a node alone has one path, optimized, to everything.
 //! Never: takes a node that is down for one that is gone.
@@ -15,7 +16,7 @@ use crate::record::{NodeRecord, NodeState, ObjectRecord};
 use crate::{Observed, Records};
 use base::hooks::{self, SeededFault};
 use base::{CopyState, NodeId, NodeSlot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How well a node can serve what another owns, as NVMe (ANA) and SCSI (ALUA) both know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,10 +56,45 @@ pub fn owner_of(object: &ObjectRecord) -> Option<&str> {
     object.owner.as_deref().or_else(holder)
 }
 
+/// The node that has all components of an object: it carries out what is asked of them. `None`: there are none, or several nodes have some.
+pub fn holder_of(object: &ObjectRecord) -> Option<&str> {
+    let first = object.components().next()?.node.as_str();
+    object.components().all(|c| c.node == first).then_some(first)
+}
+
 /// The node that owns an object, where that is another member than `node`: requests for it go there.
 pub fn owner_elsewhere(object: &ObjectRecord, records: &Records, node: &str) -> Option<NodeId> {
     let owner = owner_of(object).filter(|owner| *owner != node)?;
     records.nodes.iter().find(|n| n.name == owner && n.is_member())?.id
+}
+
+/// The links of a node with others that are open.
+#[derive(Clone, Debug, Default)]
+pub struct OpenLinks(BTreeMap<NodeId, OpenLanes>);
+
+/// Those with one node.
+#[derive(Clone, Debug, Default)]
+struct OpenLanes {
+    open: BTreeSet<u8>,
+    lanes: u8,
+}
+
+impl OpenLinks {
+    /// One of the `lanes` with a node has opened, or is closed.
+    pub fn note(&mut self, node: NodeId, lane: u8, lanes: u8, open: bool) {
+        let known = self.0.entry(node).or_default();
+        known.lanes = lanes;
+        if open {
+            known.open.insert(lane);
+        } else {
+            known.open.remove(&lane);
+        }
+    }
+    /// The nodes, by name, with which all lanes are open: whichever core a request comes to, it gets there. What [`Observed::forwards`] is made of.
+    pub fn open_to(&self, nodes: &[NodeRecord]) -> BTreeSet<String> {
+        let is_open = |id: &NodeId| self.0.get(id).is_some_and(|known| (0..known.lanes).all(|lane| known.open.contains(&lane)));
+        nodes.iter().filter(|n| n.id.as_ref().is_some_and(is_open)).map(|n| n.name.clone()).collect()
+    }
 }
 
 /// Whether `observed.node` can pass on what hosts ask of volumes that `owner` owns. This is the one place that decides between a path that works

@@ -232,3 +232,21 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::PathGroupByNode, two_nodes_agree_on_the_group_of_each_others_volumes);
     notices(SeededFault::RemovedNodeAdvertised, hosts_hear_of_the_other_members);
 }
+
+#[test]
+fn a_node_is_reached_while_all_lanes_with_it_are_open() {
+    let id = NodeId::from_bytes([2; 16]);
+    let nodes =
+        [node("a", 0), NodeRecord { id: Some(id), ..node("b", 1) }, NodeRecord { id: Some(NodeId::from_bytes([3; 16])), ..node("c", 2) }];
+    let mut links = OpenLinks::default();
+    let mut note = |lane, lanes, open| {
+        links.note(id, lane, lanes, open);
+        links.open_to(&nodes).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(note(0, 2, true), [""; 0], "one of two");
+    assert_eq!(note(1, 2, true), ["b"]);
+    assert_eq!(note(0, 2, false), [""; 0]);
+    assert_eq!(note(0, 2, true), ["b"]);
+    assert_eq!(note(1, 2, false), [""; 0]);
+    assert_eq!(note(0, 1, true), ["b"], "it came again with fewer cores");
+}

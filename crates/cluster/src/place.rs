@@ -1,6 +1,6 @@
 //! Placement: which capacity devices hold the components of an object.
 //!
-//! Invariants: copies of a mirror are in different fault domains; the components of a fault domain are on different devices as long
+//! Invariants: copies of a mirror are in different fault domains; the components of a fault domain are on one node, on different devices as long
 //! as there are any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice; the answer does
 //! not depend on the order of the inventory.
 //! Never: chooses identifiers, remembers anything.
@@ -101,7 +101,7 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     if bytes == 0 || bytes > VOLUME_BYTES_MAX {
         return Err(PlaceError::Size);
     }
-    let mut domains = inventory.fault_domains();
+    let domains = inventory.fault_domains();
     if domains.is_empty() {
         return Err(PlaceError::NoGroups);
     }
@@ -111,6 +111,7 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     }
     // wide enough first, then most free, then by name
     let width = policy.stripe_width as usize;
+    let mut domains: Vec<Domain> = domains.iter().map(|d| d.best_node(width)).collect();
     domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), d.name.clone()));
     domains.truncate(policy.copies());
 

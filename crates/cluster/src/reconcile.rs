@@ -36,6 +36,21 @@ pub struct Records {
     pub reservations: Vec<ReservationRecord>,
     /// Their storage policies.
     pub policies: Vec<PolicyRecord>,
+    /// Of the view of each volume: the higher of the directory's revisions of its record and of its reservation's. All nodes that see the same of a
+    /// volume have the same number for it. When a reservation goes the number stays or falls back: what was judged with it was judged more strictly.
+    pub view_revisions: BTreeMap<VolumeId, u64>,
+}
+
+impl Records {
+    /// Notes at which revision the record of a volume, or of its reservation, was written.
+    pub fn note_view(&mut self, volume: VolumeId, revision: u64) {
+        let known = self.view_revisions.entry(volume).or_default();
+        *known = revision.max(*known);
+    }
+    /// See [`Records::view_revisions`].
+    pub fn view_revision(&self, volume: VolumeId) -> u64 {
+        self.view_revisions.get(&volume).copied().unwrap_or_default()
+    }
 }
 
 /// How one of the node's groups is. One that is not mentioned was not tried yet.

@@ -50,6 +50,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         stage,
         attach_to: None,
         resize_to: None,
+        policy_before: None,
         format_to: None,
         created_unix_s: 0,
     };

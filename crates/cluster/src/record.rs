@@ -7,7 +7,8 @@
 use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
-    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId, WriteProtect,
+    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeRole, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId,
+    WriteProtect,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +17,11 @@ use std::net::SocketAddr;
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Its name.
+    /// How records name it: never changes. The first node's is the name that it had when it was made, those of nodes that have joined their id.
     pub name: String,
+    /// What people call it, where that is not `name`: see [`NodeRecord::shown_name`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
     /// Its identity, which a node that comes later under the same name does not have. `None`: it has not started since there are any.
     #[serde(default)]
     pub id: Option<NodeId>,
@@ -32,9 +36,21 @@ pub struct NodeRecord {
     /// Whether it belongs to the cluster.
     #[serde(default)]
     pub state: NodeState,
+    /// What it does.
+    #[serde(default)]
+    pub role: NodeRole,
+    /// Where the other nodes reach it; `None`: it has never been in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
+    /// Where the other members reach its member of etcd, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_peer: Option<SocketAddr>,
     /// Where hosts reach it, by ascending listener.
     #[serde(default)]
     pub portals: Vec<PortalRecord>,
+    /// Where it takes links of other nodes; `None`: it takes none, so nothing is passed on to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinksRecord>,
     /// The release that it runs, as `1.2.3`; empty: not known.
     #[serde(default)]
     pub release: String,
@@ -47,15 +63,24 @@ impl NodeRecord {
     pub fn new(name: String, fault_domain: String, created_unix_s: u64) -> NodeRecord {
         NodeRecord {
             name,
+            display_name: None,
             id: None,
             slot: None,
             incarnation: 0,
             fault_domain,
             state: NodeState::Member,
+            role: NodeRole::Data,
+            address: None,
+            etcd_peer: None,
             portals: Vec::new(),
+            links: None,
             release: String::new(),
             created_unix_s,
         }
+    }
+    /// What people call it.
+    pub fn shown_name(&self) -> &str {
+        self.display_name.as_deref().unwrap_or(&self.name)
     }
     /// Whether it belongs to the cluster. One that is down does.
     pub fn is_member(&self) -> bool {
@@ -75,6 +100,15 @@ pub enum NodeState {
         /// Since when, in seconds since 1970.
         unix_s: u64,
     },
+}
+
+/// Where a node takes links of other nodes (`docs/peer-link.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinksRecord {
+    /// The address.
+    pub addr: SocketAddr,
+    /// Cores of its data plane: two nodes have as many links as the one with fewer has cores.
+    pub cores: u8,
 }
 
 /// An address where hosts reach a node.
@@ -191,11 +225,18 @@ pub struct PolicyRecord {
     pub name: String,
     /// What it says.
     pub policy: Policy,
+    /// What it said before a change that reserves other space than before; `None`: every volume that has it has followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Policy>,
     /// When it was made, in seconds since 1970.
     pub created_unix_s: u64,
 }
 
 impl PolicyRecord {
+    /// One that no volume has yet.
+    pub fn new(name: String, policy: Policy, created_unix_s: u64) -> Self {
+        Self { name, policy, before: None, created_unix_s }
+    }
     /// What others name it by: its name in lower case.
     pub fn key(&self) -> String {
         self.name.to_ascii_lowercase()
@@ -228,6 +269,9 @@ pub struct VolumeRecord {
     /// The size that a resize under way is going to.
     #[serde(default)]
     pub resize_to: Option<u64>,
+    /// The policy that it goes back to when the resize under way cannot be done: by its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_before: Option<String>,
     /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
     #[serde(default)]
     pub format_to: Option<u32>,
@@ -249,9 +293,14 @@ impl VolumeRecord {
             stage: Stage::Creating,
             attach_to: None,
             resize_to: None,
+            policy_before: None,
             format_to: None,
             created_unix_s,
         }
+    }
+    /// Whether something of it is under way: it is being made, deleted, resized or formatted.
+    pub fn is_under_way(&self) -> bool {
+        self.stage != Stage::Ready || self.resize_to.is_some() || self.format_to.is_some()
     }
 }
 
@@ -491,10 +540,43 @@ pub struct TaskRecord {
     pub what: String,
     /// Why it did not work the last time.
     pub error: String,
+    /// What kind of error that is.
+    #[serde(default)]
+    pub why: TaskError,
+    /// The node that tried it, by name; empty: a release that did not say.
+    #[serde(default)]
+    pub node: String,
+    /// The revision of the record that it was tried with: an error of an older one says nothing of what was asked for since.
+    #[serde(default)]
+    pub tried: u64,
     /// How often it was tried.
     pub attempts: u32,
     /// When it was tried last, in seconds since 1970.
     pub last_unix_s: u64,
+}
+
+/// Why something could not be finished, by what has to be done about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskError {
+    /// There is no room: trying it again does not help.
+    NoSpace,
+    /// Not now: a disk group is offline, say.
+    #[default]
+    NotNow,
+    /// A fault.
+    Failed,
+}
+
+/// A request of an administrator that was decided: it is in the transaction of what was decided, so that it is done once, however often it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Its nonce, in hexadecimal digits.
+    pub nonce: String,
+    /// The node that decided it.
+    pub node: String,
+    /// When, in seconds since 1970.
+    pub decided_unix_s: u64,
 }
 
 /// A disk group, as its node sees it now.
@@ -508,6 +590,12 @@ pub struct GroupReport {
     /// Its capacity devices, while it is online.
     #[serde(default)]
     pub devices: Vec<DeviceReport>,
+    /// Room in its write buffer, in bytes.
+    #[serde(default)]
+    pub buffer_bytes: u64,
+    /// Used of it.
+    #[serde(default)]
+    pub buffer_used_bytes: u64,
 }
 
 /// A capacity device, as its node sees it now.
@@ -519,6 +607,34 @@ pub struct DeviceReport {
     pub bytes: u64,
     /// What is neither allocated nor reserved, in bytes.
     pub free_bytes: u64,
+    /// What is allocated, in bytes.
+    #[serde(default)]
+    pub used_bytes: u64,
+}
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportHealth {
+    /// It works, and needs attention.
+    Warning,
+    /// It does not work, or data is at risk.
+    Error,
+}
+
+/// Something that is not well on a node, as that node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// Which check.
+    pub id: String,
+    /// How bad it is.
+    pub health: ReportHealth,
+    /// What it is about.
+    pub subject: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub action: String,
 }
 
 /// What a node that is up says of itself. It goes with the node's session.
@@ -537,6 +653,12 @@ pub struct PresenceRecord {
     /// Its disk groups, by id.
     #[serde(default)]
     pub groups: Vec<GroupReport>,
+    /// What is not well there.
+    #[serde(default)]
+    pub checks: Vec<CheckReport>,
+    /// When it has looked, in seconds since 1970.
+    #[serde(default)]
+    pub reported_unix_s: u64,
 }
 
 /// The node that leads: administrators' changes go to it. It goes with that node's session.

@@ -54,6 +54,9 @@ pub struct Config {
     /// The NVMe/TCP target.
     #[serde(default)]
     pub target: TargetSection,
+    /// Forming a cluster.
+    #[serde(default)]
+    pub cluster: ClusterSection,
     /// Other discovery services that hosts hear of.
     #[serde(default)]
     pub referrals: Vec<ReferralSection>,
@@ -69,6 +72,22 @@ pub struct NodeSection {
     /// Default: the node's name.
     #[serde(deserialize_with = "some_name")]
     pub fault_domain: Option<String>,
+}
+
+/// `[cluster]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterSection {
+    /// The folder with the programs `etcd` and `etcdctl`.
+    pub etcd_programs: PathBuf,
+    /// The links between nodes are not protected by TLS: for a network where only nodes of the cluster are. All nodes have it set alike.
+    pub plain_links: bool,
+}
+
+impl Default for ClusterSection {
+    fn default() -> Self {
+        Self { etcd_programs: PathBuf::from("/usr/bin"), plain_links: false }
+    }
 }
 
 /// `[cores]`

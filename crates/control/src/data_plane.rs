@@ -10,19 +10,19 @@ use dataplane::{
     OpenError, OpenOptions, Settings,
 };
 use directory::record::DeviceRecord;
-use frontend::{ControlRequestId, Refused, Reply};
+use frontend::{ControlRequestId, Of, Refused, Reply};
 use nvmf::{CommandClass, ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::Path,
-    sync::{atomic::Ordering::Relaxed, mpsc},
+    sync::{Arc, atomic::Ordering::Relaxed, mpsc},
     time::Duration,
 };
 use store::{GroupError, ShardStats};
 
 /// What the data plane of this node has counted.
-type NodeFigures = NodeStats<nvmf::Figures>;
+type NodeFigures = NodeStats<(nvmf::Figures, peers::PeersStats)>;
 
 /// The data plane of this node.
 pub struct LocalDataPlane(DataPlaneHandle<FrontEnds>);
@@ -31,7 +31,8 @@ impl LocalDataPlane {
     /// Starts the cores, of the node with this slot.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
-        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared: nvmf::TargetShared::new(config.target_options(slot)) })?))
+        let shared = (Arc::new(nvmf::TargetShared::new(config.target_options(slot))), Arc::new(()));
+        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?))
     }
 }
 
@@ -42,7 +43,7 @@ fn settings(store: &StoreSection) -> Settings {
 
 /// Hosts that use volumes.
 fn hosts(stats: NodeFigures) -> Vec<SessionInfo> {
-    stats.cores.into_iter().flat_map(|c| c.front.sessions).filter(|s| !s.discovery).collect()
+    stats.cores.into_iter().flat_map(|c| c.front.0.sessions).filter(|s| !s.discovery).collect()
 }
 
 impl From<DataPlaneError> for PlaneError {
@@ -62,6 +63,7 @@ impl From<DataPlaneError> for PlaneError {
             | DataPlaneError::GroupOfVolume { .. }
             | DataPlaneError::TooManyGroups => Self::Group { cause },
             DataPlaneError::Listen { .. } => Self::Listen { cause },
+            DataPlaneError::Unconfirmed { .. } => Self::Unconfirmed { cause },
             DataPlaneError::Busy => Self::Busy { cause },
             DataPlaneError::Launch(_)
             | DataPlaneError::UnknownVolume(_)
@@ -171,8 +173,20 @@ impl DataPlane for LocalDataPlane {
         Ok(self.0.apply(desired)?)
     }
 
+    fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError> {
+        Ok(self.0.commands().confirm(volume).wait()?)
+    }
+
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
-        Ok(self.0.listen(spec)?)
+        match self.0.listen(Of::First(spec))? {
+            Of::First(addr) | Of::Second(addr) => Ok(addr),
+        }
+    }
+
+    fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError> {
+        match self.0.listen(Of::Second(at))? {
+            Of::First(addr) | Of::Second(addr) => Ok(addr),
+        }
     }
 
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
@@ -202,6 +216,7 @@ fn gather(stats: &NodeFigures) -> Stats {
         groups: stats.groups.iter().map(|g| group(g, stats)).collect(),
         object: object(stats),
         front: front(stats),
+        peers: Figures::sum(stats.cores.iter().map(|c| &c.front.1)),
     }
 }
 
@@ -219,7 +234,7 @@ fn object(stats: &NodeFigures) -> LayerFigures {
 }
 
 fn front(stats: &NodeFigures) -> LayerFigures {
-    let fronts = || stats.cores.iter().map(|c| &c.front);
+    let fronts = || stats.cores.iter().map(|c| &c.front.0);
     let of = |class: CommandClass| (class.name(), latencies(fronts().map(|f| &f.stats.classes[class as usize].latency)));
     LayerFigures { figures: Figures::sum(fronts()), latencies: CommandClass::ALL.map(of).into() }
 }

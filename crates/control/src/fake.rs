@@ -303,6 +303,14 @@ impl DataPlane for FakePlane {
         Ok(())
     }
 
+    fn confirm(&self, _: VolumeId) -> Result<(), PlaneError> {
+        self.check("confirm").map(drop)
+    }
+
+    fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError> {
+        self.check("listen_for_nodes").map(|_| at)
+    }
+
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
         drop(self.check("listen")?);
         // As the host: any port is one that is free.
@@ -373,6 +381,7 @@ impl DataPlane for FakePlane {
                 .collect(),
             object: LayerFigures { figures: figures("reads", 3), latencies: vec![("read", latency.clone())] },
             front: LayerFigures { figures: figures("commands", 4), latencies: vec![("read", latency.clone())] },
+            peers: figures("forwarded_requests", 5),
         })
     }
 

@@ -2,7 +2,7 @@
 //! data plane serves.
 //!
 //! Owns: configuration, the engine ([`Control`]) that changes records and brings the data plane in line, health checks, metrics, the
-//! REST API.
+//! REST API, forming a cluster and joining one ([`formation`]).
 //! Invariants: a record is durable before the data plane acts on it, so a crash leaves work to finish, never work forgotten;
 //! changes happen one at a time; what the directory does not know is reported, never deleted.
 //! Never: touches the path of an I/O; holds one up.
@@ -12,10 +12,16 @@
 
 pub mod api;
 pub mod audit;
+pub mod cluster_client;
+#[cfg(test)]
+mod cluster_fixture;
+#[cfg(test)]
+mod cluster_tests;
 pub mod config;
 pub mod data_plane;
 mod engine;
 pub mod fake;
+pub mod formation;
 mod metrics;
 pub mod plane;
 pub mod portals;
@@ -23,5 +29,5 @@ mod problem;
 pub mod vault;
 
 pub use dataplane::memory;
-pub use engine::{Control, Identity, StartError, slot_of};
+pub use engine::{Control, DirectoryHealth, Identity, StartError, slot_of};
 pub use problem::{Code, Problem};

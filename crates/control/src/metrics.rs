@@ -92,8 +92,10 @@ impl Control {
     /// All figures, for Prometheus.
     pub fn metrics(&self) -> Result<String, Problem> {
         let stats = self.stats()?;
-        let status = self.status()?;
-        let groups = self.groups()?;
+        let status = self.own_status()?;
+        // Each node says what it has: what others have is theirs to say.
+        let node_name = self.node_name();
+        let groups: Vec<api::Group> = self.groups()?.into_iter().filter(|g| g.node == node_name).collect();
         let mut page = Page::default();
         node(&mut page, &status);
         planes(&mut page, &stats);
@@ -103,7 +105,8 @@ impl Control {
                 store(&mut page, &group.name, figures);
             }
         }
-        for volume in self.volumes()? {
+        let own = |v: &api::Volume| v.components.first().is_none_or(|c| c.node == node_name);
+        for volume in self.volumes()?.into_iter().filter(own) {
             let labels = [("volume", volume.name.as_str())];
             page.gauge("basalt_volume_size_bytes", "Size of a volume as hosts see it.", &labels, volume.bytes);
             page.gauge("basalt_volume_used_bytes", "Capacity that a volume has allocated.", &labels, volume.used_bytes.unwrap_or(0));
@@ -136,6 +139,7 @@ fn planes(page: &mut Page, stats: &Stats) {
         let help = "Latency of requests to volumes, at the object layer.";
         page.histogram("basalt_object_latency_seconds", help, &[("operation", operation)], latencies);
     }
+    page.figures("peers", &stats.peers, &[]);
     page.figures("frontend", &stats.front.figures, &[]);
     for (operation, latencies) in &stats.front.latencies {
         let help = "Latency of commands, from the last byte of the command to the first of the response.";

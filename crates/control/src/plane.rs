@@ -13,10 +13,10 @@ use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
 
-/// The front ends of this node.
-pub type FrontEnds = nvmf::Target;
+/// The front ends of this node: what hosts reach it by, and what the other nodes of its cluster do.
+pub type FrontEnds = frontend::Pair<nvmf::Target, peers::Peers>;
 /// What this node is to serve through them.
-pub type Desired = dataplane::Desired<nvmf::Desired>;
+pub type Desired = dataplane::Desired<(nvmf::Desired, peers::PeersDesired)>;
 
 /// Why the data plane did not do it, by what it means for who asked; the cause says what, where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,12 @@ pub enum PlaneError {
     #[error(transparent)]
     NoSpace {
         /// Where, and how much is missing.
+        cause: DataPlaneError,
+    },
+    /// The owner of a volume has not confirmed how it is served.
+    #[error(transparent)]
+    Unconfirmed {
+        /// Of which, and why.
         cause: DataPlaneError,
     },
     /// An address cannot be listened on.
@@ -152,6 +158,8 @@ pub struct Stats {
     pub object: LayerFigures,
     /// The front end.
     pub front: LayerFigures,
+    /// What is between the nodes.
+    pub peers: Figures,
 }
 
 /// One core of the data plane.
@@ -245,8 +253,12 @@ pub trait DataPlane: Send + Sync {
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError>;
     /// Serves what is wanted.
     fn apply(&self, desired: Desired) -> Result<(), PlaneError>;
+    /// Waits until the owner of a volume serves it as this node does.
+    fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError>;
     /// Listens for hosts; gives the address with its port.
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError>;
+    /// Takes links of other nodes there; gives the address with its port.
+    fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError>;
     /// Who is connected, discovery left out.
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError>;
     /// Figures of every layer.

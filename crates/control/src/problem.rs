@@ -4,7 +4,7 @@
 
 use crate::plane::PlaneError;
 use cluster::{NameError, PlaceError, PolicyError};
-use directory::DirectoryError;
+use directory::{DirectoryError, Kind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,6 +30,10 @@ pub enum Code {
     Conflict,
     /// Not now: a group is offline, the daemon is ending.
     Unavailable,
+    /// Another node leads, or has decided the same request.
+    NotLeader,
+    /// It may have been done. Sent again with the same `idempotency-key` it is done once.
+    Unknown,
     /// A fault of Basalt or of its disks.
     Internal,
 }
@@ -75,7 +79,7 @@ impl Problem {
             Code::NotFound => 404,
             Code::Exists | Code::Refused | Code::Conflict | Code::PolicyNotPossible => 409,
             Code::NoSpace => 507,
-            Code::Unavailable => 503,
+            Code::Unavailable | Code::NotLeader | Code::Unknown => 503,
             Code::Internal => 500,
         }
     }
@@ -95,11 +99,42 @@ impl From<PolicyError> for Problem {
 
 impl From<DirectoryError> for Problem {
     fn from(error: DirectoryError) -> Self {
+        let message = error.to_string();
         match error {
-            DirectoryError::Conflict { .. } => Self::new(Code::Conflict, error.to_string(), "try again"),
-            DirectoryError::Unavailable => Self::new(Code::Unavailable, error.to_string(), "try again in a moment"),
-            DirectoryError::Unknown { .. } => Self::new(Code::Unavailable, error.to_string(), "look whether it was done, then try again"),
-            _ => Self::new(Code::Internal, error.to_string(), "see the daemon's log (journalctl -u basalt)"),
+            DirectoryError::Conflict { key } if matches!(key.kind, Kind::Leader | Kind::Request) => Self::new(
+                Code::NotLeader,
+                "another node has begun to lead the cluster, or has taken this request, while this one was deciding it",
+                "try again",
+            ),
+            DirectoryError::Conflict { .. } => Self::new(Code::Conflict, message, "try again"),
+            DirectoryError::Unavailable => Self::new(
+                Code::Unavailable,
+                message,
+                "nothing was changed; when it goes on, look at etcd: are most of its members up, and can this node reach them? ('basalt status')",
+            ),
+            DirectoryError::Unknown { .. } => {
+                Self::new(Code::Unknown, message, "send it again with the same idempotency-key, or look whether it was done")
+            }
+            DirectoryError::Full => Self::new(Code::NoSpace, message, "nothing was changed; make room in etcd (docs/etcd.md)"),
+            DirectoryError::Foreign { .. } => {
+                Self::new(Code::Unavailable, message, "correct the endpoints of etcd in the configuration, then restart the daemon")
+            }
+            DirectoryError::Older { .. } | DirectoryError::Replaced { .. } | DirectoryError::Diverged { .. } => Self::new(
+                Code::Unavailable,
+                message,
+                "this daemon changes nothing any more, and I/O goes on: restart it (systemctl restart basalt), one node after the other",
+            ),
+            DirectoryError::Superseded { .. } => Self::new(
+                Code::Unavailable,
+                message,
+                "two daemons run as this node: stop the one that is not to run, then restart the other",
+            ),
+            DirectoryError::Refused { .. } => Self::new(
+                Code::Internal,
+                message,
+                "nothing was changed; look at the logs of etcd's members and at the release that they run",
+            ),
+            _ => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
         }
     }
 }
@@ -133,6 +168,11 @@ impl From<PlaneError> for Problem {
                 Self::new(Code::Unavailable, message, "'basalt status' says what is wrong with the disk group")
             }
             PlaneError::NoSpace { .. } => Self::new(Code::NoSpace, message, "delete volumes, trim them (fstrim), or add a disk group"),
+            PlaneError::Unconfirmed { .. } => Self::new(
+                Code::Unavailable,
+                message,
+                "the change is durable; see whether the node that owns the volume is up, and try again",
+            ),
             PlaneError::Listen { .. } => Self::new(Code::Unavailable, message, "free the address, or configure another"),
             PlaneError::Busy { .. } => Self::new(Code::Unavailable, message, "try again in a moment"),
             PlaneError::Failed { .. } => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
@@ -146,6 +186,26 @@ mod tests {
     use base::{ByteSize, GroupId};
     use dataplane::{DataPlaneError, OpenError};
     use store::GroupError;
+
+    #[test]
+    fn what_the_directory_says_has_a_code_and_says_what_to_do() {
+        let at = directory::Revision(7);
+        let cases: [(DirectoryError, Code, &str); 9] = [
+            (DirectoryError::Full, Code::NoSpace, "docs/etcd.md"),
+            (DirectoryError::Foreign { wanted: base::ClusterId::from_bytes([1; 16]), found: vec![] }, Code::Unavailable, "endpoints"),
+            (DirectoryError::Replaced { seen: 1, found: 2 }, Code::Unavailable, "restart"),
+            (DirectoryError::Diverged { at }, Code::Unavailable, "restart"),
+            (DirectoryError::Superseded { writer: "h1".into() }, Code::Unavailable, "stop the one"),
+            (DirectoryError::Refused { cause: "no".into() }, Code::Internal, "etcd's members"),
+            (DirectoryError::Unknown { cause: "lost".into() }, Code::Unknown, "same idempotency-key"),
+            (DirectoryError::Conflict { key: directory::Key::new(Kind::Leader, "control") }, Code::NotLeader, "try again"),
+            (DirectoryError::Conflict { key: directory::Key::new(Kind::Volume, "v") }, Code::Conflict, "try again"),
+        ];
+        for (error, code, action) in cases {
+            let problem = Problem::from(error);
+            assert!(problem.code == code && problem.action.contains(action), "{problem:?}");
+        }
+    }
 
     /// Scripts rely on the codes; people on the words, which are those of the cause.
     #[test]

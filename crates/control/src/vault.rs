@@ -67,6 +67,11 @@ impl Vault {
         }
     }
 
+    /// The key, for a cluster that this installation becomes or that another node joins.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     /// With a key that nothing keeps: what it has sealed cannot be opened after the end of the process.
     pub fn ephemeral() -> Self {
         Self { key: random_key() }

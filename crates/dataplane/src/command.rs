@@ -23,6 +23,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
 
+/// How long the owner of a volume may take to serve it as this node does.
+pub const CONFIRM_MAX: base::Duration = base::Duration::from_secs(5);
+/// Before it is asked again.
+const CONFIRM_AGAIN: base::Duration = base::Duration::from_millis(5);
+
 /// The answer to a command, when it comes.
 pub struct Completion<T>(mpsc::Receiver<Result<T, DataPlaneError>>);
 
@@ -162,6 +167,11 @@ impl<F: FrontEnd> CommandSender<F> {
     pub fn free_behind(&self, volume: base::VolumeId, end: u64) -> Completion<()> {
         self.give(move |c| async move { c.free_behind(volume, end).await })
     }
+    /// Returns when a volume is served on all cores of its owner as it is served here by then, and nothing is under way any more that was judged by
+    /// an earlier view: a change of what hosts may do with it must not be answered before. A volume that is not served needs nothing.
+    pub fn confirm(&self, volume: base::VolumeId) -> Completion<()> {
+        self.give(move |c| async move { c.confirm(volume).await })
+    }
     /// Has the front end listen for hosts. Gives where it does: an address has the port that was chosen when 0 was asked.
     pub fn listen(&self, at: F::Listener) -> Completion<F::Listening> {
         self.give(move |c| async move { Ok(c.core.borrow_mut().front.listen(&c.rt, at)?) })
@@ -251,6 +261,44 @@ impl<F: FrontEnd> CoreController<F> {
             return Ok(());
         }
         receiver.await.map_err(|_| DataPlaneError::Stopped)?.map_err(|cause| DataPlaneError::Free { volume, cause })
+    }
+
+    async fn confirm(&self, volume: base::VolumeId) -> Result<(), DataPlaneError> {
+        if hooks::seeded(SeededFault::ConfirmNotAwaited) {
+            return Ok(());
+        }
+        let started = self.rt.now();
+        loop {
+            let receiver = {
+                let core = &mut *self.core.borrow_mut();
+                let Some(at) = core.ledger.volumes.get(&volume).copied() else { return Ok(()) };
+                let Some(layout) = core.router.layout(at).cloned() else { return Ok(()) };
+                match layout.owner {
+                    None => Err((at, layout.revision)),
+                    Some(_) if core.freeing.len() >= object::router::OWN_REQUESTS_MAX => Ok(None),
+                    Some(_) => {
+                        let (sender, receiver) = rt::sync::oneshot();
+                        let token = core.freeing.insert(sender) as u64;
+                        core.router.confirm(&self.rt, token, at, layout);
+                        Ok(Some(receiver))
+                    }
+                }
+            };
+            let outcome = match receiver {
+                Err((at, revision)) => return self.call_all(Call::Confirm { volume: at, revision }).await,
+                Ok(None) => Err(object::IoError::NoPath),
+                Ok(Some(receiver)) => {
+                    self.rt.wake(self.rt.core());
+                    receiver.await.map_err(|_| DataPlaneError::Stopped)?
+                }
+            };
+            match outcome {
+                Err(cause) if self.rt.now().since(started) >= CONFIRM_MAX => return Err(DataPlaneError::Unconfirmed { volume, cause }),
+                // Its view is behind, or it does not answer just now.
+                Err(_) => self.rt.sleep(CONFIRM_AGAIN).await,
+                Ok(()) => return Ok(()),
+            }
+        }
     }
 
     async fn announce_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), DataPlaneError> {

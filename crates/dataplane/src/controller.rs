@@ -117,6 +117,12 @@ impl<F: FrontEnd> CoreController<F> {
                 }
                 Ok(())
             }
+            Call::Confirm { volume, revision } => {
+                while !self.core.borrow().front.is_settled(volume, revision) {
+                    self.rt.sleep(QUIET_POLL).await;
+                }
+                Ok(())
+            }
             Call::Answer { id, result } => {
                 self.core.borrow_mut().front.on_answer(&self.rt, id, result);
                 Ok(())

@@ -157,6 +157,12 @@ impl<F: FrontEnd> CoreApp<F> {
                 core.front.audit_lost();
             }
         }
+        while let Some(change) = core.link_change.take().or_else(|| core.front.link_change()) {
+            if self.events.send(DataPlaneEvent::Link(change)).is_err() {
+                core.link_change = Some(change);
+                break;
+            }
+        }
         while let Some((id, work)) = core.front.pop_work() {
             reported = true;
             let mine = match &self.worker {

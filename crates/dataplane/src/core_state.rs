@@ -4,7 +4,7 @@
 
 use crate::message::{Answer, CoreMsg};
 use base::{GroupId, ObjectId, VolumeId};
-use frontend::FrontEnd;
+use frontend::{FrontEnd, LinkChange};
 use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeLimits, VolumeRef, VolumeRouter};
 use rt::Rt;
 use rt::sync::OneSender;
@@ -49,6 +49,8 @@ pub(crate) struct Core<F: FrontEnd> {
     pub(crate) freeing: Slab<OneSender<Result<(), IoError>>>,
     /// What goes to other cores with the next turn.
     pub(crate) out: VecDeque<(usize, CoreMsg<F>)>,
+    /// What the control plane had no room to hear.
+    pub(crate) link_change: Option<LinkChange>,
     pub(crate) stop: bool,
 }
 
@@ -63,6 +65,7 @@ impl<F: FrontEnd> Core<F> {
             calls: Slab::new(),
             freeing: Slab::new(),
             out: VecDeque::new(),
+            link_change: None,
             stop: false,
         }
     }

@@ -54,6 +54,14 @@ pub enum DataPlaneError {
         /// Why.
         cause: object::IoError,
     },
+    /// The node that owns the volume did not say that it serves the volume as this one does.
+    #[error("the node that owns volume {volume} has not confirmed how the volume is served by now: {cause}")]
+    Unconfirmed {
+        /// The volume.
+        volume: base::VolumeId,
+        /// Why.
+        cause: object::IoError,
+    },
     /// The worker thread could not start.
     #[error("cannot start a thread: {0}")]
     Worker(std::io::Error),

@@ -3,7 +3,7 @@
 //! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
 //! Never: makes a core wait.
 
-use frontend::{AuditEvent, ControlRequest};
+use frontend::{AuditEvent, ControlRequest, LinkChange};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Events that wait for the control plane.
@@ -16,6 +16,8 @@ pub enum DataPlaneEvent {
     ControlRequest(ControlRequest),
     /// Something for the audit log.
     Audit(AuditEvent),
+    /// A link with another node has opened, or is closed. These are never lost while somebody listens.
+    Link(LinkChange),
 }
 
 /// Where a core puts events.

@@ -59,6 +59,11 @@ pub(crate) enum Call<V> {
         volume: VolumeRef,
         end: u64,
     },
+    /// Waits until this revision of a volume's view is served, and nothing is under way for other nodes that was judged by an earlier one.
+    Confirm {
+        volume: VolumeRef,
+        revision: u64,
+    },
     /// To a command that waits for it.
     Answer {
         id: ControlRequestId,

@@ -8,7 +8,7 @@
 use crate::desired::{MirrorDesired, VolumeDesired};
 use base::{ClusterId, ObjectId, VolumeId};
 use cluster::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
-use cluster::{NotServed, Observed, Path, PathState, Policy, Records, path_of, serving};
+use cluster::{NotServed, Observed, Path, PathState, Policy, Records, owner_elsewhere, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,10 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
-        served.volumes.push(VolumeDesired::from_records(volume, object, &policy, reservation, mirrors));
+        let desired = VolumeDesired::from_records(volume, object, &policy, reservation, mirrors);
+        // Also while it does not answer: what is on its way there is tried until its time is over, and not taken for failed.
+        let owner = owner_elsewhere(object, records, &observed.node);
+        served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
     served
 }

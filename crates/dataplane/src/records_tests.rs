@@ -2,7 +2,7 @@
 //! in sight.
 
 use super::*;
-use base::{ComponentId, CopyState, GroupId, Ownership};
+use base::{ComponentId, CopyState, GroupId, NodeId, Ownership};
 use cluster::record::{DeviceRecord, NodeRecord};
 use cluster::{GroupSeen, Layout, MirrorSlots, Slot};
 
@@ -38,7 +38,7 @@ fn volume(n: u8) -> (VolumeRecord, ObjectRecord) {
 fn facts() -> (Records, Observed) {
     let (volumes, objects): (Vec<_>, Vec<_>) = [volume(1), volume(2)].into_iter().unzip();
     let policy = Policy { iops_limit: Some(500), checksum: false, ..Policy::default() };
-    let policies = vec![PolicyRecord { name: "Fast".into(), policy, created_unix_s: 1 }];
+    let policies = vec![PolicyRecord::new("Fast".into(), policy, 1)];
     let reservations = vec![ReservationRecord { volume: volumes[1].id, state: Default::default() }];
     let observed = Observed {
         node: NODE.into(),
@@ -47,7 +47,7 @@ fn facts() -> (Records, Observed) {
         groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
         forwards: Default::default(),
     };
-    (Records { nodes: vec![], groups: vec![group()], volumes, objects, reservations, policies }, observed)
+    (Records { groups: vec![group()], volumes, objects, reservations, policies, ..Records::default() }, observed)
 }
 
 #[test]
@@ -97,8 +97,13 @@ fn a_group_and_its_components_are_made_as_their_records_say() {
 fn what_another_node_owns_is_in_sight_with_its_path_and_no_fault_of_this_one() {
     let (mut records, mut observed) = facts();
     records.nodes = [("a", 0), ("b", 1)]
-        .map(|(name, slot)| NodeRecord { slot: base::NodeSlot::new(slot), ..NodeRecord::new(name.into(), name.into(), 0) })
+        .map(|(name, slot)| {
+            let id = Some(NodeId::from_bytes([slot + 1; 16]));
+            NodeRecord { id, slot: base::NodeSlot::new(slot), ..NodeRecord::new(name.into(), name.into(), 0) }
+        })
         .into();
+    records.note_view(records.volumes[1].id, 7);
+    records.note_view(records.volumes[1].id, 5);
     for c in records.objects[1].components_mut() {
         c.node = "b".into();
     }
@@ -111,6 +116,8 @@ fn what_another_node_owns_is_in_sight_with_its_path_and_no_fault_of_this_one() {
         assert_eq!(found.out_of_reach, BTreeMap::new(), "its owner says whether it can be served");
         let [here, there] = &found.volumes[..] else { panic!("both: {found:?}") };
         assert_eq!((here.object.mirrors.len(), there.object.mirrors.len()), (2, 0));
+        assert_eq!((here.owner, here.revision), (None, 0));
+        assert_eq!((there.owner, there.revision), (Some(NodeId::from_bytes([2; 16])), 7), "the higher of both");
         assert_eq!((there.name.as_str(), there.bytes, there.lba_bytes, there.reservation.is_some()), ("v2", 2 << 20, 4096, true));
     }
     // The owner itself sees both as far as it is concerned: the other one's is there, its own it has not taken over yet.

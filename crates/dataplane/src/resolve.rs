@@ -100,7 +100,7 @@ fn volume_mirrors(volume: &VolumeDesired, ledger: &Ledger, cores: usize) -> Resu
 fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> VolumeView {
     let components = v.object.mirrors.iter().flat_map(MirrorDesired::here).filter(|_| v.thin);
     let used = components.filter_map(|c| Some(groups.get(&c.group)?.group.used(c.no))).collect();
-    VolumeView { volume: v.volume.clone(), used, owner: v.owner, revision: v.revision }
+    VolumeView { volume: v.volume.clone(), used, limited: !v.limits.is_none(), owner: v.owner, revision: v.revision }
 }
 
 fn volumes<E>(desired: &Desired<E>, places: &BTreeMap<VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> Volumes {

@@ -138,7 +138,7 @@ impl Lab {
     }
     fn submit(&mut self, core: usize, token: u64, volume: VolumeId, op: IoOp) {
         let volume = VolumeRef(self.refs.iter().position(|v| *v == volume).expect("served once") as u32);
-        self.exchanges[core].borrow_mut().todo.push_back(IoRequest { token, volume, op });
+        self.exchanges[core].borrow_mut().todo.push_back(IoRequest::new(token, volume, op));
         self.world.rt(self.host, core).wake(core);
     }
     fn answer(&mut self, core: usize) -> IoDone {

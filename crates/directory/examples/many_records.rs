@@ -14,7 +14,7 @@ use base::{ClusterId, ComponentId, GroupId, NodeId, NodeSlot, ObjectId, VolumeId
 use cluster::{GroupSeen, Layout, MirrorSlots, Observed, Records, Slot, reconcile};
 use directory::etcd::{Incarnation, Open};
 use directory::record::{DeviceRecord, GroupRecord, NodeRecord, ObjectRecord, Stage, VolumeRecord};
-use directory::{Directory, Embedded, EtcdDirectory, Kind, Transaction, Typed, Versioned, View};
+use directory::{Directory, Embedded, EtcdDirectory, Kind, Transaction, Typed, View, records};
 use etcd::Client;
 use etcd::fixture::Members;
 use std::sync::Arc;
@@ -111,13 +111,6 @@ fn fill(directory: &dyn Directory, nodes: usize, volumes: usize) -> u64 {
         directory.commit(step).expect("commits");
     }
     directory.snapshot().expect("a snapshot").entries.iter().map(|e| e.value.len() as u64).sum()
-}
-
-fn records(view: &View) -> Records {
-    fn all<R: directory::Record>(view: &View) -> Vec<R> {
-        view.all().expect("records").into_iter().map(|r: Versioned<R>| r.value).collect()
-    }
-    Records { nodes: all(view), groups: all(view), volumes: all(view), objects: all(view), reservations: all(view), policies: all(view) }
 }
 
 /// What node 0 sees of itself: all of its groups open, with the components that it has.
@@ -231,7 +224,7 @@ fn cost_of_a_change(directory: &dyn Directory, volumes: usize) -> (f64, f64, f64
     let snapshot = directory.snapshot().expect("a snapshot");
     let mut watch = directory.watch(snapshot.revision).expect("a watch");
     let mut view = View::new(snapshot);
-    let observed = observed(&records(&view));
+    let observed = observed(&records(&view).expect("records"));
     let (mut copy, mut decode, mut decide) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..20 {
         touch(directory, n % volumes);
@@ -239,7 +232,7 @@ fn cost_of_a_change(directory: &dyn Directory, volumes: usize) -> (f64, f64, f64
         let began = processor_ms();
         view.apply(changes);
         let applied = processor_ms();
-        let records = records(&view);
+        let records = records(&view).expect("records");
         let decoded = processor_ms();
         std::hint::black_box(reconcile(&records, &observed));
         copy.push(applied - began);
@@ -258,7 +251,7 @@ fn measure(kind: &str, open: &dyn Fn(usize) -> Arc<dyn Directory>, followers: us
     let snapshot = again.snapshot().expect("a snapshot");
     let read = ms(began.elapsed());
     let (entries, view) = (snapshot.entries.len(), View::new(snapshot));
-    let all = records(&view);
+    let all = records(&view).expect("records");
     let todo = reconcile(&all, &observed(&all)).len();
     let started = ms(began.elapsed());
     let mut changes = changes_of_one(&*first, volumes);

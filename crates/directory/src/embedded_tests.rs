@@ -61,7 +61,7 @@ fn a_name_is_taken_once_whatever_its_case() {
 fn a_list_holds_its_kind_only() {
     let dir = tempfile::tempdir().unwrap();
     let directory = open(dir.path());
-    let policy = PolicyRecord { name: "gold".into(), policy: Policy::default(), created_unix_s: 0 };
+    let policy = PolicyRecord::new("gold".into(), Policy::default(), 0);
     directory.commit(&Transaction::new().create(&entry("nqn.b", "b")).create(&entry("nqn.a", "a")).create(&policy)).unwrap();
     let names: Vec<String> = directory.all::<HostEntryRecord>().unwrap().into_iter().map(|e| e.value.name).collect();
     assert_eq!(names, ["a", "b"]);

@@ -189,6 +189,13 @@ pub enum DirectoryError {
     },
 }
 
+impl DirectoryError {
+    /// Whether the directory is not the one any more that this daemon has read: it has to stop, and to read everything anew.
+    pub const fn ends_everything(&self) -> bool {
+        matches!(self, Self::Older { .. } | Self::Replaced { .. } | Self::Diverged { .. } | Self::Superseded { .. })
+    }
+}
+
 fn clusters(found: &[ClusterId]) -> String {
     if found.is_empty() { "none".to_owned() } else { found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") }
 }

@@ -32,13 +32,15 @@ pub enum Kind {
     Presence,
     /// Who leads.
     Leader,
+    /// A request of an administrator that was decided.
+    Request,
     /// A name that must be unique among its kind; the value is what it names.
     Name,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 13] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Node,
         Kind::Group,
         Kind::Policy,
@@ -51,6 +53,7 @@ impl Kind {
         Kind::Invite,
         Kind::Presence,
         Kind::Leader,
+        Kind::Request,
         Kind::Name,
     ];
     /// The first part of its keys.
@@ -68,6 +71,7 @@ impl Kind {
             Kind::Invite => "invite",
             Kind::Presence => "presence",
             Kind::Leader => "leader",
+            Kind::Request => "request",
             Kind::Name => "name",
         }
     }

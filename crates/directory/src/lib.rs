@@ -29,6 +29,7 @@ pub mod modelled;
 mod modelled_node;
 pub mod presence;
 pub mod record;
+mod records;
 mod transaction;
 mod typed;
 mod view;
@@ -48,6 +49,7 @@ pub use limits::{
 pub use modelled_node::{ModelledNode, NodeDevices};
 pub use presence::Presence;
 pub use record::Record;
+pub use records::records;
 pub use transaction::{Action, Change, Expect, Transaction};
 pub use typed::{HeldName, Typed, Versioned};
 pub use view::View;

@@ -152,6 +152,12 @@ impl Modelled {
     pub fn advance(&self, now: Duration) {
         self.model().advance(now);
     }
+    /// So much time passes.
+    pub fn pass(&self, time: Duration) {
+        let mut model = self.model();
+        let now = model.now + time;
+        model.advance(now);
+    }
     /// What goes wrong from now on.
     pub fn set_faults(&self, faults: Faults) {
         let mut model = self.model();

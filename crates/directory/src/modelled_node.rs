@@ -15,8 +15,8 @@
 
 use crate::carry_out::{Outcome, carry_out};
 use crate::modelled::Modelled;
-use crate::record::{GroupRecord, ObjectRecord, Stage, VolumeRecord};
-use crate::{Attempt, Directory, DirectoryError, Nonce, Record, Revision, Transaction, Typed, Versioned};
+use crate::record::{GroupRecord, NodeRecord, ObjectRecord, Stage, VolumeRecord};
+use crate::{Attempt, Directory, DirectoryError, Nonce, Record, Revision, Transaction, Typed, Versioned, View};
 use base::{ComponentId, GroupId, ObjectId};
 use cluster::{Action, Finish, GroupSeen, Observed, Records};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,6 @@ pub trait NodeDevices {
 /// See the module.
 pub struct ModelledNode {
     directory: Modelled,
-    now: Duration,
     nonces: u128,
     observed: Observed,
     tried: BTreeSet<Action>,
@@ -51,7 +50,7 @@ impl ModelledNode {
     /// A node of this name that is just starting.
     pub fn new(name: &str, directory: Modelled) -> ModelledNode {
         let observed = Observed { node: name.to_owned(), restarted: true, ..Observed::default() };
-        ModelledNode { directory, now: Duration::ZERO, nonces: 0, observed, tried: BTreeSet::new() }
+        ModelledNode { directory, nonces: first_nonce(name), observed, tried: BTreeSet::new() }
     }
 
     /// It was started: of what it did before nothing is known but what is in the directory.
@@ -80,6 +79,27 @@ impl ModelledNode {
     /// An object is gone.
     pub fn disown(&mut self, object: ObjectId) {
         self.observed.terms.remove(&object);
+    }
+    /// It can pass on requests to these nodes, by name.
+    pub fn forwards_are(&mut self, nodes: BTreeSet<String>) {
+        self.observed.forwards = nodes;
+    }
+    /// A moment that shows every change that was answered before.
+    pub fn revision(&mut self) -> Revision {
+        self.read(Directory::revision)
+    }
+    /// It was started once more: nobody takes what it did before for what it does now.
+    pub fn begin_life(&mut self) {
+        let name = self.observed.node.clone();
+        loop {
+            let mut node = self.known::<NodeRecord>(&name);
+            node.incarnation += 1;
+            match self.commit(Transaction::new().update(&node)) {
+                Ok(_) => return,
+                Err(DirectoryError::Conflict { .. }) => {}
+                Err(error) => panic!("the node's start cannot be written down: {error}"),
+            }
+        }
     }
     /// What it knows of itself.
     pub fn observed(&self) -> &Observed {
@@ -157,14 +177,8 @@ impl ModelledNode {
 
     /// All that is decided on.
     pub fn records(&mut self) -> Records {
-        Records {
-            nodes: self.all(),
-            groups: self.all(),
-            volumes: self.all(),
-            objects: self.all(),
-            reservations: self.all(),
-            policies: self.all(),
-        }
+        let snapshot = self.read(|directory| directory.snapshot());
+        crate::records(&View::new(snapshot)).expect("records can be read")
     }
     /// The record with this id.
     pub fn find<R: Record>(&mut self, id: impl Display) -> Option<Versioned<R>> {
@@ -173,9 +187,6 @@ impl ModelledNode {
     }
     fn known<R: Record>(&mut self, id: impl Display) -> Versioned<R> {
         self.find(id).expect("what is decided on is there")
-    }
-    fn all<R: Record>(&mut self) -> Vec<R> {
-        self.read(|directory| directory.all()).into_iter().map(|r| r.value).collect()
     }
     fn read<T>(&mut self, what: impl Fn(&Modelled) -> Result<T, DirectoryError>) -> T {
         loop {
@@ -220,9 +231,14 @@ impl ModelledNode {
         }
     }
     fn wait(&mut self) {
-        self.now += PAUSE;
-        self.directory.advance(self.now);
+        self.directory.pass(PAUSE);
     }
+}
+
+/// Nonces of a node are no other node's: the upper half is made of its name (FNV-1a).
+fn first_nonce(name: &str) -> u128 {
+    let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    u128::from(hash) << 64
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 //! Never: waits, fences anything.
 
 use crate::typed::{Versioned, encode};
-use crate::{Action, Directory, DirectoryError, Expect, Key, Nonce, Record, SessionId, Transaction, Typed};
+use crate::{Action, Directory, DirectoryError, Expect, Key, Nonce, Record, Revision, SessionId, Transaction, Typed};
 pub use cluster::record::{LeaderRecord, PresenceRecord};
 use std::time::Duration;
 
@@ -38,13 +38,21 @@ struct Session {
     /// When it was last kept alive.
     kept: Duration,
     written: Option<PresenceRecord>,
-    leads: bool,
+    /// It leads, by the record that was written at this revision.
+    leads: Option<Revision>,
 }
 
 impl Presence {
     /// Whether this node leads, as far as it can know.
     pub fn leads(&self, now: Duration) -> bool {
-        self.session.as_ref().is_some_and(|s| s.leads && now < s.until)
+        self.leadership(now).is_some()
+    }
+
+    /// The revision of the record by which this node leads, and until when it can know that it does. Whoever writes as the leader expects that
+    /// record as it was written then: when another one leads, nothing is written.
+    pub fn leadership(&self, now: Duration) -> Option<(Revision, Duration)> {
+        let session = self.session.as_ref().filter(|s| now < s.until)?;
+        Some((session.leads?, session.until))
     }
 
     /// Does what is due: opens a session or keeps it alive, writes what is to be said of the node, and leads when nobody does. To be called every
@@ -68,13 +76,13 @@ impl Presence {
         }
         let leader = LeaderRecord { node: mine.node.clone(), incarnation: mine.incarnation };
         session.leads = match directory.find::<LeaderRecord>(LeaderRecord::ID)? {
-            Some(other) => other.value == leader,
+            Some(other) => (other.value == leader).then_some(other.revision),
             None => {
                 let key = Key::new(LeaderRecord::KIND, LeaderRecord::ID);
                 let take = Transaction::new().with(key, Expect::Absent, Action::Bind(encode(&leader), session.id));
                 match directory.commit(&take.with_nonce(nonce())) {
-                    Ok(_) => true,
-                    Err(DirectoryError::Conflict { .. } | DirectoryError::Unknown { .. }) => false,
+                    Ok(revision) => Some(revision),
+                    Err(DirectoryError::Conflict { .. } | DirectoryError::Unknown { .. }) => None,
                     Err(error) => return self.ended(error),
                 }
             }
@@ -100,7 +108,7 @@ impl Presence {
         }
         if self.session.is_none() {
             let id = directory.open_session(PRESENCE_TTL)?;
-            self.session = Some(Session { id, until: now + PRESENCE_TTL, kept: now, written: None, leads: false });
+            self.session = Some(Session { id, until: now + PRESENCE_TTL, kept: now, written: None, leads: None });
         }
         Ok(())
     }

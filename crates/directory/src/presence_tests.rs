@@ -4,7 +4,16 @@ use base::ClusterId;
 use std::collections::BTreeMap;
 
 fn record(node: &str, incarnation: u64) -> PresenceRecord {
-    PresenceRecord { node: node.into(), incarnation, release: "0.1.0".into(), cores: 2, started_unix_s: 0, groups: Vec::new() }
+    PresenceRecord {
+        node: node.into(),
+        incarnation,
+        release: "0.1.0".into(),
+        cores: 2,
+        started_unix_s: 0,
+        groups: Vec::new(),
+        checks: Vec::new(),
+        reported_unix_s: 0,
+    }
 }
 fn modelled(seed: u64, faults: Faults) -> Modelled {
     Modelled::new(seed, ClusterId::from_bytes([1; 16]), faults)

@@ -37,4 +37,5 @@ record!(HostEntryRecord, HostEntry, self => self.nqn.clone());
 record!(TaskRecord, Task, self => self.id.clone());
 record!(InviteRecord, Invite, self => self.secret_sha256.clone());
 record!(PresenceRecord, Presence, self => self.node.clone());
+record!(RequestRecord, Request, self => self.nonce.clone());
 record!(LeaderRecord, Leader, self => LeaderRecord::ID.to_owned());

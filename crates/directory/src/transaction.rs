@@ -3,7 +3,8 @@
 //! Invariant: every change is a compare-and-swap; there is no expectation that anything meets.
 
 use crate::{
-    CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Nonce, Revision, SessionId, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX, TooLarge,
+    CHANGE_BYTES, DirectoryError, KEY_BYTES_MAX, Key, Kind, Nonce, Revision, SessionId, TRANSACTION_BYTES_MAX, TRANSACTION_CHANGES_MAX,
+    TooLarge,
 };
 use crate::{SESSION_TTL_MAX, SESSION_TTL_MIN, VALUE_BYTES_MAX};
 use std::{collections::BTreeSet, time::Duration};
@@ -82,6 +83,10 @@ impl Transaction {
     pub fn with(mut self, key: Key, expect: Expect, action: Action) -> Self {
         self.changes.push(Change { key, expect, action });
         self
+    }
+    /// It happens only while the node leads whose record was written at this revision.
+    pub fn while_leading(self, since: Revision) -> Self {
+        self.with(Key::new(Kind::Leader, cluster::record::LeaderRecord::ID), Expect::At(since), Action::Check)
     }
     /// Bytes that it takes in a request, at most: each key is there three times, where it is compared, changed, and read after a conflict.
     pub fn bytes(&self) -> usize {

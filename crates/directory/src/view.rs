@@ -24,6 +24,10 @@ impl View {
     pub const fn revision(&self) -> Revision {
         self.revision
     }
+    /// Passes over changes, so that something is missing from then on: only a seeded fault does that.
+    pub fn skip_to(&mut self, revision: Revision) {
+        self.revision = self.revision.max(revision);
+    }
     /// Takes what the next transaction changed.
     pub fn apply(&mut self, changes: Changes) {
         assert!(changes.revision > self.revision, "a watch gives changes in order, each once");
@@ -39,6 +43,10 @@ impl View {
     pub fn entries(&self, kind: Kind) -> impl Iterator<Item = Entry> {
         let of_kind = self.entries.range(Key::new(kind, "")..).take_while(move |(key, _)| key.kind == kind);
         of_kind.map(|(key, (revision, value))| Entry { key: key.clone(), revision: *revision, value: value.clone() })
+    }
+    /// The entry with this key.
+    pub fn get(&self, key: &Key) -> Option<Entry> {
+        self.entries.get(key).map(|(revision, value)| Entry { key: key.clone(), revision: *revision, value: value.clone() })
     }
     /// The record with this id.
     pub fn find<R: Record>(&self, id: &str) -> Result<Option<Versioned<R>>, DirectoryError> {

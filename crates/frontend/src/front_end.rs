@@ -12,7 +12,8 @@
 
 use crate::{AuditEvent, ControlRequest, ControlRequestId, Refused, Reply, UnknownVolume, Volumes};
 use auth::{Work, WorkDone};
-use object::Backend;
+use base::NodeId;
+use object::{Backend, VolumeRef};
 use rt::{NetError, Rt};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -36,6 +37,19 @@ pub struct WorkId {
     pub token: u64,
     /// The slot of the command that waits for it.
     pub slot: u16,
+}
+
+/// A link with another node, on one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// The other node.
+    pub node: NodeId,
+    /// Which lane.
+    pub lane: u8,
+    /// How many there are with it.
+    pub lanes: u8,
+    /// Whether requests get there.
+    pub open: bool,
 }
 
 /// A front end. A value of the type is its half on one core.
@@ -82,6 +96,15 @@ pub trait FrontEnd: Sized + 'static {
     fn pop_work(&mut self) -> Option<(WorkId, Work)>;
     /// A piece of this half's work is done.
     fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone);
+    /// The next link with another node that has opened, or is closed, which the control plane is to know. It is given once.
+    fn link_change(&mut self) -> Option<LinkChange> {
+        None
+    }
+    /// Whether this half goes by this revision of a volume's view, or a later one, and has nothing under way for other nodes that was judged by
+    /// an earlier one.
+    fn is_settled(&self, _volume: VolumeRef, _revision: u64) -> bool {
+        true
+    }
     /// The next message for the half of another core.
     fn pop_msg(&mut self) -> Option<(usize, Self::Msg)>;
     /// A message of the half of another core.

@@ -18,7 +18,7 @@ mod volumes;
 
 pub use audit::{AuditEvent, AuditKind, AuditQueue};
 pub use control_request::{ControlRequest, ControlRequestId, ControlVerb, Refused, Reply, RequestedBy};
-pub use front_end::{FrontEnd, ListenError, WorkId};
+pub use front_end::{FrontEnd, LinkChange, ListenError, WorkId};
 pub use in_process::{Client, InProcess};
 pub use pair::{Of, Pair};
 pub use quota::{HostLimits, LEASE_BYTES, Place, Quotas, Reserve};

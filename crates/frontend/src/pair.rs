@@ -3,9 +3,12 @@
 //! Owns: which of the two a request, a control request or a piece of work is from: the lowest bit of its token.
 //! Invariant: each gets the answers to its own.
 
-use crate::{AuditEvent, ControlRequest, ControlRequestId, FrontEnd, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId};
+use crate::{
+    AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
+};
 use auth::{Work, WorkDone};
-use object::{Backend, Forward, ForwardDone, IoDone, IoRequest};
+use base::NodeId;
+use object::{Backend, Forward, ForwardDone, IoDone, IoRequest, VolumeRef};
 use rt::Rt;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,6 +59,12 @@ impl<D: Backend> Backend for FirstDoor<'_, D> {
     fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
         self.door.forwarded(rt, done);
     }
+    fn cancel(&mut self, token: u64) {
+        self.door.cancel(token << 1);
+    }
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
+        self.door.pop_cancel()
+    }
 }
 
 /// The door for the second.
@@ -78,6 +87,12 @@ impl<D: Backend> Backend for SecondDoor<'_, D> {
     }
     fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
         self.door.forwarded(rt, done);
+    }
+    fn cancel(&mut self, token: u64) {
+        self.door.cancel(token << 1 | 1);
+    }
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
+        self.door.pop_cancel()
     }
 }
 
@@ -151,6 +166,12 @@ impl<A: FrontEnd, B: FrontEnd> FrontEnd for Pair<A, B> {
     fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
         let of = WorkId { token: id.token >> 1, ..id };
         if id.token & 1 == 0 { self.first.on_work_done(rt, of, done) } else { self.second.on_work_done(rt, of, done) }
+    }
+    fn link_change(&mut self) -> Option<LinkChange> {
+        self.first.link_change().or_else(|| self.second.link_change())
+    }
+    fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        self.first.is_settled(volume, revision) && self.second.is_settled(volume, revision)
     }
     fn pop_msg(&mut self) -> Option<(usize, Self::Msg)> {
         let first = self.first.pop_msg().map(|(core, msg)| (core, Of::First(msg)));

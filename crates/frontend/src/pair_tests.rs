@@ -30,7 +30,7 @@ impl Client for Tokens {
     fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
         let busy = !self.put.is_empty();
         for token in self.put.drain(..) {
-            backend.submit(rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 512 } });
+            backend.submit(rt, IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 0, len: 512 }));
         }
         self.came.extend(std::iter::from_fn(|| backend.pop()).map(|done| done.token));
         busy
@@ -156,5 +156,44 @@ fn each_is_served_what_it_is_to_serve_and_hears_what_it_has_asked() {
         let may_begin = [8, 9, 21, 27].map(|token| pair.may_begin(rt, token));
         assert_eq!(may_begin, [true, false, true, true], "token 4 of the first, 2 and 5 of the second, 6 of the third");
         assert!(matches!(pair.listen(rt, Of::Second(Of::First(9))), Ok(Of::Second(Of::First(9)))));
+    });
+}
+
+/// Cancels one request.
+struct Cancels(u64);
+
+impl Client for Cancels {
+    fn poll(&mut self, _: &Rt, backend: &mut dyn Backend) -> bool {
+        backend.cancel(self.0);
+        false
+    }
+}
+
+/// Keeps what is cancelled.
+#[derive(Default)]
+struct Door {
+    cancelled: Vec<u64>,
+}
+
+impl Backend for Door {
+    fn submit(&mut self, _: &Rt, request: IoRequest) {
+        unreachable!("{request:?}")
+    }
+    fn pop(&mut self) -> Option<IoDone> {
+        None
+    }
+    fn cancel(&mut self, token: u64) {
+        self.cancelled.push(token);
+    }
+}
+
+#[test]
+fn what_one_cancels_is_its_own() {
+    with_rt(|rt| {
+        let half = |token| InProcess(Some(Cancels(token)));
+        let mut pair = Pair::new(half(5), Pair::new(half(5), half(6)));
+        let mut door = Door::default();
+        pair.poll(rt, &mut door);
+        assert_eq!(door.cancelled, [0b1010, 0b10101, 0b11011]);
     });
 }

@@ -60,6 +60,8 @@ pub struct VolumeView {
     pub volume: ServedVolume,
     /// What its components have of space now, at every moment. Empty when it is not thin, or its disk group is offline, or of another node.
     pub used: Vec<ChunksUsed>,
+    /// It has limits: a front end waits for the turn of a request before it takes memory for its data (`IoOp::Turn`).
+    pub limited: bool,
     /// The node that owns it, where that is another one.
     pub owner: Option<NodeId>,
     /// Of this view of it: the same on all nodes, and higher with each change of what hosts may do.

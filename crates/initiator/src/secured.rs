@@ -1,8 +1,7 @@
 //! TLS on the client's side: which key, which identity.
 
 use crate::error::{Error, Unsupported};
-use std::sync::{Arc, OnceLock};
-use tls::{ConfiguredPsk, Context, Derivation, Engine, Hash, Identity};
+use tls::{ConfiguredPsk, Context, Derivation, Engine, Hash, HostIdentity};
 
 /// How to connect over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,19 +26,18 @@ impl TlsOptions {
 
     /// The client's side of a connection of `host_nqn` to `subnqn`.
     pub(crate) fn engine(&self, host_nqn: &str, subnqn: &str) -> Result<Engine, Error> {
-        static CONTEXT: OnceLock<Option<Arc<Context>>> = OnceLock::new();
-        let context = CONTEXT.get_or_init(|| Context::new().ok().map(Arc::new)).clone().ok_or(Error::Tls(tls::Fault::Library))?;
+        let context = Context::shared().ok_or(Error::Tls(tls::Fault::Library))?;
         let host_nqn = self.name.as_deref().unwrap_or(host_nqn);
         let unusable = |_| Error::Unsupported(Unsupported::PskUnusable);
         let own = self.psk.identity(host_nqn, subnqn, self.derivation).map_err(unusable)?;
         let hash = self.hash.unwrap_or(own.hash);
         let identity = match self.version {
-            0 => Identity { hash, digest: None, ..own },
+            0 => HostIdentity { hash, digest: None, ..own },
             _ if hash == own.hash => own,
             _ => return Err(Error::Unsupported(Unsupported::PskHash)),
         };
         let key = self.psk.key_for(&identity, self.derivation).map_err(unusable)?;
         let key = key.ok_or(Error::Unsupported(Unsupported::PskNames))?;
-        Engine::client(context, &identity, key).map_err(Error::Tls)
+        Engine::client(&context, &identity, key).map_err(Error::Tls)
     }
 }

@@ -79,7 +79,7 @@ impl Memory {
             }
             // Memory does not go bad, and this tool does not pretend that it did.
             IoOp::Uncorrectable { .. } => return (Err(IoError::Unaligned), data),
-            IoOp::Verify { .. } | IoOp::Flush => {}
+            IoOp::Verify { .. } | IoOp::Flush | IoOp::Turn { .. } => {}
         }
         (Ok(()), data)
     }
@@ -138,6 +138,7 @@ fn main() {
                 thin: false,
             },
             used: vec![],
+            limited: false,
             owner: None,
             revision: 0,
         })

@@ -35,7 +35,7 @@ pub(crate) fn admit(connect: &ConnectRequest, view: &View, kind: ListenerKind, d
 
 /// Whether a connection is as safe as `wanted`, and is of those whom its key names. The standard has no status of its own for a
 /// secure channel that is missing (base 2.0, 6.3): the host, as it comes, is not allowed.
-pub(crate) fn admit_secured(connect: &ConnectRequest, wanted: Security, proved: Option<&tls::Identity>) -> Result<(), Refusal> {
+pub(crate) fn admit_secured(connect: &ConnectRequest, wanted: Security, proved: Option<&tls::HostIdentity>) -> Result<(), Refusal> {
     match proved {
         Some(identity) if identity.host_nqn != connect.host_nqn => Err(in_data(CONNECT_DATA_HOSTNQN, "its TLS key is another host's")),
         Some(identity) if identity.subsystem_nqn != connect.subsystem => {

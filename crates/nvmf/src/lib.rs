@@ -23,15 +23,12 @@ pub mod notices;
 pub mod options;
 pub mod pages;
 mod published_logs;
-mod refusal_log;
 pub mod reservation;
-mod secure;
 pub mod session;
 pub mod shared;
 mod statics;
 pub mod stats;
 mod target;
-mod unauthenticated;
 pub mod view;
 
 #[cfg(test)]

@@ -48,6 +48,9 @@ pub const ADMIN_HELD_MAX: u32 = ADMIN_DATA_MAX;
 pub const UNAUTHENTICATED_HELD_MAX: u32 = 8 << 10;
 /// In-capsule data of commands under way on one connection, in bytes; beyond, the connection is not read.
 pub const CAPSULE_HELD_MAX: u32 = 4 << 20;
+/// The same of commands on volumes with limits, which a limit may hold back with their data: the entries of the queue bound it, and the connection is
+/// read on, so that commands on other volumes come.
+pub const LIMITED_CAPSULES_MAX: u32 = QUEUE_ENTRIES_MAX as u32 * CAPSULE_DATA_MAX;
 /// Responses that the peer has not taken, in bytes; beyond, the connection is not read.
 pub const SEND_BACKLOG_MAX: usize = 256 << 10;
 /// The same for a connection that is not known yet.

@@ -14,15 +14,13 @@ use crate::limits::{
     CONNECTIONS_MAX, DISCOVERY_IDLE_MAX, HANDSHAKES_MAX, LINGER_MAX, RECV_ADMIN_BYTES, RECV_FRESH_BYTES, RECV_IO_BYTES, RECV_LANDING_BYTES,
     TICK, UNAUTHENTICATED_RECEIVES_A_TURN,
 };
-use crate::refusal_log::RefusalLog;
-use crate::secure::Layer;
 use crate::session::{Call, Cx, QueueKind, status_of_refusal};
 use crate::shared::{ControllerShared, TargetShared};
 use crate::stats::{SessionInfo, TargetStats};
-use crate::unauthenticated::Unauthenticated;
 use crate::view::{ListenerSpec, View};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::{Instant, Security, VolumeId};
+use connection::{RefusalLog, Unauthenticated};
 use format::nvme::auth::AuthCommand;
 use format::nvme::fabrics::{AUTHREQ_ATR, CNTLID_DYNAMIC, CNTLID_STATIC, DISCOVERY_NQN, connect_result};
 use format::nvme::{AdminOpcode, FabricsStatus, Status, StatusCode};
@@ -99,7 +97,6 @@ mod deadlines;
 mod fence;
 mod fences;
 mod message;
-mod receiving;
 mod secure;
 mod waiting;
 
@@ -142,13 +139,13 @@ impl Target {
             tick_at: Instant::default(),
             draining: false,
             stats: TargetStats::default(),
-            unauthenticated: Unauthenticated::default(),
+            unauthenticated: Unauthenticated::new(HANDSHAKES_MAX),
             unheard: VecDeque::new(),
             plain: Vec::new(),
             waiting_connects: Vec::new(),
             refusals: 0,
             evicted: 0,
-            refusal_log: RefusalLog::default(),
+            refusal_log: RefusalLog::new("'basalt audit' shows them"),
             control_requests: ControlRequests::default(),
             audit: AuditQueue::default(),
             works: AuthenticationWorks::default(),
@@ -222,6 +219,7 @@ impl Target {
             self.on_event(rt, done.cookie, done.event);
         }
         busy |= self.receive_unauthenticated(rt);
+        self.fences.take_gone().into_iter().for_each(|token| backend.cancel(token));
         // A request may be answered at once, an answer may let another command go on.
         loop {
             for request in self.ios.drain(..) {
@@ -273,13 +271,11 @@ impl Target {
                 continue;
             }
             let last = conn.session.is_ended() || conn.closes_when_sent() && conn.session.running() == 0;
-            while let Some(list) = conn.next_send(last) {
-                rt.send(&self.queue, cookie(conn.token, COOKIE_SEND), conn.id, list);
-            }
-            if conn.sends_are_full() && conn.session.has_send() {
+            while conn.send(rt, &self.queue, cookie(conn.token, COOKIE_SEND), last) {}
+            if conn.socket.sends_are_full() && conn.session.has_send() {
                 hooks::reached(CoverageMark::SendQueueFull);
             }
-            if conn.is_attached() && conn.layer.has_failed() {
+            if conn.is_attached() && conn.socket.has_failed() {
                 conn.session.end();
             }
             if conn.is_attached() && conn.session.is_ended() {
@@ -298,21 +294,20 @@ impl Target {
 
     fn rearm(&mut self, rt: &Rt, place: usize) {
         let conn = &mut self.conns[place];
-        if conn.is_closed() || conn.receiving.is_under_way() {
+        if conn.is_closed() || conn.socket.is_receiving() {
             return;
         }
         if !conn.session.wants_bytes() {
             hooks::reached(CoverageMark::ConnectionHeldBack);
-            return conn.receiving.hold_back(rt.now());
+            return conn.socket.hold_back(rt.now());
         }
-        if let Some(time) = conn.receiving.resume(rt.now()) {
+        if let Some(time) = conn.socket.resume(rt.now()) {
             conn.give_time(time);
         }
-        if matches!(conn.layer, Layer::Plain)
+        if conn.socket.is_plain()
             && let Some((buf, at)) = conn.session.land()
         {
-            conn.receiving.begin(Some(at.start));
-            return rt.recv_at(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, at, buf);
+            return conn.socket.receive_at(rt, &self.queue, cookie(conn.token, COOKIE_RECV), at, buf);
         }
         let bytes = match conn.session.kind() {
             None if conn.session.is_ended() => RECV_ADMIN_BYTES,
@@ -321,9 +316,7 @@ impl Target {
             Some(QueueKind::Io(_)) if conn.session.awaits_large() => RECV_LANDING_BYTES,
             Some(QueueKind::Io(_)) => RECV_IO_BYTES,
         };
-        let buf = conn.receiving.take_buf(bytes);
-        conn.receiving.begin(None);
-        rt.recv(&self.queue, cookie(conn.token, COOKIE_RECV), conn.id, buf);
+        conn.socket.receive(rt, &self.queue, cookie(conn.token, COOKIE_RECV), bytes);
     }
 
     fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
@@ -361,7 +354,7 @@ impl Target {
         }
         // A place comes free when the operations of who made room have come back, so for a moment there may be more.
         if self.conns.len() >= CONNECTIONS_MAX + HANDSHAKES_MAX
-            || self.unauthenticated.len() == 0 && self.conns.len() >= CONNECTIONS_MAX
+            || self.unauthenticated.is_empty() && self.conns.len() >= CONNECTIONS_MAX
             || self.draining
         {
             self.stats.connections_refused += 1;
@@ -401,22 +394,22 @@ impl Target {
     fn on_received(&mut self, rt: &Rt, token: u64, result: Result<usize, NetError>, buf: Buf) {
         let place = place_of(token);
         let Some(conn) = self.conns.by_token_mut(token) else { return };
-        let landing = conn.receiving.came_back();
+        let landing = conn.socket.received();
         match result {
             Ok(n) if n > 0 && !conn.is_closed() => {
-                conn.receiving.note_bytes(rt.now());
+                conn.socket.note_bytes(rt.now());
                 if conn.is_overrun_by(n) {
                     return self.close(rt, place, "termination request");
                 }
-                match (&conn.layer, landing) {
+                match (conn.socket.is_plain(), landing) {
                     (_, Some(at)) => conn.session.landed(&mut cx!(self, rt), buf, at..at + n),
-                    (Layer::Plain, None) => {
+                    (true, None) => {
                         conn.session.receive(&mut cx!(self, rt), &buf[..n]);
-                        conn.receiving.keep(buf);
+                        conn.socket.keep(buf);
                     }
-                    (_, None) => {
+                    (false, None) => {
                         self.on_sealed(rt, place, &buf[..n]);
-                        self.conns[place].receiving.keep(buf);
+                        self.conns[place].socket.keep(buf);
                     }
                 }
                 self.conns.mark(place);
@@ -434,8 +427,7 @@ impl Target {
     fn on_sent(&mut self, rt: &Rt, token: u64, result: Result<(), NetError>, list: SendList) {
         let place = place_of(token);
         let Some(conn) = self.conns.by_token_mut(token) else { return };
-        conn.send_came_back();
-        if let Some(list) = conn.layer.sent(list) {
+        if let Some(list) = conn.socket.sent(list) {
             conn.session.sent(&mut cx!(self, rt), list);
         }
         if result.is_err() || conn.is_closed() {
@@ -460,9 +452,9 @@ impl Target {
             self.control_requests.forget(token);
             self.works.forget(token);
             conn.session.end();
-            rt.close(conn.id);
+            conn.socket.close(rt);
         }
-        if !conn.has_operations() {
+        if !conn.socket.has_operations() {
             if !hooks::seeded(SeededFault::LeftNotAdopted) {
                 self.adopt_left(place);
             }
@@ -665,7 +657,7 @@ impl Target {
         let mut say_goodbye = Vec::new();
         for (place, c) in self.conns.iter_mut() {
             c.session.drain();
-            if c.layer.owes_goodbye() {
+            if c.socket.owes_goodbye() {
                 c.enter(ConnStep::Finish);
                 say_goodbye.push(place);
             }
@@ -675,7 +667,7 @@ impl Target {
     }
 
     fn drain_step(&mut self, rt: &Rt) -> bool {
-        let done = |c: &Conn| !c.is_closed() && c.is_idle() && !c.layer.owes_goodbye();
+        let done = |c: &Conn| !c.is_closed() && c.is_idle() && !c.socket.owes_goodbye();
         let places: Vec<usize> = self.conns.iter().filter(|(_, c)| done(c)).map(|(place, _)| place).collect();
         for place in &places {
             if self.conns.contains(*place) {
@@ -706,7 +698,7 @@ impl Target {
                 kato_ms: c.kato_ms(),
                 header_digest: digests.header,
                 data_digest: digests.data,
-                encrypted: conn.is_some_and(|x| x.layer.identity().is_some()),
+                encrypted: conn.is_some_and(|x| x.socket.identity().is_some()),
                 since: c.since,
             }
         };

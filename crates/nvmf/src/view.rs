@@ -18,7 +18,7 @@ use object::{ChunksUsed, VolumeRef};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tls::{ConfiguredPsk, Identity, TlsPsk};
+use tls::{ConfiguredPsk, HostIdentity, TlsPsk};
 
 /// All that is served.
 #[derive(Clone, Debug, Default)]
@@ -197,6 +197,10 @@ impl View {
     pub fn volume(&self, at: VolumeRef) -> Option<&VolumeView> {
         self.volumes.get(at.0 as usize)?.as_ref()
     }
+    /// Whether limits may hold back what is asked of a volume.
+    pub fn is_limited(&self, at: VolumeRef) -> bool {
+        self.volume(at).is_some_and(|v| v.limited)
+    }
     /// What a host may do with a volume while there is a reservation.
     pub fn access(&self, at: VolumeRef, host: HostId) -> Access {
         self.volume(at).map_or(Access::FULL, |v| v.access(host))
@@ -223,7 +227,7 @@ impl View {
         seen.filter_map(|(nsid, n)| self.namespace(*nsid, n)).collect()
     }
     /// The keys that a host may mean by a PSK identity: of those that it has for the subsystem named there, by each derivation in the field.
-    pub fn tls_keys(&self, identity: &Identity) -> Vec<TlsPsk> {
+    pub fn tls_keys(&self, identity: &HostIdentity) -> Vec<TlsPsk> {
         let Some(host) = self.hosts.get(&identity.host_nqn) else { return Vec::new() };
         let meant = |p: &&HostPsk| p.subsystem.as_ref().is_none_or(|s| *s == identity.subsystem_nqn);
         let keys = host.tls_psks.iter().filter(meant).map(|p| p.psk.keys_for(identity));

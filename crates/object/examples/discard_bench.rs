@@ -28,7 +28,7 @@ impl App for Idle {
 }
 
 async fn call(rt: &Rt, router: &mut VolumeRouter, op: IoOp) -> IoDone {
-    router.submit(rt, IoRequest { token: 1, volume: VolumeRef(0), op });
+    router.submit(rt, IoRequest::new(1, VolumeRef(0), op));
     loop {
         router.poll(rt, |_| true);
         while let Some((_, msg)) = router.pop_msg() {

@@ -167,7 +167,7 @@ impl Bench {
         };
         self.submitted += 1;
         self.in_flight += 1;
-        IoRequest { token: self.submitted, volume: VolumeRef(0), op }
+        IoRequest::new(self.submitted, VolumeRef(0), op)
     }
 
     fn end_phase(&mut self) {

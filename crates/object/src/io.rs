@@ -74,6 +74,16 @@ pub struct IoRequest {
     pub volume: VolumeRef,
     /// What to do.
     pub op: IoOp,
+    /// It is counted within the limits of its volume already, by an [`IoOp::Turn`] that was answered: no limit holds it back.
+    pub counted: bool,
+}
+
+impl IoRequest {
+    /// A request that the limits of its volume count when it is submitted.
+    #[inline]
+    pub const fn new(token: u64, volume: VolumeRef, op: IoOp) -> Self {
+        Self { token, volume, op, counted: false }
+    }
 }
 
 /// What to do with a volume.
@@ -129,8 +139,19 @@ pub enum IoOp {
         /// Bytes.
         len: u64,
     },
-    /// Answered when all that was answered before is durable (it always is).
+    /// Answered when all that was answered before is durable (it always is). For a volume of another node: when that serves the view of it by which
+    /// this was judged on all of its cores, and has nothing under way any more that was judged by an earlier one.
     Flush,
+    /// Nothing but wait: answered when `requests` requests of `len` bytes may begin within the limits of the volume, which count them with it. They are
+    /// submitted as [`IoRequest::counted`] then. For who has yet to take memory for them: what a limit holds back must not have any.
+    Turn {
+        /// First byte of what they act on.
+        offset: u64,
+        /// Bytes of each.
+        len: u64,
+        /// How many, at least one.
+        requests: u32,
+    },
 }
 
 impl IoOp {
@@ -145,7 +166,8 @@ impl IoOp {
             IoOp::Uncorrectable { .. } => IoVerb::Uncorrectable,
             IoOp::Zero { .. } => IoVerb::Zero,
             IoOp::Trim { .. } => IoVerb::Trim,
-            IoOp::Flush => IoVerb::Flush,
+            // A turn moves nothing and changes nothing either.
+            IoOp::Flush | IoOp::Turn { .. } => IoVerb::Flush,
         }
     }
     /// First byte and bytes of what it reads or changes.
@@ -157,7 +179,8 @@ impl IoOp {
             IoOp::Verify { offset, len }
             | IoOp::Uncorrectable { offset, len }
             | IoOp::Zero { offset, len }
-            | IoOp::Trim { offset, len } => (*offset, *len),
+            | IoOp::Trim { offset, len }
+            | IoOp::Turn { offset, len, .. } => (*offset, *len),
             IoOp::Flush => (0, 0),
         }
     }
@@ -165,9 +188,9 @@ impl IoOp {
     pub(crate) fn changes(&self) -> bool {
         self.verb().changes()
     }
-    /// Whether it moves data, and so counts against the limits of its volume.
+    /// Whether it moves data, or waits for the turn of what does, and so counts against the limits of its volume.
     pub(crate) fn transfers(&self) -> bool {
-        matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. })
+        matches!(self, IoOp::Read { .. } | IoOp::Write { .. } | IoOp::CompareWrite { .. } | IoOp::Verify { .. } | IoOp::Turn { .. })
             && !(base::hooks::seeded(base::hooks::SeededFault::VerifyUncounted) && matches!(self, IoOp::Verify { .. }))
             && !(base::hooks::seeded(base::hooks::SeededFault::CompareWriteUncounted) && matches!(self, IoOp::CompareWrite { .. }))
     }
@@ -278,6 +301,13 @@ pub trait Backend {
     fn pop(&mut self) -> Option<IoDone>;
     /// The next request for another node, for the one front end that forwards them. Each is answered once, with [`Backend::forwarded`].
     fn pop_forward(&mut self) -> Option<Forward> {
+        None
+    }
+    /// Nobody waits any more for the answer to a request of this token: where it is with another node, it need not begin there. It is answered all
+    /// the same.
+    fn cancel(&mut self, _token: u64) {}
+    /// The next request for another node that is not wanted any more: its owner, and its `id`.
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         None
     }
     /// What became of a request that was popped.

@@ -54,6 +54,13 @@ pub struct VolumeLimits {
     pub bytes_per_s_max: Option<u64>,
 }
 
+impl VolumeLimits {
+    /// Whether there is no limit at all.
+    pub const fn is_none(&self) -> bool {
+        self.iops_max.is_none() && self.bytes_per_s_max.is_none()
+    }
+}
+
 /// The limits of one volume, with what they have counted; shared by all cores.
 #[derive(Debug, Default)]
 pub struct Limits {

@@ -19,7 +19,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane};
+use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane, NodeId};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -195,6 +195,10 @@ pub struct VolumeRouter<S = store::Shard> {
     own_done: VecDeque<IoDone>,
     /// For other nodes.
     forwards: VecDeque<Forward>,
+    /// How many are with other nodes.
+    forwarding: usize,
+    /// Of these, what is not wanted any more.
+    cancels: VecDeque<(NodeId, u32)>,
     /// Range operations that go on with the next turn.
     later: Vec<usize>,
     /// By when they may begin, then in their order.
@@ -222,6 +226,8 @@ impl<S: Blocks> VolumeRouter<S> {
             done: VecDeque::new(),
             own_done: VecDeque::new(),
             forwards: VecDeque::new(),
+            forwarding: 0,
+            cancels: VecDeque::new(),
             later: vec![],
             held: BTreeMap::new(),
             held_count: 0,
@@ -239,7 +245,8 @@ impl<S: Blocks> VolumeRouter<S> {
         for ((at, order), held) in std::mem::take(&mut self.held) {
             let Some(Judged { layout, bytes }) = self.judge_held(&held.request, &mut may_begin) else { continue };
             let same = before.get(held.request.volume).is_some_and(|old| Arc::ptr_eq(&old.limits, &layout.limits));
-            let at = if same || hooks::seeded(SeededFault::HeldTimesKept) { at } else { layout.limits.begin_at(rt.now(), bytes) };
+            let kept = same || held.request.counted || hooks::seeded(SeededFault::HeldTimesKept);
+            let at = if kept { at } else { turn_of(&held.request, &layout, bytes, rt.now()) };
             self.held.insert((at, order), held);
         }
     }
@@ -427,8 +434,14 @@ impl<S: Blocks> VolumeRouter<S> {
             IoVerb::Verify if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Some(IoClass::Write),
             verb => verb.class(),
         };
-        // A flush: what was answered is durable.
-        let Some(class) = class else { return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() }) };
+        let Some(class) = class else {
+            if let IoOp::Turn { .. } = request.op {
+                // Which has come.
+                return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() });
+            }
+            // What was answered is durable.
+            return self.flush(request, Judged { layout, bytes }, since);
+        };
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
@@ -466,19 +479,38 @@ impl<S: Blocks> VolumeRouter<S> {
                 let last = if hooks::seeded(SeededFault::VerifyEndsEarly) { block } else { 0 };
                 self.begin_range_operation(rt, made, around.start..around.end - last, RangeVerb::Verify);
             }
-            IoOp::Flush => unreachable!("answered above"),
+            IoOp::Flush | IoOp::Turn { .. } => unreachable!("answered above"),
         }
+    }
+
+    /// Here, what was answered is durable; elsewhere it says more (see [`IoOp::Flush`]).
+    fn flush(&mut self, request: IoRequest, judged: Judged, since: Instant) {
+        if judged.layout.mirrors.is_empty() {
+            // Its class is not counted, as it has none.
+            return self.forward(request, judged, IoClass::Write, since);
+        }
+        self.done.push_back(IoDone { token: request.token, result: Ok(()), data: DataVec::new() });
+    }
+
+    /// Finds out whether the node that owns a volume serves the view of it that is served here (see [`IoOp::Flush`]). Answered
+    /// through [`VolumeRouter::pop_own`], with [`IoError::NoPath`] also when it does not yet.
+    pub fn confirm(&mut self, rt: &Rt, token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>) {
+        let (request, class) = (IoRequest::new(token, volume, IoOp::Flush), IoClass::Write);
+        self.forward(request, Judged { layout, bytes: 0 }, class, rt.now());
+        let last = self.forwards.back().expect("it was put there").id;
+        self.requests[last as usize].own = true;
     }
 
     /// The volume lies elsewhere. Apart from what is carried out here: a request that is moved once more costs every request.
     #[cold]
     #[inline(never)]
     fn forward(&mut self, request: IoRequest, Judged { layout, bytes }: Judged, class: IoClass, since: Instant) {
-        let IoRequest { token, volume, op } = request;
+        let IoRequest { token, volume, op, .. } = request;
         let (owner, id, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
         let (result, data) = (Ok(()), ArrayVec::new());
         let made = Request { token, volume, layout, class, bytes, since, parts: 1, result, data, range_operation: None, own: false };
         let at = self.requests.insert(made) as u32;
+        self.forwarding += 1;
         self.forwards.push_back(Forward { id: at, owner, volume: id, revision, since, op });
     }
 
@@ -486,23 +518,33 @@ impl<S: Blocks> VolumeRouter<S> {
     #[cold]
     fn on_forwarded(&mut self, rt: &Rt, ForwardDone { id, outcome }: ForwardDone) {
         let id = id as usize;
+        self.forwarding -= 1;
         let request = &mut self.requests[id];
         request.parts -= 1;
         match outcome {
             ForwardOutcome::Answered(Ok(data)) => request.data.extend(data.into_iter().map(Some)),
             ForwardOutcome::Answered(Err(error)) => request.result = Err(error),
             ForwardOutcome::NotDone(_) if self.closing => request.result = Err(IoError::Closing),
-            ForwardOutcome::NotDone(_) if rt.now().since(request.since) >= FORWARD_MAX => request.result = Err(IoError::NoPath),
+            ForwardOutcome::NotDone(_) if request.own || rt.now().since(request.since) >= FORWARD_MAX => {
+                request.result = Err(IoError::NoPath);
+            }
             ForwardOutcome::NotDone(op) => {
                 hooks::reached(CoverageMark::ForwardedAgain);
                 let Request { token, volume, since, .. } = self.requests.remove(id);
                 self.held_count += 1;
-                let held = HeldBack { request: IoRequest { token, volume, op }, since };
+                // Its turn has come: it waits for the other node now.
+                let held = HeldBack { request: IoRequest { token, volume, op, counted: true }, since };
                 self.held.insert((rt.now() + FORWARD_AGAIN, self.held_count), held);
                 return;
             }
         }
-        self.finish(rt, id);
+        if self.requests[id].bytes > 0 {
+            return self.finish(rt, id);
+        }
+        // A flush, which is not counted.
+        let Request { token, result, own, .. } = self.requests.remove(id);
+        let done = IoDone { token, result, data: DataVec::new() };
+        if own { self.own_done.push_back(done) } else { self.done.push_back(done) }
     }
 
     fn begin_range_operation(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: RangeVerb) {
@@ -739,6 +781,16 @@ fn next_extent(next: u64, end: u64) -> Extent {
     Extent { offset: next, len: (stop - next) as u32 }
 }
 
+/// When a request of `bytes` may begin within the limits of its volume, which count it at once.
+#[cold]
+#[inline(never)]
+fn turn_of(request: &IoRequest, layout: &VolumeLayout, bytes: u64, now: Instant) -> Instant {
+    if let IoOp::Turn { requests, .. } = request.op {
+        (1..requests).for_each(|_| _ = layout.limits.begin_at(now, bytes));
+    }
+    layout.limits.begin_at(now, bytes)
+}
+
 /// What only some operations must hold: to be made of whole blocks, or to lie within what can be done at once.
 fn is_sane(op: &IoOp) -> bool {
     match op {
@@ -759,8 +811,8 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
         };
         assert!(self.requests.len() + self.held.len() < REQUESTS_MAX + OWN_REQUESTS_MAX, "front ends bound what they ask for");
         let now = rt.now();
-        if !judged.layout.limits.is_none() && request.op.transfers() {
-            let at = judged.layout.limits.begin_at(now, judged.bytes);
+        if !judged.layout.limits.is_none() && !request.counted && request.op.transfers() {
+            let at = turn_of(&request, &judged.layout, judged.bytes, now);
             if at > now {
                 hooks::reached(CoverageMark::LimitDelays);
                 self.stats.throttled += 1;
@@ -780,6 +832,17 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
     }
     fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
         self.on_forwarded(rt, done);
+    }
+    fn cancel(&mut self, token: u64) {
+        if self.forwarding == 0 {
+            return;
+        }
+        let is_forwarded = |r: &Request| r.token == token && !r.own && r.layout.mirrors.is_empty();
+        let found = self.requests.iter().filter(|(_, r)| is_forwarded(r));
+        self.cancels.extend(found.filter_map(|(id, r)| Some((r.layout.owner?, id as u32))));
+    }
+    fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
+        self.cancels.pop_front()
     }
 }
 

@@ -11,10 +11,10 @@ fn elsewhere(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
     VolumeLayout { mirrors: vec![], owner: Some(OWNER), revision: 5, ..served(router) }
 }
 fn read(token: u64) -> IoRequest {
-    IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 4096, len: 8192 } }
+    IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 4096, len: 8192 })
 }
 fn write(token: u64) -> IoRequest {
-    IoRequest { token, volume: VolumeRef(0), op: IoOp::Write { offset: 0, data: data(0, 4096, |_| 3) } }
+    IoRequest::new(token, VolumeRef(0), IoOp::Write { offset: 0, data: data(0, 4096, |_| 3) })
 }
 
 /// A router whose only volume another node owns.
@@ -133,5 +133,76 @@ fn a_shutdown_ends_what_waits_for_another_node_as_soon_as_it_is_known_not_to_hav
         router.forwarded(&rt, ForwardDone { id: second.id, outcome: ForwardOutcome::NotDone(second.op) });
         assert_eq!(drive(&rt, &mut router).map(|d| (d.token, d.result)), Some((2, Err(IoError::Closing))));
         assert!(router.is_idle());
+    });
+}
+
+/// A flush goes to the owner, and is not counted; here it is answered at once.
+#[test]
+fn a_flush_of_a_volume_of_another_node_is_answered_by_that() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits::default()), false);
+        let home = served(&router);
+        let volume = elsewhere(&router);
+        serve(&rt, &mut router, Some(volume));
+        let flush = || IoRequest::new(5, VolumeRef(0), IoOp::Flush);
+        router.submit(&rt, flush());
+        let Forward { id, op, revision, .. } = router.pop_forward().expect("it goes to the owner");
+        assert!(matches!(op, IoOp::Flush) && revision == 5 && drive(&rt, &mut router).is_none());
+        router.forwarded(&rt, ForwardDone { id, outcome: ForwardOutcome::Answered(Ok(DataVec::new())) });
+        assert_eq!(drive(&rt, &mut router).map(|d| (d.token, d.result)), Some((5, Ok(()))));
+        assert!(router.is_idle() && router.stats().write.requests == 0);
+        serve(&rt, &mut router, Some(home));
+        router.submit(&rt, flush());
+        assert_eq!(drive(&rt, &mut router).map(|d| (d.token, d.result)), Some((5, Ok(()))));
+    });
+}
+
+#[test]
+fn the_node_hears_whether_the_owner_serves_its_view_and_asks_again_by_itself() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut router = forwarding(&rt);
+        for (outcome, expected) in [
+            (ForwardOutcome::Answered(Ok(DataVec::new())), Ok(())),
+            (ForwardOutcome::NotDone(IoOp::Flush), Err(IoError::NoPath)),
+            (ForwardOutcome::Answered(Err(IoError::NoPath)), Err(IoError::NoPath)),
+        ] {
+            let layout = Arc::clone(router.layout(VolumeRef(0)).unwrap());
+            router.confirm(&rt, 9, VolumeRef(0), layout);
+            let Forward { id, revision, .. } = router.pop_forward().unwrap();
+            assert_eq!(revision, 5);
+            router.forwarded(&rt, ForwardDone { id, outcome });
+            assert_eq!(router.pop_own().map(|d| (d.token, d.result)), Some((9, expected)));
+            assert!(drive(&rt, &mut router).is_none() && router.is_idle(), "it is no answer of a front end");
+        }
+    });
+}
+
+#[test]
+fn what_nobody_waits_for_is_cancelled_where_it_is_and_answered_all_the_same() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut router = forwarding(&rt);
+        router.cancel(1);
+        // Two requests of one command.
+        router.submit(&rt, read(1));
+        router.submit(&rt, write(1));
+        router.submit(&rt, write(2));
+        let ids: Vec<Forward> = std::iter::from_fn(|| router.pop_forward()).collect();
+        assert_eq!(router.pop_cancel(), None);
+        router.cancel(1);
+        router.cancel(7);
+        let cancelled: Vec<_> = std::iter::from_fn(|| router.pop_cancel()).collect();
+        assert_eq!(cancelled, [(OWNER, ids[0].id), (OWNER, ids[1].id)]);
+        for Forward { id, op, .. } in ids {
+            router.forwarded(&rt, ForwardDone { id, outcome: ForwardOutcome::NotDone(op) });
+        }
+        // Its front end does not want the first command any more.
+        let mut answers = Vec::new();
+        for _ in 0..20 {
+            rt.sleep(FORWARD_AGAIN).await;
+            router.poll(&rt, |request| request.token != 1);
+            answers.extend(std::iter::from_fn(|| router.pop()).map(|d| (d.token, d.result)));
+        }
+        assert_eq!(answers, [(1, Err(IoError::Withdrawn)); 2], "and the other one goes on");
+        assert_eq!(router.pop_forward().map(|f| f.since.0 > 0), Some(true));
     });
 }

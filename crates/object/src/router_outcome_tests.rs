@@ -86,7 +86,7 @@ fn the_first_error_of_a_request_is_its_error() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut router = router(&rt, 1, Limits::default(), false);
         for (order, first) in [([0, 1], 0), ([1, 0], 1)] {
-            router.submit(&rt, IoRequest { token: 1, volume: VolumeRef(0), op: IoOp::Read { offset: PIECE_BYTES - 512, len: 1024 } });
+            router.submit(&rt, IoRequest::new(1, VolumeRef(0), IoOp::Read { offset: PIECE_BYTES - 512, len: 1024 }));
             let id = router.requests.iter().next().expect("it is under way").0 as u32;
             for index in order {
                 let result = Err(IoError::Media { offset: u64::from(index) });
@@ -144,12 +144,39 @@ fn a_limit_of_either_kind_alone_holds_requests_back_and_no_limit_none() {
         rt::sim::block_on(1, async move |rt: Rt| {
             let mut router = router(&rt, 1, limits, false);
             for token in 0..100 {
-                router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 65536 } });
+                router.submit(&rt, IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 0, len: 65536 }));
             }
             assert_eq!(router.stats().throttled > 50, held);
             assert_eq!(router.stats().throttled as usize, router.held.len());
         });
     }
+}
+
+#[test]
+fn a_turn_counts_what_it_is_for_and_that_is_not_counted_again() {
+    rt::sim::block_on(1, async |rt: Rt| {
+        let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(10), bytes_per_s_max: None }), false);
+        let begun = rt.now();
+        let read = || IoOp::Read { offset: 0, len: 40960 };
+        for token in 0..20 {
+            // Two requests, of two units each: four of the ten in a second.
+            let turn = answer(&rt, &mut router, IoOp::Turn { offset: 0, len: 40960, requests: 2 }).await;
+            assert!(turn.result.is_ok() && turn.data.is_empty());
+            for _ in 0..2 {
+                router.submit(&rt, IoRequest { counted: true, ..IoRequest::new(token, VolumeRef(0), read()) });
+                assert!(router.held.is_empty(), "its turn has come");
+                while drive(&rt, &mut router).is_none() {
+                    rt.sleep(base::Duration::from_micros(100)).await;
+                }
+            }
+        }
+        let took = rt.now().since(begun).as_secs_f64();
+        assert!((7.3..7.8).contains(&took), "{took} s: the first begins at once, and the burst is 100 ms");
+        let stats = router.stats();
+        assert_eq!((stats.read.requests, stats.read.bytes), (40, 40 * 40960), "turns are no requests of hosts");
+        let outside = IoOp::Turn { offset: VOLUME_BYTES, len: 4096, requests: 1 };
+        assert_eq!(answer(&rt, &mut router, outside).await.result, Err(IoError::OutOfRange));
+    });
 }
 
 #[test]
@@ -200,7 +227,7 @@ fn what_reaches_behind_an_end_is_known_until_it_has_ended_by_its_volume() {
         router.apply(&rt, Arc::new(LayoutView { volumes: two.to_vec() }), |_| true);
         let reaches = |r: &VolumeRouter<LateBlocks>, end| [0, 1].map(|v| r.reaches_behind(VolumeRef(v), end));
         assert_eq!(reaches(&router, 0), [false, false]);
-        router.submit(&rt, IoRequest { token: 9, volume: VolumeRef(1), op: IoOp::Read { offset: 0, len: 4096 } });
+        router.submit(&rt, IoRequest::new(9, VolumeRef(1), IoOp::Read { offset: 0, len: 4096 }));
         assert_eq!(reaches(&router, VOLUME_BYTES - 4096), [false, true], "it began when the volume was larger");
         assert_eq!(reaches(&router, VOLUME_BYTES), [false, false]);
         let small = |v| Some(Arc::new(VolumeLayout { bytes: PIECE_BYTES, ..v }));
@@ -256,7 +283,7 @@ fn over_two_groups(rt: &Rt, pieces: u64) -> TwoCores {
 
 impl TwoCores {
     fn answer(&mut self, rt: &Rt, core: usize, op: IoOp) -> IoDone {
-        self.planes[core].submit(rt, IoRequest { token: 1, volume: VolumeRef(0), op });
+        self.planes[core].submit(rt, IoRequest::new(1, VolumeRef(0), op));
         let mut done = vec![];
         for _ in 0..1_000_000 {
             self.step(rt, &mut done);

@@ -182,7 +182,7 @@ fn drive(rt: &Rt, router: &mut VolumeRouter<LateBlocks>) -> Option<IoDone> {
 }
 
 async fn answer(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, op: IoOp) -> IoDone {
-    router.submit(rt, IoRequest { token: 9, volume: VolumeRef(0), op });
+    router.submit(rt, IoRequest::new(9, VolumeRef(0), op));
     for _ in 0..1_000_000 {
         if let Some(done) = drive(rt, router) {
             assert_eq!(done.token, 9);
@@ -299,7 +299,7 @@ fn submit_random(
             IoOp::Flush
         }
     };
-    router.submit(rt, IoRequest { token, volume: VolumeRef(0), op });
+    router.submit(rt, IoRequest::new(token, VolumeRef(0), op));
 }
 
 fn check(model: &mut Model, reads: &mut BTreeMap<u64, (usize, Vec<Vec<u8>>)>, done: IoDone) {
@@ -359,7 +359,7 @@ fn what_comes_late_to_a_component_that_is_deleted_is_answered_and_so_is_what_was
             let mut send = |router: &mut VolumeRouter<LateBlocks>, offset: u64| {
                 sent += 1;
                 let write = IoOp::Write { offset, data: data(offset, 4096, |_| 1) };
-                router.submit(&rt, IoRequest { token: sent, volume: VolumeRef(0), op: write });
+                router.submit(&rt, IoRequest::new(sent, VolumeRef(0), write));
             };
             (0..20).for_each(|block| send(&mut router, block << 12));
             let mut done = 0;
@@ -403,7 +403,7 @@ fn a_limit_spaces_requests_and_shutdown_answers_those_held_back() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut router = router(&rt, 1, Limits::new(VolumeLimits { iops_max: Some(1000), bytes_per_s_max: None }), false);
         for token in 0..300 {
-            router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op: IoOp::Read { offset: 0, len: 4096 } });
+            router.submit(&rt, IoRequest::new(token, VolumeRef(0), IoOp::Read { offset: 0, len: 4096 }));
         }
         assert!((199..=200).contains(&router.stats().throttled), "all but the burst: {}", router.stats().throttled);
         let (started, mut answered) = (rt.now(), 0);
@@ -437,7 +437,7 @@ fn served(router: &VolumeRouter<LateBlocks>) -> VolumeLayout {
 async fn hold_back(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, requests: impl Iterator<Item = IoOp>) -> usize {
     let mut submitted = 0;
     for op in requests {
-        router.submit(rt, IoRequest { token: submitted, volume: VolumeRef(0), op });
+        router.submit(rt, IoRequest::new(submitted, VolumeRef(0), op));
         submitted += 1;
     }
     let mut begun = 0;
@@ -557,7 +557,7 @@ fn bytes_count_when_they_have_moved_and_time_from_the_submission() {
         assert!(matches!(answer(&rt, &mut router, read(8192)).await.result, Err(IoError::Media { .. })));
         let stats = router.stats();
         assert_eq!((stats.read.requests, stats.read.errors, stats.read.bytes), (2, 1, 8192), "what failed moved nothing");
-        router.submit(&rt, IoRequest { token: 9, volume: VolumeRef(0), op: read(0) });
+        router.submit(&rt, IoRequest::new(9, VolumeRef(0), read(0)));
         assert_eq!(router.stats().throttled, 1);
         assert_eq!(router.stats().read.bytes, 8192, "held back, not moved");
         while drive(&rt, &mut router).is_none() {
@@ -607,7 +607,7 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
             let mut stands = vec![(0u64, None::<u8>); clients as usize];
             let (mut lost, mut busy) = (0, 0);
             let offset = |client: u64| if client.is_multiple_of(2) { 512 } else { 1024 };
-            let read = |client: u64| IoRequest { token: client, volume: VolumeRef(0), op: IoOp::Read { offset: offset(client), len: 512 } };
+            let read = |client: u64| IoRequest::new(client, VolumeRef(0), IoOp::Read { offset: offset(client), len: 512 });
             (0..clients).for_each(|c| router.submit(&rt, read(c)));
             busy += clients;
             while busy > 0 {
@@ -619,7 +619,7 @@ fn counters_that_many_exchange_at_once_never_lose_an_increment() {
                         let value = bytes_of(&done)[0];
                         stand.1 = Some(value);
                         let op = compare_write(offset(client), 512, value, value.wrapping_add(1));
-                        router.submit(&rt, IoRequest { token: client, volume: VolumeRef(0), op });
+                        router.submit(&rt, IoRequest::new(client, VolumeRef(0), op));
                         continue;
                     }
                     (Some(_), Ok(())) => stand.0 += 1,
@@ -735,7 +735,7 @@ fn a_range_operation_ends_when_its_volume_becomes_read_only() {
                 answer(&rt, &mut router, IoOp::Write { offset: at, data: data(at, 4096, |_| 9) }).await.result.unwrap();
             }
             let op = all(what)(pieces * PIECE_BYTES);
-            router.submit(&rt, IoRequest { token: 1, volume: VolumeRef(0), op });
+            router.submit(&rt, IoRequest::new(1, VolumeRef(0), op));
             let read_only = VolumeLayout { read_only: true, ..served(&router) };
             serve(&rt, &mut router, Some(read_only));
             let done = loop {
@@ -839,7 +839,7 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
                         IoOp::Write { offset, data: data(offset, 4096, |_| round * 8 + n) }
                     };
                     let core = cores.chance.random(2);
-                    cores.planes[core].submit(&rt, IoRequest { token: u64::from(n), volume: VolumeRef(0), op });
+                    cores.planes[core].submit(&rt, IoRequest::new(u64::from(n), VolumeRef(0), op));
                     for _ in 0..cores.chance.random(8) {
                         cores.step(&rt, &mut done);
                     }
@@ -860,7 +860,7 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
                     }
                     let reader = cores.chance.random(2);
                     let op = IoOp::Read { offset: piece as u64 * PIECE_BYTES, len: 4096 };
-                    cores.planes[reader].submit(&rt, IoRequest { token: 99, volume: VolumeRef(0), op });
+                    cores.planes[reader].submit(&rt, IoRequest::new(99, VolumeRef(0), op));
                     let mut done = vec![];
                     while done.is_empty() {
                         cores.step(&rt, &mut done);
@@ -883,7 +883,7 @@ fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
         let requests = 600;
         for token in 0..requests {
             let op = IoOp::Uncorrectable { offset: 0, len: 64 * PIECE_BYTES };
-            router.submit(&rt, IoRequest { token, volume: VolumeRef(0), op });
+            router.submit(&rt, IoRequest::new(token, VolumeRef(0), op));
         }
         let most = |router: &VolumeRouter<LateBlocks>| router.stats().lanes.running as usize <= RANGE_PARTS_MAX + requests as usize;
         assert!(router.range_parts >= RANGE_PARTS_MAX && most(&router));

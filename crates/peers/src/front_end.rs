@@ -4,8 +4,10 @@ use crate::desired::{PeersDesired, PeersView};
 use crate::peers::{Peers, PeersMsg};
 use crate::stats::PeersStats;
 use auth::{Work, WorkDone};
-use frontend::{AuditEvent, ControlRequest, ControlRequestId, FrontEnd, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId};
-use object::Backend;
+use frontend::{
+    AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
+};
+use object::{Backend, VolumeRef};
 use rt::Rt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ impl FrontEnd for Peers {
     fn listen(&mut self, rt: &Rt, at: SocketAddr) -> Result<SocketAddr, ListenError> {
         Peers::listen(self, rt, at)
     }
+    #[inline]
     fn poll<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         Peers::poll(self, rt, backend)
     }
@@ -50,6 +53,12 @@ impl FrontEnd for Peers {
         None
     }
     fn on_work_done(&mut self, _: &Rt, _: WorkId, _: WorkDone) {}
+    fn link_change(&mut self) -> Option<LinkChange> {
+        Peers::link_change(self)
+    }
+    fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        Peers::is_settled(self, volume, revision)
+    }
     fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
         Peers::pop_msg(self)
     }

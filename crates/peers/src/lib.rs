@@ -19,12 +19,18 @@
 mod conn;
 mod desired;
 mod front_end;
+mod keys;
 mod limits;
 mod member;
+mod no_link;
 mod peers;
 mod stamps;
 mod stats;
 
-pub use desired::{OwnNode, PeerDesired, PeersDesired, PeersView};
+#[cfg(test)]
+mod tests;
+
+pub use desired::{LinkSecurity, OwnNode, PeerDesired, PeersDesired, PeersView};
+pub use no_link::NoLink;
 pub use peers::{Peers, PeersMsg};
 pub use stats::PeersStats;

@@ -3,10 +3,12 @@
 //! Never: opens connections.
 
 use crate::desired::{OwnNode, PeerDesired};
-use crate::limits::LOST_AFTER;
+use crate::limits::{LINK_GONE, LOST_AFTER};
 use crate::stamps::Stamps;
 use base::Instant;
+use base::hooks::{self, SeededFault};
 use format::peer::{LANES_MAX, LinkClass, Versions};
+use frontend::LinkChange;
 use object::link::{LinkPlace, Own, Peer, Protection};
 use object::{ForwardDone, ForwardOutcome, IoError};
 use std::collections::VecDeque;
@@ -23,19 +25,49 @@ pub(crate) struct Member {
     pub(crate) stamps: Stamps,
     /// Changes that were there when the link closed: when nobody needs to fear them any more, whose router they are of, and which they are.
     lost: VecDeque<(Instant, usize, u32)>,
+    reported: Reported,
+}
+
+/// What the control plane was last given to know of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reported {
+    Closed,
+    Open,
+    /// That it is open; it is closed since then.
+    OpenUntil(Instant),
 }
 
 impl Member {
     /// On this core, which has a lane with it.
-    pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8) -> Member {
+    pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8, protection: Protection) -> Member {
         let place = LinkPlace { class: LinkClass::Foreground, lane };
         let own = Own { cluster: own.cluster, node: own.node, incarnation: own.incarnation, versions: Versions::OURS };
-        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, Protection::Plain).only(place);
-        Member { desired, peer, place, lanes, conn: None, stamps: Stamps::default(), lost: VecDeque::new() }
+        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, protection).only(place);
+        Member { desired, peer, place, lanes, conn: None, stamps: Stamps::default(), lost: VecDeque::new(), reported: Reported::Closed }
     }
     /// Whether requests can go there now.
     pub fn is_open(&mut self) -> bool {
         self.peer.link(self.place).is_some_and(|link| link.is_open())
+    }
+    /// What the control plane is to know now. A link that is replaced soon does not change what hosts are to do.
+    pub fn change(&mut self, now: Instant) -> Option<LinkChange> {
+        let (reported, open) = match (self.reported, self.is_open()) {
+            (Reported::Closed, true) => (Reported::Open, Some(true)),
+            (Reported::OpenUntil(_), true) => (Reported::Open, None),
+            (Reported::Open, false) => (Reported::OpenUntil(now), None),
+            (Reported::OpenUntil(since), false) if now.since(since) >= LINK_GONE => (Reported::Closed, Some(false)),
+            (same, _) => (same, None),
+        };
+        self.reported = reported;
+        open.filter(|open| !open || !hooks::seeded(SeededFault::LinkUnreported)).map(|open| self.link_change(open))
+    }
+    /// The same when there will be no link any more.
+    pub fn ended(&mut self) -> Option<LinkChange> {
+        let was = std::mem::replace(&mut self.reported, Reported::Closed);
+        (was != Reported::Closed).then(|| self.link_change(false))
+    }
+    fn link_change(&self, open: bool) -> LinkChange {
+        LinkChange { node: self.desired.node, lane: self.place.lane, lanes: self.lanes, open }
     }
     /// A change was with it when the link closed, which came at `came`.
     pub fn lose(&mut self, came: Instant, core: usize, id: u32) {
@@ -50,7 +82,8 @@ impl Member {
     /// By when something is to be done.
     pub fn deadline(&self) -> Option<Instant> {
         let lost = self.lost.iter().map(|(until, ..)| *until).min();
-        self.peer.deadline().into_iter().chain(lost).min()
+        let gone = if let Reported::OpenUntil(since) = self.reported { Some(since + LINK_GONE) } else { None };
+        self.peer.deadline().into_iter().chain(lost).chain(gone).min()
     }
     pub fn is_quiet(&self) -> bool {
         self.lost.is_empty()

@@ -3,22 +3,22 @@
 //! Owns: see the crate. Invariants: the connection of a member is the one of its current link; a token names one request until it is answered.
 //! Never: blocks.
 
-use crate::conn::{Conn, Purpose};
+use crate::conn::{Conn, Moving, Purpose};
 use crate::desired::{OwnNode, PeersView};
-use crate::limits::{EVENTS_A_TURN_MAX, GREETING_BYTES_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
+use crate::limits::{EVENTS_A_TURN_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
 use crate::member::{Member, lanes};
+use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
-use base::{HostId, Instant, NodeId};
-use format::peer::{Hello, Issuer, Refusal, RefusalReason, Revision};
-use frontend::ListenError;
+use base::hooks::{self, SeededFault};
+use base::{HostId, Instant, NodeId, VolumeId};
+use connection::{RefusalLog, Unauthenticated};
+use format::peer::{Issuer, Revision};
+use frontend::{LinkChange, ListenError};
 use object::link::limits::STAMP_AGE_MAX;
-use object::link::{
-    Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, Link, LinkEvent, PlaceEvent, Protection, ServedId,
-    SessionId, Standing,
-};
+use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
-use rt::{Buf, Completion, Event, ListenerId, NetError, OwnedConn, Queue, Rt, TimerId};
+use rt::{Buf, Completion, Event, ListenerId, NetError, Queue, Rt, TimerId};
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -31,22 +31,47 @@ const DIAL: u64 = 2;
 const OTHER: u64 = 3;
 const KIND_BITS: u32 = 2;
 
+mod greetings;
+mod sockets;
+
 /// What halves say to each other.
 pub enum PeersMsg {
     /// A connection of this lane, with what it has said so far.
-    Accepted(OwnedConn, Vec<u8>),
+    Accepted(Box<Moving>),
     /// A request for the core that has a lane with its owner.
     Forward(usize, Box<Forward>),
     /// What became of it.
     Forwarded(Box<ForwardDone>),
+    /// A request of this core, by its id there, is not wanted any more by its host.
+    Cancel(usize, u32),
+    /// This core waits, by this number, until the half goes by a view.
+    Settle(usize, u32, Settling),
+    /// It does.
+    Settled(u32),
 }
 
 /// A request of this node that is with another one.
 struct Outgoing {
+    node: NodeId,
     /// Whose router it is of.
     core: usize,
     id: u32,
     came: Instant,
+}
+
+/// A view of a volume, which a half is to go by, with nothing under way that was judged by an earlier one.
+#[derive(Clone, Copy, Debug)]
+pub struct Settling {
+    volume: VolumeId,
+    revision: u64,
+}
+
+/// Another node asks whether that is so on all cores.
+struct Asked {
+    node: NodeId,
+    id: ServedId,
+    /// Cores that have not said so.
+    cores: usize,
 }
 
 /// A request of another node that has begun here.
@@ -70,11 +95,28 @@ pub struct Peers {
     conns: Slab<Conn>,
     dials: Slab<NodeId>,
     listener: Option<ListenerId>,
+    /// Who has not said who it is.
+    unknown: Unauthenticated,
+    greetings: u64,
+    /// Receives of those that wait for their turn, at most one a connection.
+    unheard: VecDeque<(usize, Result<usize, NetError>, Buf)>,
+    refusals: RefusalLog,
+    /// What was reported, for tests to look at.
+    #[cfg(test)]
+    pub(crate) reported: Vec<NoLink>,
+    /// Where TLS decrypts a record.
+    plain: Vec<u8>,
     outgoing: Slab<Outgoing>,
     served: Slab<Served>,
+    asked: Slab<Asked>,
+    /// Who waits for this half: core, its number there, and for what.
+    settling: Vec<(usize, u32, Settling)>,
     /// For this core's router.
     forwarded: VecDeque<ForwardDone>,
     msgs: VecDeque<(usize, PeersMsg)>,
+    link_changes: VecDeque<LinkChange>,
+    /// There is no other node, and nothing is left of any: a turn costs nothing.
+    alone: bool,
     timer: Option<(TimerId, Instant)>,
     pauses: Pauses,
     draining: bool,
@@ -94,8 +136,19 @@ impl Peers {
             conns: Slab::new(),
             dials: Slab::new(),
             listener: None,
+            unknown: Unauthenticated::new(GREETINGS_MAX),
+            greetings: 0,
+            unheard: VecDeque::new(),
+            refusals: RefusalLog::new("the counters of links have them all"),
+            #[cfg(test)]
+            reported: Vec::new(),
+            plain: Vec::new(),
             outgoing: Slab::new(),
             served: Slab::new(),
+            asked: Slab::new(),
+            settling: Vec::new(),
+            link_changes: VecDeque::new(),
+            alone: true,
             forwarded: VecDeque::new(),
             msgs: VecDeque::new(),
             timer: None,
@@ -107,8 +160,19 @@ impl Peers {
 
     /// Goes by this from now on. A node that is not a member any more has its links closed.
     pub fn apply(&mut self, rt: &Rt, view: Arc<PeersView>) {
-        self.own = view.desired.own;
+        let same_security = self.view.desired.security == view.desired.security;
+        let own = view.desired.own.filter(|_| view.desired.security.is_ready());
+        let before = std::mem::replace(&mut self.own, own);
         self.view = view;
+        self.alone = false;
+        if !same_security {
+            self.end_all(rt);
+        }
+        if before != self.own {
+            // Another identity, or none any more: what was agreed on as this one is over.
+            self.members.keys().copied().collect::<Vec<_>>().into_iter().for_each(|node| self.forget(rt, node));
+        }
+        rt.wake(self.core);
         let Some(own) = self.own else { return };
         let wanted: BTreeMap<NodeId, _> =
             self.view.desired.nodes.iter().filter(|n| !n.removed && n.node != own.node).map(|n| (n.node, *n)).collect();
@@ -122,12 +186,12 @@ impl Peers {
             if self.members.get(&node).is_some_and(|m| m.lanes != lanes) {
                 self.forget(rt, node);
             }
-            let lane = self.core as u8;
-            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane));
+            let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
+            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
             member.desired = desired;
+            member.peer.set_reachable(desired.addr.is_some() && !self.draining);
             member.peer.see_incarnation(desired.incarnation);
         }
-        rt.wake(self.core);
     }
 
     /// Takes links of other nodes there.
@@ -136,11 +200,22 @@ impl Peers {
         if let Some(old) = self.listener.replace(listener) {
             rt.close_listener(old);
         }
+        self.alone = false;
         Ok(rt.local_addr(listener))
     }
 
     /// Does all there is to do.
+    #[inline]
     pub fn poll<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
+        if self.alone {
+            let Some(forward) = backend.pop_forward() else { return false };
+            backend.forwarded(rt, not_done(forward.id, forward.op));
+            return true;
+        }
+        self.poll_with_others(rt, backend)
+    }
+
+    fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
         self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
         let mut busy = false;
@@ -149,6 +224,7 @@ impl Peers {
             busy = true;
             self.on_event(rt, cookie, event);
         }
+        busy |= self.hear_greetings(rt);
         while let Some(done) = backend.pop() {
             busy = true;
             let served = self.served.remove(done.token as usize);
@@ -158,14 +234,26 @@ impl Peers {
             busy = true;
             self.forward(forward, self.core);
         }
+        while let Some((owner, id)) = backend.pop_cancel() {
+            busy = true;
+            self.cancel(owner, self.core, id);
+        }
         busy |= self.poll_members(rt, backend);
+        self.settle(rt);
         while let Some(done) = self.forwarded.pop_front() {
             busy = true;
             backend.forwarded(rt, done);
         }
         self.flush(rt);
         self.arm(rt);
+        self.alone = self.own.is_none() && self.has_nothing_left();
         busy
+    }
+
+    fn has_nothing_left(&self) -> bool {
+        let idle =
+            self.is_quiet() && self.members.is_empty() && self.asked.is_empty() && self.settling.is_empty() && self.unheard.is_empty();
+        idle && self.conns.is_empty() && self.dials.is_empty() && self.listener.is_none() && self.timer.is_none() && self.msgs.is_empty()
     }
 
     /// Whether a request of another node, which a limit has held back, may begin.
@@ -180,14 +268,28 @@ impl Peers {
     /// Of another core's half.
     pub fn on_msg(&mut self, rt: &Rt, msg: PeersMsg) {
         match msg {
-            PeersMsg::Accepted(conn, bytes) => {
-                let id = rt.attach(conn);
-                self.accepted(rt, id, bytes);
-            }
+            PeersMsg::Accepted(moving) => self.take_over(rt, *moving),
             PeersMsg::Forward(core, forward) => self.forward(*forward, core),
             PeersMsg::Forwarded(done) => self.forwarded.push_back(*done),
+            PeersMsg::Cancel(core, id) => self.cancel_here(core, id),
+            PeersMsg::Settle(core, no, what) => self.settling.push((core, no, what)),
+            PeersMsg::Settled(no) => self.settled(no),
         }
+        self.alone = false;
         rt.wake(self.core);
+    }
+    /// The next link that has opened, or is closed for longer than requests wait for it.
+    pub fn link_change(&mut self) -> Option<LinkChange> {
+        self.link_changes.pop_front()
+    }
+    /// Whether this half goes by this revision of a volume's view, or a later one, and no request that another node judged by an earlier one is
+    /// under way here.
+    pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        if hooks::seeded(SeededFault::ConfirmedTooEarly) {
+            return true;
+        }
+        let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
+        view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| s.volume == volume && s.revision.0 < revision)
     }
     /// For another core's half.
     pub fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
@@ -201,6 +303,7 @@ impl Peers {
             rt.close_listener(listener);
         }
         for member in self.members.values_mut() {
+            member.peer.set_reachable(false);
             if let Some(link) = member.peer.link(member.place) {
                 link.drain();
             }
@@ -233,7 +336,7 @@ impl Peers {
             return self.hand_back(core, not_done(forward.id, forward.op));
         };
         self.stats.forwarded += 1;
-        let token = self.outgoing.insert(Outgoing { core, id: forward.id, came }) as u64;
+        let token = self.outgoing.insert(Outgoing { node: forward.owner, core, id: forward.id, came }) as u64;
         link.submit(ForwardRequest {
             token,
             volume: forward.volume,
@@ -244,15 +347,32 @@ impl Peers {
         });
     }
 
+    /// The host of a request has gone.
+    fn cancel(&mut self, owner: NodeId, core: usize, id: u32) {
+        let lanes = self.view.desired.nodes.iter().find(|n| n.node == owner).map_or(1, |n| lanes(self.cores, n.cores));
+        let lane = self.core % usize::from(lanes);
+        if lane == self.core { self.cancel_here(core, id) } else { self.msgs.push_back((lane, PeersMsg::Cancel(core, id))) }
+    }
+    fn cancel_here(&mut self, core: usize, id: u32) {
+        let found = self.outgoing.iter().find(|(_, o)| o.core == core && o.id == id);
+        let Some((token, node)) = found.map(|(token, o)| (token as u64, o.node)) else { return };
+        if let Some(member) = self.members.get_mut(&node)
+            && let Some(link) = member.peer.link(member.place)
+        {
+            self.stats.cancelled += 1;
+            link.cancel(token);
+        }
+    }
+
     fn answered(&mut self, node: NodeId, Answered { request, result, data }: Answered) {
-        let Outgoing { core, id, came } = self.outgoing.remove(request.token as usize);
+        let Outgoing { core, id, came, .. } = self.outgoing.remove(request.token as usize);
         let ForwardOp::Io(op) = request.op else { unreachable!("nothing else is passed on") };
         let outcome = match result {
             Ok(()) => ForwardOutcome::Answered(Ok(data)),
             Err(ForwardError::Io(IoError::Closing | IoError::Withdrawn)) => ForwardOutcome::NotDone(op),
             Err(ForwardError::Io(error)) => ForwardOutcome::Answered(Err(error)),
             Err(ForwardError::Miscompare { .. }) => ForwardOutcome::Answered(Err(IoError::Miscompare)),
-            Err(ForwardError::LinkLost) if op.verb().changes() => {
+            Err(ForwardError::LinkLost) if op.verb().changes() && !hooks::seeded(SeededFault::LostTakenForUndone) => {
                 self.stats.lost += 1;
                 return match self.members.get_mut(&node) {
                     Some(member) => member.lose(came, core, id),
@@ -262,6 +382,9 @@ impl Peers {
             Err(_) => ForwardOutcome::NotDone(op),
         };
         self.stats.returned += u64::from(matches!(outcome, ForwardOutcome::NotDone(_)));
+        if hooks::seeded(SeededFault::ForwardAnsweredTwice) && matches!(outcome, ForwardOutcome::Answered(Ok(_))) {
+            self.hand_back(core, ForwardDone { id, outcome: ForwardOutcome::Answered(Err(IoError::NoPath)) });
+        }
         self.hand_back(core, ForwardDone { id, outcome });
     }
 
@@ -276,7 +399,7 @@ impl Peers {
     // ---- requests of other nodes ------------------------------------------------------------------------------------
 
     fn serve<B: Backend>(&mut self, rt: &Rt, backend: &mut B, node: NodeId, forwarded: Forwarded) {
-        let Forwarded { id, volume, stamp, op, .. } = forwarded;
+        let Forwarded { id, volume, revision: judged_by, stamp, op, .. } = forwarded;
         let member = self.members.get_mut(&node).expect("whose event it was");
         let place = self.view.volumes.places.get(&volume).copied();
         let view = place.and_then(|at| self.view.volumes.by_ref.get(at.0 as usize)?.as_ref());
@@ -288,14 +411,55 @@ impl Peers {
         if self.draining {
             return member.peer.answer(member.place, id, Err(ForwardError::Draining), DataVec::new());
         }
+        let asks = matches!(op, IoOp::Flush);
+        let early = asks && hooks::seeded(SeededFault::ConfirmedTooEarly);
+        let revision = if early { judged_by } else { revision };
         if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
             self.stats.refused += 1;
             return;
         }
+        if asks {
+            let no = self.asked.insert(Asked { node, id, cores: self.cores }) as u32;
+            let settling = Settling { volume, revision: revision.0 };
+            self.settling.push((self.core, no, settling));
+            let others = (0..self.cores).filter(|core| *core != self.core);
+            return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
+        }
         self.stats.served += 1;
         let reads = matches!(op, IoOp::Read { .. });
         let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
-        backend.submit(rt, IoRequest { token, volume: at, op });
+        backend.submit(rt, IoRequest::new(token, at, op));
+    }
+
+    /// Says which of those who wait for this half need not any more.
+    fn settle(&mut self, rt: &Rt) {
+        if self.settling.is_empty() {
+            return;
+        }
+        let places = &self.view.volumes.places;
+        let is_settled = |s: &Settling| places.get(&s.volume).is_none_or(|at| self.is_settled(*at, s.revision));
+        let (done, waiting): (Vec<_>, Vec<_>) = self.settling.iter().partition(|(.., s)| is_settled(s));
+        self.settling = waiting;
+        for (core, no, _) in done {
+            if core == self.core {
+                self.settled(no);
+                rt.wake(self.core);
+            } else {
+                self.msgs.push_back((core, PeersMsg::Settled(no)));
+            }
+        }
+    }
+    /// One more core goes by what another node has asked about.
+    fn settled(&mut self, no: u32) {
+        let asked = &mut self.asked[no as usize];
+        asked.cores -= 1;
+        if asked.cores > 0 {
+            return;
+        }
+        let Asked { node, id, .. } = self.asked.remove(no as usize);
+        if let Some(member) = self.members.get_mut(&node) {
+            member.peer.answer(member.place, id, Ok(()), DataVec::new());
+        }
     }
 
     fn answer(&mut self, Served { node, id, reads, .. }: Served, result: Result<(), IoError>, data: DataVec) {
@@ -325,6 +489,8 @@ impl Peers {
                 self.dial(rt, node);
             }
             busy |= self.take_events(rt, node, |this, rt, forwarded| this.serve(rt, backend, node, forwarded));
+            let member = self.members.get_mut(&node).expect("listed");
+            self.link_changes.extend(member.change(now));
         }
         busy
     }
@@ -349,9 +515,22 @@ impl Peers {
         let place = member.place;
         match result {
             Ok(id) => {
-                member.peer.connected(place, now);
-                let at = self.conns.insert(Conn::new(id, Purpose::Member(node)));
-                self.take_conn(rt, node, at);
+                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else {
+                    rt.close(id);
+                    return member.peer.not_connected(place, now, chance);
+                };
+                match self.view.desired.security.dialed(&own, node) {
+                    Ok(layer) => {
+                        member.peer.connected(place, now);
+                        let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Member(node), now));
+                        self.take_conn(rt, node, at);
+                    }
+                    Err(fault) => {
+                        rt.close(id);
+                        member.peer.not_connected(place, now, chance);
+                        self.report(now, &NoLink::dialing(node, addr, fault));
+                    }
+                }
             }
             Err(error) => {
                 tracing::debug!(%node, addr = ?member.desired.addr, %error, "no connection to a node");
@@ -370,60 +549,6 @@ impl Peers {
         self.read_on(rt, at);
     }
 
-    /// A connection that says who it is; those of other lanes go on.
-    fn accepted(&mut self, rt: &Rt, id: rt::ConnId, bytes: Vec<u8>) {
-        let mut link = Link::accept(rt.now(), Protection::Plain);
-        link.receive(rt.now(), &bytes);
-        let at = self.conns.insert(Conn::new(id, Purpose::Greeting(Box::new(link), bytes)));
-        self.greet(rt, at);
-    }
-
-    /// What has come of a greeting.
-    fn greet(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        let Purpose::Greeting(link, bytes) = &mut conn.purpose else { return };
-        match link.pop_event() {
-            Some(LinkEvent::Greeted(hello, session)) => {
-                let lane = usize::from(hello.lane) % self.cores;
-                if lane == self.core {
-                    return self.welcome(rt, at, &hello, session);
-                }
-                let bytes = core::mem::take(bytes);
-                let conn = self.conns.remove(at);
-                self.msgs.push_back((lane, PeersMsg::Accepted(rt.detach(conn.id), bytes)));
-            }
-            Some(_) => self.drop_conn(rt, at),
-            None if bytes.len() > GREETING_BYTES_MAX => self.drop_conn(rt, at),
-            None => self.read_on(rt, at),
-        }
-    }
-
-    fn welcome(&mut self, rt: &Rt, at: usize, hello: &Hello, session: SessionId) {
-        let Purpose::Greeting(mut link, _) = core::mem::replace(&mut self.conns[at].purpose, Purpose::Nothing) else {
-            unreachable!("it has greeted")
-        };
-        let removed = self.view.desired.nodes.iter().any(|n| n.node == hello.from && n.removed);
-        let admitted = match self.members.get_mut(&hello.from).filter(|_| !self.draining) {
-            Some(member) => member.peer.admit(*link, hello, session, Standing::Member, rt.now()).map(drop),
-            None => {
-                let reason = match (self.draining || self.own.is_none(), removed) {
-                    (true, _) => RefusalReason::NotNow,
-                    (false, true) => RefusalReason::RemovedNode,
-                    (false, false) => RefusalReason::UnknownNode,
-                };
-                link.refuse(Refusal { reason, detail: 0 });
-                Err(link)
-            }
-        };
-        match admitted {
-            Ok(()) => {
-                self.conns[at].purpose = Purpose::Member(hello.from);
-                self.take_conn(rt, hello.from, at);
-            }
-            Err(link) => self.conns[at].purpose = Purpose::Over(link),
-        }
-    }
-
     /// A node is not a member any more, or in another way: its link ends, and its requests do not begin.
     fn forget(&mut self, rt: &Rt, node: NodeId) {
         let Some(member) = self.members.get_mut(&node) else { return };
@@ -432,6 +557,7 @@ impl Peers {
         }
         self.take_events(rt, node, |_, _, _| {});
         let Some(mut member) = self.members.remove(&node) else { return };
+        self.link_changes.extend(member.ended());
         while let Some((core, done)) = member.pop_lost(Instant(u64::MAX)) {
             self.hand_back(core, done);
         }
@@ -459,6 +585,7 @@ impl Peers {
                 LinkEvent::Closed(reason) => {
                     self.stats.links_closed += 1;
                     tracing::info!(%node, core = self.core, ?reason, "link closed");
+                    self.explain(rt.now(), node, reason);
                     let member = self.members.get_mut(&node).expect("whose event it was");
                     member.stamps.clear();
                 }
@@ -472,17 +599,12 @@ impl Peers {
     fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
         let at = (cookie >> KIND_BITS) as usize;
         match event {
-            Event::Accepted { conn, .. } => {
-                let greeting = self.conns.iter().filter(|(_, c)| matches!(c.purpose, Purpose::Greeting(..))).count();
-                if greeting >= GREETINGS_MAX || self.draining {
-                    return rt.close(conn);
-                }
-                self.accepted(rt, conn, Vec::new());
-            }
+            Event::Accepted { conn, peer } => self.accepted(rt, conn, peer),
             Event::Connected { result } => {
                 let node = self.dials.remove(at);
                 self.connected(rt, node, result);
             }
+            Event::Received { result, buf, .. } if self.conns[at].serial().is_some() => self.unheard.push_back((at, result, buf)),
             Event::Received { result, buf, .. } => self.on_received(rt, at, result, buf),
             Event::Sent { result, list, .. } => self.on_sent(rt, at, result, list),
             Event::Timer(_) => self.timer = None,
@@ -490,133 +612,9 @@ impl Peers {
         }
     }
 
-    fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
-        let now = rt.now();
-        let conn = &mut self.conns[at];
-        let landed = conn.received();
-        match (result, conn.is_closed()) {
-            (Ok(n), false) if n > 0 => match &mut conn.purpose {
-                Purpose::Greeting(link, bytes) => {
-                    link.receive(now, &buf[..n]);
-                    bytes.extend_from_slice(&buf[..n]);
-                    conn.keep(buf);
-                    return self.greet(rt, at);
-                }
-                Purpose::Member(node) => {
-                    if let Some(link) = self.members.get_mut(node).filter(|m| m.conn == Some(at)).and_then(|m| m.peer.link(m.place)) {
-                        if landed {
-                            link.landed(now, buf, n);
-                        } else {
-                            link.receive(now, &buf[..n]);
-                            conn.keep(buf);
-                        }
-                        return self.read_on(rt, at);
-                    }
-                }
-                Purpose::Over(_) | Purpose::Nothing => {}
-            },
-            _ => {
-                if let Purpose::Member(node) = conn.purpose
-                    && let Some(member) = self.members.get_mut(&node).filter(|m| m.conn == Some(at))
-                    && let Some(link) = member.peer.link(member.place)
-                {
-                    link.close(CloseReason::Lost);
-                }
-            }
-        }
-        self.drop_conn(rt, at);
-    }
-
-    fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: rt::SendList) {
-        let conn = &mut self.conns[at];
-        conn.sent();
-        match &mut conn.purpose {
-            Purpose::Member(node) => {
-                if let Some(member) = self.members.get_mut(node).filter(|m| m.conn == Some(at))
-                    && let Some(link) = member.peer.link(member.place)
-                {
-                    link.sent(list);
-                    if result.is_err() {
-                        link.close(CloseReason::Lost);
-                    }
-                }
-            }
-            Purpose::Over(link) => link.sent(list),
-            Purpose::Greeting(..) | Purpose::Nothing => {}
-        }
-        if result.is_err() || self.conns[at].is_closed() {
-            self.drop_conn(rt, at);
-        }
-    }
-
-    fn read_on(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        if conn.is_receiving() {
-            return;
-        }
-        let land = match &conn.purpose {
-            Purpose::Member(node) => self.members.get_mut(node).and_then(|m| m.peer.link(m.place)).and_then(Link::land),
-            _ => None,
-        };
-        conn.receive(rt, &self.queue, (at as u64) << KIND_BITS | RECV, land);
-    }
-
-    /// Closes a connection; it is forgotten when its operations have come back.
-    fn drop_conn(&mut self, rt: &Rt, at: usize) {
-        let conn = &mut self.conns[at];
-        conn.close(rt);
-        if conn.is_gone() {
-            let conn = self.conns.remove(at);
-            if let Purpose::Member(node) = conn.purpose
-                && let Some(member) = self.members.get_mut(&node)
-                && member.conn == Some(at)
-            {
-                member.conn = None;
-            }
-        }
-    }
-
-    /// Sends what there is, and lets connections go that have nothing left to say.
-    fn flush(&mut self, rt: &Rt) {
-        let now = rt.now();
-        for member in self.members.values_mut() {
-            let Some(link) = member.peer.link(member.place) else { continue };
-            if let Some(stamp) = link.stamp() {
-                member.stamps.hear(now, stamp);
-            }
-            let conn = member.conn.map(|at| (at, &mut self.conns[at]));
-            send_all(rt, &self.queue, conn, link);
-        }
-        let mut over = Vec::new();
-        for (at, conn) in &mut self.conns {
-            let is_over = match &mut conn.purpose {
-                Purpose::Over(_) => {
-                    let Purpose::Over(mut link) = core::mem::replace(&mut conn.purpose, Purpose::Nothing) else { continue };
-                    send_all(rt, &self.queue, Some((at, conn)), &mut link);
-                    let is_over = link.is_done();
-                    conn.purpose = Purpose::Over(link);
-                    is_over
-                }
-                Purpose::Member(node) => {
-                    let member = self.members.get_mut(node).filter(|m| m.conn == Some(at));
-                    member.is_none_or(|m| m.peer.link(m.place).is_none_or(|link| link.is_done()))
-                }
-                Purpose::Greeting(link, _) => {
-                    link.poll(now);
-                    link.is_closed()
-                }
-                Purpose::Nothing => true,
-            };
-            if is_over && conn.has_sent_all() && !conn.is_closed() {
-                over.push(at);
-            }
-        }
-        over.into_iter().for_each(|at| self.drop_conn(rt, at));
-    }
-
     fn arm(&mut self, rt: &Rt) {
         let greetings = self.conns.iter().filter_map(|(_, c)| match &c.purpose {
-            Purpose::Greeting(link, _) => link.deadline(),
+            Purpose::Greeting(greeting) => greeting.link.deadline(),
             _ => None,
         });
         let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).min() else { return };
@@ -631,22 +629,4 @@ impl Peers {
 
 fn not_done(id: u32, op: IoOp) -> ForwardDone {
     ForwardDone { id, outcome: ForwardOutcome::NotDone(op) }
-}
-
-/// Sends what a link has to say, as far as its connection takes it. Without one, nobody hears it.
-fn send_all(rt: &Rt, queue: &Queue, conn: Option<(usize, &mut Conn)>, link: &mut Link) {
-    match conn {
-        Some((at, conn)) if !conn.is_closed() => {
-            while conn.takes_send() {
-                let Some(list) = link.take_output() else { break };
-                conn.send(rt, queue, (at as u64) << KIND_BITS | SEND, list);
-            }
-        }
-        _ if link.is_closed() => {
-            while let Some(list) = link.take_output() {
-                link.sent(list);
-            }
-        }
-        _ => {}
-    }
 }

@@ -6,6 +6,7 @@
 
 use crate::faults::Class;
 use crate::history::{Failure, Report, RunOptions, run};
+use crate::nodes::{self, plan::NodesPlan};
 use crate::plan::{Cuts, OpKind, Plan};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ pub struct CampaignOptions {
     pub seeds: Range<u64>,
     /// Stop after so long; seeds under way are played to their end.
     pub limit: Option<Duration>,
+    /// Several nodes, not one.
+    pub nodes: bool,
     /// Threads.
     pub threads: usize,
     /// Every so many seeds one is run twice, and both must be the same; 0 for never.
@@ -80,9 +83,10 @@ pub struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, seed: u64, report: &Report) {
-        let class = Plan::draw(seed).class;
-        *self.classes.entry(format!("{class:?}")).or_default() += 1;
+    fn add(&mut self, seed: u64, nodes: bool, report: &Report) {
+        let class = if nodes { Class::Crash } else { Plan::draw(seed).class };
+        let kind = if nodes { format!("{} nodes", NodesPlan::draw(seed).nodes.len()) } else { format!("{class:?}") };
+        *self.classes.entry(kind).or_default() += 1;
         for (kind, n) in &report.counts.ops {
             *self.ops.entry(*kind).or_default() += n;
         }
@@ -189,10 +193,11 @@ impl Shared<'_> {
 
     fn play(&self, seed: u64) {
         let began = Instant::now();
-        let result = run(seed, &RunOptions::default());
+        let run = || if self.options.nodes { nodes::run::run(seed, false) } else { run(seed, &RunOptions::default()) };
+        let result = run();
         let twice = self.options.twice_every > 0 && seed.is_multiple_of(self.options.twice_every);
         let result = match (result, twice) {
-            (Ok(first), true) => match run(seed, &RunOptions::default()) {
+            (Ok(first), true) => match run() {
                 Ok(second) if second.hash == first.hash => Ok(first),
                 _ => Err(Failure { what: "two runs of the seed were not the same".into() }),
             },
@@ -203,7 +208,7 @@ impl Shared<'_> {
         sums.busy_ns += began.elapsed().as_nanos() as u64 / if twice { 2 } else { 1 };
         sums.repeated += u64::from(twice);
         match result {
-            Ok(report) => sums.add(seed, &report),
+            Ok(report) => sums.add(seed, self.options.nodes, &report),
             Err(failure) => {
                 sums.failures.insert(seed, failure.what);
                 if sums.failures.len() >= self.options.failures_max {
@@ -227,9 +232,9 @@ impl Shared<'_> {
 }
 
 /// The command that plays a seed again.
-pub fn replay_command(seed: u64, cuts: &Cuts, fault: Option<&str>) -> String {
+pub fn replay_command(seed: u64, nodes: bool, cuts: &Cuts, fault: Option<&str>) -> String {
     let hooks = if cfg!(feature = "hooks") { " --features hooks" } else { "" };
-    let mut command = format!("cargo run --release -p sim{hooks} -- replay {seed}");
+    let mut command = format!("cargo run --release -p sim{hooks} -- replay {seed}{}", if nodes { " --nodes" } else { "" });
     if *cuts != Cuts::default() {
         command += &format!(" --cuts {cuts}");
     }

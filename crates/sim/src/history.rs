@@ -72,13 +72,21 @@ pub fn keep_panics() {
 
 /// Plays a seed.
 pub fn run(seed: u64, options: &RunOptions) -> Result<Report, Failure> {
+    let plan = Rc::new(Plan::draw(seed).cut(&options.cuts));
+    caught(plan.tiny, || play(&plan, options))
+}
+
+/// Plays a run: a panic is a failure, and every buffer must have been given back. `tiny`: limits are small.
+pub(crate) fn caught(tiny: bool, play: impl FnOnce() -> Result<Report, Failure>) -> Result<Report, Failure> {
     let buffers = rt::buffers_outstanding();
     #[cfg(feature = "hooks")]
-    drop(base::hooks::take_coverage_marks());
-    let plan = Rc::new(Plan::draw(seed).cut(&options.cuts));
-    #[cfg(feature = "hooks")]
-    base::hooks::set_tiny(plan.tiny);
-    let result = catch_unwind(AssertUnwindSafe(|| play(&plan, options)));
+    {
+        drop(base::hooks::take_coverage_marks());
+        base::hooks::set_tiny(tiny);
+    }
+    #[cfg(not(feature = "hooks"))]
+    let _ = tiny;
+    let result = catch_unwind(AssertUnwindSafe(play));
     let mut report = match result {
         Ok(done) => done?,
         Err(_) => {

@@ -20,6 +20,7 @@ pub mod lab;
 pub mod minimise;
 pub mod model;
 mod node_types;
+pub mod nodes;
 pub mod operator;
 pub mod plan;
 pub mod rights;

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use sim::campaign::{CampaignOptions, Sums, campaign, replay_command};
 use sim::history::{RunOptions, run};
 use sim::minimise::minimise;
+use sim::nodes::plan::NodesPlan;
 use sim::plan::{Cuts, Plan};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ const PRINTED_MAX: usize = 3;
 /// The seed that found each seeded fault last time, `BUG SEED` on a line.
 #[cfg(feature = "hooks")]
 const KNOWN_SEEDS: &str = include_str!("../seeded_faults.txt");
+/// The same, of worlds of several nodes.
+#[cfg(feature = "hooks")]
+const KNOWN_SEEDS_OF_NODES: &str = include_str!("../seeded_faults_nodes.txt");
 /// Seeds that were wrong once.
 const OLD_SEEDS: &str = include_str!("../seeds.txt");
 
@@ -32,6 +36,7 @@ struct Args {
 const EXAMPLES: &str = "Examples:
   basalt-sim run                        400 seeds and the old failing ones
   basalt-sim run --seeds 0..50000       as many as you like
+  basalt-sim run --nodes                worlds of 2 to 5 nodes
   basalt-sim soak --minutes 60          new seeds on all cores for an hour
   basalt-sim replay 4711 --trace        one seed, with everything that happened
   basalt-sim minimise 4711              what does the failure need?
@@ -65,6 +70,9 @@ enum Command {
     Replay {
         /// The seed.
         seed: u64,
+        /// Of several nodes.
+        #[arg(long)]
+        nodes: bool,
         /// What is left out, as `minimise` says it.
         #[arg(long, default_value = "", hide_default_value = true)]
         cuts: Cuts,
@@ -106,6 +114,9 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Common {
+    /// Worlds of several nodes.
+    #[arg(long)]
+    nodes: bool,
     /// Threads; 0 for one a processor.
     #[arg(long, default_value_t = 0)]
     threads: usize,
@@ -149,7 +160,7 @@ fn perform(command: Command) -> Result<bool> {
     match command {
         Command::Run { seeds, twice_every, common } => {
             let mut sums = play(&common, seeds, None, twice_every);
-            for seed in old_seeds()? {
+            for seed in old_seeds()?.into_iter().filter(|_| !common.nodes) {
                 if let Err(failure) = run(seed, &RunOptions::default()) {
                     sums.failures.insert(seed, failure.what);
                 }
@@ -160,10 +171,16 @@ fn perform(command: Command) -> Result<bool> {
             let sums = play(&common, from..u64::MAX, Some(Duration::from_secs(minutes * 60)), 64);
             finish(&sums, &common)
         }
-        Command::Replay { seed, cuts, trace, fault } => {
+        Command::Replay { seed, nodes, cuts, trace, fault } => {
             seed_fault(fault.as_deref())?;
-            print!("{}", Plan::draw(seed).cut(&cuts));
-            match run(seed, &RunOptions { cuts, whole_trace: trace }) {
+            let result = if nodes {
+                println!("{:#?}", NodesPlan::draw(seed));
+                sim::nodes::run::run(seed, trace)
+            } else {
+                print!("{}", Plan::draw(seed).cut(&cuts));
+                run(seed, &RunOptions { cuts, whole_trace: trace })
+            };
+            match result {
                 Ok(report) => {
                     println!("{report:#?}");
                     Ok(true)
@@ -181,7 +198,7 @@ fn perform(command: Command) -> Result<bool> {
                 bail!("seed {seed} does not fail");
             };
             print!("{}", Plan::draw(seed).cut(&cuts));
-            println!("seed {seed} failed: {}\nagain with: {}", failure.what, replay_command(seed, &cuts, fault.as_deref()));
+            println!("seed {seed} failed: {}\nagain with: {}", failure.what, replay_command(seed, false, &cuts, fault.as_deref()));
             Ok(false)
         }
         Command::Plan { seed } => {
@@ -196,6 +213,7 @@ fn play(common: &Common, seeds: Range<u64>, limit: Option<Duration>, twice_every
     campaign(&CampaignOptions {
         seeds,
         limit,
+        nodes: common.nodes,
         threads: common.threads(),
         twice_every,
         failures_max: 20,
@@ -226,7 +244,7 @@ fn seed_fault(name: Option<&str>) -> Result<()> {
 #[cfg(feature = "hooks")]
 fn seeded_faults(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> {
     use base::hooks::SeededFault;
-    let known: std::collections::BTreeMap<&str, u64> = KNOWN_SEEDS
+    let known: std::collections::BTreeMap<&str, u64> = if common.nodes { KNOWN_SEEDS_OF_NODES } else { KNOWN_SEEDS }
         .lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(bug, seed)| Some((bug, seed.trim().parse().ok()?)))
@@ -239,6 +257,7 @@ fn seeded_faults(seeds: u64, quick: bool, name: &str, common: &Common) -> Result
         let campaign_of = |seeds| CampaignOptions {
             seeds,
             limit: None,
+            nodes: common.nodes,
             threads: common.threads(),
             twice_every: 0,
             failures_max: 1,
@@ -287,8 +306,9 @@ fn finish(sums: &Sums, common: &Common) -> Result<bool> {
     write_json(common, &sums.to_json())?;
     for (seed, what) in sums.failures.iter().take(PRINTED_MAX) {
         println!(
-            "seed {seed} failed: {what}\nagain with: {}\nsmaller with: basalt-sim minimise {seed}\n",
-            replay_command(*seed, &Cuts::default(), None)
+            "seed {seed} failed: {what}\nagain with: {}\n{}",
+            replay_command(*seed, common.nodes, &Cuts::default(), None),
+            if common.nodes { String::new() } else { format!("smaller with: basalt-sim minimise {seed}\n") }
         );
     }
     let list = |all: &mut dyn Iterator<Item = (String, u64)>| all.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ");

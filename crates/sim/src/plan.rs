@@ -75,6 +75,37 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// What clients do, and on which volumes, in a world of several nodes. Its devices and lives are none: each node has its own.
+    pub(crate) fn draw_for_nodes(rng: &mut Rng, seed: u64) -> Plan {
+        let mut volumes: Vec<_> = (0..1 + rng.below(3)).map(|_| volume(rng, 1)).collect();
+        volumes.iter_mut().for_each(|v| (v.iops_max, v.reserve_chunks) = (None, 0));
+        let low = rng.below(40) as f64 / 100.0;
+        let mut plan = Plan {
+            seed,
+            class: Class::Crash,
+            cores: 1,
+            shards: 1,
+            cache: (0, device(rng, 1)),
+            capacity: vec![],
+            volumes,
+            clients: (0..1 + rng.below(3)).map(|_| client(rng)).collect(),
+            mix: mix(rng),
+            op_blocks_max: [1, 4, 32, 256][rng.below(4) as usize],
+            hot: [0, 0, 2, 10][rng.below(4) as usize],
+            watermarks: (low, low + 0.3),
+            idle_drain_ms: 1 + rng.below(30),
+            net: network(rng),
+            lives: Vec::new(),
+            tiny: false,
+        };
+        if plan.clients.len() > 1 && rng.one_in(2) {
+            plan.mix.extend(OpKind::DISPUTE);
+        }
+        plan
+    }
+}
+
 /// Presses a plan somewhere, so that queues fill, space runs out and clocks run down, which an average plan never comes to.
 fn strain(rng: &mut Rng, plan: &mut Plan) {
     match rng.below(16) {

@@ -33,8 +33,10 @@ struct Period {
     state: State,
     /// From when on it may be in force.
     from: u64,
-    /// Until when; `u64::MAX` while it is.
+    /// Until when a command may pass by it; `u64::MAX` while it is.
     until: u64,
+    /// Until when a command may be refused by it, and a report show it. With several nodes this is later: who serves a host needs not be the owner.
+    seen_until: u64,
     /// The client whose command it was; `None` for the operator.
     by: Option<usize>,
     /// That command is answered only when what others had under way has ended.
@@ -55,7 +57,15 @@ pub struct Rights {
 
 impl Default for Rights {
     fn default() -> Self {
-        let first = Period { state: State::default(), from: 0, until: u64::MAX, by: None, fences: false, aborts: BTreeSet::new() };
+        let first = Period {
+            state: State::default(),
+            from: 0,
+            until: u64::MAX,
+            seen_until: u64::MAX,
+            by: None,
+            fences: false,
+            aborts: BTreeSet::new(),
+        };
         Rights { periods: vec![first], refusals: Vec::new(), rules: Rules::default() }
     }
 }
@@ -77,7 +87,15 @@ impl Rights {
         // The code may wait for more than it must, not for less.
         let right = outcome.preempted == driven_out && outcome.abort == abort && (!fences || outcome.fences());
         let aborts = if abort { driven_out } else { BTreeSet::new() };
-        self.periods.push(Period { state, from: now, until: u64::MAX, by: Some(by), fences: fences || abort, aborts });
+        self.periods.push(Period {
+            state,
+            from: now,
+            until: u64::MAX,
+            seen_until: u64::MAX,
+            by: Some(by),
+            fences: fences || abort,
+            aborts,
+        });
         right
     }
     /// A host's command was refused: whether the specification says the same.
@@ -100,11 +118,34 @@ impl Rights {
     /// Every core serves the newest state.
     pub fn in_force(&mut self, now: u64) {
         let all = self.periods.len();
-        self.periods[..all - 1].iter_mut().for_each(|p| p.until = p.until.min(now));
+        for p in &mut self.periods[..all - 1] {
+            (p.until, p.seen_until) = (p.until.min(now), p.seen_until.min(now));
+        }
+    }
+    /// The number of the newest state.
+    pub fn number(&self) -> usize {
+        self.periods.len() - 1
+    }
+    /// The owner of the volume serves the state with this number, or a later one.
+    pub fn in_force_at_owner(&mut self, number: usize, now: u64) {
+        self.periods[..number].iter_mut().for_each(|p| p.until = p.until.min(now));
+    }
+    /// The owner was away, and this is what is left.
+    pub fn owner_started(&mut self, state: State, now: u64) {
+        let aborts = BTreeSet::new();
+        self.periods.push(Period { state, from: now, until: u64::MAX, seen_until: u64::MAX, by: None, fences: false, aborts });
     }
     /// The host was away, and serves this from now on.
     pub fn restarted(&mut self, state: State, now: u64) {
-        self.periods.push(Period { state, from: now, until: u64::MAX, by: None, fences: false, aborts: BTreeSet::new() });
+        self.periods.push(Period {
+            state,
+            from: now,
+            until: u64::MAX,
+            seen_until: u64::MAX,
+            by: None,
+            fences: false,
+            aborts: BTreeSet::new(),
+        });
         self.in_force(now);
     }
 
@@ -112,13 +153,17 @@ impl Rights {
     fn met(&self, since: u64, now: u64) -> impl Iterator<Item = &State> {
         self.periods.iter().filter(move |p| p.from <= now && p.until >= since).map(|p| &p.state)
     }
+    /// The states that some core of some node may have served.
+    fn seen(&self, since: u64, now: u64) -> impl Iterator<Item = &State> {
+        self.periods.iter().filter(move |p| p.from <= now && p.seen_until >= since).map(|p| &p.state)
+    }
     /// Whether a command of a client may have been allowed.
     pub fn may_pass(&self, client: usize, need: Need, since: u64, now: u64) -> bool {
         self.met(since, now).any(|s| allows(s, client, need))
     }
     /// Whether a command of a client may have met a reservation that stands against it.
     pub fn may_conflict(&self, client: usize, need: Need, since: u64, now: u64) -> bool {
-        self.met(since, now).any(|s| !allows(s, client, need))
+        self.seen(since, now).any(|s| !allows(s, client, need))
     }
     /// Whether a command of a client that was sent at `since` may have been aborted by a Preempt and Abort that reached the cores within `after`.
     pub fn may_be_aborted(&self, client: usize, since: u64, after: u64) -> bool {
@@ -134,7 +179,7 @@ impl Rights {
     }
     /// Whether a report that was asked for at `since` may say this.
     pub fn may_be_reported(&self, since: u64, now: u64, is: impl Fn(&State) -> bool) -> bool {
-        self.met(since, now).any(is)
+        self.seen(since, now).any(is)
     }
     /// A command of `by`, sent at `since`, was answered with success. Says which of the other clients, fenced by it, have had no right to
     /// write since: nothing of what these have sent takes effect before they have it again.

@@ -43,8 +43,10 @@ struct Period {
     state: State,
     /// From when on it may be met.
     from: u64,
-    /// Until when; `u64::MAX` while it is.
+    /// Until when a command may pass by it; `u64::MAX` while it is.
     until: u64,
+    /// Until when a command may be refused by it, and Identify show it: with several nodes, later.
+    seen_until: u64,
 }
 
 /// The states of a volume. Times are nanoseconds of the world.
@@ -54,7 +56,7 @@ pub struct Served(Vec<Period>);
 impl Served {
     /// Served so from the beginning.
     pub fn new(state: State) -> Served {
-        Served(vec![Period { state, from: 0, until: u64::MAX }])
+        Served(vec![Period { state, from: 0, until: u64::MAX, seen_until: u64::MAX }])
     }
     /// The newest state.
     pub fn newest(&self) -> State {
@@ -62,12 +64,22 @@ impl Served {
     }
     /// It is to be served so from now on.
     pub fn decided(&mut self, state: State, now: u64) {
-        self.0.push(Period { state, from: now, until: u64::MAX });
+        self.0.push(Period { state, from: now, until: u64::MAX, seen_until: u64::MAX });
     }
     /// Every core serves the newest state.
     pub fn in_force(&mut self, now: u64) {
         let all = self.0.len();
-        self.0[..all - 1].iter_mut().for_each(|p| p.until = p.until.min(now));
+        for p in &mut self.0[..all - 1] {
+            (p.until, p.seen_until) = (p.until.min(now), p.seen_until.min(now));
+        }
+    }
+    /// The number of the newest state.
+    pub fn number(&self) -> usize {
+        self.0.len() - 1
+    }
+    /// The owner of the volume serves the state with this number, or a later one.
+    pub fn in_force_at_owner(&mut self, number: usize, now: u64) {
+        self.0[..number].iter_mut().for_each(|p| p.until = p.until.min(now));
     }
     /// The host was away, and serves it so from the start.
     pub fn restarted(&mut self, state: State, now: u64) {
@@ -79,6 +91,10 @@ impl Served {
     fn met(&self, since: u64, now: u64) -> impl Iterator<Item = &State> {
         self.0.iter().filter(move |p| p.from <= now && p.until >= since).map(|p| &p.state)
     }
+    /// The states that some core of some node may have served.
+    fn seen(&self, since: u64, now: u64) -> impl Iterator<Item = &State> {
+        self.0.iter().filter(move |p| p.from <= now && p.seen_until >= since).map(|p| &p.state)
+    }
     /// Whether a command may have been carried out. Its parts may have met states of their own.
     pub fn may_pass(&self, wants: Wants, since: u64, now: u64) -> bool {
         let met = |holds: &dyn Fn(&State) -> bool| self.met(since, now).any(holds);
@@ -88,7 +104,7 @@ impl Served {
     }
     /// Whether a command may have been refused with this status for what was served.
     pub fn may_refuse(&self, wants: Wants, status: Status, since: u64, now: u64) -> bool {
-        let met = |holds: &dyn Fn(&State) -> bool| self.met(since, now).any(holds);
+        let met = |holds: &dyn Fn(&State) -> bool| self.seen(since, now).any(holds);
         match status.code {
             StatusCode::INVALID_FIELD | StatusCode::INVALID_NAMESPACE_OR_FORMAT => met(&|s| s.nsid != Some(wants.nsid)),
             StatusCode::LBA_OUT_OF_RANGE => met(&|s| s.blocks < wants.end || s.formatting),
@@ -100,7 +116,7 @@ impl Served {
     }
     /// Whether Identify may say this of a namespace: its size, or 0 for one that is not there.
     pub fn may_be_identified(&self, nsid: u32, blocks: u64, since: u64, now: u64) -> bool {
-        self.met(since, now).any(|s| if s.nsid == Some(nsid) { s.blocks == blocks } else { blocks == 0 })
+        self.seen(since, now).any(|s| if s.nsid == Some(nsid) { s.blocks == blocks } else { blocks == 0 })
     }
 }
 

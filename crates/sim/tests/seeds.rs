@@ -2,11 +2,21 @@
 
 use sim::campaign::{CampaignOptions, Sums, campaign};
 use sim::history::{RunOptions, run};
+use sim::nodes;
 use std::ops::Range;
 
 fn play(seeds: Range<u64>, fault: Option<&str>) -> Sums {
     let fault = fault.map(str::to_owned);
-    let sums = campaign(&CampaignOptions { seeds, limit: None, threads: 2, twice_every: 0, failures_max: 1, fault, progress: false });
+    let sums = campaign(&CampaignOptions {
+        seeds,
+        limit: None,
+        nodes: false,
+        threads: 2,
+        twice_every: 0,
+        failures_max: 1,
+        fault,
+        progress: false,
+    });
     // A campaign keeps panics for its reports; those of a test are to be printed.
     drop(std::panic::take_hook());
     sums
@@ -16,6 +26,14 @@ fn play(seeds: Range<u64>, fault: Option<&str>) -> Sums {
 fn a_seed_means_the_same_run_each_time() {
     for seed in [3, 14] {
         let [a, b] = [0, 1].map(|_| run(seed, &RunOptions::default()).unwrap_or_else(|f| panic!("seed {seed}: {}", f.what)));
+        assert_eq!((a.hash, a.virtual_ns, a.counts.ops), (b.hash, b.virtual_ns, b.counts.ops), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_of_several_nodes_means_the_same_run_each_time() {
+    for seed in [3, 14] {
+        let [a, b] = [0, 1].map(|_| nodes::run::run(seed, false).unwrap_or_else(|f| panic!("seed {seed}: {}", f.what)));
         assert_eq!((a.hash, a.virtual_ns, a.counts.ops), (b.hash, b.virtual_ns, b.counts.ops), "seed {seed}");
     }
 }

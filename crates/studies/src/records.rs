@@ -23,7 +23,7 @@ pub(crate) fn cluster_id() -> ClusterId {
 /// A node that is just starting, with a directory in which nothing goes wrong.
 pub(crate) fn node() -> ModelledNode {
     let mut node = ModelledNode::new(NODE, Modelled::new(0, cluster_id(), Faults::NONE));
-    let policy = PolicyRecord { name: POLICY.into(), policy: Policy::default(), created_unix_s: CREATED_UNIX_S };
+    let policy = PolicyRecord::new(POLICY.into(), Policy::default(), CREATED_UNIX_S);
     write(&mut node, Transaction::new().create(&policy));
     node
 }

@@ -10,13 +10,13 @@
 //! Owns: what came and was not decrypted, what was encrypted and not taken.
 //! Invariants: memory is bounded by what the caller feeds (it reads all plaintext after each feed, so less than two records stay) and
 //! leaves untaken; after a fault nothing is decrypted or encrypted any more, and the alert is in what goes out.
-//! Never: does I/O; rekeys by itself (a Linux host before 6.14 ends the connection on a KeyUpdate; it follows the peer's).
+//! Never: does I/O; takes new keys by itself where the other end may not follow ([`PskIdentity::REKEYS`]). It follows the other end's.
 
 use crate::alert;
-use crate::fault::Fault;
+use crate::fault::{Alert, Fault};
 use crate::ffi;
 use crate::hello;
-use crate::identity::{Hash, Identity};
+use crate::identity::{Hash, HostIdentity, PskIdentity};
 use crate::kdf;
 use crate::psk::TlsPsk;
 use openssl::error::ErrorStack;
@@ -24,12 +24,14 @@ use openssl::ssl::{
     ErrorCode, Ssl, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslStream, SslVersion,
 };
 use std::io::{self, ErrorKind, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Plaintext of one record at most, in bytes (RFC 8446, 5.1).
 pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// The header of a record: its type, a version, its length.
 const RECORD_HEADER_BYTES: usize = 5;
+/// Records that are encrypted with one key, at most, where new ones can be taken: a third of what RFC 8446 (5.5) allows AES-GCM.
+const KEY_RECORDS_MAX: u64 = 1 << 23;
 /// Key exchange groups, the quickest first; the standard wants ffdhe3072 and secp384r1 too.
 const GROUPS: &str = "X25519:P-256:P-384:ffdhe3072:ffdhe4096";
 
@@ -54,7 +56,12 @@ fn context(hash: Hash) -> Result<SslContext, ErrorStack> {
 }
 
 impl Context {
-    /// Made once.
+    /// The one of this process; made for the first who wants it. `None`: the cryptographic library cannot do TLS 1.3 with these settings.
+    pub fn shared() -> Option<Arc<Context>> {
+        static SHARED: OnceLock<Option<Arc<Context>>> = OnceLock::new();
+        SHARED.get_or_init(|| Context::new().ok().map(Arc::new)).clone()
+    }
+    /// One of its own.
     pub fn new() -> Result<Context, ErrorStack> {
         Ok(Context { contexts: [context(Hash::Sha256)?, context(Hash::Sha384)?] })
     }
@@ -149,47 +156,52 @@ impl Records {
 
 enum State {
     /// Bytes that came, up to a whole ClientHello.
-    Hello(Vec<u8>),
+    Hello(Arc<Context>, Vec<u8>),
     Shaking(Box<SslStream<Pipe>>),
     Open(Box<SslStream<Pipe>>),
     Ended,
 }
 
-/// See the module.
-pub struct Engine {
-    context: Arc<Context>,
+/// See the module. `I`: which identities it takes.
+pub struct Engine<I = HostIdentity> {
     state: State,
     server: bool,
-    peer: Option<Identity>,
+    peer: Option<I>,
     /// Small pieces of plaintext on their way into one record.
     staged: Vec<u8>,
     /// Encrypted, when there is no stream (any more) that holds it.
     out: Vec<u8>,
     records: Records,
+    /// Records that may be encrypted before new keys are taken.
+    key_left: u64,
 }
 
-impl Engine {
-    /// The side that waits for a ClientHello.
-    pub fn server(context: Arc<Context>) -> Engine {
-        Engine {
-            context,
-            state: State::Hello(Vec::new()),
-            server: true,
-            peer: None,
-            staged: Vec::new(),
-            out: Vec::new(),
-            records: Records::default(),
-        }
+impl<I: PskIdentity> Engine<I> {
+    fn new(state: State, server: bool, peer: Option<I>) -> Engine<I> {
+        Engine { state, server, peer, staged: Vec::new(), out: Vec::new(), records: Records::default(), key_left: KEY_RECORDS_MAX }
     }
-
+    /// The side that waits for a ClientHello.
+    pub fn server(context: Arc<Context>) -> Engine<I> {
+        Engine::new(State::Hello(context, Vec::new()), true, None)
+    }
     /// The side that begins; its first message is in [`Engine::out`].
-    pub fn client(context: Arc<Context>, identity: &Identity, psk: TlsPsk) -> Result<Engine, Fault> {
+    pub fn client(context: &Context, identity: &I, psk: TlsPsk) -> Result<Engine<I>, Fault> {
         let stream = context.stream(identity.to_string().into_bytes(), psk)?;
-        let state = State::Shaking(Box::new(stream));
-        let (peer, records) = (Some(identity.clone()), Records::default());
-        let mut engine = Engine { context, state, server: false, peer, staged: Vec::new(), out: Vec::new(), records };
+        let mut engine = Engine::new(State::Shaking(Box::new(stream)), false, Some(identity.clone()));
         engine.shake()?;
         Ok(engine)
+    }
+    /// One that has ended: it says to who came with TLS that there is none here.
+    pub fn none_here() -> Engine<I> {
+        let mut engine = Engine::new(State::Ended, true, None);
+        engine.say(alert::PROTOCOL_VERSION);
+        engine
+    }
+
+    /// So many records may be encrypted before new keys are taken, for tests.
+    #[cfg(test)]
+    pub(crate) fn wear_keys(&mut self, left: u64) {
+        self.key_left = left;
     }
 
     /// Whether the handshake is done and the connection has not ended.
@@ -200,8 +212,12 @@ impl Engine {
     pub fn is_shaking(&self) -> bool {
         matches!(self.state, State::Shaking(_))
     }
+    /// Whether the handshake is not done, and has not failed.
+    pub fn is_beginning(&self) -> bool {
+        matches!(self.state, State::Hello(..) | State::Shaking(_))
+    }
     /// Whose key is used; of a server once the handshake is done.
-    pub fn identity(&self) -> Option<&Identity> {
+    pub fn identity(&self) -> Option<&I> {
         self.peer.as_ref().filter(|_| self.is_open())
     }
 
@@ -212,11 +228,11 @@ impl Engine {
 
     /// Takes bytes that came. `keys` gives the keys that an identity may mean; it is asked when the ClientHello is whole.
     /// After it, take what goes out and [`Engine::read`] until there is no more.
-    pub fn receive(&mut self, bytes: &[u8], keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
+    pub fn receive(&mut self, bytes: &[u8], keys: impl FnMut(&I) -> Vec<TlsPsk>) -> Result<(), Fault> {
         self.records.count(bytes);
         let done = match &mut self.state {
             State::Ended => Ok(()),
-            State::Hello(have) => {
+            State::Hello(_, have) => {
                 have.extend_from_slice(bytes);
                 self.greet(keys)
             }
@@ -229,13 +245,13 @@ impl Engine {
     }
 
     /// Looks at the ClientHello and, when it proves a key of ours, begins the handshake.
-    fn greet(&mut self, mut keys: impl FnMut(&Identity) -> Vec<TlsPsk>) -> Result<(), Fault> {
-        let State::Hello(have) = &self.state else { return Ok(()) };
+    fn greet(&mut self, mut keys: impl FnMut(&I) -> Vec<TlsPsk>) -> Result<(), Fault> {
+        let State::Hello(context, have) = &self.state else { return Ok(()) };
         let Some(message) = hello::message(have)? else { return Ok(()) };
         let hello = hello::parse(&message)?;
         let (mut known, mut wrong) = (None, false);
         for offer in &hello.offers {
-            let Some(identity) = Identity::parse(offer.identity) else { continue };
+            let Some(identity) = I::parse(offer.identity) else { continue };
             for psk in keys(&identity) {
                 let binder = kdf::binder(psk.hash, &psk.key, hello.truncated)?;
                 if binder.is(offer.binder) {
@@ -256,10 +272,8 @@ impl Engine {
         if !hello.takes(psk.hash) {
             return Err(Fault::refused(alert::HANDSHAKE_FAILURE, "the client does not offer the cipher suite of its key"));
         }
-        let mut stream = Box::new(self.context.stream(name, psk)?);
-        if let State::Hello(have) = &self.state {
-            stream.get_mut().feed(have);
-        }
+        let mut stream = Box::new(context.stream(name, psk)?);
+        stream.get_mut().feed(have);
         self.peer = Some(identity);
         self.state = State::Shaking(stream);
         self.shake()
@@ -297,10 +311,11 @@ impl Engine {
     /// Encrypts; small pieces are gathered into one record until [`Engine::flush`]. Nothing happens unless it is open.
     pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         let State::Open(stream) = &mut self.state else { return Ok(()) };
+        let key_left = &mut self.key_left;
         let written = loop {
             if self.staged.is_empty() && bytes.len() >= RECORD_BYTES_MAX {
                 let whole = bytes.len() / RECORD_BYTES_MAX * RECORD_BYTES_MAX;
-                if let Err(e) = write_all(stream, &bytes[..whole]) {
+                if let Err(e) = write_all::<I>(stream, &bytes[..whole], key_left) {
                     break Err(e);
                 }
                 bytes = &bytes[whole..];
@@ -311,7 +326,7 @@ impl Engine {
             if self.staged.len() < RECORD_BYTES_MAX {
                 break Ok(());
             }
-            if let Err(e) = write_all(stream, &self.staged) {
+            if let Err(e) = write_all::<I>(stream, &self.staged, key_left) {
                 break Err(e);
             }
             self.staged.clear();
@@ -325,7 +340,7 @@ impl Engine {
         if self.staged.is_empty() {
             return Ok(());
         }
-        let written = write_all(stream, &self.staged);
+        let written = write_all::<I>(stream, &self.staged, &mut self.key_left);
         self.staged.clear();
         written.inspect_err(|fault| self.fail(fault))
     }
@@ -334,14 +349,14 @@ impl Engine {
     pub fn out(&self) -> &[u8] {
         match &self.state {
             State::Shaking(s) | State::Open(s) => &s.get_ref().out,
-            State::Hello(_) | State::Ended => &self.out,
+            State::Hello(..) | State::Ended => &self.out,
         }
     }
     /// `n` bytes of [`Engine::out`] were taken.
     pub fn taken(&mut self, n: usize) {
         let out = match &mut self.state {
             State::Shaking(s) | State::Open(s) => &mut s.get_mut().out,
-            State::Hello(_) | State::Ended => &mut self.out,
+            State::Hello(..) | State::Ended => &mut self.out,
         };
         out.drain(..n);
     }
@@ -361,7 +376,7 @@ impl Engine {
                 last(&mut s);
                 self.out = std::mem::take(&mut s.get_mut().out);
             }
-            State::Hello(_) | State::Ended => {}
+            State::Hello(..) | State::Ended => {}
         }
     }
 
@@ -371,23 +386,41 @@ impl Engine {
         let description = match fault {
             Fault::Refused { alert, .. } => *alert,
             Fault::Library => alert::INTERNAL_ERROR,
-            Fault::NotTls | Fault::Protocol(_) => return,
+            Fault::NotPlain => alert::PROTOCOL_VERSION,
+            Fault::NotTls | Fault::Alert(_) | Fault::Protocol(_) => return,
         };
+        self.say(description);
+    }
+    /// A fatal alert goes out, not encrypted.
+    fn say(&mut self, description: u8) {
         self.out.extend_from_slice(&[21, 3, 3, 0, 2, 2, description]);
     }
 }
 
-fn write_all(stream: &mut SslStream<Pipe>, mut bytes: &[u8]) -> Result<(), Fault> {
-    while !bytes.is_empty() {
-        let n = stream.ssl_write(bytes).map_err(|e| protocol(&e))?;
-        bytes = &bytes[n..];
+fn write_all<I: PskIdentity>(stream: &mut SslStream<Pipe>, bytes: &[u8], key_left: &mut u64) -> Result<(), Fault> {
+    for mut record in bytes.chunks(RECORD_BYTES_MAX) {
+        if I::REKEYS && *key_left == 0 {
+            ffi::update_key(stream.ssl())?;
+            *key_left = KEY_RECORDS_MAX;
+        }
+        *key_left = key_left.saturating_sub(1);
+        while !record.is_empty() {
+            let n = stream.ssl_write(record).map_err(|e| protocol(&e))?;
+            record = &record[n..];
+        }
     }
     Ok(())
 }
 
+/// OpenSSL's reasons from there on are alerts of the other end (SSL_AD_REASON_OFFSET of openssl/ssl.h).
+const REASON_ALERT: i32 = 1000;
+
 fn protocol(e: &openssl::ssl::Error) -> Fault {
-    let first = e.ssl_error().and_then(|stack| stack.errors().first()).and_then(|e| e.reason());
-    Fault::Protocol(first.unwrap_or("the connection ended").to_owned())
+    let first = e.ssl_error().and_then(|stack| stack.errors().first());
+    if let Some(Ok(description)) = first.map(|e| u8::try_from(e.reason_code() - REASON_ALERT)) {
+        return Fault::Alert(Alert::of(description));
+    }
+    Fault::Protocol(first.and_then(|e| e.reason()).unwrap_or("the connection ended").to_owned())
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ fn psk(hash: Hash) -> ConfiguredPsk {
     };
     ConfiguredPsk::parse(text).unwrap()
 }
-fn identity(psk: &ConfiguredPsk, version: u8, how: Derivation) -> Identity {
+fn identity(psk: &ConfiguredPsk, version: u8, how: Derivation) -> HostIdentity {
     let one = psk.identity(HOST, SUBSYSTEM, how).unwrap();
-    if version == 1 { one } else { Identity { digest: None, ..one } }
+    if version == 1 { one } else { HostIdentity { digest: None, ..one } }
 }
-fn client(psk: &ConfiguredPsk, identity: &Identity, how: Derivation) -> Engine {
-    Engine::client(shared(), identity, psk.key_for(identity, how).unwrap().unwrap()).unwrap()
+fn client(psk: &ConfiguredPsk, identity: &HostIdentity, how: Derivation) -> Engine {
+    Engine::client(&shared(), identity, psk.key_for(identity, how).unwrap().unwrap()).unwrap()
 }
 /// Carries bytes both ways, `cut` at a time, until nothing moves.
-fn run(a: &mut Engine, b: &mut Engine, keys: &dyn Fn(&Identity) -> Vec<TlsPsk>, cut: usize) -> Result<(), Fault> {
+fn run(a: &mut Engine, b: &mut Engine, keys: &dyn Fn(&HostIdentity) -> Vec<TlsPsk>, cut: usize) -> Result<(), Fault> {
     loop {
         let (to_b, to_a) = (a.out().to_vec(), b.out().to_vec());
         if to_b.is_empty() && to_a.is_empty() {
@@ -119,7 +119,7 @@ fn a_client_that_guessed_another_group_is_asked_again() {
     ffi::use_psks(&mut odd);
     let odd = odd.build();
     let context = Arc::new(Context { contexts: [odd.clone(), odd] });
-    let mut a = Engine::client(context, &id, psk.key_for(&id, Derivation::Standard).unwrap().unwrap()).unwrap();
+    let mut a = Engine::client(&context, &id, psk.key_for(&id, Derivation::Standard).unwrap().unwrap()).unwrap();
     let mut b = Engine::server(shared());
     run(&mut a, &mut b, &|i| psk.keys_for(i).unwrap(), usize::MAX).unwrap();
     assert!(a.is_open() && b.is_open());
@@ -136,7 +136,7 @@ fn a_wrong_key_or_a_strange_identity_is_refused_before_any_key_exchange() {
     assert_eq!(b.out(), [21, 3, 3, 0, 2, 2, 51]);
     assert!(!b.is_open() && !b.is_shaking());
     let said = b.out().to_vec();
-    assert!(matches!(a.receive(&said, |_| Vec::new()), Err(Fault::Protocol(_))), "the client hears it");
+    assert!(matches!(a.receive(&said, |_| Vec::new()), Err(Fault::Alert(Alert::WrongKey))), "the client hears it");
 
     let mut b = Engine::server(shared());
     let mut a = client(&mine, &id, Derivation::Standard);
@@ -150,10 +150,10 @@ fn a_wrong_key_or_a_strange_identity_is_refused_before_any_key_exchange() {
 fn a_clients_own_suite_of_the_other_hash_is_refused() {
     // The identity says SHA-384, the client can do SHA-256 only: nothing is agreed on quietly.
     let psk = psk(Hash::Sha256);
-    let id = Identity { hash: Hash::Sha384, ..identity(&psk, 0, Derivation::Standard) };
+    let id = HostIdentity { hash: Hash::Sha384, ..identity(&psk, 0, Derivation::Standard) };
     let key = psk.key_for(&id, Derivation::Standard).unwrap().unwrap();
     let as_256 = TlsPsk { hash: Hash::Sha256, key: key.key };
-    let mut a = Engine::client(shared(), &id, as_256).unwrap();
+    let mut a = Engine::client(&shared(), &id, as_256).unwrap();
     let mut b = Engine::server(shared());
     assert_eq!(refusal(run(&mut a, &mut b, &|i| psk.keys_for(i).unwrap(), usize::MAX)), alert::DECRYPT_ERROR);
 }
@@ -164,7 +164,7 @@ fn older_tls_is_refused() {
     old.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
     let mut stream = SslStream::new(Ssl::new(&old.build()).unwrap(), Pipe::default()).unwrap();
     assert!(stream.connect().is_err());
-    let mut b = Engine::server(shared());
+    let mut b = Engine::<HostIdentity>::server(shared());
     assert_eq!(refusal(b.receive(&stream.get_ref().out, |_| Vec::new())), alert::PROTOCOL_VERSION);
 }
 
@@ -249,7 +249,7 @@ proptest! {
     #[test]
     fn random_bytes_at_any_stage_end_it_or_wait(bytes in prop::collection::vec(any::<u8>(), 1..400), stage in 0usize..4, flip in 0usize..300) {
         let psk = psk(Hash::Sha256);
-        let keys = |i: &Identity| psk.keys_for(i).unwrap();
+        let keys = |i: &HostIdentity| psk.keys_for(i).unwrap();
         let id = identity(&psk, 0, Derivation::Standard);
         let mut b = Engine::server(shared());
         let mut a = client(&psk, &id, Derivation::Standard);

@@ -19,6 +19,8 @@ type FindSession = unsafe extern "C" fn(*mut SSL, *const c_uchar, usize, *mut *m
 type UseSession = unsafe extern "C" fn(*mut SSL, *const EVP_MD, *mut *const c_uchar, *mut usize, *mut *mut SSL_SESSION) -> c_int;
 
 const TLS1_3: c_int = 0x0304;
+/// The other end keeps its own keys for now.
+const SSL_KEY_UPDATE_NOT_REQUESTED: c_int = 0;
 
 // As in openssl/ssl.h of OpenSSL 3.
 unsafe extern "C" {
@@ -28,6 +30,7 @@ unsafe extern "C" {
     fn SSL_SESSION_set1_master_key(session: *mut SSL_SESSION, key: *const c_uchar, len: usize) -> c_int;
     fn SSL_SESSION_set_cipher(session: *mut SSL_SESSION, cipher: *const SSL_CIPHER) -> c_int;
     fn SSL_SESSION_set_protocol_version(session: *mut SSL_SESSION, version: c_int) -> c_int;
+    fn SSL_key_update(ssl: *mut SSL, updatetype: c_int) -> c_int;
     fn SSL_CIPHER_find(ssl: *mut SSL, number: *const c_uchar) -> *const SSL_CIPHER;
 }
 
@@ -59,6 +62,15 @@ pub(crate) fn use_psks(ctx: &mut SslContextBuilder) {
 pub(crate) fn install(ssl: &mut Ssl, identity: Vec<u8>, psk: TlsPsk) -> Result<(), ErrorStack> {
     ssl.set_ex_data(index()?, Installed { identity, psk });
     Ok(())
+}
+
+/// Encrypts with new keys from the next write on; a KeyUpdate goes before it.
+pub(crate) fn update_key(ssl: &SslRef) -> Result<(), ErrorStack> {
+    // SAFETY: the connection is live as long as the reference; OpenSSL notes it in the connection and keeps nothing else.
+    match unsafe { SSL_key_update(ssl.as_ptr(), SSL_KEY_UPDATE_NOT_REQUESTED) } {
+        1 => Ok(()),
+        _ => Err(ErrorStack::get()),
+    }
 }
 
 /// A session that holds the key, as OpenSSL wants external PSKs; null when it could not be made.

@@ -1,9 +1,18 @@
-//! PSK identities (NVMe TCP Transport 1.0, 3.6.1.3): who speaks to whom, and with which hash.
+//! PSK identities: what every kind of them is, and those of NVMe hosts (NVMe TCP Transport 1.0, 3.6.1.3): who speaks to whom, and with which hash.
 //!
 //! `NVMe0R01 <host NQN> <subsystem NQN>`, or with a digest of the key behind it, `NVMe1R01 <host NQN> <subsystem NQN> <digest>`; `01` is
 //! SHA-256, `02` SHA-384.
 
 use std::fmt;
+
+/// Who speaks to whom, as a pre-shared key is named. A listener takes one kind of it: a key of one kind cannot even be named at a listener of
+/// another.
+pub trait PskIdentity: Clone + fmt::Display {
+    /// Whether both ends take new keys on the way (KeyUpdate, RFC 8446, 4.6.3).
+    const REKEYS: bool;
+    /// Reads one; `None` when it is not of this kind.
+    fn parse(bytes: &[u8]) -> Option<Self>;
+}
 
 /// Bytes of the longest identity: two NQNs of 223 bytes, a digest of 64 characters, the rest.
 pub const IDENTITY_BYTES_MAX: usize = 8 + 1 + NQN_BYTES_MAX + 1 + NQN_BYTES_MAX + 1 + 64;
@@ -50,9 +59,9 @@ impl Hash {
     }
 }
 
-/// A PSK identity.
+/// The identity of a host of NVMe/TCP and a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct HostIdentity {
     /// The hash.
     pub hash: Hash,
     /// NQN of the host.
@@ -63,9 +72,11 @@ pub struct Identity {
     pub digest: Option<String>,
 }
 
-impl Identity {
-    /// Reads one; `None` when it is not of these forms.
-    pub fn parse(bytes: &[u8]) -> Option<Identity> {
+impl PskIdentity for HostIdentity {
+    /// A Linux host before 6.14 ends the connection on a KeyUpdate.
+    const REKEYS: bool = false;
+
+    fn parse(bytes: &[u8]) -> Option<HostIdentity> {
         if bytes.len() > IDENTITY_BYTES_MAX {
             return None;
         }
@@ -82,11 +93,11 @@ impl Identity {
         if words.next().is_some() || digest.is_some() != has_digest || !nqn(host) || !nqn(subsystem) {
             return None;
         }
-        Some(Identity { hash, host_nqn: host.into(), subsystem_nqn: subsystem.into(), digest: digest.map(Into::into) })
+        Some(HostIdentity { hash, host_nqn: host.into(), subsystem_nqn: subsystem.into(), digest: digest.map(Into::into) })
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for HostIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let version = u8::from(self.digest.is_some());
         write!(f, "NVMe{version}R{} {} {}", self.hash.specifier(), self.host_nqn, self.subsystem_nqn)?;

@@ -7,7 +7,7 @@
 //! Invariants: both nodes of a pair make the same key, whoever dials; no two pairs, clusters or hashes have the same one.
 //! Never: keeps the secret longer than its owner.
 
-use crate::identity::Hash;
+use crate::identity::{Hash, PskIdentity};
 use crate::kdf;
 use crate::psk::TlsPsk;
 use base::{ClusterId, NodeId, SecretBytes};
@@ -27,7 +27,7 @@ const HEAD_SHA384: &str = "BasaltPeer1R02";
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// A cluster secret of another length.
-    #[error("a cluster secret has 32 bytes, not {0}")]
+    #[error("a cluster secret has {CLUSTER_SECRET_BYTES} bytes, not {0}")]
     Length(usize),
     /// A node has no key with itself.
     #[error("a node has no key with itself")]
@@ -35,6 +35,17 @@ pub enum PairError {
     /// The cryptographic library failed.
     #[error("the cryptographic library failed")]
     Library(#[from] ErrorStack),
+}
+
+/// The secret of a cluster, of which the keys of all pairs of nodes are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSecret(SecretBytes);
+
+impl ClusterSecret {
+    /// Of [`CLUSTER_SECRET_BYTES`].
+    pub fn new(bytes: SecretBytes) -> Result<ClusterSecret, PairError> {
+        if bytes.len() == CLUSTER_SECRET_BYTES { Ok(ClusterSecret(bytes)) } else { Err(PairError::Length(bytes.len())) }
+    }
 }
 
 /// Which key it is: the identity of a pre-shared key of TLS.
@@ -54,22 +65,6 @@ impl PairIdentity {
         }
         Ok(PairIdentity { hash, cluster, lower: a.min(b), higher: a.max(b) })
     }
-    /// Reads one; `None` when it is not exactly what [`fmt::Display`] writes.
-    pub fn parse(bytes: &[u8]) -> Option<PairIdentity> {
-        if bytes.len() != PAIR_IDENTITY_BYTES {
-            return None;
-        }
-        let text = std::str::from_utf8(bytes).ok()?;
-        let mut words = text.split(' ');
-        let hash = match words.next()? {
-            HEAD_SHA256 => Hash::Sha256,
-            HEAD_SHA384 => Hash::Sha384,
-            _ => return None,
-        };
-        let (cluster, lower, higher) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let identity = PairIdentity::new(hash, cluster, lower, higher).ok()?;
-        (identity.to_string() == text).then_some(identity)
-    }
     /// The hash, which goes with a cipher suite.
     pub fn hash(&self) -> Hash {
         self.hash
@@ -87,13 +82,31 @@ impl PairIdentity {
         }
     }
     /// Its key.
-    pub fn key(&self, secret: &SecretBytes) -> Result<TlsPsk, PairError> {
-        if secret.len() != CLUSTER_SECRET_BYTES {
-            return Err(PairError::Length(secret.len()));
-        }
+    pub fn key(&self, secret: &ClusterSecret) -> Result<TlsPsk, PairError> {
         let info = [LABEL, self.cluster.as_bytes(), self.lower.as_bytes(), self.higher.as_bytes()].concat();
-        let key = kdf::expand(self.hash, &kdf::extract(self.hash, secret)?, &info, self.hash.bytes())?;
+        let key = kdf::expand(self.hash, &kdf::extract(self.hash, &secret.0)?, &info, self.hash.bytes())?;
         Ok(TlsPsk { hash: self.hash, key })
+    }
+}
+
+impl PskIdentity for PairIdentity {
+    const REKEYS: bool = true;
+
+    /// Takes exactly what [`fmt::Display`] writes: the lower node first.
+    fn parse(bytes: &[u8]) -> Option<PairIdentity> {
+        if bytes.len() != PAIR_IDENTITY_BYTES {
+            return None;
+        }
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut words = text.split(' ');
+        let hash = match words.next()? {
+            HEAD_SHA256 => Hash::Sha256,
+            HEAD_SHA384 => Hash::Sha384,
+            _ => return None,
+        };
+        let (cluster, lower, higher) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let identity = PairIdentity::new(hash, cluster, lower, higher).ok()?;
+        (identity.to_string() == text).then_some(identity)
     }
 }
 

@@ -4,8 +4,8 @@ fn node(n: u8) -> NodeId {
     NodeId::from_bytes([n; 16])
 }
 
-fn secret() -> SecretBytes {
-    SecretBytes::new((0..32).collect())
+fn secret() -> ClusterSecret {
+    ClusterSecret::new(SecretBytes::new((0..32).collect())).unwrap()
 }
 
 fn identity(hash: Hash) -> PairIdentity {
@@ -41,7 +41,7 @@ fn both_nodes_have_the_same_key_and_nobody_else_has_it() {
         assert!(!other.starts_with(&ours[..16]), "{other}");
     }
     let mut another = secret();
-    another[31] ^= 1;
+    another.0[31] ^= 1;
     assert_ne!(hex(&identity(Hash::Sha256).key(&another).unwrap().key), hex(&identity(Hash::Sha256).key(&secret()).unwrap().key));
 }
 
@@ -64,7 +64,7 @@ fn an_identity_has_one_form() {
 
 #[test]
 fn what_makes_no_key_says_why() {
-    assert!(matches!(identity(Hash::Sha256).key(&SecretBytes::zeroed(31)), Err(PairError::Length(31))));
+    assert!(matches!(ClusterSecret::new(SecretBytes::zeroed(31)), Err(PairError::Length(31))));
     assert!(matches!(PairIdentity::new(Hash::Sha256, ClusterId::from_bytes([1; 16]), node(1), node(1)), Err(PairError::OneNode)));
     let pair = identity(Hash::Sha256);
     assert_eq!([0x22, 0x33, 0x44].map(|n| pair.peer_of(node(n))), [Some(node(0x33)), Some(node(0x22)), None]);

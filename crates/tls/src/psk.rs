@@ -7,7 +7,7 @@
 //! What the standard says of both steps was read in three ways by the programs that put keys into Linux, and which of them a host
 //! used does not show in an identity of version 0. [`ConfiguredPsk::keys_for`] gives all; the binder of the ClientHello decides.
 
-use crate::identity::{Hash, Identity};
+use crate::identity::{Hash, HostIdentity};
 use crate::kdf;
 use base::{SecretBytes, crc32};
 use openssl::base64;
@@ -142,14 +142,14 @@ impl ConfiguredPsk {
     }
 
     /// The identity of version 1 between a host and a subsystem.
-    pub fn identity(&self, host_nqn: &str, subsystem_nqn: &str, how: Derivation) -> Result<Identity, PskError> {
+    pub fn identity(&self, host_nqn: &str, subsystem_nqn: &str, how: Derivation) -> Result<HostIdentity, PskError> {
         let hash = self.hash();
         let digest = Some(digest(hash, &self.retained(host_nqn, how)?, host_nqn, subsystem_nqn)?);
-        Ok(Identity { hash, host_nqn: host_nqn.into(), subsystem_nqn: subsystem_nqn.into(), digest })
+        Ok(HostIdentity { hash, host_nqn: host_nqn.into(), subsystem_nqn: subsystem_nqn.into(), digest })
     }
 
     /// The key of TLS for an identity, by one derivation; `None` when the identity's digest says that it is of another key or derivation.
-    pub fn key_for(&self, identity: &Identity, how: Derivation) -> Result<Option<TlsPsk>, PskError> {
+    pub fn key_for(&self, identity: &HostIdentity, how: Derivation) -> Result<Option<TlsPsk>, PskError> {
         let retained = self.retained(&identity.host_nqn, how)?;
         let key = match &identity.digest {
             None => match identity.to_string() {
@@ -169,7 +169,7 @@ impl ConfiguredPsk {
     }
 
     /// The keys that a host may mean by this identity, by all derivations.
-    pub fn keys_for(&self, identity: &Identity) -> Result<Vec<TlsPsk>, PskError> {
+    pub fn keys_for(&self, identity: &HostIdentity) -> Result<Vec<TlsPsk>, PskError> {
         let mut out: Vec<TlsPsk> = Vec::new();
         for how in Derivation::ALL {
             if let Some(key) = self.key_for(identity, how)?

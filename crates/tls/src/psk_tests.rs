@@ -1,4 +1,5 @@
 use super::*;
+use crate::identity::PskIdentity;
 use proptest::prelude::*;
 
 /// Key, interchange format: from libnvme's tests (test/psk.c), values only.
@@ -94,25 +95,25 @@ fn an_identity_with_a_digest_names_its_key_and_derivation() {
         let identity = mine.identity(HOST, SUBSYSTEM, how).unwrap();
         assert_eq!(mine.keys_for(&identity).unwrap(), [mine.key_for(&identity, how).unwrap().unwrap()]);
         assert_eq!(other.keys_for(&identity).unwrap(), []);
-        assert_eq!(mine.keys_for(&Identity { host_nqn: "nqn.other".into(), ..identity }).unwrap(), []);
+        assert_eq!(mine.keys_for(&HostIdentity { host_nqn: "nqn.other".into(), ..identity }).unwrap(), []);
     }
-    let anonymous = Identity { digest: None, ..mine.identity(HOST, SUBSYSTEM, Derivation::Standard).unwrap() };
+    let anonymous = HostIdentity { digest: None, ..mine.identity(HOST, SUBSYSTEM, Derivation::Standard).unwrap() };
     assert_eq!(mine.keys_for(&anonymous).unwrap().len(), 3, "without a digest it may be any");
-    let long = Identity { host_nqn: "h".repeat(223), subsystem_nqn: "s".repeat(223), ..anonymous };
+    let long = HostIdentity { host_nqn: "h".repeat(223), subsystem_nqn: "s".repeat(223), ..anonymous };
     assert_eq!(mine.keys_for(&long).unwrap().len(), 2, "the standard has no key for an identity above 255 bytes");
 }
 
 #[test]
 fn identities_are_read_as_they_are_written() {
     for text in ["NVMe0R01 a b", "NVMe0R02 a b", "NVMe1R01 a b ZGln", "NVMe1R02 a b ZGln"] {
-        assert_eq!(Identity::parse(text.as_bytes()).unwrap().to_string(), text);
+        assert_eq!(HostIdentity::parse(text.as_bytes()).unwrap().to_string(), text);
     }
     let long = format!("NVMe0R01 {} b", "a".repeat(224));
     for text in ["", "NVMe0R01", "NVMe0R01 a", "NVMe0R01 a b c", "NVMe1R01 a b", "NVMe1R01 a b c d", "NVMe0R03 a b", "NVMe2R01 a b c"] {
-        assert_eq!(Identity::parse(text.as_bytes()), None, "{text}");
+        assert_eq!(HostIdentity::parse(text.as_bytes()), None, "{text}");
     }
     for text in [long.as_str(), "NVMe0R01  b", "NVMe0R01 a ", "NVMe0R01 a\0 b"] {
-        assert_eq!(Identity::parse(text.as_bytes()), None, "{text}");
+        assert_eq!(HostIdentity::parse(text.as_bytes()), None, "{text}");
     }
 }
 
@@ -126,6 +127,6 @@ proptest! {
     fn no_text_makes_it_panic(text in "\\PC{0,140}", tail in "[A-Za-z0-9+/=:]{0,100}") {
         let _ = ConfiguredPsk::parse(&text);
         let _ = ConfiguredPsk::parse(&format!("NVMeTLSkey-1:01:{tail}"));
-        let _ = Identity::parse(text.as_bytes());
+        let _ = HostIdentity::parse(text.as_bytes());
     }
 }

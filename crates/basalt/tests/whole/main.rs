@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // real processes, real time
 
 mod authentication;
+mod cluster;
 mod daemon;
 mod faults;
 mod flood;

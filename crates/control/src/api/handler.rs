@@ -2,7 +2,10 @@
 //!
 //! Invariants: every error is a [`Problem`]; the engine runs on threads that may wait.
 
-use crate::{Code, Problem, engine::Control};
+use crate::{
+    Code, Problem,
+    engine::{Control, Request as Carried},
+};
 use axum::{
     Json,
     extract::{FromRequest, FromRequestParts, Request, rejection::JsonRejection},
@@ -61,12 +64,22 @@ impl<T: serde::de::DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Que
     }
 }
 
+tokio::task_local! {
+    /// The request that a handler carries out, where the engine has to know it.
+    pub(super) static REQUEST: Carried;
+}
+
 /// Runs the engine on a thread that may wait.
 pub(super) async fn run<T: Send + 'static>(
     control: Arc<Control>,
     work: impl FnOnce(&Control) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let done = tokio::task::spawn_blocking(move || work(&control)).await;
+    let request = REQUEST.try_with(Clone::clone).ok();
+    let done = tokio::task::spawn_blocking(move || match request {
+        Some(request) => request.carry(|| work(&control)),
+        None => work(&control),
+    })
+    .await;
     done.unwrap_or_else(|_| {
         Err(Problem::new(Code::Internal, "the request failed inside the daemon", "see the daemon's log (journalctl -u basalt)"))
     })

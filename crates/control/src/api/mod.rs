@@ -5,7 +5,11 @@
 //! Never: decides; that is the engine's.
 
 mod auth;
+mod cluster_routes;
 pub mod document;
+mod formation_routes;
+mod formation_types;
+mod forward;
 mod handler;
 mod router;
 mod routes;
@@ -13,7 +17,8 @@ mod server;
 pub mod types;
 
 pub use auth::{Token, TokenError};
-pub use router::{OPENAPI_PATH, router};
+pub use router::{OPENAPI_PATH, cluster_router, router};
+pub(crate) use server::serve_unix;
 pub use server::{ServeError, Served, bind_unix, serve};
 
 #[cfg(test)]

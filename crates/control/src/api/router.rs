@@ -2,12 +2,17 @@
 //!
 //! Invariant: a body has at most 1 MiB.
 
-use super::routes;
+use super::{
+    cluster_routes,
+    forward::{Forward, forward},
+    routes,
+};
 use crate::{Code, Problem, engine::Control};
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, Request},
     http::{StatusCode, header},
+    middleware::from_fn_with_state,
     routing::get,
 };
 use std::sync::Arc;
@@ -24,6 +29,7 @@ pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
     info(title = "Basalt", description = "Control of a Basalt node. Sizes are bytes, times are seconds since 1970. Errors are problem objects."),
     tags(
         (name = "status", description = "How the node is"),
+        (name = "cluster", description = "Forming a cluster, and joining one"),
         (name = "nodes", description = "Servers of the cluster"),
         (name = "drives", description = "Drives of this node"),
         (name = "groups", description = "Disk groups"),
@@ -42,7 +48,7 @@ pub fn router(control: Arc<Control>) -> (Router, utoipa::openapi::OpenApi) {
     let text = document.to_json().expect("a document of plain data");
     let openapi = move || std::future::ready(([(header::CONTENT_TYPE, "application/json")], text.clone()));
     let router = routes
-        .with_state(control)
+        .with_state(control.clone())
         .route(OPENAPI_PATH, get(openapi.clone()))
         .route("/openapi.json", get(openapi))
         .fallback(async |request: Request| {
@@ -57,5 +63,17 @@ pub fn router(control: Arc<Control>) -> (Router, utoipa::openapi::OpenApi) {
             (StatusCode::METHOD_NOT_ALLOWED, Json(Problem::invalid(message, format!("{OPENAPI_PATH} describes what there is"))))
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
-    (router, document)
+    (forwarding(control, router), document)
+}
+
+/// What a node's cluster listener answers other nodes with: the whole API, where changes are done by the leader only, and what only this node knows.
+/// The listener has to see to it that nobody but nodes of this cluster reaches it.
+pub fn cluster_router(control: Arc<Control>) -> Router {
+    cluster_routes::all(control.clone()).layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).fallback_service(router(control).0)
+}
+
+/// Changes are done here, or passed on to the node that leads.
+fn forwarding(control: Arc<Control>, inner: Router) -> Router {
+    let state = Forward { control, inner: inner.clone(), body_bytes_max: BODY_BYTES_MAX };
+    Router::new().fallback_service(inner).layer(from_fn_with_state(state, forward))
 }

@@ -36,7 +36,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(tasks))
         .routes(routes!(audit))
         .routes(routes!(nodes))
-        .routes(routes!(node))
+        .routes(routes!(node, change_node, remove_node))
         .routes(routes!(drives))
         .routes(routes!(groups, create_group))
         .routes(routes!(group, remove_group))
@@ -56,6 +56,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(set_dhchap, remove_dhchap))
         .routes(routes!(set_tls_psk, remove_tls_psks))
         .routes(routes!(sessions))
+        .merge(super::formation_routes::all())
 }
 
 /// Figures of every layer, as Prometheus reads them.
@@ -100,6 +101,17 @@ struct AuditQuery {
     /// The most entries; the newest are given, oldest first. At most 10,000.
     #[serde(default = "audit_limit")]
     limit: usize,
+    /// Whose log. Default: that of the node that is asked.
+    node: Option<String>,
+}
+
+/// Which node is meant.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct OfNode {
+    /// The node. Default: the one that is asked.
+    node: Option<String>,
 }
 
 fn audit_limit() -> usize {
@@ -115,7 +127,7 @@ fn audit_limit() -> usize {
     responses((status = 200, description = "Oldest first", body = Vec<AuditEntry>), (status = "default", description = "Not done", body = Problem))
 )]
 async fn audit(State(control): Engine, Query(query): Query<AuditQuery>) -> Answer<Vec<AuditEntry>> {
-    run(control, move |c| c.audit_entries(query.limit)).await.map(Json)
+    run(control, move |c| c.audit_entries_of(query.node.as_deref(), query.limit)).await.map(Json)
 }
 
 /// The servers of the cluster.
@@ -141,15 +153,47 @@ async fn node(State(control): Engine, Path(name): Path<String>) -> Answer<Node> 
     run(control, move |c| c.node(&name)).await.map(Json)
 }
 
-/// The drives of this node, and who uses them.
+/// Changes what a node is called, or its fault domain. What is not named stays.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/nodes/{node}",
+    tag = "nodes",
+    params(("node" = String, Path, description = "Its name, or its id")),
+    request_body = NodeChange,
+    responses((status = 200, description = "Changed", body = Node), (status = "default", description = "Not done", body = Problem)),
+)]
+async fn change_node(State(control): Engine, Path(name): Path<String>, Body(change): Body<NodeChange>) -> Answer<Node> {
+    run(control, move |c| c.change_node(&name, &change)).await.map(Json)
+}
+
+/// Removes a node from the cluster: it cannot come back with what it has. With `force` the volumes on it are lost.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/nodes/{node}",
+    tag = "nodes",
+    params(("node" = String, Path, description = "Its name, or its id"), Force),
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_node(
+    State(control): Engine,
+    Path(name): Path<String>,
+    Query(Force { force }): Query<Force>,
+) -> Result<StatusCode, Problem> {
+    let runtime = tokio::runtime::Handle::current();
+    let work = move |c: &Control| c.formation()?.remove_node(c, &name, force, &runtime);
+    run(control, work).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// The drives of a node, and who uses them.
 #[utoipa::path(
     get,
     path = "/api/v1/drives",
     tag = "drives",
+    params(OfNode),
     responses((status = 200, description = "As it is now", body = Vec<Drive>), (status = "default", description = "Not done", body = Problem))
 )]
-async fn drives(State(control): Engine) -> Answer<Vec<Drive>> {
-    run(control, Control::drives).await.map(Json)
+async fn drives(State(control): Engine, Query(query): Query<OfNode>) -> Answer<Vec<Drive>> {
+    run(control, move |c| c.drives_of(query.node.as_deref())).await.map(Json)
 }
 
 /// All disk groups.

@@ -37,6 +37,9 @@ pub enum ServeError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The listener for other nodes.
+    #[error(transparent)]
+    Cluster(Box<crate::formation::FormationError>),
     /// The address cannot be listened on.
     #[error("the API cannot listen on {addr}: {cause}; free the address, or set api.listen to another")]
     Listen {
@@ -86,6 +89,10 @@ pub struct Served {
 }
 
 impl Served {
+    /// Tasks that end when `stop` says so.
+    pub(crate) fn new(tcp: SocketAddr, stop: watch::Sender<bool>, tasks: Vec<tokio::task::JoinHandle<()>>) -> Self {
+        Self { tcp: Some(tcp), stop, tasks }
+    }
     /// No new requests; waits a little for those under way.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
@@ -96,6 +103,14 @@ impl Served {
             }
         }
     }
+}
+
+/// Serves a router on the socket only.
+pub(crate) fn serve_unix(router: axum::Router, unix: std::os::unix::net::UnixListener) -> Result<Served, ServeError> {
+    let (stop, mut stopped) = watch::channel(false);
+    let unix = UnixListener::from_std(unix).map_err(|cause| ServeError::Socket { path: PathBuf::new(), cause })?;
+    let serving = axum::serve(unix, router).with_graceful_shutdown(async move { drop(stopped.wait_for(|s| *s).await) });
+    Ok(Served { tcp: None, stop, tasks: vec![tokio::spawn(async move { drop(serving.await) })] })
 }
 
 /// Serves the API on the socket and, with a token, on TCP.

@@ -2,6 +2,8 @@
 //!
 //! Invariants: sizes are bytes, times are seconds since 1970, fields are only added; unknown fields of requests are refused.
 
+pub use super::formation_types::*;
+use cluster::record::{CheckReport, ReportHealth};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -77,6 +79,8 @@ pub struct Group {
     pub buffer_bytes: u64,
     /// What is used of that.
     pub buffer_used_bytes: u64,
+    /// How old these figures are, in seconds, when another node has said them; none: they are as they are now.
+    pub figures_age_s: Option<u64>,
     /// Components on it.
     pub components: u32,
     /// How far the scrub that runs has come; none: none runs.
@@ -103,6 +107,8 @@ pub struct NewDevice {
 pub struct NewGroup {
     /// Its name.
     pub name: String,
+    /// The node that has the devices. Default: the one that is asked.
+    pub node: Option<String>,
     /// The device of the write buffer.
     pub cache: NewDevice,
     /// One to seven devices for the data.
@@ -303,6 +309,8 @@ pub struct NewVolume {
     /// Attach it to no subsystem.
     #[serde(default)]
     pub detached: bool,
+    /// Put it on a node of this fault domain. Default: the one with the most free space.
+    pub fault_domain: Option<String>,
 }
 
 /// Changes of a volume: what is not given stays.
@@ -456,6 +464,8 @@ pub struct Attach {
 /// A connected host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
+    /// The node through which it is connected.
+    pub node: String,
     /// The host's NQN.
     pub host_nqn: String,
     /// Its name, if it has one here.
@@ -612,6 +622,22 @@ pub struct Check {
     pub action: String,
 }
 
+impl Check {
+    /// As it is reported to other nodes.
+    pub(crate) fn report(self) -> CheckReport {
+        let health = if self.health == Health::Error { ReportHealth::Error } else { ReportHealth::Warning };
+        CheckReport { id: self.id, health, subject: self.subject, message: self.message, action: self.action }
+    }
+    /// As another node has said it.
+    pub(crate) fn reported(report: CheckReport) -> Self {
+        let health = match report.health {
+            ReportHealth::Warning => Health::Warning,
+            ReportHealth::Error => Health::Error,
+        };
+        Self { id: report.id, health, subject: report.subject, message: report.message, action: report.action }
+    }
+}
+
 /// An address that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {
@@ -665,10 +691,22 @@ pub struct Status {
 pub struct Node {
     /// Its name.
     pub name: String,
+    /// Its id, which stays when its name changes.
+    pub id: Option<String>,
+    /// What it does: `data` or `witness`.
+    pub role: String,
+    /// Where the other nodes reach it.
+    pub address: Option<String>,
+    /// It was removed from the cluster.
+    pub removed: bool,
     /// Nodes of one fault domain fail together.
     pub fault_domain: String,
     /// It is the one that answers.
     pub answers: bool,
+    /// It is up, as far as the directory knows. One that has died without a word counts as up for some seconds more.
+    pub up: bool,
+    /// It leads: it decides what administrators ask for.
+    pub leads: bool,
     /// Its release, as far as it is known.
     pub version: Option<String>,
     /// Cores of its data plane, as far as they are known.

@@ -16,6 +16,7 @@ impl Control {
         for event in events {
             match event {
                 DataPlaneEvent::Audit(event) => self.note(event),
+                DataPlaneEvent::Link(change) => self.link_changed(change),
                 DataPlaneEvent::ControlRequest(request) => {
                     let result = self.decide(&request);
                     if let Err(refused) = &result {
@@ -35,7 +36,16 @@ impl Control {
         }
     }
 
-    /// The newest entries of the audit log, oldest first.
+    /// The newest entries of the audit log of a node, oldest first.
+    pub(crate) fn audit_entries_of(&self, node: Option<&str>, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+        let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
+        match node {
+            None => self.audit_entries(count),
+            Some(node) => self.ask(&node.name, "GET", format!("/cluster/v1/audit?limit={count}"), None),
+        }
+    }
+
+    /// The newest entries of the audit log of this node, oldest first.
     pub fn audit_entries(&self, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
         let Some(log) = &self.audit else { return Ok(Vec::new()) };
         log.newest(count).map_err(|e| {
@@ -58,6 +68,7 @@ impl Control {
             ControlVerb::Reservation { volume, command } => self.reserve(&request.by, *volume, command)?,
             ControlVerb::Persist { volumes, ptpl } => self.persist(&request.by, volumes, *ptpl)?,
         };
+        self.confirm_asked(&request.what)?;
         self.note(AuditEvent {
             kind: match &request.what {
                 ControlVerb::Reservation { .. } | ControlVerb::Persist { .. } => AuditKind::Reservation,
@@ -125,8 +136,8 @@ impl Control {
                 Visibility::Only(hosts) => hosts,
                 // Every host saw it: from now on those that are named in the subsystem's list or connected now do, without these.
                 Visibility::All => {
-                    let sessions = self.plane.sessions().map_err(|_| Refused::Busy)?;
-                    let connected = sessions.into_iter().filter(|s| s.subsystem == by.export).map(|s| s.host_nqn);
+                    let sessions = self.sessions_everywhere().map_err(|_| Refused::Busy)?;
+                    let connected = sessions.into_iter().filter(|s| s.subsystem_nqn == by.export).map(|s| s.host_nqn);
                     subsystem.hosts.iter().cloned().chain(connected).collect()
                 }
             };
@@ -142,10 +153,7 @@ impl Control {
     /// Decides, makes it durable, and has it served; decides again when another writer of the directory was faster.
     pub(super) fn change<T>(&self, decide: impl FnMut() -> Result<(Transaction, T), Refused>) -> Result<T, Refused> {
         let (at, value) = self.decided_or(decide, busy)?;
-        self.serve(at).map_err(|problem| {
-            tracing::error!(error = %problem.message, "a change is durable but could not be served");
-            Refused::Unserved
-        })?;
+        self.serve(at).map_err(unserved)?;
         Ok(value)
     }
 
@@ -159,6 +167,11 @@ impl Control {
             Refused::Busy
         })
     }
+}
+
+fn unserved(problem: Problem) -> Refused {
+    tracing::error!(error = %problem.message, "a change is durable but could not be served");
+    Refused::Unserved
 }
 
 pub(super) fn busy(error: DirectoryError) -> Refused {

@@ -16,18 +16,15 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 impl Control {
     /// What is decided on: everything up to now.
     pub(super) fn records(&self) -> Result<Records, DirectoryError> {
-        let upto = self.directory.revision()?;
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        followed.catch_up(&*self.directory, upto)?;
-        let view = &followed.view;
-        Ok(Records {
-            nodes: view.all()?.into_iter().map(|r| r.value).collect(),
-            groups: view.all()?.into_iter().map(|r| r.value).collect(),
-            volumes: view.all()?.into_iter().map(|r| r.value).collect(),
-            objects: view.all()?.into_iter().map(|r| r.value).collect(),
-            reservations: view.all()?.into_iter().map(|r| r.value).collect(),
-            policies: view.all()?.into_iter().map(|r| r.value).collect(),
-        })
+        followed.look(&*self.directory)?;
+        directory::records(&followed.view)
+    }
+
+    /// Brings the copy up to date.
+    #[cfg(test)]
+    pub(crate) fn records_for_test(&self) {
+        self.records().expect("it can be read");
     }
 
     /// Carries out what the directory says whenever somebody has changed it, until the daemon ends. Runs on a thread of its own.
@@ -53,7 +50,9 @@ impl Control {
                 Ok(Some(changes)) if concerns(&changes) && self.is_of_others(changes.revision) => {
                     self.catch_up_with_others(changes.revision)
                 }
+                Ok(_) if self.is_new_leader() => self.retry(),
                 Ok(_) => {}
+                Err(error) if error.ends_everything() => return self.end_by(&error),
                 Err(error) => {
                     tracing::warn!(%error, "the directory cannot be followed; it is read anew");
                     watch = None;
@@ -74,11 +73,12 @@ impl Control {
         if let Err(problem) = self.serve(at) {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
-        self.retry();
+        let _devices = self.devices();
+        self.work_and_serve();
     }
 }
 
-/// Tasks only say how work went: who acted on them would make the next one.
+/// Tasks only say how work went: who acted on them would make the next one. Who is up, who leads, and what was asked changes nothing that is served.
 fn concerns(changes: &Changes) -> bool {
-    changes.events.iter().any(|e| e.key.kind != Kind::Task)
+    changes.events.iter().any(|e| !matches!(e.key.kind, Kind::Task | Kind::Presence | Kind::Leader | Kind::Request))
 }

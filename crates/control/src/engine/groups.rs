@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     api::types as api,
+    cluster_client::NodeRequest,
     plane::{DeviceFigures, GroupFigures},
 };
 use base::{ByteSize, unit::BLOCK_BYTES};
@@ -22,13 +23,15 @@ pub const DEVICE_BYTES_MAX: u64 = 256 << 40;
 const SHARDS_DEFAULT: u8 = 16;
 /// Superblocks lie within this much of the beginning of a device.
 const SUPERBLOCK_AREA_BYTES: usize = 128 << 10;
+/// How long another node may take to make or remove a group: it may have to write whole files.
+const DEVICES_WAIT: Duration = Duration::from_secs(120);
 
 impl Control {
     /// All disk groups, by name.
     pub fn groups(&self) -> Result<Vec<api::Group>, Problem> {
-        let stats = self.stats()?;
-        let mut groups: Vec<api::Group> =
-            self.directory.all::<GroupRecord>()?.iter().map(|g| self.show_group(g, &stats)).collect::<Result<_, _>>()?;
+        let (stats, presences, objects) = (self.stats()?, self.presences()?, self.directory.all::<ObjectRecord>()?);
+        let records = self.directory.all::<GroupRecord>()?;
+        let mut groups: Vec<api::Group> = records.iter().map(|g| self.show_group(g, &stats, &presences, &objects)).collect();
         groups.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(groups)
     }
@@ -36,11 +39,35 @@ impl Control {
     /// One disk group, by name or id.
     pub fn group(&self, name: &str) -> Result<api::Group, Problem> {
         let record = self.group_record(name)?;
-        self.show_group(&record, &self.stats()?)
+        Ok(self.show_group(&record, &self.stats()?, &self.presences()?, &self.directory.all::<ObjectRecord>()?))
     }
 
-    /// Makes a disk group.
+    /// Makes a disk group. The node that has the devices decides whether they can be taken, and writes the records.
     pub fn create_group(&self, new: &api::NewGroup) -> Result<api::Group, Problem> {
+        let Some(node) = &new.node else { return self.create_group_here(new) };
+        let record = Some(self.node_called(node)?.value).filter(NodeRecord::is_member);
+        let node = record.ok_or_else(|| Problem::not_found("node", node, "node list"))?.name;
+        if node == self.identity.node {
+            return self.create_group_here(new);
+        }
+        self.at_node(&node, "POST", "/cluster/v1/groups".into(), Some(serde_json::to_vec(new).expect("plain data")))
+    }
+
+    /// What acts on devices that only another node has is done by that node.
+    fn at_node<T: serde::de::DeserializeOwned>(&self, node: &str, method: &str, path: String, body: Option<Vec<u8>>) -> Result<T, Problem> {
+        if !self.is_up(node)? {
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("node {}, which has the devices, is down", self.shown_name_of(node)?),
+                "'basalt node list' shows which nodes are up; try again when it is",
+            ));
+        }
+        let request = NodeRequest { method: method.into(), path, body, administrator: None, nonce: request::nonce(), wait: DEVICES_WAIT };
+        self.ask_within(node, request)
+    }
+
+    /// Makes a disk group of devices of this node.
+    pub(crate) fn create_group_here(&self, new: &api::NewGroup) -> Result<api::Group, Problem> {
         let _devices = self.devices();
         cluster::check_name(&new.name)?;
         if self.directory.named(Kind::Group, &new.name)?.is_some() {
@@ -96,8 +123,37 @@ impl Control {
 
     /// Removes a disk group. With `force` the volumes that have components on it go with it.
     pub fn remove_group(&self, name: &str, force: bool) -> Result<(), Problem> {
+        let group = self.group_record(name)?;
+        if group.node == self.identity.node {
+            return self.remove_group_here(&group.id(), force);
+        }
+        self.at_node(&group.node, "DELETE", format!("/cluster/v1/groups/{}?force={force}", group.id()), None)
+    }
+
+    /// Removes a disk group of this node.
+    pub(crate) fn remove_group_here(&self, name: &str, force: bool) -> Result<(), Problem> {
         let _devices = self.devices();
         let group = self.group_record(name)?;
+        for _ in 0..CONFLICT_ATTEMPTS_MAX {
+            self.empty_group(&group, force)?;
+            // Another node may have placed a volume on it meanwhile.
+            let (_, empty) = self.decided(|| {
+                let mut group = self.group_record(&group.id())?;
+                if !self.volumes_on(group.id)?.is_empty() {
+                    return Ok((Transaction::new(), false));
+                }
+                group.value.stage = Stage::Deleting;
+                Ok((Transaction::new().update(&group), true))
+            })?;
+            if empty {
+                return self.remove_intended(&group);
+            }
+        }
+        Err(Problem::new(crate::Code::Conflict, format!("others go on to put volumes on disk group {}", group.name), "try again"))
+    }
+
+    /// No volume has components on a group any more.
+    fn empty_group(&self, group: &GroupRecord, force: bool) -> Result<(), Problem> {
         let users = self.volumes_on(group.id)?;
         if !users.is_empty() && !force {
             let names: Vec<&str> = users.iter().take(5).map(|v| v.name.as_str()).collect();
@@ -109,14 +165,14 @@ impl Control {
             ));
         }
         for volume in users {
-            self.drop_volume(&volume, group.id)?;
+            // The request is decided when the group goes: until then it can be begun anew.
+            request::undecided(|| self.drop_volume(&volume, |c| c.group == group.id))?;
         }
-        self.apply()?;
-        self.decided(|| {
-            let mut group = self.group_record(&group.id())?;
-            group.value.stage = Stage::Deleting;
-            Ok((Transaction::new().update(&group), ()))
-        })?;
+        self.apply()
+    }
+
+    /// Removes a group that is written as one to be removed.
+    fn remove_intended(&self, group: &GroupRecord) -> Result<(), Problem> {
         let online = self.live().groups.get(&group.id).is_some_and(GroupLive::is_online);
         if online {
             self.plane.close_group(group.id)?;
@@ -139,6 +195,9 @@ impl Control {
     /// Begins to read everything on a group and to compare checksums.
     pub fn scrub_group(&self, name: &str) -> Result<(), Problem> {
         let group = self.group_record(name)?;
+        if group.node != self.identity.node {
+            return self.at_node(&group.node, "POST", format!("/cluster/v1/groups/{}/scrub", group.id()), None);
+        }
         Ok(self.plane.scrub_group(group.id)?)
     }
 
@@ -149,14 +208,14 @@ impl Control {
         Ok(self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| objects.contains(&v.object)).collect())
     }
 
-    /// Deletes a volume whose group goes: components on other groups are deleted in order, those on `group` go with it.
-    fn drop_volume(&self, volume: &VolumeRecord, group: GroupId) -> Result<(), Problem> {
+    /// Deletes a volume with components on what goes: other components are deleted in order, those that `goes` names go with it.
+    pub(super) fn drop_volume(&self, volume: &VolumeRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Result<(), Problem> {
         let (_, there) = self.decided(|| {
             let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok((Transaction::new(), false)) };
             let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
             let mut intent = self.deletion(volume)?;
             if let Some(mut object) = object {
-                object.value.mirrors.iter_mut().for_each(|s| s.retain(|c| c.group != group));
+                object.value.mirrors.iter_mut().for_each(|s| s.retain(|c| !goes(c)));
                 intent = intent.update(&object);
             }
             Ok((intent, true))
@@ -247,49 +306,66 @@ impl Control {
         Ok(())
     }
 
-    fn show_group(&self, group: &GroupRecord, stats: &Stats) -> Result<api::Group, Problem> {
+    pub(super) fn show_group(
+        &self,
+        group: &GroupRecord,
+        stats: &Stats,
+        presences: &BTreeMap<String, PresenceRecord>,
+        objects: &[Versioned<ObjectRecord>],
+    ) -> api::Group {
         let figures = stats.groups.iter().find(|f| f.group == group.id);
+        let node = self.shown_name_of(&group.node).unwrap_or_else(|_| group.node.clone());
+        let presence = presences.get(&group.node).filter(|_| group.node != self.identity.node);
+        let report = presence.and_then(|p| p.groups.iter().find(|r| r.id == group.id));
         let (state, reason) = match (group.stage, self.live().groups.get(&group.id)) {
             (Stage::Creating, _) => (api::GroupState::Creating, None),
             (Stage::Deleting, _) => (api::GroupState::Deleting, None),
             (Stage::Ready, Some(GroupLive::Online(_))) => (api::GroupState::Online, None),
             (Stage::Ready, Some(GroupLive::Offline(why))) => (api::GroupState::Offline, Some(why.clone())),
-            (Stage::Ready, None) => (api::GroupState::Offline, Some(format!("it belongs to node {}", group.node))),
+            (Stage::Ready, None) => match (presence, report) {
+                (Some(_), Some(GroupReport { offline: None, .. })) => (api::GroupState::Online, None),
+                (Some(_), Some(GroupReport { offline: Some(why), .. })) => (api::GroupState::Offline, Some(why.clone())),
+                (Some(_), None) => (api::GroupState::Offline, Some(format!("node {node} has not opened it yet"))),
+                (None, _) => (api::GroupState::Offline, Some(format!("node {node} is down"))),
+            },
         };
         let sum = |pick: fn(&GroupFigures) -> &Vec<u64>| figures.map_or(0, |f| pick(f).iter().sum());
         let of = |n: usize, pick: fn(&GroupFigures) -> &Vec<u64>| figures.and_then(|f| pick(f).get(n).copied());
+        let said = |n: usize| report.and_then(|r| r.devices.iter().find(|d| usize::from(d.index) == n));
+        let reserved = |d: &DeviceReport| d.bytes.saturating_sub(d.used_bytes).saturating_sub(d.free_bytes);
         let capacity = group.capacity.iter().enumerate().map(|(n, d)| api::Device {
-            usable_bytes: of(n, |f| &f.capacity_bytes),
-            used_bytes: of(n, |f| &f.capacity_used_bytes),
-            reserved_bytes: of(n, |f| &f.capacity_reserved_bytes),
+            usable_bytes: of(n, |f| &f.capacity_bytes).or_else(|| said(n).map(|d| d.bytes)),
+            used_bytes: of(n, |f| &f.capacity_used_bytes).or_else(|| said(n).map(|d| d.used_bytes)),
+            reserved_bytes: of(n, |f| &f.capacity_reserved_bytes).or_else(|| said(n).map(reserved)),
             ..show_device(d)
         });
-        let objects = self.directory.all::<ObjectRecord>()?;
+        let all = |pick: &dyn Fn(&DeviceReport) -> u64| report.map_or(0, |r| r.devices.iter().map(pick).sum::<u64>());
         let components = objects.iter().flat_map(|o| o.components()).filter(|c| c.group == group.id).count();
         let cache = api::Device {
             usable_bytes: figures.map(|f| f.buffer_bytes),
             used_bytes: figures.map(|f| f.buffer_used_bytes),
             ..show_device(&group.cache)
         };
-        Ok(api::Group {
+        api::Group {
             id: group.id.to_string(),
             name: group.name.clone(),
-            node: group.node.clone(),
+            node,
             state,
             reason,
             cache,
             capacity: capacity.collect(),
             shards: group.shards,
-            capacity_bytes: sum(|f| &f.capacity_bytes),
-            used_bytes: sum(|f| &f.capacity_used_bytes),
-            reserved_bytes: sum(|f| &f.capacity_reserved_bytes),
-            buffer_bytes: figures.map_or(0, |f| f.buffer_bytes),
-            buffer_used_bytes: figures.map_or(0, |f| f.buffer_used_bytes),
+            capacity_bytes: sum(|f| &f.capacity_bytes) + all(&|d| d.bytes),
+            used_bytes: sum(|f| &f.capacity_used_bytes) + all(&|d| d.used_bytes),
+            reserved_bytes: sum(|f| &f.capacity_reserved_bytes) + all(&reserved),
+            buffer_bytes: figures.map(|f| f.buffer_bytes).or(report.map(|r| r.buffer_bytes)).unwrap_or(0),
+            buffer_used_bytes: figures.map(|f| f.buffer_used_bytes).or(report.map(|r| r.buffer_used_bytes)).unwrap_or(0),
+            figures_age_s: report.and(presence).map(|p| now_unix_s().saturating_sub(p.reported_unix_s)),
             components: components as u32,
             scrub_percent: figures.and_then(|f| f.scrub_percent),
             volatile: group.is_volatile(),
             created_unix_s: group.created_unix_s,
-        })
+        }
     }
 }
 

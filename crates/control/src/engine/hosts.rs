@@ -79,12 +79,46 @@ impl Control {
         if had_secrets { self.serve(at) } else { Ok(()) }
     }
 
-    /// Who is connected now.
+    /// Who is connected now, through any node that says so.
     pub fn sessions(&self) -> Result<Vec<api::Session>, Problem> {
+        self.sessions_of(|node, problem| {
+            tracing::warn!(node, error = %problem.message, "who is connected through another node is not known");
+            Ok(())
+        })
+    }
+
+    /// Who is connected now, through any node that is up. What depends on it must not be done when one of them does not say.
+    pub(super) fn sessions_everywhere(&self) -> Result<Vec<api::Session>, Problem> {
+        self.sessions_of(|node, problem| {
+            Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("which hosts are connected through node {node} is not known: {}", problem.message),
+                "try again, or use --force if there are none that matter",
+            ))
+        })
+    }
+
+    fn sessions_of(&self, missing: impl Fn(&str, Problem) -> Result<(), Problem>) -> Result<Vec<api::Session>, Problem> {
+        let mut sessions = self.sessions_here()?;
+        if self.is_alone() || request::is_here() {
+            return Ok(sessions);
+        }
+        for node in self.presences()?.into_keys().filter(|node| *node != self.identity.node) {
+            match self.ask::<Vec<api::Session>>(&node, "GET", "/cluster/v1/sessions".into(), None) {
+                Ok(there) => sessions.extend(there),
+                Err(problem) => missing(&node, problem)?,
+            }
+        }
+        Ok(sessions)
+    }
+
+    /// Who is connected to this node now.
+    pub(crate) fn sessions_here(&self) -> Result<Vec<api::Session>, Problem> {
         let names: BTreeMap<String, String> =
             self.directory.all::<HostEntryRecord>()?.into_iter().map(|e| (e.value.nqn, e.value.name)).collect();
         let now_ns = monotonic_ns();
         let session = |s: nvmf::SessionInfo| api::Session {
+            node: self.identity.node.clone(),
             host: names.get(&s.host_nqn).cloned(),
             host_nqn: s.host_nqn,
             subsystem_nqn: s.subsystem,

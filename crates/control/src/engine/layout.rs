@@ -5,6 +5,7 @@ use crate::plane::Desired;
 use crate::plane::GroupFigures;
 use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
 use nvmf::HostView;
+use peers::PeersDesired;
 use std::collections::BTreeSet;
 
 /// Volumes that this node does not serve by itself.
@@ -16,16 +17,23 @@ pub(super) struct Unserved {
 }
 
 impl Control {
-    /// What can be used now: online groups of all nodes, with what is neither allocated nor reserved.
+    /// What can be used now: online groups of all nodes that are up, with what is neither allocated nor reserved. Of other nodes it is what they
+    /// have said last.
     pub(super) fn inventory(&self) -> Result<Inventory, Problem> {
         let stats = self.stats()?;
+        let presences = self.presences()?;
         let live = self.live();
         let mut nodes = Vec::new();
         let groups = self.directory.all::<GroupRecord>()?;
         for node in self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member()) {
-            let usable = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
-            let usable = usable.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
-            let inventories = usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect();
+            let ready = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
+            let inventories = if node.name == self.identity.node {
+                let usable = ready.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
+                usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect()
+            } else {
+                let said = presences.get(&node.name).map(|p| &p.groups[..]).unwrap_or_default();
+                ready.filter_map(|g| said.iter().find(|r| r.id == g.id && r.offline.is_none())).map(reported_inventory).collect()
+            };
             nodes.push(NodeInventory { name: node.name.clone(), fault_domain: node.fault_domain.clone(), groups: inventories });
         }
         Ok(Inventory { nodes })
@@ -34,7 +42,7 @@ impl Control {
     /// What is to be served now, and why some volumes are not.
     pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Unserved), DirectoryError> {
         let records = self.records()?;
-        let dataplane::Served { volumes, paths, out_of_reach } = dataplane::served(&records, &self.observed());
+        let dataplane::Served { volumes, paths, out_of_reach } = dataplane::served(&records, &self.observed(&records));
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
         let others = paths.iter().filter(|(_, path)| path.state != PathState::Optimized);
@@ -48,7 +56,9 @@ impl Control {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
             }
         }
-        Ok((Desired { generation, volumes, exports: nvmf::Desired { hosts, ..exports } }, unserved))
+        let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node)
+            .with_security(self.link_security.clone());
+        Ok((Desired { generation, volumes, exports: (nvmf::Desired { hosts, ..exports }, peers) }, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
@@ -83,7 +93,12 @@ impl Control {
     }
 }
 
-fn group_inventory(figures: &GroupFigures) -> GroupInventory {
+fn reported_inventory(report: &GroupReport) -> GroupInventory {
+    let device = |d: &DeviceReport| DeviceInventory { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes };
+    GroupInventory { id: report.id, read_cache: false, devices: report.devices.iter().map(device).collect() }
+}
+
+pub(super) fn group_inventory(figures: &GroupFigures) -> GroupInventory {
     let at = |list: &[u64], n: usize| list.get(n).copied().unwrap_or(0);
     let devices = (0..figures.capacity_bytes.len())
         .map(|n| {

@@ -8,7 +8,7 @@ use directory::Revision;
 use format::disk::{Descriptor, DiskError};
 use nvmf::ListenerSpec;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Revisions of this daemon that are remembered: more than its follower can be behind with.
 const OWN_MAX: usize = 1024;
@@ -50,6 +50,18 @@ pub(super) struct Live {
     pub(super) elsewhere: BTreeSet<base::VolumeId>,
     /// Why the last apply failed.
     pub(super) apply_error: Option<String>,
+    /// Which start of the daemon this is.
+    pub(super) incarnation: u64,
+    /// What was left of changes was seen to as the leader of this record.
+    pub(super) led: Option<Revision>,
+    /// Since when the directory does not answer, and what it says.
+    pub(super) directory_error: Option<(u64, String)>,
+    /// The directory takes this long to answer.
+    pub(super) directory_slow: Option<Duration>,
+    /// The directory has no room.
+    pub(super) directory_full: bool,
+    /// Why this daemon changes nothing any more.
+    pub(super) ended_by: Option<String>,
     pub(super) generation: u64,
     /// Everything up to here is served.
     pub(super) served: Revision,
@@ -59,6 +71,8 @@ pub(super) struct Live {
     pub(super) started: bool,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
+    /// The links with other nodes.
+    pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,
 }
 

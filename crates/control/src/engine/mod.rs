@@ -31,16 +31,24 @@ mod at_once_tests;
 #[cfg(test)]
 mod between;
 mod control_requests;
+mod device_lock;
 mod follow;
 mod followed;
+mod formation;
 mod groups;
 mod hosts;
+mod last_seen;
 mod layout;
+mod leader;
+mod links;
 mod live;
 mod namespaces;
 mod nodes;
+mod outcome;
 mod policies;
+mod presence;
 mod reconcile;
+mod request;
 mod reservations;
 mod secrets;
 mod status;
@@ -54,14 +62,18 @@ use crate::{
     problem::Problem,
     vault::Vault,
 };
+use base::hooks::{self, SeededFault};
 use base::{GroupId, NODES_MAX, NodeSlot, WriteProtect};
+use device_lock::{DeviceLock, HeldDevices};
 use directory::{
     Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
     record::*,
 };
 use followed::Followed;
+use last_seen::LastSeen;
 use live::{GroupLive, Live};
 use nvmf::ListenerSpec;
+use peers::LinkSecurity;
 use std::{
     collections::BTreeMap,
     io::Read,
@@ -75,6 +87,7 @@ use std::{
 
 pub(crate) use live::Orphan;
 pub use nodes::slot_of;
+pub(crate) use request::Request;
 
 /// The policy and the subsystem that are made at the first start.
 pub const DEFAULT_NAME: &str = "default";
@@ -96,6 +109,9 @@ pub struct Identity {
     pub cores: usize,
 }
 
+/// What is not well with the directory's store.
+pub type DirectoryHealth = Arc<dyn Fn() -> Vec<crate::api::types::Check> + Send + Sync>;
+
 /// Why the engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -116,6 +132,14 @@ pub enum StartError {
         /// Its name.
         node: String,
     },
+    /// The cluster's directory has no record of the node.
+    #[error(
+        "cluster {cluster} does not know this node: its directory was restored from a backup of before the node joined; give the node an empty data directory, and let it join anew"
+    )]
+    NoMember {
+        /// The cluster.
+        cluster: base::ClusterId,
+    },
     /// Another node took the slot that this one was about to get.
     #[error("this node was about to serve with slot {serves}, and the directory says {has}; start it again")]
     OtherSlot {
@@ -128,40 +152,57 @@ pub enum StartError {
 
 /// The engine.
 pub struct Control {
-    directory: Arc<dyn Directory>,
+    directory: Arc<LastSeen>,
     plane: Arc<dyn DataPlane>,
     identity: Identity,
     drives: drive::Scanner,
     audit: Option<AuditLog>,
     vault: Vault,
+    formation: Option<Arc<crate::formation::Formation>>,
+    gate: formation::Gate,
+    /// What protects the links between nodes.
+    link_security: LinkSecurity,
     /// The slot that the data plane was started with.
     slot: Option<NodeSlot>,
     started_unix_s: u64,
-    devices: Mutex<()>,
+    /// The others, if there are any.
+    among: Option<presence::Among>,
+    /// How long another node may take to carry out what it has to do.
+    outcome_wait: Duration,
+    /// What those say who look after the directory's store.
+    directory_health: Option<DirectoryHealth>,
+    devices: DeviceLock,
     turn: Mutex<()>,
     serving: Mutex<()>,
     live: Mutex<Live>,
-    followed: Mutex<Followed>,
+    followed: Arc<Mutex<Followed>>,
     ends: AtomicBool,
 }
 
 impl Control {
     /// An engine. Call [`Control::start`] before anything else.
     pub fn new(directory: Arc<dyn Directory>, plane: Arc<dyn DataPlane>, identity: Identity, drives: drive::Scanner) -> Self {
+        let followed = Arc::new(Mutex::new(Followed::default()));
         Self {
-            directory,
+            directory: Arc::new(LastSeen::new(directory, followed.clone())),
             plane,
             identity,
             drives,
             audit: None,
             vault: Vault::ephemeral(),
+            formation: None,
+            gate: formation::Gate::default(),
+            link_security: LinkSecurity::default(),
             slot: None,
             started_unix_s: now_unix_s(),
-            devices: Mutex::default(),
+            among: None,
+            outcome_wait: outcome::OUTCOME_WAIT,
+            directory_health: None,
+            devices: DeviceLock::default(),
             turn: Mutex::default(),
             serving: Mutex::default(),
             live: Mutex::default(),
-            followed: Mutex::default(),
+            followed,
             ends: AtomicBool::new(false),
         }
     }
@@ -171,9 +212,19 @@ impl Control {
         Self { audit: Some(log), ..self }
     }
 
+    /// Has links with other nodes from now on, protected so.
+    pub fn with_links(self, security: LinkSecurity) -> Self {
+        Self { link_security: security, ..self }
+    }
+
     /// Seals secrets with this key from now on; without it they are lost at the end.
     pub fn with_vault(self, vault: Vault) -> Self {
         Self { vault, ..self }
+    }
+
+    /// Health says from now on, too, what those find who look after the directory's store. It is asked often, and must not wait.
+    pub fn with_directory_health(self, look: DirectoryHealth) -> Self {
+        Self { directory_health: Some(look), ..self }
     }
 
     /// The data plane was started with this slot ([`slot_of`]): another one is none to serve with.
@@ -185,6 +236,8 @@ impl Control {
     pub fn start(&self) -> Result<(), StartError> {
         let _devices = self.devices();
         self.make_defaults()?;
+        let incarnation = self.directory.find::<NodeRecord>(&self.identity.node)?.map_or(0, |n| n.incarnation);
+        self.live().incarnation = incarnation;
         self.work()?;
         self.live().started = true;
         if let Err(problem) = self.apply() {
@@ -204,6 +257,11 @@ impl Control {
     /// Tries again what is not finished: called now and then.
     pub fn retry(&self) {
         let _devices = self.devices();
+        self.work_and_serve();
+        self.lead();
+    }
+
+    fn work_and_serve(&self) {
         match self.work() {
             Ok(worked) if worked || self.is_behind() => {
                 if let Err(problem) = self.apply() {
@@ -218,9 +276,15 @@ impl Control {
     /// Ends the data plane in order.
     pub fn shutdown(&self) -> Result<(), PlaneError> {
         self.ends.store(true, Relaxed);
+        self.leave();
         let _devices = self.devices();
         let _serving = self.serving();
         self.plane.shutdown()
+    }
+
+    /// Its name.
+    pub(crate) fn node_name(&self) -> &str {
+        &self.identity.node
     }
 
     /// The release.
@@ -249,9 +313,9 @@ impl Control {
     fn defaults(&self) -> Result<Transaction, DirectoryError> {
         let now = now_unix_s();
         let mut first = Transaction::new();
-        // only in a new directory: what an administrator has deleted stays deleted
-        if self.directory.revision()? == Revision(0) {
-            let policy = PolicyRecord { name: DEFAULT_NAME.into(), policy: cluster::Policy::default(), created_unix_s: now };
+        // only in a directory without nodes, which is new: what an administrator has deleted stays deleted
+        if self.directory.list(Kind::Node)?.is_empty() {
+            let policy = PolicyRecord::new(DEFAULT_NAME.into(), cluster::Policy::default(), now);
             let subsystem = SubsystemRecord {
                 nqn: cluster::default_nqn(DEFAULT_NAME),
                 name: DEFAULT_NAME.into(),
@@ -278,8 +342,12 @@ impl Control {
         if transaction.changes.is_empty() {
             return self.directory.revision();
         }
+        let transaction = request::bound(transaction, &self.identity.node);
         let pause = |tried: u32| std::thread::sleep(UNKNOWN_PAUSE * tried);
-        let revision = directory::commit_known(&*self.directory, transaction, Nonce(random()), pause)?;
+        let outcome = self.gate.pass(|| directory::commit_known(&*self.directory, transaction, Nonce(random()), pause));
+        self.live().directory_full = matches!(outcome, Err(DirectoryError::Full));
+        let revision = outcome?;
+        request::decided();
         self.live().note_own(revision);
         Ok(revision)
     }
@@ -303,13 +371,38 @@ impl Control {
             let (transaction, value) = decide()?;
             match self.commit(transaction) {
                 Ok(revision) => return Ok((revision, value)),
-                Err(DirectoryError::Conflict { .. }) if attempt < CONFLICT_ATTEMPTS_MAX => {
+                // Another one leads, or has decided the same request: to decide again does not help.
+                Err(DirectoryError::Conflict { key })
+                    if attempt < CONFLICT_ATTEMPTS_MAX && !matches!(key.kind, Kind::Leader | Kind::Request) =>
+                {
                     turn.get_or_insert_with(|| self.turn.lock().unwrap_or_else(|e| e.into_inner()));
                 }
                 Err(error) => return Err(failed(error)),
             }
         }
         unreachable!("the last attempt gives its error")
+    }
+
+    /// Whether the request with this nonce was decided before.
+    pub(crate) fn is_decided(&self, nonce: Nonce) -> Result<bool, Problem> {
+        if hooks::seeded(SeededFault::RequestDecidedAgain) {
+            return Ok(false);
+        }
+        Ok(self.directory.find::<RequestRecord>(&crate::cluster_client::nonce_text(nonce))?.is_some())
+    }
+
+    /// Whether something is under way with what the API calls so: a change of it was decided, and is not done yet.
+    pub(crate) fn is_under_way(&self, kind: &str, name: &str) -> Result<bool, Problem> {
+        let resolved = match kind {
+            "volumes" => self.resolve::<VolumeRecord>(Kind::Volume, name, "volume", "volume list").map(|v| v.is_under_way()),
+            "groups" => self.group_record(name).map(|g| g.stage != Stage::Ready),
+            "policies" => self.policy_record(name).map(|p| p.before.is_some()),
+            _ => Ok(false),
+        };
+        match resolved {
+            Err(problem) if problem.code == crate::Code::NotFound => Ok(false),
+            other => other,
+        }
     }
 
     /// A record that was written a moment ago, as it is now.
@@ -337,8 +430,8 @@ impl Control {
     }
 
     /// One change of what is on the devices at a time; the reconciler is one too.
-    fn devices(&self) -> MutexGuard<'_, ()> {
-        self.devices.lock().unwrap_or_else(|e| e.into_inner())
+    fn devices(&self) -> HeldDevices<'_> {
+        self.devices.lock()
     }
     /// One picture at a time goes to the data plane, so that an older one never follows a newer one.
     fn serving(&self) -> MutexGuard<'_, ()> {
@@ -360,7 +453,7 @@ fn now_unix_s() -> u64 {
 }
 
 /// Sixteen bytes from the operating system.
-fn random() -> [u8; 16] {
+pub(crate) fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     let filled = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
     filled.expect("/dev/urandom is there on every Linux");

@@ -7,6 +7,7 @@
 use super::*;
 use crate::{Code, api::types as api};
 use base::Visibility;
+use cluster::Finish;
 use frontend::{Refused, Reply, RequestedBy};
 
 /// Names that are tried for a volume that a host makes.
@@ -30,9 +31,8 @@ impl Control {
         let bytes = blocks.checked_mul(lba_bytes.into()).and_then(|b| volumes::volume_size(b).ok()).ok_or(Refused::NoSpace)?;
         let (nsid, volume) = self.write_namespace(by, bytes, lba_bytes, shared)?;
         let made = self.directory.find::<VolumeRecord>(&volume.id()).map_err(control_requests::busy)?.ok_or(Refused::Failed)?;
-        if let Err(problem) = self.finish_create(made) {
-            self.give_up_create(&volume).map_err(refused)?;
-            return Err(refused(problem));
+        if let Err(problem) = self.carry_through(made, Finish::Create) {
+            self.failed(&volume.id(), problem).map_err(refused)?;
         }
         self.apply().map_err(refused)?;
         Ok((Reply::Value(nsid), format!("namespace {nsid} made: volume {}, {bytes} bytes", volume.name)))
@@ -58,11 +58,11 @@ impl Control {
             let hosts = Visibility::Only(Default::default());
             let namespace = NamespaceRecord { volume: planned.volume.id, hosts, exclusive: !shared };
             subsystem.value.namespaces.insert(nsid, namespace);
-            Ok((planned.intent().update(&subsystem), (nsid, planned.volume)))
+            Ok((planned.intent().update(&subsystem), (nsid, planned)))
         };
-        let (_, (nsid, volume)) = self.decided_or(decide, control_requests::busy)?;
-        self.own(&volume);
-        Ok((nsid, volume))
+        let (_, (nsid, planned)) = self.decided_or(decide, control_requests::busy)?;
+        self.own(&planned.object);
+        Ok((nsid, planned.volume))
     }
 
     /// Bytes of the volumes of a subsystem.
@@ -130,7 +130,9 @@ impl Control {
         let decide = || {
             let subsystem = self.granted(by)?;
             let mut volume = self.own_volume(&subsystem, nsid)?;
-            if self.live().out_of_reach(volume.id).is_some() {
+            // Its owner has to free what it has, here or there.
+            let away = self.live().offline.contains_key(&volume.id);
+            if away || self.refuse_if_down(&volume).is_err() {
                 return Err(Refused::Busy);
             }
             volume.value.format_to = Some(lba_bytes);
@@ -138,8 +140,10 @@ impl Control {
         };
         let (_, VolumeRecord { id, name, .. }) = self.decided_or(decide, control_requests::busy)?;
         let volume = self.directory.find::<VolumeRecord>(&id.to_string()).map_err(control_requests::busy)?.ok_or(Refused::NoUnit)?;
-        if let Err(problem) = self.finish_format(volume) {
-            self.note_task(format!("format-volume/{id}"), format!("format volume {name}"), &problem).map_err(control_requests::busy)?;
+        let at = volume.revision;
+        if let Err(problem) = self.carry_through(volume, Finish::Format) {
+            let task = outcome::task_id(id, Finish::Format);
+            self.note_task(task, format!("format volume {name}"), &problem, at).map_err(control_requests::busy)?;
             return Err(refused(problem));
         }
         self.apply().map_err(refused)?;

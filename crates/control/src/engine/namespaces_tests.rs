@@ -21,13 +21,13 @@ fn a_host_makes_attaches_and_deletes_a_namespace() {
     assert_eq!(create(&b, 64, true), Ok(Reply::Value(2)));
     let v = volume(&b, "default-ns2");
     assert_eq!((v.bytes, v.lba_bytes, v.policy.as_str()), (64 << 20, 4096, "default"));
-    let served = b.plane.desired().exports.subsystems[0].namespaces[&2].clone();
+    let served = b.plane.desired().exports.0.subsystems[0].namespaces[&2].clone();
     assert_eq!(served.hosts, Visibility::Only(Default::default()), "attached to nobody");
     let attach = |host: &str| b.ask(ControlVerb::AttachUnit { unit: 2, hosts: vec![host.into()] });
     assert_eq!((attach(HOST), attach(OTHER)), (Ok(Reply::Done), Ok(Reply::Done)));
     assert_eq!(attach(OTHER), Err(Refused::AlreadyAttached));
     assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Ok(Reply::Done));
-    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().exports.subsystems[0].namespaces.contains_key(&2));
+    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().exports.0.subsystems[0].namespaces.contains_key(&2));
     assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Err(Refused::NoUnit));
     assert_eq!(b.control.audit_entries(10).unwrap().len(), 4);
 }

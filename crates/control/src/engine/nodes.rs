@@ -30,7 +30,10 @@ impl Control {
         let new = || NodeRecord::new(self.identity.node.clone(), self.identity.fault_domain.clone(), now_unix_s());
         let mut node = there.map_or_else(new, |n| n.value.clone());
         if !node.is_member() {
-            return Err(StartError::Removed { node: node.name });
+            return Err(StartError::Removed { node: node.shown_name().to_owned() });
+        }
+        if there.is_none() && self.is_in_cluster() {
+            return Err(StartError::NoMember { cluster: self.directory.cluster() });
         }
         if node.slot.is_none() {
             let FreeSlot { slot, of } = free_slot(&records).ok_or(StartError::NoSlot)?;
@@ -72,29 +75,108 @@ impl Control {
     }
     /// All nodes, by name.
     pub fn nodes(&self) -> Result<Vec<api::Node>, Problem> {
-        let groups = self.directory.all::<GroupRecord>()?;
-        let show = |n: Versioned<NodeRecord>| self.show_node(&n, &groups);
-        Ok(self.directory.all::<NodeRecord>()?.into_iter().map(show).collect())
+        let (groups, presences, leader) = (self.directory.all::<GroupRecord>()?, self.presences()?, self.leader()?);
+        let show = |n: Versioned<NodeRecord>| self.show_node(&n, &groups, presences.get(&n.name), leader.as_deref());
+        let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member());
+        let mut nodes: Vec<api::Node> = members.map(show).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(nodes)
     }
 
     /// One node.
     pub fn node(&self, name: &str) -> Result<api::Node, Problem> {
-        let record = self.directory.find::<NodeRecord>(name)?.ok_or_else(|| Problem::not_found("node", name, "node list"))?;
-        Ok(self.show_node(&record, &self.directory.all::<GroupRecord>()?))
+        let (record, presences, leader) = (self.node_called(name)?, self.presences()?, self.leader()?);
+        Ok(self.show_node(&record, &self.directory.all::<GroupRecord>()?, presences.get(&record.name), leader.as_deref()))
     }
 
-    fn show_node(&self, node: &NodeRecord, groups: &[Versioned<GroupRecord>]) -> api::Node {
+    /// What the node is called that records name so.
+    pub(super) fn shown_name_of(&self, node: &str) -> Result<String, DirectoryError> {
+        let record = self.directory.find::<NodeRecord>(node)?;
+        Ok(record.map_or_else(|| node.to_owned(), |n| n.shown_name().to_owned()))
+    }
+
+    /// The node that is called so, or that records name so; one that was removed has no name any more, and its id is good for it.
+    pub(super) fn node_called(&self, name: &str) -> Result<Versioned<NodeRecord>, Problem> {
+        let nodes = self.directory.all::<NodeRecord>()?;
+        let called = |n: &Versioned<NodeRecord>| n.is_member() && n.shown_name().eq_ignore_ascii_case(name);
+        let meant = |n: &Versioned<NodeRecord>| n.name == name || n.id.is_some_and(|id| id.to_string() == name);
+        let at = nodes.iter().position(called).or_else(|| nodes.iter().position(meant));
+        at.and_then(|at| nodes.into_iter().nth(at)).ok_or_else(|| Problem::not_found("node", name, "node list"))
+    }
+
+    /// Changes what a node is called, and with whom it fails together. Records go on naming it as they do.
+    pub fn change_node(&self, name: &str, change: &api::NodeChange) -> Result<api::Node, Problem> {
+        if let Some(new) = &change.name {
+            cluster::check_name(new)?;
+        }
+        if let Some(domain) = &change.fault_domain {
+            cluster::check_name(domain)?;
+        }
+        let decide = || {
+            let mut node = self.node_called(name)?;
+            if !node.is_member() {
+                let message = format!("node {} was removed from the cluster", node.shown_name());
+                return Err(Problem::refused(message, "'basalt node list' shows the nodes that there are"));
+            }
+            let mut t = Transaction::new();
+            if let Some(new) = change.name.as_ref().filter(|new| *new != node.shown_name()) {
+                t = self.renaming(t, &node, new)?;
+                node.display_name = Some(new.clone());
+            }
+            if let Some(domain) = &change.fault_domain {
+                node.fault_domain.clone_from(domain);
+            }
+            Ok((t.update(&node), node.name.clone()))
+        };
+        let (revision, key) = self.decided(decide)?;
+        self.serve(revision)?;
+        self.node(&key)
+    }
+
+    /// The names change with the record: the new one is nobody else's, the old one is free.
+    fn renaming(&self, t: Transaction, node: &NodeRecord, new: &str) -> Result<Transaction, Problem> {
+        let nodes = self.directory.all::<NodeRecord>()?;
+        let other = |n: &&Versioned<NodeRecord>| n.name != node.name && n.is_member() && n.shown_name().eq_ignore_ascii_case(new);
+        if nodes.iter().find(other).is_some() {
+            return Err(Problem::exists("node", new));
+        }
+        let (old, held) =
+            (HeldName::find(&*self.directory, Kind::Node, node.shown_name())?, HeldName::find(&*self.directory, Kind::Node, new)?);
+        // Only upper and lower case differ: it is one name.
+        let same = node.shown_name().eq_ignore_ascii_case(new);
+        Ok(match (old, held) {
+            (_, Some(held)) if same => t.retake_name(&held, &node.name),
+            (_, Some(_)) => return Err(Problem::exists("node", new)),
+            (Some(old), None) => t.free_name(&old).take_name(Kind::Node, new, &node.name),
+            (None, None) => t.take_name(Kind::Node, new, &node.name),
+        })
+    }
+
+    /// A node, with what it says of itself while it is up.
+    fn show_node(
+        &self,
+        node: &NodeRecord,
+        groups: &[Versioned<GroupRecord>],
+        presence: Option<&PresenceRecord>,
+        leader: Option<&str>,
+    ) -> api::Node {
         let here = node.name == self.identity.node;
         let mut names: Vec<String> = groups.iter().filter(|g| g.node == node.name).map(|g| g.name.clone()).collect();
         names.sort();
         api::Node {
-            name: node.name.clone(),
+            name: node.shown_name().to_owned(),
+            id: node.id.map(|id| id.to_string()),
+            role: node.role.word().to_owned(),
+            address: node.address.map(|a| a.to_string()),
+            removed: !node.is_member(),
             fault_domain: node.fault_domain.clone(),
             answers: here,
-            version: here.then(|| self.identity.version.clone()),
-            cores: here.then_some(self.identity.cores as u32),
+            up: here || presence.is_some(),
+            leads: leader == Some(&node.name),
+            version: if here { Some(self.identity.version.clone()) } else { presence.map(|p| p.release.clone()) },
+            cores: if here { Some(self.identity.cores as u32) } else { presence.map(|p| p.cores) },
             groups: names,
-            started_unix_s: here.then_some(self.started_unix_s),
+            started_unix_s: if here { Some(self.started_unix_s) } else { presence.map(|p| p.started_unix_s) },
             created_unix_s: node.created_unix_s,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::types as api;
-use cluster::Policy;
+use cluster::{Finish, Policy};
 
 /// The most policies of a cluster.
 pub const POLICIES_MAX: usize = 256;
@@ -12,6 +12,13 @@ struct ChangedPolicy {
     record: Versioned<PolicyRecord>,
     before: Policy,
     users: Vec<String>,
+}
+
+impl ChangedPolicy {
+    /// Whether its volumes have to reserve other space than before.
+    fn reserves_anew(&self) -> bool {
+        self.record.policy.space_reservation_percent != self.before.space_reservation_percent
+    }
 }
 
 impl Control {
@@ -32,7 +39,7 @@ impl Control {
         cluster::check_name(name)?;
         let policy = changed(Policy::default(), new);
         policy.check()?;
-        let record = PolicyRecord { name: name.into(), policy, created_unix_s: now_unix_s() };
+        let record = PolicyRecord::new(name.into(), policy, now_unix_s());
         self.decided(|| {
             if self.directory.find::<PolicyRecord>(&record.id())?.is_some() {
                 return Err(Problem::exists("policy", name));
@@ -51,15 +58,27 @@ impl Control {
         // What is reserved is kept on the devices.
         let devices = change.space_reservation_percent.is_some().then(|| self.devices());
         let (at, new) = self.decided(|| {
-            let new = self.changed_policy(name, change)?;
+            let mut new = self.changed_policy(name, change)?;
+            if new.reserves_anew() {
+                if new.record.before.is_some() {
+                    return Err(Problem::new(
+                        crate::Code::Unavailable,
+                        format!("the volumes of policy {} are just following an earlier change", new.record.name),
+                        "'basalt status' says what holds it up; try again when it is done",
+                    ));
+                }
+                // Whoever leads sees to it that all volumes follow, or none.
+                new.record.value.before = Some(new.before.clone());
+            }
             Ok((Transaction::new().update(&new.record), new))
         })?;
-        let anew = new.record.policy.space_reservation_percent != new.before.space_reservation_percent;
-        if anew && let Err(problem) = self.reserve_anew(&new.users) {
-            self.take_back(&new)?;
-            return Err(problem);
-        }
+        let anew = new.reserves_anew();
         if anew {
+            if let Err(problem) = self.reserve_anew(&new.users) {
+                self.take_back(&new.record.name, &new.record.policy, &new.before)?;
+                return Err(problem);
+            }
+            self.followed_policy(&new.record.name)?;
             self.apply()?
         } else {
             self.serve(at)?
@@ -96,28 +115,71 @@ impl Control {
     }
 
     /// Back to what it was, so that the policy promises what its volumes have. What others have changed of it since stays.
-    fn take_back(&self, new: &ChangedPolicy) -> Result<(), Problem> {
+    fn take_back(&self, name: &str, changed: &Policy, before: &Policy) -> Result<(), Problem> {
         let (_, users) = self.decided(|| {
-            let mut record = self.policy_record(&new.record.name)?;
-            record.value.policy = taken_back(&record.policy, &new.record.policy, &new.before);
+            let mut record = self.policy_record(name)?;
+            record.value.policy = taken_back(&record.policy, changed, before);
             let users: Vec<String> = self.users_of(&record)?.iter().map(|v| v.id()).collect();
             Ok((Transaction::new().update(&record), users))
         })?;
         self.reserve_anew(&users)?;
+        self.followed_policy(name)?;
+        self.apply()
+    }
+
+    /// Every volume has followed.
+    fn followed_policy(&self, name: &str) -> Result<(), Problem> {
+        let followed = || {
+            let mut record = self.policy_record(name)?;
+            let changed = record.value.before.take().is_some();
+            Ok((if changed { Transaction::new().update(&record) } else { Transaction::new() }, ()))
+        };
+        self.decided(followed).map(drop)
+    }
+
+    /// A policy was changed, and who was seeing to its volumes is gone: they follow, or all go back.
+    pub(super) fn finish_policy(&self, key: &str) -> Result<(), Problem> {
+        let Some(record) = self.directory.find::<PolicyRecord>(key)? else { return Ok(()) };
+        let Some(before) = record.before.clone() else { return Ok(()) };
+        let users: Vec<String> = self.users_of(&record)?.iter().filter(|v| v.stage == Stage::Ready).map(|v| v.id()).collect();
+        match self.reserve_anew(&users) {
+            Ok(()) => self.followed_policy(&record.name)?,
+            Err(problem) if problem.code == crate::Code::NoSpace && record.policy != before => {
+                return self.take_back(&record.name, &record.policy, &before);
+            }
+            Err(problem) => return Err(problem),
+        }
         self.apply()
     }
 
     fn reserve_anew(&self, users: &[String]) -> Result<(), Problem> {
         for id in users {
+            // What somebody has begun with it is finished first.
+            let begun = |v: &VolumeRecord| v.format_to.is_some() || v.resize_to.is_some_and(|to| to != v.bytes);
+            if self.directory.find::<VolumeRecord>(id)?.is_some_and(|v| v.stage == Stage::Ready && begun(&v)) {
+                self.settled(id)?;
+            }
             let marked = self.decided(|| {
                 let Some(mut volume) = self.directory.find::<VolumeRecord>(id)?.filter(|v| v.stage == Stage::Ready) else {
                     return Ok((Transaction::new(), false));
                 };
+                if begun(&volume) {
+                    return Err(Problem::new(
+                        crate::Code::Unavailable,
+                        format!("volume {} is just being resized or formatted", volume.name),
+                        "try again when that is done",
+                    ));
+                }
                 volume.value.resize_to = Some(volume.bytes);
                 Ok((Transaction::new().update(&volume), true))
             })?;
             if marked.1 {
-                self.finish_resize(self.again(id)?)?;
+                let Some(volume) = self.directory.find::<VolumeRecord>(id)? else { continue };
+                match self.carry_through(volume, Finish::Resize) {
+                    // It was deleted meanwhile.
+                    Err(problem) if problem.code == crate::Code::NotFound => {}
+                    other => other?,
+                }
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! a component that no record names is reported and left alone.
 //! Never: decides what is to be done.
 
+use super::outcome::{task_id, word};
 use super::*;
 use base::{ComponentId, VolumeId};
 use cluster::{Action, Finish, GroupSeen, Observed};
@@ -20,7 +21,8 @@ impl Control {
     pub(super) fn work(&self) -> Result<bool, DirectoryError> {
         let (mut tried, mut worked) = (BTreeSet::new(), false);
         for _ in 0..ROUNDS_MAX {
-            let actions = cluster::reconcile(&self.records()?, &self.observed());
+            let records = self.records()?;
+            let actions = cluster::reconcile(&records, &self.observed(&records));
             let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
             if new.is_empty() {
                 break;
@@ -34,7 +36,7 @@ impl Control {
     }
 
     /// What is known of this node.
-    pub(super) fn observed(&self) -> Observed {
+    pub(super) fn observed(&self, records: &cluster::Records) -> Observed {
         let live = self.live();
         let seen = |state: &GroupLive| match state {
             GroupLive::Online(components) => GroupSeen::Open(components.clone()),
@@ -46,7 +48,7 @@ impl Control {
             restarted: !live.started,
             terms: live.terms.clone(),
             groups,
-            forwards: BTreeSet::new(),
+            forwards: live.links.open_to(&records.nodes),
         }
     }
 
@@ -158,19 +160,24 @@ impl Control {
     fn finish(&self, id: VolumeId, what: Finish) -> Result<bool, DirectoryError> {
         let Some(volume) = self.directory.find::<VolumeRecord>(&id.to_string())? else { return Ok(false) };
         let name = volume.name.clone();
-        let (word, outcome) = match what {
-            Finish::Create => ("create", self.finish_create(volume)),
-            Finish::Delete => ("delete", self.finish_delete(volume)),
-            Finish::Resize => ("resize", self.finish_resize(volume).map(drop)),
-            Finish::Format => ("format", self.finish_format(volume)),
-        };
-        let task = format!("{word}-volume/{id}");
-        if let Err(problem) = outcome {
-            self.note_task(task, format!("{word} volume {name}"), &problem)?;
+        let (word, tried) = (word(what), volume.revision);
+        // What is deleted must not be served any more, also when another node has decided that.
+        let shown = what == Finish::Delete && self.live().generation > 0;
+        let served = if shown { self.serve(tried) } else { Ok(()) };
+        if let Err(problem) = served.and_then(|()| self.finish_here(volume, what)) {
+            self.note_task(task_id(id, what), format!("{word} volume {name}"), &problem, tried)?;
             return Ok(false);
         }
         tracing::info!(volume = %name, what = word, "unfinished work is finished");
-        let decide = || Ok((self.removing::<TaskRecord>(Transaction::new(), &task)?, true));
+        let tasks = match what {
+            // Whatever could not be done with it before.
+            Finish::Delete => cluster::TASK_WORDS.map(|word| format!("{word}-volume/{id}")).to_vec(),
+            _ => vec![task_id(id, what)],
+        };
+        let decide = || {
+            let gone = |t, task: &String| self.removing::<TaskRecord>(t, task);
+            Ok((tasks.iter().try_fold(Transaction::new(), gone)?, true))
+        };
         directory::change(decide, |t| self.commit(t)).map(|(_, done)| done)
     }
 
@@ -191,13 +198,22 @@ impl Control {
     }
 
     /// Remembers that something could not be finished.
-    pub(super) fn note_task(&self, id: String, what: String, problem: &Problem) -> Result<(), DirectoryError> {
+    pub(super) fn note_task(&self, id: String, what: String, problem: &Problem, tried: Revision) -> Result<(), DirectoryError> {
+        request::outside(|| self.note_task_here(id, what, problem, tried))
+    }
+
+    fn note_task_here(&self, id: String, what: String, problem: &Problem, tried: Revision) -> Result<(), DirectoryError> {
         tracing::warn!(what, error = %problem.message, "cannot be finished yet; will be tried again");
         let decide = || {
             let old = self.directory.find::<TaskRecord>(&id)?;
             let attempts = old.as_ref().map_or(0, |t| t.attempts) + 1;
-            let (id, what, error) = (id.clone(), what.clone(), problem.message.clone());
-            let task = TaskRecord { id, what, error, attempts, last_unix_s: now_unix_s() };
+            let (id, what, error, node) = (id.clone(), what.clone(), problem.message.clone(), self.identity.node.clone());
+            let why = match problem.code {
+                crate::Code::NoSpace | crate::Code::PolicyNotPossible => TaskError::NoSpace,
+                crate::Code::Internal => TaskError::Failed,
+                _ => TaskError::NotNow,
+            };
+            let task = TaskRecord { id, what, error, why, node, tried: tried.0, attempts, last_unix_s: now_unix_s() };
             let noted = match old {
                 Some(old) => Transaction::new().update(&Versioned { revision: old.revision, value: task }),
                 None => Transaction::new().create(&task),

@@ -54,10 +54,11 @@ impl Control {
             let volume = self.volume_record(name)?;
             let Some(mut record) = self.directory.find::<ReservationRecord>(&volume.id())? else { return Ok((Transaction::new(), None)) };
             record.value.state.clear_all();
-            Ok((Transaction::new().update(&record), Some(volume.value.name)))
+            Ok((Transaction::new().update(&record), Some((volume.value.name, volume.value.id))))
         })?;
-        let Some(volume) = cleared else { return self.volume(name) };
+        let Some((volume, id)) = cleared else { return self.volume(name) };
         self.serve(at)?;
+        self.confirm(id)?;
         self.note(AuditEvent {
             kind: AuditKind::Reservation,
             peer: None,

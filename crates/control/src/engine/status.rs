@@ -14,16 +14,26 @@ const CAPACITY_ERROR_PERCENT: u64 = 95;
 const BUFFER_WARNING_PERCENT: u64 = 90;
 
 impl Control {
-    /// How the node is.
+    /// How the cluster is, as this node knows it.
     pub fn status(&self) -> Result<api::Status, Problem> {
+        let (reported, sessions) = (self.reported_checks()?, self.sessions()?.len());
+        self.status_with(true, reported, sessions)
+    }
+
+    /// How this node is, for who asks every node: what is not well with the cluster is said by the one that leads, so that it is said once.
+    pub(crate) fn own_status(&self) -> Result<api::Status, Problem> {
+        self.status_with(self.leadership().is_some(), Vec::new(), self.sessions_here()?.len())
+    }
+
+    fn status_with(&self, of_cluster: bool, reported: Vec<api::Check>, sessions: usize) -> Result<api::Status, Problem> {
         let groups = self.groups()?;
         let volumes = self.volumes()?;
         let stats = self.stats()?;
-        let mut checks = Vec::new();
-        checks.extend(groups.iter().flat_map(group_checks));
-        checks.extend(volumes.iter().flat_map(volume_checks));
-        checks.extend(self.media_checks(&stats)?);
-        checks.extend(self.other_checks(&groups, &volumes)?);
+        let mut checks = self.own_checks(&stats)?;
+        checks.extend(reported);
+        if of_cluster {
+            checks.extend(self.cluster_checks(&groups, &volumes)?);
+        }
         checks.sort_by(|a, b| b.health.cmp(&a.health).then_with(|| a.subject.cmp(&b.subject)));
         let live = self.live();
         let listener = |l: &ListenerSpec| api::ListenerStatus {
@@ -32,20 +42,19 @@ impl Control {
             advertise: l.advertise.map(|a| a.to_string()),
         };
         let sum = |pick: fn(&api::Group) -> u64| groups.iter().map(pick).sum();
-        let sessions = self.plane.sessions()?.len() as u32;
         Ok(api::Status {
             health: checks.iter().map(|c| c.health).max().unwrap_or(Health::Ok),
             checks,
             version: self.identity.version.clone(),
             cluster: self.directory.cluster().to_string(),
-            node: self.identity.node.clone(),
+            node: self.shown_name_of(&self.identity.node)?,
             started_unix_s: self.started_unix_s,
             listeners: live.listeners.iter().map(listener).collect(),
             cores: self.identity.cores as u32,
             groups: groups.len() as u32,
             volumes: volumes.len() as u32,
             subsystems: self.directory.list(Kind::Subsystem)?.len() as u32,
-            sessions,
+            sessions: sessions as u32,
             capacity_bytes: sum(|g| g.capacity_bytes),
             used_bytes: sum(|g| g.used_bytes),
             reserved_bytes: sum(|g| g.reserved_bytes),
@@ -63,6 +72,15 @@ impl Control {
             last_unix_s: t.value.last_unix_s,
         };
         Ok(self.directory.all::<TaskRecord>()?.into_iter().map(task).collect())
+    }
+
+    /// The drives of a node.
+    pub(crate) fn drives_of(&self, node: Option<&str>) -> Result<Vec<api::Drive>, Problem> {
+        let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
+        match node {
+            None => self.drives(),
+            Some(node) => self.ask(&node.name, "GET", "/cluster/v1/drives".into(), None),
+        }
     }
 
     /// The drives of this node.
@@ -127,8 +145,70 @@ impl Control {
         Ok(checks)
     }
 
-    fn other_checks(&self, groups: &[api::Group], volumes: &[api::Volume]) -> Result<Vec<api::Check>, Problem> {
-        let mut checks = Vec::new();
+    /// What this node is called in what is said of it: alone, just that.
+    fn subject(&self) -> String {
+        if self.is_alone() { "node".into() } else { format!("node {}", self.identity.node) }
+    }
+
+    /// What is not well with what only this node has. The others hear of it with its presence.
+    pub(super) fn own_checks(&self, stats: &Stats) -> Result<Vec<api::Check>, Problem> {
+        let none = BTreeMap::new();
+        let own = self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == self.identity.node);
+        let mut checks: Vec<api::Check> = own.flat_map(|g| group_checks(&self.show_group(&g, stats, &none, &[]))).collect();
+        checks.extend(self.media_checks(stats)?);
+        let any_volumes = self.followed.lock().unwrap_or_else(|e| e.into_inner()).view.entries(Kind::Volume).next().is_some();
+        let live = self.live();
+        for orphan in &live.orphans {
+            checks.push(check(
+                "orphan_component",
+                Health::Warning,
+                &format!("group {}", orphan.group),
+                format!(
+                    "component {} ({}) belongs to no volume that is known; {}",
+                    orphan.component,
+                    ByteSize(orphan.bytes),
+                    what_it_was(&orphan.of)
+                ),
+                "it is kept: if the directory was lost or is an old copy, put back a newer one".into(),
+            ));
+        }
+        if let Some(error) = &live.apply_error {
+            let action = "see the daemon's log (journalctl -u basalt)".into();
+            checks.push(check(
+                "apply_failed",
+                Health::Error,
+                &self.subject(),
+                format!("the last change could not be served: {error}"),
+                action,
+            ));
+        }
+        if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && any_volumes {
+            let action = "add a listener of kind 'io' to the configuration".into();
+            let message = "no address is listened on, so no host can connect".into();
+            checks.push(check("no_listener", Health::Warning, &self.subject(), message, action));
+        }
+        Ok(checks)
+    }
+
+    /// What the other nodes say is not well there.
+    fn reported_checks(&self) -> Result<Vec<api::Check>, Problem> {
+        let others = self.presences()?.into_values().filter(|p| p.node != self.identity.node);
+        Ok(others.flat_map(|p| p.checks).map(api::Check::reported).collect())
+    }
+
+    /// What is not well with the cluster, each thing once, whichever node is asked.
+    fn cluster_checks(&self, groups: &[api::Group], volumes: &[api::Volume]) -> Result<Vec<api::Check>, Problem> {
+        let presences = self.presences()?;
+        let mut checks = self.directory_checks();
+        let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member() && n.name != self.identity.node);
+        let down = members.filter(|n| !self.is_alone() && !presences.contains_key(&n.name));
+        checks.extend(down.map(|n| node_down(&n.name, groups, volumes)));
+        // Those on nodes that are down are in that one's alarm.
+        let up = |v: &&api::Volume| {
+            let there = |node: &String| *node == self.identity.node || presences.contains_key(node);
+            self.is_alone() || v.components.iter().all(|c| there(&c.node))
+        };
+        checks.extend(volumes.iter().filter(up).flat_map(volume_checks));
         if groups.is_empty() {
             checks.push(check(
                 "no_groups",
@@ -147,31 +227,70 @@ impl Control {
                 "put right what the error says; it is tried again every minute".into(),
             ));
         }
-        let live = self.live();
-        for orphan in &live.orphans {
-            checks.push(check(
-                "orphan_component",
-                Health::Warning,
-                &format!("group {}", orphan.group),
-                format!(
-                    "component {} ({}) belongs to no volume that is known; {}",
-                    orphan.component,
-                    ByteSize(orphan.bytes),
-                    what_it_was(&orphan.of)
-                ),
-                "it is kept: if the directory was lost or is an old copy, put back a newer one".into(),
-            ));
-        }
-        if let Some(error) = &live.apply_error {
-            let action = "see the daemon's log (journalctl -u basalt)".into();
-            checks.push(check("apply_failed", Health::Error, "node", format!("the last change could not be served: {error}"), action));
-        }
-        if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && !volumes.is_empty() {
-            let action = "add a listener of kind 'io' to the configuration".into();
-            checks.push(check("no_listener", Health::Warning, "node", "no address is listened on, so no host can connect".into(), action));
-        }
         Ok(checks)
     }
+
+    /// How the directory is, as this node sees it; and what those who look after it say.
+    fn directory_checks(&self) -> Vec<api::Check> {
+        let (error, slow, full, ended) = {
+            let live = self.live();
+            (live.directory_error.clone(), live.directory_slow, live.directory_full, live.ended_by.clone())
+        };
+        let subject = "directory";
+        let mut checks = self.directory_health.as_ref().map(|look| look()).unwrap_or_default();
+        if let Some(why) = ended {
+            let action = "restart this node's daemon (systemctl restart basalt)".into();
+            checks.push(check(
+                "directory_lost",
+                Health::Error,
+                &self.subject(),
+                format!("it changes nothing any more, I/O goes on: {why}"),
+                action,
+            ));
+        }
+        if let Some((since, error)) = error {
+            let ago = now_unix_s().saturating_sub(since);
+            checks.push(check(
+                "directory_unavailable",
+                Health::Error,
+                subject,
+                format!("it has not answered for {ago} s: {error}; I/O goes on, and nothing can be changed"),
+                "look at etcd's members: most of them have to be up, and this node has to reach one of them".into(),
+            ));
+        }
+        if let Some(took) = slow {
+            checks.push(check(
+                "directory_slow",
+                Health::Warning,
+                subject,
+                format!("it takes {} ms to answer", took.as_millis()),
+                "look at the disks and the network of etcd's members".into(),
+            ));
+        }
+        if full {
+            checks.push(check(
+                "directory_full",
+                Health::Error,
+                subject,
+                "its store has reached its quota: nothing can be changed".into(),
+                "make room in etcd (docs/etcd.md)".into(),
+            ));
+        }
+        checks
+    }
+}
+
+/// One alarm for a node, not one for each thing that it has.
+fn node_down(node: &str, groups: &[api::Group], volumes: &[api::Volume]) -> api::Check {
+    let groups = groups.iter().filter(|g| g.node == node).count();
+    let volumes = volumes.iter().filter(|v| v.components.iter().any(|c| c.node == node)).count();
+    check(
+        "node_down",
+        Health::Error,
+        &format!("node {node}"),
+        format!("it does not say that it is up; {groups} disk group(s) and {volumes} volume(s) lie on it"),
+        "start it, or look at its network; its volumes are served when it is back".into(),
+    )
 }
 
 /// What a component that nobody knows says of its volume. Sizes and names are those of when it was written.

@@ -3,7 +3,6 @@
 use super::*;
 use crate::api::types as api;
 use base::Visibility;
-use nvmf::SessionInfo;
 use std::collections::BTreeSet;
 
 /// Namespaces of one subsystem.
@@ -16,7 +15,7 @@ pub const ALLOWED_HOSTS_MAX: usize = 1024;
 impl Control {
     /// All subsystems, by name.
     pub fn subsystems(&self) -> Result<Vec<api::Subsystem>, Problem> {
-        let sessions = self.plane.sessions()?;
+        let sessions = self.sessions()?;
         let records = self.directory.all::<SubsystemRecord>()?;
         let mut all = records.iter().map(|s| self.show_subsystem(s, &sessions)).collect::<Result<Vec<_>, _>>()?;
         all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -25,7 +24,7 @@ impl Control {
 
     /// One subsystem, by name or NQN.
     pub fn subsystem(&self, name: &str) -> Result<api::Subsystem, Problem> {
-        self.show_subsystem(&self.subsystem_record(name)?.value, &self.plane.sessions()?)
+        self.show_subsystem(&self.subsystem_record(name)?.value, &self.sessions()?)
     }
 
     /// Makes a subsystem.
@@ -174,10 +173,10 @@ impl Control {
 
     /// Deletes a subsystem. Its volumes stay.
     pub fn delete_subsystem(&self, name: &str, force: bool) -> Result<(), Problem> {
-        let sessions = self.plane.sessions()?;
+        let sessions = if force { Vec::new() } else { self.sessions_everywhere()? };
         let (at, name) = self.decided(|| {
             let record = self.subsystem_record(name)?;
-            if let (false, Some(session)) = (force, sessions.iter().find(|s| s.subsystem == record.nqn)) {
+            if let Some(session) = sessions.iter().find(|s| s.subsystem_nqn == record.nqn) {
                 return Err(Problem::refused(
                     format!("host {} is connected to subsystem {}", session.host_nqn, record.name),
                     "disconnect it there (nvme disconnect -n NQN), or use --force",
@@ -223,7 +222,7 @@ impl Control {
         self.resolve(Kind::Subsystem, name, "subsystem", "subsystem list")
     }
 
-    fn show_subsystem(&self, s: &SubsystemRecord, sessions: &[SessionInfo]) -> Result<api::Subsystem, Problem> {
+    fn show_subsystem(&self, s: &SubsystemRecord, sessions: &[api::Session]) -> Result<api::Subsystem, Problem> {
         let mut namespaces = Vec::new();
         for (nsid, namespace) in &s.namespaces {
             let id = namespace.volume;
@@ -242,7 +241,7 @@ impl Control {
             allow_any_host: s.allow_any_host,
             hosts: s.hosts.iter().cloned().collect(),
             namespaces,
-            sessions: sessions.iter().filter(|x| x.subsystem == s.nqn).count() as u32,
+            sessions: sessions.iter().filter(|x| x.subsystem_nqn == s.nqn).count() as u32,
             created_unix_s: s.created_unix_s,
             security: s.security.into(),
             namespace_grant: s.namespace_grant.as_ref().map(|g| api::NamespaceGrant {

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::{api::types as api, engine::layout::layout_of, plane::Stats};
+use base::hooks::{self, SeededFault};
 use base::{
     ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
     unit::{COMPONENT_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX},
 };
-use cluster::{Inventory, Placement, Shortfall};
+use cluster::{Finish, Inventory, Placement, Shortfall};
 use dataplane::{ComponentNo, ComponentSpec, component_spec};
-use nvmf::SessionInfo;
 
 /// A new volume is laid out so that it can grow by this factor in place.
 const GROW_FACTOR: u64 = 4;
@@ -20,24 +20,44 @@ struct Shown {
     inventory: Inventory,
     stats: Stats,
     groups: BTreeMap<GroupId, GroupRecord>,
+    /// What nodes are called, by how records name them.
+    nodes: BTreeMap<String, String>,
     policies: BTreeMap<String, PolicyRecord>,
     objects: BTreeMap<ObjectId, ObjectRecord>,
     subsystems: Vec<SubsystemRecord>,
     reservations: BTreeMap<VolumeId, Arc<cluster::reservation::State>>,
+    /// What the nodes that are up say; `None`: there are no others.
+    others: Option<BTreeMap<String, PresenceRecord>>,
+}
+
+impl Shown {
+    /// Why a volume that lies on another node is not served, as far as that is known here.
+    fn reason_elsewhere(&self, object: Option<&ObjectRecord>, here: &str) -> Option<String> {
+        let (others, object) = (self.others.as_ref()?, object?);
+        let owner = cluster::owner_of(object).filter(|owner| *owner != here)?;
+        let Some(presence) = others.get(owner) else { return Some(format!("node {owner} is down")) };
+        let offline = object.components().find(|c| presence.groups.iter().any(|g| g.id == c.group && g.offline.is_some()))?;
+        let group = self.groups.get(&offline.group).map_or_else(|| offline.group.to_string(), |g| g.name.clone());
+        Some(format!("disk group {group} is offline"))
+    }
 }
 
 /// A volume that is to be made.
 pub(super) struct Planned {
     pub(super) volume: VolumeRecord,
-    object: ObjectRecord,
+    pub(super) object: ObjectRecord,
     policy: Versioned<PolicyRecord>,
+    groups: Vec<Versioned<GroupRecord>>,
 }
 
 impl Planned {
-    /// What is written before it is made. Who changes or deletes its policy meanwhile has not seen it: it has to look again.
+    /// What is written before it is made. Who changes or deletes its policy meanwhile, or removes a disk group that it lies on, has not seen it: it
+    /// has to look again.
     pub(super) fn intent(&self) -> Transaction {
         let (volume, id) = (&self.volume, self.volume.id());
-        Transaction::new().create(volume).create(&self.object).take_name(Kind::Volume, &volume.name, &id).hold(&self.policy)
+        let intent = Transaction::new().create(volume).create(&self.object).take_name(Kind::Volume, &volume.name, &id).hold(&self.policy);
+        let held = self.groups.iter().filter(|_| !hooks::seeded(SeededFault::PlaceNotHeld));
+        held.fold(intent, |intent, group| intent.hold(group))
     }
 }
 
@@ -71,14 +91,13 @@ impl Control {
             }
             let attach_to = self.subsystem_for(new)?;
             let planned = self.planned(new, bytes, lba_bytes, attach_to)?;
-            Ok((planned.intent(), planned.volume))
+            Ok((planned.intent(), planned))
         })?;
-        self.own(&volume);
-
-        let made = self.again::<VolumeRecord>(&volume.id())?;
-        if let Err(problem) = self.finish_create(made) {
-            self.give_up_create(&volume)?;
-            return Err(problem);
+        self.own(&volume.object);
+        let volume = volume.volume;
+        let made = self.volume_record(&volume.id())?;
+        if let Err(problem) = self.carry_through(made, Finish::Create) {
+            self.failed(&volume.id(), problem)?;
         }
         self.apply()?;
         tracing::info!(volume = %volume.name, id = %volume.id, bytes, policy = %volume.policy, "volume created");
@@ -92,14 +111,25 @@ impl Control {
         }
         let policy = self.policy_record(new.policy.as_deref().unwrap_or(DEFAULT_NAME))?;
         let bytes_max = new.grow_bytes_max.unwrap_or(bytes.saturating_mul(GROW_FACTOR)).max(bytes);
-        let placement = cluster::place(&self.inventory()?, &policy.policy, bytes, bytes_max)?;
+        let groups = self.directory.all::<GroupRecord>()?;
+        let mut inventory = self.inventory()?;
+        if let Some(domain) = &new.fault_domain {
+            inventory = inventory.within(domain);
+            if inventory.nodes.is_empty() {
+                return Err(Problem::not_found("fault domain", domain, "node list"));
+            }
+        }
+        let placement = cluster::place(&inventory, &policy.policy, bytes, bytes_max)?;
         let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);
-        Ok(Planned { volume, object, policy })
+        let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
+        Ok(Planned { volume, object, policy, groups })
     }
 
-    /// A volume that was written as one to be made: its first term is this node's.
-    pub(super) fn own(&self, volume: &VolumeRecord) {
-        self.live().terms.insert(volume.object, Ownership::FIRST.term);
+    /// A volume that was written as one to be made: its first term is this node's, if its components are.
+    pub(super) fn own(&self, object: &ObjectRecord) {
+        if object.components().all(|c| c.node == self.identity.node) {
+            self.live().terms.insert(object.id, Ownership::FIRST.term);
+        }
     }
 
     fn subsystem_for(&self, new: &api::NewVolume) -> Result<Option<String>, Problem> {
@@ -108,7 +138,11 @@ impl Control {
             (None, true) => Ok(None),
             (Some(name), false) => Ok(Some(self.subsystem_record(name)?.value.nqn)),
             // somebody may have deleted the default subsystem: then there is nothing to attach to unless a subsystem is named
-            (None, false) => Ok(self.subsystem_record(DEFAULT_NAME).ok().map(|s| s.value.nqn)),
+            (None, false) => match self.subsystem_record(DEFAULT_NAME) {
+                Ok(subsystem) => Ok(Some(subsystem.value.nqn)),
+                Err(problem) if problem.code == crate::Code::NotFound => Ok(None),
+                Err(problem) => Err(problem),
+            },
         }
     }
 
@@ -135,26 +169,10 @@ impl Control {
         Ok(())
     }
 
-    /// A creation that failed leaves nothing; what cannot be removed now is removed later.
-    pub(super) fn give_up_create(&self, volume: &VolumeRecord) -> Result<(), Problem> {
-        let (_, there) = self.decided(|| match self.directory.find::<VolumeRecord>(&volume.id())? {
-            Some(record) => Ok((self.deletion(record)?, true)),
-            None => Ok((Transaction::new(), false)),
-        })?;
-        if !there {
-            return Ok(());
-        }
-        let record = self.again::<VolumeRecord>(&volume.id())?;
-        if let Err(problem) = self.finish_delete(record) {
-            self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {}", volume.name), &problem)?;
-        }
-        Ok(())
-    }
-
     /// Deletes a volume and all its data.
     pub fn delete_volume(&self, name: &str, force: bool) -> Result<(), Problem> {
         let _devices = self.devices();
-        let sessions = if force { Vec::new() } else { self.plane.sessions()? };
+        let sessions = if force { Vec::new() } else { self.sessions_everywhere()? };
         let (_, volume) = self.decided(|| {
             let volume = self.volume_record(name)?;
             refuse_if_connected(&volume, &self.attached_to(volume.id)?, &sessions)?;
@@ -183,9 +201,9 @@ impl Control {
     pub(super) fn delete_intended(&self, volume: &VolumeRecord) -> Result<(), Problem> {
         let name = &volume.name;
         self.apply()?;
-        let volume = self.again::<VolumeRecord>(&volume.id())?;
-        if let Err(problem) = self.finish_delete(volume.clone()) {
-            self.note_task(format!("delete-volume/{}", volume.id), format!("delete volume {name}"), &problem)?;
+        // The node that has it may have done it by now.
+        if let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? {
+            self.carry_through_or_note(volume, Finish::Delete)?;
         }
         self.live().stats = None;
         tracing::info!(volume = %name, id = %volume.id, "volume deleted");
@@ -229,8 +247,9 @@ impl Control {
     pub fn resize_volume(&self, name: &str, resize: &api::Resize) -> Result<api::Volume, Problem> {
         let _devices = self.devices();
         let bytes = volume_size(resize.bytes)?;
+        self.refuse_if_down(&*self.settled(name)?)?;
         let (_, (id, changed)) = self.decided(|| {
-            let mut volume = self.ready_volume(name)?;
+            let mut volume = self.quiet_volume(name)?;
             if bytes < volume.bytes && !resize.force {
                 return Err(Problem::refused(
                     format!(
@@ -256,31 +275,17 @@ impl Control {
             Ok((Transaction::new().update(&volume), (volume.id(), true)))
         })?;
         if changed {
-            self.try_resize(self.again(&id)?, |_| {})?;
+            self.try_resize(self.volume_record(&id)?)?;
         }
         // Also when it has this size: the change may be durable and not served.
         self.apply()?;
         self.volume(&id)
     }
 
-    /// A resize that fails is taken back, and with it what else was changed for it, so that it is not tried for ever.
-    fn try_resize(&self, volume: Versioned<VolumeRecord>, take_back: impl Fn(&mut VolumeRecord)) -> Result<(), Problem> {
+    /// A resize that fails is taken back, and with it another policy, so that it is not tried for ever.
+    fn try_resize(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let id = volume.id();
-        let Err(problem) = self.finish_resize(volume) else { return Ok(()) };
-        let (_, there) = self.decided(|| {
-            let Some(mut volume) = self.directory.find::<VolumeRecord>(&id)? else { return Ok((Transaction::new(), false)) };
-            volume.value.resize_to = Some(volume.bytes);
-            take_back(&mut volume.value);
-            Ok((Transaction::new().update(&volume), true))
-        })?;
-        if there {
-            let volume = self.again::<VolumeRecord>(&id)?;
-            let what = format!("resize volume {}", volume.name);
-            if let Err(again) = self.finish_resize(volume) {
-                self.note_task(format!("resize-volume/{id}"), what, &again)?;
-            }
-        }
-        Err(problem)
+        self.carry_through(volume, Finish::Resize).or_else(|problem| self.failed(&id, problem))
     }
 
     /// Brings size and reservation of all components in line with the volume's size and policy. Growing: first the components, then
@@ -300,6 +305,7 @@ impl Control {
         }
         volume.value.bytes = bytes;
         volume.value.resize_to = None;
+        volume.value.policy_before = None;
         let mut object = self.object_of(&volume)?;
         if resizing {
             self.free_behind(&volume, &object)?;
@@ -350,17 +356,19 @@ impl Control {
         let mut before = None;
         if let Some(policy) = &change.policy {
             // First: it may not fit, and then nothing is changed.
-            let volume = self.ready_volume(name)?;
+            let volume = self.settled(name)?;
             let id = volume.id();
+            self.refuse_if_down(&volume)?;
             self.changed_volume(volume, change)?;
-            before = self.follow(&id, policy)?.map(|policy| (id, policy));
+            // The request is decided when all of it is: until then it can be begun anew.
+            before = request::undecided(|| self.follow(&id, policy))?.map(|policy| (id, policy));
         }
         let changed = self.decided(|| self.changed_volume(self.ready_volume(name)?, change));
         let (at, id) = match (changed, before) {
             (Ok(changed), _) => changed,
             // Somebody has taken the name meanwhile, say.
             (Err(problem), Some((id, policy))) => {
-                self.follow(&id, &policy)?;
+                request::undecided(|| self.follow(&id, &policy))?;
                 self.apply()?;
                 return Err(problem);
             }
@@ -368,6 +376,9 @@ impl Control {
         };
         self.serve(at)?;
         drop(devices);
+        if change.read_only.is_some() {
+            self.confirm(self.ready_volume(&id)?.value.id)?;
+        }
         self.volume(&id)
     }
 
@@ -405,7 +416,7 @@ impl Control {
     /// leaves it that.
     fn follow(&self, id: &str, policy: &str) -> Result<Option<String>, Problem> {
         let (_, before) = self.decided(|| {
-            let (mut volume, policy) = (self.ready_volume(id)?, self.policy_record(policy)?);
+            let (mut volume, policy) = (self.quiet_volume(id)?, self.policy_record(policy)?);
             self.refuse_other_layout(&volume, &policy)?;
             if policy.id() == volume.policy {
                 return Ok((Transaction::new(), None));
@@ -413,11 +424,12 @@ impl Control {
             let before = core::mem::replace(&mut volume.value.policy, policy.id());
             // finish_resize brings the reservation in line, also after a crash
             volume.value.resize_to = Some(volume.bytes);
+            volume.value.policy_before = Some(before.clone());
             // Who changes or deletes the policy meanwhile has not seen this volume: it has to look again.
             Ok((Transaction::new().hold(&policy).update(&volume), Some(before)))
         })?;
-        if let Some(before) = &before {
-            self.try_resize(self.again(id)?, |volume| volume.policy.clone_from(before))?;
+        if before.is_some() {
+            self.try_resize(self.volume_record(id)?)?;
         }
         Ok(before)
     }
@@ -455,6 +467,19 @@ impl Control {
         Ok(volume)
     }
 
+    /// One with which nothing is under way.
+    fn quiet_volume(&self, name: &str) -> Result<Versioned<VolumeRecord>, Problem> {
+        let volume = self.ready_volume(name)?;
+        if volume.is_under_way() {
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!("volume {} is just being resized or formatted", volume.name),
+                "try again when that is done",
+            ));
+        }
+        Ok(volume)
+    }
+
     pub(super) fn object_of(&self, volume: &VolumeRecord) -> Result<Versioned<ObjectRecord>, Problem> {
         self.directory.find(&volume.object.to_string())?.ok_or_else(|| {
             Problem::new(
@@ -470,10 +495,12 @@ impl Control {
             inventory: self.inventory()?,
             stats: self.stats()?,
             groups: self.directory.all::<GroupRecord>()?.into_iter().map(|g| (g.value.id, g.value)).collect(),
+            nodes: self.directory.all::<NodeRecord>()?.iter().map(|n| (n.name.clone(), n.shown_name().to_owned())).collect(),
             policies: self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.value.id(), p.value)).collect(),
             objects: self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.value.id, o.value)).collect(),
             subsystems: self.directory.all::<SubsystemRecord>()?.into_iter().map(|s| s.value).collect(),
             reservations: self.reservations()?,
+            others: if self.is_alone() { None } else { Some(self.presences()?) },
         })
     }
 
@@ -486,7 +513,7 @@ impl Control {
             (None, _) => vec![format!("its policy {} is missing", volume.policy)],
             (_, None) => vec!["its layout is missing".into()],
         };
-        let reason = self.live().offline.get(&volume.id).cloned();
+        let reason = self.live().offline.get(&volume.id).cloned().or_else(|| shown.reason_elsewhere(object, &self.identity.node));
         let state = match (volume.stage, &reason) {
             (Stage::Creating, _) => api::VolumeState::Creating,
             (Stage::Deleting, _) => api::VolumeState::Deleting,
@@ -519,9 +546,9 @@ impl Control {
     }
 }
 
-fn refuse_if_connected(volume: &VolumeRecord, attached: &[Versioned<SubsystemRecord>], sessions: &[SessionInfo]) -> Result<(), Problem> {
+fn refuse_if_connected(volume: &VolumeRecord, attached: &[Versioned<SubsystemRecord>], sessions: &[api::Session]) -> Result<(), Problem> {
     for subsystem in attached {
-        if let Some(session) = sessions.iter().find(|s| s.subsystem == subsystem.nqn) {
+        if let Some(session) = sessions.iter().find(|s| s.subsystem_nqn == subsystem.nqn) {
             return Err(Problem::refused(
                 format!(
                     "volume {} is attached to subsystem {}, to which host {} is connected",
@@ -561,7 +588,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 stripe: m as u32,
                 copy: copy as u32,
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
-                node: c.node.clone(),
+                node: shown.nodes.get(&c.node).unwrap_or(&c.node).clone(),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),
                 device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
                 bytes: c.bytes,

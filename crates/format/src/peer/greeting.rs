@@ -168,13 +168,15 @@ pub enum RefusalReason {
     Limits = 8,
     /// The acceptor is starting or ending.
     NotNow = 9,
+    /// The acceptor takes links over TLS only.
+    TlsOnly = 10,
     /// A reason that this release does not know.
     Later = 255,
 }
 
 impl RefusalReason {
     /// All that this release gives.
-    pub const ALL: [RefusalReason; 9] = [
+    pub const ALL: [RefusalReason; 10] = [
         RefusalReason::OtherCluster,
         RefusalReason::OtherNode,
         RefusalReason::UnknownNode,
@@ -184,6 +186,7 @@ impl RefusalReason {
         RefusalReason::NoCommonVersion,
         RefusalReason::Limits,
         RefusalReason::NotNow,
+        RefusalReason::TlsOnly,
     ];
 }
 

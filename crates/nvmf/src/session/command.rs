@@ -1,10 +1,11 @@
 //! Commands: judged when their capsule comes, carried out when their data is there, answered when the volume has.
 
 use super::fusing::Fusing;
-use super::judge::{Source, judge};
+use super::judge::{Judged, Source, judge};
 use super::phase::{PhaseStep, SessionPhase};
-use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, Identifier, NO_MATE, Turn};
 use super::status::status_of;
+use super::turn;
 use super::{Call, Cx, Session};
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Field, Fuse, Sqe, Status, StatusCode};
@@ -27,12 +28,15 @@ impl Session {
         }
         let conflict = in_use && !self.give_up_parked(sqe.cid);
         let judged = if conflict { Err(StatusCode::COMMAND_ID_CONFLICT.into()) } else { judge(&mut self.phase, cx, &sqe, capsule_bytes) };
-        let (plan, len, source) = match judged {
+        let Judged { plan, len, source, limits } = match judged {
             Ok(judged) => judged,
-            Err(status) => (CommandPlan::Refuse(status), 0, Source::None),
+            Err(status) => Judged { plan: CommandPlan::Refuse(status), len: 0, source: Source::None, limits: false },
         };
         let mut slot = CommandSlot::new(sqe, plan, cx.now, cx.view.generation);
         slot.len = len;
+        if limits {
+            slot.turn = turn::of(cx.view, &slot.plan);
+        }
         if conflict {
             slot.identifier = Identifier::Another;
         }
@@ -41,8 +45,12 @@ impl Session {
             slot.take_buffers();
             slot.held = len;
             slot.capsule = len;
-            let covered = self.may_hold(None, len);
-            self.memory.take_capsule(len, covered);
+            if slot.turn == Turn::Free {
+                let covered = self.may_hold(None, len);
+                self.memory.take_capsule(len, covered);
+            } else {
+                self.memory.take_limited_capsule(len);
+            }
         }
         let at = self.slots.insert(slot);
         if sqe.fuse != Fuse::Normal || self.slots.fusing() != Fusing::No {
@@ -77,6 +85,15 @@ impl Session {
         if needs == 0 {
             return self.run(cx, at);
         }
+        if slot.turn != Turn::Free && self.waits_for_turn(cx, at) {
+            return self.wake_if_all_wait(cx);
+        }
+        self.get_buffers(cx, at, needs);
+    }
+
+    /// Gives a command the buffers that it needs, at once or in its order.
+    #[inline(always)]
+    pub(super) fn get_buffers(&mut self, cx: &mut Cx<'_>, at: u16, needs: u32) {
         if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
             hooks::reached(CoverageMark::WaitsForBuffers);
             cx.stats.waited_for_buffers += 1;
@@ -101,20 +118,32 @@ impl Session {
     /// Buffers came free: those who wait go on, in their order.
     pub(super) fn wake_waiting(&mut self, cx: &mut Cx<'_>) {
         while let Some(at) = self.slots.first_waiting() {
-            let slot = &self.slots[usize::from(at)];
-            let needs = slot.needs();
+            if self.slots[usize::from(at)].judged != cx.view.generation {
+                self.refresh_turn(cx, at);
+                if self.waits_for_turn(cx, at) {
+                    self.slots.stop_waiting(at);
+                    continue;
+                }
+            }
+            let needs = self.slots[usize::from(at)].needs();
             if !self.may_hold(Some(at), needs) {
                 return;
             }
             self.slots.stop_waiting(at);
-            self.grant(cx, at, needs);
+            match self.slots[usize::from(at)].stage {
+                CommandStage::Running => {
+                    self.slots.resume(1);
+                    self.step_granted(cx, at, needs);
+                }
+                _ => self.grant(cx, at, needs),
+            }
         }
     }
 
     /// The capsule that just came whole may have been the last that held memory and did not wait: then nothing that comes free wakes who does.
     #[cold]
-    fn wake_if_all_wait(&mut self, cx: &mut Cx<'_>) {
-        if self.slots.running() == 0 && !hooks::seeded(SeededFault::LastCapsuleWakesNobody) {
+    pub(super) fn wake_if_all_wait(&mut self, cx: &mut Cx<'_>) {
+        if self.slots.working() == 0 && !hooks::seeded(SeededFault::LastCapsuleWakesNobody) {
             self.wake_waiting(cx);
         }
     }
@@ -177,17 +206,23 @@ impl Session {
             CommandPlan::Refuse(status) => return self.finish(cx, at, status, 0),
         };
         slot.parts = 1;
+        let turn = slot.turn;
         self.slots.begin_running(1);
-        cx.ios.push(IoRequest { token, volume, op });
+        let counted = turn != Turn::Free && self.begins_within_limits(at, 1);
+        cx.ios.push(IoRequest { token, volume, op, counted });
     }
 
     /// The answer of a volume to a request with this session's token. Answers the command when it was its last.
     pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
         let at = done.token as u16;
-        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.stage == CommandStage::Running && s.parts > 0) else {
+        let Some(slot) = self.slots.get_mut(usize::from(at)).filter(|s| s.parts > 0) else {
             return self.left_done(done.token);
         };
+        debug_assert!(slot.stage == CommandStage::Running, "a volume works on it");
         slot.parts -= 1;
+        if matches!(slot.turn, Turn::Awaited | Turn::Requested) {
+            return self.turn_ends(cx, at, done);
+        }
         if let Err(e) = done.result
             && slot.status.is_success()
         {

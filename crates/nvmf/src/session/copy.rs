@@ -10,9 +10,12 @@
 //! Never: copies between namespaces; is atomic as a whole (nor must it be).
 
 use super::copy_plan::CopyPlan;
-use super::slot::{CommandPlan, CommandSlot};
+use super::reply::DELETED;
+use super::slot::{CommandPlan, CommandSlot, Turn};
 use super::status::status_of;
+use super::turn;
 use super::{Cx, Session};
+use crate::limits::COPY_STEP_BYTES;
 use crate::stats::CommandClass;
 use crate::view::Namespace;
 use format::nvme::{Sqe, Status};
@@ -36,6 +39,8 @@ impl Session {
         let slot = &mut self.slots[usize::from(at)];
         slot.len = 0; // What counts as written is what is copied.
         let data = core::mem::take(&mut slot.data);
+        let has_buffers = slot.turn == Turn::Free;
+        plan(slot).set_buffers(has_buffers);
         match plan(slot).begin(data.first().map_or(&[][..], |d| &d.buf)) {
             Ok(()) => self.copy_step(cx, at),
             Err(code) => self.finish_running(cx, at, code.into(), 0),
@@ -51,14 +56,98 @@ impl Session {
         if !self.may_go_on(cx, at) {
             return self.copy_failed(cx, at);
         }
-        self.ask_for(cx, at, op);
+        let IoOp::Read { offset, len } = op else { unreachable!("a step begins with a read") };
+        self.begin_step(cx, at, offset, len);
+    }
+
+    /// A step begins when its turn within the limits, for its read and its write, has come, and it has buffers.
+    fn begin_step(&mut self, cx: &mut Cx<'_>, at: u16, offset: u64, len: u32) {
+        let slot = &mut self.slots[usize::from(at)];
+        if slot.turn == Turn::Come {
+            slot.turn = Turn::Due; // That was for the step before.
+        }
+        self.refresh_turn(cx, at);
+        let slot = &mut self.slots[usize::from(at)];
+        let (turn, volume) = (slot.turn, plan(slot).volume());
+        plan(slot).wait_with_step(offset, len);
+        match (turn, plan(slot).has_buffers()) {
+            (Turn::Free, true) => self.copy_goes_on(cx, at),
+            _ if self.phase.queue().is_some_and(|queue| queue.leaving.is_some()) => {
+                self.slots[usize::from(at)].status = DELETED;
+                self.copy_failed(cx, at);
+            }
+            (Turn::Free, false) => self.copy_gets_buffers(cx, at),
+            (_, has_buffers) => {
+                if has_buffers {
+                    plan(slot).set_buffers(false);
+                    slot.held -= COPY_STEP_BYTES as u32;
+                    self.memory.release(COPY_STEP_BYTES as u32, 0, 0);
+                }
+                self.ask_for_turn(cx, at, volume, IoOp::Turn { offset, len: len.into(), requests: 2 });
+                if self.slots.anybody_waits() {
+                    self.wake_waiting(cx);
+                }
+            }
+        }
+    }
+
+    /// The turn of a step has come, or never will: its status says why.
+    pub(super) fn copy_turn_came(&mut self, cx: &mut Cx<'_>, at: u16, result: Result<(), IoError>) {
+        let slot = &mut self.slots[usize::from(at)];
+        if let (Err(e), true) = (result, slot.status.is_success()) {
+            slot.status = status_of(e, CommandClass::Read);
+        }
+        if !slot.status.is_success() {
+            return self.copy_failed(cx, at);
+        }
+        self.copy_gets_buffers(cx, at);
+    }
+
+    /// Gets buffers for a step, in its order.
+    fn copy_gets_buffers(&mut self, cx: &mut Cx<'_>, at: u16) {
+        let needs = self.slots[usize::from(at)].needs();
+        if self.slots.anybody_waits() || !self.may_hold(Some(at), needs) {
+            cx.stats.waited_for_buffers += 1;
+            self.slots.wait_running(at);
+            self.slots.pause(1);
+            return self.wake_if_all_wait(cx);
+        }
+        self.step_granted(cx, at, needs);
+    }
+
+    /// A step gets its buffers.
+    pub(super) fn step_granted(&mut self, cx: &mut Cx<'_>, at: u16, bytes: u32) {
+        let slot = &mut self.slots[usize::from(at)];
+        slot.held += bytes;
+        plan(slot).set_buffers(true);
+        self.memory.take(bytes);
+        self.copy_goes_on(cx, at);
+    }
+
+    fn copy_goes_on(&mut self, cx: &mut Cx<'_>, at: u16) {
+        let slot = &mut self.slots[usize::from(at)];
+        let Some((offset, len)) = plan(slot).take_step() else { unreachable!("a step has waited") };
+        if !self.slots[usize::from(at)].status.is_success() || !self.may_go_on(cx, at) {
+            return self.copy_failed(cx, at);
+        }
+        self.ask_for(cx, at, IoOp::Read { offset, len });
+    }
+
+    /// It has waited for buffers, and gets none any more.
+    pub(super) fn copy_ends(&mut self, cx: &mut Cx<'_>, at: u16, status: Status) {
+        self.slots.resume(1);
+        let slot = &mut self.slots[usize::from(at)];
+        if slot.status.is_success() {
+            slot.status = status;
+        }
+        self.copy_failed(cx, at);
     }
 
     fn ask_for(&mut self, cx: &mut Cx<'_>, at: u16, op: IoOp) {
         let slot = &mut self.slots[usize::from(at)];
         slot.parts = 1;
-        let volume = plan(slot).run().volume();
-        cx.ios.push(IoRequest { token: self.token_base | u64::from(at), volume, op });
+        let (volume, counted) = (plan(slot).run().volume(), turn::is_counted(slot.turn));
+        cx.ios.push(IoRequest { token: self.token_base | u64::from(at), volume, op, counted });
     }
 
     /// It ends at the range that it has come to.

@@ -24,6 +24,10 @@ pub(super) struct CopyPlan {
     to: u64,
     /// From when all ranges are there and judged.
     run: Option<RangeCopy>,
+    /// It has buffers for a step.
+    has_buffers: bool,
+    /// What the next step reads, while it waits for its turn or for buffers.
+    next: Option<(u64, u32)>,
 }
 
 impl CopyPlan {
@@ -40,7 +44,16 @@ impl CopyPlan {
             return Err(StatusCode::LBA_OUT_OF_RANGE);
         }
         let ranges = command.ranges() as u16;
-        Ok(CopyPlan { volume: ns.volume, shift: ns.shift, blocks: ns.blocks, ranges, to: command.sdlba, run: None })
+        Ok(CopyPlan {
+            volume: ns.volume,
+            shift: ns.shift,
+            blocks: ns.blocks,
+            ranges,
+            to: command.sdlba,
+            run: None,
+            has_buffers: false,
+            next: None,
+        })
     }
 
     /// The namespace's volume.
@@ -54,6 +67,27 @@ impl CopyPlan {
     /// What is copied, and how far it is.
     pub(super) fn run(&mut self) -> &mut RangeCopy {
         self.run.as_mut().expect("a copy runs when its ranges have been judged")
+    }
+    /// Whether its next step waits, for its turn or for buffers.
+    pub(super) fn awaits_step(&self) -> bool {
+        self.next.is_some()
+    }
+    /// The next step reads so many bytes from here on, when it may.
+    pub(super) fn wait_with_step(&mut self, offset: u64, len: u32) {
+        debug_assert!(self.next.is_none(), "one step at a time");
+        self.next = Some((offset, len));
+    }
+    /// The step that has waited may be done.
+    pub(super) fn take_step(&mut self) -> Option<(u64, u32)> {
+        self.next.take()
+    }
+    /// Whether it has buffers for a step.
+    pub(super) fn has_buffers(&self) -> bool {
+        self.has_buffers
+    }
+    /// Whether it has buffers for a step from now on.
+    pub(super) fn set_buffers(&mut self, has: bool) {
+        self.has_buffers = has;
     }
     /// The range that it has come to, as a command that fails names it.
     pub(super) fn failed_range(&self) -> u16 {

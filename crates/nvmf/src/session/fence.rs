@@ -4,7 +4,7 @@
 //! Never: waits; the target does.
 
 use super::left::{Left, settle};
-use super::slot::{CommandPlan, CommandSlot, CommandStage, NO_MATE};
+use super::slot::{CommandPlan, CommandSlot, CommandStage, NO_MATE, Turn};
 use super::{Cx, Session};
 use crate::reservation;
 use crate::view::{Namespace, View};
@@ -71,6 +71,9 @@ impl Session {
             return false;
         }
         let judged_once = hooks::seeded(SeededFault::CopyJudgedOnce) && matches!(self.slots[usize::from(at)].plan, CommandPlan::Copy(_));
+        if judged_once {
+            self.slots[usize::from(at)].judged = cx.view.generation;
+        }
         judged_once || self.is_still_allowed(cx, at)
     }
 
@@ -83,7 +86,9 @@ impl Session {
 
     /// Tokens of the commands that a volume works on.
     pub fn under_way_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
-        let on = move |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.plan.volume() == Some(volume);
+        // What waits for its turn has not begun, and is judged when it does.
+        let works = |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.turn != Turn::Awaited;
+        let on = move |s: &CommandSlot| works(s) && s.plan.volume() == Some(volume);
         self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | u64::from(at))
     }
     /// Whether a volume works on the command with this token.
@@ -95,7 +100,8 @@ impl Session {
     /// come.
     pub fn abort_on(&mut self, volume: VolumeRef, status: Status) {
         for (_, slot) in self.slots.iter_mut().filter(|(_, s)| s.plan.volume() == Some(volume)) {
-            let more_to_do = slot.stage != CommandStage::Running || matches!(slot.plan, CommandPlan::Trim(_) | CommandPlan::Copy(_));
+            let stepwise = matches!(slot.plan, CommandPlan::Trim(_) | CommandPlan::Copy(_));
+            let more_to_do = slot.stage != CommandStage::Running || slot.turn == Turn::Awaited || stepwise;
             if more_to_do && slot.status.is_success() {
                 hooks::reached(CoverageMark::PreemptAborts);
                 slot.status = status;

@@ -14,11 +14,12 @@
 //! Never: has more than one first half waiting for its second.
 
 use super::fusing::Fusing;
-use super::slot::{CommandPlan, CommandStage, NO_MATE};
+use super::slot::{CommandPlan, CommandStage, NO_MATE, Turn};
 use super::status::status_of;
+use super::turn;
 use super::{Cx, Session};
 use crate::stats::CommandClass;
-use base::hooks::{self, CoverageMark};
+use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Fuse, Status, StatusCode};
 use object::{CompareWrite, IoError, IoOp, IoRequest};
 
@@ -78,6 +79,9 @@ impl Session {
         slot.stage = CommandStage::Paired;
         let mate = slot.mate;
         if self.slots.get(usize::from(mate)).is_none_or(|m| m.stage != CommandStage::Paired) {
+            if !hooks::seeded(SeededFault::HalfWakesNobody) {
+                self.wake_if_all_wait(cx);
+            }
             return;
         }
         let is_first = matches!(self.slots[usize::from(at)].plan, CommandPlan::FusedCompare { .. });
@@ -106,7 +110,10 @@ impl Session {
         let CommandPlan::FusedCompare { volume, offset, .. } = slot.plan else { unreachable!("a first half") };
         self.slots.begin_running(2);
         let token = self.token_base | u64::from(first);
-        cx.ios.push(IoRequest { token, volume, op: IoOp::CompareWrite { offset, both } });
+        // Its turn may have been waited for by the second.
+        let counted = turn::is_counted(self.slots[usize::from(second)].turn);
+        let counted = counted || self.slots[usize::from(first)].turn != Turn::Free && self.begins_within_limits(first, 2);
+        cx.ios.push(IoRequest { token, volume, op: IoOp::CompareWrite { offset, both }, counted });
     }
 
     /// The volume's answer to a pair whose first half is here. A write that fails leaves the comparison its success (nvm 2.2).

@@ -28,8 +28,18 @@ pub(super) enum Source {
     Transport,
 }
 
-/// Judges a command that came with so many bytes in its capsule: what it does, how many bytes of data it brings, and from where.
-pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<(CommandPlan, u32, Source), Status> {
+/// What a command was judged to be.
+pub(super) struct Judged {
+    pub(super) plan: CommandPlan,
+    /// Bytes of data that it brings, and from where.
+    pub(super) len: u32,
+    pub(super) source: Source,
+    /// It is of a queue that has volumes with limits.
+    pub(super) limits: bool,
+}
+
+/// Judges a command that came with so many bytes in its capsule.
+pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_bytes: u32) -> Result<Judged, Status> {
     let fabrics = sqe.opcode == AdminOpcode::Fabrics.byte();
     let to_controller = if fabrics { sqe.fctype() & 1 != 0 } else { sqe.opcode & 1 != 0 };
     let (mut source, len) = match sqe.sgl.kind() {
@@ -59,6 +69,7 @@ pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_by
     if len == 0 || !to_controller {
         source = Source::None;
     }
+    let mut limits = false;
     let (plan, wants) = match phase {
         SessionPhase::Live(queue) => {
             if queue.is_locked() && !AuthCommand::is_named_by(sqe) {
@@ -69,7 +80,9 @@ pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_by
                     if !queue.controller().is_ready() {
                         return Err(Status::retry(StatusCode::COMMAND_SEQUENCE_ERROR));
                     }
-                    queue.judge(cx, sqe, len)?
+                    let judged = queue.judge(cx, sqe, len)?;
+                    limits = queue.has_limits();
+                    judged
                 }
                 QueueKind::Admin(_) | QueueKind::Io(_) => (CommandPlan::Admin, admin_data(sqe, len)?),
             }
@@ -84,7 +97,7 @@ pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_by
         return Err(StatusCode::DATA_SGL_LENGTH_INVALID.into());
     }
     let len = if to_controller { len } else { 0 };
-    Ok((plan, len, source))
+    Ok(Judged { plan, len, source, limits })
 }
 
 /// Bytes that an admin or fabrics command brings: what it says, within a small bound. The controller checks further.

@@ -1,9 +1,12 @@
 //! The memory that the commands of a connection hold, and how much they may.
 //!
+//! Data of capsules is held without asking. That of commands on volumes with limits may stay for as long as a limit holds it back. So it keeps nobody
+//! from buffers or from being read as long as the host's quota covers it; the entries of the queue bound it.
+//!
 //! Invariants: what is held is what the slots hold and what is on its way to the host; data of capsules is a part of it.
 //! Never: takes memory; it counts.
 
-use crate::limits::{ADMIN_HELD_MAX, CAPSULE_HELD_MAX};
+use crate::limits::{ADMIN_HELD_MAX, CAPSULE_HELD_MAX, LIMITED_CAPSULES_MAX};
 use base::hooks::{self, SeededFault};
 use frontend::Place;
 
@@ -12,8 +15,10 @@ pub(super) struct HeldMemory {
     held: u32,
     /// What may be held, beside one command.
     most: u32,
-    /// Of what is held: data that came in capsules.
+    /// Of what is held: data that came in capsules, for volumes without limits.
     capsules: u32,
+    /// The same, for volumes with limits.
+    limited: u32,
     /// The host's memory is used up by what came in capsules.
     throttled: bool,
     /// Its share of what its host may hold; none where nobody counts.
@@ -22,12 +27,22 @@ pub(super) struct HeldMemory {
 
 impl HeldMemory {
     pub(super) fn new() -> Self {
-        HeldMemory { held: 0, most: ADMIN_HELD_MAX, capsules: 0, throttled: false, place: None }
+        HeldMemory { held: 0, most: ADMIN_HELD_MAX, capsules: 0, limited: 0, throttled: false, place: None }
     }
     /// Bytes of data buffers that commands hold.
     #[inline]
     pub(super) fn held(&self) -> u32 {
         self.held
+    }
+    /// The same, without what came in capsules for volumes with limits: what may be waited for.
+    #[inline]
+    pub(super) fn asked(&self) -> u32 {
+        self.held - self.limited
+    }
+    /// Whether there is data of capsules for volumes with limits.
+    #[inline]
+    pub(super) fn has_limited(&self) -> bool {
+        self.limited > 0
     }
     /// So much may be held from now on.
     pub(super) fn set_most(&mut self, most: u32) {
@@ -50,9 +65,15 @@ impl HeldMemory {
     /// Whether `bytes` more are within what may be held, or nothing is.
     #[inline]
     pub(super) fn has_room(&mut self, bytes: u32) -> bool {
-        let (first, sum) = (self.held == 0, self.held + bytes);
-        let covered = (first || sum <= self.most) && self.place.as_mut().is_none_or(|place| place.covers(sum.into()));
+        let (first, sum) = (self.held == self.limited, self.held + bytes);
+        let covered = (first || sum - self.limited <= self.most) && self.is_covered(bytes);
         first || covered
+    }
+    /// Whether the host's quota covers `bytes` more.
+    #[inline]
+    fn is_covered(&mut self, bytes: u32) -> bool {
+        let sum = self.held + bytes;
+        self.place.as_mut().is_none_or(|place| place.covers(sum.into()))
     }
     /// Whether no more capsules with data should come.
     #[inline]
@@ -71,6 +92,24 @@ impl HeldMemory {
         self.held += bytes;
         self.capsules += bytes;
         self.throttled |= !covered;
+    }
+    /// The same, of a command on a volume with limits.
+    #[cold]
+    pub(super) fn take_limited_capsule(&mut self, bytes: u32) {
+        let covered = self.is_covered(bytes);
+        self.take_capsule(bytes, covered);
+        self.set_limited(bytes, true);
+    }
+    /// The volume of a command with so many bytes in its capsule has limits from now on, or none any more.
+    #[cold]
+    pub(super) fn set_limited(&mut self, capsule: u32, limited: bool) {
+        if hooks::seeded(SeededFault::LimitedCapsulesFill) {
+            return;
+        }
+        let (from, to) = if limited { (&mut self.capsules, &mut self.limited) } else { (&mut self.limited, &mut self.capsules) };
+        *from -= capsule;
+        *to += capsule;
+        debug_assert!(self.limited <= LIMITED_CAPSULES_MAX, "one capsule an entry");
     }
     /// A command that held `held` bytes, `capsule` of them data of its capsule, is gone. The send list holds `kept` of them on.
     #[inline]

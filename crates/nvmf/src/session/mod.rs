@@ -1,8 +1,8 @@
 //! One connection: a state machine without I/O. Bytes in; PDUs, requests to volumes and calls to the controller out.
 //!
 //! Where it stands is a [`phase::SessionPhase`]. Each command is a slot: `Filling` (its capsule data comes in) → `Waiting` (for buffers) → `Asked` (R2T sent, H2CData comes in) →
-//! `Running` (with the volume or the controller) → answered. A command skips the stages it does not need. The halves of a fused operation
-//! meet in `Paired` before they run as one (see `fused.rs`).
+//! `Running` (with the volume or the controller) → answered. A command skips the stages it does not need. On a volume with limits it waits for its turn
+//! before it gets buffers (see `turn.rs`). The halves of a fused operation meet in `Paired` before they run as one (see `fused.rs`).
 //!
 //! Owns: the receive state, the slots, the lists of bytes to send.
 //! Invariants: memory is bounded by the limits (data buffers by a quota for the connection, slots by the queue's size, unsent
@@ -30,6 +30,7 @@ mod slot;
 mod slots;
 mod status;
 mod trim;
+mod turn;
 
 pub use left::{Left, settle};
 pub use queue::{IoQueue, QueueKind};
@@ -197,7 +198,7 @@ impl Session {
     /// Whether a command, in slot `at` unless it is new, may have `bytes` of buffers now. One always may, so that each queue goes on.
     #[inline]
     fn may_hold(&mut self, at: Option<u16>, bytes: u32) -> bool {
-        self.memory.has_room(bytes) || self.slots.is_alone(at, self.memory.held())
+        self.memory.has_room(bytes) || self.slots.is_alone(at, self.memory.asked())
     }
     /// Commands that a volume or the controller works on (event requests do not count).
     pub fn running(&self) -> u32 {

@@ -33,6 +33,8 @@ pub struct IoQueue {
     namespaces_of: u64,
     /// Where the namespace is that was looked up last.
     last: usize,
+    /// Some of them have limits.
+    limits: bool,
 }
 
 /// A connection that is a queue.
@@ -50,7 +52,7 @@ impl QueueKind {
     /// I/O queue `qid` of a controller.
     pub fn io(controller: Arc<ControllerShared>, qid: u16) -> Self {
         let ledger = Ledger::open(&controller.figures);
-        QueueKind::Io(IoQueue { controller, qid, ledger, namespaces: Vec::new(), namespaces_of: u64::MAX, last: 0 })
+        QueueKind::Io(IoQueue { controller, qid, ledger, namespaces: Vec::new(), namespaces_of: u64::MAX, last: 0, limits: false })
     }
     /// The controller that the queue belongs to.
     #[inline]
@@ -161,7 +163,13 @@ impl IoQueue {
         }
         let host = HostId::from_bytes(c.host_id);
         self.namespaces.iter_mut().for_each(|ns| ns.access = view.access(ns.volume, host));
+        self.limits = self.namespaces.iter().any(|ns| view.is_limited(ns.volume));
         debug_assert!(self.namespaces.is_sorted_by_key(|ns| ns.nsid));
+    }
+    /// Whether some of its namespaces have limits.
+    #[inline]
+    pub(super) fn has_limits(&self) -> bool {
+        self.limits
     }
     /// All namespaces that it sees.
     pub(super) fn namespaces(&self) -> &[Namespace] {

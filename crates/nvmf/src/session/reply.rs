@@ -1,7 +1,7 @@
 //! Bytes to the host: responses, data, R2Ts, termination requests.
 
 use super::phase::PhaseStep;
-use super::slot::{CommandSlot, CommandStage, Identifier};
+use super::slot::{CommandSlot, CommandStage, Identifier, Turn};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
 use crate::stats::CommandClass;
@@ -13,6 +13,9 @@ use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
 use format::nvme_tcp::{CapsuleResp, DataPdu, Digests, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
 use object::{Data, DataVec};
 use rt::SendList;
+
+/// What has not begun when its queue is left.
+pub(super) const DELETED: Status = Status::retry(StatusCode::ABORTED_SQ_DELETION);
 
 impl Session {
     /// The next list to send, if there is something. Give it back with [`Session::sent`].
@@ -51,6 +54,9 @@ impl Session {
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, at: u16, status: Status, result: u64) {
         let knows = status.crd != 0 && self.controller().is_some_and(|c| c.knows_retry_delays());
         let status = Status { crd: if knows { status.crd } else { 0 }, ..status };
+        if self.memory.has_limited() {
+            self.end_turn(at);
+        }
         let slot = self.release(at, 0);
         self.account(cx, &slot, status);
         match slot.identifier {
@@ -151,14 +157,16 @@ impl Session {
         let Some(queue) = self.phase.queue_mut() else { return };
         if queue.leaving.is_some() {
             // One that came together with another: the first is answered last, and this one not carried out.
-            return self.complete(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+            return self.complete(cx, at, DELETED, 0);
         }
         queue.leaving = Some(at);
         self.draining = true;
-        self.slots.stop_all_waiting();
+        let steps = self.slots.stop_all_waiting();
         self.incoming.forget();
+        self.end_at_turn(DELETED);
+        steps.into_iter().for_each(|at| self.copy_ends(cx, at, DELETED));
         for at in self.slots.all(|s| s.stage != CommandStage::Running) {
-            self.finish(cx, at, Status::retry(StatusCode::ABORTED_SQ_DELETION), 0);
+            self.finish(cx, at, DELETED, 0);
         }
         self.leave_if_last(cx);
     }
@@ -195,6 +203,9 @@ impl Session {
         }
         self.memory.set_place(None);
         for slot in self.slots.clear() {
+            if slot.turn != Turn::Free {
+                self.memory.set_limited(slot.capsule, false);
+            }
             self.memory.release(slot.held, slot.capsule, 0);
         }
     }

@@ -43,6 +43,21 @@ pub(super) enum Identifier {
     Aborted,
 }
 
+/// Where a command stands with the limits of its volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Its volume has none, or they do not count it.
+    Free,
+    /// They count it, and have not yet.
+    Due,
+    /// Its turn has come: it is counted.
+    Come,
+    /// It waits for its turn. It runs, and has no buffers but those of its capsule.
+    Awaited,
+    /// Its request itself waits for its turn, or is carried out. It has no buffers but those of its capsule.
+    Requested,
+}
+
 /// In [`CommandSlot::mate`]: no other half.
 pub(super) const NO_MATE: u16 = u16::MAX;
 
@@ -121,6 +136,18 @@ impl CommandPlan {
             CommandPlan::Connect | CommandPlan::Admin | CommandPlan::Refuse(_) => None,
         }
     }
+    /// What its limits count: a volume, and the first byte and bytes in it. `None`: nothing, or (a Copy) step by step.
+    pub(super) fn transfer(&self) -> Option<(VolumeRef, u64, u64)> {
+        match self {
+            CommandPlan::Read { volume, offset, len }
+            | CommandPlan::Write { volume, offset, len }
+            | CommandPlan::Compare { volume, offset, len }
+            | CommandPlan::FusedCompare { volume, offset, len }
+            | CommandPlan::FusedWrite { volume, offset, len } => Some((*volume, *offset, u64::from(*len))),
+            CommandPlan::Verify { volume, offset, len } => Some((*volume, *offset, *len)),
+            _ => None,
+        }
+    }
     pub(super) fn class(&self) -> CommandClass {
         match self {
             CommandPlan::Read { .. } => CommandClass::Read,
@@ -147,13 +174,14 @@ pub struct CommandSlot {
     pub(super) len: u32,
     pub(super) filled: u32,
     /// Which extent is being filled, and up to which byte.
-    at_extent: u32,
+    at_extent: u8,
     at_byte: u32,
     /// Bytes that count against the quota, and of them that came in the capsule.
     pub(super) held: u32,
     pub(super) capsule: u32,
     /// Requests to volumes not answered.
     pub(super) parts: u16,
+    pub(super) turn: Turn,
     /// The slot of the other half of a fused operation, or [`NO_MATE`].
     pub(super) mate: u16,
     pub(super) status: Status,
@@ -180,6 +208,7 @@ impl CommandSlot {
             held: 0,
             capsule: 0,
             parts: 0,
+            turn: Turn::Free,
             mate: NO_MATE,
             status: Status::SUCCESS,
             blame: ErrorLocation::NONE,
@@ -192,10 +221,14 @@ impl CommandSlot {
         self.len >= 2 * LAND_BYTES_MIN
     }
     /// Bytes of buffers that it must have before it goes on.
+    #[inline]
     pub(super) fn needs(&self) -> u32 {
         let missing = if self.filled < self.len { self.len } else { 0 };
         match &self.plan {
             CommandPlan::Read { len, .. } => *len,
+            CommandPlan::Copy(copy) if copy.awaits_step() => COPY_STEP_BYTES as u32,
+            // Within limits it gets buffers step by step.
+            CommandPlan::Copy(_) if self.turn != Turn::Free => missing,
             CommandPlan::Copy(_) => missing + COPY_STEP_BYTES as u32,
             CommandPlan::Verify { len, .. } => (*len).min(VERIFY_HELD_MAX) as u32,
             // An answer with data, such as a log page.
@@ -203,11 +236,15 @@ impl CommandSlot {
             _ => missing,
         }
     }
+    /// Of what it holds: bytes that it had to get.
+    pub(super) fn asked(&self) -> u32 {
+        self.held.saturating_sub(if self.turn == Turn::Free { 0 } else { self.capsule })
+    }
     /// Copies the next bytes of data in, and sums each block while it is warm.
     pub(super) fn fill(&mut self, mut bytes: &[u8]) {
         self.filled += bytes.len() as u32;
         while !bytes.is_empty() {
-            let (at, Some(data)) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)) else { return };
+            let (at, Some(data)) = (self.at_byte as usize, self.data.get_mut(usize::from(self.at_extent))) else { return };
             let n = step(at, data.buf.len()).min(bytes.len());
             let (now, later) = bytes.split_at(n);
             data.buf[at..at + n].copy_from_slice(now);
@@ -218,14 +255,14 @@ impl CommandSlot {
     /// The buffer of the extent that is being filled, and where its next bytes go, up to `most`; [`CommandSlot::landed`] takes it back. `None` when
     /// nothing is filled (the data is thrown away).
     pub(super) fn land(&mut self, most: u32) -> Option<(Buf, Range<usize>)> {
-        let (at, data) = (self.at_byte as usize, self.data.get_mut(self.at_extent as usize)?);
+        let (at, data) = (self.at_byte as usize, self.data.get_mut(usize::from(self.at_extent))?);
         let end = data.buf.len().min(at + most as usize);
         Some((core::mem::replace(&mut data.buf, Buf::alloc(0)), at..end))
     }
     /// The buffer is back, with the next `n` bytes of data in it.
     pub(super) fn landed(&mut self, buf: Buf, n: usize) {
         self.filled += n as u32;
-        let Some(data) = self.data.get_mut(self.at_extent as usize) else { return };
+        let Some(data) = self.data.get_mut(usize::from(self.at_extent)) else { return };
         data.buf = buf;
         let (bytes, mut left) = (data.buf.len(), n);
         while left > 0 {
@@ -236,7 +273,7 @@ impl CommandSlot {
     }
     /// The next `n` bytes are in their extent; they are all of one block.
     fn came(&mut self, n: usize) {
-        let extent = self.at_extent as usize;
+        let extent = usize::from(self.at_extent);
         let data = &mut self.data[extent];
         let at = self.at_byte as usize + n;
         self.at_byte = at as u32;
@@ -289,3 +326,6 @@ fn step(at: usize, bytes: usize) -> usize {
 }
 
 type Sums = smallvec::SmallVec<[u32; 8]>;
+
+// It is moved in and out of its place: a larger one costs each command more.
+const _: () = assert!(size_of::<CommandSlot>() <= 256);

@@ -24,11 +24,13 @@ pub(super) struct Slots {
     large: u32,
     /// Commands that a volume or the controller works on.
     running: u32,
+    /// Of them: those that have no buffers but of their capsules, because of a limit. No others come back of them.
+    paused: u32,
 }
 
 impl Slots {
     pub(super) fn new() -> Self {
-        Slots { slab: Slab::new(), waiting: VecDeque::new(), fusing: Fusing::No, aborted: 0, large: 0, running: 0 }
+        Slots { slab: Slab::new(), waiting: VecDeque::new(), fusing: Fusing::No, aborted: 0, large: 0, running: 0, paused: 0 }
     }
     /// How many there are.
     #[inline]
@@ -53,7 +55,7 @@ impl Slots {
     /// Frees all slots, and nothing runs or waits.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = CommandSlot> + '_ {
         self.waiting.clear();
-        (self.fusing, self.aborted, self.large, self.running) = (Fusing::No, 0, 0, 0);
+        (self.fusing, self.aborted, self.large, self.running, self.paused) = (Fusing::No, 0, 0, 0, 0);
         self.slab.drain()
     }
     /// What a slot holds, unless it is free.
@@ -86,8 +88,12 @@ impl Slots {
     }
     /// A command waits for buffers from now on.
     pub(super) fn wait(&mut self, at: u16) {
-        debug_assert!(!self.waiting.contains(&at), "it waits already");
         self[usize::from(at)].stage = CommandStage::Waiting;
+        self.wait_running(at);
+    }
+    /// The same for one that runs, and is between two steps.
+    pub(super) fn wait_running(&mut self, at: u16) {
+        debug_assert!(!self.waiting.contains(&at), "it waits already");
         self.waiting.push_back(at);
     }
     /// Who waits for buffers, and is first.
@@ -102,9 +108,10 @@ impl Slots {
             false => self.waiting.retain(|w| *w != at),
         }
     }
-    /// Nobody is to get buffers any more.
-    pub(super) fn stop_all_waiting(&mut self) {
-        self.waiting.clear();
+    /// Nobody is to get buffers any more. Those that run and have waited between two steps.
+    pub(super) fn stop_all_waiting(&mut self) -> Vec<u16> {
+        let waiting = core::mem::take(&mut self.waiting);
+        waiting.into_iter().filter(|at| self.slab[usize::from(*at)].stage == CommandStage::Running).collect()
     }
 
     /// The data of a command is asked for.
@@ -164,20 +171,36 @@ impl Slots {
         debug_assert!(self.running >= count, "what ends has run");
         self.running -= count;
     }
+    /// So many that run wait for their turn, or for buffers, from now on.
+    pub(super) fn pause(&mut self, count: u32) {
+        self.paused += count;
+    }
+    /// So many that have waited go on.
+    pub(super) fn resume(&mut self, count: u32) {
+        debug_assert!(self.paused >= count, "what goes on has waited");
+        self.paused -= count;
+    }
+    /// Commands that a volume or the controller works on, and of which buffers may come back.
+    #[inline]
+    pub(super) fn working(&self) -> u32 {
+        self.running - self.paused
+    }
 
     /// Bytes that the commands hold for which no memory comes back without a byte of the host: those that do not run.
     pub(super) fn held_by_idle(&self) -> u32 {
         self.slab.iter().filter(|(_, s)| s.stage != CommandStage::Running).map(|(_, s)| s.held).sum()
     }
-    /// Whether no buffers come back by themselves, for which the command in slot `at` (or a new one) could wait: all that is `held` belongs to it,
-    /// to halves of pairs and to commands that wait too. False while a command runs: it is asked again when none does.
+    /// Whether no buffers come back by themselves, for which the command in slot `at` (or a new one) could wait: all that was `asked` for belongs to it,
+    /// to halves of pairs and to commands that wait too, for buffers or for their turn. False while a command works: it is asked again when none does.
     #[cold]
-    pub(super) fn is_alone(&self, at: Option<u16>, held: u32) -> bool {
-        if self.running > 0 || hooks::seeded(SeededFault::OwnCapsuleAwaited) {
+    pub(super) fn is_alone(&self, at: Option<u16>, asked: u32) -> bool {
+        if self.working() > 0 || hooks::seeded(SeededFault::OwnCapsuleAwaited) {
             return false;
         }
-        let stays = |i: u16, stage| at == Some(i) || matches!(stage, CommandStage::Waiting | CommandStage::Paired);
-        held == self.iter().filter(|(i, s)| stays(*i, s.stage)).map(|(_, s)| s.held).sum::<u32>()
+        let stays = |i: u16, s: &CommandSlot| {
+            at == Some(i) || matches!(s.stage, CommandStage::Waiting | CommandStage::Paired | CommandStage::Running)
+        };
+        asked == self.iter().filter(|(i, s)| stays(*i, s)).map(|(_, s)| s.asked()).sum::<u32>()
     }
 }
 

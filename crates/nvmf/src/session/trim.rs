@@ -75,7 +75,7 @@ impl Session {
         while may_go_on && slot.status.is_success() && slot.parts < RANGES_UNDER_WAY_MAX {
             let Some(op) = run.next() else { break };
             slot.parts += 1;
-            cx.ios.push(IoRequest { token, volume, op });
+            cx.ios.push(IoRequest::new(token, volume, op));
         }
         if slot.parts == 0 {
             let status = slot.status;

@@ -13,26 +13,23 @@
 
 use super::admitting::Admitting;
 use super::message::Door;
-use super::receiving::Receiving;
 use crate::limits::{LINGER_BYTES_MAX, SENDS_MAX};
-use crate::secure::Layer;
 use crate::session::Session;
 use base::{Duration, Instant, Security};
-use rt::{ConnId, SendList};
+use connection::{Accepts, Connection, Layer};
+use rt::{ConnId, Queue, Rt};
 use std::net::SocketAddr;
+use tls::HostIdentity;
 
 /// One connection.
 pub(super) struct Conn {
-    pub(super) id: ConnId,
     pub(super) token: u64,
     pub(super) peer: SocketAddr,
     pub(super) session: Session,
-    pub(super) layer: Layer,
-    pub(super) receiving: Receiving,
+    /// What lies below the session.
+    pub(super) socket: Connection<HostIdentity>,
     pub(super) admitting: Admitting,
     phase: ConnPhase,
-    /// Sends that have not come back.
-    sends: u8,
     /// It is on the list of connections where something happened.
     pub(super) dirty: bool,
 }
@@ -72,16 +69,14 @@ pub(super) enum ConnStep {
 impl Conn {
     /// One that was just accepted.
     pub(super) fn new(id: ConnId, token: u64, peer: SocketAddr, door: Door, now: Instant) -> Self {
+        let accepts = if door.security == Security::Encrypted { Accepts::Tls } else { Accepts::PlainOrTls };
         Conn {
-            id,
             token,
             peer,
             session: Session::new(token),
-            layer: Layer::new(door.security == Security::Encrypted),
-            receiving: Receiving::new(now),
+            socket: Connection::new(id, Layer::accepted(accepts), SENDS_MAX, now),
             admitting: Admitting::new(door, now),
             phase: ConnPhase::Open,
-            sends: 0,
             dirty: false,
         }
     }
@@ -134,55 +129,36 @@ impl Conn {
         l.thrown_away > LINGER_BYTES_MAX
     }
 
-    /// The next list to send, while the network has not too much of it. When `last`, TLS says goodbye behind it.
+    /// Sends the next list that there is, while the network has not too much of it. When `last`, TLS says goodbye behind it. Whether one was sent.
     #[inline]
-    pub(super) fn next_send(&mut self, last: bool) -> Option<SendList> {
-        if self.sends == SENDS_MAX {
-            return None;
-        }
-        let list = self.layer.next_send(&mut self.session, last)?;
-        self.sends += 1;
-        Some(list)
-    }
-    /// A send has come back.
-    #[inline]
-    pub(super) fn send_came_back(&mut self) {
-        debug_assert!(self.sends > 0, "what comes back was sent");
-        self.sends -= 1;
-    }
-    /// Whether the network has as much as it may.
-    #[inline]
-    pub(super) fn sends_are_full(&self) -> bool {
-        self.sends == SENDS_MAX
+    pub(super) fn send(&mut self, rt: &Rt, queue: &Queue, cookie: u64, last: bool) -> bool {
+        let Conn { socket, session, .. } = self;
+        socket.send(rt, queue, cookie, last, || session.take_send())
     }
     /// Whether all that was to be sent is.
     #[inline]
     pub(super) fn has_sent_all(&self) -> bool {
-        self.sends == 0 && !self.session.has_send()
+        !self.socket.is_sending() && !self.session.has_send()
     }
     /// Whether nothing runs, and all that was to be sent is.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.session.running() == 0 && self.has_sent_all()
     }
-    /// Whether an operation of `rt` has not come back.
-    pub(super) fn has_operations(&self) -> bool {
-        self.receiving.is_under_way() || self.sends > 0
-    }
 
     /// When what has come in part, a record or a PDU, began.
     pub(super) fn part_began(&self) -> Option<Instant> {
-        self.session.pdu_began().into_iter().chain(self.receiving.record_began()).min()
+        self.session.pdu_began().into_iter().chain(self.socket.record_began()).min()
     }
     /// It was not read for so long: what has come in part has that much longer.
     pub(super) fn give_time(&mut self, time: Duration) {
         self.session.give_time(time);
-        self.receiving.give_time(time);
+        self.socket.give_time(time);
     }
     /// Its core did not look for so long: all its deadlines are that much later.
     pub(super) fn give_time_to_all(&mut self, time: Duration) {
         self.give_time(time);
-        self.receiving.give_idle_time(time);
+        self.socket.give_idle_time(time);
         self.admitting.give_time(time);
     }
 }

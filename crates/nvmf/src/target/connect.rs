@@ -14,7 +14,7 @@
 use super::*;
 use crate::admission::NotTaken;
 use crate::limits::{ADDRESS_DISCOVERY_CONTROLLERS_MAX, AUDIT_REFUSALS_A_TICK, DISCOVERY_CONTROLLERS_MAX, QUEUE_WAIT_MAX, QUEUE_WAITS_MAX};
-use crate::unauthenticated::network;
+use connection::network;
 use frontend::AuditKind;
 use frontend::{HostLimits, Place, Reserve};
 
@@ -113,7 +113,7 @@ impl Target {
         let mut shared =
             ControllerShared::new(cntlid, self.controller_serial, &connect.subsystem, &connect.host_nqn, connect.host_id, discovery);
         shared.home = self.core;
-        shared.reached = rt.local_ip(self.conns[place].id);
+        shared.reached = rt.local_ip(self.conns[place].socket.id());
         let shared = Arc::new(shared.with_figures(self.shared.figures_of(&connect.subsystem)));
         let known = self.view.subsystem(&connect.subsystem).map_or(Vec::new(), |s| self.view.namespaces(s, &connect.host_nqn));
         let mut c = Controller::new(Arc::clone(&shared), token, peer, rt.now(), connect.connect.kato_ms, known);

@@ -51,7 +51,7 @@ impl Connections {
     /// Removes the connection at a place.
     pub(super) fn remove(&mut self, place: usize) -> Conn {
         let conn = self.slab.remove(place);
-        debug_assert!(!conn.has_operations(), "what is under way comes back first");
+        debug_assert!(!conn.socket.has_operations(), "what is under way comes back first");
         conn
     }
     /// How many there are.

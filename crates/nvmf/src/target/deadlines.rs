@@ -76,9 +76,9 @@ impl Target {
                 continue;
             }
             let handshake = c.session.is_handshaking() && c.admitting.is_late(now);
-            let partial = c.receiving.is_under_way() && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
+            let partial = c.socket.is_receiving() && c.part_began().is_some_and(|at| now.since(at) > PDU_MAX);
             let idle = c.session.controller().is_some_and(|x| x.discovery)
-                && now.since(c.receiving.last_bytes()) > DISCOVERY_IDLE_MAX
+                && now.since(c.socket.last_bytes()) > DISCOVERY_IDLE_MAX
                 && self.controllers.values().any(|x| x.admin == c.token && x.kato_ms() == 0);
             match (handshake, partial, idle) {
                 (true, ..) => late.push((place, Some("handshake took too long"))),

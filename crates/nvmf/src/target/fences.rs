@@ -16,6 +16,8 @@ pub(super) struct Fences {
     standing: Vec<(u64, usize, BTreeSet<u64>)>,
     /// Of connections that are gone.
     left: Vec<Left>,
+    /// Tokens of these, for the door into volumes: nobody waits for their answers.
+    gone: Vec<u64>,
 }
 
 impl Fences {
@@ -38,7 +40,12 @@ impl Fences {
     }
     /// Takes over what sessions that have ended left behind.
     pub(super) fn adopt(&mut self, left: Vec<Left>) {
+        self.gone.extend(left.iter().map(|l| l.token));
         self.left.extend(left);
+    }
+    /// Tokens of what was taken over since the last call.
+    pub(super) fn take_gone(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.gone)
     }
     /// Tokens of what such sessions have under way on a volume.
     pub(super) fn left_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {

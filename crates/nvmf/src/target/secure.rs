@@ -6,8 +6,8 @@
 
 use super::*;
 use crate::limits::AUDIT_REFUSALS_A_TICK;
-use crate::secure::Came;
 use base::Security;
+use connection::Came;
 use frontend::AuditKind;
 use tls::Fault;
 
@@ -23,7 +23,7 @@ fn wanted(view: &View, door: Door, subsystem: &str) -> Security {
 /// What a connection has proved so far.
 fn has(conn: &Conn) -> Security {
     match conn.admitting.auth() {
-        _ if conn.layer.identity().is_some() => Security::Encrypted,
+        _ if conn.socket.identity().is_some() => Security::Encrypted,
         Some(machine) if machine.is_authenticated() => Security::Authenticated,
         _ => Security::Plain,
     }
@@ -34,7 +34,7 @@ impl Target {
     pub(super) fn judge(&self, place: usize, connect: &ConnectRequest) -> Result<bool, Refusal> {
         let conn = &self.conns[place];
         admission::admit(connect, &self.view, conn.admitting.door().kind, self.draining)?;
-        let (wanted, proved) = (wanted(&self.view, conn.admitting.door(), &connect.subsystem), conn.layer.identity());
+        let (wanted, proved) = (wanted(&self.view, conn.admitting.door(), &connect.subsystem), conn.socket.identity());
         admission::admit_secured(connect, wanted, proved)?;
         authenticate::must_authenticate(connect, &self.view, wanted, proved.is_some())
     }
@@ -43,11 +43,9 @@ impl Target {
     pub(super) fn on_sealed(&mut self, rt: &Rt, place: usize, bytes: &[u8]) {
         let (view, shared) = (Arc::clone(&self.view), Arc::clone(&self.shared));
         let conn = &mut self.conns[place];
-        match conn.layer.receive(bytes, || shared.tls(), |identity| view.tls_keys(identity)) {
+        match conn.socket.open(bytes, || shared.tls(), |identity| view.tls_keys(identity), rt.now()) {
             Ok(Came::Plain) => conn.session.receive(&mut cx!(self, rt), bytes),
             Ok(Came::Sealed { shook }) => {
-                let (whole, part) = conn.layer.records();
-                conn.receiving.note_records(whole, part, rt.now());
                 if shook {
                     self.note_handshake(place);
                 }
@@ -59,10 +57,10 @@ impl Target {
 
     fn read_sealed(&mut self, rt: &Rt, place: usize) {
         let mut plain = core::mem::take(&mut self.plain);
-        plain.resize(crate::secure::PLAIN_BYTES, 0);
+        plain.resize(connection::PLAIN_BYTES, 0);
         loop {
             let conn = &mut self.conns[place];
-            match conn.layer.read(&mut plain) {
+            match conn.socket.read(&mut plain) {
                 Ok(Some(0)) => break,
                 Ok(Some(n)) => conn.session.receive(&mut cx!(self, rt), &plain[..n]),
                 Ok(None) => {
@@ -128,7 +126,7 @@ impl Target {
 
 /// NQNs of the host and the subsystem, as far as they are known.
 fn names(conn: &Conn) -> (String, String) {
-    match (conn.session.controller(), conn.layer.identity()) {
+    match (conn.session.controller(), conn.socket.identity()) {
         (Some(c), _) => (c.host_nqn.clone(), c.subsystem.clone()),
         (None, Some(i)) => (i.host_nqn.clone(), i.subsystem_nqn.clone()),
         (None, None) => Default::default(),

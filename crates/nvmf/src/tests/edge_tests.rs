@@ -11,13 +11,12 @@ use crate::connect_request::{ConnectRequest, Refusal};
 use crate::controller::QueueAt;
 use crate::health::{ErrorLog, Ledger};
 use crate::limits::{HANDSHAKES_MAX, IO_QUEUES_MAX, KATO_MS_MAX, NAMESPACES_MAX, QUEUE_ENTRIES_MAX};
-use crate::refusal_log::{PERIOD, REPORTED_MAX, RefusalLog};
 use crate::reservation::{command, conflicts, data_bytes, execute};
 use crate::session::status_of_refusal;
-use crate::unauthenticated::Unauthenticated;
 use crate::view::{AnaState, HostView, ListenerKind, View};
 use base::{Duration, HostId, Instant};
 use cluster::reservation::{Access, Command, Outcome, Refusal as Denied, ReservationType, State};
+use connection::{PERIOD, REPORTED_MAX, RefusalLog, Unauthenticated};
 use format::nvme::admin::{NamespaceAction, NamespaceManagement};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, CNTLID_STATIC, Connect, ConnectData, DISCOVERY_NQN};
 use format::nvme::identify::{IdentifyNamespace, IndependentNamespace};
@@ -242,7 +241,7 @@ fn a_host_has_its_own_limits_and_else_those_of_all() {
 
 #[test]
 fn handshakes_beyond_the_limits_make_room_one_by_one() {
-    let mut s = Unauthenticated::default();
+    let mut s = Unauthenticated::new(HANDSHAKES_MAX);
     let ip = |n: u64| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255).parse().unwrap();
     for n in 1..=HANDSHAKES_MAX as u64 {
         assert_eq!(s.enter(n, ip(n), 2), None, "{n}");
@@ -252,13 +251,13 @@ fn handshakes_beyond_the_limits_make_room_one_by_one() {
     assert_eq!(s.len(), HANDSHAKES_MAX);
     s.leave(4999);
     assert_eq!(s.len(), HANDSHAKES_MAX, "who is not there does not leave");
-    let mut s = Unauthenticated::default();
+    let mut s = Unauthenticated::new(HANDSHAKES_MAX);
     assert_eq!([1, 2, 3].map(|n| s.enter(n, ip(1), 2)), [None, None, Some(1)]);
 }
 
 #[test]
 fn a_period_of_refusals_ends_when_it_is_over_and_the_next_begins_with_the_next() {
-    let mut log = RefusalLog::default();
+    let mut log = RefusalLog::new("elsewhere");
     let at = |ms: u64| Instant::default() + Duration::from_millis(ms);
     let period = PERIOD.as_nanos() as u64 / 1_000_000;
     let reported = |log: &mut RefusalLog, ms| (0..50).filter(|_| log.reports(at(ms))).count() as u32;

@@ -23,6 +23,7 @@ mod support_statuses;
 mod support_table;
 mod support_tests;
 mod tls_tests;
+mod turn_tests;
 mod world_tests;
 
 use crate::view::{Ana, NamespaceView, SubsystemView, View};
@@ -49,6 +50,7 @@ fn volume(n: u8, bytes: u64, lba_bytes: u32) -> Option<VolumeView> {
             thin: false,
         },
         used: vec![],
+        limited: false,
         owner: None,
         revision: 0,
     })

@@ -13,7 +13,7 @@ use format::nvme::{AdminOpcode, Fuse, IoOpcode, NSID_ALL, Psdt, Sgl, Sqe, Status
 use format::nvme_tcp::fault::*;
 use format::nvme_tcp::{Fault, Fes, PduType, R2t, TermReq};
 use frontend::{HostLimits, Place, Quotas};
-use object::{IoError, IoRequest};
+use object::{IoDone, IoError, IoRequest};
 use std::sync::Arc;
 
 /// One session with volumes in memory; Connect commands are always granted.
@@ -136,6 +136,26 @@ impl Bench {
     /// The connection ends.
     pub(super) fn end(&mut self) {
         self.session.end();
+    }
+    /// The requests that are kept, to be given to [`Bench::answer`].
+    pub(super) fn take_requests(&mut self) -> Vec<IoRequest> {
+        core::mem::take(&mut self.ios)
+    }
+    /// Answers a request that was taken.
+    pub(super) fn answer(&mut self, request: IoRequest) {
+        let done = self.memory.answer(request);
+        self.session.on_io_done(&mut cx!(self), done);
+        self.settle();
+    }
+    /// A request that was taken may begin: a limit has held it back.
+    pub(super) fn may_begin(&mut self, token: u64) -> bool {
+        self.session.may_begin(&cx!(self), token)
+    }
+    /// The answer to a request that was taken and may not begin.
+    pub(super) fn withdraw(&mut self, token: u64) {
+        let done = IoDone { token, result: Err(IoError::Withdrawn), data: Default::default() };
+        self.session.on_io_done(&mut cx!(self), done);
+        self.settle();
     }
     /// Answers the oldest request that is kept; whether there was one.
     pub(super) fn answer_one(&mut self) -> bool {
@@ -682,7 +702,7 @@ fn a_queue_of_a_host_without_memory_left_is_read_on_when_what_it_holds_waits_for
 }
 
 /// A queue of a host whose memory other connections have used up.
-fn without_memory() -> (Bench, Place) {
+pub(super) fn without_memory() -> (Bench, Place) {
     let quotas = Arc::new(Quotas::new(1 << 30));
     let limits = HostLimits { connections: 2, memory: 1 << 20 };
     let mut other = quotas.enter(HOST, limits).unwrap();
@@ -744,14 +764,38 @@ fn last_capsule_wakes() {
 
 #[test]
 fn the_second_half_of_a_pair_goes_on_when_the_host_has_no_memory_left_but_that_of_the_first() {
+    second_half_goes_on(true);
+}
+
+#[test]
+fn the_second_half_of_a_pair_goes_on_when_the_data_of_the_first_was_asked_for_and_has_come() {
+    second_half_goes_on(false);
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_half_that_wakes_nobody_is_noticed() {
+    use base::hooks::{SeededFault, notices};
+    notices(SeededFault::HalfWakesNobody, || second_half_goes_on(false));
+}
+
+fn second_half_goes_on(in_capsule: bool) {
     let (mut b, _other) = without_memory();
     let first = Sqe { cid: 1, fuse: Fuse::First, ..rw(IoOpcode::Compare, 1, 8, 8) };
     let second = Sqe { cid: 2, fuse: Fuse::Second, ..rw(IoOpcode::Write, 1, 8, 8) };
     let zeroes = vec![0; 4096];
-    let p = b.client.capsule(with_capsule(first, 4096), &zeroes);
+    let p = match in_capsule {
+        true => b.client.capsule(with_capsule(first, 4096), &zeroes),
+        false => b.client.capsule(with_transport(first, 4096), &[]),
+    };
     b.feed(&p);
     let p = b.client.capsule(with_transport(second, 4096), &[]);
     b.feed(&p);
+    if !in_capsule {
+        let Some(Pdu::R2t(r2t)) = b.next() else { panic!("asked for") };
+        let p = b.client.h2c_data(&r2t, &zeroes, 4096);
+        b.feed(&p);
+    }
     let Some(Pdu::R2t(r2t)) = b.next() else { panic!("asked for") };
     let p = b.client.h2c_data(&r2t, &pattern(4096, 1), 4096);
     b.feed(&p);

@@ -14,7 +14,7 @@ use format::nvme::{Cqe, IoOpcode, Sqe, StatusCode};
 use frontend::AuditKind;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
-use tls::{ConfiguredPsk, Context, Derivation, Engine, Fault, Hash, Identity};
+use tls::{ConfiguredPsk, Context, Derivation, Engine, Fault, Hash, HostIdentity};
 
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 const OTHER_HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-4000-8000-000000000002";
@@ -26,11 +26,11 @@ fn context() -> Arc<Context> {
 fn key() -> ConfiguredPsk {
     ConfiguredPsk::parse(KEY).unwrap()
 }
-fn identity(host: &str, subsystem: &str, hash: Hash) -> Identity {
-    Identity { hash, host_nqn: host.into(), subsystem_nqn: subsystem.into(), digest: None }
+fn identity(host: &str, subsystem: &str, hash: Hash) -> HostIdentity {
+    HostIdentity { hash, host_nqn: host.into(), subsystem_nqn: subsystem.into(), digest: None }
 }
-fn engine(psk: &ConfiguredPsk, identity: &Identity, how: Derivation) -> Engine {
-    Engine::client(context(), identity, psk.key_for(identity, how).unwrap().unwrap()).unwrap()
+fn engine(psk: &ConfiguredPsk, identity: &HostIdentity, how: Derivation) -> Engine {
+    Engine::client(&context(), identity, psk.key_for(identity, how).unwrap().unwrap()).unwrap()
 }
 fn host() -> Engine {
     engine(&key(), &identity(HOST, NQN, Hash::Sha256), Derivation::Standard)
@@ -157,7 +157,7 @@ fn a_wrong_key_and_an_unknown_identity_hear_why_and_are_closed_and_noted() {
     let wrong = ConfiguredPsk::generate(Hash::Sha256).unwrap();
     let at = rig.start(rig.io, client(), Some(engine(&wrong, &identity(HOST, NQN, Hash::Sha256), Derivation::Standard)));
     assert!(rig.is_closed(at, Duration::from_secs(1)));
-    assert!(matches!(rig.ended(at), Some(Err(Fault::Protocol(_)))), "{:?}", rig.ended(at));
+    assert!(matches!(rig.ended(at), Some(Err(Fault::Alert(_)))), "{:?}", rig.ended(at));
     let strange = engine(&key(), &identity("nqn.other", NQN, Hash::Sha256), Derivation::Standard);
     let at = rig.start(rig.io, client(), Some(strange));
     assert!(rig.is_closed(at, Duration::from_secs(1)));

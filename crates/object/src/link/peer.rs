@@ -101,6 +101,8 @@ pub struct Peer {
     windows: [Window; 3],
     /// The places that are here; `None`: all.
     only: Option<LinkPlace>,
+    /// Where the other node is, is known, and links are wanted.
+    reachable: bool,
 }
 
 impl Peer {
@@ -108,7 +110,7 @@ impl Peer {
     pub fn new(own: Own, node: NodeId, incarnation: Incarnation, lanes: u8, protection: Protection) -> Peer {
         assert!(own.node != node && (1..=LANES_MAX).contains(&lanes), "a link to another node, on {lanes} lanes");
         let places = (0..LinkClass::ALL.len() * usize::from(lanes)).map(|_| PlaceState::default()).collect();
-        Peer { own, node, incarnation, lanes, protection, places, events: VecDeque::new(), windows: WINDOWS, only: None }
+        Peer { own, node, incarnation, lanes, protection, places, events: VecDeque::new(), windows: WINDOWS, only: None, reachable: true }
     }
     /// With windows of its own, by class.
     pub fn with_windows(self, windows: [Window; 3]) -> Peer {
@@ -120,6 +122,10 @@ impl Peer {
     }
     fn is_here(&self, place: LinkPlace) -> bool {
         self.only.is_none_or(|only| only == place)
+    }
+    /// Whether there is an address to dial. While there is none, nothing is due.
+    pub fn set_reachable(&mut self, reachable: bool) {
+        self.reachable = reachable;
     }
     /// The other node.
     pub fn node(&self) -> NodeId {
@@ -152,7 +158,7 @@ impl Peer {
 
     /// A place that is to be dialed now: its last link is closed, and its events and bytes were taken. It counts as being dialed: [`Peer::connected`] or [`Peer::not_connected`] has to follow.
     pub fn due(&mut self, now: Instant) -> Option<LinkPlace> {
-        if !self.dials() {
+        if !self.dials() || !self.reachable {
             return None;
         }
         let is_due = |at: &usize| {
@@ -167,7 +173,7 @@ impl Peer {
     pub fn deadline(&self) -> Option<Instant> {
         let of = |(at, p): (usize, &PlaceState)| match &p.link {
             Some(link) if !link.is_closed() => link.deadline(),
-            _ if self.dials() && !p.dialing && p.is_away() && self.is_here(self.place(at)) => Some(p.backoff.due()),
+            _ if self.dials() && self.reachable && !p.dialing && p.is_away() && self.is_here(self.place(at)) => Some(p.backoff.due()),
             _ => None,
         };
         self.places.iter().enumerate().filter_map(of).min()

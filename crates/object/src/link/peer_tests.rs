@@ -229,3 +229,13 @@ fn seeded_faults_are_noticed() {
     }
     hooks::notices(SeededFault::OlderSessionReplaces, a_hello_that_comes_late_does_not_end_the_newer_session);
 }
+
+#[test]
+fn where_no_address_is_known_nothing_is_due() {
+    let mut a = peer(1, 3);
+    assert_eq!(a.deadline(), Some(at(0)), "it dials at once");
+    a.set_reachable(false);
+    assert_eq!((a.deadline(), a.due(at(9000))), (None, None), "who looked at it then would look for ever");
+    a.set_reachable(true);
+    assert!(a.due(at(9000)).is_some());
+}

@@ -112,6 +112,7 @@ impl Record {
             stage: self.stage,
             attach_to: None,
             resize_to: self.resize_to,
+            policy_before: None,
             format_to: v.formatting.then_some(v.lba_bytes),
             created_unix_s: 1,
         }
@@ -121,7 +122,7 @@ impl Record {
         let v = &self.desired;
         let policy =
             Policy { iops_limit: v.limits.iops_max, bandwidth_limit: v.limits.bytes_per_s_max, checksum: v.checksum, ..Policy::default() };
-        PolicyRecord { name: v.name.clone(), policy, created_unix_s: 1 }
+        PolicyRecord::new(v.name.clone(), policy, 1)
     }
     /// Its layout.
     pub fn object_record(&self) -> ObjectRecord {

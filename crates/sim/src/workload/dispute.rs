@@ -78,7 +78,11 @@ impl Workload {
             let text = format!("client {client}: {command:?} on volume {volume} came to {:?} and {outcome:?}", v.rights.newest());
             return self.fail(format!("{text}, which is not what the standard says"), None);
         }
-        // Who may write again: what was withheld may come.
+        self.release_withheld(volume, now);
+    }
+    /// Who may write again by the newest state: what was withheld may come.
+    pub(super) fn release_withheld(&mut self, volume: usize, now: u64) {
+        let v = &mut self.volumes[volume];
         let (flights, indeterminate) = (&self.flights, &self.indeterminate);
         for (client, block, c) in core::mem::take(&mut v.withheld) {
             if !v.rights.may_pass(client, Need::Write, now, now) {

@@ -124,6 +124,8 @@ pub struct Workload {
     pub undisturbed: bool,
     /// The operator acts on volumes.
     pub(super) operated: bool,
+    /// Several nodes serve the volumes: what one passes on to another may come to no answer.
+    pub(super) several: bool,
     /// The volumes.
     pub volumes: Vec<Volume>,
     pub(super) flights: BTreeMap<u64, Flight>,

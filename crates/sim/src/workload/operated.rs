@@ -110,15 +110,19 @@ impl Workload {
             let state = v.served.newest();
             v.end = v.used_of(state.blocks);
             self.limits_are(at, state.limits, false, now);
-            let v = &mut self.volumes[at];
-            if state.read_only && !v.operated.frozen {
-                v.operated.frozen = true;
-                for (block, cell) in v.cells.iter_mut().enumerate() {
-                    let withheld = cell.withhold(|_| true, now);
-                    v.operated.withheld.extend(withheld.into_iter().map(|c| (block as u64, c)));
-                }
-                self.look_at_changes_of(at);
+            self.freeze(at, now);
+        }
+    }
+    /// A volume that is read-only by now stays as it is while it is.
+    pub(super) fn freeze(&mut self, at: usize, now: u64) {
+        let v = &mut self.volumes[at];
+        if v.served.newest().read_only && !v.operated.frozen {
+            v.operated.frozen = true;
+            for (block, cell) in v.cells.iter_mut().enumerate() {
+                let withheld = cell.withhold(|_| true, now);
+                v.operated.withheld.extend(withheld.into_iter().map(|c| (block as u64, c)));
             }
+            self.look_at_changes_of(at);
         }
     }
     /// What was on its way when a volume became read-only has come by now, or does not while it is: its places are read now, and when

@@ -239,7 +239,7 @@ impl Clients {
             IoClass::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
             IoClass::Discard => IoOp::Trim { offset, len },
         };
-        backend.submit(rt, IoRequest { token: at as u64, volume: VolumeRef(disk as u32), op });
+        backend.submit(rt, IoRequest::new(at as u64, VolumeRef(disk as u32), op));
     }
 
     fn answered(&mut self, rt: &Rt, shared: &mut Shared, done: IoDone) {

@@ -149,6 +149,18 @@ impl Daemon {
         let status = ended(self.child.take().expect("it runs"));
         assert!(status.success(), "a clean stop ends with {status}\n{}", self.log_tail());
     }
+    /// It has started itself anew in its process, and serves again: takes what it says now.
+    pub fn began_anew(&mut self) {
+        let last = || {
+            let text = fs::read_to_string(self.path("out")).ok().filter(|text| text.ends_with('\n'))?;
+            text.lines().nth(1).map(|_| format!("{}\n", text.lines().last().unwrap_or_default()))
+        };
+        self.said = until("the daemon serves anew", last);
+    }
+    /// It ends by itself.
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        ended(self.child.take().expect("it runs"))
+    }
     pub fn id(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }

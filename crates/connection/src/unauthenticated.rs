@@ -1,17 +1,16 @@
-//! Connections that have not got through their Connect command: how many there may be, and who makes room.
+//! Connections that have not proved or said who they are: how many there may be, and who makes room.
 //!
 //! Owns: their order of coming, and how many each network has.
-//! Invariant: a flood from one network takes only that network's places; beyond, the oldest of those who have the most makes room, so a
-//! host that connects as it should always gets in.
+//! Invariant: a flood from one network takes only that network's places; beyond, the oldest of those who have the most makes room, so who
+//! connects as it should always gets in.
 //! Never: closes anything; the caller does.
 
-use crate::limits::HANDSHAKES_MAX;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Where a connection comes from, as far as unauthenticated peers are distinguished: an IPv4 address, or an IPv6 network of /64, which one machine has for
 /// itself.
-pub(crate) fn network(ip: IpAddr) -> IpAddr {
+pub fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
         v4 => v4,
@@ -19,31 +18,36 @@ pub(crate) fn network(ip: IpAddr) -> IpAddr {
 }
 
 /// Those of one core.
-#[derive(Debug, Default)]
-pub(crate) struct Unauthenticated {
+#[derive(Debug)]
+pub struct Unauthenticated {
+    max: usize,
     /// By token, which grows with time.
     order: BTreeMap<u64, IpAddr>,
     by_network: BTreeMap<IpAddr, u32>,
 }
 
 impl Unauthenticated {
+    /// At most so many of them.
+    pub fn new(max: usize) -> Self {
+        Unauthenticated { max, order: BTreeMap::new(), by_network: BTreeMap::new() }
+    }
     /// One came. Gives who must make room for it, if somebody must.
-    pub(crate) fn enter(&mut self, token: u64, ip: IpAddr, network_max: u32) -> Option<u64> {
+    pub fn enter(&mut self, token: u64, ip: IpAddr, network_max: u32) -> Option<u64> {
         let of = network(ip);
         self.order.insert(token, of);
         let count = self.by_network.entry(of).or_default();
         *count += 1;
         let from = if *count > network_max {
             of
-        } else if self.order.len() > HANDSHAKES_MAX {
+        } else if self.order.len() > self.max {
             *self.by_network.iter().max_by_key(|(_, n)| **n)?.0
         } else {
             return None;
         };
         self.order.iter().find(|(_, ip)| **ip == from).map(|(token, _)| *token)
     }
-    /// One has become a queue, or is gone.
-    pub(crate) fn leave(&mut self, token: u64) {
+    /// One is known now, or gone.
+    pub fn leave(&mut self, token: u64) {
         let Some(ip) = self.order.remove(&token) else { return };
         if let Some(count) = self.by_network.get_mut(&ip) {
             *count -= 1;
@@ -53,16 +57,20 @@ impl Unauthenticated {
         }
     }
     /// Who came first.
-    pub(crate) fn oldest(&self) -> Option<u64> {
+    pub fn oldest(&self) -> Option<u64> {
         self.tokens().next()
     }
     /// All of them, in their order of coming.
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = u64> {
+    pub fn tokens(&self) -> impl Iterator<Item = u64> {
         self.order.keys().copied()
     }
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.order.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
     }
 }
 
@@ -70,13 +78,15 @@ impl Unauthenticated {
 mod tests {
     use super::*;
 
+    const HANDSHAKES_MAX: usize = 1024;
+
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
 
     #[test]
     fn a_network_that_floods_makes_room_for_itself() {
-        let mut s = Unauthenticated::default();
+        let mut s = Unauthenticated::new(HANDSHAKES_MAX);
         s.enter(1, ip("10.0.0.9"), 4);
         for token in 2..6 {
             assert_eq!(s.enter(token, ip("10.0.0.1"), 4), None);
@@ -91,7 +101,7 @@ mod tests {
 
     #[test]
     fn many_networks_make_room_together_and_the_largest_first() {
-        let mut s = Unauthenticated::default();
+        let mut s = Unauthenticated::new(HANDSHAKES_MAX);
         let count = HANDSHAKES_MAX as u64;
         for token in 1..=count - 3 {
             assert_eq!(s.enter(token, ip(&format!("10.1.{}.{}", token / 200, token % 200)), 4), None);

@@ -1,0 +1,137 @@
+//! The commands that form and change a cluster.
+
+use crate::table::size;
+use crate::{
+    cli::{ClusterCommand, JoinArgs, NodeCommand},
+    client::{Client, Failure, part},
+    commands::{Done, Session, confirm},
+    show,
+};
+use control::{
+    Code, Problem,
+    api::types::*,
+    config::Config,
+    formation::{self, Home},
+};
+use std::{
+    net::SocketAddr,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How long the daemon may take to start itself anew.
+const RESTART_MAX: Duration = Duration::from_secs(120);
+/// It is looked for that often.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// `basalt cluster ..`.
+pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
+    match command {
+        ClusterCommand::Create { address, name } => {
+            let formed: ClusterFormed = session.client.post("/cluster", &NewCluster { address, name })?;
+            wait_formed(&session.client)?;
+            session.print(&formed, |f| {
+                println!("cluster {} is made; its first node is {}, for other nodes at {}", f.cluster, f.node, f.address);
+                println!("next: 'basalt node invite' prints a token with which another server joins");
+            });
+            Ok(())
+        }
+        ClusterCommand::Join(args) => join(session, args, false),
+        ClusterCommand::Status => session.one("/cluster", show::cluster),
+        ClusterCommand::Backup { path } => {
+            let backup: Backup = session.client.post("/cluster/backup", &NewBackup { path: path.display().to_string() })?;
+            session.print(&backup, |b| println!("{}: {} of records, whole", b.path, size(b.bytes)));
+            Ok(())
+        }
+        ClusterCommand::RenewMember => {
+            let () = session.client.post("/cluster/member", &())?;
+            session.done("this node has a new member of etcd; it votes when it has caught up ('basalt cluster status')".into());
+            Ok(())
+        }
+        ClusterCommand::Restore { .. } => unreachable!("done without the daemon"),
+    }
+}
+
+/// `basalt cluster restore`: without a daemon, whose data directory it locks.
+pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, config: &Path) -> Done {
+    let fail = |e: &dyn std::fmt::Display| Failure::Local(e.to_string());
+    let config = Config::load(config).map_err(|e| fail(&e))?;
+    let _lock = crate::serve::lock(&config.data_dir)?;
+    let home = Home::new(&config.data_dir);
+    let Some(file) = home.membership().map_err(|e| fail(&e))? else {
+        return Err(Failure::Local(format!("the node with the data directory {} is in no cluster", config.data_dir.display())));
+    };
+    if let Some(path) = path {
+        let at = formation::restore(&home, &config.cluster.etcd_programs, file, path).map_err(|e| fail(&e))?;
+        println!("the directory is restored; on each other node: basalt cluster restore --from {}", at.authority());
+    } else if let Some(from) = from {
+        formation::follow_restored(&home, file, &format!("https://{from}")).map_err(|e| fail(&e))?;
+        println!("this node goes to the restored directory at {from}; start its daemon, then: basalt cluster renew-member");
+    }
+    Ok(())
+}
+
+/// `basalt cluster join`, and `basalt witness join`.
+pub fn join(session: &Session, args: JoinArgs, witness: bool) -> Done {
+    let JoinArgs { token, address, name, fault_domain, destroy } = args;
+    let join = Join { token, address, name, fault_domain, witness, destroy };
+    let formed: ClusterFormed = session.client.post("/cluster/join", &join)?;
+    wait_formed(&session.client)?;
+    session.print(&formed, |f| {
+        println!("this server is {} of cluster {} now, for other nodes at {}", f.node, f.cluster, f.address);
+        println!("next: 'basalt node list' shows all nodes, 'basalt cluster status' the members of the directory");
+    });
+    Ok(())
+}
+
+/// Until the daemon answers as a node of a cluster.
+fn wait_formed(client: &Client) -> Done {
+    let began = Instant::now();
+    loop {
+        std::thread::sleep(LOOK_EVERY);
+        match client.get::<Cluster>("/cluster") {
+            Ok(cluster) if cluster.formed => return Ok(()),
+            result if began.elapsed() > RESTART_MAX => {
+                let why = result.err().map_or("it is alone still".to_owned(), |e| e.to_string());
+                let message = format!("the daemon has not come back after {} s: {why}", RESTART_MAX.as_secs());
+                return Err(Failure::Problem(Problem::new(Code::Unavailable, message, "see its log (journalctl -u basalt)")));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `basalt node ..`.
+pub fn node(session: &Session, command: NodeCommand) -> Done {
+    let at = |node: &str| format!("/nodes/{}", part(node));
+    match command {
+        NodeCommand::List => session.list("/nodes", show::nodes),
+        NodeCommand::Show { node } => session.one(&at(&node), show::node),
+        NodeCommand::Invite { witness, hours } => {
+            let invite: Invite = session.client.post("/cluster/invites", &NewInvite { witness, valid_s: Some(hours * 3600) })?;
+            session.print(&invite, |i| {
+                println!("{}", i.token);
+                let what = if i.witness { "basalt witness join" } else { "basalt cluster join" };
+                eprintln!("good for {hours} h and one server; there: {what} TOKEN --address ITS-ADDRESS");
+            });
+            Ok(())
+        }
+        NodeCommand::Rename { node, new_name } => {
+            let changed: Node = session.client.patch(&at(&node), &NodeChange { name: Some(new_name), fault_domain: None })?;
+            session.print(&changed, |n| println!("node {node} is now called {}", n.name));
+            Ok(())
+        }
+        NodeCommand::Set { node, fault_domain } => {
+            let changed: Node = session.client.patch(&at(&node), &NodeChange { name: None, fault_domain: Some(fault_domain) })?;
+            session.print(&changed, show::node);
+            Ok(())
+        }
+        NodeCommand::Remove { node, force, yes } => {
+            let what = if force { ", with its disk groups and every volume with data there" } else { "" };
+            confirm(yes, &format!("Remove node {node} from the cluster{what}?"))?;
+            let () = session.client.delete(&format!("{}?force={force}", at(&node)))?;
+            session.done(format!("node {node} is removed"));
+            Ok(())
+        }
+    }
+}

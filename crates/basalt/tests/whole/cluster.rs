@@ -1,0 +1,316 @@
+//! Real daemons form a cluster: with real etcd members, real hosts, on loopback addresses.
+
+use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::turn::Subject;
+use crate::harness::{BASALT, Daemon, Setup, USUAL, until};
+use format::token::JoinToken;
+use initiator::Controller;
+use lab::verified::{LoadSpec, file};
+use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+const VOLUME_BYTES: u64 = 128 << 20;
+/// Bound on the time without a connection.
+const OUTAGE_MAX: Duration = Duration::from_secs(60);
+
+/// The folder with etcd, as `scripts/etcd-for-tests` makes it.
+fn programs() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd/usr/bin");
+    let dir = std::env::var_os("ETCD_BIN").map_or(own, PathBuf::from);
+    assert!(dir.join("etcd").exists(), "{} has no etcd: run scripts/etcd-for-tests", dir.display());
+    dir
+}
+
+fn config(name: &str) -> String {
+    format!("[node]\nname = \"{name}\"\n[cluster]\netcd_programs = {:?}\n", programs())
+}
+
+/// A loopback address that no other node, and no other test's process, has.
+fn own_address() -> Ipv4Addr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, 128 + NEXT.fetch_add(1, Ordering::Relaxed) % 64, high, low.max(1))
+}
+
+/// A daemon that is alone, called so.
+fn alone(name: &str) -> Daemon {
+    let more = config(name);
+    Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
+}
+
+impl Daemon {
+    fn create_cluster(&mut self) {
+        self.ok(&format!("cluster create --address {}:0", own_address()));
+        self.began_anew();
+    }
+    fn join(&mut self, of: &Daemon, more: &str) {
+        let token = of.ok("node invite");
+        self.ok(&format!("cluster join {} --address {}:0 {more}", token.trim(), own_address()));
+        self.began_anew();
+    }
+    fn join_as_witness(&mut self, of: &Daemon) {
+        let token = of.ok("node invite --witness");
+        self.ok(&format!("witness join {} --address {}:0", token.trim(), own_address()));
+        self.began_anew();
+    }
+    /// What stays of its volumes, whatever is written to them.
+    fn volumes(&self) -> Vec<Value> {
+        let all = self.json("volume list");
+        let parts = |v: &Value| serde_json::json!([v["id"], v["name"], v["bytes"], v["attachments"], v["components"][0]["id"], v["state"]]);
+        all.as_array().expect("a list").iter().map(parts).collect()
+    }
+    fn policies(&self) -> Vec<String> {
+        let all = self.json("policy list");
+        all.as_array().expect("a list").iter().map(|p| p["name"].as_str().expect("a name").to_owned()).collect()
+    }
+    fn names(&self) -> Vec<String> {
+        let nodes = self.json("node list");
+        nodes.as_array().expect("a list").iter().map(|n| n["name"].as_str().expect("a name").to_owned()).collect()
+    }
+    /// Members of etcd that vote and serve.
+    fn voters(&self) -> usize {
+        let cluster = self.json("cluster status");
+        let votes = |m: &&Value| m["votes"] == true && m["trouble"].is_null();
+        cluster["members"].as_array().expect("a list").iter().filter(votes).count()
+    }
+    fn wait_voters(&self, count: usize) {
+        until("all members vote", || (self.voters() == count).then_some(()));
+    }
+}
+
+#[test]
+fn a_server_with_volumes_becomes_a_cluster_and_its_hosts_go_on() {
+    let mut daemon = Daemon::kept(Subject::Faults, &config("first"));
+    daemon.group_on_files(4, "256MiB", "512MiB");
+    daemon.ok(&format!("volume create v --size {VOLUME_BYTES}"));
+    let target = daemon.discovered();
+    let nsid = Controller::connect(target.clone()).and_then(|c| c.namespaces()).expect("the volume is a namespace")[0];
+    let spec = LoadSpec {
+        seed: 7,
+        depth: 8,
+        time: Duration::from_secs(24 * 3600),
+        reconnect_for: OUTAGE_MAX,
+        ..LoadSpec::new(target.clone(), nsid)
+    };
+    let load = Load::start(spec);
+    std::thread::sleep(Duration::from_millis(500));
+    let (before, process) = (daemon.volumes(), daemon.id());
+    assert_eq!(daemon.json("cluster status")["formed"], false);
+
+    daemon.create_cluster();
+    std::thread::sleep(Duration::from_millis(500));
+    load.assert_running(&daemon);
+    let (summary, saved) = load.finish(&daemon);
+    assert_no_wrong_byte(&summary, &daemon);
+    // A daemon that ends in order answers what is on its way so, without "do not retry": hosts send it again.
+    assert!(summary.errors.keys().all(|e| e.contains("COMMAND_SEQUENCE_ERROR")), "{:?}\n{}", summary.errors, daemon.log_tail());
+    assert!(summary.reconnects > 0 && summary.bytes_written > 0, "{summary:?}");
+    println!("the longest time without a connection: {:?}", summary.outage_max);
+    assert_eq!((daemon.volumes(), daemon.id()), (before.clone(), process), "the same volumes and the same process");
+    assert_eq!(daemon.json("cluster status")["formed"], true);
+    assert!(daemon.fails("cluster create --address 127.0.0.1:0", 5).contains("in cluster"));
+
+    let model = daemon.path("model");
+    file::save(&model, &saved).expect("the model is saved");
+    for clean in [true, false] {
+        if clean {
+            daemon.stop();
+        } else {
+            daemon.kill();
+        }
+        daemon.start();
+        assert_eq!(daemon.volumes(), before);
+        let check = LoadSpec { ops: Some(0), resume: Some(file::load(&model).expect("it loads")), ..LoadSpec::new(target.clone(), nsid) };
+        let (summary, _) = lab::verified::run(check, |_| ()).expect("the check runs");
+        assert_clean(&summary, &daemon);
+    }
+    daemon.stop();
+}
+
+/// kill -9 while a cluster is made, later each time.
+#[test]
+fn a_kill_while_a_cluster_is_made_leaves_a_server_that_is_alone_as_it_was_or_a_cluster_with_all_of_it() {
+    const STEP_MS: u64 = 150;
+    let mut daemon = alone("first");
+    daemon.group_on_files(1, "256MiB", "512MiB");
+    daemon.ok("volume create v --size 16MiB");
+    let before = daemon.volumes();
+    let mut alone_again = 0;
+    for n in 0.. {
+        let create = ["cluster", "create", "--address", &format!("{}:0", own_address())].map(str::to_owned);
+        let mut command = Command::new(BASALT)
+            .arg("--api")
+            .arg(daemon.path("data/api.sock"))
+            .args(create)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it runs");
+        std::thread::sleep(Duration::from_millis(n * STEP_MS));
+        daemon.kill();
+        let _ = command.kill();
+        let _ = command.wait();
+        daemon.start();
+        assert_eq!(daemon.volumes(), before, "after {n} steps");
+        if daemon.json("cluster status")["formed"] == true {
+            break;
+        }
+        alone_again += 1;
+        assert!(n < 60, "it is never made");
+    }
+    assert!(alone_again > 0, "some kills came before it was made");
+    daemon.ok("policy create p");
+    daemon.stop();
+    daemon.start();
+    assert_eq!((daemon.volumes(), daemon.policies()), (before, vec!["default".to_owned(), "p".into()]));
+    daemon.stop();
+}
+
+#[test]
+fn three_servers_form_a_cluster_and_each_answers_for_it() {
+    let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
+    a.create_cluster();
+    b.join(&a, "");
+    c.join(&b, "--name third --fault-domain rack2");
+    for node in [&a, &b, &c] {
+        assert_eq!(node.names(), ["a", "b", "third"]);
+        node.wait_voters(3);
+    }
+    assert_eq!(a.json("node show third")["fault_domain"], "rack2");
+    until("each hears that all are up", || {
+        let up = |n: &&Value| n["up"] == true && n["version"].is_string();
+        [&a, &b, &c].iter().all(|d| d.json("node list").as_array().is_some_and(|l| l.iter().filter(up).count() == 3)).then_some(())
+    });
+    let leaders = |d: &Daemon| d.json("node list").as_array().map_or(0, |l| l.iter().filter(|n| n["leads"] == true).count());
+    until("one leads", || (leaders(&b) == 1).then_some(()));
+    a.ok("policy create p --iops-limit 100");
+    for node in [&a, &b, &c] {
+        assert_eq!(node.policies(), ["default", "p"]);
+    }
+
+    // A group is of the node that was asked; a volume is made from any node.
+    c.group_on_files(1, "256MiB", "512MiB");
+    assert_eq!(a.json("group show g")["node"], "third");
+    until("the leader hears of the group", || b.cli("volume create v --size 16MiB").status.success().then_some(()));
+    for node in [&a, &b, &c] {
+        assert_eq!((node.volumes().len(), node.json("volume show v")["components"][0]["node"].clone()), (1, "third".into()));
+    }
+
+    // One is gone: the others go on, and it comes back.
+    a.kill();
+    c.ok("policy delete p");
+    a.start();
+    assert_eq!(a.policies(), ["default"]);
+    a.wait_voters(3);
+
+    b.ok("node rename third c");
+    assert_eq!(a.names(), ["a", "b", "c"]);
+    assert!(a.fails("node rename b A", 5).contains("already"));
+
+    // One that was removed ends by itself, and does not come back.
+    assert!(c.fails("node remove c --yes", 5).contains("the node that answers"));
+    assert!(a.fails("node remove c --yes", 5).contains("disk groups g"));
+    a.ok("node remove c --force --yes");
+    assert_eq!((b.volumes().len(), b.json("group list")), (0, serde_json::json!([])));
+    assert_eq!(b.names(), ["a", "b"]);
+    let status = c.wait_exit();
+    assert_eq!(status.code(), Some(1), "{}", c.log_tail());
+    assert!(c.refusal(c.serve()).contains("was removed"));
+    a.wait_voters(2);
+    for node in [&mut a, &mut b] {
+        node.stop();
+    }
+}
+
+#[test]
+fn who_may_not_join_hears_why_and_what_to_do_and_loses_nothing() {
+    let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
+    a.create_cluster();
+    b.group_on_files(1, "256MiB", "512MiB");
+    b.ok("volume create mine --size 16MiB");
+    let at = own_address();
+    let join = |token: &JoinToken| format!("cluster join {} --address {at}:0", token.build().expose());
+    let invite = |d: &Daemon, what: &str| JoinToken::parse(&d.ok(&format!("node invite {what}"))).expect("a token");
+
+    let token = invite(&a, "");
+    let loss = b.fails(&join(&token), 5);
+    assert!(loss.contains("volume mine") && loss.contains("disk group g") && loss.contains("--destroy"), "{loss}");
+    let witness = invite(&a, "--witness");
+    assert!(c.fails(&join(&witness), 5).contains("for a witness node"));
+    assert!(c.fails(&format!("cluster join basalt-join-1.AAAA --address {at}:0"), 2).contains("damaged"));
+    let mut forged = token.clone();
+    forged.secret[0] ^= 1;
+    assert!(c.fails(&join(&forged), 1).contains("no such token"));
+    let foreign = JoinToken { cluster: base::ClusterId::from_bytes([9; 16]), ..token.clone() };
+    assert!(c.fails(&join(&foreign), 5).contains("the token is for cluster"));
+    let other_authority = JoinToken { fingerprint: [3; 32], ..token.clone() };
+    assert!(c.fails(&join(&other_authority), 1).contains("another fingerprint"));
+    assert!(c.fails(&format!("{} --name a", join(&token)), 5).contains("named a already"));
+    assert!(c.fails("cluster join basalt-join-1.AAAA --address 0.0.0.0", 2).contains("damaged"));
+    assert!(c.fails("node invite", 5).contains("in no cluster"));
+    assert_eq!((c.json("cluster status")["formed"].clone(), b.volumes().len()), (Value::Bool(false), 1), "nothing has changed");
+
+    c.ok(&join(&token));
+    c.began_anew();
+    assert!(b.fails(&format!("{} --destroy", join(&token)), 1).contains("used already, by node c"));
+    assert_eq!(b.volumes().len(), 1, "nothing was destroyed for a token that is not good");
+    b.join(&a, "--destroy");
+    assert_eq!((b.names(), b.volumes().len()), (vec!["a".to_owned(), "b".into(), "c".into()], 0));
+    for node in [&mut a, &mut b, &mut c] {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_witness_votes_a_lost_member_is_replaced_and_a_backup_is_restored() {
+    let (mut a, mut b, mut w) = (alone("a"), alone("b"), alone("w"));
+    a.create_cluster();
+    b.join(&a, "");
+    b.wait_voters(2);
+    w.join_as_witness(&a);
+    assert_eq!(w.json("cluster status")["role"], "witness");
+    a.wait_voters(3);
+    assert_eq!(a.json("node show w")["role"], "witness");
+    assert!(w.fails("volume list", 4).contains("this is a witness"));
+
+    // One of two nodes with data is gone: the other one and the witness go on.
+    b.kill();
+    a.ok("policy create kept");
+    // It comes back without what its member had stored.
+    std::fs::remove_dir_all(b.path("data/etcd/store")).expect("there is a store");
+    b.start();
+    assert_eq!(b.policies(), ["default", "kept"]);
+    b.ok("cluster renew-member");
+    a.wait_voters(3);
+
+    let file = a.at("backup");
+    a.ok(&format!("cluster backup {file}"));
+    assert!(a.fails("cluster backup relative", 2).contains("absolute"));
+    a.ok("policy create lost");
+    for node in [&mut a, &mut b, &mut w] {
+        node.stop();
+    }
+    let config = |d: &Daemon| d.at("basalt.toml");
+    let said = a.ok(&format!("cluster restore {file} --config {}", config(&a)));
+    let from = said.trim().rsplit(' ').next().expect("where it is").to_owned();
+    for node in [&b, &w] {
+        node.ok(&format!("cluster restore --from {from} --config {}", config(node)));
+    }
+    for node in [&mut a, &mut b, &mut w] {
+        node.start();
+    }
+    assert_eq!((a.policies(), b.policies()), (vec!["default".to_owned(), "kept".into()], vec!["default".to_owned(), "kept".into()]));
+    for node in [&b, &w] {
+        node.ok("cluster renew-member");
+        until("it votes", || {
+            node.json("cluster status")["members"].as_array().map(|m| m.iter().all(|m| m["votes"] == true)).filter(|all| *all)
+        });
+    }
+    a.wait_voters(3);
+    for node in [&mut w, &mut b, &mut a] {
+        node.stop();
+    }
+}

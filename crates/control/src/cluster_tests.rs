@@ -1,0 +1,444 @@
+//! Several nodes over one directory: who is up and leads, changes through any node, and what is left when nodes die in the middle of changes.
+
+use crate::cluster_fixture::Fixture;
+use base::unit::CHUNK_BYTES;
+use directory::modelled::Faults;
+use directory::record::*;
+use directory::{Directory, Kind, Nonce, Typed};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const NAMES: [&str; 3] = ["h1", "h2", "h3"];
+const GIB: u64 = 1 << 30;
+
+/// Three nodes that are up, each with a group.
+fn three(seed: u64, gib: u64) -> Fixture {
+    let f = Fixture::new(&NAMES, seed);
+    NAMES.iter().for_each(|n| f.start(n));
+    f.until("one leads", || f.leader().is_some());
+    f.until("all are up", || f.directory.all::<PresenceRecord>().unwrap().len() == 3);
+    for (n, node) in NAMES.iter().enumerate() {
+        f.done(NAMES[(n + 1) % 3], "POST", "/api/v1/groups", f.group(node, &format!("g{}", n + 1), gib));
+    }
+    let reported =
+        || f.directory.all::<PresenceRecord>().unwrap().iter().filter(|p| p.groups.iter().any(|g| !g.devices.is_empty())).count();
+    f.until("each says what it has", || reported() == 3);
+    f
+}
+
+fn leaders(f: &Fixture, at: &str) -> Vec<String> {
+    let nodes = f.done(at, "GET", "/api/v1/nodes", Value::Null);
+    let leads = |n: &&Value| n["leads"] == true;
+    nodes.as_array().unwrap().iter().filter(leads).map(|n| n["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_node_says_who_is_up_and_who_leads_and_one_that_goes_in_order_is_gone_at_once() {
+    let f = three(1, 8);
+    let leader = f.leader().unwrap();
+    for at in NAMES {
+        let nodes = f.done(at, "GET", "/api/v1/nodes", Value::Null);
+        for n in nodes.as_array().unwrap() {
+            assert!(n["up"] == true && n["started_unix_s"].is_u64() && n["version"] == "1.0.0", "{at}: {n}");
+        }
+        assert_eq!(leaders(&f, at), std::slice::from_ref(&leader), "{at}");
+    }
+    f.control(&leader).shutdown().unwrap();
+    assert_eq!(f.directory.all::<PresenceRecord>().unwrap().len(), 2);
+    let others: Vec<&str> = NAMES.into_iter().filter(|n| *n != leader).collect();
+    f.until("another one leads", || f.leader().is_some_and(|l| l != leader));
+    let nodes = f.done(others[0], "GET", "/api/v1/nodes", Value::Null);
+    let gone = nodes.as_array().unwrap().iter().find(|n| n["name"] == leader.as_str()).unwrap().clone();
+    assert_eq!((gone["up"].as_bool(), gone["leads"].as_bool()), (Some(false), Some(false)));
+    let status = f.done(others[1], "GET", "/api/v1/status", Value::Null);
+    let down: Vec<&Value> = status["checks"].as_array().unwrap().iter().filter(|c| c["id"] == "node_down").collect();
+    assert_eq!(down.len(), 1, "one alarm for the node: {status}");
+    assert!(!status["checks"].as_array().unwrap().iter().any(|c| c["id"] == "group_offline"), "and none for what it has: {status}");
+}
+
+#[test]
+fn a_change_at_any_node_is_done_where_the_devices_are_and_seen_through_all() {
+    let f = three(2, 8);
+    for (n, at) in NAMES.iter().enumerate() {
+        let new = json!({"name": format!("v{n}"), "bytes": GIB, "fault_domain": NAMES[(n + 1) % 3]});
+        let made = f.done(at, "POST", "/api/v1/volumes", new);
+        assert_eq!(made["components"][0]["node"], NAMES[(n + 1) % 3], "{made}");
+        f.done(NAMES[(n + 2) % 3], "POST", &format!("/api/v1/volumes/v{n}/resize"), json!({"bytes": 2 * GIB}));
+        f.done(at, "PATCH", &format!("/api/v1/volumes/v{n}"), json!({"name": format!("w{n}"), "read_only": true}));
+    }
+    for at in NAMES {
+        let volumes = f.done(at, "GET", "/api/v1/volumes", Value::Null);
+        for v in volumes.as_array().unwrap() {
+            assert!(v["bytes"] == 2 * GIB && v["state"] == "online" && v["read_only"] == true, "{at}: {v}");
+        }
+        let groups = f.done(at, "GET", "/api/v1/groups", Value::Null);
+        for g in groups.as_array().unwrap() {
+            assert!(g["state"] == "online" && g["capacity_bytes"].as_u64().unwrap() > 0, "{at}: {g}");
+            assert_eq!(g["figures_age_s"].is_null(), g["node"] == at, "{g}");
+        }
+        let ids = || -> Vec<String> {
+            let status = f.done(at, "GET", "/api/v1/status", Value::Null);
+            status["checks"].as_array().unwrap().iter().filter_map(|c| c["id"].as_str().map(str::to_owned)).collect()
+        };
+        f.until("each has said what is not well there", || ids().len() == 3);
+        assert_eq!(ids(), ["no_listener"; 3], "each thing once, and nothing else");
+    }
+    // What does not fit is refused by the node that has the devices, and leaves nothing.
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "thick", "space_reservation_percent": 100}));
+    for (at, bytes) in [("h2", 9 * GIB), ("h3", 9 * GIB)] {
+        let new = json!({"name": "big", "bytes": bytes, "policy": "thick", "fault_domain": "h1"});
+        f.done(at, "POST", "/api/v1/volumes", new);
+        // The report may be older than this one: then the node itself refuses.
+        let new = json!({"name": "bigger", "bytes": bytes, "policy": "thick", "fault_domain": "h1"});
+        let (status, problem) = f.ask(at, "POST", "/api/v1/volumes", Some(&new), None).unwrap();
+        assert_eq!((status, problem["code"].as_str()), (507, Some("no_space")), "{problem}");
+        f.done(at, "DELETE", "/api/v1/volumes/big", Value::Null);
+    }
+    for n in 0..3 {
+        f.done("h3", "DELETE", &format!("/api/v1/volumes/w{n}"), Value::Null);
+    }
+    f.done("h2", "DELETE", "/api/v1/groups/g1", Value::Null);
+    check_idle(&f, "all of it");
+    assert_eq!(f.directory.list(Kind::Volume).unwrap().len(), 0);
+    assert_eq!(f.directory.list(Kind::Group).unwrap().len(), 2);
+}
+
+/// An answer that is lost on its way is no failure: the request is sent again, and done once.
+#[test]
+fn a_request_whose_answer_is_lost_is_done_once() {
+    let f = three(3, 8);
+    f.net.lose_permille(400);
+    // Who is connected is asked of other nodes, too.
+    let others = || NAMES.into_iter().filter(|n| f.leader().as_deref() != Some(n)).collect::<Vec<_>>();
+    for n in 0..12 {
+        let at = others()[n % 2];
+        let made =
+            f.ask(at, "POST", "/api/v1/volumes", Some(&json!({"name": format!("v{n}"), "bytes": GIB})), Some(Nonce([n as u8 + 1; 16])));
+        let (status, value) = made.unwrap();
+        assert_eq!(status, 201, "{value}");
+        let again =
+            f.ask(at, "POST", "/api/v1/volumes", Some(&json!({"name": format!("v{n}"), "bytes": GIB})), Some(Nonce([n as u8 + 1; 16])));
+        let (status, same) = again.unwrap();
+        assert_eq!((status, &same["id"]), (201, &value["id"]), "{same}");
+    }
+    for n in 0..12 {
+        let at = others()[n % 2];
+        let path = format!("/api/v1/volumes/v{n}?force=true");
+        let (status, value) = f.ask(at, "DELETE", &path, None, Some(Nonce([n as u8 + 101; 16]))).unwrap();
+        assert_eq!(status, 204, "{value}");
+    }
+    assert!(f.net.sent() > 30, "some were sent again");
+    f.net.lose_permille(0);
+    check_idle(&f, "all");
+    assert_eq!(f.directory.list(Kind::Volume).unwrap().len(), 0);
+}
+
+/// What somebody has asked for, as far as that is known.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    bytes: u64,
+    policy: &'static str,
+    read_only: bool,
+    attached: bool,
+}
+
+/// An administrator with volumes of its own.
+struct Administrator<'a> {
+    f: &'a Fixture,
+    name: char,
+    random: u64,
+    nonces: u64,
+    volumes: BTreeMap<String, Wanted>,
+    /// Volumes of which it is not known what they are.
+    doubtful: BTreeMap<String, String>,
+    made: u32,
+    done: u32,
+    refused: u32,
+    unknown: u32,
+}
+
+/// What an administrator knows of a change.
+#[derive(Debug, PartialEq)]
+enum Heard {
+    Done,
+    Refused(String),
+    Unknown(String),
+}
+
+impl Administrator<'_> {
+    fn draw(&mut self, most: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % most
+    }
+
+    /// Asks any node; one that does not answer, or does not know, is asked again under the same nonce, or another node is.
+    fn ask(&mut self, method: &str, path: &str, body: Option<Value>) -> Heard {
+        self.nonces += 1;
+        let mut nonce = [self.name as u8; 16];
+        nonce[..8].copy_from_slice(&self.nonces.to_le_bytes());
+        let mut last = String::new();
+        for _ in 0..60 {
+            let up = self.f.up();
+            if up.is_empty() {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            }
+            let at = up[self.draw(up.len() as u64) as usize].clone();
+            match self.f.ask(&at, method, path, body.as_ref(), Some(Nonce(nonce))) {
+                Some((200..300, _)) => return Heard::Done,
+                Some((503, problem)) => last = format!("{at}: {problem}"),
+                Some((status, problem)) => return Heard::Refused(format!("{at}: {status} {problem}")),
+                None => last = format!("{at} died"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Heard::Unknown(last)
+    }
+
+    fn change(&mut self) {
+        let owned: Vec<String> = self.volumes.keys().cloned().collect();
+        let what = if owned.len() < 2 { 0 } else { self.draw(8) };
+        if what < 2 {
+            self.made += 1;
+            let (name, thick) = (format!("{}{}", self.name, self.made), self.draw(3) == 0);
+            let policy = if thick { "thick" } else { "default" };
+            let bytes = (1 + self.draw(3)) * GIB;
+            let heard = self.ask("POST", "/api/v1/volumes", Some(json!({"name": name, "bytes": bytes, "policy": policy})));
+            return self.heard(&name, heard, Some(Wanted { bytes, policy, read_only: false, attached: true }), None);
+        }
+        let name = owned[self.draw(owned.len() as u64) as usize].clone();
+        let before = self.volumes[&name].clone();
+        let mut wanted = before.clone();
+        let path = format!("/api/v1/volumes/{name}");
+        let heard = match what {
+            2 => {
+                let heard = self.ask("DELETE", &format!("{path}?force=true"), None);
+                return self.heard(&name, heard, None, Some(before));
+            }
+            3 => {
+                wanted.bytes = (1 + self.draw(4)) * GIB;
+                self.ask("POST", &format!("{path}/resize"), Some(json!({"bytes": wanted.bytes, "force": true})))
+            }
+            4 => {
+                wanted.policy = if before.policy == "thick" { "default" } else { "thick" };
+                wanted.read_only = !before.read_only;
+                self.ask("PATCH", &path, Some(json!({"policy": wanted.policy, "read_only": wanted.read_only})))
+            }
+            5 => {
+                wanted.read_only = !before.read_only;
+                self.ask("PATCH", &path, Some(json!({"read_only": wanted.read_only})))
+            }
+            _ if before.attached => {
+                wanted.attached = false;
+                self.ask("DELETE", &format!("/api/v1/subsystems/default/volumes/{name}"), None)
+            }
+            _ => {
+                wanted.attached = true;
+                self.ask("PUT", &format!("/api/v1/subsystems/default/volumes/{name}"), Some(json!({})))
+            }
+        };
+        self.heard(&name, heard, Some(wanted), Some(before));
+    }
+
+    fn heard(&mut self, name: &str, heard: Heard, wanted: Option<Wanted>, before: Option<Wanted>) {
+        let now = match heard {
+            Heard::Done => {
+                self.done += 1;
+                wanted
+            }
+            Heard::Refused(why) => {
+                let known = ["no_space", "given up", "has not finished to", "which hosts are connected"];
+                assert!(known.iter().any(|k| why.contains(k)), "{name}: nothing was wrong with that: {why}");
+                self.refused += 1;
+                before
+            }
+            Heard::Unknown(why) => {
+                self.unknown += 1;
+                self.doubtful.insert(name.into(), why);
+                None
+            }
+        };
+        match now {
+            Some(wanted) => drop(self.volumes.insert(name.into(), wanted)),
+            None => drop(self.volumes.remove(name)),
+        }
+    }
+}
+
+/// Nothing is half done: no intent is left, no task; what nodes have is what the records say; what is served is, too.
+#[track_caller]
+fn check_idle(f: &Fixture, after: &str) {
+    f.directory.set_faults(Faults::NONE);
+    let d = &f.directory;
+    let idle = || {
+        let busy = d.all::<VolumeRecord>().unwrap().into_iter().filter(|v| v.is_under_way()).count();
+        let policies = d.all::<PolicyRecord>().unwrap().into_iter().filter(|p| p.before.is_some()).count();
+        let groups = d.all::<GroupRecord>().unwrap().into_iter().filter(|g| g.stage != Stage::Ready).count();
+        busy + policies + groups + d.list(Kind::Task).unwrap().len() == 0
+    };
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !idle() {
+        let left: Vec<_> = d.all::<VolumeRecord>().unwrap().into_iter().filter(|v| v.is_under_way()).map(|v| v.value).collect();
+        let tasks: Vec<_> = d.all::<TaskRecord>().unwrap().into_iter().map(|t| t.value).collect();
+        assert!(std::time::Instant::now() < until, "{after}: something is left: {left:#?} {tasks:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let volumes = d.all::<VolumeRecord>().unwrap();
+    let policies: BTreeMap<String, PolicyRecord> = d.all::<PolicyRecord>().unwrap().into_iter().map(|p| (p.key(), p.value)).collect();
+    let mut recorded: BTreeMap<String, Vec<(base::ComponentId, u64, u64)>> = BTreeMap::new();
+    for object in d.all::<ObjectRecord>().unwrap() {
+        let volume = volumes.iter().find(|v| v.object == object.id).unwrap_or_else(|| panic!("{after}: a layout without a volume"));
+        let percent = policies[&volume.policy].policy.space_reservation_percent;
+        let nodes: std::collections::BTreeSet<&str> = object.components().map(|c| c.node.as_str()).collect();
+        assert_eq!(nodes.len(), 1, "{after}: {} lies on one node", volume.name);
+        for c in object.components() {
+            assert_eq!(c.bytes, cluster::component_bytes(volume.bytes, object.mirrors.len()), "{after}: {}", volume.name);
+            assert_eq!(c.reserve_chunks, cluster::reserve_chunks(c.bytes, percent), "{after}: {} {CHUNK_BYTES}", volume.name);
+            recorded.entry(c.node.clone()).or_default().push((c.id, c.bytes, c.reserve_chunks));
+        }
+    }
+    assert_eq!(d.list(Kind::Object).unwrap().len(), volumes.len(), "{after}: a volume without a layout");
+    for (node, plane) in &f.planes {
+        let mut there: Vec<_> = plane.components().into_iter().map(|c| (c.id, c.bytes, c.reserve_chunks)).collect();
+        let mut recorded = recorded.remove(node).unwrap_or_default();
+        there.sort();
+        recorded.sort();
+        assert_eq!(there, recorded, "{after}: what {node} has is not what the records say");
+    }
+    for v in &volumes {
+        assert_eq!(d.named(Kind::Volume, &v.name).unwrap(), Some(v.id()), "{after}");
+    }
+    for s in d.all::<SubsystemRecord>().unwrap() {
+        assert!(s.namespaces.values().all(|n| volumes.iter().any(|v| v.id == n.volume)), "{after}: {} shows what is gone", s.name);
+    }
+    // Who owns a volume serves it.
+    f.until("what is served is what the records say", || {
+        let objects = d.all::<ObjectRecord>().unwrap();
+        objects.iter().all(|o| {
+            let served = f.planes[cluster::owner_of(o).unwrap()].desired();
+            let volume = volumes.iter().find(|v| v.id == o.volume).unwrap();
+            served.volumes.iter().any(|v| v.id == o.volume && v.bytes == volume.bytes && !v.object.mirrors.is_empty())
+        })
+    });
+}
+
+/// Two administrators make 200 changes through all nodes, while answers are lost, watches lag, and the leader is killed again and again.
+fn changes_while_leaders_die(seed: u64, kills: u32) {
+    let f = three(seed, 12);
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "thick", "space_reservation_percent": 100}));
+    let faults = Faults {
+        unavailable_permille: 5,
+        lost_request_permille: 5,
+        lost_answer_permille: 20,
+        late_permille: 5,
+        late_max: Duration::from_secs(2),
+        watch_cut_permille: 5,
+        watch_lag_max: Duration::from_millis(300),
+        ..Faults::NONE
+    };
+    f.directory.set_faults(faults);
+    f.net.lose_permille(30);
+    let over = AtomicBool::new(false);
+    let results = Arc::new(Mutex::new(Vec::new()));
+    std::thread::scope(|threads| {
+        let administrators = ['a', 'b'].map(|name| {
+            let (f, results) = (&f, results.clone());
+            threads.spawn(move || {
+                let random = seed.wrapping_mul(2) + name as u64;
+                let (volumes, doubtful) = (BTreeMap::new(), BTreeMap::new());
+                let mut a = Administrator { f, name, random, nonces: 0, volumes, doubtful, made: 0, done: 0, refused: 0, unknown: 0 };
+                (0..100).for_each(|_| a.change());
+                results.lock().unwrap().push((a.volumes, a.doubtful, a.done, a.refused, a.unknown));
+            })
+        });
+        threads.spawn(|| {
+            for _ in 0..kills {
+                std::thread::sleep(Duration::from_millis(1500));
+                let Some(leader) = f.leader().filter(|_| !over.load(SeqCst)) else { continue };
+                f.kill(&leader);
+                std::thread::sleep(Duration::from_millis(700));
+                f.start(&leader);
+            }
+        });
+        let joined = administrators.map(|a| a.join());
+        over.store(true, SeqCst);
+        joined.into_iter().for_each(|j| j.unwrap());
+    });
+    f.net.lose_permille(0);
+    let after = format!("seed {seed}");
+    check_idle(&f, &after);
+    let volumes: BTreeMap<String, VolumeRecord> =
+        f.directory.all::<VolumeRecord>().unwrap().into_iter().map(|v| (v.name.clone(), v.value)).collect();
+    let subsystem = &f.directory.all::<SubsystemRecord>().unwrap()[0];
+    let (mut known, mut sums) = (0, (0, 0, 0));
+    for (wanted, doubtful, done, refused, unknown) in results.lock().unwrap().iter() {
+        for (name, wanted) in wanted {
+            let Some(v) = volumes.get(name) else { panic!("{after}: {name} is gone, wanted is {wanted:?}") };
+            let attached = subsystem.namespaces.values().any(|n| n.volume == v.id);
+            let policy = if v.policy == "thick" { "thick" } else { "default" };
+            assert_eq!(&Wanted { bytes: v.bytes, policy, read_only: v.write_protect.is_on(), attached }, wanted, "{after}: {name}");
+            known += 1;
+        }
+        known += doubtful.keys().filter(|name| volumes.contains_key(*name)).count();
+        assert!(doubtful.len() <= 5, "{after}: hardly anybody is left in doubt: {doubtful:#?}");
+        sums = (sums.0 + done, sums.1 + refused, sums.2 + unknown);
+    }
+    assert_eq!(known, volumes.len(), "{after}: nobody wanted {volumes:#?}");
+    eprintln!(
+        "{after}: {} done, {} refused, {} in doubt, {} volumes, {} sent between nodes",
+        sums.0,
+        sums.1,
+        sums.2,
+        volumes.len(),
+        f.net.sent()
+    );
+    assert!(sums.0 > 100, "{after}: most is done");
+}
+
+#[test]
+fn two_hundred_changes_of_two_administrators_are_done_once_or_not_at_all_while_leaders_die() {
+    changes_while_leaders_die(11, 4);
+}
+
+/// More of the same: `BASALT_SEEDS=FIRST..END cargo test -p control more_seeds -- --ignored`.
+#[test]
+#[ignore = "minutes; run by hand"]
+fn more_seeds() {
+    let seeds = std::env::var("BASALT_SEEDS").unwrap_or_else(|_| "100..110".into());
+    let (first, end) = seeds.split_once("..").expect("FIRST..END");
+    for seed in first.parse::<u64>().unwrap()..end.parse().unwrap() {
+        changes_while_leaders_die(seed, 4);
+    }
+}
+
+/// Without a majority of the directory's members reads go on and say how old they are, and changes say that nothing was done.
+#[test]
+fn while_the_directory_does_not_answer_reads_say_how_old_they_are_and_changes_are_refused() {
+    let f = three(4, 8);
+    f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v1", "bytes": GIB}));
+    f.until("each has seen it", || NAMES.iter().all(|n| f.done(n, "GET", "/api/v1/volumes", Value::Null).as_array().unwrap().len() == 1));
+    NAMES.iter().for_each(|n| f.control(n).records_for_test());
+    (0..2).for_each(|member| f.directory.set_up(member, false));
+    for at in NAMES {
+        let (status, volumes, age) = f.ask_aged(at, "GET", "/api/v1/volumes").unwrap();
+        assert_eq!((status, volumes[0]["name"].as_str()), (200, Some("v1")), "{at}: {volumes}");
+        assert!(age.is_some(), "{at}");
+    }
+    f.until("health says so", || {
+        let (status, health, _) = f.ask_aged("h1", "GET", "/api/v1/status").unwrap();
+        status == 200 && health["checks"].as_array().unwrap().iter().any(|c| c["id"] == "directory_unavailable")
+    });
+    let (status, problem) =
+        f.ask("h2", "POST", "/api/v1/hosts", Some(&json!({"name": "x", "nqn": "nqn.2014-08.org.example:x"})), None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (503, Some("unavailable")), "{problem}");
+    (0..2).for_each(|member| f.directory.set_up(member, true));
+    f.until("it answers", || f.directory.list(Kind::Volume).is_ok());
+    f.until("one leads", || f.leader().is_some());
+    f.done("h3", "POST", "/api/v1/hosts", json!({"name": "x", "nqn": "nqn.2014-08.org.example:x"}));
+    let (_, _, age) = f.ask_aged("h1", "GET", "/api/v1/volumes").unwrap();
+    assert!(age.is_none(), "as it is now");
+    check_idle(&f, "it was away");
+}

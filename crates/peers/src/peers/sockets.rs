@@ -1,0 +1,294 @@
+//! The connections of a core: what comes on them, what goes, and how they end.
+//!
+//! Invariants: see [`connection`]; on a connection whose TLS has failed nothing more is taken, and it is closed when the reason was sent.
+//! Never: knows what a message does.
+
+use super::*;
+use crate::limits::{GREETING_RECEIVE_BYTES, RECEIVE_BYTES};
+use connection::{Came, PLAIN_BYTES};
+use object::link::Link;
+use rt::SendList;
+use tls::{Context, Fault, PairIdentity};
+
+impl Peers {
+    /// The link whose connection this is.
+    fn link_of(&mut self, at: usize) -> Option<&mut Link> {
+        match self.conns[at].purpose {
+            Purpose::Member(node) => link_on(&mut self.members, node, at),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
+        let now = rt.now();
+        let conn = &mut self.conns[at];
+        let landed = conn.socket.received().is_some();
+        let n = match result {
+            Ok(n) if n > 0 && !conn.socket.is_closed() => n,
+            _ => {
+                self.cut(now, at);
+                return self.drop_conn(rt, at);
+            }
+        };
+        if landed {
+            match self.link_of(at) {
+                Some(link) => link.landed(now, buf, n),
+                None => return self.drop_conn(rt, at),
+            }
+        } else {
+            if conn.socket.is_plain() {
+                self.feed(now, at, &buf[..n])
+            } else {
+                self.on_sealed(now, at, &buf[..n])
+            }
+            self.conns[at].socket.keep(buf);
+        }
+        let has_link = self.link_of(at).is_some();
+        match &self.conns[at].purpose {
+            Purpose::Greeting(_) => self.greet(rt, at),
+            Purpose::Member(_) if has_link => self.read_on(rt, at),
+            // What TLS has to say goes first.
+            Purpose::Nothing if self.conns[at].socket.has_failed() => {}
+            _ => self.drop_conn(rt, at),
+        }
+    }
+
+    /// The other end is gone. Without a word it was starting or ending, or it is dead: that passes.
+    fn cut(&mut self, now: Instant, at: usize) {
+        let Conn { socket, addr, purpose } = &self.conns[at];
+        if let Purpose::Member(node) = purpose
+            && socket.is_beginning()
+            && socket.has_heard_tls()
+            && !socket.is_closed()
+        {
+            let why = NoLink::Unfinished { node: Some(*node), addr: *addr };
+            self.report(now, &why);
+        }
+        if let Some(link) = self.link_of(at) {
+            link.close(CloseReason::Lost);
+        }
+    }
+
+    /// Bytes of the other node, as it wrote them.
+    fn feed(&mut self, now: Instant, at: usize, bytes: &[u8]) {
+        match &mut self.conns[at].purpose {
+            Purpose::Greeting(greeting) => {
+                greeting.link.receive(now, bytes);
+                greeting.bytes.extend_from_slice(bytes);
+            }
+            Purpose::Member(_) => {
+                if let Some(link) = self.link_of(at) {
+                    link.receive(now, bytes);
+                }
+            }
+            Purpose::Over(_) | Purpose::Nothing => {}
+        }
+    }
+
+    /// Bytes of a connection that is not known to be plain.
+    fn on_sealed(&mut self, now: Instant, at: usize, bytes: &[u8]) {
+        let Peers { conns, view, own, stats, .. } = self;
+        let Conn { socket, purpose, .. } = &mut conns[at];
+        let mut offered = None;
+        let keys = |identity: &PairIdentity| {
+            offered = Some(*identity);
+            own.map_or(Vec::new(), |own| view.desired.security.keys(&own, identity))
+        };
+        let came = socket.open(bytes, Context::shared, keys, now);
+        if let Purpose::Greeting(greeting) = purpose {
+            greeting.offered = offered.or(greeting.offered);
+        }
+        match came {
+            Ok(Came::Plain) => return self.feed(now, at, bytes),
+            Ok(Came::Sealed { shook }) => stats.tls_handshakes += u64::from(shook),
+            Err(fault) => return self.tls_failed(now, at, fault),
+        }
+        let mut plain = core::mem::take(&mut self.plain);
+        plain.resize(PLAIN_BYTES, 0);
+        loop {
+            match self.conns[at].socket.read(&mut plain) {
+                Ok(Some(0)) => break,
+                Ok(Some(n)) => self.feed(now, at, &plain[..n]),
+                Ok(None) => {
+                    self.cut(now, at);
+                    break;
+                }
+                Err(fault) => {
+                    self.tls_failed(now, at, fault);
+                    break;
+                }
+            }
+        }
+        self.plain = plain;
+    }
+
+    /// It ends when the alert, if there is one, has been sent.
+    fn tls_failed(&mut self, now: Instant, at: usize, fault: Fault) {
+        let Conn { purpose, addr, .. } = &self.conns[at];
+        let why = match (purpose, self.own) {
+            (Purpose::Member(node), _) => NoLink::dialing(*node, *addr, fault),
+            (Purpose::Greeting(greeting), Some(own)) => NoLink::accepting(own.node, own.cluster, greeting.offered, *addr, fault),
+            _ => NoLink::Failed { node: None, addr: *addr, fault },
+        };
+        self.report(now, &why);
+        match self.link_of(at) {
+            Some(link) => link.close(CloseReason::Lost),
+            None => drop(self.repurpose(at, Purpose::Nothing)),
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: SendList) {
+        let Peers { conns, members, .. } = self;
+        let Conn { socket, purpose, .. } = &mut conns[at];
+        let list = socket.sent(list);
+        match purpose {
+            Purpose::Member(node) => {
+                if let Some(link) = link_on(members, *node, at) {
+                    if let Some(list) = list {
+                        link.sent(list);
+                    }
+                    if result.is_err() {
+                        link.close(CloseReason::Lost);
+                    }
+                }
+            }
+            Purpose::Over(link) => {
+                if let Some(list) = list {
+                    link.sent(list);
+                }
+            }
+            Purpose::Greeting(greeting) => {
+                if let Some(lane) = greeting.moves.filter(|_| result.is_ok()) {
+                    return self.move_on(rt, at, lane);
+                }
+            }
+            Purpose::Nothing => {}
+        }
+        if result.is_err() || self.conns[at].socket.is_closed() {
+            self.drop_conn(rt, at);
+        }
+    }
+
+    pub(super) fn read_on(&mut self, rt: &Rt, at: usize) {
+        let Peers { conns, members, queue, .. } = self;
+        let Conn { socket, purpose, .. } = &mut conns[at];
+        if socket.is_receiving() {
+            return;
+        }
+        let cookie = (at as u64) << KIND_BITS | RECV;
+        let land = match purpose {
+            Purpose::Member(node) if socket.is_plain() => link_on(members, *node, at).and_then(Link::land),
+            _ => None,
+        };
+        match (land, purpose) {
+            (Some((buf, room)), _) => socket.receive_at(rt, queue, cookie, room, buf),
+            (None, Purpose::Greeting(_)) => socket.receive(rt, queue, cookie, GREETING_RECEIVE_BYTES),
+            (None, _) => socket.receive(rt, queue, cookie, RECEIVE_BYTES),
+        }
+    }
+
+    /// Closes a connection; it is forgotten when its operations have come back.
+    pub(super) fn drop_conn(&mut self, rt: &Rt, at: usize) {
+        if self.conns[at].serial().is_some() {
+            self.repurpose(at, Purpose::Nothing);
+        }
+        let conn = &mut self.conns[at];
+        conn.socket.close(rt);
+        if conn.is_gone() {
+            let conn = self.conns.remove(at);
+            if let Purpose::Member(node) = conn.purpose
+                && let Some(member) = self.members.get_mut(&node)
+                && member.conn == Some(at)
+            {
+                member.conn = None;
+            }
+        }
+    }
+
+    /// Connections of whom nobody knows, and all.
+    #[cfg(test)]
+    pub(crate) fn conns_open(&self) -> (usize, usize) {
+        (self.unknown.len(), self.conns.len())
+    }
+
+    /// Links that are open.
+    #[cfg(test)]
+    pub(crate) fn links_open(&mut self) -> usize {
+        self.members.values_mut().filter_map(|m| m.is_open().then_some(())).count()
+    }
+
+    /// All links end, and whoever comes: what protects them is another thing now.
+    pub(super) fn end_all(&mut self, rt: &Rt) {
+        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.forget(rt, node));
+        let left: Vec<usize> = self.conns.iter().filter(|(_, c)| !c.socket.is_closed()).map(|(at, _)| at).collect();
+        left.into_iter().for_each(|at| self.drop_conn(rt, at));
+    }
+
+    /// Sends what there is, and lets connections go that have nothing left to say.
+    pub(super) fn flush(&mut self, rt: &Rt) {
+        let now = rt.now();
+        for member in self.members.values_mut() {
+            let Some(link) = member.peer.link(member.place) else { continue };
+            if let Some(stamp) = link.stamp() {
+                member.stamps.hear(now, stamp);
+            }
+            let unheard = member.conn.is_none_or(|at| self.conns[at].socket.is_closed());
+            if unheard && link.is_closed() {
+                while let Some(list) = link.take_output() {
+                    link.sent(list);
+                }
+            }
+        }
+        let (mut over, mut unfinished) = (Vec::new(), Vec::new());
+        for (at, conn) in &mut self.conns {
+            let Conn { socket, purpose, addr } = conn;
+            let cookie = (at as u64) << KIND_BITS | SEND;
+            let is_over = match purpose {
+                Purpose::Member(node) => match link_on(&mut self.members, *node, at) {
+                    Some(link) => {
+                        if link.is_closed() && socket.is_beginning() {
+                            // Nothing of it can be sent before the handshake is done, and nobody waits for that any more.
+                            link.close(CloseReason::Lost);
+                        }
+                        while socket.send(rt, &self.queue, cookie, false, || link.take_output()) {}
+                        link.is_done()
+                    }
+                    None => true,
+                },
+                Purpose::Over(link) => {
+                    // That it has closed is known.
+                    while link.pop_event().is_some() {}
+                    while socket.send(rt, &self.queue, cookie, false, || link.take_output()) {}
+                    link.is_done()
+                }
+                Purpose::Greeting(greeting) => {
+                    while socket.send(rt, &self.queue, cookie, false, || None) {}
+                    greeting.link.poll(now);
+                    if greeting.link.is_closed() && socket.is_beginning() {
+                        unfinished.push((greeting.offered, *addr));
+                    }
+                    greeting.link.is_closed()
+                }
+                Purpose::Nothing => {
+                    while socket.send(rt, &self.queue, cookie, false, || None) {}
+                    true
+                }
+            };
+            let gives_up = matches!(conn.purpose, Purpose::Greeting(_));
+            if is_over && (gives_up || conn.has_sent_all()) && !conn.socket.is_closed() {
+                over.push(at);
+            }
+        }
+        over.into_iter().for_each(|at| self.drop_conn(rt, at));
+        for (offered, addr) in unfinished {
+            let node = offered.zip(self.own).and_then(|(pair, own)| pair.peer_of(own.node));
+            self.report(now, &NoLink::Unfinished { node, addr });
+        }
+    }
+}
+
+/// The link of a node, if this is its connection.
+fn link_on(members: &mut BTreeMap<NodeId, Member>, node: NodeId, at: usize) -> Option<&mut Link> {
+    members.get_mut(&node).filter(|m| m.conn == Some(at)).and_then(|m| m.peer.link(m.place))
+}

@@ -1,0 +1,6 @@
+//! Whole halves on sockets: two nodes, and others who are none.
+
+mod loopback_tests;
+mod open_tests;
+mod rig;
+mod trust_tests;

@@ -1,0 +1,115 @@
+//! What the directory of a simulated cluster of several nodes says at its beginning: nodes, groups, volumes with their owners.
+//!
+//! Invariant: an identifier is a single byte, many times; those of nodes, groups and volumes do not depend on anything but their number.
+//! Never: changes anything later.
+
+use super::plan::NodesPlan;
+use crate::plan::VolumePlan;
+use base::{ClusterId, ComponentId, CopyState, GroupId, NodeId, NodeSlot, ObjectId, Ownership, VolumeId, WriteProtect};
+use cluster::Policy;
+use cluster::record::*;
+use directory::{DirectoryError, ModelledNode, Transaction};
+use std::net::SocketAddr;
+
+/// Bytes up to which a component reaches.
+const COMPONENT_BYTES: u64 = 1 << 30;
+/// What hosts connect to.
+pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
+
+/// The cluster.
+pub fn cluster() -> ClusterId {
+    ClusterId::from_bytes([1; 16])
+}
+/// The name of a node.
+pub fn name_of(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+/// The disk group of a node.
+pub fn group_of(node: usize) -> GroupId {
+    GroupId::from_bytes([node as u8 + 1; 16])
+}
+/// A volume.
+pub fn volume_id(volume: usize) -> VolumeId {
+    VolumeId::from_bytes([volume as u8 + 1; 16])
+}
+
+fn node_record(plan: &NodesPlan, node: usize, links: SocketAddr) -> NodeRecord {
+    NodeRecord {
+        id: Some(NodeId::from_bytes([node as u8 + 1; 16])),
+        slot: NodeSlot::new(node as u8),
+        links: Some(LinksRecord { addr: links, cores: plan.nodes[node].cores as u8 }),
+        ..NodeRecord::new(name_of(node), name_of(node), 1)
+    }
+}
+
+fn group_record(plan: &NodesPlan, node: usize) -> GroupRecord {
+    let device = |n: usize| DeviceRecord::Block { path: format!("/dev/simulated-{n}"), bytes: 1 << 30 };
+    GroupRecord {
+        id: group_of(node),
+        name: format!("g{node}"),
+        node: name_of(node),
+        stage: Stage::Ready,
+        cache: device(0),
+        capacity: vec![device(1)],
+        shards: plan.nodes[node].shards,
+        created_unix_s: 1,
+    }
+}
+
+fn bytes_of(v: &VolumePlan) -> u64 {
+    ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096)
+}
+
+/// A volume that is to be made on the group of its owner.
+fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, ObjectRecord, PolicyRecord) {
+    let (id, object) = (volume_id(at), ObjectId::from_bytes([at as u8 + 1; 16]));
+    let component = |(mirror, _): (usize, &u8)| {
+        vec![ComponentRecord {
+            id: ComponentId::from_bytes([at as u8 * 8 + mirror as u8 + 1; 16]),
+            node: name_of(owner),
+            group: group_of(owner),
+            capacity_index: 0,
+            no: None,
+            bytes: COMPONENT_BYTES,
+            reserve_chunks: v.reserve_chunks,
+            state: CopyState::Active,
+        }]
+    };
+    let volume = VolumeRecord {
+        lba_bytes: v.lba_bytes,
+        write_protect: WriteProtect::None,
+        ..VolumeRecord::planned(id, format!("v{at}"), bytes_of(v), format!("v{at}"), object, 1)
+    };
+    let mirrors = v.stripes.iter().enumerate().map(component).collect();
+    let object = ObjectRecord { id: object, volume: id, owner: Some(name_of(owner)), ownership: Ownership::FIRST, mirrors };
+    let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, ..Policy::default() };
+    (volume, object, PolicyRecord::new(format!("v{at}"), policy, 1))
+}
+
+/// What hosts connect to: every volume is a namespace.
+pub fn subsystem(volumes: usize) -> SubsystemRecord {
+    SubsystemRecord {
+        nqn: NQN.into(),
+        name: "simulated".into(),
+        serial: "S1".into(),
+        allow_any_host: true,
+        hosts: Default::default(),
+        namespaces: (0..volumes).map(|at| (at as u32 + 1, NamespaceRecord::for_all(volume_id(at)))).collect(),
+        security: Default::default(),
+        namespace_grant: None,
+        created_unix_s: 1,
+    }
+}
+
+/// Writes all of it, as the first node. `links`: where each node takes links.
+pub fn write(directory: &mut ModelledNode, plan: &NodesPlan, links: &[SocketAddr]) -> Result<(), DirectoryError> {
+    let mut all = Transaction::new();
+    for (node, addr) in links.iter().enumerate() {
+        all = all.create(&node_record(plan, node, *addr)).create(&group_record(plan, node));
+    }
+    for (at, v) in plan.base.volumes.iter().enumerate() {
+        let (volume, object, policy) = volume_records(at, v, plan.owners[at]);
+        all = all.create(&volume).create(&object).create(&policy);
+    }
+    directory.commit(all).map(drop)
+}

@@ -1,0 +1,146 @@
+//! One run of several nodes: what the plan says happens while clients work, then nothing happens any more and everything must be right.
+//!
+//! Owns: the order of things, and the checks at the end. Invariant: a run ends, whatever its seed, by its limits in virtual time. Never: prints.
+
+use super::plan::NodesPlan;
+use super::world::NodesLab;
+use crate::history::{Failure, Report, caught};
+use crate::workload::Workload;
+use base::Duration;
+
+/// What the calm part may take, in virtual time.
+const CALM_MAX: Duration = Duration::from_secs(120);
+
+/// Within this links open again when nothing is in their way, and no node is about to report one as closed.
+const LINKS_SETTLE: Duration = Duration::from_secs(3);
+
+/// Plays a seed.
+pub fn run(seed: u64, whole_trace: bool) -> Result<Report, Failure> {
+    let plan = NodesPlan::draw(seed);
+    run_plan(&plan, whole_trace)
+}
+
+/// Plays a plan.
+pub fn run_plan(plan: &NodesPlan, whole_trace: bool) -> Result<Report, Failure> {
+    caught(plan.base.tiny, || play(plan, whole_trace))
+}
+
+fn play(plan: &NodesPlan, whole_trace: bool) -> Result<Report, Failure> {
+    let lab = NodesLab::new(plan).map_err(|e| Failure { what: format!("healthy nodes could not be set up: {e}") })?;
+    let mut run = Run { lab, plan, report: Report::default() };
+    run.lab.workload.borrow_mut().trace.whole = whole_trace;
+    let result = run.parts();
+    let workload = run.lab.workload.borrow();
+    run.report.counts = workload.counts.clone();
+    run.report.virtual_ns = run.lab.world.now().0;
+    run.report.hash = run.lab.world.trace_hash();
+    let wrong = match (&workload.wrong, result) {
+        (Some(what), _) => Some(what.clone()),
+        (None, Err(what)) => Some(format!("{what}\nthe last events:\n{}", workload.trace.tell(None))),
+        (None, Ok(())) => None,
+    };
+    drop(workload);
+    wrong.map_or(Ok(run.report), |what| Err(Failure { what }))
+}
+
+struct Run<'a> {
+    lab: NodesLab,
+    plan: &'a NodesPlan,
+    report: Report,
+}
+
+impl Run<'_> {
+    fn workload<R>(&self, f: impl FnOnce(&mut Workload) -> R) -> R {
+        f(&mut self.lab.workload.borrow_mut())
+    }
+
+    fn parts(&mut self) -> Result<(), String> {
+        self.all_reach_each_other()?;
+        self.disturbed()?;
+        if self.lab.workload.borrow().wrong.is_some() {
+            return Ok(());
+        }
+        self.calm()
+    }
+
+    /// Every node serves, and can pass on requests to every other one.
+    fn all_reach_each_other(&mut self) -> Result<(), String> {
+        let others = self.plan.nodes.len() - 1;
+        let ready = self.lab.run(CALM_MAX, |nodes, _| nodes.iter().all(|n| n.control.is_serving() && n.control.reaches() == others));
+        if let Some(error) = self.lab.nodes.iter().find_map(|n| n.control.refused()) {
+            return Err(format!("a node could not be brought into service: {error}"));
+        }
+        let reached: Vec<_> = self.lab.nodes.iter().map(|n| (n.control.is_serving(), n.control.reaches())).collect();
+        if ready { Ok(()) } else { Err(format!("nodes do not reach each other, though nothing stands between them: {reached:?}")) }
+    }
+
+    fn disturbed(&mut self) -> Result<(), String> {
+        let start = self.lab.world.now();
+        let end = start + Duration::from_nanos(self.plan.end_ns);
+        self.workload(|w| w.ops_left = self.plan.ops);
+        self.lab.wake_clients();
+        let mut events = self.plan.events.iter().map(|(at, event)| (start + Duration::from_nanos(*at), event)).peekable();
+        loop {
+            let now = self.lab.world.now();
+            let next = end.min(events.peek().map_or(end, |e| e.0)).min(self.lab.next_return().unwrap_or(end));
+            let more = events.peek().is_some();
+            if next > now {
+                let idle = self.lab.run(next.since(now), |_, w| !more && w.nothing_left() && w.in_flight() == 0);
+                if idle {
+                    return Ok(());
+                }
+            }
+            let now = self.lab.world.now();
+            if now >= end {
+                return Ok(());
+            }
+            self.lab.heal_due(false);
+            while let Some((_, event)) = events.next_if(|e| e.0 <= now) {
+                *self.report.faults.entry(format!("{event:?}").split([' ', '{']).next().unwrap_or_default().to_lowercase()).or_default() +=
+                    1;
+                self.lab.strike(event);
+            }
+        }
+    }
+
+    /// Nothing disturbs any more: all that is under way ends, all is read, through every node that a client is connected to.
+    fn calm(&mut self) -> Result<(), String> {
+        self.lab.heal_due(true);
+        self.workload(|w| w.ops_left = 0);
+        if !self.lab.run(CALM_MAX, |_, w| w.in_flight() == 0) {
+            return Err("commands were not answered, though nothing disturbs any more".into());
+        }
+        if self.lab.workload.borrow().wrong.is_some() {
+            return Ok(());
+        }
+        // Links that were cut open again, after a delay that has grown; until then a node may still be about to say that one is closed.
+        self.lab.run(LINKS_SETTLE, |_, _| false);
+        self.all_reach_each_other()?;
+        let newest = self.lab.nodes[0].control.directory.revision();
+        if !self.lab.run(CALM_MAX, |nodes, _| nodes.iter().all(|n| n.control.is_idle(newest))) {
+            return Err("a node does not serve what the directory says".into());
+        }
+        let now = self.lab.world.now().0;
+        self.workload(|w| {
+            w.all_nodes_serve(now);
+            w.unsteady = false;
+            w.calm = true;
+            w.verify_all();
+        });
+        self.lab.wake_clients();
+        if !self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0) {
+            return Err("not everything could be read in the calm".into());
+        }
+        self.workload(|w| w.ops_left = 200);
+        self.lab.wake_clients();
+        if !self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0) {
+            return Err("commands of the calm were not answered".into());
+        }
+        self.lab.end();
+        self.lab.world.run_for(Duration::from_secs(1));
+        match self.lab.world.open_connection_ends() {
+            0 => Ok(()),
+            n => Err(format!("{n} ends of connections are open after all programs have ended")),
+        }
+    }
+}
