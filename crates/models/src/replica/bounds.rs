@@ -104,6 +104,12 @@ pub const APART_RETURN: Bounds = Bounds {
     takeovers: Takeovers::OwnerOnly,
     ..QUIET
 };
+/// The owner's own copy leaves, and the owner goes on.
+pub const OWN_LEAVES: Bounds =
+    Bounds { name: "own leaves", own_leaves: true, writes: &[1], epochs: 3, evicts: true, reads: 1, grants: 2, ..QUIET };
+/// And comes back.
+pub const OWN_RETURNS: Bounds =
+    Bounds { name: "own returns", own_leaves: true, writes: &[1, 2], epochs: 6, takeovers: Takeovers::Any, ..STORY };
 /// And a directory from a backup.
 pub const APART_RESTORED: Bounds = Bounds { name: "apart, restored", nodes: 3, apart: true, ..RESTORED };
 
@@ -132,6 +138,8 @@ pub const WHOLE: &[Bounds] = &[
     APART_STORY,
     APART_RETURN,
     APART_RESTORED,
+    OWN_LEAVES,
+    OWN_RETURNS,
     RESTORED,
 ];
 /// The same, for an evening.

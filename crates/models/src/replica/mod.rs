@@ -70,6 +70,8 @@ pub struct Bounds {
     pub grants: u8,
     pub restores: u8,
     pub evicts: bool,
+    /// The owner's own copy may leave too, and the owner goes on without.
+    pub own_leaves: bool,
     pub resyncs: bool,
     pub takeovers: Takeovers,
     /// The content that is agreed on is that of another copy than the new owner's.
@@ -100,6 +102,7 @@ impl Bounds {
         grants: 0,
         restores: 0,
         evicts: false,
+        own_leaves: false,
         resyncs: false,
         takeovers: Takeovers::Any,
         chooses_other: false,

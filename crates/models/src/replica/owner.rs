@@ -44,7 +44,8 @@ impl World {
         let (node, me) = (&self.nodes[n], n as u8);
         let change_record = node.cas.is_none() && owner.record.epoch < self.epochs_max(bounds) && !self.cas.is_full();
         if change_record && bounds.evicts && owner.record.active().count_ones() > 1 {
-            out.extend(bits(owner.record.active() & !(1 << n)).map(|c| Action::Evict { owner: me, copy: c as u8 }));
+            let own = if bounds.own_leaves && owner.serving { 0 } else { 1 << n };
+            out.extend(bits(owner.record.active() & !own).map(|c| Action::Evict { owner: me, copy: c as u8 }));
         }
         for op in &owner.ops {
             for to in bits(op.targets & !op.acked) {
