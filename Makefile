@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro fresh clean
+.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -42,6 +42,9 @@ bench: ## the table of docs/performance.md on this machine: make bench [SPDK=a-b
 
 micro: ## instructions of the hot pieces beside the kept baseline: what got slower (ONLY=index)
 	@scripts/micro compare $(if $(ONLY),--only $(ONLY))
+
+models: ## the replica protocol in larger bounds, STATES=5000000 of each (docs/replication.md); some need gigabytes of memory
+	@cargo run --quiet -p models --example explore -- deep all $(or $(STATES),5000000)
 
 fresh: ## both commands on a bare Debian 12, made for it and removed again; root only (ONLY=run, lint or test: one of them)
 	@scripts/fresh $(ONLY)
