@@ -321,6 +321,7 @@ pub fn volume(v: &Volume) {
         ("state", word(&v.state)),
         ("reason", v.reason.clone().unwrap_or_default()),
         ("access", if v.read_only { "read-only" } else { "read and write" }.into()),
+        ("owner", v.owner.clone().unwrap_or_default()),
         ("attached", or_dash(attached.join(", "))),
         ("reservation", v.reservation.as_ref().map(reservation).unwrap_or_default()),
         ("created", table::time(v.created_unix_s)),

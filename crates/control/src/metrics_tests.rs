@@ -68,6 +68,17 @@ const PUBLISHED: &str = "
     basalt_object_write_bytes_total counter
     basalt_object_write_errors_total counter
     basalt_object_writes_total counter
+    basalt_peers_cancelled_requests_total counter
+    basalt_peers_forwarded_requests_total counter
+    basalt_peers_link_connections_evicted_total counter
+    basalt_peers_link_connections_refused_total counter
+    basalt_peers_link_tls_handshakes_total counter
+    basalt_peers_links_closed_total counter
+    basalt_peers_links_opened_total counter
+    basalt_peers_lost_requests_total counter
+    basalt_peers_refused_requests_total counter
+    basalt_peers_returned_requests_total counter
+    basalt_peers_served_requests_total counter
     basalt_store_batches_total counter
     basalt_store_buffer_live_bytes gauge
     basalt_store_buffer_overhead_bytes_total counter

@@ -260,6 +260,9 @@ pub struct Volume {
     /// Who is registered and who holds a reservation, if anybody is.
     #[serde(default)]
     pub reservation: Option<Reservation>,
+    /// The node that owns it: paths through that one are optimized. `None`: it has no data yet.
+    #[serde(default)]
+    pub owner: Option<String>,
     /// Where its data lies.
     pub components: Vec<Component>,
     /// When it was made.

@@ -76,6 +76,10 @@ impl Control {
         if let Some(volume) = self.directory.find::<VolumeRecord>(id)? {
             self.carry_through_or_note(volume, what)?;
         }
+        // What hosts see is as before, and yet of a newer revision: other nodes' requests are compared by that. It is tried again when it fails.
+        if let Err(problem) = self.apply() {
+            tracing::warn!(error = %problem.message, "what was given up is not served yet");
+        }
         Ok(true)
     }
 }

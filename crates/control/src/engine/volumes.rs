@@ -35,10 +35,14 @@ impl Shown {
     fn reason_elsewhere(&self, object: Option<&ObjectRecord>, here: &str) -> Option<String> {
         let (others, object) = (self.others.as_ref()?, object?);
         let owner = cluster::owner_of(object).filter(|owner| *owner != here)?;
-        let Some(presence) = others.get(owner) else { return Some(format!("node {owner} is down")) };
+        let Some(presence) = others.get(owner) else { return Some(format!("node {} is down", self.shown_name(owner))) };
         let offline = object.components().find(|c| presence.groups.iter().any(|g| g.id == c.group && g.offline.is_some()))?;
         let group = self.groups.get(&offline.group).map_or_else(|| offline.group.to_string(), |g| g.name.clone());
         Some(format!("disk group {group} is offline"))
+    }
+    /// What a node is called that records name so.
+    fn shown_name(&self, node: &str) -> String {
+        self.nodes.get(node).map_or(node, |name| name).to_owned()
     }
 }
 
@@ -540,6 +544,7 @@ impl Control {
             read_only: volume.write_protect.is_on(),
             attachments: attachments.collect(),
             reservation: shown.reservations.get(&volume.id).and_then(|r| super::reservations::show(r)),
+            owner: object.and_then(cluster::owner_of).map(|owner| shown.shown_name(owner)),
             components,
             created_unix_s: volume.created_unix_s,
         }
@@ -588,7 +593,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 stripe: m as u32,
                 copy: copy as u32,
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
-                node: shown.nodes.get(&c.node).unwrap_or(&c.node).clone(),
+                node: shown.shown_name(&c.node),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),
                 device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
                 bytes: c.bytes,
