@@ -1,15 +1,23 @@
 #!/bin/bash
 # This machine's side of a case: runs the daemon, and does what the guest asks for (on_host in guest/lib.sh).
 #
-# `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemon's
-# configuration, state and devices, and ends by id only what it started.  Exits with 1 when the daemon did not stop
-# cleanly.
+# `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemons'
+# configuration, state and devices, and ends by id only what it started.  Exits with 1 when a daemon did not stop
+# cleanly.  With VM_NODES above 1 it runs so many daemons and forms a cluster of them; node 1 is the one that is meant
+# where a verb names none.
 # Needs: BASALT (the program), VM_CTL (the folder shared with the guest), VM_OUT (where logs are kept).
 set -uo pipefail
+ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
-DAEMON=''
+NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=()
+DAEMONS=() # process ids, by node
+etcd_of() { pgrep -P "${DAEMONS[$1]}" -x etcd; } # NODE: the member of etcd that its daemon runs
 cleanup() {
-  if [[ -n $DAEMON ]]; then kill -9 "$DAEMON" 2>/dev/null; wait "$DAEMON" 2>/dev/null; fi
+  local n pid
+  for n in "${!DAEMONS[@]}"; do
+    # A daemon that is killed cannot end its member.
+    pid=$(etcd_of "$n"); kill -9 "${DAEMONS[n]}" $pid 2>/dev/null; wait "${DAEMONS[n]}" 2>/dev/null
+  done
   rm -rf "$DIR"
 }
 trap cleanup EXIT; trap 'exit 1' INT TERM HUP
@@ -52,20 +60,28 @@ fi
 
 # ------------------------------------------------------------------------------- the daemon
 
-basalt() { "$BASALT" --socket "$DIR/data/api.sock" "$@"; }
+node_dir() { if (($1 == 1)); then echo "$DIR"; else echo "$DIR/node$1"; fi; }
+node_log() { if (($1 == 1)); then echo "$VM_OUT/daemon.log"; else echo "$VM_OUT/daemon$1.log"; fi; }
+basalt_on() { local n=$1; shift; "$BASALT" --socket "$(node_dir "$n")/data/api.sock" "$@"; }
+basalt() { basalt_on 1 "$@"; }
 
 listener() { # listener PORT KIND NIC: one portal; guests reach 127.0.0.1 as 10.0.(2+NIC).2
   printf '[[listeners]]\naddr = "127.0.0.1:%s"\nkind = "%s"\nadvertise = "10.0.%s.2:%s"\n' "$1" "$2" $((2 + $3)) "$1"
 }
-write_config() {
-  PORT=$(free_port) PORT2=$(free_port) PORTAL=$(free_port) DISCOVERY_PORT=$(free_port)
-  # Destaging begins at once, so that the cases see capacity devices at work.
-  cat >"$DIR/basalt.toml" <<TOML
-data_dir = "$DIR/data"
+write_config() { # of all nodes; guests reach node N by NIC N-1
+  local n dir name
+  PORTAL=$(free_port) PORT2=$(free_port)
+  for ((n = 1; n <= NODES; n++)); do
+    dir=$(node_dir "$n"); mkdir -p "$dir"
+    if ((NODES == 1)); then name=vm; else name=node$n; fi
+    PORTS[n]=$(free_port) DISCOVERY_PORTS[n]=$(free_port)
+    # Destaging begins at once, so that the cases see capacity devices at work.
+    cat >"$dir/basalt.toml" <<TOML
+data_dir = "$dir/data"
 [node]
-name = "vm"
+name = "$name"
 [cores]
-count = 2
+count = $((NODES == 1 ? 2 : 1))
 pin = false
 [store]
 destage_low_percent = 1
@@ -73,32 +89,43 @@ destage_high_percent = 50
 [target]
 host_connections_max = 1032
 TOML
-  { listener "$PORT" io 0; listener "$DISCOVERY_PORT" discovery 0; } >>"$DIR/basalt.toml"
-  if ((${VM_NICS:-1} > 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
+    if ((NODES > 1)); then printf '[cluster]\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
+    { listener "${PORTS[n]}" io $((n - 1)); listener "${DISCOVERY_PORTS[n]}" discovery $((n - 1)); } >>"$dir/basalt.toml"
+  done
+  if ((${VM_NICS:-1} > 1 && NODES == 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
 }
 
-do_daemon_start() { # waits until it serves
-  local n
-  "$BASALT" serve --config "$DIR/basalt.toml" >>"$VM_OUT/daemon.log" 2>&1 </dev/null & DAEMON=$!
-  for ((n = 0; n < 600; n++)); do
-    if ! kill -0 "$DAEMON" 2>/dev/null; then wait "$DAEMON"; echo "the daemon ended at once with $?:"; tail -n 5 "$VM_OUT/daemon.log"; DAEMON=''; return 1; fi
-    if basalt status >/dev/null 2>&1; then return 0; fi
+do_daemon_start() { # [NODE]: waits until it serves
+  local i n=${1:-1}
+  "$BASALT" serve --config "$(node_dir "$n")/basalt.toml" >>"$(node_log "$n")" 2>&1 </dev/null & DAEMONS[n]=$!
+  for ((i = 0; i < 600; i++)); do
+    if ! kill -0 "${DAEMONS[n]}" 2>/dev/null; then
+      wait "${DAEMONS[n]}"; echo "the daemon ended at once with $?:"; tail -n 5 "$(node_log "$n")"; unset "DAEMONS[n]"; return 1
+    fi
+    if basalt_on "$n" status >/dev/null 2>&1; then return 0; fi
     sleep 0.05
   done
   echo "the daemon does not serve after 30 s"; return 1
 }
-do_daemon_kill() { kill -9 "$DAEMON" && wait "$DAEMON" 2>/dev/null; DAEMON=''; return 0; }
-do_daemon_stop() { # SIGTERM; the daemon has to end by itself with 0
-  local rc=0 n pid=$DAEMON; DAEMON=''
+do_daemon_kill() { # [NODE], and its member of etcd with it
+  local n=${1:-1} etcd; etcd=$(etcd_of "$n")
+  kill -9 "${DAEMONS[n]}" $etcd && wait "${DAEMONS[n]}" 2>/dev/null; unset "DAEMONS[n]"; return 0
+}
+do_daemon_stop() { # [NODE]: SIGTERM; the daemon has to end by itself with 0
+  local n=${1:-1} rc=0 i pid; pid=${DAEMONS[n]:-}; unset "DAEMONS[n]"
   kill -TERM "$pid" || { echo "the daemon is not there"; return 1; }
-  for ((n = 0; n < 300; n++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
-  if ((n == 300)); then echo "the daemon has not ended in 30 s"; kill -9 "$pid"; fi
+  for ((i = 0; i < 300; i++)); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+  if ((i == 300)); then echo "the daemon has not ended in 30 s"; kill -9 "$pid"; fi
   wait "$pid" || rc=$?
-  [[ $rc = 0 ]] || { echo "the daemon ended with $rc"; tail -n 5 "$VM_OUT/daemon.log"; }
+  [[ $rc = 0 ]] || { echo "the daemon ended with $rc"; tail -n 5 "$(node_log "$n")"; }
   return "$rc"
 }
+do_daemon_signal() { kill "-$2" "${DAEMONS[$1]}"; } # NODE SIGNAL
+do_etcd_signal() { kill "-$2" "$(etcd_of "$1")"; } # NODE SIGNAL: to the member of etcd that its daemon runs
+do_leader() { basalt_on "${1:-1}" node list --json | jq -r '.[] | select(.leads) | .name'; } # [NODE]: the control leader, as it knows
+do_voters() { basalt_on "${1:-1}" cluster status --json | jq '[.members[] | select(.votes and .trouble == null)] | length'; }
 do_daemon_cpu() { # processor time of the daemon and the time, both in ms
-  local f; read -r -a f < <(sed 's/.*) //' "/proc/$DAEMON/stat")
+  local f; read -r -a f < <(sed 's/.*) //' "/proc/${DAEMONS[1]}/stat")
   echo "$(((f[11] + f[12]) * 1000 / $(getconf CLK_TCK))) $(($(date +%s%N) / 1000000))"
 }
 do_metric() { # NAME: the sum of a metric of the daemon over all its labels
@@ -110,8 +137,20 @@ do_daemon_work() { # processor time of the daemon in ms, bytes written to its ca
 }
 do_daemon_log() { tail -n "${1:-20}" "$VM_OUT/daemon.log"; }
 
-create_group() { # sparse files; fewer shards than usual, since the files are small
-  basalt group create g1 --shards 4 --cache "$DIR/cache:512MiB" --capacity "$DIR/capacity0:${VM_CAPACITY:-4GiB}"
+create_groups() { # on each node; sparse files; fewer shards than usual, since the files are small
+  local n dir
+  for ((n = 1; n <= NODES; n++)); do
+    dir=$(node_dir "$n")
+    basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" || return 1
+  done
+}
+form_cluster() { # of all nodes
+  local n token
+  ((NODES > 1)) || return 0
+  basalt cluster create --address 127.0.0.1:0 || return 1
+  for ((n = 2; n <= NODES; n++)); do
+    do_daemon_start "$n" && token=$(basalt node invite 2>/dev/null) && basalt_on "$n" cluster join "$token" --address 127.0.0.1:0 || return 1
+  done
 }
 
 # ------------------------------------------------------- verbs of the cases, in the CLI's words
@@ -150,24 +189,35 @@ do_portal_add() { listener "$PORTAL" io 0 >>"$DIR/basalt.toml"; } # one more, fr
 do_portal() { echo "$PORTAL"; }
 do_link() { echo "set_link net$1 $2" >"$VM_CTL/mon.in"; } # NIC on|off: off, packets vanish without a word
 do_basalt() { basalt "$@"; }
+do_basalt_on() { basalt_on "$@"; } # NODE ARGUMENT...
+do_volume_create_on() { # NODE NAME BYTES: a volume with its data there
+  local new; new=$(printf '{"name":"%s","bytes":%s,"fault_domain":"node%s"}' "$2" "$3" "$1")
+  curl -sS --fail-with-body --unix-socket "$DIR/data/api.sock" -H 'content-type: application/json' -d "$new" http://localhost/api/v1/volumes
+}
+do_owner() { basalt volume show "$1" --json | jq -r .owner; } # VOLUME: the name of the node
 
 # -------------------------------------------------------------------------------------- run
 
 : >"$VM_OUT/daemon.log"
 write_config
-if do_daemon_start && create_group; then
+if do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
-  leave_env ADDR=10.0.2.2 "PORT=$PORT" ADDR2=10.0.3.2 "PORT2=$PORT2" "DISCOVERY_PORT=$DISCOVERY_PORT" "NQN=$NQN" "KILLS=${KILLS:-}" "LARGE=${LARGE:-}"
+  env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES"
+    "NQN=$NQN" "KILLS=${KILLS:-}" "LARGE=${LARGE:-}")
+  for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=10.0.$((1 + n)).2" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}"); done
+  leave_env "${env[@]}"
 else
-  tail -n 20 "$VM_OUT/daemon.log"; leave_env START_FAILED=1
+  tail -n 20 "$VM_OUT"/daemon*.log; leave_env START_FAILED=1
 fi
 serve_requests
 # What the daemon counted, for whoever looks for the cause of a case that failed.
 curl -sS --max-time 5 --unix-socket "$DIR/data/api.sock" http://localhost/metrics >"$VM_OUT/metrics" 2>/dev/null
 
 rc=0
-if [[ -z $DAEMON ]]; then echo "the daemon does not run at the end"; rc=1
-elif ! kill -0 "$DAEMON" 2>/dev/null; then wait "$DAEMON"; echo "the daemon died with $?"; DAEMON=''; rc=1
-else do_daemon_stop || rc=1; fi
-if grep -aE 'panicked|overflow' "$VM_OUT/daemon.log"; then rc=1; fi
+for ((n = 1; n <= NODES; n++)); do
+  if [[ -z ${DAEMONS[n]:-} ]]; then echo "the daemon $n does not run at the end"; rc=1
+  elif ! kill -0 "${DAEMONS[n]}" 2>/dev/null; then wait "${DAEMONS[n]}"; echo "the daemon $n died with $?"; unset "DAEMONS[n]"; rc=1; fi
+done
+for n in "${!DAEMONS[@]}"; do do_daemon_stop "$n" || rc=1; done
+if grep -aE 'panicked|overflow' "$VM_OUT"/daemon*.log; then rc=1; fi
 exit $rc

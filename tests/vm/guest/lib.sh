@@ -83,7 +83,7 @@ on_host() {
 }
 
 # The settings that the host side leaves here once the daemon serves: ADDR PORT DISCOVERY_PORT NQN
-wait_until 60 test -e "$VM_CTL/env" || die "the host side has not started a target"
+wait_until 180 test -e "$VM_CTL/env" || die "the host side has not started a target"
 . "$VM_CTL/env"
 [ -z "$START_FAILED" ] || die "the daemon did not start"
 if [ -n "$REFERENCE" ]; then . /vm/files/reference.sh; fi

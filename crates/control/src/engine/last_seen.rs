@@ -13,6 +13,7 @@
 use super::followed::Followed;
 use super::request;
 use directory::{Directory, DirectoryError, Entry, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, View, Watch};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,11 +21,21 @@ use std::time::Duration;
 pub(super) struct LastSeen {
     directory: Arc<dyn Directory>,
     followed: Arc<Mutex<Followed>>,
+    /// The daemon ends: nobody waits any more for a directory that does not answer.
+    closed: AtomicBool,
 }
 
 impl LastSeen {
     pub(super) fn new(directory: Arc<dyn Directory>, followed: Arc<Mutex<Followed>>) -> Self {
-        Self { directory, followed }
+        Self { directory, followed, closed: AtomicBool::new(false) }
+    }
+
+    /// From now on it does not answer.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+    fn open(&self) -> Result<&dyn Directory, DirectoryError> {
+        if self.closed.load(Relaxed) { Err(DirectoryError::Unavailable) } else { Ok(&*self.directory) }
     }
 
     /// A read, from the copy when the directory does not answer and that will do.
@@ -36,7 +47,7 @@ impl LastSeen {
         let error = match request::age() {
             // It did not answer a moment ago, for the same request.
             Some(_) => DirectoryError::Unavailable,
-            None => match read(&*self.directory) {
+            None => match self.open().and_then(read) {
                 Err(error) if request::may_be_old() && (matches!(error, DirectoryError::Unavailable) || error.ends_everything()) => error,
                 other => return other,
             },
@@ -56,28 +67,28 @@ impl Directory for LastSeen {
         self.read(|d| d.list(kind), |view| view.entries(kind).collect())
     }
     fn snapshot(&self) -> Result<Snapshot, DirectoryError> {
-        self.directory.snapshot()
+        self.open()?.snapshot()
     }
     fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError> {
-        self.directory.watch(after)
+        self.open()?.watch(after)
     }
     fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
-        self.directory.commit(transaction)
+        self.open()?.commit(transaction)
     }
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
-        self.directory.outcome(nonce)
+        self.open()?.outcome(nonce)
     }
     fn revision(&self) -> Result<Revision, DirectoryError> {
-        self.directory.revision()
+        self.open()?.revision()
     }
     fn open_session(&self, ttl: Duration) -> Result<SessionId, DirectoryError> {
-        self.directory.open_session(ttl)
+        self.open()?.open_session(ttl)
     }
     fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.directory.keep_alive(session)
+        self.open()?.keep_alive(session)
     }
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.directory.end_session(session)
+        self.open()?.end_session(session)
     }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()

@@ -42,6 +42,9 @@ impl Control {
     pub(super) fn link_changed(&self, change: LinkChange) {
         let LinkChange { node, lane, lanes, open } = change;
         self.live().links.note(node, lane, lanes, open);
+        if self.is_ending() {
+            return;
+        }
         if let Err(problem) = self.apply() {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
