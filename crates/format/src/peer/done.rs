@@ -7,12 +7,12 @@ use super::error::{PeerError, check, reserved};
 use super::forward::RequestId;
 use super::header::{Envelope, HEADER_BYTES, Header, MessageKind};
 use super::segment::{SEGMENTS_MAX, Segment, Sums, put_sums};
+use super::sizes::DONE_BYTES;
 use crate::bytes::*;
 
 layout!(done: 32 bytes { 0: REQUEST[8], 8: DETAIL[8], 16: OUTCOME[1], 17: FLAGS[1], 18: RESERVED[14] });
 
-/// Bytes of a Done's body without checksums.
-pub const DONE_BYTES: usize = done::BYTES;
+const _: () = assert!(done::BYTES == DONE_BYTES);
 
 /// How a request went, as it is said on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

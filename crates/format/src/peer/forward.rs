@@ -7,6 +7,7 @@
 use super::error::{PeerError, check, reserved};
 use super::header::{DATA_BYTES_MAX, Envelope, HEADER_BYTES, Header, MessageKind};
 use super::segment::{SEGMENTS_MAX, Segment, Sums, put_sums, split};
+use super::sizes::FORWARD_BYTES;
 use crate::bytes::*;
 use base::unit::{PIECE_BYTES, SECTOR_BYTES, VOLUME_BYTES_MAX};
 use base::{HostId, Instant, IoVerb, VolumeId};
@@ -16,8 +17,7 @@ layout!(forward: 128 bytes {
     88: SOURCE_OFFSET[8], 96: CONTROLLER[2], 98: VERB[1], 99: FLAGS[1], 100: RESERVED[28],
 });
 
-/// Bytes of a Forward's body without checksums.
-pub const FORWARD_BYTES: usize = forward::BYTES;
+const _: () = assert!(forward::BYTES == FORWARD_BYTES);
 
 /// Names a request within its session: the low 16 bits are its slot at the requester, the others rise with each request, from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,8 @@
 //! Never: judges a Hello.
 
 use super::error::{PeerError, check, reserved};
-use super::header::{DATA_BYTES_MAX, Envelope, HEADER_BYTES, Header, MessageKind};
+use super::header::{DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, MessageKind};
+use super::sizes::{HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES};
 use crate::bytes::*;
 use base::{ClusterId, Instant, NodeId};
 
@@ -17,16 +18,8 @@ layout!(answer: 64 bytes {
 });
 layout!(refusal: 16 bytes { 0: REASON[1], 1: RESERVED[7], 8: DETAIL[8] });
 
-/// Bytes of a Hello's body in this release.
-pub const HELLO_BYTES: usize = hello::BYTES;
-/// Bytes of a HelloAnswer's body in this release.
-pub const HELLO_ANSWER_BYTES: usize = answer::BYTES;
-/// Bytes of a Refusal's body in this release.
-pub const REFUSAL_BYTES: usize = refusal::BYTES;
-/// Bytes of a body of the greeting in any release.
-pub const GREETING_BYTES_MAX: usize = 512;
-/// The version in the header of the greeting's messages.
-pub const GREETING_VERSION: u8 = 0;
+const _: () = assert!(hello::BYTES == HELLO_BYTES && answer::BYTES == HELLO_ANSWER_BYTES && refusal::BYTES == REFUSAL_BYTES);
+
 /// Lanes of a class between two nodes.
 pub const LANES_MAX: u8 = 64;
 /// Requests that a window may hold: their slots fit in 16 bits, and a table of them is small.

@@ -3,12 +3,11 @@
 //! Invariant: a header that parses bounds all that follows it: a body that its kind may have, data only where its kind has data.
 //! Never: looks into a body.
 
-use super::done::DONE_BYTES;
 use super::error::{PeerError, check, reserved};
-use super::forward::FORWARD_BYTES;
-use super::greeting::{GREETING_BYTES_MAX, GREETING_VERSION, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES};
 use super::segment::{SEGMENTS_MAX, SUM_BYTES};
-use super::small::{CANCEL_BYTES, GOODBYE_BYTES, TICK_BYTES};
+use super::sizes::{
+    CANCEL_BYTES, DONE_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES, TICK_BYTES,
+};
 use crate::bytes::*;
 use base::crc32c;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX};
@@ -21,6 +20,8 @@ layout!(header: 64 bytes {
     40: DATA_FIRST[4], 44: DATA_SECOND[4], 48: BODY_CRC[4], 52: RESERVED_END[12],
 });
 
+/// The version in the header of the greeting's messages.
+pub const GREETING_VERSION: u8 = 0;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = header::BYTES;
 /// The most data of a message, in bytes: both segments.

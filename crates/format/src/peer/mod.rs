@@ -11,18 +11,22 @@ mod forward;
 mod greeting;
 mod header;
 mod segment;
+mod sizes;
 mod small;
 
 #[cfg(test)]
 mod tests;
 
-pub use done::{DONE_BYTES, Done, Outcome};
+pub use done::{Done, Outcome};
 pub use error::PeerError;
-pub use forward::{FORWARD_BYTES, Forward, Issuer, RequestId, Revision};
+pub use forward::{Forward, Issuer, RequestId, Revision};
 pub use greeting::{
-    GREETING_BYTES_MAX, GREETING_VERSION, HELLO_ANSWER_BYTES, HELLO_BYTES, Hello, HelloAnswer, Incarnation, LANES_MAX, LinkClass,
-    REFUSAL_BYTES, Refusal, RefusalReason, Versions, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_OPS_MAX, Window,
+    Hello, HelloAnswer, Incarnation, LANES_MAX, LinkClass, Refusal, RefusalReason, Versions, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN,
+    WINDOW_OPS_MAX, Window,
 };
-pub use header::{BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, HEADER_BYTES, Header, LATER_KINDS, MessageKind, SessionNo, Totals};
+pub use header::{
+    BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, LATER_KINDS, MessageKind, SessionNo, Totals,
+};
 pub use segment::{SEGMENTS_MAX, Segment, SegmentSums, Sums, split};
+pub use sizes::{DONE_BYTES, FORWARD_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES};
 pub use small::{Cancel, Goodbye, GoodbyeReason, Tick};

@@ -3,6 +3,7 @@
 use super::error::{PeerError, reserved};
 use super::forward::RequestId;
 use super::header::{Envelope, HEADER_BYTES, Header, MessageKind};
+use super::sizes::{CANCEL_BYTES, GOODBYE_BYTES, TICK_BYTES};
 use crate::bytes::*;
 use base::Instant;
 
@@ -10,9 +11,7 @@ layout!(tick: 8 bytes { 0: TICK[8] });
 layout!(goodbye: 8 bytes { 0: REASON[1], 1: RESERVED[7] });
 layout!(cancel: 8 bytes { 0: REQUEST[8] });
 
-pub(super) const TICK_BYTES: usize = tick::BYTES;
-pub(super) const GOODBYE_BYTES: usize = goodbye::BYTES;
-pub(super) const CANCEL_BYTES: usize = cancel::BYTES;
+const _: () = assert!(tick::BYTES == TICK_BYTES && goodbye::BYTES == GOODBYE_BYTES && cancel::BYTES == CANCEL_BYTES);
 
 /// The sender's clock: the receiver stamps its requests with the newest that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,20 @@
+//! How long each body is: what the header needs to know of them.
+//!
+//! Invariant: a body's own layout is as long as is said here; its file asserts that.
+//! Never: what is in a body.
+
+/// Bytes of a Hello's body in this release.
+pub const HELLO_BYTES: usize = 128;
+/// Bytes of a HelloAnswer's body in this release.
+pub const HELLO_ANSWER_BYTES: usize = 64;
+/// Bytes of a Refusal's body in this release.
+pub const REFUSAL_BYTES: usize = 16;
+/// Bytes of a body of the greeting in any release.
+pub const GREETING_BYTES_MAX: usize = 512;
+pub(super) const TICK_BYTES: usize = 8;
+pub(super) const GOODBYE_BYTES: usize = 8;
+pub(super) const CANCEL_BYTES: usize = 8;
+/// Bytes of a Forward's body without checksums.
+pub const FORWARD_BYTES: usize = 128;
+/// Bytes of a Done's body without checksums.
+pub const DONE_BYTES: usize = 32;
