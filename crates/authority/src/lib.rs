@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod context;
 mod files;
 mod fingerprint;
 mod issue;
@@ -23,7 +24,7 @@ use std::{path::PathBuf, time::Duration};
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(24 * 3600);
 /// How long an authority is valid.
 pub const AUTHORITY_VALID: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
-/// How long a node's certificate is valid. It is renewed when half of that is over.
+/// How long a node's certificate is valid.
 pub const NODE_VALID: Duration = Duration::from_secs(2 * 365 * 24 * 3600);
 
 const _: () =

@@ -8,9 +8,8 @@ use crate::{CertificateFault, ConnectError, Endpoint, EtcdError};
 use authority::Identity;
 use openssl::{
     error::ErrorStack,
-    pkey::PKey,
     ssl::{SslConnector, SslMethod, SslVersion},
-    x509::{X509, X509VerifyResult, store::X509StoreBuilder},
+    x509::X509VerifyResult,
 };
 use std::pin::Pin;
 use tokio::net::TcpStream;
@@ -20,12 +19,7 @@ use tokio_openssl::SslStream;
 pub(crate) fn connector(identity: &Identity) -> Result<SslConnector, EtcdError> {
     let make = || -> Result<SslConnector, ErrorStack> {
         let mut builder = SslConnector::builder(SslMethod::tls_client())?;
-        let mut store = X509StoreBuilder::new()?;
-        store.add_cert(X509::from_pem(&identity.authority)?)?;
-        builder.set_cert_store(store.build());
-        builder.set_certificate(&*X509::from_pem(&identity.certificate)?)?;
-        builder.set_private_key(&*PKey::private_key_from_pem(&identity.key)?)?;
-        builder.check_private_key()?;
+        identity.configure(&mut builder)?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         builder.set_alpn_protos(b"\x02h2")?;
         Ok(builder.build())

@@ -21,9 +21,8 @@ use openssl::{
     error::ErrorStack,
     hash::MessageDigest,
     nid::Nid,
-    pkey::PKey,
     ssl::{Ssl, SslConnector, SslMethod, SslRef, SslVerifyMode, SslVersion},
-    x509::{X509, X509Ref, store::X509StoreBuilder},
+    x509::X509Ref,
 };
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
@@ -58,11 +57,7 @@ pub(super) fn node_of(certificate: &X509Ref) -> Option<NodeId> {
 /// What all connections of a node have in common.
 fn connector(identity: &Identity) -> Result<SslConnector, ErrorStack> {
     let mut builder = SslConnector::builder(SslMethod::tls_client())?;
-    let mut store = X509StoreBuilder::new()?;
-    store.add_cert(X509::from_pem(&identity.authority)?)?;
-    builder.set_cert_store(store.build());
-    builder.set_certificate(&*X509::from_pem(&identity.certificate)?)?;
-    builder.set_private_key(&*PKey::private_key_from_pem(&identity.key)?)?;
+    identity.configure(&mut builder)?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     Ok(builder.build())
 }

@@ -28,9 +28,7 @@ use axum::{
 use base::NodeId;
 use openssl::{
     error::ErrorStack,
-    pkey::PKey,
     ssl::{Ssl, SslAcceptor, SslMethod, SslVerifyMode, SslVersion},
-    x509::{X509, store::X509StoreBuilder},
 };
 use std::{
     io,
@@ -140,14 +138,9 @@ impl axum::serve::Listener for Accepting {
 fn acceptor(identity: &Identity) -> Result<SslAcceptor, ErrorStack> {
     let mut builder = SslAcceptor::mozilla_modern_v5(SslMethod::tls_server())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_3))?;
-    let authority = X509::from_pem(&identity.authority)?;
-    builder.set_certificate(&*X509::from_pem(&identity.certificate)?)?;
-    builder.set_private_key(&*PKey::private_key_from_pem(&identity.key)?)?;
+    let authority = identity.configure(&mut builder)?;
     // Who joins recognises the authority by its fingerprint, so it has to be shown.
-    builder.add_extra_chain_cert(authority.clone())?;
-    let mut store = X509StoreBuilder::new()?;
-    store.add_cert(authority)?;
-    builder.set_verify_cert_store(store.build())?;
+    builder.add_extra_chain_cert(authority)?;
     // A client may come without a certificate; one that it shows has to be right.
     builder.set_verify(SslVerifyMode::PEER);
     builder.set_session_id_context(b"basalt cluster")?;
