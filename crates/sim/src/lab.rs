@@ -4,6 +4,7 @@
 //! Never: draws anything; a plan says it all.
 
 use crate::client::{Client, ClientApp};
+use crate::cut_ways::CutWays;
 use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
 use crate::node_types::{CommandSender, CoreSeed};
@@ -54,7 +55,7 @@ pub struct Lab {
     /// What stands in for the control plane.
     pub operator: Operator,
     /// Cut ways that are restored later: when, from, to.
-    heals: Vec<(Instant, HostId, HostId)>,
+    cut_ways: CutWays,
     images: Vec<(usize, SimImage)>,
     /// Where the chunks begin on each capacity device.
     chunks_from: Vec<u64>,
@@ -113,7 +114,7 @@ impl Lab {
             devices,
             workload,
             operator,
-            heals: Vec::new(),
+            cut_ways: CutWays::default(),
             images: Vec::new(),
             chunks_from,
             class: plan.class,
@@ -220,11 +221,9 @@ impl Lab {
     /// Holds up what a client sends, or is sent, for a while.
     fn cut_client(&mut self, client: usize, to_host: bool, to_client: bool, for_ns: u64) {
         let Some(client) = self.clients.get(client).map(|c| c.host) else { return };
-        let until = self.world.now() + Duration::from_nanos(for_ns);
         for (cut, from, to) in [(to_host, client, self.server), (to_client, self.server, client)] {
             if cut {
-                self.world.cut(from, to);
-                self.heals.push((until, from, to));
+                self.cut_ways.cut(&mut self.world, from, to, Duration::from_nanos(for_ns));
             }
         }
     }
@@ -235,18 +234,11 @@ impl Lab {
     }
     /// When the next cut way is to be restored.
     pub fn next_heal(&self) -> Option<Instant> {
-        self.heals.iter().map(|h| h.0).min()
+        self.cut_ways.next()
     }
-    /// Mends what is due.
+    /// Restores what is due; `all`: everything.
     pub fn heal_due(&mut self, all: bool) {
-        let now = self.world.now();
-        for (at, from, to) in core::mem::take(&mut self.heals) {
-            if all || at <= now {
-                self.world.heal(from, to);
-            } else {
-                self.heals.push((at, from, to));
-            }
-        }
+        self.cut_ways.restore(&mut self.world, all);
     }
 
     /// Lets time pass until something is to be done: the limit, `stop` holds, or a fault that brings death has hit. Whether it was not the limit.

@@ -13,6 +13,7 @@ pub mod acts;
 pub mod campaign;
 pub mod client;
 pub mod content;
+pub mod cut_ways;
 pub mod exam;
 pub mod faults;
 pub mod history;

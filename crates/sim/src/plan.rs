@@ -18,7 +18,7 @@ pub use parts::{ClientPlan, End, Life, OpKind, Plan, VolumePlan};
 
 use crate::faults::{Class, Fault, Timed};
 use basics::{client, device, life, mix, network, volume};
-use rt::sim::Rng;
+use rt::sim::{Rng, SimDeviceOptions};
 
 impl Plan {
     /// What a seed means.
@@ -41,24 +41,7 @@ impl Plan {
         volumes.iter_mut().for_each(|v| v.checksum |= class >= Class::Errors);
         let clients = (0..1 + rng.below(3)).map(|_| client(rng)).collect();
         let low = rng.below(40) as f64 / 100.0;
-        let mut plan = Plan {
-            seed,
-            class,
-            cores,
-            shards: shards as u8,
-            cache,
-            capacity,
-            volumes,
-            clients,
-            mix: mix(rng),
-            op_blocks_max: [1, 4, 32, 256][rng.below(4) as usize],
-            hot: [0, 0, 2, 10][rng.below(4) as usize],
-            watermarks: (low, low + 0.3),
-            idle_drain_ms: 1 + rng.below(30),
-            net: network(rng),
-            lives: Vec::new(),
-            tiny: false,
-        };
+        let mut plan = Plan { class, cores, shards: shards as u8, capacity, ..Plan::plain(rng, seed, cache, (volumes, clients), low) };
         plan.lives = (0..1 + rng.below(5)).map(|_| life(rng, &plan)).collect();
         strain(rng, &mut plan);
         dispute(&mut Rng::new(seed ^ 0xD15B_07E5), &mut plan);
@@ -81,15 +64,32 @@ impl Plan {
         let mut volumes: Vec<_> = (0..1 + rng.below(3)).map(|_| volume(rng, 1)).collect();
         volumes.iter_mut().for_each(|v| (v.iops_max, v.reserve_chunks) = (None, 0));
         let low = rng.below(40) as f64 / 100.0;
-        let mut plan = Plan {
+        let cache = (0, device(rng, 1));
+        let clients = (0..1 + rng.below(3)).map(|_| client(rng)).collect();
+        let mut plan = Plan::plain(rng, seed, cache, (volumes, clients), low);
+        if plan.clients.len() > 1 && rng.one_in(2) {
+            plan.mix.extend(OpKind::DISPUTE);
+        }
+        plan
+    }
+
+    /// One core, no capacity devices, no lives; what clients do is drawn. `low`: the lower watermark of the write buffer.
+    fn plain(
+        rng: &mut Rng,
+        seed: u64,
+        cache: (u64, SimDeviceOptions),
+        (volumes, clients): (Vec<VolumePlan>, Vec<ClientPlan>),
+        low: f64,
+    ) -> Plan {
+        Plan {
             seed,
             class: Class::Crash,
             cores: 1,
             shards: 1,
-            cache: (0, device(rng, 1)),
-            capacity: vec![],
+            cache,
+            capacity: Vec::new(),
             volumes,
-            clients: (0..1 + rng.below(3)).map(|_| client(rng)).collect(),
+            clients,
             mix: mix(rng),
             op_blocks_max: [1, 4, 32, 256][rng.below(4) as usize],
             hot: [0, 0, 2, 10][rng.below(4) as usize],
@@ -98,11 +98,7 @@ impl Plan {
             net: network(rng),
             lives: Vec::new(),
             tiny: false,
-        };
-        if plan.clients.len() > 1 && rng.one_in(2) {
-            plan.mix.extend(OpKind::DISPUTE);
         }
-        plan
     }
 }
 

@@ -147,19 +147,7 @@ impl World {
 
     /// The takeover is in the record: `Fence`.
     fn begin_term(&mut self, n: usize, record: Record) -> Result<(), Broken> {
-        let owner = Owner {
-            record,
-            term: record.epoch,
-            last: 0,
-            base_mark: Seq::default(),
-            serving: false,
-            known: 0,
-            fenced: 0,
-            doubt: 0,
-            ops: Default::default(),
-            resync: None,
-        };
-        self.nodes[n].role = Role::Owner(owner);
+        self.nodes[n].role = Role::Owner(Owner::begin(record, false));
         self.fence(n);
         Ok(())
     }
@@ -271,23 +259,26 @@ impl World {
     /// An owner of before its restart goes on where it was: only for a run without the rule.
     pub(super) fn resume(&mut self, n: usize) {
         let record = Record { owner_inc: self.nodes[n].inc, ..self.record };
-        let owner = Owner {
+        self.nodes[n].role = Role::Owner(Owner::begin(record, true));
+    }
+}
+
+impl Owner {
+    /// The owner by this record, whose term begins with it; `serving`: there is nothing to agree on.
+    fn begin(record: Record, serving: bool) -> Owner {
+        Owner {
             record,
             term: record.epoch,
             last: 0,
             base_mark: Seq::default(),
-            serving: true,
+            serving,
             known: 0,
             fenced: 0,
             doubt: 0,
             ops: Default::default(),
             resync: None,
-        };
-        self.nodes[n].role = Role::Owner(owner);
+        }
     }
-}
-
-impl Owner {
     /// What a fenced copy says.
     fn hears(&mut self, copy: usize, mark: Seq, doubt: Mask) {
         self.fenced |= 1 << copy;

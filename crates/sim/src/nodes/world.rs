@@ -7,6 +7,7 @@ use super::node::{Door, FrontEnds, NodeControl};
 use super::plan::{NodeEvent, NodesPlan};
 use super::records::{self, NQN, cluster};
 use crate::client::{Client, ClientApp};
+use crate::cut_ways::CutWays;
 use crate::workload::Workload;
 use base::{ComponentId, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
@@ -56,7 +57,7 @@ pub struct NodesLab {
     clock: HostId,
     /// What the clients play.
     pub workload: Rc<RefCell<Workload>>,
-    heals: Vec<(Instant, HostId, HostId)>,
+    cut_ways: CutWays,
     events: u64,
 }
 
@@ -163,8 +164,8 @@ impl NodesLab {
             rt.timer(&queue, 0, rt.now());
             Box::new(ClockApp(queue))
         });
-        let (client_at, heals) = (plan.client_at.clone(), Vec::new());
-        let mut lab = NodesLab { world, nodes, clients: Vec::new(), client_at, clock, workload, heals, events: 0 };
+        let (client_at, cut_ways) = (plan.client_at.clone(), CutWays::default());
+        let mut lab = NodesLab { world, nodes, clients: Vec::new(), client_at, clock, workload, cut_ways, events: 0 };
         // What was made in a life for that is found in the first one.
         for node in 0..lab.nodes.len() {
             lab.kill(node, false);
@@ -241,23 +242,16 @@ impl NodesLab {
         }
     }
     fn cut(&mut self, from: HostId, to: HostId, for_ns: u64) {
-        self.world.cut(from, to);
-        self.heals.push((self.world.now() + Duration::from_nanos(for_ns), from, to));
+        self.cut_ways.cut(&mut self.world, from, to, Duration::from_nanos(for_ns));
     }
     /// When something that was disturbed is to be well again.
     pub fn next_return(&self) -> Option<Instant> {
-        self.heals.iter().map(|h| h.0).chain(self.nodes.iter().filter_map(|n| n.returns)).min()
+        self.cut_ways.next().into_iter().chain(self.nodes.iter().filter_map(|n| n.returns)).min()
     }
     /// What is due is well again; `all`: everything.
     pub fn heal_due(&mut self, all: bool) {
         let now = self.world.now();
-        for (at, from, to) in core::mem::take(&mut self.heals) {
-            if all || at <= now {
-                self.world.heal(from, to);
-            } else {
-                self.heals.push((at, from, to));
-            }
-        }
+        self.cut_ways.restore(&mut self.world, all);
         for node in 0..self.nodes.len() {
             if self.nodes[node].returns.take_if(|at| all || *at <= now).is_some() {
                 self.workload.borrow_mut().note(now.0, format!("node {node} starts"));
