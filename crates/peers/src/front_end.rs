@@ -53,12 +53,14 @@ impl FrontEnd for Peers {
         None
     }
     fn on_work_done(&mut self, _: &Rt, _: WorkId, _: WorkDone) {}
+    #[inline]
     fn link_change(&mut self) -> Option<LinkChange> {
         Peers::link_change(self)
     }
     fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
         Peers::is_settled(self, volume, revision)
     }
+    #[inline]
     fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
         Peers::pop_msg(self)
     }

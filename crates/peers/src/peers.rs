@@ -279,6 +279,7 @@ impl Peers {
         rt.wake(self.core);
     }
     /// The next link that has opened, or is closed for longer than requests wait for it.
+    #[inline]
     pub fn link_change(&mut self) -> Option<LinkChange> {
         self.link_changes.pop_front()
     }
@@ -292,6 +293,7 @@ impl Peers {
         view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| s.volume == volume && s.revision.0 < revision)
     }
     /// For another core's half.
+    #[inline]
     pub fn pop_msg(&mut self) -> Option<(usize, PeersMsg)> {
         self.msgs.pop_front()
     }
