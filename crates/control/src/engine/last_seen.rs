@@ -8,7 +8,8 @@
 //!          else:       the error
 //! ```
 //!
-//! Owns: [`LastSeen`]. Invariant: nothing is decided on what may be old. Never: writes to the copy.
+//! Owns: [`LastSeen`]. Invariants: nothing is decided on what may be old; once it is closed, nobody waits for the directory. Never: writes to the
+//! copy.
 
 use super::followed::Followed;
 use super::request;
@@ -94,3 +95,7 @@ impl Directory for LastSeen {
         self.directory.cluster()
     }
 }
+
+#[cfg(test)]
+#[path = "last_seen_tests.rs"]
+mod tests;
