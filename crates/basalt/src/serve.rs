@@ -30,6 +30,10 @@ const CORES_DEFAULT_MAX: usize = 16;
 const RETRY: Duration = Duration::from_secs(60);
 /// Threads for requests that wait for the data plane.
 const BLOCKING_THREADS_MAX: usize = 16;
+/// A daemon that ends waits that long for its cluster's directory, beside what requests under way may take.
+const DIRECTORY_END_MAX: Duration = Duration::from_secs(3);
+/// And that long for work that does not end by itself.
+const RUNTIME_END_MAX: Duration = Duration::from_secs(1);
 
 fn fail(error: impl std::fmt::Display) -> Failure {
     Failure::Local(error.to_string())
@@ -86,12 +90,14 @@ fn serve_once(config_path: &Path) -> Result<Ending, Failure> {
     });
     let follower = follower.map_err(fail)?;
     let outcome = run(&config, &runtime, &control, &formation, unix, tcp);
+    formation.end_directory_within(DIRECTORY_END_MAX);
     let ended = control.shutdown().map_err(fail);
     // It ends with the cores, which have ended when the shutdown went well.
     if ended.is_ok() {
         let _ = follower.join();
     }
     formation.stop();
+    runtime.shutdown_timeout(RUNTIME_END_MAX);
     let _ = std::fs::remove_file(config.api_socket());
     let how = formation.ending().borrow().clone();
     outcome.and(ended).map(|()| how).inspect(|_| tracing::info!("ended in order"))
@@ -182,10 +188,12 @@ fn run(
         notify("STOPPING=1\nSTATUS=Writing checkpoints");
         retry.abort();
         keep.abort();
-        served.stop().await;
-        if let Some(for_nodes) = for_nodes {
-            for_nodes.stop().await;
-        }
+        let nodes = async {
+            if let Some(for_nodes) = for_nodes {
+                for_nodes.stop().await;
+            }
+        };
+        tokio::join!(served.stop(), nodes);
         Ok(())
     })
 }
@@ -200,7 +208,8 @@ fn witness(config: &Config, membership: MembershipFile, unix: std::os::unix::net
         return Err(fail("this witness was removed from its cluster; give it an empty data directory, and let it join anew"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("basalt-control").enable_all().build();
-    let served = runtime.map_err(fail)?.block_on(async {
+    let runtime = runtime.map_err(fail)?;
+    let served = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
         let mut ending = formation.ending();
@@ -218,7 +227,9 @@ fn witness(config: &Config, membership: MembershipFile, unix: std::os::unix::net
         served.stop().await;
         Ok(())
     });
+    formation.end_directory_within(DIRECTORY_END_MAX);
     formation.stop();
+    runtime.shutdown_timeout(RUNTIME_END_MAX);
     let _ = std::fs::remove_file(config.api_socket());
     let how = formation.ending().borrow().clone();
     served.map(|()| how)

@@ -2,20 +2,22 @@
 
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
 use crate::harness::turn::Subject;
-use crate::harness::{BASALT, Daemon, Setup, USUAL, until};
+use crate::harness::{BASALT, Daemon, Setup, USUAL, signal, until};
 use format::token::JoinToken;
 use initiator::Controller;
-use lab::verified::{LoadSpec, file};
+use lab::verified::{self, LoadSpec, file};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const VOLUME_BYTES: u64 = 128 << 20;
 /// Bound on the time without a connection.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// Bound on the end of a daemon without a quorum.
+const END_MAX: Duration = Duration::from_secs(20);
 
 /// The folder with etcd, as `scripts/etcd-for-tests` makes it.
 fn programs() -> PathBuf {
@@ -70,6 +72,11 @@ impl Daemon {
     fn names(&self) -> Vec<String> {
         let nodes = self.json("node list");
         nodes.as_array().expect("a list").iter().map(|n| n["name"].as_str().expect("a name").to_owned()).collect()
+    }
+    /// The process of its member of etcd.
+    fn member(&self) -> u32 {
+        let found = Command::new("pgrep").args(["-P", &self.id().to_string(), "-x", "etcd"]).output().expect("pgrep runs");
+        String::from_utf8_lossy(&found.stdout).trim().parse().expect("one member")
     }
     /// Members of etcd that vote and serve.
     fn voters(&self) -> usize {
@@ -221,6 +228,70 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
     assert!(c.refusal(c.serve()).contains("was removed"));
     a.wait_voters(2);
     for node in [&mut a, &mut b] {
+        node.stop();
+    }
+}
+
+/// A host writes through the node that does not own the volume, over TLS or not, and reads through the one that does.
+#[test]
+fn a_volume_of_one_node_is_served_by_every_node() {
+    for links in ["", "plain_links = true\n"] {
+        let named = |name| Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &(config(name) + links), ..USUAL });
+        let (mut a, mut b) = (named("a"), named("b"));
+        a.group_on_files(1, "256MiB", "512MiB");
+        a.ok("volume create v --size 64MiB");
+        a.create_cluster();
+        b.join(&a, "");
+        assert_eq!(b.json("volume show v")["owner"], "a");
+        let once = |ops| LoadSpec { seed: 3, depth: 8, ops, ..LoadSpec::new(b.options(), 1) };
+        // It is inaccessible until the link is open.
+        until("b passes requests on", || {
+            verified::run(LoadSpec { read_back: false, ..once(Some(1)) }, |_| ()).ok().filter(|r| r.0.is_clean())
+        });
+        let (summary, saved) = verified::run(LoadSpec { before: verified::Before::Unknown, ..once(Some(2000)) }, |_| ()).expect("it runs");
+        assert_clean(&summary, &b);
+        let check = LoadSpec { ops: Some(0), resume: Some(saved), ..LoadSpec::new(a.options(), 1) };
+        let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
+        assert_clean(&summary, &a);
+        assert!(summary.units_checked > 0, "{summary:?}");
+        // Figures may be half a second old.
+        until("all of it is counted", || (b.metric("basalt_peers_forwarded_requests_total") >= 2000).then_some(()));
+        let handshakes = b.metric("basalt_peers_link_tls_handshakes_total") + a.metric("basalt_peers_link_tls_handshakes_total");
+        assert_eq!(handshakes > 0, links.is_empty());
+        for node in [&mut b, &mut a] {
+            node.stop();
+        }
+    }
+}
+
+/// Without a quorum nothing is to be had of the directory: whatever waits for it gives up when the daemon is to end.
+#[test]
+fn a_daemon_ends_soon_though_its_directory_does_not_answer() {
+    let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
+    a.create_cluster();
+    b.join(&a, "");
+    c.join(&a, "");
+    a.wait_voters(3);
+    let members = [a.member(), b.member()];
+    for member in members {
+        signal(member, "-STOP");
+    }
+    // Long enough for everything that looks at the directory now and then to wait for it.
+    std::thread::sleep(Duration::from_secs(6));
+    // Somebody still wants something of it.
+    let mut asked =
+        Command::new(BASALT).arg("--api").arg(c.path("data/api.sock")).args(["policy", "create", "p"]).spawn().expect("it runs");
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    c.stop();
+    let took = began.elapsed();
+    let _ = asked.wait();
+    for member in members {
+        signal(member, "-CONT");
+    }
+    assert!(took < END_MAX, "{took:?}\n{}", c.log_tail());
+    println!("the end took {took:?}");
+    for node in [&mut b, &mut a] {
         node.stop();
     }
 }

@@ -96,9 +96,10 @@ impl Served {
     /// No new requests; waits a little for those under way.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
+        let until = tokio::time::Instant::now() + DRAIN;
         for task in self.tasks {
             let abort = task.abort_handle();
-            if tokio::time::timeout(DRAIN, task).await.is_err() {
+            if tokio::time::timeout_at(until, task).await.is_err() {
                 abort.abort();
             }
         }

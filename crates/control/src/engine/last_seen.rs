@@ -8,13 +8,11 @@
 //!          else:       the error
 //! ```
 //!
-//! Owns: [`LastSeen`]. Invariants: nothing is decided on what may be old; once it is closed, nobody waits for the directory. Never: writes to the
-//! copy.
+//! Owns: [`LastSeen`]. Invariant: nothing is decided on what may be old. Never: writes to the copy.
 
 use super::followed::Followed;
 use super::request;
 use directory::{Directory, DirectoryError, Entry, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, View, Watch};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,21 +20,11 @@ use std::time::Duration;
 pub(super) struct LastSeen {
     directory: Arc<dyn Directory>,
     followed: Arc<Mutex<Followed>>,
-    /// The daemon ends: nobody waits any more for a directory that does not answer.
-    closed: AtomicBool,
 }
 
 impl LastSeen {
     pub(super) fn new(directory: Arc<dyn Directory>, followed: Arc<Mutex<Followed>>) -> Self {
-        Self { directory, followed, closed: AtomicBool::new(false) }
-    }
-
-    /// From now on it does not answer.
-    pub(super) fn close(&self) {
-        self.closed.store(true, Relaxed);
-    }
-    fn open(&self) -> Result<&dyn Directory, DirectoryError> {
-        if self.closed.load(Relaxed) { Err(DirectoryError::Unavailable) } else { Ok(&*self.directory) }
+        Self { directory, followed }
     }
 
     /// A read, from the copy when the directory does not answer and that will do.
@@ -48,7 +36,7 @@ impl LastSeen {
         let error = match request::age() {
             // It did not answer a moment ago, for the same request.
             Some(_) => DirectoryError::Unavailable,
-            None => match self.open().and_then(read) {
+            None => match read(&*self.directory) {
                 Err(error) if request::may_be_old() && (matches!(error, DirectoryError::Unavailable) || error.ends_everything()) => error,
                 other => return other,
             },
@@ -68,34 +56,30 @@ impl Directory for LastSeen {
         self.read(|d| d.list(kind), |view| view.entries(kind).collect())
     }
     fn snapshot(&self) -> Result<Snapshot, DirectoryError> {
-        self.open()?.snapshot()
+        self.directory.snapshot()
     }
     fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError> {
-        self.open()?.watch(after)
+        self.directory.watch(after)
     }
     fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
-        self.open()?.commit(transaction)
+        self.directory.commit(transaction)
     }
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
-        self.open()?.outcome(nonce)
+        self.directory.outcome(nonce)
     }
     fn revision(&self) -> Result<Revision, DirectoryError> {
-        self.open()?.revision()
+        self.directory.revision()
     }
     fn open_session(&self, ttl: Duration) -> Result<SessionId, DirectoryError> {
-        self.open()?.open_session(ttl)
+        self.directory.open_session(ttl)
     }
     fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.open()?.keep_alive(session)
+        self.directory.keep_alive(session)
     }
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
-        self.open()?.end_session(session)
+        self.directory.end_session(session)
     }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()
     }
 }
-
-#[cfg(test)]
-#[path = "last_seen_tests.rs"]
-mod tests;

@@ -277,9 +277,6 @@ impl Control {
     pub fn shutdown(&self) -> Result<(), PlaneError> {
         self.ends.store(true, Relaxed);
         self.leave();
-        if !self.is_alone() {
-            self.directory.close();
-        }
         let _devices = self.devices();
         let _serving = self.serving();
         self.plane.shutdown()

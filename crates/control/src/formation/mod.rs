@@ -234,6 +234,12 @@ impl Formation {
         let secret = secret.map_err(|cause| FormationError::Membership { path, cause: cause.to_string() })?;
         Ok(LinkSecurity::Tls(Some(secret)))
     }
+    /// The daemon ends: the directory is not waited for any longer than `left`.
+    pub fn end_directory_within(&self, left: Duration) {
+        if let Some(of) = &self.of {
+            of.directory.end_within(left);
+        }
+    }
     /// etcd's member ends in order; the daemon has ended before.
     pub fn stop(&self) {
         let Some(of) = &self.of else { return };

@@ -41,6 +41,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// A transaction is sent anew when its fence was written meanwhile, at most that often.
 const FENCED_MAX: u32 = 8;
@@ -73,6 +74,8 @@ struct Inner {
     incarnation: Incarnation,
     nonces_added: AtomicUsize,
     trimming: AtomicBool,
+    /// From when on nothing is waited for.
+    ends: watch::Sender<Option<Until>>,
 }
 
 /// A directory in etcd.
@@ -122,6 +125,7 @@ impl EtcdDirectory {
             incarnation: open.incarnation,
             nonces_added: AtomicUsize::new(0),
             trimming: AtomicBool::new(false),
+            ends: watch::Sender::new(None),
         };
         Ok(Self { inner: Arc::new(inner), runtime: Some(runtime) })
     }
@@ -147,16 +151,54 @@ impl EtcdDirectory {
         self.call(CALL_MAX, |inner, until| async move { inner.compact(until).await })
     }
 
-    /// Runs a call on the runtime, and waits for it here.
+    /// The daemon ends: calls are given up after `left`, also those that wait now, and then all are at once.
+    pub fn end_within(&self, left: Duration) {
+        self.inner.ends.send_replace(Some(Until::now() + left));
+    }
+
+    /// Runs a call that changes nothing on the runtime, or nothing that stays, and waits for it here.
     fn call<T, F>(&self, time: Duration, call: impl FnOnce(Arc<Inner>, Until) -> F) -> Result<T, DirectoryError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, DirectoryError>> + Send + 'static,
     {
+        self.call_or(time, DirectoryError::Unavailable, call)
+    }
+
+    /// The same with any call. `given_up`: what it means that it began, and was not waited for.
+    fn call_or<T, F>(
+        &self,
+        time: Duration,
+        given_up: DirectoryError,
+        call: impl FnOnce(Arc<Inner>, Until) -> F,
+    ) -> Result<T, DirectoryError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, DirectoryError>> + Send + 'static,
+    {
         self.inner.followed.usable()?;
+        if self.inner.ends.borrow().is_some_and(|at| at <= Until::now()) {
+            return Err(DirectoryError::Unavailable);
+        }
+        let ends = self.inner.ends.subscribe();
         let call = call(self.inner.clone(), Until::now() + time);
         let runtime = self.runtime.as_ref().expect("it lives as long as this");
-        wait_for(runtime, call).map_err(|error| self.inner.followed.take_note(error))
+        let in_time = async move {
+            tokio::select! {
+                answer = call => answer,
+                () = over(ends) => Err(given_up),
+            }
+        };
+        wait_for(runtime, in_time).map_err(|error| self.inner.followed.take_note(error))
+    }
+}
+
+/// Waits until nothing is waited for.
+async fn over(mut ends: watch::Receiver<Option<Until>>) {
+    let at = ends.wait_for(Option::is_some).await.ok().and_then(|at| *at);
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -472,7 +514,8 @@ impl Directory for EtcdDirectory {
     }
     fn commit(&self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
         let transaction = transaction.clone();
-        self.call(CALL_MAX, |inner, until| inner.commit(transaction, until))
+        let given_up = DirectoryError::Unknown { cause: "the daemon ends, and has not waited for the answer".into() };
+        self.call_or(CALL_MAX, given_up, |inner, until| inner.commit(transaction, until))
     }
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
         self.call(CALL_MAX, |inner, until| async move { inner.outcome(nonce, until).await })

@@ -265,7 +265,7 @@ impl Drop for Daemon {
     }
 }
 
-fn signal(process: u32, name: &str) {
+pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill").args([name, &process.to_string()]).status().expect("kill runs");
     assert!(sent.success(), "{name} is sent");
 }
