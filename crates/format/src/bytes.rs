@@ -22,12 +22,15 @@ macro_rules! layout {
     };
 }
 
+#[inline]
 pub(crate) fn u16_at(b: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([b[at], b[at + 1]])
 }
+#[inline]
 pub(crate) fn u32_at(b: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
 }
+#[inline]
 pub(crate) fn u64_at(b: &[u8], at: usize) -> u64 {
     u64::from(u32_at(b, at)) | u64::from(u32_at(b, at + 4)) << 32
 }
@@ -36,15 +39,19 @@ pub(crate) fn array_at<const N: usize>(b: &[u8], at: usize) -> [u8; N] {
     out.copy_from_slice(&b[at..at + N]);
     out
 }
+#[inline]
 pub(crate) fn put(b: &mut [u8], at: usize, bytes: &[u8]) {
     b[at..at + bytes.len()].copy_from_slice(bytes);
 }
+#[inline]
 pub(crate) fn put_u16(b: &mut [u8], at: usize, v: u16) {
     put(b, at, &v.to_le_bytes());
 }
+#[inline]
 pub(crate) fn put_u32(b: &mut [u8], at: usize, v: u32) {
     put(b, at, &v.to_le_bytes());
 }
+#[inline]
 pub(crate) fn put_u64(b: &mut [u8], at: usize, v: u64) {
     put(b, at, &v.to_le_bytes());
 }

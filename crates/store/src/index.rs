@@ -12,6 +12,7 @@
 use crate::ComponentNo;
 use base::BlockNo;
 use base::hooks::{self, SeededFault};
+use base::unit::CHUNK_BLOCKS;
 use core::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -40,6 +41,10 @@ impl Key {
     }
     pub fn block(self) -> BlockNo {
         BlockNo(self.0 & ((1 << KEY_BLOCK_BITS) - 1))
+    }
+    /// The key of the first block of its chunk.
+    pub fn chunk_begin(self) -> Self {
+        Self(self.0 & !(CHUNK_BLOCKS - 1))
     }
     /// The key `n` blocks further on.
     pub fn plus(self, n: u32) -> Self {

@@ -233,13 +233,14 @@ fn replay(state: &mut State, Gathered { marks, epochs }: &mut Gathered, seq: u64
 
 /// Gives every block of the log a chunk to go to.
 async fn place_all(rt: &Rt, state: &mut State, cache: &Device, epochs: &NewestEpochs) -> Result<(), GroupError> {
+    let mut chunks: Vec<Key> = Vec::new();
     for map in 0..state.log.index().maps() {
-        let mut chunks: Vec<(ComponentNo, u64)> =
-            state.log.index().iter_map(map).map(|(key, _)| (key.component(), key.block().chunk())).collect();
+        chunks.clear();
+        chunks.extend(state.log.index().iter_map(map).map(|(key, _)| key.chunk_begin()));
         chunks.sort_unstable();
         chunks.dedup();
-        for (component, chunk) in chunks {
-            place(state, cache, epochs, component, chunk)?;
+        for key in &chunks {
+            place(state, cache, epochs, key.component(), key.block().chunk())?;
         }
         if map % hooks::tiny(MAPS_AT_ONCE, 2) == 0 {
             rt.yield_now().await;

@@ -117,6 +117,8 @@ impl Record {
     fn build(&self, b: &mut [u8]) {
         use record::*;
         debug_assert!(self.component != 0 && self.component <= COMPONENT_NO_MAX && self.blocks != 0 && self.blocks <= RECORD_BLOCKS_MAX);
+        // As in `parse`.
+        let b = b.first_chunk_mut::<RECORD_BYTES>().expect("room for a record");
         b[KIND] = match self.kind {
             RecordKind::Write => 1,
             RecordKind::Trim => 2,
@@ -140,6 +142,8 @@ impl Record {
 
     fn parse(b: &[u8]) -> Result<Self, DiskError> {
         use record::*;
+        // With a length that the compiler knows, no field is looked for beyond the end.
+        let b = b.first_chunk::<RECORD_BYTES>().ok_or(DiskError::TooShort)?;
         let kind = match b[KIND] {
             1 => RecordKind::Write,
             2 => RecordKind::Trim,

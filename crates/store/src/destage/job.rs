@@ -479,7 +479,7 @@ impl Job {
     async fn write(&mut self, rt: &Rt, mut runs: Vec<Run>) -> Result<(), JobError> {
         let place = |run: &Run| (self.items[run.items.start].phys.device, self.items[run.items.start].offset);
         runs.sort_unstable_by_key(place);
-        let mut writes: Vec<Write> = Vec::with_capacity(runs.len());
+        let mut writes: SmallVec<[Write; JOB_PLACES]> = SmallVec::new();
         for Run { items, buf } in runs {
             let first = &self.items[items.start];
             let bytes = buf.len() as u64;
@@ -504,7 +504,7 @@ impl Job {
         .await;
         // One device that takes nothing does not keep the others from what is theirs.
         let mut failed = None;
-        for (write, (result, _)) in writes.into_iter().zip(results) {
+        for (write, (result, _)) in writes.drain(..).zip(results) {
             match result {
                 Ok(()) => write.runs.into_iter().flatten().for_each(|i| self.items[i].settled = true),
                 Err(_) if hooks::seeded(SeededFault::FailedDestageCounts) => {
