@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from . import Failed, beside_fio, beside_spdk, host
+from . import Failed, beside_fio, beside_spdk, forward, host
 from .report import PAIRS, Runs, text, write
 from .rows import KINDS, ROWS
 
@@ -62,6 +62,8 @@ def missing(o, kind):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
         return f"no {beside}/basalt-client (cargo build --release -p lab)"
+    if kind.startswith("forward") and forward.etcd_programs() is None:
+        return "no etcd (apt install etcd-server etcd-client, or scripts/etcd-for-tests)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
     if kind in ("spdk", "digests", "buffer", "sustained", "capacity", "cores") and (os.cpu_count() or 1) < 2:
@@ -79,7 +81,7 @@ def measure(o, rows, runs):
         beside_spdk.both_clients(o, rows, runs)
         return left_out
     measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
-                "growth": host.growth}
+                "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure}
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
         why = missing(o, kind) if mine else None

@@ -93,7 +93,7 @@ class Basalt(Target):
         super().__init__("basalt", folder)
         self.binary, self.cache, self.capacity, self.volumes, self.volume = binary, cache, capacity, volumes, volume
         self.shards, self.cores, self.processors = shards, cores, processors
-        self.api = f"{self.dir}/api.sock"
+        self.api, self.more = f"{self.dir}/api.sock", ""
 
     @classmethod
     def in_memory(cls, o, **more):
@@ -103,10 +103,13 @@ class Basalt(Target):
         config = f"{self.dir}/basalt.toml"
         with open(config, "w") as f:
             f.write(f'data_dir = "{self.dir}/data"\n[api]\nsocket = "{self.api}"\n[cores]\ncount = {self.cores}\n'
-                    f'[log]\nlevel = "error"\n[[listeners]]\naddr = "127.0.0.1:{self.port}"\nkind = "io"\n')
+                    f'[log]\nlevel = "error"\n{self.more}[[listeners]]\naddr = "127.0.0.1:{self.port}"\nkind = "io"\n')
         self.process = subprocess.Popen(["taskset", "-c", self.processors, self.binary, "serve", "--config", config],
                                         stdout=subprocess.DEVNULL)
         wait_for(lambda: os.path.exists(self.api), "basalt did not start; what it said stands above", process=self.process)
+        self.prepare()
+
+    def prepare(self):
         self.admin("group", "create", "bench", "--shards", str(self.shards), "--cache", self.cache, "--capacity", self.capacity)
         for n in range(self.volumes):
             self.admin("volume", "create", f"bench{n + 1}", "--size", self.volume)

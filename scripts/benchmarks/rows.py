@@ -34,7 +34,7 @@ class Row:
         return value <= self.goal * (1 + TOLERANCE) if self.at_most else value >= self.goal * (1 - TOLERANCE)
 
     def goal_text(self):
-        return "-" if not self.goal else f"{'at most ' if self.at_most else ''}{self.goal:g}{'' if self.load else ' ' + self.unit}"
+        return "-" if not self.goal else f"{'at most ' if self.at_most else ''}{self.goal:.3g}{'' if self.load else ' ' + self.unit}"
 
 
 KINDS = {
@@ -44,6 +44,8 @@ KINDS = {
     "sustained": "Beside fio on the disk: durable writes, sustained past the buffer, destaging all the time",
     "capacity": "Beside fio on the disk: reads of a warm map, data on capacity",
     "cores": "Two cores of the target beside one",
+    "forward": "Through a node that passes requests on to the owner over TLS, beside the owner itself; RAM-backed, a core each",
+    "forward-plain": "The same with plain links",
     "idle": "Processor time at rest",
     "memory": "Resident memory",
     "growth": "The write buffer as it grows",
@@ -75,6 +77,9 @@ ROWS = [
     Row("4 KiB random read, on capacity, depth 1", "capacity", _READ, 0.7, Load(1, 4 * KIB, 1.0)),
     Row("4 KiB random read, on capacity, depth 32", "capacity", _READ, 0.9, Load(32, 4 * KIB, 1.0)),
     Row("4 KiB random read, two cores over one, depth 4 x 32", "cores", "itself on one core", 1.5, Load(32, 4 * KIB, 1.0)),
+    # At depth 1 the latency is to be at most 1.6 times that of the owner.
+    *(Row(f"4 KiB random {what}, depth {depth}", kind, "the node that owns the volume", 1 / 1.6 if depth == 1 else 0, Load(depth, 4 * KIB, reads))
+      for kind in ("forward", "forward-plain") for what, reads in (("read", 1.0), ("write", 0.0)) for depth in (1, 32)),
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),

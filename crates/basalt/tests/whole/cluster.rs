@@ -7,7 +7,7 @@ use format::token::JoinToken;
 use initiator::Controller;
 use lab::verified::{self, LoadSpec, file};
 use serde_json::Value;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -367,6 +367,9 @@ fn a_witness_votes_a_lost_member_is_replaced_and_a_backup_is_restored() {
     let config = |d: &Daemon| d.at("basalt.toml");
     let said = a.ok(&format!("cluster restore {file} --config {}", config(&a)));
     let from = said.trim().rsplit(' ').next().expect("where it is").to_owned();
+    let mut of_nodes: SocketAddr = from.parse().expect("an address");
+    of_nodes.set_port(of_nodes.port() - 1);
+    assert!(b.fails(&format!("cluster restore --from {of_nodes} --config {}", config(&b)), 1).contains(&format!("its etcd is at {from}")));
     for node in [&b, &w] {
         node.ok(&format!("cluster restore --from {from} --config {}", config(node)));
     }

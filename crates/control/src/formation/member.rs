@@ -85,7 +85,11 @@ pub fn open(home: &Home, programs: &Path, file: MembershipFile) -> Result<Opened
         if said.elapsed() >= SAY_EVERY {
             said = Instant::now();
             let why = server.as_ref().map(condition).unwrap_or_default();
-            tracing::warn!(seconds = began.elapsed().as_secs(), "the directory has no quorum yet; waiting for other members of etcd{why}");
+            let at = file.endpoints.join(", ");
+            tracing::warn!(
+                seconds = began.elapsed().as_secs(),
+                "the directory has no quorum yet; waiting for members of etcd at {at}{why}"
+            );
         }
         std::thread::sleep(AGAIN);
     }

@@ -87,6 +87,14 @@ pub enum FormationError {
     /// An endpoint in the membership file.
     #[error(transparent)]
     Endpoint(#[from] etcd::BadEndpoint),
+    /// A node listens there for other nodes.
+    #[error("at {} a node listens for other nodes; its etcd is at {}", .given.authority(), .etcd.authority())]
+    NotEtcd {
+        /// What was given for an endpoint of etcd.
+        given: etcd::Endpoint,
+        /// The endpoint of etcd on that node.
+        etcd: etcd::Endpoint,
+    },
     /// etcd has not begun to serve.
     #[error("etcd does not serve after {seconds} s: {why}")]
     EtcdSilent {

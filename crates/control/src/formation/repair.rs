@@ -153,6 +153,11 @@ pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: &Pa
 /// Another node of a restored directory: it goes to where that is, and has no member of its own until it gets a new one.
 pub fn follow_restored(home: &Home, mut file: MembershipFile, endpoint: &str) -> Result<(), FormationError> {
     let endpoint: Endpoint = endpoint.parse()?;
+    // The address that administrators know is one port before that of etcd.
+    let etcd = Endpoint { port: endpoint.port.saturating_add(1), ..endpoint.clone() };
+    if file.endpoints.iter().any(|known| known.parse() == Ok(etcd.clone())) {
+        return Err(FormationError::NotEtcd { given: endpoint, etcd });
+    }
     file.member = None;
     file.endpoints = vec![endpoint.to_string()];
     home.save_membership(&file)?;

@@ -1,0 +1,96 @@
+"""Rows of requests that pass through a node that does not own the volume, beside requests to the owner, in one run.
+
+Two nodes of a cluster, one core each. With four processors or more, each node and the client have one of their own, and the client's thread
+never sleeps. With fewer, all of them share what there is, and the client sleeps when it has nothing to do.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+from . import Failed, clients
+from .processes import Basalt, processor_seconds, wait_for
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+APART_MIN = 4  # processors: one for each node and for the client
+
+
+def etcd_programs():
+    """The folder with etcd and etcdctl; None when there is none."""
+    for folder in (os.environ.get("ETCD_BIN", ""), "/usr/bin", str(ROOT / "target/tools/etcd/usr/bin")):
+        if folder and all(os.access(f"{folder}/{name}", os.X_OK) for name in ("etcd", "etcdctl")):
+            return folder
+    return None
+
+
+class Node(Basalt):
+    """A node of a cluster, with a disk group and a volume in memory if it is the owner."""
+
+    def __init__(self, o, name, processors, plain):
+        super().__init__(o.basalt, "memory:4GiB:populated", "memory:2GiB:populated", processors=processors)
+        self.name = name
+        self.more = (f'[node]\nname = "{name}"\n[cluster]\netcd_programs = "{etcd_programs()}"\n'
+                     f'plain_links = {"true" if plain else "false"}\n')
+
+    def prepare(self):
+        """Groups and volumes come when the cluster is there: until then the daemon begins anew."""
+
+    def serve_volume(self):
+        super().prepare()
+
+    def asked(self, *words):
+        done = subprocess.run([self.binary, "--api", self.api, *words], capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else ""
+
+    def is_formed(self):
+        said = self.asked("cluster", "status", "--json")
+        return bool(said) and json.loads(said)["formed"]
+
+
+@contextlib.contextmanager
+def cluster(o, plain):
+    """The owner of a volume, and another node."""
+    apart = (os.cpu_count() or 1) >= APART_MIN
+    every = f"0-{(os.cpu_count() or 1) - 1}"
+    with Node(o, "owner", "0" if apart else every, plain) as owner, Node(o, "other", "1" if apart else every, plain) as other:
+        owner.admin("cluster", "create", "--address", "127.0.0.1:0")
+        wait_for(owner.is_formed, "no cluster was made", process=owner.process)
+        token = owner.asked("node", "invite").strip()
+        other.admin("cluster", "join", token, "--address", "127.0.0.1:0")
+        wait_for(other.is_formed, "the other node did not join", process=other.process)
+        owner.serve_volume()
+        wait_for(lambda: "basalt_peers_links_opened_total 1" in other.metrics(), "no link was opened", process=other.process)
+        yield owner, other
+
+
+def measure(o, rows, runs):
+    plain = rows[0].kind == "forward-plain"
+    apart = (os.cpu_count() or 1) >= APART_MIN
+    run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
+    with cluster(o, plain) as nodes:
+        owner, other = nodes
+        clients.lab(o.basalt, [owner.address()], rows[0].load, 0.5, owner.dir, prepare=True, **run)
+        # Until the link is there for hosts, the path through the other node does not work.
+        wait_for(lambda: tries(lambda: clients.lab(o.basalt, [other.address()], rows[0].load, 0.1, other.dir, **run)), "nothing is forwarded")
+        for round_no in range(o.rounds):
+            for row in rows:
+                cases = [("local", owner), ("forwarded", other)]
+                for who, to in cases[::-1] if round_no % 2 else cases:
+                    before, began = [processor_seconds(node.process.pid) for node in nodes], time.monotonic()
+                    sample = clients.lab(o.basalt, [to.address()], row.load, o.seconds, to.dir, **run)
+                    took = time.monotonic() - began
+                    sample["node_cores"] = [(processor_seconds(node.process.pid) - b) / took for node, b in zip(nodes, before)]
+                    runs.add(round_no, row, who, sample)
+                    shares = ", ".join(f"{node.name} {share:.2f}" for node, share in zip(nodes, sample["node_cores"]))
+                    print(f"         processors: {shares}, client {sample['client_cores']:.2f}; "
+                          f"{sample['iops'] / sum(sample['node_cores']):,.0f} IOPS a core of the nodes", flush=True)
+
+
+def tries(what):
+    try:
+        what()
+        return True
+    except Failed:
+        return False
