@@ -198,6 +198,8 @@ listed! {
         OwnCapsuleAwaited,
         /// When the last capsule that held memory has come whole, nobody of those who wait for memory is woken.
         LastCapsuleWakesNobody,
+        /// A Copy that waits for buffers between two steps counts as one whose memory comes back: the connection is not read, whose bytes would free some.
+        WaitingCopyAwaited,
         /// The second half of a pair waits for ever for the memory of the first, whose data was asked for.
         HalfWakesNobody,
         /// A command takes memory for its data before its turn within the limits of its volume has come.

@@ -165,8 +165,8 @@ impl Session {
         let stopped = self.draining || self.phase.is_connecting() || self.outgoing.backlog() >= backlog_max;
         !stopped && !(self.memory.is_full() && (self.memory_comes_back() || hooks::seeded(SeededFault::AskedNotRead)))
     }
-    /// Whether memory comes back without a byte of the host: commands that run hold some, or data on its way to the host does. All the others
-    /// wait for bytes of this connection; when it is only them, it is read on, by one capsule beyond what it may hold.
+    /// Whether memory comes back without a byte of the host: commands that are worked on hold some, or data on its way to the host does. All the
+    /// others wait for bytes of this connection; when it is only them, it is read on, by one capsule beyond what it may hold.
     #[cold]
     fn memory_comes_back(&self) -> bool {
         self.memory.held() > self.slots.held_by_idle()

@@ -236,6 +236,11 @@ impl CommandSlot {
             _ => missing,
         }
     }
+    /// Whether it runs, and goes on without bytes of the host: it does not wait for buffers, or for its turn to get some.
+    pub(super) fn is_worked_on(&self) -> bool {
+        let waits = self.turn == Turn::Awaited || matches!(&self.plan, CommandPlan::Copy(copy) if copy.awaits_step());
+        self.stage == CommandStage::Running && (!waits || hooks::seeded(SeededFault::WaitingCopyAwaited))
+    }
     /// Of what it holds: bytes that it had to get.
     pub(super) fn asked(&self) -> u32 {
         self.held.saturating_sub(if self.turn == Turn::Free { 0 } else { self.capsule })

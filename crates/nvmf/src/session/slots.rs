@@ -186,9 +186,9 @@ impl Slots {
         self.running - self.paused
     }
 
-    /// Bytes that the commands hold for which no memory comes back without a byte of the host: those that do not run.
+    /// Bytes that the commands hold for which no memory comes back without a byte of the host: those that nobody works on.
     pub(super) fn held_by_idle(&self) -> u32 {
-        self.slab.iter().filter(|(_, s)| s.stage != CommandStage::Running).map(|(_, s)| s.held).sum()
+        self.slab.iter().filter(|(_, s)| !s.is_worked_on()).map(|(_, s)| s.held).sum()
     }
     /// Whether no buffers come back by themselves, for which the command in slot `at` (or a new one) could wait: all that was `asked` for belongs to it,
     /// to halves of pairs and to commands that wait too, for buffers or for their turn. False while a command works: it is asked again when none does.

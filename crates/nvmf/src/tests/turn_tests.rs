@@ -9,6 +9,7 @@ use base::hooks::{self, SeededFault};
 use format::nvme::fabrics::disconnect_sqe;
 use format::nvme::io::{BlockRange, CopyCommand, CopyRange};
 use format::nvme::{Cqe, Fuse, IoOpcode, Sqe, StatusCode};
+use format::nvme_tcp::R2t;
 use object::{IoOp, IoRequest, VolumeRef};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,8 +27,10 @@ struct Rig {
     /// Requests that the limit has counted.
     counted: u32,
     answers: BTreeMap<u16, Cqe>,
-    /// The host sends the data that it is asked for.
+    /// The host sends the data that it is asked for, at once.
     sends: bool,
+    /// What it has not sent.
+    unsent: Vec<R2t>,
 }
 
 impl Rig {
@@ -36,7 +39,7 @@ impl Rig {
     }
     fn on(mut b: Bench) -> Rig {
         b.hold = true;
-        let mut rig = Rig { b, limits: false, held: VecDeque::new(), counted: 0, answers: BTreeMap::new(), sends: true };
+        let mut rig = Rig { b, limits: false, held: VecDeque::new(), counted: 0, answers: BTreeMap::new(), sends: true, unsent: vec![] };
         rig.limit(true);
         rig
     }
@@ -59,6 +62,10 @@ impl Rig {
     fn write(&mut self, cid: u16, nsid: u32, bytes: u32) {
         self.send(with_transport(of(IoOpcode::Write, cid, nsid, bytes), bytes), &[]);
     }
+    fn send_data(&mut self, r2t: &R2t) {
+        let data = self.b.client.h2c_data(r2t, &vec![0; r2t.bytes as usize], 200_000);
+        self.b.feed(&data);
+    }
     /// Everybody does what no limit holds back.
     fn settle(&mut self) {
         loop {
@@ -79,11 +86,9 @@ impl Rig {
             while let Some(pdu) = self.b.next() {
                 moved = true;
                 match pdu {
-                    Pdu::R2t(r2t) if self.sends => {
-                        let data = self.b.client.h2c_data(&r2t, &vec![0; r2t.bytes as usize], 200_000);
-                        self.b.feed(&data);
-                    }
-                    Pdu::R2t(_) | Pdu::Data(..) => {}
+                    Pdu::R2t(r2t) if self.sends => self.send_data(&r2t),
+                    Pdu::R2t(r2t) => self.unsent.push(r2t),
+                    Pdu::Data(..) => {}
                     Pdu::Response(cqe) => assert!(self.answers.insert(cqe.cid, cqe).is_none(), "{} was answered twice", cqe.cid),
                     other => panic!("{other:?}"),
                 }
@@ -247,6 +252,35 @@ fn a_host_without_memory_left_is_not_read_while_a_limit_holds_capsules_back_and_
     assert!(rig.has_succeeded(2));
     rig.all_finish(2);
     assert!(rig.b.session.wants_bytes());
+}
+
+/// The memory that a Copy waits for between two steps comes back with data that is still to come on its own connection.
+#[test]
+fn a_copy_that_waits_for_memory_does_not_keep_the_connection_from_being_read() {
+    waiting_copy_is_read();
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_copy_that_waits_and_keeps_the_connection_from_being_read_is_noticed() {
+    hooks::notices(SeededFault::WaitingCopyAwaited, waiting_copy_is_read);
+}
+
+fn waiting_copy_is_read() {
+    let (b, _other) = without_memory();
+    let mut rig = Rig::on(b);
+    rig.sends = false;
+    rig.write(1, 2, 64 << 10);
+    let (sqe, range) = copy(2, 1, 8192);
+    rig.send(with_capsule(sqe, 32), &range);
+    assert!(rig.turn(), "the turn of the Copy has come; there is no memory for it");
+    assert_eq!((rig.answers.len(), rig.unsent.len()), (0, 1));
+    assert!(rig.b.session.wants_bytes(), "the data of the write would free some");
+    rig.sends = true;
+    let r2t = rig.unsent.remove(0);
+    rig.send_data(&r2t);
+    rig.settle();
+    rig.all_finish(2);
 }
 
 #[test]
