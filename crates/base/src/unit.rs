@@ -57,6 +57,10 @@ number!(
     /// Grows by one at each change of owner or of the in-sync set of an object. 0: none.
     Epoch: u32
 );
+number!(
+    /// Which life of a node it is: grows with each start. 0: none.
+    Incarnation: u64
+);
 
 impl BlockNo {
     /// The block that holds byte `offset`.

@@ -10,6 +10,7 @@ mod inventory;
 mod join;
 mod lead;
 mod name;
+mod ownership;
 mod paths;
 mod place;
 mod policy;
@@ -24,6 +25,7 @@ pub use join::{
 };
 pub use lead::{LeaderAction, Left, REQUEST_SECONDS, TASK_WORDS, lead};
 pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
+pub use ownership::{ownership_of, with_ownership};
 pub use paths::{
     FreeSlot, OpenLinks, Path, PathState, can_forward, free_slot, group_of, holder_of, other_nodes, owner_elsewhere, owner_of, path_of,
     shown_release,

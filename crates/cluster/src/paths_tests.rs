@@ -21,13 +21,23 @@ fn removed(name: &str, number: u8, unix_s: u64) -> NodeRecord {
 fn component(n: u8, node: &str, state: CopyState) -> ComponentRecord {
     let group = GroupId::from_bytes([n; 16]);
     let id = ComponentId::from_bytes([n; 16]);
-    ComponentRecord { id, node: node.into(), group, capacity_index: 0, no: Some(1), bytes: 1 << 20, reserve_chunks: 0, state }
+    ComponentRecord {
+        id,
+        node: node.into(),
+        group,
+        capacity_index: 0,
+        no: Some(1),
+        bytes: 1 << 20,
+        reserve_chunks: 0,
+        state,
+        synced_to: base::Epoch(0),
+    }
 }
 
 fn object(copies: &[(&str, CopyState)]) -> ObjectRecord {
     let components = copies.iter().enumerate().map(|(n, (node, state))| component(n as u8, node, *state)).collect();
     let (id, volume) = (ObjectId::from_bytes([1; 16]), VolumeId::from_bytes([1; 16]));
-    ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, mirrors: vec![components] }
+    ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: Default::default(), mirrors: vec![components] }
 }
 
 fn records(nodes: Vec<NodeRecord>) -> Records {

@@ -34,6 +34,7 @@ fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: CopyState) -> C
         bytes: 1 << 20,
         reserve_chunks: 0,
         state,
+        synced_to: base::Epoch(0),
     }
 }
 
@@ -54,7 +55,17 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         format_to: None,
         created_unix_s: 0,
     };
-    (record, ObjectRecord { id: object, volume: id, owner: None, ownership: Ownership::FIRST, mirrors: vec![components] })
+    (
+        record,
+        ObjectRecord {
+            id: object,
+            volume: id,
+            owner: None,
+            ownership: Ownership::FIRST,
+            change: Default::default(),
+            mirrors: vec![components],
+        },
+    )
 }
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {

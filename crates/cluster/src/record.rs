@@ -7,8 +7,8 @@
 use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
-    ComponentId, CopyState, GroupId, ListenerKind, NodeId, NodeRole, NodeSlot, ObjectId, Ownership, Security, Visibility, VolumeId,
-    WriteProtect,
+    ComponentId, CopyState, Epoch, GroupId, Incarnation, ListenerKind, NodeId, NodeRole, NodeSlot, Nonce, ObjectId, Ownership, Security,
+    Visibility, VolumeId, WriteProtect,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -324,6 +324,33 @@ pub struct ComponentRecord {
     pub reserve_chunks: u64,
     /// Its state.
     pub state: CopyState,
+    /// The last epoch in which it was in sync, where it left since. 0: it never was, or never left.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub synced_to: Epoch,
+}
+
+/// Whether there was no such epoch.
+const fn is_never(epoch: &Epoch) -> bool {
+    epoch.0 == 0
+}
+
+/// What a change of an object's ownership says of itself. Nothing, where there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OwnershipChange {
+    /// The incarnation of the node that owns the object; 0: whichever.
+    #[serde(skip_serializing_if = "no_incarnation")]
+    pub owner_incarnation: Incarnation,
+    /// By which the change is known again when its answer was lost.
+    #[serde(skip_serializing_if = "Nonce::is_none")]
+    pub nonce: Nonce,
+    /// The directory came back from a backup, and not every copy was heard since.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub restored: bool,
+}
+
+const fn no_incarnation(incarnation: &Incarnation) -> bool {
+    incarnation.0 == 0
 }
 
 impl ComponentRecord {
@@ -346,6 +373,9 @@ pub struct ObjectRecord {
     /// Its epoch, and since when it has its owner and all of its copies are not in sync any more.
     #[serde(flatten)]
     pub ownership: Ownership,
+    /// Of the last change of the above, and of the states of its copies.
+    #[serde(flatten)]
+    pub change: OwnershipChange,
     /// The copies of each mirror. Pieces are dealt to the mirrors in turn ([`base::mirror::mirror_of`]).
     #[serde(alias = "stripes")]
     pub mirrors: Vec<Vec<ComponentRecord>>,
@@ -365,10 +395,11 @@ impl ObjectRecord {
                 bytes: slot.bytes,
                 reserve_chunks: slot.reserve_chunks,
                 state: CopyState::Active,
+                synced_to: Epoch(0),
             };
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
-        ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, mirrors }
+        ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: OwnershipChange::default(), mirrors }
     }
     /// Its components: the copies of all mirrors.
     pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {

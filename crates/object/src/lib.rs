@@ -13,6 +13,7 @@ pub mod layout;
 pub mod limit;
 pub mod link;
 mod order;
+pub mod owner;
 mod part;
 mod pieces;
 mod range_lock;

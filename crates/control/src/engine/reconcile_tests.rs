@@ -98,7 +98,14 @@ fn of_another_node(b: &Bench) -> VolumeRecord {
     for c in mirrors.iter_mut().flatten() {
         (c.id, c.node, c.group) = (ComponentId::from_bytes([8; 16]), "h2".into(), GroupId::from_bytes([8; 16]));
     }
-    let object = ObjectRecord { id: volume.object, volume: volume.id, owner: None, ownership: Ownership::FIRST, mirrors };
+    let object = ObjectRecord {
+        id: volume.object,
+        volume: volume.id,
+        owner: None,
+        ownership: Ownership::FIRST,
+        change: Default::default(),
+        mirrors,
+    };
     let reservation = ReservationRecord { volume: volume.id, state: reserved() };
     b.directory().commit(&Transaction::new().create(&volume).create(&object).create(&reservation)).unwrap();
     volume

@@ -7,6 +7,7 @@ use super::error::{PeerError, check, reserved};
 use super::header::{DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, MessageKind};
 use super::sizes::{HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES};
 use crate::bytes::*;
+pub use base::Incarnation;
 use base::{ClusterId, Instant, NodeId};
 
 layout!(hello: 128 bytes {
@@ -28,10 +29,6 @@ pub const WINDOW_OPS_MAX: u32 = 4096;
 pub const WINDOW_BYTES_MIN: u64 = 2 * DATA_BYTES_MAX as u64;
 /// Bytes of the largest window.
 pub const WINDOW_BYTES_MAX: u64 = 1 << 30;
-
-/// Which life of a node it is: grows with each start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Incarnation(pub u64);
 
 /// What a link is for. Each class has connections of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -70,9 +70,17 @@ fn object(n: u8, node: &str) -> ObjectRecord {
         bytes: 4 << 20,
         reserve_chunks: 0,
         state: CopyState::Active,
+        synced_to: base::Epoch(0),
     };
     let mirrors = vec![vec![component]];
-    ObjectRecord { id: ObjectId::from_bytes([n; 16]), volume: id(n), owner: None, ownership: Ownership::FIRST, mirrors }
+    ObjectRecord {
+        id: ObjectId::from_bytes([n; 16]),
+        volume: id(n),
+        owner: None,
+        ownership: Ownership::FIRST,
+        change: Default::default(),
+        mirrors,
+    }
 }
 
 fn subsystem(nqn: &str, hosts: &[&str]) -> SubsystemRecord {

@@ -138,10 +138,18 @@ impl Record {
                 bytes: COMPONENT_BYTES,
                 reserve_chunks: self.plan.reserve_chunks,
                 state: CopyState::Active,
+                synced_to: base::Epoch(0),
             }]
         };
         let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);
-        ObjectRecord { id, volume, owner: None, ownership, mirrors: self.plan.stripes.iter().enumerate().map(component).collect() }
+        ObjectRecord {
+            id,
+            volume,
+            owner: None,
+            ownership,
+            change: Default::default(),
+            mirrors: self.plan.stripes.iter().enumerate().map(component).collect(),
+        }
     }
     /// Its place among all volumes.
     fn at(&self) -> usize {
