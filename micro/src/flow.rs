@@ -245,7 +245,7 @@ impl NodeDevices for Lab {
 
 /// The records of the volume, placed on the one device that there is.
 fn volume() -> (VolumeRecord, ObjectRecord) {
-    let device = DeviceInventory { index: 0, bytes: CAPACITY_BYTES, free_bytes: CAPACITY_BYTES };
+    let device = DeviceInventory { index: 0, bytes: CAPACITY_BYTES, free_bytes: CAPACITY_BYTES, promised_bytes: 0 };
     let groups = vec![GroupInventory { id: GROUP, read_cache: false, devices: vec![device] }];
     let inventory = Inventory { nodes: vec![NodeInventory { name: NODE.into(), fault_domain: NODE.into(), groups }] };
     let placed = cluster::place(&inventory, &Policy::default(), VOLUME_BYTES, VOLUME_BYTES).expect("it fits");

@@ -12,8 +12,10 @@ DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
 NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=()
 DAEMONS=() # process ids, by node
 etcd_of() { pgrep -P "${DAEMONS[$1]}" -x etcd; } # NODE: the member of etcd that its daemon runs
+. "$ROOT/tests/vm/administrators.sh"
 cleanup() {
   local n pid
+  ((${#ADMINISTRATORS[@]} == 0)) || kill "${ADMINISTRATORS[@]}" 2>/dev/null
   for n in "${!DAEMONS[@]}"; do
     # A daemon that is killed cannot end its member.
     pid=$(etcd_of "$n"); kill -9 "${DAEMONS[n]}" $pid 2>/dev/null; wait "${DAEMONS[n]}" 2>/dev/null

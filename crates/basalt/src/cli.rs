@@ -426,7 +426,8 @@ pub enum VolumeCommand {
     #[command(after_help = "Examples:
   basalt volume create db --size 200GiB
   basalt volume create boot --size 20GiB --lba 512 --subsystem vms
-  basalt volume create logs --size 50GiB --policy bronze --grow-max 2TiB")]
+  basalt volume create logs --size 50GiB --policy bronze --grow-max 2TiB
+  basalt volume create vm7 --size 100GiB --fault-domain rack4     # its data lies there")]
     Create {
         /// Its name
         name: String,
@@ -448,6 +449,9 @@ pub enum VolumeCommand {
         /// Do not show it to hosts yet
         #[arg(long, conflicts_with = "subsystem")]
         detached: bool,
+        /// Put its data on a node of this fault domain; a node is one of its own unless set otherwise [default: the one with the most room]
+        #[arg(long, value_name = "NAME")]
+        fault_domain: Option<String>,
     },
     /// List volumes
     #[command(

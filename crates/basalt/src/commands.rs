@@ -138,7 +138,7 @@ impl Session {
     fn volume(&self, command: VolumeCommand) -> Done {
         let at = |volume: &str| format!("/volumes/{}", part(volume));
         match command {
-            VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached } => {
+            VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached, fault_domain } => {
                 let new = NewVolume {
                     name,
                     bytes: size,
@@ -147,7 +147,7 @@ impl Session {
                     lba_bytes: Some(lba),
                     subsystem,
                     detached,
-                    fault_domain: None,
+                    fault_domain,
                 };
                 let volume: Volume = self.client.post("/volumes", &new)?;
                 self.print(&volume, show::volume_made);

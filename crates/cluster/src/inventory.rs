@@ -43,6 +43,15 @@ pub struct DeviceInventory {
     pub bytes: u64,
     /// What is neither allocated nor reserved, in bytes.
     pub free_bytes: u64,
+    /// The sizes of all components that lie on it, in bytes: what they are to hold, written or not.
+    pub promised_bytes: u64,
+}
+
+impl DeviceInventory {
+    /// What would be free if everything that is promised were written, in bytes: below zero where more is promised than there is.
+    pub fn outlook_bytes(&self) -> i128 {
+        (i128::from(self.bytes) - i128::from(self.promised_bytes)).min(i128::from(self.free_bytes))
+    }
 }
 
 /// A device with where it is.
@@ -52,6 +61,16 @@ pub(crate) struct Located {
     pub group: GroupId,
     pub index: u8,
     pub free_bytes: u64,
+    pub outlook_bytes: i128,
+}
+
+/// What is compared where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// What would be free if everything that is promised were written.
+    Outlook,
+    /// What is free now: what a reservation can have.
+    Free,
 }
 
 /// A fault domain and all its capacity devices.
@@ -65,16 +84,22 @@ impl Domain {
     pub fn free_bytes(&self) -> u64 {
         self.devices.iter().fold(0u64, |sum, d| sum.saturating_add(d.free_bytes))
     }
-    /// The node of the domain that holds a copy: one with devices for every stripe, if there is one; of those with the most free space; of those
-    /// the first by name. A copy lies on one node: that one serves it.
-    pub fn best_node(&self, width: usize) -> Domain {
+    pub fn room(&self, room: Room) -> i128 {
+        match room {
+            Room::Outlook => self.devices.iter().map(|d| d.outlook_bytes).sum(),
+            Room::Free => self.free_bytes().into(),
+        }
+    }
+    /// The node of the domain that holds a copy: one with devices for every stripe, if there is one; of those with the most room; of those the
+    /// first by name. A copy lies on one node: that one serves it.
+    pub fn best_node(&self, width: usize, room: Room) -> Domain {
         let mut nodes: BTreeMap<&str, Vec<Located>> = BTreeMap::new();
         for device in &self.devices {
             nodes.entry(&device.node).or_default().push(device.clone());
         }
         let of_node = |devices| Domain { name: self.name.clone(), devices };
         let nodes = nodes.into_iter().map(|(name, devices)| (name, of_node(devices)));
-        let best = nodes.min_by_key(|(name, d)| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), *name));
+        let best = nodes.min_by_key(|(name, d)| (d.devices.len() < width, core::cmp::Reverse(d.room(room)), *name));
         best.map_or_else(|| self.clone(), |(_, domain)| domain)
     }
 }
@@ -97,6 +122,7 @@ impl Inventory {
                         group: group.id,
                         index: device.index,
                         free_bytes: device.free_bytes,
+                        outlook_bytes: device.outlook_bytes(),
                     });
                 }
             }

@@ -1,12 +1,12 @@
 //! Placement: which capacity devices hold the components of an object.
 //!
 //! Invariants: copies of a mirror are in different fault domains; the components of a fault domain are on one node, on different devices as long
-//! as there are any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice; the answer does
-//! not depend on the order of the inventory.
+//! as there are any left; no component is larger than [`COMPONENT_BYTES_MAX`]; a reservation is never promised twice, and placed where
+//! there is room for it; what thin volumes are to hold counts before it is written; the answer does not depend on the order of the inventory.
 //! Never: chooses identifiers, remembers anything.
 
 use crate::{
-    inventory::{Domain, Inventory, Located},
+    inventory::{Domain, Inventory, Located, Room},
     policy::{Policy, Shortfall},
 };
 use base::{
@@ -95,7 +95,8 @@ pub const fn component_bytes(bytes: u64, mirrors: usize) -> u64 {
 
 /// Lays out an object of `bytes` that may grow in place to `bytes_max`.
 ///
-/// One mirror for each 255 GiB of `bytes_max`, and at least as many as the policy's stripe width. Most free first.
+/// One mirror for each 255 GiB of `bytes_max`, and at least as many as the policy's stripe width. Most room first: what would be left if all that is
+/// promised were written; where a reservation does not fit in that way, what is free now.
 pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64) -> Result<Placement, PlaceError> {
     let bytes_max = bytes_max.clamp(bytes, VOLUME_BYTES_MAX.max(bytes));
     if bytes == 0 || bytes > VOLUME_BYTES_MAX {
@@ -109,32 +110,19 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     if !shortfalls.is_empty() && !policy.force_provisioning {
         return Err(PlaceError::Shortfalls(shortfalls));
     }
-    // wide enough first, then most free, then by name
-    let width = policy.stripe_width as usize;
-    let mut domains: Vec<Domain> = domains.iter().map(|d| d.best_node(width)).collect();
-    domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.free_bytes()), d.name.clone()));
-    domains.truncate(policy.copies());
-
-    let by_size = mirrors_for(bytes_max);
-    let width_possible = domains.iter().map(|d| d.devices.len()).min().unwrap_or(1);
-    let mirrors = by_size.max(width.min(width_possible)).max(1);
-    let placed = (mirrors..=mirrors.max(width_possible)).find_map(|mirrors| {
-        // a reservation that fits on no single device may fit on several
-        let component_bytes = component_bytes(bytes, mirrors);
-        let reserve = reserve_chunks(component_bytes, policy.space_reservation_percent);
-        fill(&domains, mirrors, component_bytes, reserve).map(|copies| (mirrors, copies))
-    });
-    let (mirrors, copies) = match placed {
+    let chosen = [Room::Outlook, Room::Free].map(|room| best(&domains, policy, room));
+    let (mirrors, copies) = match chosen.iter().find_map(|domains| reserved(domains, policy, bytes, bytes_max)) {
         Some(placed) => placed,
         None => {
+            let [_, domains] = &chosen;
             let needed_bytes = reserve_chunks(bytes, policy.space_reservation_percent) * CHUNK_BYTES;
             let free_bytes = domains.iter().map(Domain::free_bytes).min().unwrap_or(0);
             if !policy.force_provisioning {
-                let devices = width_possible;
-                return Err(PlaceError::NoSpace { needed_bytes, free_bytes, devices });
+                return Err(PlaceError::NoSpace { needed_bytes, free_bytes, devices: width_of(domains) });
             }
             shortfalls.push(Shortfall::Reservation { percent: policy.space_reservation_percent, needed_bytes, free_bytes });
-            let copies = fill(&domains, mirrors, component_bytes(bytes, mirrors), 0);
+            let mirrors = mirrors_at_least(domains, policy, bytes_max);
+            let copies = fill(domains, mirrors, component_bytes(bytes, mirrors), 0);
             (mirrors, copies.expect("without a reservation every device will do"))
         }
     };
@@ -148,6 +136,35 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
         }
     }
     Ok(Placement { layout, shortfalls })
+}
+
+/// The nodes that are to hold the copies, each of another fault domain: wide enough first, then most room, then by name.
+fn best(domains: &[Domain], policy: &Policy, room: Room) -> Vec<Domain> {
+    let width = policy.stripe_width as usize;
+    let mut domains: Vec<Domain> = domains.iter().map(|d| d.best_node(width, room)).collect();
+    domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.room(room)), d.name.clone()));
+    domains.truncate(policy.copies());
+    domains
+}
+
+/// Devices that each copy can be striped over.
+fn width_of(domains: &[Domain]) -> usize {
+    domains.iter().map(|d| d.devices.len()).min().unwrap_or(1)
+}
+
+fn mirrors_at_least(domains: &[Domain], policy: &Policy, bytes_max: u64) -> usize {
+    mirrors_for(bytes_max).max(width_of(domains).min(policy.stripe_width as usize)).max(1)
+}
+
+/// How many mirrors, and the slots of each copy, with their reservation. `None`: it does not fit.
+fn reserved(domains: &[Domain], policy: &Policy, bytes: u64, bytes_max: u64) -> Option<(usize, Vec<Vec<Slot>>)> {
+    let mirrors = mirrors_at_least(domains, policy, bytes_max);
+    (mirrors..=mirrors.max(width_of(domains))).find_map(|mirrors| {
+        // a reservation that fits on no single device may fit on several
+        let component_bytes = component_bytes(bytes, mirrors);
+        let reserve = reserve_chunks(component_bytes, policy.space_reservation_percent);
+        fill(domains, mirrors, component_bytes, reserve).map(|copies| (mirrors, copies))
+    })
 }
 
 /// How many components of the largest size hold `bytes`.
@@ -180,7 +197,7 @@ fn fill_domain(domain: &Domain, mirrors: usize, bytes: u64, reserve_chunks: u64)
     let mut candidates: Vec<Candidate<'_>> = domain
         .devices
         .iter()
-        .map(|device| Candidate { device, used: 0, outlook: device.free_bytes as i128, unreserved: device.free_bytes })
+        .map(|device| Candidate { device, used: 0, outlook: device.outlook_bytes, unreserved: device.free_bytes })
         .collect();
     let reserve_bytes = reserve_chunks * CHUNK_BYTES;
     let mut slots = Vec::with_capacity(mirrors);

@@ -4,7 +4,7 @@
 //! Invariant: [`Policy::check`] looks at the policy alone; [`Policy::shortfalls`] looks at policy and inventory.
 //! Never: decides where things go (see `place`).
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Room};
 use serde::{Deserialize, Serialize};
 
 /// What one I/O counts as against [`Policy::iops_limit`]: each started 32 KiB is one.
@@ -158,7 +158,7 @@ impl Policy {
         if domains.len() < self.copies() {
             found.push(Shortfall::FaultDomains { failures: self.failures_to_tolerate, needed: self.copies(), have: domains.len() });
         }
-        let mut widths: Vec<usize> = domains.iter().map(|d| d.best_node(self.stripe_width as usize).devices.len()).collect();
+        let mut widths: Vec<usize> = domains.iter().map(|d| d.best_node(self.stripe_width as usize, Room::Outlook).devices.len()).collect();
         widths.sort_unstable_by(|a, b| b.cmp(a));
         // the narrowest of the domains that would hold a copy
         let have = widths.get(self.copies().min(widths.len().max(1)) - 1).copied().unwrap_or(0);

@@ -9,7 +9,11 @@ use std::collections::BTreeSet;
 const GIB: u64 = 1 << 30;
 
 fn group(n: u8, free: &[u64]) -> GroupInventory {
-    let devices = free.iter().enumerate().map(|(i, &f)| DeviceInventory { index: i as u8, bytes: 1 << 44, free_bytes: f }).collect();
+    let devices = free
+        .iter()
+        .enumerate()
+        .map(|(i, &f)| DeviceInventory { index: i as u8, bytes: 1 << 44, free_bytes: f, promised_bytes: 0 })
+        .collect();
     GroupInventory { id: GroupId::from_bytes([n; 16]), read_cache: false, devices }
 }
 
@@ -28,6 +32,55 @@ fn a_thin_volume_goes_to_the_device_with_most_free() {
     assert_eq!(placed.layout.mirrors[0].copies[0].capacity_index, 1);
     assert_eq!(placed.layout.mirrors[0].copies[0].reserve_chunks, 0);
     assert!(placed.shortfalls.is_empty());
+}
+
+/// Makes thin volumes of `bytes`, one after the other, of which nothing is written, and gives the nodes they go to.
+fn placed_thin(inventory: &mut Inventory, bytes: u64, count: usize) -> Vec<String> {
+    let make = |_| {
+        let placed = place(inventory, &Policy::default(), bytes, bytes).unwrap();
+        let slot = placed.layout.mirrors[0].copies[0].clone();
+        let node = inventory.nodes.iter_mut().find(|n| n.name == slot.node).unwrap();
+        let group = node.groups.iter_mut().find(|g| g.id == slot.group).unwrap();
+        group.devices.iter_mut().find(|d| d.index == slot.capacity_index).unwrap().promised_bytes += slot.bytes;
+        format!("{}{}", slot.node, slot.capacity_index)
+    };
+    (0..count).map(make).collect()
+}
+
+fn sized(n: u8, sizes: &[u64]) -> GroupInventory {
+    let mut group = group(n, sizes);
+    group.devices.iter_mut().for_each(|d| d.bytes = d.free_bytes);
+    group
+}
+
+#[test]
+fn thin_volumes_that_nobody_has_written_are_spread_over_nodes_and_devices_by_their_size() {
+    let nodes = [("a", 1), ("b", 2), ("c", 3)].map(|(name, n)| node(name, vec![sized(n, &[100 * GIB, 100 * GIB])]));
+    let mut inventory = Inventory { nodes: nodes.into() };
+    let mut placed = placed_thin(&mut inventory, GIB, 60);
+    placed.sort();
+    for device in ["a0", "a1", "b0", "b1", "c0", "c1"] {
+        assert_eq!(placed.iter().filter(|p| *p == device).count(), 10, "{placed:?}");
+    }
+    // A node of twice the size gets so much more that equal room is left.
+    let mut inventory = Inventory { nodes: vec![node("a", vec![sized(1, &[30 * GIB])]), node("b", vec![sized(2, &[60 * GIB])])] };
+    let placed = placed_thin(&mut inventory, GIB, 50);
+    assert_eq!(placed.iter().filter(|p| *p == "a0").count(), 10);
+    // More than there is can be promised, and goes on being spread.
+    let placed = placed_thin(&mut inventory, 100 * GIB, 6);
+    assert_eq!(placed.iter().filter(|p| *p == "a0").count(), 3, "{placed:?}");
+}
+
+#[test]
+fn a_reservation_goes_where_it_fits_though_more_is_promised_there() {
+    let (mut much, little) = (sized(1, &[100 * GIB]), sized(2, &[50 * GIB]));
+    much.devices[0].promised_bytes = 90 * GIB;
+    let inventory = Inventory { nodes: vec![node("a", vec![much]), node("b", vec![little])] };
+    let policy = Policy { space_reservation_percent: 100, ..Policy::default() };
+    let at = |bytes| place(&inventory, &policy, bytes, bytes).map(|p| p.layout.mirrors[0].copies[0].node.clone());
+    assert_eq!(at(40 * GIB), Ok("b".into()), "most room if all that is promised were written");
+    assert_eq!(at(80 * GIB), Ok("a".into()), "only there it is free");
+    assert!(matches!(at(101 * GIB), Err(PlaceError::NoSpace { free_bytes, .. }) if free_bytes == 100 * GIB));
 }
 
 #[test]

@@ -371,6 +371,21 @@ impl Bench {
 }
 
 #[tokio::test]
+async fn empty_thin_volumes_are_spread_over_the_devices() {
+    let bench = Bench::new();
+    bench.group("g", &["x", "y", "z"]).await;
+    for n in 0..6 {
+        bench.ok("POST", "/api/v1/volumes", json!({"name": format!("v{n}"), "bytes": GIB})).await;
+    }
+    let volumes = bench.get("/api/v1/volumes").await;
+    let mut on: BTreeMap<String, u32> = BTreeMap::new();
+    for volume in volumes.as_array().unwrap() {
+        *on.entry(volume["components"][0]["device"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(on.values().copied().collect::<Vec<_>>(), [2, 2, 2], "{on:?}");
+}
+
+#[tokio::test]
 async fn the_devices_of_a_new_group_are_looked_at_before_anything_is_made() {
     let bench = Bench::new();
     let (old, link) = (bench.dir.path().join("old"), bench.dir.path().join("link"));

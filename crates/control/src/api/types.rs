@@ -312,7 +312,7 @@ pub struct NewVolume {
     /// Attach it to no subsystem.
     #[serde(default)]
     pub detached: bool,
-    /// Put it on a node of this fault domain. Default: the one with the most free space.
+    /// Put it on a node of this fault domain. Default: the one with the most room.
     pub fault_domain: Option<String>,
 }
 

@@ -17,23 +17,29 @@ pub(super) struct Unserved {
 }
 
 impl Control {
-    /// What can be used now: online groups of all nodes that are up, with what is neither allocated nor reserved. Of other nodes it is what they
-    /// have said last.
+    /// What can be used now: online groups of all nodes that are up, with what is neither allocated nor reserved, and with what is promised. Of
+    /// other nodes the former is what they have said last.
     pub(super) fn inventory(&self) -> Result<Inventory, Problem> {
         let stats = self.stats()?;
         let presences = self.presences()?;
         let live = self.live();
         let mut nodes = Vec::new();
         let groups = self.directory.all::<GroupRecord>()?;
+        let promised = promised(&self.directory.all::<ObjectRecord>()?);
         for node in self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member()) {
             let ready = groups.iter().filter(|g| g.node == node.name && g.stage == Stage::Ready);
-            let inventories = if node.name == self.identity.node {
+            let mut inventories: Vec<GroupInventory> = if node.name == self.identity.node {
                 let usable = ready.filter(|g| live.groups.get(&g.id).is_some_and(GroupLive::is_online));
                 usable.filter_map(|g| stats.groups.iter().find(|f| f.group == g.id)).map(group_inventory).collect()
             } else {
                 let said = presences.get(&node.name).map(|p| &p.groups[..]).unwrap_or_default();
                 ready.filter_map(|g| said.iter().find(|r| r.id == g.id && r.offline.is_none())).map(reported_inventory).collect()
             };
+            for group in &mut inventories {
+                for device in &mut group.devices {
+                    device.promised_bytes = promised.get(&(group.id, device.index)).copied().unwrap_or(0);
+                }
+            }
             nodes.push(NodeInventory { name: node.name.clone(), fault_domain: node.fault_domain.clone(), groups: inventories });
         }
         Ok(Inventory { nodes })
@@ -93,8 +99,18 @@ impl Control {
     }
 }
 
+/// What the components on each device are to hold, in bytes.
+fn promised(objects: &[Versioned<ObjectRecord>]) -> BTreeMap<(GroupId, u8), u64> {
+    let mut promised = BTreeMap::new();
+    for component in objects.iter().flat_map(|o| o.components()) {
+        let bytes: &mut u64 = promised.entry((component.group, component.capacity_index)).or_default();
+        *bytes = bytes.saturating_add(component.bytes);
+    }
+    promised
+}
+
 fn reported_inventory(report: &GroupReport) -> GroupInventory {
-    let device = |d: &DeviceReport| DeviceInventory { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes };
+    let device = |d: &DeviceReport| DeviceInventory { index: d.index, bytes: d.bytes, free_bytes: d.free_bytes, promised_bytes: 0 };
     GroupInventory { id: report.id, read_cache: false, devices: report.devices.iter().map(device).collect() }
 }
 
@@ -104,7 +120,7 @@ pub(super) fn group_inventory(figures: &GroupFigures) -> GroupInventory {
         .map(|n| {
             let bytes = figures.capacity_bytes[n];
             let taken = at(&figures.capacity_used_bytes, n) + at(&figures.capacity_reserved_bytes, n);
-            DeviceInventory { index: n as u8, bytes, free_bytes: bytes.saturating_sub(taken) }
+            DeviceInventory { index: n as u8, bytes, free_bytes: bytes.saturating_sub(taken), promised_bytes: 0 }
         })
         .collect();
     GroupInventory { id: figures.group, read_cache: false, devices }
