@@ -29,7 +29,7 @@ class Node(Basalt):
     """A node of a cluster, with a disk group and a volume in memory if it is the owner."""
 
     def __init__(self, o, name, processors, plain):
-        super().__init__(o.basalt, "memory:4GiB:populated", "memory:2GiB:populated", processors=processors)
+        super().__init__(o.basalt, "memory:1GiB:populated", "memory:1GiB:populated", volume="256MiB", processors=processors)
         self.name = name
         self.more = (f'[node]\nname = "{name}"\n[cluster]\netcd_programs = "{etcd_programs()}"\n'
                      f'plain_links = {"true" if plain else "false"}\n')
@@ -44,9 +44,10 @@ class Node(Basalt):
         done = subprocess.run([self.binary, "--api", self.api, *words], capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else ""
 
-    def is_formed(self):
-        said = self.asked("cluster", "status", "--json")
-        return bool(said) and json.loads(said)["formed"]
+    def is_formed(self, members=1):
+        """Whether it is in a cluster, and so many members of etcd vote."""
+        said = json.loads(self.asked("cluster", "status", "--json") or "{}")
+        return bool(said.get("formed")) and sum(m["votes"] and m["trouble"] is None for m in said["members"]) >= members
 
 
 @contextlib.contextmanager
@@ -59,7 +60,8 @@ def cluster(o, plain):
         wait_for(owner.is_formed, "no cluster was made", process=owner.process)
         token = owner.asked("node", "invite").strip()
         other.admin("cluster", "join", token, "--address", "127.0.0.1:0")
-        wait_for(other.is_formed, "the other node did not join", process=other.process)
+        for node in (owner, other):
+            wait_for(lambda node=node: node.is_formed(2), "the other node did not join", process=node.process)
         owner.serve_volume()
         wait_for(lambda: "basalt_peers_links_opened_total 1" in other.metrics(), "no link was opened", process=other.process)
         yield owner, other
