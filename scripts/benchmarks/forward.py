@@ -63,7 +63,7 @@ def cluster(o, plain):
         for node in (owner, other):
             wait_for(lambda node=node: node.is_formed(2), "the other node did not join", process=node.process)
         owner.serve_volume()
-        wait_for(lambda: "basalt_peers_links_opened_total 1" in other.metrics(), "no link was opened", process=other.process)
+        wait_for(lambda: other.metric("basalt_peers_links_opened_total") > 0, "no link was opened", process=other.process)
         yield owner, other
 
 
