@@ -1,6 +1,5 @@
 //! The owner of one object at one node: who takes over and how, who gets changes, what is agreed on, who leaves and who comes back. The
-//! protocol and its
-//! names are those of `docs/replication.md`.
+//! protocol and its names are those of `docs/replication.md`.
 //!
 //! ```text
 //!          TakeOver, Turn          change made               Fenced by all that stay
@@ -9,13 +8,11 @@
 //!    └─────────────────────────┴── refused, Outranked, HandOver, own copy accepts another's epoch
 //! ```
 //!
-//! It is a machine without I/O: [`Event`]s in, [`Command`]s out. It has no clock: the links say who is silent, the grants are counted
-//! elsewhere.
+//! It is a machine without I/O: [`Event`]s in, [`Command`]s out. It has no clock: the links say who is silent, the grants are counted elsewhere.
 //!
 //! Owns: [`ObjectOwner`].
 //! Invariants: one change of the record at a time, and nothing that depends on it is said before its outcome is known; nothing is served
-//! before every copy
-//! that stays has accepted the epoch; memory is bounded (`doubt`, `resync`).
+//! before every copy that stays has accepted the epoch; memory is bounded (`doubt`, `resync`).
 //! Never: holds data; counts changes under way; says which copy should come back, or which node should own an object.
 
 mod change;
