@@ -60,6 +60,8 @@ listed! {
         MarkOutlivesWrite,
         /// Recovery keeps the first version of a block in the log, not the last.
         FirstRecordWins,
+        /// What a record takes out of the index is taken out before it is in it.
+        RemovedBeforeFound,
         /// After recovery the first batch has the number of the last one before.
         NumberUsedTwice,
         /// A checkpoint does not flush data and pages before the tail moves on.
@@ -560,6 +562,8 @@ listed! {
         SegmentWithoutSummary,
         /// Two readings of the end of the log differ.
         EndReadDifferently,
+        /// Recovery finds more blocks than wait for the index at once.
+        FoundBlocksBrought,
         /// Recovery replays that blocks were declared uncorrectable.
         UncorrectableReplayed,
         /// Recovery finds that such blocks were written later.

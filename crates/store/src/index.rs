@@ -140,7 +140,9 @@ impl LogIndex {
         Self { maps: (0..maps).map(|_| HashMap::with_hasher(Neighbours)).collect(), hasher, mask: maps - 1, len: 0 }
     }
 
-    fn map(&self, key: Key) -> usize {
+    /// The sub-map of a block.
+    #[inline]
+    pub fn map_of(&self, key: Key) -> usize {
         // All 16 blocks of a chunk share a sub-map: reads of neighbours and the gather of destage stay in one place.
         (self.hasher.hash_one(key.0 >> 4) & self.mask) as usize
     }
@@ -151,7 +153,7 @@ impl LogIndex {
     }
 
     pub fn get(&self, key: Key) -> Option<Located> {
-        self.maps[self.map(key)].get(&key.0).copied()
+        self.maps[self.map_of(key)].get(&key.0).copied()
     }
 
     /// Brings what there is of these blocks near the processor, all at once: one after the other, each would wait for its own cache misses.
@@ -162,7 +164,7 @@ impl LogIndex {
 
     /// The newest version of `key` is now at `at`. Gives back where it was.
     pub fn insert(&mut self, key: Key, at: Located) -> Option<Located> {
-        let map = self.map(key);
+        let map = self.map_of(key);
         let old = self.maps[map].insert(key.0, at);
         self.len += u64::from(old.is_none());
         old
@@ -170,7 +172,7 @@ impl LogIndex {
 
     /// The block is trimmed.
     pub fn remove(&mut self, key: Key) -> Option<Located> {
-        let map = self.map(key);
+        let map = self.map_of(key);
         let old = self.maps[map].remove(&key.0);
         self.len -= u64::from(old.is_some());
         old
@@ -178,7 +180,7 @@ impl LogIndex {
 
     /// The version at `block` of the slice is on capacity as well. False when a newer one (or none) has taken its place.
     pub fn mark_destaged(&mut self, key: Key, block: u32) -> bool {
-        let map = self.map(key);
+        let map = self.map_of(key);
         match self.maps[map].get_mut(&key.0) {
             Some(at) if at.pos.block() == block || hooks::seeded(SeededFault::NewerTakenForDestaged) => {
                 at.pos.0 |= POS_DESTAGED;
@@ -190,7 +192,7 @@ impl LogIndex {
 
     /// The segment with `block` of the slice is released: forgets the entry if it still points there.
     pub fn release(&mut self, key: Key, block: u32) -> Option<Located> {
-        let map = self.map(key);
+        let map = self.map_of(key);
         match self.maps[map].entry(key.0) {
             Entry::Occupied(entry) if entry.get().pos.block() == block || hooks::seeded(SeededFault::ReleaseForgetsNewer) => {
                 self.len -= 1;

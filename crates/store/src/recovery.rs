@@ -8,6 +8,7 @@
 
 mod chain;
 mod epochs;
+mod found;
 mod scan;
 
 use crate::buffer::log::{Log, Slice};
@@ -29,6 +30,7 @@ use base::hooks::{self, CoverageMark, SeededFault};
 use chain::Chain;
 use epochs::NewestEpochs;
 use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
+use found::FoundBlocks;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
 use std::collections::BTreeMap;
@@ -36,8 +38,6 @@ use std::collections::btree_map::Entry;
 
 /// Segments whose content is read at a time.
 const SEGMENTS_AT_ONCE: usize = 32;
-/// Records whose places in the index are brought near the processor together.
-const TOUCHED: usize = 32;
 /// Sub-maps of the index that are given their chunks in one go.
 const MAPS_AT_ONCE: usize = 64;
 
@@ -82,13 +82,13 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         plain.reserve_chunks = 0;
         state.add_component(no, &plain);
     }
-    let gathered = replay_all(rt, &mut state, &reader, found).await?;
+    let mut gathered = replay_all(rt, &mut state, &reader, found).await?;
     // The end of the log, and where the next batch begins: in the next segment, or, if its first write fails, in the one after it.
     let ring = state.log.ring();
     let (head, next) = (ring.head(), ring.head() + 1);
     let end = if ring.in_use() > 0 { ring.get(head).used } else { u32::MAX };
     reader.wipe(&[(head, end), (next, SEGMENT_HEADER_BLOCKS), (next + 1, SEGMENT_HEADER_BLOCKS)]).await?;
-    place_all(rt, &mut state, &cache, &gathered.epochs).await?;
+    place_all(rt, &mut state, &cache, &mut gathered).await?;
     place_marks(&mut state, &cache, &gathered)?;
     for c in components.iter().filter(|_| !hooks::seeded(SeededFault::PromisesForgotten)) {
         state.add_component(c.no, c);
@@ -111,16 +111,16 @@ async fn flush_all(rt: &Rt, devices: impl Iterator<Item = &Device>) -> Result<()
 /// They get their chunks after the replay (I4), like what is in the index.
 type Marks = BTreeMap<(u32, u64), (u16, u64)>;
 
-/// What the replay gathers for chunks that get their place only after it.
-#[derive(Default)]
+/// What the replay gathers, for the index and for chunks that get their place only after it.
 struct Gathered {
+    found: FoundBlocks,
     marks: Marks,
     epochs: NewestEpochs,
 }
 
 async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Gathered, GroupError> {
     let mut chain: Option<Chain> = None;
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered { found: FoundBlocks::new(&state.log), marks: Marks::new(), epochs: NewestEpochs::default() };
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
@@ -163,20 +163,16 @@ fn replay_segment(
     *chain = Some(Chain { lsn: content.last_lsn + 1, crc: content.last_crc });
     state.log.set_used(seq, content.used_blocks);
     let mut crcs = content.crcs.iter();
-    for some in content.records.chunks(TOUCHED) {
-        let written = some.iter().filter(|record| record.kind == RecordKind::Write);
-        state.log.touch(written.map(|record| Key::new(ComponentNo(record.component), record.block)));
-        for record in some {
-            let n = record.data_blocks() as usize;
-            replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
-        }
+    for record in &content.records {
+        let n = record.data_blocks() as usize;
+        replay(state, gathered, seq, record, crcs.by_ref().take(n).copied());
     }
     state.figures.recovered_segments += 1;
     Ok(())
 }
 
 /// The effect of one record.
-fn replay(state: &mut State, Gathered { marks, epochs }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
     let (component, order) = (ComponentNo(record.component), &record.order);
     if !state.members.ended(component, record.block, order, true) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
@@ -193,17 +189,18 @@ fn replay(state: &mut State, Gathered { marks, epochs }: &mut Gathered, seq: u64
             let first = state.log.add_record(seq, key, record.data_at, record.blocks);
             for (i, crc) in crcs.enumerate() {
                 let pos = LogPos::new(first + i as u32, record.unchecked);
-                if hooks::seeded(SeededFault::FirstRecordWins) && state.log.index().get(key.plus(i as u32)).is_some() {
-                    continue;
-                }
-                state.log.insert(key.plus(i as u32), Located { pos, crc });
+                found.add(&mut state.log, key.plus(i as u32), Located { pos, crc });
             }
         }
         RecordKind::Trim | RecordKind::Zero if hooks::seeded(SeededFault::ForgottenTrim) => {}
-        RecordKind::Trim | RecordKind::Zero => state.trim(component, record.block, record.blocks, record.lsn, order),
+        RecordKind::Trim | RecordKind::Zero => {
+            found.bring_of(&mut state.log, component, record);
+            state.trim(component, record.block, record.blocks, record.lsn, order);
+        }
         RecordKind::Uncorrectable if hooks::seeded(SeededFault::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
             hooks::reached(CoverageMark::UncorrectableReplayed);
+            found.bring_of(&mut state.log, component, record);
             for part in chunk_parts(record.block, record.blocks) {
                 state.log.remove_part(component, part);
                 let (mask, seq) = marks.entry((component.0, part.chunk)).or_default();
@@ -232,10 +229,11 @@ fn replay(state: &mut State, Gathered { marks, epochs }: &mut Gathered, seq: u64
 }
 
 /// Gives every block of the log a chunk to go to.
-async fn place_all(rt: &Rt, state: &mut State, cache: &Device, epochs: &NewestEpochs) -> Result<(), GroupError> {
+async fn place_all(rt: &Rt, state: &mut State, cache: &Device, Gathered { found, epochs, .. }: &mut Gathered) -> Result<(), GroupError> {
     let mut chunks: Vec<Key> = Vec::new();
     for map in 0..state.log.index().maps() {
         chunks.clear();
+        found.bring(&mut state.log, map);
         chunks.extend(state.log.index().iter_map(map).map(|(key, _)| key.chunk_begin()));
         chunks.sort_unstable();
         chunks.dedup();
@@ -250,7 +248,7 @@ async fn place_all(rt: &Rt, state: &mut State, cache: &Device, epochs: &NewestEp
 }
 
 /// Gives every block that is uncorrectable a chunk that says so.
-fn place_marks(state: &mut State, cache: &Device, Gathered { marks, epochs }: &Gathered) -> Result<(), GroupError> {
+fn place_marks(state: &mut State, cache: &Device, Gathered { marks, epochs, .. }: &Gathered) -> Result<(), GroupError> {
     for (&(component, chunk), &(mask, seq)) in marks {
         let phys = place(state, cache, epochs, ComponentNo(component), chunk)?;
         state.space.set_uncorrectable(phys, mask, seq);
