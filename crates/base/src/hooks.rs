@@ -440,6 +440,8 @@ listed! {
         FormatForgotten,
         /// A deletion that was cut short is not finished.
         DeletionForgotten,
+        /// A node sizes its components before the owner has freed what lies behind.
+        SizedBeforeOwner,
         /// A forwarded request begins however old its stamp is.
         StampNotCompared,
         /// The age of a forwarded request is judged when it arrives, not when it begins.

@@ -14,6 +14,7 @@
 //! Never: does anything itself, knows how it went but by what is observed next.
 
 use crate::record::{GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::share::share_of;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyState, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,8 +136,13 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
         let noted = |v: &&VolumeRecord| {
             !actions.iter().any(|a| matches!(a, Action::LoseComponents(o, _) | Action::SetStates(o, _) if *o == v.object))
         };
-        let mine = records.volumes.iter().filter(|v| is_of(records, v, &observed.node));
-        let finish: Vec<Action> = mine.filter(noted).filter_map(for_volume).collect();
+        let share = |v: &VolumeRecord| {
+            let object = records.objects.iter().find(|o| o.id == v.object);
+            let policy = records.policies.iter().find(|p| p.key() == v.policy);
+            let percent = policy.map(|p| p.policy.space_reservation_percent);
+            share_of(v, object, percent, &observed.node).map(|what| Action::Finish(v.id, what))
+        };
+        let finish: Vec<Action> = records.volumes.iter().filter(|v| v.is_under_way()).filter(noted).filter_map(share).collect();
         actions.extend(finish);
     }
     actions.sort();
@@ -144,7 +150,7 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
 }
 
 /// Whether only this node can serve the volume: every component is here, or there is none. With copies elsewhere, a restart of this node is
-/// no loss of power to the volume's hosts, and finishing is for whoever owns it.
+/// no loss of power to the volume's hosts.
 fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
     let object = records.objects.iter().find(|o| o.id == volume.object);
     object.is_none_or(|o| o.components().all(|c| c.node == node))
@@ -215,17 +221,6 @@ fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord)
     lost.dedup();
     let lost = lost.into_iter().map(|group| Action::LoseComponents(object.id, group));
     lost.chain((!states.is_empty()).then_some(Action::SetStates(object.id, states))).collect()
-}
-
-fn for_volume(volume: &VolumeRecord) -> Option<Action> {
-    let what = match volume.stage {
-        Stage::Creating => Finish::Create,
-        Stage::Deleting if !hooks::seeded(SeededFault::DeletionForgotten) => Finish::Delete,
-        Stage::Ready if volume.resize_to.is_some() && !hooks::seeded(SeededFault::ResizeForgotten) => Finish::Resize,
-        Stage::Ready if volume.format_to.is_some() && !hooks::seeded(SeededFault::FormatForgotten) => Finish::Format,
-        Stage::Deleting | Stage::Ready => return None,
-    };
-    Some(Action::Finish(volume.id, what))
 }
 
 /// A component that can be used.

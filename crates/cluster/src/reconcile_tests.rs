@@ -271,13 +271,39 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
                 c.state = states.iter().find(|(s, _)| *s == c.id).map_or(c.state, |(_, state)| *state);
             }
         }
-        Action::Finish(id, Finish::Delete) => records.volumes.retain(|v| v.id != *id),
-        Action::Finish(id, what) => {
-            let v = records.volumes.iter_mut().find(|v| v.id == *id).unwrap();
-            match what {
-                Finish::Create => v.stage = Stage::Ready,
-                Finish::Resize => v.resize_to = None,
-                _ => v.format_to = None,
+        Action::Finish(id, what) => finish(records, observed, *id, *what),
+    }
+}
+
+/// The share of a node of a change of a volume.
+fn finish(records: &mut Records, observed: &mut Observed, id: VolumeId, what: Finish) {
+    let node = observed.node.as_str();
+    let v = records.volumes.iter_mut().find(|v| v.id == id).unwrap();
+    let object = records.objects.iter_mut().find(|o| o.id == v.object).unwrap();
+    match what {
+        Finish::Create => {
+            for c in object.components_mut().filter(|c| c.node == node && c.no.is_none()) {
+                c.no = Some(77);
+                if let Some(GroupSeen::Open(there)) = observed.groups.get_mut(&c.group) {
+                    there.insert(c.id, 77);
+                }
+            }
+            if object.components().all(|c| c.no.is_some()) {
+                v.stage = Stage::Ready;
+            }
+        }
+        Finish::Resize => {
+            let (bytes, mirrors) = (v.resize_to.unwrap(), object.mirrors.len());
+            object.components_mut().filter(|c| c.node == node).for_each(|c| c.bytes = crate::component_bytes(bytes, mirrors));
+            if object.components().all(|c| crate::is_sized(c, v, object, None)) {
+                v.resize_to = None;
+            }
+        }
+        Finish::Format => v.format_to = None,
+        Finish::Delete => {
+            object.mirrors.iter_mut().for_each(|copies| copies.retain(|c| c.node != node));
+            if object.components().next().is_none() {
+                records.volumes.retain(|v| v.id != id);
             }
         }
     }
@@ -347,8 +373,12 @@ proptest! {
                 carry_out(&mut r, &mut o, action, &opens, &found);
             }
         }
-        for (was, is) in before.objects.iter().zip(&r.objects) {
-            for (was, is) in was.components().zip(is.components()) {
+        for (object, now) in before.objects.iter().zip(&r.objects) {
+            for was in object.components() {
+                let Some(is) = now.components().find(|is| is.id == was.id) else {
+                    prop_assert!(was.node == NODE, "a component of another node");
+                    continue;
+                };
                 prop_assert!(was.node == NODE || was == is, "a component of another node");
                 prop_assert!(is.state != CopyState::Active || was.state == CopyState::Active, "active by being found");
             }
@@ -359,7 +389,10 @@ proptest! {
         for was in &before.volumes {
             let object = before.objects.iter().find(|o| o.id == was.object).unwrap();
             let mine = object.components().all(|c| c.node == NODE);
-            prop_assert!(mine || r.volumes.contains(was), "a volume that another node can serve");
+            let others = !object.components().any(|c| c.node == NODE);
+            prop_assert!(!others || r.volumes.contains(was), "a volume of another node");
+            let protected = |v: &VolumeRecord| v.id == was.id && v.write_protect == was.write_protect;
+            prop_assert!(mine || r.volumes.iter().any(protected), "a volume that another node can serve");
             prop_assert!(mine || before.reservations.iter().filter(|x| x.volume == was.id).all(|x| r.reservations.contains(x)));
             let is = r.volumes.iter().find(|v| v.id == was.id);
             prop_assert!(!mine || is.is_none_or(|v| v.stage == Stage::Ready && v.write_protect == WriteProtect::None && v.resize_to.is_none()));

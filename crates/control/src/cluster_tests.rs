@@ -6,7 +6,7 @@ use directory::modelled::Faults;
 use directory::record::*;
 use directory::{Directory, Kind, Nonce, Typed};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,6 +104,44 @@ fn a_change_at_any_node_is_done_where_the_devices_are_and_seen_through_all() {
     check_idle(&f, "all of it");
     assert_eq!(f.directory.list(Kind::Volume).unwrap().len(), 0);
     assert_eq!(f.directory.list(Kind::Group).unwrap().len(), 2);
+}
+
+/// The copies of a volume are made and deleted by their nodes, each its own; a deletion waits for a node that is down.
+#[test]
+fn a_volume_with_copies_on_several_nodes_is_made_and_deleted_by_all_of_them() {
+    let f = three(4, 8);
+    for failures in [1, 2] {
+        f.done("h1", "POST", "/api/v1/policies", json!({"name": format!("mirror{failures}"), "failures_to_tolerate": failures}));
+    }
+    for (n, at) in NAMES.iter().enumerate() {
+        let new = json!({"name": format!("v{n}"), "bytes": GIB, "policy": if n == 0 { "mirror2" } else { "mirror1" }});
+        let made = f.done(at, "POST", "/api/v1/volumes", new);
+        let nodes: BTreeSet<&str> = made["components"].as_array().unwrap().iter().map(|c| c["node"].as_str().unwrap()).collect();
+        assert_eq!(nodes.len(), if n == 0 { 3 } else { 2 }, "each copy is on another node: {made}");
+        assert!(made["compliant"] == true && made["attachments"].as_array().unwrap().len() == 1, "{made}");
+    }
+    let objects = f.directory.all::<ObjectRecord>().unwrap();
+    let recorded = |node: &str| objects.iter().flat_map(|o| o.components()).filter(|c| c.node == node && c.no.is_some()).count();
+    assert_eq!(NAMES.map(recorded).iter().sum::<usize>(), 7);
+    assert_eq!(NAMES.map(|node| f.planes[node].components().len()), NAMES.map(recorded), "each node has its own");
+
+    f.done("h2", "DELETE", "/api/v1/volumes/v1", Value::Null);
+    let leader = f.leader().unwrap();
+    let killed = NAMES.into_iter().find(|node| *node != leader).unwrap();
+    f.kill(killed);
+    f.until("that is known", || f.directory.all::<PresenceRecord>().unwrap().len() == 2);
+    let at = leader.as_str();
+    f.done(at, "DELETE", "/api/v1/volumes/v0?force=true", Value::Null);
+    let left = |f: &Fixture| f.directory.all::<VolumeRecord>().unwrap().iter().map(|v| v.name.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(left(&f), ["v0", "v2"].map(str::to_owned).into(), "the node that is down has a copy of it");
+    let (status, problem) =
+        f.ask(at, "POST", "/api/v1/volumes", Some(&json!({"name": "v4", "bytes": GIB, "policy": "mirror2"})), None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("policy_not_possible")), "{problem}");
+    f.start(killed);
+    f.until("it is deleted there", || left(&f) == ["v2".to_owned()].into());
+    f.done(at, "DELETE", "/api/v1/volumes/v2", Value::Null);
+    check_idle(&f, "all");
+    assert_eq!(NAMES.map(|node| f.planes[node].components().len()), [0; 3]);
 }
 
 /// An answer that is lost on its way is no failure: the request is sent again, and done once.
@@ -292,8 +330,9 @@ fn check_idle(f: &Fixture, after: &str) {
     for object in d.all::<ObjectRecord>().unwrap() {
         let volume = volumes.iter().find(|v| v.object == object.id).unwrap_or_else(|| panic!("{after}: a layout without a volume"));
         let percent = policies[&volume.policy].policy.space_reservation_percent;
-        let nodes: std::collections::BTreeSet<&str> = object.components().map(|c| c.node.as_str()).collect();
-        assert_eq!(nodes.len(), 1, "{after}: {} lies on one node", volume.name);
+        let nodes: BTreeSet<&str> = object.components().map(|c| c.node.as_str()).collect();
+        let copies = policies[&volume.policy].policy.copies();
+        assert_eq!(nodes.len(), copies, "{after}: each copy of {} is on one node", volume.name);
         for c in object.components() {
             assert_eq!(c.bytes, cluster::component_bytes(volume.bytes, object.mirrors.len()), "{after}: {}", volume.name);
             assert_eq!(c.reserve_chunks, cluster::reserve_chunks(c.bytes, percent), "{after}: {} {CHUNK_BYTES}", volume.name);

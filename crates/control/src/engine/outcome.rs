@@ -1,7 +1,7 @@
-//! What is left to do for a volume, done by the node that has its components: here at once; there by that node's reconciler, which is waited for.
+//! What is left to do for a volume, done by the nodes that have its components: here at once; there by that node's reconciler, which is waited for.
 //!
 //! ```text
-//!  intent is durable ─► components here:   act on them ─► outcome
+//!  intent is durable ─► components here:   act on them ─► outcome, when they are the last
 //!                    └► on another node:   its reconciler sees the intent ─► acts ─► commits the outcome, or notes why it cannot (a task)
 //!                                          who decided it waits for either, for a bounded time
 //! ```
@@ -15,6 +15,7 @@ use base::VolumeId;
 use base::hooks::{self, SeededFault};
 use cluster::Finish;
 use directory::Watch;
+use std::collections::BTreeSet;
 
 /// How long another node may take to carry out what it has to do, by default.
 pub(super) const OUTCOME_WAIT: Duration = Duration::from_secs(30);
@@ -38,18 +39,31 @@ pub(super) fn task_id(id: VolumeId, what: Finish) -> String {
 }
 
 impl Control {
-    /// The other node that has all components of a volume, if one has.
-    pub(super) fn elsewhere(&self, volume: &VolumeRecord) -> Result<Option<String>, Problem> {
+    /// The other nodes that have components of a volume.
+    pub(super) fn elsewhere(&self, volume: &VolumeRecord) -> Result<BTreeSet<String>, Problem> {
         let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
-        Ok(object.and_then(|o| cluster::holder_of(&o).filter(|n| *n != self.identity.node).map(str::to_owned)))
+        let nodes = object.iter().flat_map(|o| o.components()).map(|c| &c.node);
+        Ok(nodes.filter(|n| **n != self.identity.node).cloned().collect())
     }
 
-    /// Does what is left to do for a volume, here or there.
+    /// What there is to do for a volume here, now.
+    fn share(&self, volume: &VolumeRecord) -> Result<Option<Finish>, Problem> {
+        let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
+        let policy = self.directory.find::<PolicyRecord>(&volume.policy)?;
+        let percent = policy.map(|p| p.policy.space_reservation_percent);
+        Ok(cluster::share_of(volume, object.as_deref(), percent, &self.identity.node))
+    }
+
+    /// Does what is left to do for a volume: here what is for this node; what is for others is waited for.
     pub(super) fn carry_through(&self, volume: Versioned<VolumeRecord>, what: Finish) -> Result<(), Problem> {
-        match self.elsewhere(&volume)? {
-            None => request::outside(|| self.finish_here(volume, what)),
-            Some(node) => self.devices.let_go_while(|| self.await_outcome(&volume, what, &node)),
+        let others = self.elsewhere(&volume)?;
+        if self.share(&volume)? == Some(what) {
+            request::outside(|| self.finish_here(volume.clone(), what))?;
         }
+        if others.is_empty() {
+            return Ok(());
+        }
+        self.devices.let_go_while(|| self.await_outcome(&volume, what, &others))
     }
 
     /// The same; what cannot be done now is done later, and said until then.
@@ -58,10 +72,12 @@ impl Control {
         let elsewhere = self.elsewhere(&volume)?;
         match (self.carry_through(volume, what), elsewhere) {
             (Ok(()), _) => Ok(()),
-            (Err(problem), None) => Ok(self.note_task(task_id(id, what), format!("{} volume {name}", word(what)), &problem, at)?),
-            (Err(problem), Some(node)) => {
-                // The node that has it says so itself.
-                tracing::info!(node, volume = %name, what = word(what), error = %problem.message, "is done later by another node");
+            (Err(problem), others) if others.is_empty() => {
+                Ok(self.note_task(task_id(id, what), format!("{} volume {name}", word(what)), &problem, at)?)
+            }
+            (Err(problem), others) => {
+                // The nodes that have it say so themselves.
+                tracing::info!(nodes = list(&others), volume = %name, what = word(what), error = %problem.message, "is done later");
                 Ok(())
             }
         }
@@ -78,14 +94,16 @@ impl Control {
 
     /// A node that is asked to change what it has must be up, else it would be waited for in vain.
     pub(super) fn refuse_if_down(&self, volume: &VolumeRecord) -> Result<(), Problem> {
-        match self.elsewhere(volume)? {
-            Some(node) if !self.is_up(&node)? => Err(Problem::new(
-                crate::Code::Unavailable,
-                format!("volume {} lies on node {node}, which is down", volume.name),
-                "'basalt node list' shows which nodes are up; try again when it is",
-            )),
-            _ => Ok(()),
+        for node in self.elsewhere(volume)? {
+            if !self.is_up(&node)? {
+                return Err(Problem::new(
+                    crate::Code::Unavailable,
+                    format!("volume {} lies on node {node}, which is down", volume.name),
+                    "'basalt node list' shows which nodes are up; try again when it is",
+                ));
+            }
         }
+        Ok(())
     }
 
     /// What was begun with a volume before is finished first: by this node, or by another one, which is waited for.
@@ -108,11 +126,12 @@ impl Control {
         self.ready_volume(&volume.id())
     }
 
-    /// Waits until another node has done it, or says why it cannot.
-    fn await_outcome(&self, asked: &Versioned<VolumeRecord>, what: Finish, node: &str) -> Result<(), Problem> {
+    /// Waits until other nodes have done it, or one says why it cannot.
+    fn await_outcome(&self, asked: &Versioned<VolumeRecord>, what: Finish, nodes: &BTreeSet<String>) -> Result<(), Problem> {
         let until = Instant::now() + self.outcome_wait;
-        // A deletion is finished when the node is back: it is not waited for.
-        let wait = what != Finish::Delete || self.is_up(node)?;
+        // A deletion is finished when a node is back: it is not waited for.
+        let down = |node: &String| self.is_up(node).map(|up| !up);
+        let wait = what != Finish::Delete || !nodes.iter().map(down).collect::<Result<Vec<_>, _>>()?.contains(&true);
         let mut watch: Option<Box<dyn Watch>> = None;
         loop {
             let watched = match watch.as_mut() {
@@ -132,7 +151,7 @@ impl Control {
             if !wait || Instant::now() >= until || self.ends.load(Relaxed) {
                 return Err(Problem::new(
                     crate::Code::Unavailable,
-                    format!("node {node} has not finished to {} volume {}", word(what), asked.name),
+                    format!("{} has not finished to {} volume {}", list(nodes), word(what), asked.name),
                     format!(
                         "look at that node ('basalt node list', and its log); see with 'basalt volume list' what became of volume {}",
                         asked.name
@@ -162,6 +181,12 @@ impl Control {
         let of_now = |t: &Versioned<TaskRecord>| t.tried >= asked.revision.0 || hooks::seeded(SeededFault::OldErrorTaken);
         Ok(task.filter(of_now).map(|t| Err(problem_of_task(&t))))
     }
+}
+
+/// Nodes, as people read them.
+fn list(nodes: &BTreeSet<String>) -> String {
+    let names: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    format!("node {}", names.join(" or "))
 }
 
 /// What another node could not do, as a problem.

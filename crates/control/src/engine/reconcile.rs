@@ -242,10 +242,11 @@ impl Control {
         Ok(())
     }
 
-    /// Makes every component that is not made yet; idempotent.
+    /// Makes every component of this node that is not made yet; idempotent.
     pub(super) fn make_components(&self, volume: &VolumeRecord, object: &mut ObjectRecord) -> Result<(), Problem> {
         for (mirror, copy) in object.places() {
-            if object.mirrors[mirror][copy].no.is_none() {
+            let c = &object.mirrors[mirror][copy];
+            if c.node == self.identity.node && c.no.is_none() {
                 let spec = component_spec(volume, object, mirror, copy);
                 let no = self.create_component(object.mirrors[mirror][copy].group, spec)?;
                 object.mirrors[mirror][copy].no = Some(no);

@@ -158,6 +158,11 @@ impl Control {
     fn create_once(&self, mut volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let mut object = self.object_of(&volume)?;
         self.make_components(&volume, &mut object.value)?;
+        if object.components().any(|c| c.no.is_none()) {
+            // The others are made by their nodes; who is last goes on.
+            self.commit(Transaction::new().update(&object))?;
+            return Ok(());
+        }
         volume.value.stage = Stage::Ready;
         let attach_to = volume.value.attach_to.take();
         let mut outcome = Transaction::new().update(&object).update(&volume);
@@ -220,21 +225,38 @@ impl Control {
     }
 
     fn delete_once(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
-        let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
-        let mut gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
-        if let Some(object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? {
-            for (mirror, copy) in object.places() {
-                let c = &object.mirrors[mirror][copy];
-                match c.no {
-                    Some(no) => self.delete_component(c.group, no)?,
-                    None => self.delete_half_made(c.group, component_spec(&volume, &object, mirror, copy))?,
-                }
-            }
-            gone = gone.remove(&object);
+        let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
+        if let Some(object) = &object
+            && self.delete_components(&volume, object)?
+        {
+            // The others are deleted by their nodes; who is last goes on.
+            return Ok(());
         }
-        self.commit(gone)?;
+        let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
+        let gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
+        self.commit(object.iter().fold(gone, |gone, object| gone.remove(object)))?;
         self.live().terms.remove(&volume.object);
         Ok(())
+    }
+
+    /// Deletes the components that are here, and forgets them if other nodes have some: whether they have.
+    fn delete_components(&self, volume: &VolumeRecord, object: &Versioned<ObjectRecord>) -> Result<bool, Problem> {
+        let here = |c: &ComponentRecord| c.node == self.identity.node;
+        for (mirror, copy) in object.places() {
+            let c = &object.mirrors[mirror][copy];
+            match c.no {
+                _ if !here(c) => {}
+                Some(no) => self.delete_component(c.group, no)?,
+                None => self.delete_half_made(c.group, component_spec(volume, object, mirror, copy))?,
+            }
+        }
+        if object.components().all(here) {
+            return Ok(false);
+        }
+        let mut left = object.clone();
+        left.value.mirrors.iter_mut().for_each(|copies| copies.retain(|c| !here(c)));
+        self.commit(Transaction::new().update(&left))?;
+        Ok(true)
     }
 
     /// Whether a component was made before the crash is not known: making is idempotent, so make it and delete it.
@@ -302,20 +324,27 @@ impl Control {
         let resizing = volume.resize_to.is_some();
         let bytes = volume.resize_to.unwrap_or(volume.bytes);
         let percent = self.policy_record(&volume.policy)?.policy.space_reservation_percent;
-        if bytes < volume.bytes {
-            volume.value.bytes = bytes;
-            self.commit(Transaction::new().update(&volume))?;
-            volume = self.again::<VolumeRecord>(&volume.id())?;
-        }
-        volume.value.bytes = bytes;
-        volume.value.resize_to = None;
-        volume.value.policy_before = None;
         let mut object = self.object_of(&volume)?;
-        if resizing {
-            self.free_behind(&volume, &object)?;
+        if cluster::owner_of(&object).is_none_or(|owner| owner == self.identity.node) {
+            if bytes < volume.bytes {
+                volume.value.bytes = bytes;
+                self.commit(Transaction::new().update(&volume))?;
+                volume = self.again::<VolumeRecord>(&volume.id())?;
+            }
+            if resizing {
+                self.free_behind(&volume, &object)?;
+            }
         }
-        let changed = self.update_components(&volume, &mut object.value, bytes, percent)?;
-        self.commit(Transaction::new().update(&object).update(&volume))?;
+        let sized = VolumeRecord { bytes, ..volume.value.clone() };
+        let changed = self.update_components(&sized, &mut object.value, bytes, percent)?;
+        let outcome = Transaction::new().update(&object);
+        if object.components().all(|c| cluster::is_sized(c, &volume, &object, Some(percent))) {
+            (volume.value.bytes, volume.value.resize_to, volume.value.policy_before) = (bytes, None, None);
+            self.commit(outcome.update(&volume))?;
+        } else {
+            // The others are changed by their nodes; who is last goes on.
+            self.commit(outcome)?;
+        }
         Ok(changed)
     }
 
@@ -333,6 +362,7 @@ impl Control {
         Ok(self.plane.free_behind(volume.id, reached.saturating_mul(object.mirrors.len() as u64))?)
     }
 
+    /// Gives the components that are here another size and reservation. Whether the size is another one.
     pub(super) fn update_components(
         &self,
         volume: &VolumeRecord,
@@ -344,6 +374,9 @@ impl Control {
         let mut changed = false;
         for (mirror, copy) in object.places() {
             let c = &mut object.mirrors[mirror][copy];
+            if c.node != self.identity.node {
+                continue;
+            }
             changed |= c.bytes != component_bytes;
             c.bytes = component_bytes;
             c.reserve_chunks = cluster::reserve_chunks(component_bytes, percent);
