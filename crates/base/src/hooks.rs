@@ -410,6 +410,40 @@ listed! {
         OldRecordsInMask,
         /// A chunk that is made after the replay has the epoch of its oldest record.
         FirstEpochReplayed,
+        /// A copy takes what has a lower epoch than it has accepted.
+        ReplicaTakesLowerEpoch,
+        /// An epoch is accepted without a record of it.
+        EpochNotLogged,
+        /// Replay does not find what epoch was accepted.
+        EpochNotReplayed,
+        /// What is in doubt is not found again after a restart.
+        DoubtNotReplayed,
+        /// The log is given up without noting what copies know.
+        NotesForgotten,
+        /// A note leaves out what is in doubt.
+        DoubtNotNoted,
+        /// A copy is noted without its lanes, whose notes are before it then.
+        LanesNotNotedAnew,
+        /// A change that a copy has is carried out again.
+        RepeatedCarriedOut,
+        /// An epoch does not stamp what is in doubt.
+        DoubtNotRestamped,
+        /// A mark counts before the epoch that comes with it.
+        MarkBeforeRestamp,
+        /// Stamping what is in doubt leaves the masks as they are.
+        RestampKeepsMask,
+        /// What was in doubt at an earlier attempt of a resync is forgotten at the next.
+        OwnDoubtForgotten,
+        /// A chunk that another copy has not stays.
+        RangeFreesNothing,
+        /// Content of another copy leaves the epoch of its chunk.
+        RangeKeepsEpoch,
+        /// Content of another copy leaves the mask of its chunk.
+        RangeKeepsMask,
+        /// Content of another copy leaves what changed before the period in the mask of its chunk.
+        PeriodOfRangeKept,
+        /// Progress of a resync holds up to any epoch.
+        ProgressWithoutEpoch,
         /// A lane goes on with the epoch of the first part that it got.
         EpochOfFirstPart,
         /// Now and then two changes of a lane have the same number.

@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod checksum;
+pub mod copies;
 pub mod counters;
 pub mod histogram;
 pub mod hooks;
@@ -25,6 +26,7 @@ pub mod verb;
 
 pub use access::{ListenerKind, Security, Visibility, WriteProtect};
 pub use checksum::{crc32, crc32c};
+pub use copies::{BlockRange, LaneDoubt, ResyncProgress};
 pub use histogram::Histogram;
 pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, NodeId, ObjectId, VolumeId};
 pub use lane::Lane;

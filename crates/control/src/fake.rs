@@ -219,6 +219,7 @@ impl DataPlane for FakePlane {
         }
         found.open = true;
         let component = |(no, c): (&ComponentNo, &ComponentSpec)| ComponentInfo {
+            copy: false,
             no: *no,
             id: c.id,
             object: c.object,

@@ -71,6 +71,8 @@ pub struct ComponentInfo {
     pub reserve_chunks: u64,
     /// What the layers above keep with it.
     pub descriptor: Vec<u8>,
+    /// It is one copy of several.
+    pub copy: bool,
 }
 
 /// Where a record lies.
@@ -194,6 +196,7 @@ impl ComponentTable {
             bytes: r.bytes,
             reserve_chunks: r.reserve_chunks,
             descriptor: r.descriptor.clone(),
+            copy: r.copy,
         })
     }
     pub(crate) fn by_id(&self, id: ComponentId) -> Option<ComponentInfo> {
@@ -221,6 +224,7 @@ impl ComponentTable {
             object: spec.object,
             number,
             state: ComponentState::Active,
+            copy: false,
             bytes: spec.bytes,
             reserve_chunks: spec.reserve_chunks,
             parent: 0,
@@ -238,6 +242,13 @@ impl ComponentTable {
         if let Some(descriptor) = &update.descriptor {
             record.descriptor.clone_from(descriptor);
         }
+        Some(self.begin(place, record))
+    }
+
+    /// Begins to make a component one copy of several.
+    pub(crate) fn begin_make_copy(&mut self, no: ComponentNo) -> Option<Change> {
+        let place = *self.active.get(&no.0)?;
+        let record = ComponentRecord { copy: true, ..self.record(place).clone() };
         Some(self.begin(place, record))
     }
 

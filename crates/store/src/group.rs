@@ -14,9 +14,12 @@ use crate::trouble::Trouble;
 use crate::usage::{ChunksUsed, Usage};
 use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId, hooks};
 use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
-use format::disk::superblock::{CAPACITY_DEVICES_MAX, NAME_BYTES_MAX, Role, SHARDS_MAX, Superblock, VERSION_MAJOR, VERSION_MINOR};
+use format::disk::superblock::{
+    CAPACITY_DEVICES_MAX, NAME_BYTES_MAX, Role, SHARDS_MAX, Superblock, VERSION_MAJOR, VERSION_MINOR, VERSION_PLAIN,
+};
 use format::disk::{DESCRIPTOR_BYTES_MAX, DiskError, FormatTag, PageAddress, PageHeader, PageKind};
 use rt::{Buf, BufVec, Device, DeviceError, Durability, Rt};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How often a control operation looks whether the one before it has ended.
@@ -99,7 +102,7 @@ pub enum GroupError {
     },
     /// Open: written by an older version whose data this one does not read.
     #[error(
-        "{device} was formatted by an older Basalt (format version {major}, this one reads {VERSION_MAJOR}); nothing was changed: copy its volumes elsewhere with the version that wrote it, then make the disk group anew with --force"
+        "{device} was formatted by an older Basalt (format version {major}, this one reads {VERSION_PLAIN} to {VERSION_MAJOR}); nothing was changed: copy its volumes elsewhere with the version that wrote it, then make the disk group anew with --force"
     )]
     Older {
         /// Its name.
@@ -311,6 +314,8 @@ struct Inner {
     control: Mutex<Control>,
     usage: Usage,
     trouble: Trouble,
+    /// It holds copies of several: its superblocks say so.
+    copies: AtomicBool,
 }
 
 struct Control {
@@ -417,7 +422,7 @@ async fn write_group(rt: &Rt, info: &GroupInfo, cache: &Device, capacity: &[Devi
 
 fn superblock_of(info: &GroupInfo, device: DeviceUuid, device_bytes: u64, role: Role) -> Superblock {
     Superblock {
-        major: VERSION_MAJOR,
+        major: VERSION_PLAIN,
         minor: VERSION_MINOR,
         generation: 2,
         tag: info.tag,
@@ -497,6 +502,7 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
         superblock::update(rt, m.device, &mut m.found, |_| ()).await.map_err(device_error(m.device))?;
     }
     let trouble = Trouble::new(&info.name);
+    let copies = members.iter().all(|m| m.superblock().major > VERSION_PLAIN);
     Ok(Group(Arc::new(Inner {
         info,
         cache,
@@ -504,6 +510,7 @@ pub async fn open_group(rt: &Rt, cluster: Option<ClusterId>, devices: &[Device])
         control: Mutex::new(Control { components, busy: false }),
         usage: Usage::default(),
         trouble,
+        copies: AtomicBool::new(copies),
     })))
 }
 
@@ -517,7 +524,7 @@ fn ours(device: &Device, probe: Probe) -> Result<Found, GroupError> {
         Probe::Damaged { cause } => return Err(GroupError::Damaged { device: name(), cause }),
     };
     let major = found.superblock.major;
-    if major < VERSION_MAJOR {
+    if major < VERSION_PLAIN {
         return Err(GroupError::Older { device: name(), major });
     }
     let formatted = found.superblock.device_bytes;
@@ -778,6 +785,28 @@ impl Group {
             }
             None => Ok(()),
         }
+    }
+
+    /// The component is one copy of several from now on, for good, durably. Each shard must be informed afterwards (`Shard::add_component`), and it
+    /// has accepted no epoch as such. The first one of a group has its superblocks say that there are copies: so programs that do not know what a copy
+    /// keeps in the log refuse the group.
+    pub async fn make_copy(&self, rt: &Rt, no: ComponentNo) -> Result<ComponentInfo, GroupError> {
+        let inner = &*self.0;
+        let _turn = inner.turn(rt).await;
+        let info = self.component(no).ok_or(GroupError::NoComponent(no))?;
+        if info.copy {
+            return Ok(info);
+        }
+        if !inner.copies.load(Relaxed) {
+            for device in core::iter::once(&inner.cache).chain(&inner.capacity) {
+                let mut found = ours(device, superblock::probe(rt, device).await.map_err(device_error(device))?)?;
+                superblock::update(rt, device, &mut found, |s| s.major = VERSION_MAJOR).await.map_err(device_error(device))?;
+            }
+            inner.copies.store(true, Relaxed);
+        }
+        let change = inner.control().components.begin_make_copy(no).ok_or(GroupError::NoComponent(no))?;
+        inner.carry_out(rt, change).await?;
+        self.component(no).ok_or(GroupError::NoComponent(no))
     }
 
     /// Loads the chunk table of a shard.

@@ -251,12 +251,12 @@ fn one_damaged_copy_of_a_superblock_is_healed_and_two_are_reported() {
 fn a_newer_format_is_refused_by_name() {
     let mut fixture = Fixture::formatted(1);
     let mut block = fixture.disk(0).peek(0, 4096);
-    block[12] = 4;
+    block[12] = VERSION_MAJOR as u8 + 1;
     let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
     block[8..12].copy_from_slice(&crc.to_le_bytes());
     fixture.disk(0).poke(0, &block);
-    assert_eq!(fixture.probe(0), Probe::Newer { major: 4 });
-    assert_eq!(fixture.refusal(), GroupError::Newer { device: fixture.devices[0].name().into(), major: 4 });
+    assert_eq!(fixture.probe(0), Probe::Newer { major: 5 });
+    assert_eq!(fixture.refusal(), GroupError::Newer { device: fixture.devices[0].name().into(), major: 5 });
     assert!(fixture.format(spec(2, false)).unwrap_err().to_string().contains("newer Basalt"));
 }
 

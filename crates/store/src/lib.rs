@@ -19,6 +19,7 @@ mod pace;
 #[cfg(feature = "hooks")]
 pub mod probe;
 mod recovery;
+mod replica;
 mod scrub;
 mod shard;
 mod slots;
@@ -35,7 +36,9 @@ pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate}
 pub use geometry::{CapacityGeometry, Geometry, LogGeometry, memory_bytes};
 pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
 pub use pace::{Rules, Settings};
-pub use shard::op::{Crcs, OpKind, ShardDone, ShardOp, StoreError};
+pub use replica::ReplicaView;
+pub use shard::copies::{CopyChunk, CopyList, LIST_CHUNKS_MAX};
+pub use shard::op::{CopySync, Crcs, OpKind, RangeContent, RangeOp, ShardDone, ShardOp, StoreError};
 pub use shard::{OPERATIONS_MAX, Shard};
 pub use stats::{BAD_BLOCKS_LISTED_MAX, BATCH_CLASSES, BadBlock, ShardStats};
 pub use superblock::{Found, Probe, probe};

@@ -7,6 +7,7 @@
 //! Never: writes to the log otherwise; appends to a segment of an earlier life (the head begins a new one).
 
 mod chain;
+mod copies;
 mod epochs;
 mod found;
 mod scan;
@@ -20,6 +21,7 @@ use crate::join::join_all;
 use crate::pace::{Pacer, Settings};
 use crate::scrub::progress::Scrub;
 use crate::shard::chunk_part::chunk_parts;
+use crate::shard::copies::Copies;
 use crate::shard::member::Members;
 use crate::shard::ops::Operations;
 use crate::shard::space::Space;
@@ -27,9 +29,10 @@ use crate::shard::state::{Phase, State};
 use crate::stats::ShardStats;
 use crate::{ComponentNo, Group, GroupError};
 use base::hooks::{self, CoverageMark, SeededFault};
+use base::unit::BLOCK_BYTES;
 use chain::Chain;
 use epochs::NewestEpochs;
-use format::disk::log::{Record, RecordKind, SEGMENT_HEADER_BLOCKS};
+use format::disk::log::{RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BLOCKS};
 use found::FoundBlocks;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
@@ -68,7 +71,8 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         queue: rt.queue(),
         log: Log::new((info.tag, shard), slice, (count, segment_blocks), found.tail, destage.waker()),
         space: Space::new(table, devices),
-        members: Members::new(info.shards),
+        members: Members::new(info.shards, in_doubt_max(count, segment_blocks)),
+        copies: Copies::default(),
         pacer: Pacer::new(&settings, unusable, now),
         ops: Operations::default(),
         destage,
@@ -116,11 +120,18 @@ struct Gathered {
     found: FoundBlocks,
     marks: Marks,
     epochs: NewestEpochs,
+    /// What the next record is, if it is content of another copy.
+    range: Option<format::disk::copies::Range>,
+}
+
+/// Changes of copies that may be in doubt: their notes take up a thirty-second of the log.
+fn in_doubt_max(segments: u32, segment_blocks: u32) -> usize {
+    segments as usize * segment_blocks as usize * BLOCK_BYTES / RECORD_BYTES / 32
 }
 
 async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Gathered, GroupError> {
     let mut chain: Option<Chain> = None;
-    let mut gathered = Gathered { found: FoundBlocks::new(&state.log), marks: Marks::new(), epochs: NewestEpochs::default() };
+    let mut gathered = Gathered { found: FoundBlocks::new(&state.log), marks: Marks::new(), epochs: NewestEpochs::default(), range: None };
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
@@ -172,7 +183,12 @@ fn replay_segment(
 }
 
 /// The effect of one record.
-fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+fn replay(state: &mut State, gathered: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+    if !record.kind.is_change() {
+        return copies::replay(state, gathered, seq, record);
+    }
+    let Gathered { found, marks, epochs, range } = gathered;
+    let range = range.take();
     let (component, order) = (ComponentNo(record.component), &record.order);
     if !state.members.ended(component, record.block, order, true) {
         if !hooks::seeded(SeededFault::SumsNotPassed) {
@@ -180,6 +196,7 @@ fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, s
         }
         return;
     }
+    copies::replay_change(state, record, seq);
     if !marks.is_empty() && !hooks::seeded(SeededFault::MarkOutlivesWrite) && record.kind != RecordKind::Uncorrectable {
         unmark(marks, record);
     }
@@ -195,7 +212,9 @@ fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, s
         RecordKind::Trim | RecordKind::Zero if hooks::seeded(SeededFault::ForgottenTrim) => {}
         RecordKind::Trim | RecordKind::Zero => {
             found.bring_of(&mut state.log, component, record);
-            state.trim(component, record.block, record.blocks, record.lsn, order);
+            if range.is_none() {
+                state.trim(component, record.block, record.blocks, record.lsn, order);
+            }
         }
         RecordKind::Uncorrectable if hooks::seeded(SeededFault::ForgottenMark) => {}
         RecordKind::Uncorrectable => {
@@ -207,6 +226,10 @@ fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, s
                 (*mask, *seq) = (*mask | part.mask(), record.lsn);
             }
         }
+        _ => {}
+    }
+    if let Some(range) = range {
+        copies::replay_range(state, record, &range);
     }
     let keeps = matches!(record.kind, RecordKind::Write | RecordKind::Uncorrectable);
     let known = epochs.is_first(component, order.epoch);
@@ -216,6 +239,7 @@ fn replay(state: &mut State, Gathered { found, marks, epochs }: &mut Gathered, s
     for part in chunk_parts(record.block, record.blocks) {
         // A trim has noted it itself.
         if keeps
+            && range.is_none()
             && !hooks::seeded(SeededFault::MaskNotReplayed)
             && let Some(phys) = state.space.lookup(component, part.chunk)
         {

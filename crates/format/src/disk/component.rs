@@ -10,7 +10,7 @@ use base::{ComponentId, ObjectId};
 pub const DESCRIPTOR_BYTES_MAX: usize = 384;
 
 layout!(record: 504 bytes {
-    0: ID[16], 16: OBJECT[16], 32: NUMBER[4], 36: STATE[1], 37: RESERVED_A[1], 38: DESCRIPTOR_LEN[2], 40: LENGTH[8], 48: RESERVE[8],
+    0: ID[16], 16: OBJECT[16], 32: NUMBER[4], 36: STATE[1], 37: FLAGS[1], 38: DESCRIPTOR_LEN[2], 40: LENGTH[8], 48: RESERVE[8],
     56: PARENT[4], 60: RESERVED_B[60], 120: DESCRIPTOR[384],
 });
 
@@ -41,6 +41,8 @@ pub struct ComponentRecord {
     pub number: u32,
     /// Whether it lives.
     pub state: ComponentState,
+    /// It is one copy of several (from format 4 on).
+    pub copy: bool,
     /// Bytes of address space it covers.
     pub bytes: u64,
     /// Chunks promised to it.
@@ -70,6 +72,7 @@ pub fn put_record(page: &mut [u8], i: usize, record: Option<&ComponentRecord>) {
         ComponentState::Active => 1,
         ComponentState::Deleted => 2,
     };
+    b[FLAGS] = u8::from(r.copy);
     put_u16(b, DESCRIPTOR_LEN, r.descriptor.len() as u16);
     put_u64(b, LENGTH, r.bytes);
     put_u64(b, RESERVE, r.reserve_chunks);
@@ -92,7 +95,7 @@ pub fn get_record(page: &[u8], i: usize) -> Result<Option<ComponentRecord>, Disk
         2 => ComponentState::Deleted,
         _ => return Err(DiskError::Value { field: "component state" }),
     };
-    check(b[RESERVED_A] == 0, "component")?;
+    check(b[FLAGS] & !1 == 0, "component")?;
     reserved(b, RESERVED_B, DESCRIPTOR)?;
     let len = usize::from(u16_at(b, DESCRIPTOR_LEN));
     check(len <= DESCRIPTOR_BYTES_MAX, "descriptor length")?;
@@ -102,6 +105,7 @@ pub fn get_record(page: &[u8], i: usize) -> Result<Option<ComponentRecord>, Disk
         object: ObjectId::from_bytes(array_at(b, OBJECT)),
         number,
         state,
+        copy: b[FLAGS] & 1 == 1,
         bytes: u64_at(b, LENGTH),
         reserve_chunks: u64_at(b, RESERVE),
         parent: u32_at(b, PARENT),

@@ -82,9 +82,29 @@ pub enum RecordKind {
     Zero,
     /// Reads of the blocks fail until something else is done to them.
     Uncorrectable,
+    /// Of a copy of several: it accepts an epoch ([`super::copies::Accept`]).
+    Accept,
+    /// A change that is in doubt ([`super::copies::Doubt`]).
+    Doubt,
+    /// What a lane keeps ([`super::copies::LaneNote`]).
+    Lane,
+    /// Blocks that were in doubt when the copy got out of sync ([`super::copies::OwnDoubt`]).
+    OwnDoubt,
+    /// The record behind it is content of another copy ([`super::copies::Range`]).
+    Range,
+    /// How far a resync has come ([`super::copies::Progressed`]).
+    Progress,
 }
 
-/// One change of one component.
+impl RecordKind {
+    /// Whether it changes blocks. The others say what a copy of several knows.
+    #[inline]
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::Zero | Self::Uncorrectable)
+    }
+}
+
+/// One change of one component, or what a copy keeps of its state ([`super::copies`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What it does.
@@ -110,7 +130,7 @@ impl Record {
     pub const fn data_blocks(&self) -> u32 {
         match self.kind {
             RecordKind::Write => self.blocks,
-            RecordKind::Trim | RecordKind::Zero | RecordKind::Uncorrectable => 0,
+            _ => 0,
         }
     }
 
@@ -124,6 +144,12 @@ impl Record {
             RecordKind::Trim => 2,
             RecordKind::Zero => 3,
             RecordKind::Uncorrectable => 4,
+            RecordKind::Accept => 5,
+            RecordKind::Doubt => 6,
+            RecordKind::Lane => 7,
+            RecordKind::OwnDoubt => 8,
+            RecordKind::Range => 9,
+            RecordKind::Progress => 10,
         };
         b[FLAGS] = if self.unchecked { RECORD_UNCHECKED } else { 0 };
         put_u16(b, RESERVED, 0);
@@ -149,6 +175,12 @@ impl Record {
             2 => RecordKind::Trim,
             3 => RecordKind::Zero,
             4 => RecordKind::Uncorrectable,
+            5 => RecordKind::Accept,
+            6 => RecordKind::Doubt,
+            7 => RecordKind::Lane,
+            8 => RecordKind::OwnDoubt,
+            9 => RecordKind::Range,
+            10 => RecordKind::Progress,
             _ => return Err(DiskError::Value { field: "record kind" }),
         };
         check(b[FLAGS] & !RECORD_UNCHECKED == 0, "record flags")?;
@@ -168,6 +200,10 @@ impl Record {
             },
             data_at: u32_at(b, DATA_AT),
         };
+        if !kind.is_change() {
+            super::copies::check_record(&r)?;
+            return Ok(r);
+        }
         let Order { epoch, period_start, seq, mark } = r.order;
         check(period_start <= epoch && seq.term <= epoch, "record epoch")?;
         check(mark < seq, "record mark")?;

@@ -10,6 +10,7 @@
 mod bytes;
 pub mod chunk;
 pub mod component;
+pub mod copies;
 pub mod descriptor;
 mod error;
 pub mod foreign;

@@ -14,9 +14,11 @@ pub const SUPERBLOCK_BYTES: usize = BLOCK_BYTES;
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 64 << 10];
 /// What is kept for superblocks at the start of each device.
 pub const RESERVED_BYTES: u64 = 1 << 20;
-/// A program refuses a device with another major version. 2 came with records and chunks that say "uncorrectable", 3 with the order that
-/// an object's owner gives to its changes.
-pub const VERSION_MAJOR: u16 = 3;
+/// A program refuses a device with a higher major version, or with one below [`VERSION_PLAIN`]. 2 came with records and chunks that say
+/// "uncorrectable", 3 with the order that an object's owner gives to its changes, 4 with what a copy of several keeps in the log.
+pub const VERSION_MAJOR: u16 = 4;
+/// The major version of a group without copies of several: programs that know no more go on reading it.
+pub const VERSION_PLAIN: u16 = 3;
 /// A program accepts a device with a higher minor version (and does not look at fields it does not know).
 pub const VERSION_MINOR: u16 = 0;
 /// The most capacity devices of a group.
@@ -70,7 +72,7 @@ pub enum Role {
 /// A superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Major version it was written with; what is built has [`VERSION_MAJOR`].
+    /// Major version: of what is built, at most [`VERSION_MAJOR`].
     pub major: u16,
     /// Minor version it was written with.
     pub minor: u16,
@@ -109,11 +111,12 @@ impl Superblock {
     /// Fills one copy (4 KiB).
     pub fn build(&self, out: &mut [u8]) {
         use sb::*;
+        assert!((1..=VERSION_MAJOR).contains(&self.major));
         assert!(self.name.len() <= NAME_BYTES_MAX && (1..=CAPACITY_DEVICES_MAX).contains(&self.capacity.len()));
         let b = &mut out[..BYTES];
         b.fill(0);
         put(b, MAGIC, MAGIC_VALUE);
-        put_u16(b, MAJOR, VERSION_MAJOR);
+        put_u16(b, MAJOR, self.major);
         put_u16(b, MINOR, VERSION_MINOR);
         put_u64(b, GENERATION, self.generation);
         put_u64(b, TAG, self.tag.0);

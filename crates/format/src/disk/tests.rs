@@ -326,10 +326,10 @@ mod entries {
         }
     }
     prop_compose! {
-        fn component_record()(id: [u8; 16], object: [u8; 16], number in 1u32..1 << 26, deleted: bool, bytes: u64, reserve_chunks: u64,
+        fn component_record()(id: [u8; 16], object: [u8; 16], number in 1u32..1 << 26, deleted: bool, copy: bool, bytes: u64, reserve_chunks: u64,
             parent: u32, descriptor in prop::collection::vec(any::<u8>(), 0..=DESCRIPTOR_BYTES_MAX)) -> ComponentRecord {
             let state = if deleted { ComponentState::Deleted } else { ComponentState::Active };
-            ComponentRecord { id: ComponentId::from_bytes(id), object: ObjectId::from_bytes(object), number, state, bytes, reserve_chunks, parent, descriptor }
+            ComponentRecord { id: ComponentId::from_bytes(id), object: ObjectId::from_bytes(object), number, state, copy, bytes, reserve_chunks, parent, descriptor }
         }
     }
 
@@ -392,6 +392,7 @@ mod entries {
             object: ObjectId::from_bytes([2; 16]),
             number: 77,
             state: ComponentState::Active,
+            copy: false,
             bytes: 1 << 30,
             reserve_chunks: 5,
             parent: 0,
@@ -693,5 +694,101 @@ mod others {
             assert_eq!(with((128 << 10) + 512, &magic), None);
         }
         assert_eq!(recognise(&[0; 1 << 20], &[0; 1 << 20], BYTES), None);
+    }
+}
+
+mod copies {
+    use super::super::copies::*;
+    use super::super::log::*;
+    use super::*;
+    use base::{BlockRange, Incarnation, Lane, NodeId, OwnerId, ResyncProgress};
+
+    fn seq(term: u32, counter: u64) -> Seq {
+        Seq { term: Epoch(term), counter }
+    }
+
+    prop_compose! {
+        fn records()(node: [u8; 16], incarnation: u64, epoch in 1u32.., back: u32, sync in 0usize..5, lane in 0u8..16, mask: u16, below: u64, to: u32,
+            block in 0u64..1 << 33, blocks in 1u32..=16, marked in 0u32..100, counter in 1u64.., there: bool, lsn: u64) -> Vec<Record> {
+            let syncs = [CopySync::Keep, CopySync::InSync, CopySync::Join, CopySync::NotedInSync, CopySync::NotedOutOfSync];
+            let (epoch, period_start) = (Epoch(epoch), Epoch(epoch - back % epoch));
+            let by = OwnerId { node: NodeId::from_bytes(node), incarnation: Incarnation(incarnation) };
+            let range = BlockRange { first: BlockNo(block * 16 + u64::from(16 - blocks)), blocks };
+            let order = Order { epoch, period_start, seq: seq(epoch.0, counter), mark: seq(marked.min(epoch.0 - 1), u64::MAX) };
+            let progress = ResyncProgress { below, to: Epoch(to) };
+            let all = [
+                Accept { epoch, period_start, by, sync: syncs[sync] }.record(7, lsn),
+                Doubt { range, order }.record(7, lsn),
+                LaneNote { lane: Lane::new(lane).unwrap(), mark: seq(marked, counter) }.record(7, lsn),
+                OwnDoubt { range }.record(7, lsn),
+                Range { range, source: there.then_some((epoch, mask)), progress }.record(7, lsn),
+                Progressed { progress }.record(7, lsn),
+            ];
+            assert_eq!(Accept::of(&all[0]), Ok(Accept { epoch, period_start, by, sync: syncs[sync] }));
+            assert_eq!(Doubt::of(&all[1]), Ok(Doubt { range, order }));
+            assert_eq!(LaneNote::of(&all[2]), Ok(LaneNote { lane: Lane::new(lane).unwrap(), mark: seq(marked, counter) }));
+            assert_eq!(OwnDoubt::of(&all[3]), Ok(OwnDoubt { range }));
+            assert_eq!(Range::of(&all[4]), Ok(Range { range, source: there.then_some((epoch, mask)), progress }));
+            assert_eq!(Progressed::of(&all[5]), Ok(Progressed { progress }));
+            all.to_vec()
+        }
+    }
+
+    fn built(records: &[Record]) -> Vec<u8> {
+        let header = BatchHeader { tag: TAG, shard: 0, lsn: 5, segment_seq: 9, position: 10, tail_seq: 3, previous_crc: 1 };
+        let mut b = vec![0; 4096 * batch_header_blocks(records.len(), 0)];
+        header.build(&mut b, records, &[]);
+        b
+    }
+
+    proptest! {
+        #[test]
+        fn records_of_a_copy_read_back(list in records()) {
+            let b = built(&list);
+            let view = BatchHeader::parse(&b, TAG).unwrap();
+            prop_assert_eq!(view.records.iter().map(|(record, _)| record).collect::<Vec<_>>(), list);
+        }
+        #[test]
+        fn what_is_read_is_what_its_value_builds(list in records(), which in 0usize..6, at in 0usize..64, by in 1u8..) {
+            let mut b = built(&list[which..=which]);
+            b[128 + at] ^= by;
+            reseal(&mut b);
+            if let Ok(view) = BatchHeader::parse(&b, TAG) {
+                let (record, _) = view.records.iter().next().unwrap();
+                prop_assert_eq!(&built(&[record])[..192], &b[..192]);
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_cannot_be_are_refused() {
+        let by = OwnerId { node: NodeId::from_bytes([9; 16]), incarnation: Incarnation(3) };
+        let range = BlockRange { first: BlockNo(3), blocks: 2 };
+        let order = Order { epoch: Epoch(4), period_start: Epoch(2), seq: seq(3, 9), mark: seq(3, 7) };
+        let accept = Accept { epoch: Epoch(4), period_start: Epoch(2), by, sync: CopySync::Join }.record(7, 5);
+        let doubt = Doubt { range, order }.record(7, 5);
+        let source = Range { range, source: Some((Epoch(4), 3)), progress: ResyncProgress::default() }.record(7, 5);
+        let bad = [
+            Record { order: Order { epoch: Epoch(0), ..accept.order }, ..accept },
+            Record { order: Order { period_start: Epoch(5), ..accept.order }, ..accept },
+            Record { order: Order { seq: seq(5, 0), ..accept.order }, ..accept },
+            Record { order: Order { mark: seq(1, 0), ..accept.order }, ..accept },
+            Record { blocks: 2, ..accept },
+            Record { data_at: 1, ..accept },
+            Record { order: Order { mark: seq(3, 9), ..order }, ..doubt },
+            Record { order: Order { seq: seq(5, 9), ..order }, ..doubt },
+            Record { block: BlockNo(255), ..doubt },
+            Record { block: BlockNo(BLOCK_NO_MAX), ..doubt },
+            Record { unchecked: true, ..doubt },
+            Record { block: BlockNo(15), ..source },
+            Record { order: Order { seq: seq(0, 1 << 16), ..source.order }, ..source },
+            Record { order: Order { epoch: Epoch(0), ..source.order }, ..source },
+            Record { kind: RecordKind::Lane, block: BlockNo(16), blocks: 1, order: Order::default(), ..doubt },
+            Record { kind: RecordKind::Lane, block: BlockNo(1), blocks: 1, order: Order { epoch: Epoch(1), ..Order::default() }, ..doubt },
+            Record { kind: RecordKind::OwnDoubt, ..doubt },
+        ];
+        for (i, record) in bad.iter().enumerate() {
+            assert!(BatchHeader::parse(&built(&[*record]), TAG).is_err(), "record {i}: {record:?}");
+        }
     }
 }

@@ -5,7 +5,8 @@
 //! Never: says who carries a command out.
 
 use base::lane::Lane;
-use base::{BlockNo, ComponentId, CopyState, Epoch, NodeId, Nonce, OwnerId, Ownership, OwnershipRecord, Seq};
+pub use base::{BlockRange, LaneDoubt, ResyncProgress as Progress};
+use base::{ComponentId, CopyState, Epoch, NodeId, Nonce, OwnerId, Ownership, OwnershipRecord, Seq};
 
 /// Chunks of one piece of a resync's list.
 pub const LIST_CHUNKS_MAX: usize = 1024;
@@ -15,22 +16,6 @@ pub const RANGES_MAX: usize = 64;
 /// The revision of a record in the directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
-
-/// Blocks that follow on each other, of one lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockRange {
-    /// The first.
-    pub first: BlockNo,
-    /// How many; not 0.
-    pub blocks: u32,
-}
-
-impl BlockRange {
-    /// The block behind it.
-    pub const fn end(&self) -> BlockNo {
-        BlockNo(self.first.0 + self.blocks as u64)
-    }
-}
 
 /// A copy, where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,26 +32,6 @@ impl From<&base::CopyRecord> for CopyRef {
     fn from(copy: &base::CopyRecord) -> Self {
         Self { mirror: copy.mirror, node: copy.node, component: copy.component }
     }
-}
-
-/// What a lane of a copy says when it is fenced.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaneDoubt {
-    /// Which lane.
-    pub lane: Lane,
-    /// Its mark.
-    pub mark: Seq,
-    /// What is in doubt: at most [`IN_DOUBT_MAX`](super::IN_DOUBT_MAX) ranges.
-    pub doubt: Vec<BlockRange>,
-}
-
-/// How far an earlier resync of a copy had come: chunks below `below` are complete up to an epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// The first chunk that may not be.
-    pub below: u64,
-    /// Up to which epoch.
-    pub to: Epoch,
 }
 
 /// The answer of a copy to Fence.

@@ -63,6 +63,8 @@ pub(crate) struct Log {
     /// A checkpoint waits for a batch with the new tail.
     pub(super) tail_wanted: bool,
     pub(super) tail_written: Notify,
+    /// Number of the next batch when the log held nothing but notes of copies, if it did.
+    pub(super) quiet: Option<u64>,
     /// Wakes destaging: a segment was sealed, or the log can be written again.
     pub(super) news: Notify,
 }
@@ -81,6 +83,7 @@ impl Log {
             waiting: VecDeque::new(),
             tail_wanted: false,
             tail_written: Notify::new(),
+            quiet: None,
             news,
         }
     }
@@ -224,9 +227,11 @@ impl Log {
         }
         clean
     }
-    /// Nothing is in it but, maybe, the batch that said so.
+    /// Nothing is in it but, maybe, the batch that said so, or notes of copies.
     pub fn is_empty(&self) -> bool {
-        self.ring.in_use() == 0 || self.ring.in_use() == 1 && self.writer.open.as_ref().is_some_and(|open| open.records.is_empty())
+        self.ring.in_use() == 0
+            || self.is_quiet()
+            || self.ring.in_use() == 1 && self.writer.open.as_ref().is_some_and(|open| open.records.is_empty())
     }
     /// Forgets where the blocks of the oldest segment lie in the log, and gives the segment back.
     pub fn release_oldest(&mut self) {
@@ -253,6 +258,10 @@ impl Log {
     #[inline]
     pub fn push_waiting(&mut self, key: u32, order: Order) {
         self.waiting.push_back((key, order));
+    }
+    /// It goes before all that is in line.
+    pub fn push_first(&mut self, key: u32) {
+        self.waiting.push_front((key, Order::default()));
     }
     /// The first in line.
     #[inline]
@@ -301,6 +310,21 @@ impl Log {
             self.tail_wanted = false;
             self.tail_written.notify_all();
         }
+    }
+
+    // ---- notes of copies --------------------------------------------------------------------------------------------
+
+    /// A checkpoint has ended that began when this was the newest segment and the number of the next batch, and named `target` as the tail, after so
+    /// many batches of notes. Whether nothing but notes is left.
+    pub fn rests(&mut self, (newest, next_lsn): (u64, u64), target: u64, notes: u64) {
+        let only = |open: &OpenSegment| open.records.iter().all(|record| !record.kind.is_change());
+        let head = self.ring.head();
+        let own = if head == target { self.writer.open.as_ref().is_some_and(only) } else { self.writer.next_lsn - next_lsn <= notes + 1 };
+        self.quiet = (target > newest && notes > 0 && own).then_some(self.writer.next_lsn);
+    }
+    /// Nothing but notes is left, and no batch was written since that was so.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet == Some(self.writer.next_lsn)
     }
 
     // ---- replay -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ use base::unit::BLOCK_BYTES;
 use format::disk::log::{self, BatchHeader, Record, RecordKind, SEGMENT_HEADER_BLOCKS, SegmentHeader, SummaryHeader};
 use rt::{Buf, BufVec, DeviceError, Durability, Queue, Rt};
 
+/// Records of one operation, at most: a range of another copy has two.
+const RECORDS_OF_CHANGE: usize = 2;
+
 impl Log {
     // ---- what it is doing -------------------------------------------------------------------------------------------
 
@@ -68,7 +71,8 @@ impl Log {
             return false;
         }
         let keep = if hooks::seeded(SeededFault::ReserveForgotten) { 0 } else { RESERVE_SEGMENTS };
-        self.writer.fits(records + 1, total, self.ring.segment_blocks()) || records == 0 && self.roll(rt, queue, keep, figures)
+        self.writer.fits(records + RECORDS_OF_CHANGE, total, self.ring.segment_blocks())
+            || records == 0 && self.roll(rt, queue, keep, figures)
     }
     /// A batch without records may take a reserve segment: it is what frees others. Whether there is room for it.
     pub fn make_room_for_tail(&mut self, rt: &Rt, queue: &Queue, figures: &mut ShardStats) -> bool {
@@ -83,6 +87,14 @@ impl Log {
     /// The same, if a checkpoint waits for a batch that carries its tail.
     pub fn takes_tail(&mut self, rt: &Rt, queue: &Queue, figures: &mut ShardStats) -> bool {
         self.tail_due() && self.make_room_for_tail(rt, queue, figures)
+    }
+    /// Whether so many records of notes fit into a batch, alone. They may take a reserve segment, but the last: that is for a batch with a later tail.
+    pub fn make_room_for_notes(&mut self, rt: &Rt, queue: &Queue, records: usize, figures: &mut ShardStats) -> bool {
+        self.writer.fits(records, 0, self.ring.segment_blocks()) || self.roll(rt, queue, 1, figures)
+    }
+    /// Puts a record into the batch that is nobody's operation.
+    pub fn add_note(&mut self, record: Record) {
+        self.writer.batch.records.push(record);
     }
     /// Puts a change into the batch; of a write, the checksums of its blocks.
     #[inline]

@@ -167,6 +167,11 @@ impl Forward {
         }
     }
 
+    /// No piece from this one on has a chunk.
+    pub(super) fn pieces_end(&self, component: u32) -> u64 {
+        self.components.get(&component).map_or(0, |tree| (tree.regions.len() * REGION) as u64)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

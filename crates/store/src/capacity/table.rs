@@ -21,6 +21,7 @@
 //! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 97 bytes for 64 KiB of data, 1.5 GiB a TiB.
 
 mod check;
+mod ranged;
 
 use super::extents::FreeMap;
 use super::forward::Forward;
@@ -372,6 +373,10 @@ impl ChunkTable {
     /// Names the pieces of `first`, `first + step` and so on before `end` in which a component has a chunk.
     pub fn pieces(&self, no: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) {
         self.forward.pieces(no.0, first, step, end, found);
+    }
+    /// No piece from this one on has a chunk of the component.
+    pub fn pieces_end(&self, no: ComponentNo) -> u64 {
+        self.forward.pieces_end(no.0)
     }
     fn body(&self, at: Phys) -> Option<&Chunk> {
         let body = self.devices[usize::from(at.device)].bodies.get(at.chunk as usize / CHUNKS_PER_PAGE)?.as_deref()?;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   target = first segment that is not clean      (one step: no effect of a record before `target` is missing
+//!   what copies know and only the log before `target` says: noted, durable
 //!   begin the checkpoint of the chunk table        in the pages that this checkpoint writes)
 //!   pages and data of capacity: write, flush
 //!   a batch that names `target` as the tail: durable
@@ -20,12 +21,14 @@ use std::rc::Rc;
 
 /// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them.
 pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
-    let (pages, target) = {
+    let (target, began) = {
         let mut s = state.borrow_mut();
         s.destage.last_checkpoint = rt.now();
-        let target = s.advance_clean();
-        (s.space.checkpoint(rt), target)
+        (s.advance_clean(), (s.log.ring().head(), s.log.next_lsn()))
     };
+    // Before the pages are taken: what an epoch stamps after it, replay stamps with what the notes say is in doubt.
+    let Some((notes, target)) = write_notes(rt, state, target).await else { return };
+    let pages = state.borrow().space.checkpoint(rt);
     let result = match hooks::seeded(SeededFault::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
         false => pages.await,
@@ -42,7 +45,34 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         return;
     }
     release(rt, state, target).await;
+    state.borrow_mut().log.rests(began, target, notes);
     state.borrow_mut().figures.checkpoints += 1;
+}
+
+/// Has batches note what copies know, as far as the log before `target` is needed for it: how many, and what may be given up then. That is less where
+/// there is no room for all. `None` when nothing can be written.
+async fn write_notes(rt: &Rt, state: &Rc<RefCell<State>>, target: u64) -> Option<(u64, u64)> {
+    let (mut batches, mut no_room) = (0, false);
+    loop {
+        let written = {
+            let mut s = state.borrow_mut();
+            let oldest = s.oldest_note();
+            if oldest >= target || hooks::seeded(SeededFault::NotesForgotten) {
+                return Some((batches, target));
+            }
+            if s.log.is_stopped() {
+                return None;
+            }
+            let wanted = if no_room { None } else { s.want_notes(rt, target) };
+            match wanted {
+                Some(written) => written,
+                None => return (oldest > s.log.ring().tail()).then_some((batches, oldest)),
+            }
+        };
+        written.notified().await;
+        batches += 1;
+        no_room = state.borrow().notes_found_no_room();
+    }
 }
 
 /// Has a batch carry the new tail. False when the log cannot be written.

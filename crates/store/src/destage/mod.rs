@@ -55,7 +55,7 @@ impl State {
         let clean = self.advance_clean();
         let ring = self.log.ring();
         let lag = clean - ring.tail();
-        if lag == 0 || self.log.is_stopped() || now < self.destage.resume_at {
+        if lag == 0 || self.log.is_quiet() || self.log.is_stopped() || now < self.destage.resume_at {
             return false;
         }
         let unit = ((ring.count() as f64 * CHECKPOINT_SHARE) as u64).max(1);

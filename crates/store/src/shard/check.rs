@@ -210,7 +210,12 @@ impl State {
 fn takes_space(op: &Op) -> bool {
     use Stage::{Logging, Waiting};
     let waiting = matches!(op.stage, Waiting(Change::Write { .. } | Change::Uncorrectable));
-    waiting || matches!(op.stage, Logging(Logged::Write { .. } | Logged::Uncorrectable))
+    let range = match &op.stage {
+        Waiting(Change::Range(range)) => super::copies::takes_space(range.kind()),
+        Logging(Logged::Range(kind)) => super::copies::takes_space(*kind),
+        _ => false,
+    };
+    waiting || range || matches!(op.stage, Logging(Logged::Write { .. } | Logged::Uncorrectable))
 }
 
 /// Where the runs of a read that are with the log's device begin.

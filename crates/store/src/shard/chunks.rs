@@ -56,7 +56,7 @@ impl State {
         self.release_places(component, block, blocks);
     }
 
-    fn release_places(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) {
+    pub fn release_places(&mut self, component: ComponentNo, block: BlockNo, blocks: u32) {
         for part in chunk_parts(block, blocks) {
             let phys = self.space.lookup(component, part.chunk).expect("a busy chunk is not freed");
             self.end_busy(component, part.chunk, phys);

@@ -4,11 +4,12 @@
 //! Invariants: changes enter in the order in which they came; none takes effect before its batch is durable (I3).
 //! Never: waits.
 
+use super::copies::takes_space;
 use super::member::Known;
 use super::op::{Change, Logged, Stage, StoreError};
 use super::state::{Phase, State};
-use crate::ComponentNo;
 use crate::buffer::BATCH_OPS_MAX;
+use base::BlockRange;
 use base::hooks::{self, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::disk::log::{Record, RecordKind};
@@ -63,16 +64,29 @@ impl State {
                     self.log.add_flush(key);
                     continue;
                 }
+                Change::Accept(_) => (RecordKind::Accept, 0),
+                Change::Range(range) => (RecordKind::Range, if range.kind() == RecordKind::Write { op.blocks } else { 0 }),
+                Change::Notes if self.log.batch_ops().is_empty() => {
+                    self.enter_notes(rt);
+                    if self.log.batch().is_empty() {
+                        continue;
+                    }
+                    break;
+                }
+                Change::Notes => break,
             };
             if !self.log.make_room(rt, &self.queue, blocks, &mut self.figures) {
                 break;
             }
-            let cost = if kind == RecordKind::Write { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
+            let cost = if blocks > 0 { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
             if let Err(at) = self.pacer.admit(cost, fill, now) {
                 self.ops.wait_for_admission(rt, &self.queue, at, &mut self.figures);
                 break;
             }
-            self.enter(kind, bufs, now);
+            match kind {
+                RecordKind::Accept | RecordKind::Range => self.enter_of_copy(bufs),
+                _ => self.enter(kind, bufs, now),
+            }
         }
     }
 
@@ -100,7 +114,7 @@ impl State {
                 record.unchecked = unchecked;
             }
             Change::Trim | Change::Zero | Change::Uncorrectable => {}
-            Change::Flush => unreachable!("a flush enters no log"),
+            Change::Flush | Change::Accept(_) | Change::Range(_) | Change::Notes => unreachable!("it enters otherwise"),
         }
         self.log.add_to_batch(key, record, &op.crcs);
     }
@@ -141,6 +155,15 @@ impl State {
                     None
                 }
                 Logged::Flush => None,
+                Logged::Accept => {
+                    self.apply_accept(op.component, record);
+                    None
+                }
+                Logged::Range(kind) => {
+                    record += 1; // the first of the two says what it is
+                    self.apply_range(key, record);
+                    if kind == RecordKind::Write { data.next() } else { None }
+                }
             };
             record += usize::from(logged != Logged::Flush);
             self.finish(key, Ok(()), buf);
@@ -150,12 +173,10 @@ impl State {
         self.log.notify_tail();
     }
 
-    /// The changes of the batch have ended: for what must hold.
+    /// The changes of the batch have ended: for what must hold, and for copies.
     fn records_ended(&mut self, logged: bool) {
-        if cfg!(feature = "hooks") {
-            for record in self.log.batch() {
-                self.members.ended(ComponentNo(record.component), record.block, &record.order, logged);
-            }
+        if cfg!(feature = "hooks") || self.members.has_open() {
+            self.each_record_ended(logged);
         }
     }
 
@@ -167,8 +188,9 @@ impl State {
         let mut data = bufs.drain(1..);
         for key in ops.drain(..) {
             let Stage::Logging(logged) = self.ops[key].stage else { unreachable!("it was in the batch") };
-            let buf = if matches!(logged, Logged::Write { .. }) { data.next() } else { None };
-            if matches!(logged, Logged::Write { .. } | Logged::Uncorrectable)
+            let buf = if matches!(logged, Logged::Write { .. } | Logged::Range(RecordKind::Write)) { data.next() } else { None };
+            let range = matches!(logged, Logged::Range(kind) if takes_space(kind));
+            if (matches!(logged, Logged::Write { .. } | Logged::Uncorrectable) || range)
                 && !(logged == Logged::Uncorrectable && hooks::seeded(SeededFault::FailedMarkKeepsPlace))
             {
                 self.unplace(key);
@@ -196,8 +218,10 @@ impl State {
                 unreachable!("only what waits is in line")
             };
             let (component, block) = (op.component, op.block);
-            if cfg!(feature = "hooks") && !matches!(change, Change::Flush) {
+            let changes = !matches!(change, Change::Flush | Change::Accept(_) | Change::Notes);
+            if changes && (cfg!(feature = "hooks") || self.members.has_open()) {
                 self.members.ended(component, block, &order, false);
+                self.members.of_copy_ended(component, &order, BlockRange { first: block, blocks: op.blocks }, None);
             }
             let buf = match change {
                 Change::Write { buf, .. } => {
@@ -210,7 +234,18 @@ impl State {
                     self.unplace(key);
                     None
                 }
-                Change::Trim | Change::Zero | Change::Flush => None,
+                Change::Range(range) => {
+                    if takes_space(range.kind()) {
+                        self.unplace(key);
+                    }
+                    None
+                }
+                Change::Notes => {
+                    self.ops.forget(key);
+                    self.notes_ended(None);
+                    continue;
+                }
+                Change::Trim | Change::Zero | Change::Flush | Change::Accept(_) => None,
             };
             self.finish(key, Err(error), buf);
         }

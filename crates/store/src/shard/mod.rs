@@ -12,6 +12,7 @@ pub(crate) mod chunk_part;
 mod chunks;
 mod commit;
 pub(crate) mod cookie;
+pub(crate) mod copies;
 pub(crate) mod member;
 pub(crate) mod op;
 pub(crate) mod ops;
@@ -23,12 +24,14 @@ pub(crate) mod witness;
 
 use crate::buffer;
 use crate::pace::Settings;
+use crate::replica::{Refusal, ReplicaView};
 use crate::stats::ShardStats;
 use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, Lane, Order, Seq, crc32c};
+use base::{BlockNo, Lane, LaneDoubt, Order, Seq, crc32c};
+use copies::CopyList;
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
@@ -84,6 +87,21 @@ impl Shard {
     /// The newest change of a lane of a component that the log had when the shard was opened; `None`: there is no such component.
     pub fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
         self.state.borrow().members.newest(component, lane)
+    }
+
+    /// What a component keeps as one copy of several; `None`: it is not that, or there is no such component.
+    pub fn replica(&self, component: ComponentNo) -> Option<ReplicaView> {
+        self.state.borrow().members.replica(component).map(|replica| replica.view())
+    }
+    /// Of each lane of this shard that has anything to say: its mark, and what is in doubt. For the answer to a fence: asked when the epoch is
+    /// accepted.
+    pub fn in_doubt(&self, component: ComponentNo) -> Vec<LaneDoubt> {
+        let state = self.state.borrow();
+        state.members.replica(component).map(|replica| replica.in_doubt(state.shard)).unwrap_or_default()
+    }
+    /// The chunks of a component in this shard from `from` on, at most `most` of them and [`copies::LIST_CHUNKS_MAX`].
+    pub fn list(&self, component: ComponentNo, from: u64, most: usize) -> CopyList {
+        self.state.borrow().list(component, from, most)
     }
 
     /// The next operation that has ended.
@@ -165,7 +183,10 @@ impl State {
         // What is asked for in a turn begins together, with the next poll.
         assert!(self.ops.len() < OPERATIONS_MAX * OPERATION_SLOTS_MAX, "the caller bounds what it asks for");
         let ShardOp { cookie, component, block, blocks, order, kind } = op;
-        debug_assert!(blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS || matches!(kind, OpKind::Flush));
+        debug_assert!(
+            blocks >= 1 && block.0 % PIECE_BLOCKS + u64::from(blocks) <= PIECE_BLOCKS
+                || matches!(kind, OpKind::Flush | OpKind::Accept { .. })
+        );
         let mut new = Op {
             cookie,
             component,
@@ -178,30 +199,33 @@ impl State {
             stage: Stage::Waiting(Change::Flush),
         };
         let refused = match kind {
-            _ if self.phase != Phase::Open => Some(StoreError::Closing),
-            OpKind::Flush => None,
-            OpKind::Read { .. } => (!self.members.has(component)).then_some(StoreError::NoComponent),
-            _ => self.judge(component, block, &order),
+            _ if self.phase != Phase::Open => Some(Refusal::Error(StoreError::Closing)),
+            OpKind::Flush | OpKind::Accept { .. } => None,
+            OpKind::Read { .. } => (!self.members.has(component)).then_some(Refusal::Error(StoreError::NoComponent)),
+            _ => self.judge(component, block, blocks, &order),
         };
         let refused = match kind {
             _ if refused.is_some() => refused,
             OpKind::Read { .. } => None,
-            _ if self.log.is_stopped() => Some(StoreError::DeviceFailed),
+            _ if self.log.is_stopped() => Some(Refusal::Taken(StoreError::DeviceFailed)),
             OpKind::Write { .. } | OpKind::Uncorrectable => match self.place(component, block, blocks) {
                 Ok(place) => {
                     new.place = place;
                     None
                 }
-                Err(error) => Some(error),
+                Err(error) => Some(Refusal::Taken(error)),
             },
+            OpKind::Range(ref range) if copies::takes_space(range.kind()) => self.place(component, block, blocks).err().map(Refusal::Taken),
             _ => None,
         };
         if cfg!(feature = "hooks") && refused.is_some() && order.seq > Seq::default() {
             self.members.ended(component, block, &order, false);
         }
         match kind {
-            OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => return self.refuse(new, refused, Some(buf)),
-            _ if refused.is_some() => return self.refuse(new, refused, None),
+            OpKind::Read { buf } | OpKind::Write { buf, .. } if refused.is_some() => {
+                return self.refuse(new, refused, Some((order, Some(buf))));
+            }
+            _ if refused.is_some() => return self.refuse(new, refused, Some((order, None))),
             OpKind::Read { buf } => {
                 debug_assert_eq!(buf.len(), blocks as usize * BLOCK_BYTES);
                 new.stage = Stage::Reading(Reading::new(buf));
@@ -218,7 +242,7 @@ impl State {
                 }
                 new.stage = Stage::Waiting(Change::Write { buf, unchecked: !checksum });
             }
-            OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) => {
+            OpKind::Trim | OpKind::Zero if self.holds_nothing(component, block, blocks) && self.members.replica(component).is_none() => {
                 hooks::reached(CoverageMark::NothingTrimmed);
                 self.figures.empty_trims += 1;
                 new.stage = Stage::Logging(Logged::Trim);
@@ -232,20 +256,22 @@ impl State {
             OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),
             OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
             OpKind::Flush => {}
+            OpKind::Accept { by, sync } => return self.accept_epoch(new, &order, by, sync),
+            OpKind::Range(range) => return self.submit_range(new, range, order),
         }
         let key = self.ops.add(new);
         self.log.push_waiting(key, order);
-    }
-
-    fn refuse(&mut self, op: Op, error: Option<StoreError>, buf: Option<Buf>) {
-        let key = self.ops.add(op);
-        self.finish(key, Err(error.expect("refused for a reason")), buf);
     }
 
     /// Cuts a write that is too large for the segments (of small devices) into parts that are not.
     fn split(&mut self, op: Op, buf: Buf, unchecked: bool, order: Order) {
         let step = write_blocks_max(self.log.segment_blocks());
         hooks::reached(CoverageMark::WriteSplit);
+        if self.members.replica(op.component).is_some() {
+            // A copy carries a change out as a whole: a part of it that is found after a crash would be taken for all of it.
+            self.release_places(op.component, op.block, op.blocks);
+            return self.refuse(op, Some(Refusal::Taken(StoreError::BadChange)), Some((order, Some(buf))));
+        }
         let parts = op.blocks.div_ceil(step);
         let (component, block, blocks, entered, crcs) = (op.component, op.block, op.blocks, op.entered, op.crcs.clone());
         let data: Vec<Buf> = buf.chunks(step as usize * BLOCK_BYTES).map(Buf::copy_of).collect();

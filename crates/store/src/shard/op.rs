@@ -13,7 +13,10 @@
 use crate::ComponentNo;
 use crate::capacity::Phys;
 use crate::index::LogPos;
-use base::{BlockNo, Instant, Order};
+use base::{BlockNo, Epoch, Instant, Order, OwnerId, ResyncProgress};
+use format::disk::copies::Accept;
+pub use format::disk::copies::CopySync;
+use format::disk::log::RecordKind;
 use rt::Buf;
 use smallvec::SmallVec;
 
@@ -62,6 +65,46 @@ pub enum OpKind {
     Uncorrectable,
     /// Done when all that came before is durable.
     Flush,
+    /// The component is one copy of several, and accepts the epoch of `order` (with its period start): done when that is durable in this shard,
+    /// with Restamp. Has no blocks. Whether it may be accepted yet is the caller's question; that the component is a copy, the group's
+    /// ([`crate::Group::make_copy`]).
+    Accept {
+        /// Whose epoch it is.
+        by: OwnerId,
+        /// What it says of the copy: [`CopySync::Keep`], [`CopySync::InSync`] or [`CopySync::Join`].
+        sync: CopySync,
+    },
+    /// Content of another copy, within one chunk: a change of this copy only.
+    Range(Box<RangeOp>),
+}
+
+/// Content of another copy.
+#[derive(Debug)]
+pub struct RangeOp {
+    /// Epoch and mask of the chunk there. `None`: it has no such chunk, and `content` is [`RangeContent::Nothing`], of the whole chunk.
+    pub source: Option<(Epoch, u16)>,
+    /// What holds once it is durable.
+    pub progress: ResyncProgress,
+    /// What the blocks hold there.
+    pub content: RangeContent,
+}
+
+/// What blocks of another copy hold.
+#[derive(Debug)]
+pub enum RangeContent {
+    /// Data.
+    Data {
+        /// The content.
+        buf: Buf,
+        /// CRC-32C of each block; when empty, the store computes them.
+        crcs: Crcs,
+        /// Verify these checksums when the blocks are read.
+        checksum: bool,
+    },
+    /// Nothing: zeroes.
+    Nothing,
+    /// Nothing that may be read.
+    Uncorrectable,
 }
 
 /// An operation has ended.
@@ -104,6 +147,15 @@ pub enum StoreError {
     /// The change was made in an epoch before one that the component has accepted: somebody else owns the object. Nothing was changed.
     #[error("a later epoch was accepted")]
     StaleEpoch,
+    /// Of a copy: the epoch of the change was not accepted. Accept it first ([`OpKind::Accept`]).
+    #[error("the epoch was not accepted")]
+    EpochNotAccepted,
+    /// Of a copy: more would be in doubt than a lane or the shard may have. No owner begins so much.
+    #[error("too much is in doubt")]
+    TooManyInDoubt,
+    /// Of a copy: no owner sends such a change.
+    #[error("a change that cannot be")]
+    BadChange,
     /// The shard is shutting down. Retry elsewhere or later.
     #[error("the disk group is being closed")]
     Closing,
@@ -128,6 +180,15 @@ pub(crate) struct Op {
     pub stage: Stage,
 }
 
+impl Op {
+    /// What copies know is to be noted: nobody's operation.
+    pub fn notes(now: Instant) -> Op {
+        let (component, block) = (ComponentNo(0), BlockNo(0));
+        let stage = Stage::Waiting(Change::Notes);
+        Op { cookie: 0, component, block, blocks: 0, parent: NO_PARENT, crcs: Crcs::new(), place: None, entered: now, stage }
+    }
+}
+
 /// Where an operation is. See the module.
 #[derive(Debug)]
 pub(crate) enum Stage {
@@ -144,20 +205,32 @@ pub(crate) enum Stage {
 /// What waits to enter the log.
 #[derive(Debug)]
 pub(crate) enum Change {
-    Write { buf: Buf, unchecked: bool },
+    Write {
+        buf: Buf,
+        unchecked: bool,
+    },
     Trim,
     Zero,
     Uncorrectable,
     Flush,
+    Accept(Box<Accept>),
+    Range(Box<RangeOp>),
+    /// What copies know is to be noted. It has no answer.
+    Notes,
 }
 
 /// What is in the batch in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Logged {
-    Write { unchecked: bool },
+    Write {
+        unchecked: bool,
+    },
     Trim,
     Uncorrectable,
     Flush,
+    Accept,
+    /// Of content that is in the log as this.
+    Range(RecordKind),
 }
 
 /// A read under way.

@@ -63,6 +63,10 @@ impl Operations {
     pub fn add(&mut self, op: Op) -> u32 {
         self.ops.insert(op) as u32
     }
+    /// One that has no answer is over.
+    pub fn forget(&mut self, key: u32) {
+        self.ops.remove(key as usize);
+    }
     /// Takes a read, which begins with the next poll.
     #[inline]
     pub fn add_read(&mut self, op: Op) {

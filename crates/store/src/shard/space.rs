@@ -180,6 +180,12 @@ impl Space {
     pub fn note_change(&mut self, phys: Phys, part: ChunkPart, order: &Order) {
         self.table.borrow_mut().set_changed(phys, part.mask(), order.epoch, order.period_start);
     }
+    /// Blocks of the chunk at `phys` were copied from one of this epoch and mask.
+    pub fn note_range(&mut self, (_component, _chunk): (ComponentNo, u64), phys: Phys, source: (Epoch, u16), order: &Order) {
+        self.table.borrow_mut().set_ranged(phys, source, order.epoch, order.period_start);
+        #[cfg(feature = "hooks")]
+        self.witness.free(_component, _chunk);
+    }
     /// A chunk that was made after the replay has the epoch of its newest change.
     pub fn stamp(&mut self, phys: Phys, epoch: Epoch) {
         self.table.borrow_mut().set_changed(phys, 0, epoch, Epoch(0));

@@ -9,8 +9,10 @@
 use crate::buffer::log::Log;
 use crate::destage::progress::Destage;
 use crate::pace::Pacer;
+use crate::replica::Refusal;
 use crate::scrub::progress::Scrub;
 use crate::shard::chunk_part::{ChunkPart, chunk_parts};
+use crate::shard::copies::Copies;
 use crate::shard::member::Members;
 use crate::shard::op::StoreError;
 use crate::shard::ops::Operations;
@@ -33,6 +35,8 @@ pub(crate) struct State {
     pub space: Space,
     /// The components.
     pub members: Members,
+    /// What of copies is under way.
+    pub copies: Copies,
     /// How fast changes enter the log and leave it.
     pub pacer: Pacer,
     /// What was asked and not answered.
@@ -60,11 +64,11 @@ impl State {
         self.log.fill(self.destage.cursor())
     }
 
-    /// Takes a change of a component, or says why it cannot be taken.
-    pub fn judge(&mut self, component: ComponentNo, block: BlockNo, order: &Order) -> Option<StoreError> {
-        let lane = Lane::of(block);
-        hooks::must(|| !self.names_open(component, lane, order), "a mark names a change that has not ended");
-        self.members.accept(component, lane, order)
+    /// Takes a change of a component, or says why it is not carried out.
+    pub fn judge(&mut self, component: ComponentNo, block: BlockNo, blocks: u32, order: &Order) -> Option<Refusal> {
+        let open = || self.members.replica(component).is_none() && self.names_open(component, Lane::of(block), order);
+        hooks::must(|| !open(), "a mark names a change that has not ended");
+        self.members.accept(component, order, block, blocks)
     }
     /// Whether a change is in line or in the batch that the mark says has ended.
     fn names_open(&self, component: ComponentNo, lane: Lane, order: &Order) -> bool {
@@ -85,6 +89,9 @@ impl State {
 
     pub fn add_component(&mut self, component: ComponentNo, info: &ComponentInfo) {
         self.members.add(component);
+        if info.copy {
+            self.members.becomes_replica(component);
+        }
         self.space.add_component(component, info);
     }
 

@@ -2,9 +2,12 @@
 //!
 //! `harness`: a shard on simulated devices with a client; `model`: random operations and crashes against a model of every block;
 //! `faults`: broken devices; `lost`: blocks that cannot be read; `opening`: damaged logs; `scrubs`: the scrub; `figures`: what is
-//! reported; `behaviour`: space, components, pace, shutdown; `order`: epochs, and what has changed since when.
+//! reported; `behaviour`: space, components, pace, shutdown; `order`: epochs, and what has changed since when; `copies`: one copy
+//! of several, rule by rule; `copy_model`: the same at random, against a model.
 
 mod behaviour;
+mod copies;
+mod copy_model;
 mod faults;
 mod figures;
 mod harness;
