@@ -3,10 +3,10 @@
 use crate::input::{Choices, mode, stretched};
 use base::{ClusterId, Duration, HostId, Instant, IoVerb, NodeId, VolumeId, crc32c};
 use format::peer::{
-    BODY_BYTES_MAX, Cancel, DATA_BYTES_MAX, Done, Envelope, Forward, GREETING_BYTES_MAX, Goodbye, GoodbyeReason, HEADER_BYTES,
-    HELLO_ANSWER_BYTES, HELLO_BYTES, Header, Hello, HelloAnswer, Incarnation, Issuer, LinkClass, MessageKind, Outcome, REFUSAL_BYTES,
-    Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX, Segment, SegmentSums, SessionNo, Sums, Tick, Totals, Versions,
-    WINDOW_BYTES_MIN, Window,
+    Ack, BODY_BYTES_MAX, Cancel, Change, CopyData, CopyOutcome, CopyRead, DATA_BYTES_MAX, Done, Envelope, Forward, GREETING_BYTES_MAX,
+    Goodbye, GoodbyeReason, HEADER_BYTES, HELLO_ANSWER_BYTES, HELLO_BYTES, Header, Hello, HelloAnswer, Incarnation, Issuer, LinkClass,
+    MessageKind, Outcome, REFUSAL_BYTES, Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX, Segment, SegmentSums, SessionNo, Sums,
+    Tick, Totals, Versions, WINDOW_BYTES_MIN, Window,
 };
 use object::link::{ForwardError, ForwardOp, ForwardRequest, Held, Link, LinkEvent, Protection, ServedId, Welcome};
 use object::{Data, DataVec, IoOp, extents};
@@ -67,6 +67,17 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
             let (done, sums) = Done::parse(body, header.data_bytes).ok()?;
             assert!(done.outcome == Outcome::Done || header.data_bytes == [0; SEGMENTS_MAX]);
             with_segments(header.data_bytes, &sums, |segments| done.write(envelope, segments, out))
+        }
+        MessageKind::Change => {
+            let (change, sums) = Change::parse(body, header.data_bytes).ok()?;
+            assert!(change.order.mark < change.order.seq && [change.data_bytes(), 0] == header.data_bytes);
+            change.write(envelope, &sums.of(0).collect::<Vec<_>>(), out)
+        }
+        MessageKind::Ack => Ack::parse(body).ok()?.write(envelope, out),
+        MessageKind::CopyRead => CopyRead::parse(body).ok()?.write(envelope, out),
+        MessageKind::CopyData => {
+            let (data, sums) = CopyData::parse(body, header.data_bytes).ok()?;
+            data.write(envelope, &sums.of(0).collect::<Vec<_>>(), out)
         }
     };
     let known = match header.kind {
@@ -279,6 +290,8 @@ impl Ends {
                     assert!(self.submitted.contains(&token) && self.answered.insert(token), "a request is answered once");
                 }
                 LinkEvent::Closed(_) => self.closed = true,
+                LinkEvent::CopyAsked(id, _) => self.link.answer_copy(id, CopyOutcome::Closing.into()),
+                LinkEvent::CopyAnswered(..) => panic!("an answer to nothing"),
                 LinkEvent::Opened { .. } | LinkEvent::Greeted(..) => {}
             }
         }

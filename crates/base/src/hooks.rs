@@ -462,6 +462,16 @@ listed! {
         GroupMovesCores,
         /// A mirror is served though changes do not reach its copy on another node.
         OtherCopyMisses,
+        /// A change is answered though one copy has not answered.
+        AnsweredWithOneMissing,
+        /// A change is answered before an active copy has accepted the epoch of the record.
+        AnsweredBeforeEpochHeard,
+        /// A change that is sent once more has another number.
+        ResentWithNewNumber,
+        /// A read is answered without the grants of the other nodes.
+        ReadWithoutGrants,
+        /// A copy carries out what a node sends that does not own the object, or did in an earlier epoch.
+        StaleOwnerCarriedOut,
         /// A node takes an object over once in its life: what it has owned before is not served after a restart.
         TermBegunOnce,
         /// A node goes on in the term that it had before its restart.

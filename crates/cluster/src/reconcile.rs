@@ -249,7 +249,8 @@ pub enum NotServed {
     Group(GroupId),
 }
 
-/// The components with which `observed.node` serves an object, by mirror; or why it does not.
+/// The components with which `observed.node` serves an object, by mirror; or why it does not. Of a mirror that other nodes have copies of, those
+/// that are here, in any state.
 pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usable>>, NotServed> {
     if observed.terms.get(&object.id) != Some(&object.ownership.term) {
         return Err(NotServed::NotTaken);
@@ -261,5 +262,11 @@ pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usa
         (true, Some(no), CopyState::Active) => Ok(Usable { id: c.id, group: c.group, no }),
         (true, Some(_), _) => Err(NotServed::Component(c.id, c.group)),
     };
-    object.mirrors.iter().map(|mirror| mirror.iter().map(usable).collect()).collect()
+    let here = |c: &&crate::record::ComponentRecord| c.node == observed.node && is_open(c.group);
+    let found = |c: &crate::record::ComponentRecord| Some(Usable { id: c.id, group: c.group, no: c.no? });
+    let of_mirror = |mirror: &Vec<crate::record::ComponentRecord>| match mirror.iter().any(|c| c.node != observed.node) {
+        true => Ok(mirror.iter().filter(here).filter_map(found).collect()),
+        false => mirror.iter().map(usable).collect(),
+    };
+    object.mirrors.iter().map(of_mirror).collect()
 }

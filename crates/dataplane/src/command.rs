@@ -14,12 +14,14 @@ use crate::{
 };
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
-use base::{ClusterId, GroupId};
+use base::{ClusterId, GroupId, NodeId, VolumeId};
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply};
+use object::copies::ReadGrants;
+use object::owner::Command as OwnerCommand;
 use object::{GroupRoute, GroupSlot};
 use rt::{Device, Inlet, InletError};
 use std::future::Future;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
 
@@ -175,6 +177,19 @@ impl<F: FrontEnd> CommandSender<F> {
     /// Has the front end listen for hosts. Gives where it does: an address has the port that was chosen when 0 was asked.
     pub fn listen(&self, at: F::Listener) -> Completion<F::Listening> {
         self.give(move |c| async move { Ok(c.core.borrow_mut().front.listen(&c.rt, at)?) })
+    }
+    /// Does on all cores, in this order, what the machine of an object's owner wants of the lanes of its volume. `here`: this node. A volume that is
+    /// not served needs nothing. Copies on other nodes are in what was applied before they are in these.
+    pub fn copies(&self, here: NodeId, volume: VolumeId, commands: Vec<OwnerCommand>) -> Completion<()> {
+        self.give(move |c| async move {
+            let place = c.core.borrow().ledger.volumes.get(&volume).copied();
+            let Some(volume) = place else { return Ok(()) };
+            c.call_all(Call::Copies { here, volume, commands: Arc::new(commands) }).await
+        })
+    }
+    /// Reads of volumes with copies elsewhere are answered by this on all cores.
+    pub fn set_grants(&self, grants: Arc<dyn ReadGrants>) -> Completion<()> {
+        self.give(move |c| async move { c.call_all(Call::Grants(grants)).await })
     }
     /// Changes the settings of every shard.
     pub fn set_settings(&self, settings: Settings) -> Completion<()> {

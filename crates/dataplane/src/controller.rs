@@ -132,6 +132,15 @@ impl<F: FrontEnd> CoreController<F> {
                 core.router.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
                 Ok(())
             }
+            Call::Copies { here, volume, commands } => {
+                let router = &mut self.core.borrow_mut().router;
+                commands.iter().for_each(|command| _ = router.copy_command(&self.rt, here, volume, command));
+                Ok(())
+            }
+            Call::Grants(grants) => {
+                self.core.borrow_mut().router.set_grants(&self.rt, grants);
+                Ok(())
+            }
             Call::Scrub { slot } => {
                 let mut core = self.core.borrow_mut();
                 core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));

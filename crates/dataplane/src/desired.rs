@@ -1,6 +1,6 @@
 //! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, GroupId, NodeId, ObjectId, Ownership, VolumeId};
+use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable, reservation};
 use frontend::ServedVolume;
@@ -16,8 +16,21 @@ pub struct Desired<E> {
     pub generation: u64,
     /// The volumes that exist on this node.
     pub volumes: Vec<VolumeDesired>,
+    /// What this node has of objects that other nodes own.
+    pub held: Vec<HeldDesired>,
     /// How the front end exports them.
     pub exports: E,
+}
+
+/// A component of this node, of an object that another node owns: that one sends its changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldDesired {
+    /// The component.
+    pub component: ComponentRef,
+    /// Who owns the object.
+    pub owner: NodeId,
+    /// In which epoch.
+    pub epoch: Epoch,
 }
 
 /// A volume: what hosts see of it, how it is kept, and where it lies.
@@ -118,8 +131,7 @@ impl MirrorDesired {
     }
     /// Of the components that serve it.
     pub fn of(usable: Vec<Usable>) -> MirrorDesired {
-        let component = |u: Usable| ComponentRef { id: u.id, group: u.group, no: ComponentNo(u.no) };
-        MirrorDesired { copies: usable.into_iter().map(component).map(CopyAt::active_here).collect() }
+        MirrorDesired { copies: usable.iter().map(ComponentRef::of).map(CopyAt::active_here).collect() }
     }
     /// The components of this node.
     pub fn here(&self) -> impl Iterator<Item = &ComponentRef> {
@@ -136,4 +148,11 @@ pub struct ComponentRef {
     pub group: GroupId,
     /// Its number in the group.
     pub no: ComponentNo,
+}
+
+impl ComponentRef {
+    /// Of one that can be used.
+    pub(crate) fn of(usable: &Usable) -> ComponentRef {
+        ComponentRef { id: usable.id, group: usable.group, no: ComponentNo(usable.no) }
+    }
 }

@@ -23,7 +23,7 @@ mod worker;
 
 pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
-pub use desired::{ComponentRef, Desired, MirrorDesired, ObjectLayout, VolumeDesired};
+pub use desired::{ComponentRef, Desired, HeldDesired, MirrorDesired, ObjectLayout, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, NodeConfig};

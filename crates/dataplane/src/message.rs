@@ -2,7 +2,10 @@
 
 use crate::{error::DataPlaneError, stats::CoreSnapshot};
 use auth::WorkDone;
+use base::NodeId;
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
+use object::copies::ReadGrants;
+use object::owner::Command as OwnerCommand;
 use object::{GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
@@ -70,6 +73,14 @@ pub(crate) enum Call<V> {
         result: Result<Reply, Refused>,
     },
     Settings(Settings),
+    /// What the owner's machine wants of a volume with copies elsewhere.
+    Copies {
+        here: NodeId,
+        volume: VolumeRef,
+        commands: Arc<Vec<OwnerCommand>>,
+    },
+    /// What reads of such volumes go by.
+    Grants(Arc<dyn ReadGrants>),
     Scrub {
         slot: GroupSlot,
     },

@@ -5,14 +5,15 @@
 //! sight when it cannot be served: a namespace that vanished would end what its hosts have mounted.
 //! Never: decides whether a volume can be served (`cluster::serving`), reads a directory.
 
-use crate::desired::{MirrorDesired, VolumeDesired};
+use crate::desired::{ComponentRef, HeldDesired, MirrorDesired, VolumeDesired};
 use base::{ClusterId, ObjectId, VolumeId};
-use cluster::record::{GroupRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
-use cluster::{NotServed, Observed, Path, PathState, Policy, Records, owner_elsewhere, path_of, serving};
+use cluster::record::{ComponentRecord, GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use cluster::{GroupSeen, NotServed, Observed, Path, PathState, Policy, Records, Usable, owner_elsewhere, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
+use object::{CopyAt, CopyPlace};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{ComponentSpec, FormatSpec};
+use store::{ComponentNo, ComponentSpec, FormatSpec};
 
 const _: () = assert!(cluster::NAME_BYTES_MAX <= DESCRIPTOR_NAME_BYTES_MAX, "a component can say how its volume is called");
 const _: () = assert!(cluster::MIRRORS_MAX <= u16::MAX as usize, "and which mirror it is");
@@ -26,6 +27,8 @@ pub struct Served {
     pub paths: BTreeMap<VolumeId, Path>,
     /// Why some that this node owns are out of reach, or not seen at all.
     pub out_of_reach: BTreeMap<VolumeId, NotServed>,
+    /// What this node has of objects that other nodes own.
+    pub held: Vec<HeldDesired>,
 }
 
 /// What `observed.node` is to serve of the volumes that are ready. Those that another node owns are in sight too; their paths say how far this one
@@ -51,7 +54,8 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
             // Its owner has them.
             (PathState::NonOptimized | PathState::Inaccessible, _) => Vec::new(),
         };
-        let mirrors = mirrors.into_iter().map(MirrorDesired::of).collect();
+        let mirrors =
+            mirrors.into_iter().zip(&object.mirrors).map(|(here, all)| mirror(here, all, &records.nodes, &observed.node)).collect();
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
         let desired = VolumeDesired::from_records(volume, object, &policy, reservation, mirrors);
@@ -59,7 +63,30 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let owner = owner_elsewhere(object, records, &observed.node);
         served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
+    served.held = records.objects.iter().flat_map(|object| held(object, records, observed)).collect();
     served
+}
+
+/// A mirror of an object that this node owns. `here`: its components that can be used.
+fn mirror(here: Vec<Usable>, all: &[ComponentRecord], nodes: &[NodeRecord], node: &str) -> MirrorDesired {
+    if all.iter().all(|c| c.node == node) {
+        return MirrorDesired::of(here);
+    }
+    let place = |c: &ComponentRecord| match here.iter().find(|usable| usable.id == c.id) {
+        Some(usable) => Some(CopyPlace::Here(ComponentRef::of(usable))),
+        None if c.node == node => None,
+        None => Some(CopyPlace::On { node: nodes.iter().find(|n| n.name == c.node)?.id?, component: c.id }),
+    };
+    MirrorDesired { copies: all.iter().filter_map(|c| Some(CopyAt { state: c.state, place: place(c)? })).collect() }
+}
+
+/// What this node has of an object that another one owns.
+fn held(object: &ObjectRecord, records: &Records, observed: &Observed) -> Vec<HeldDesired> {
+    let Some(owner) = owner_elsewhere(object, records, &observed.node) else { return Vec::new() };
+    let is_open = |c: &&ComponentRecord| matches!(observed.groups.get(&c.group), Some(GroupSeen::Open(_)));
+    let here = object.components().filter(|c| c.node == observed.node).filter(is_open);
+    let found = |c: &ComponentRecord| Some(ComponentRef { id: c.id, group: c.group, no: ComponentNo(c.no?) });
+    here.filter_map(found).map(|component| HeldDesired { component, owner, epoch: object.ownership.epoch }).collect()
 }
 
 /// What a group is formatted as. `force`: whatever its devices hold.

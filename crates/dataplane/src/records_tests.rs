@@ -132,3 +132,35 @@ fn a_node_alone_serves_as_before_there_were_others() {
     let found = served(&records, &observed);
     assert!(found.paths.values().all(|p| *p == Path::ALONE) && found.paths.len() == 2);
 }
+
+#[test]
+fn a_mirror_with_copies_on_several_nodes_is_served_by_its_owner_and_held_by_the_others() {
+    let (mut records, mut observed) = facts();
+    let id = |n: u8| NodeId::from_bytes([n; 16]);
+    records.nodes = [("a", 1), ("b", 2), ("c", 3)]
+        .map(|(name, n)| NodeRecord { id: Some(id(n)), ..NodeRecord::new(name.into(), name.into(), 0) })
+        .into();
+    let object = &mut records.objects[0];
+    object.owner = Some("a".into());
+    let (mine, there) = (object.mirrors[0][0].clone(), ComponentId::from_bytes([99; 16]));
+    let other = ComponentRecord { id: there, node: "b".into(), state: CopyState::Resyncing, ..mine.clone() };
+    object.mirrors[0].push(other);
+    let copies = |found: &Served| found.volumes[0].object.mirrors.first().map(|m| m.copies.clone());
+    let on_b = CopyAt { state: CopyState::Resyncing, place: CopyPlace::On { node: id(2), component: there } };
+    let here = CopyAt::active_here(ComponentRef { id: mine.id, group: mine.group, no: ComponentNo(1) });
+    let found = served(&records, &observed);
+    assert_eq!((copies(&found), found.held), (Some(vec![here, on_b]), vec![]));
+
+    observed.node = "b".into();
+    let found = served(&records, &observed);
+    let component = ComponentRef { id: there, ..*here.here().unwrap() };
+    assert_eq!((copies(&found), found.held), (None, vec![HeldDesired { component, owner: id(1), epoch: Ownership::FIRST.epoch }]));
+    observed.groups.clear();
+    assert_eq!(served(&records, &observed).held, vec![], "its group is not open");
+
+    // An owner without a copy.
+    records.objects[0].owner = Some("c".into());
+    observed.node = "c".into();
+    let on_a = CopyAt { state: CopyState::Active, place: CopyPlace::On { node: id(1), component: mine.id } };
+    assert_eq!(copies(&served(&records, &observed)), Some(vec![on_a, on_b]));
+}

@@ -10,9 +10,11 @@ use crate::{
     error::DataPlaneError,
 };
 use base::hooks::{self, SeededFault};
-use base::{GroupId, VolumeId};
+use base::{ComponentId, GroupId, VolumeId};
 use frontend::{FrontEnd, VolumeView, Volumes};
-use object::{ComponentAt, CopyAt, CopyPlace, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeLimits, VolumeRef};
+use object::{
+    ComponentAt, CopyAt, CopyPlace, HeldCopy, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeLimits, VolumeRef,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,8 +59,18 @@ impl<F: FrontEnd> CoreController<F> {
         for (id, (_, layout)) in layouts {
             by_ref[ledger.volumes[&id].0 as usize] = Some(layout);
         }
-        Ok((Arc::new(LayoutView { volumes: by_ref }), Arc::new(view)))
+        let held = held_copies(desired, &ledger.groups);
+        Ok((Arc::new(LayoutView { volumes: by_ref, held }), Arc::new(view)))
     }
+}
+
+/// What this node has of objects that other nodes own, as far as the groups are open.
+fn held_copies<E>(desired: &Desired<E>, groups: &BTreeMap<GroupId, OpenGroup>) -> BTreeMap<ComponentId, HeldCopy> {
+    let held = desired.held.iter().filter_map(|held| {
+        let at = ComponentAt { group: groups.get(&held.component.group)?.slot, no: held.component.no };
+        Some((held.component.id, HeldCopy { at, owner: held.owner, epoch: held.epoch }))
+    });
+    held.collect()
 }
 
 /// Whether a volume keeps the limits that it had, with what they have counted.

@@ -102,7 +102,8 @@ fn desired(group: GroupId, no: ComponentNo) -> Desired {
         security: Security::Plain,
         manage_namespaces: false,
     };
-    Desired { generation: 1, volumes: vec![volume], exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() } }
+    let exports = nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() };
+    Desired { generation: 1, volumes: vec![volume], held: Vec::new(), exports }
 }
 
 #[test]

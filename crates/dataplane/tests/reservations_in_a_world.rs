@@ -169,6 +169,7 @@ impl Lab {
         self.desired = Desired {
             generation: 1,
             volumes: vec![volume],
+            held: Vec::new(),
             exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
         };
         let desired = self.desired.clone();

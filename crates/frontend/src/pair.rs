@@ -8,6 +8,7 @@ use crate::{
 };
 use auth::{Work, WorkDone};
 use base::NodeId;
+use object::copies::CopyDoor;
 use object::{Backend, Forward, ForwardDone, IoDone, IoRequest, VolumeRef};
 use rt::Rt;
 use std::collections::VecDeque;
@@ -65,6 +66,11 @@ impl<D: Backend> Backend for FirstDoor<'_, D> {
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         self.door.pop_cancel()
     }
+    #[cold]
+    #[inline(never)]
+    fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
+        self.door.copies()
+    }
 }
 
 /// The door for the second.
@@ -93,6 +99,11 @@ impl<D: Backend> Backend for SecondDoor<'_, D> {
     }
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         self.door.pop_cancel()
+    }
+    #[cold]
+    #[inline(never)]
+    fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
+        self.door.copies()
     }
 }
 

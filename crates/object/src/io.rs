@@ -2,6 +2,7 @@
 //!
 //! Invariant: an operation takes its buffers and gives them back; every request is answered exactly once.
 
+use crate::copies::CopyDoor;
 use arrayvec::ArrayVec;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
 use base::{Instant, IoVerb, NodeId, VolumeId};
@@ -306,6 +307,10 @@ pub trait Backend {
     /// Nobody waits any more for the answer to a request of this token: where it is with another node, it need not begin there. It is answered all
     /// the same.
     fn cancel(&mut self, _token: u64) {}
+    /// The way to and from copies on other nodes, where there is any.
+    fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
+        None
+    }
     /// The next request for another node that is not wanted any more: its owner, and its `id`.
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         None

@@ -13,12 +13,13 @@
 //! Never: looks at requests, knows where a part came from.
 
 use crate::{
+    copies::{COPIED, Copies},
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{ComponentAt, GroupSlot, VolumeLayout},
     order::{Given, MirrorLane, Sequencer},
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
-    range_lock::RangeLocks,
+    range_lock::{Range as BlocksOf, RangeLocks},
 };
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -111,11 +112,13 @@ base::counters! {
 pub struct Lanes<S> {
     slots: Vec<Slot<S>>,
     parts: Slab<Held>,
-    order: RangeLocks,
-    numbers: Sequencer,
-    done: VecDeque<PartDone>,
+    pub(crate) order: RangeLocks,
+    pub(crate) numbers: Sequencer,
+    pub(crate) done: VecDeque<PartDone>,
     begun: SmallVec<[u32; 8]>,
-    stats: LaneStats,
+    pub(crate) stats: LaneStats,
+    /// Of mirrors with copies elsewhere. A node alone has none.
+    pub(crate) copies: Option<Box<Copies>>,
 }
 
 impl<S: Blocks> Default for Lanes<S> {
@@ -128,6 +131,7 @@ impl<S: Blocks> Default for Lanes<S> {
             done: VecDeque::new(),
             begun: SmallVec::new(),
             stats: LaneStats::default(),
+            copies: None,
         }
     }
 }
@@ -196,7 +200,12 @@ impl<S: Blocks> Lanes<S> {
     }
     /// Whether no part is under way.
     pub fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.done.is_empty()
+        self.parts.is_empty() && self.done.is_empty() && self.copies.as_ref().is_none_or(|copies| copies.is_idle())
+    }
+
+    /// Whether something of a volume is here that goes to no copy elsewhere.
+    pub(crate) fn has_begun(&self, volume: VolumeRef) -> bool {
+        self.parts.iter().any(|(_, held)| held.part.volume == volume)
     }
 
     /// Takes a part. It is answered through [`Lanes::pop`].
@@ -227,8 +236,8 @@ impl<S: Blocks> Lanes<S> {
         moved
     }
 
-    fn begin(&mut self, rt: &Rt, id: u32) {
-        let Held { part, stage, .. } = &mut self.parts[id as usize];
+    pub(crate) fn begin(&mut self, rt: &Rt, id: u32) {
+        let Some(Held { part, stage, .. }) = self.parts.get_mut(id as usize) else { return self.begin_copied(rt, id) };
         assert_eq!(*stage, Stage::Waiting, "a part begins once");
         let range = part.range();
         let whole = part.extent.is_aligned();
@@ -288,11 +297,21 @@ impl<S: Blocks> Lanes<S> {
     }
 
     /// The change that the store worked on has ended, and its part with it: the mark may move, and what waited for that begins.
-    fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
-        if self.numbers.ended(place, seq)
-            && let Some((next, kind)) = self.numbers.next(place)
-        {
-            self.hand_to_store(rt, next, kind);
+    pub(crate) fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
+        if self.numbers.ended(place, seq) {
+            self.next_begins(rt, place);
+        }
+    }
+    /// The mark of a lane has moved: what waited for that begins.
+    #[cold]
+    fn next_begins(&mut self, rt: &Rt, place: &MirrorLane) {
+        while let Some((next, kind)) = self.numbers.next(place) {
+            if next & COPIED == 0 {
+                return self.hand_to_store(rt, next, kind);
+            }
+            if self.number_copied(rt, next) {
+                return;
+            }
         }
     }
 
@@ -305,7 +324,7 @@ impl<S: Blocks> Lanes<S> {
 
     fn on_store(&mut self, rt: &Rt, done: ShardDone) {
         let id = done.cookie as u32;
-        let Held { part, seq, .. } = &self.parts[id as usize];
+        let Some(Held { part, seq, .. }) = self.parts.get(id as usize) else { return self.on_copy_store(rt, done) };
         if seq.counter > 0 {
             let (place, seq) = (part.ordered_in(), *seq);
             self.change_ended(rt, &place, seq);
@@ -318,11 +337,8 @@ impl<S: Blocks> Lanes<S> {
             }
             (Ok(()), Stage::ReadingEdges) => {
                 let block = done.buf.expect("a read gives its buffer back");
-                let skew = part.skew();
-                let mut buf = Buf::alloc(part.extent.len as usize);
-                let len = buf.len();
-                buf.copy_from_slice(&block[skew..skew + len]);
-                self.answer(rt, id, Ok(()), Some(Data { buf, crcs: Crcs::new() }));
+                let data = cut_out(part, &block);
+                self.answer(rt, id, Ok(()), Some(data));
             }
             (Ok(()), Stage::Running) => {
                 let data = done.buf.map(|buf| Data { buf, crcs: done.crcs });
@@ -333,43 +349,27 @@ impl<S: Blocks> Lanes<S> {
     }
 
     /// The blocks around a write were read.
-    fn edges_read(&mut self, rt: &Rt, id: u32, mut block: Buf) {
+    fn edges_read(&mut self, rt: &Rt, id: u32, block: Buf) {
         let Held { part, stage, .. } = &mut self.parts[id as usize];
-        let skew = part.skew();
-        let data = match &mut part.op {
-            PartOp::Write(data) => data.take().expect("the data of a part that covers"),
-            PartOp::CompareWrite(both) => {
-                let CompareWrite { compare, data } = *both.take().expect("the data of a part that covers");
-                if block[skew..skew + compare.buf.len()] != *compare.buf && !hooks::seeded(SeededFault::CompareIgnored) {
-                    hooks::reached(CoverageMark::Miscompare);
-                    return self.answer(rt, id, Err(IoError::Miscompare), None);
-                }
-                data
-            }
-            _ => panic!("only a write covers and changes"),
-        };
-        let Data { buf, crcs } = data;
-        if block[skew..skew + buf.len()] == *buf {
-            hooks::reached(CoverageMark::SameDataKept);
-            // What is there is durable already. So zeroing the edge of a hole takes no space, and works on a full device.
-            return self.answer(rt, id, Ok(()), None);
-        }
-        let (buf, crcs) = if part.extent.is_aligned() {
-            (buf, crcs)
-        } else {
-            hooks::reached(CoverageMark::PartOfBlockWritten);
-            if hooks::seeded(SeededFault::RestOfBlockLost) {
-                block.fill(0);
-            }
-            let sums = |block: &Buf| block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
-            let early: Option<Crcs> = hooks::seeded(SeededFault::SumBeforeMerge).then(|| sums(&block));
-            block[skew..skew + buf.len()].copy_from_slice(&buf);
-            let crcs = early.unwrap_or_else(|| sums(&block));
-            (block, crcs)
+        let Data { buf, crcs } = match merged(part, block) {
+            Merged::Write(data) => data,
+            Merged::Same => return self.answer(rt, id, Ok(()), None),
+            Merged::Miscompare => return self.answer(rt, id, Err(IoError::Miscompare), None),
         };
         *stage = Stage::Running;
         let kind = OpKind::Write { buf, crcs, checksum: part.checksum };
         self.hand_to_store(rt, id, kind);
+    }
+
+    /// A change does not hold its range any more: what has waited for it begins.
+    #[inline]
+    pub(crate) fn release(&mut self, rt: &Rt, range: BlocksOf, id: u32) {
+        let mut begun = std::mem::take(&mut self.begun);
+        self.order.end(range, id, |id| begun.push(id));
+        for id in begun.drain(..) {
+            self.begin(rt, id);
+        }
+        self.begun = begun;
     }
 
     fn answer(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
@@ -378,14 +378,63 @@ impl<S: Blocks> Lanes<S> {
         let data = if matches!(part.op, PartOp::Read) { data } else { None };
         self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
         if part.changes() && !(result == Err(IoError::Miscompare) && hooks::seeded(SeededFault::MiscompareKeepsPlace)) {
-            let mut begun = std::mem::take(&mut self.begun);
-            self.order.end(part.range(), id, |id| begun.push(id));
-            for id in begun.drain(..) {
-                self.begin(rt, id);
-            }
-            self.begun = begun;
+            self.release(rt, part.range(), id);
         }
     }
+}
+
+/// What becomes of a change when the blocks around it were read.
+pub(crate) enum Merged {
+    /// These blocks are written.
+    Write(Data),
+    /// They are there already.
+    Same,
+    /// They are not what was expected.
+    Miscompare,
+}
+
+/// Puts the data of a change into the blocks around it.
+pub(crate) fn merged(part: &mut Part, mut block: Buf) -> Merged {
+    let skew = part.skew();
+    let data = match &mut part.op {
+        PartOp::Write(data) => data.take().expect("the data of a part that covers"),
+        PartOp::CompareWrite(both) => {
+            let CompareWrite { compare, data } = *both.take().expect("the data of a part that covers");
+            if block[skew..skew + compare.buf.len()] != *compare.buf && !hooks::seeded(SeededFault::CompareIgnored) {
+                hooks::reached(CoverageMark::Miscompare);
+                return Merged::Miscompare;
+            }
+            data
+        }
+        _ => panic!("only a write covers and changes"),
+    };
+    let Data { buf, crcs } = data;
+    if block[skew..skew + buf.len()] == *buf {
+        hooks::reached(CoverageMark::SameDataKept);
+        // What is there is durable already. So zeroing the edge of a hole takes no space, and works on a full device.
+        return Merged::Same;
+    }
+    if part.extent.is_aligned() {
+        return Merged::Write(Data { buf, crcs });
+    }
+    hooks::reached(CoverageMark::PartOfBlockWritten);
+    if hooks::seeded(SeededFault::RestOfBlockLost) {
+        block.fill(0);
+    }
+    let sums = |block: &Buf| block.chunks_exact(BLOCK_BYTES).map(crc32c).collect();
+    let early: Option<Crcs> = hooks::seeded(SeededFault::SumBeforeMerge).then(|| sums(&block));
+    block[skew..skew + buf.len()].copy_from_slice(&buf);
+    let crcs = early.unwrap_or_else(|| sums(&block));
+    Merged::Write(Data { buf: block, crcs })
+}
+
+/// The bytes of a part that was read with the blocks around it.
+pub(crate) fn cut_out(part: &Part, block: &Buf) -> Data {
+    let skew = part.skew();
+    let mut buf = Buf::alloc(part.extent.len as usize);
+    let len = buf.len();
+    buf.copy_from_slice(&block[skew..skew + len]);
+    Data { buf, crcs: Crcs::new() }
 }
 
 fn io_error(error: &StoreError) -> IoError {

@@ -7,7 +7,8 @@
 
 use crate::{cores::LaneCores, io::VolumeRef, limit::Limits};
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, CopyState, Lane, NodeId, Ownership, VolumeId, mirror::mirror_of};
+use base::{ComponentId, CopyState, Epoch, Lane, NodeId, Ownership, VolumeId, mirror::mirror_of};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::ComponentNo;
 
@@ -78,7 +79,7 @@ impl Mirror {
         let mut getting = copies.iter().filter(|copy| copy.state.gets_changes() && (!here_only || copy.here().is_some()));
         let serving = match (getting.next(), getting.next()) {
             (Some(only), None) if only.state.is_in_sync() => only.here().copied().filter(|_| shards == Some(cores)),
-            // From a lane to a copy on another node, or on another core, there is no way yet.
+            // To a copy on another node, or on another core, there is another way.
             _ => None,
         };
         Self { serving, cores, copies }
@@ -91,10 +92,18 @@ impl Mirror {
     pub fn copies(&self) -> &[CopyAt] {
         &self.copies
     }
-    /// The copy on this node that is read and gets all changes; `None`: the mirror is not served, and what is asked of it fails.
+    /// The copy on this node that is read and gets all changes; `None`: there are others, and what is asked of it goes its own way ([`crate::copies`]).
     #[inline]
     pub const fn serving(&self) -> Option<ComponentAt> {
         self.serving
+    }
+    /// The copy on this node.
+    pub fn here(&self) -> Option<ComponentAt> {
+        self.copies.iter().find_map(|copy| copy.here().copied())
+    }
+    /// Whether changes go to a copy at all.
+    pub fn has_copies(&self) -> bool {
+        self.copies.iter().any(|copy| copy.state.gets_changes())
     }
     /// The core of a lane, in this term of the owner.
     #[inline]
@@ -139,6 +148,19 @@ impl VolumeLayout {
 pub struct LayoutView {
     /// `None` where a volume was deleted.
     pub volumes: Vec<Option<Arc<VolumeLayout>>>,
+    /// What this node has of objects that other nodes own.
+    pub held: BTreeMap<ComponentId, HeldCopy>,
+}
+
+/// A component of this node, of an object that another node owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldCopy {
+    /// Where it is.
+    pub at: ComponentAt,
+    /// Who owns the object.
+    pub owner: NodeId,
+    /// In which epoch.
+    pub epoch: Epoch,
 }
 
 impl LayoutView {

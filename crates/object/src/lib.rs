@@ -6,6 +6,7 @@
 //! Never: chooses where components live, knows what a front end's protocol looks like.
 #![forbid(unsafe_code)]
 
+pub mod copies;
 pub mod cores;
 pub mod io;
 pub mod lanes;
@@ -24,7 +25,7 @@ pub use io::{
     ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
     VolumeRef, extents,
 };
-pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, LayoutView, Mirror, VolumeLayout};
+pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, HeldCopy, LayoutView, Mirror, VolumeLayout};
 pub use limit::{Limits, VolumeLimits};
 pub use part::RouterMsg;
 pub use pieces::{Survey, Surveyed};

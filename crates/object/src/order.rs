@@ -11,17 +11,20 @@
 //! Never: looks at what a change does.
 
 use crate::io::VolumeRef;
-use crate::layout::ComponentAt;
+use crate::layout::{ComponentAt, GroupSlot};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::lane::{LANES, Lane};
 use base::{Epoch, Order, Ownership, Seq};
 use std::collections::VecDeque;
-use store::OpKind;
+use store::{ComponentNo, OpKind};
 
 /// Changes of a mirror and lane that may be above its mark. Further ones wait: a takeover has to look at each.
 pub const IN_DOUBT_MAX: usize = 1024;
 
-/// A mirror and lane. The mirror is named by its volume, and has a copy `at` this node.
+/// Of a mirror without a copy on this node.
+pub(crate) const NOWHERE: ComponentAt = ComponentAt { group: GroupSlot(u16::MAX), no: ComponentNo(u32::MAX) };
+
+/// A mirror and lane. The mirror is named by its volume, and has a copy `at` this node; [`NOWHERE`] if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MirrorLane {
     pub volume: VolumeRef,
@@ -119,6 +122,8 @@ pub(crate) enum Given {
 #[derive(Debug)]
 struct MirrorOrder {
     at: ComponentAt,
+    /// It has, or had, copies elsewhere: its order stays, whatever becomes of the copy here.
+    shared: bool,
     ownership: Ownership,
     lanes: Box<[LaneOrder]>,
 }
@@ -131,7 +136,39 @@ impl Sequencer {
     #[inline]
     fn mirror(&mut self, of: &MirrorLane) -> Option<&mut MirrorOrder> {
         let known = self.0.get_mut(of.volume.0 as usize)?.get_mut(usize::from(of.mirror))?.as_mut();
-        known.filter(|known| known.at == of.at)
+        known.filter(|known| known.at == of.at || known.shared)
+    }
+    /// The order of a mirror is that of copies elsewhere too: it stays when the copy here goes, and there need be none.
+    #[cold]
+    pub fn share(&mut self, of: &MirrorLane, ownership: &Ownership) {
+        let mirrors = self.0.get_mut(of.volume.0 as usize);
+        match mirrors.and_then(|mirrors| mirrors.get_mut(usize::from(of.mirror))?.as_mut()) {
+            Some(known) => known.shared = true,
+            None => self.mirror_at(of, ownership).shared = true,
+        }
+    }
+    /// The order of the mirror, made if there is none.
+    fn mirror_at(&mut self, of: &MirrorLane, ownership: &Ownership) -> &mut MirrorOrder {
+        let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
+        if self.0.len() <= volume {
+            self.0.resize_with(volume + 1, Vec::new);
+        }
+        if self.0[volume].len() <= mirror {
+            self.0[volume].resize_with(mirror + 1, || None);
+        }
+        let known = &mut self.0[volume][mirror];
+        if known.as_ref().is_none_or(|known| known.at != of.at && !known.shared) {
+            let lanes = (0..LANES).map(|_| LaneOrder::default()).collect();
+            *known = Some(MirrorOrder { at: of.at, shared: false, ownership: *ownership, lanes });
+        }
+        known.as_mut().expect("just made")
+    }
+    /// A volume is gone, and with it the orders of its mirrors.
+    #[cold]
+    pub fn forget_volume(&mut self, volume: VolumeRef) {
+        if let Some(mirrors) = self.0.get_mut(volume.0 as usize) {
+            mirrors.clear();
+        }
     }
     /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind.
     #[inline]
@@ -145,18 +182,7 @@ impl Sequencer {
     /// Gives the first change of a lane its number. `before`: how far the lane had come when this term began, on all copies.
     #[cold]
     pub fn begin_first(&mut self, of: &MirrorLane, ownership: &Ownership, before: Seq) -> Given {
-        if self.mirror(of).is_none() {
-            let (volume, mirror) = (of.volume.0 as usize, usize::from(of.mirror));
-            if self.0.len() <= volume {
-                self.0.resize_with(volume + 1, Vec::new);
-            }
-            if self.0[volume].len() <= mirror {
-                self.0[volume].resize_with(mirror + 1, || None);
-            }
-            let lanes = (0..LANES).map(|_| LaneOrder::default()).collect();
-            self.0[volume][mirror] = Some(MirrorOrder { at: of.at, ownership: *ownership, lanes });
-        }
-        let known = self.mirror(of).expect("just made");
+        let known = self.mirror_at(of, ownership);
         let lane = &mut known.lanes[of.lane.index()];
         lane.begin_term(known.ownership.term);
         if !hooks::seeded(SeededFault::MarkBeginsAnew) {
@@ -188,7 +214,7 @@ impl Sequencer {
 
     /// The component was deleted: forgets its order, and returns the parts that wait in it.
     pub fn forget(&mut self, component: ComponentAt) -> Vec<(u32, OpKind)> {
-        let of_it = |mirror: &&mut Option<MirrorOrder>| mirror.as_ref().is_some_and(|m| m.at == component);
+        let of_it = |mirror: &&mut Option<MirrorOrder>| mirror.as_ref().is_some_and(|m| m.at == component && !m.shared);
         let gone = self.0.iter_mut().flatten().filter(of_it).filter_map(Option::take);
         gone.flat_map(|mirror| mirror.lanes).flat_map(|lane| lane.waiting).collect()
     }
@@ -197,8 +223,6 @@ impl Sequencer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::GroupSlot;
-    use store::ComponentNo;
 
     const AT: ComponentAt = ComponentAt { group: GroupSlot(0), no: ComponentNo(3) };
 

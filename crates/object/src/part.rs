@@ -2,6 +2,7 @@
 
 use crate::order::MirrorLane;
 use crate::{
+    copies::{CopiedPart, CopyMsg},
     io::{CompareWrite, Data, Extent, IoError, VolumeRef},
     layout::ComponentAt,
     pieces::{Survey, Surveyed},
@@ -92,4 +93,8 @@ pub enum RouterMsg {
     Survey(Survey),
     /// Back to the core of the request.
     Surveyed(Surveyed),
+    /// To the core of the lane, of a mirror with copies elsewhere.
+    Copied(Box<CopiedPart>),
+    /// Between the core of a lane, that of a shard, and that of a link.
+    Copies(Box<CopyMsg>),
 }

@@ -6,6 +6,7 @@
 //! Never: waits for another router; looks at the bytes.
 
 use crate::{
+    copies::CopyDoor,
     cores::GroupRoute,
     io::{
         ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
@@ -13,6 +14,7 @@ use crate::{
     },
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupSlot, LayoutView, VolumeLayout},
+    order::NOWHERE,
     part::{Part, PartDone, PartOp, RouterMsg},
     pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
 };
@@ -185,12 +187,12 @@ impl RouterStats {
 /// One core's door into the volumes. `S` is the shard of the store.
 pub struct VolumeRouter<S = store::Shard> {
     core: usize,
-    cores: usize,
-    view: Arc<LayoutView>,
-    routes: Vec<Option<GroupRoute>>,
+    pub(crate) cores: usize,
+    pub(crate) view: Arc<LayoutView>,
+    pub(crate) routes: Vec<Option<GroupRoute>>,
     requests: Slab<Request>,
     lanes: Lanes<S>,
-    out: VecDeque<(usize, RouterMsg)>,
+    pub(crate) out: VecDeque<(usize, RouterMsg)>,
     done: VecDeque<IoDone>,
     own_done: VecDeque<IoDone>,
     /// For other nodes.
@@ -249,6 +251,7 @@ impl<S: Blocks> VolumeRouter<S> {
             let at = if kept { at } else { turn_of(&held.request, &layout, bytes, rt.now()) };
             self.held.insert((at, order), held);
         }
+        self.copies_apply(rt);
     }
     /// Where a volume lies, in the newest picture.
     pub fn layout(&self, volume: VolumeRef) -> Option<&Arc<VolumeLayout>> {
@@ -326,6 +329,8 @@ impl<S: Blocks> VolumeRouter<S> {
                 self.out.push_back((usize::from(origin), RouterMsg::Surveyed(Surveyed { request, found })));
             }
             RouterMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
+            RouterMsg::Copied(part) => self.on_copied(rt, *part),
+            RouterMsg::Copies(msg) => self.on_copy_msg(rt, *msg),
         }
     }
 
@@ -690,11 +695,7 @@ impl<S: Blocks> VolumeRouter<S> {
             hooks::reached(CoverageMark::RequestOverPieces);
         }
         let open = mirror.serving().and_then(|at| Some((at, route_of(&self.routes, at.group)?)));
-        let Some((at, route)) = open else {
-            let done = PartDone { origin: self.core as u8, request: id as u32, index, result: Err(IoError::Failed), data: None };
-            // Not answered here and now: the caller may still be sending parts of the same request.
-            return self.out.push_back((self.core, RouterMsg::Done(done)));
-        };
+        let Some((at, route)) = open else { return self.send_elsewhere(rt, id, index, extent, op, no) };
         let lane = Lane::of(BlockNo::containing(extent.offset));
         let (shard, core) = (lane.shard(usize::from(route.shards)), mirror.core_of(lane));
         hooks::must(|| core == route.core(shard, self.cores), "a lane is where its shard is");
@@ -718,6 +719,36 @@ impl<S: Blocks> VolumeRouter<S> {
             self.stats.crossed += 1;
             self.out.push_back((core, RouterMsg::Part(part)));
         }
+    }
+
+    /// A part of a mirror that is not served by a copy here alone.
+    #[cold]
+    #[inline(never)]
+    fn send_elsewhere(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp, no: usize) {
+        let (origin, request) = (self.core as u8, &self.requests[id]);
+        let mirror = &request.layout.mirrors[no];
+        if mirror.serving().is_some() || !mirror.has_copies() {
+            let done = PartDone { origin, request: id as u32, index, result: Err(IoError::Failed), data: None };
+            // Not answered here and now: the caller may still be sending parts of the same request.
+            return self.out.push_back((self.core, RouterMsg::Done(done)));
+        }
+        let here = mirror.here();
+        let part = Part {
+            origin,
+            request: id as u32,
+            index,
+            shard: 0,
+            checksum: request.layout.checksum,
+            volume: request.volume,
+            at: here.unwrap_or(NOWHERE),
+            mirror: no as u16,
+            ownership: request.layout.ownership,
+            extent,
+            op,
+        };
+        let core = mirror.core_of(Lane::of(BlockNo::containing(extent.offset)));
+        self.stats.crossed += u64::from(core != self.core);
+        self.send_copied(rt, part, here, core);
     }
 
     fn on_done(&mut self, rt: &Rt, done: PartDone) {
@@ -764,7 +795,7 @@ impl<S: Blocks> VolumeRouter<S> {
 
 /// Where the shards of a group run, while it is open.
 #[inline]
-fn route_of(routes: &[Option<GroupRoute>], group: GroupSlot) -> Option<GroupRoute> {
+pub(crate) fn route_of(routes: &[Option<GroupRoute>], group: GroupSlot) -> Option<GroupRoute> {
     routes.get(usize::from(group.0)).copied().flatten()
 }
 
@@ -843,6 +874,12 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
     }
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         self.cancels.pop_front()
+    }
+    #[cold]
+    #[inline(never)]
+    fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
+        let any = self.lanes.copies.is_some() || !self.view.held.is_empty();
+        any.then_some(self as &mut dyn CopyDoor)
     }
 }
 

@@ -224,7 +224,7 @@ fn what_reaches_behind_an_end_is_known_until_it_has_ended_by_its_volume() {
     rt::sim::block_on(1, async |rt: Rt| {
         let mut router = router(&rt, 1, Limits::default(), false);
         let two = [served(&router), served(&router)].map(|v| Some(Arc::new(v)));
-        router.apply(&rt, Arc::new(LayoutView { volumes: two.to_vec() }), |_| true);
+        router.apply(&rt, Arc::new(LayoutView { volumes: two.to_vec(), ..LayoutView::default() }), |_| true);
         let reaches = |r: &VolumeRouter<LateBlocks>, end| [0, 1].map(|v| r.reaches_behind(VolumeRef(v), end));
         assert_eq!(reaches(&router, 0), [false, false]);
         router.submit(&rt, IoRequest::new(9, VolumeRef(1), IoOp::Read { offset: 0, len: 4096 }));
@@ -232,7 +232,7 @@ fn what_reaches_behind_an_end_is_known_until_it_has_ended_by_its_volume() {
         assert_eq!(reaches(&router, VOLUME_BYTES), [false, false]);
         let small = |v| Some(Arc::new(VolumeLayout { bytes: PIECE_BYTES, ..v }));
         let two = [small(served(&router)), small(served(&router))];
-        router.apply(&rt, Arc::new(LayoutView { volumes: two.to_vec() }), |_| true);
+        router.apply(&rt, Arc::new(LayoutView { volumes: two.to_vec(), ..LayoutView::default() }), |_| true);
         assert_eq!(reaches(&router, PIECE_BYTES), [false, true], "a smaller one does not change what has begun");
         while drive(&rt, &mut router).is_none() {}
         assert_eq!(reaches(&router, 0), [false, false]);

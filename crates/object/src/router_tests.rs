@@ -169,7 +169,7 @@ fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<L
 
 /// The only volume is this one from now on.
 fn serve(rt: &Rt, router: &mut VolumeRouter<LateBlocks>, volume: Option<VolumeLayout>) {
-    router.apply(rt, Arc::new(LayoutView { volumes: vec![volume.map(Arc::new)] }), |_| true);
+    router.apply(rt, Arc::new(LayoutView { volumes: vec![volume.map(Arc::new)], ..LayoutView::default() }), |_| true);
 }
 
 fn drive(rt: &Rt, router: &mut VolumeRouter<LateBlocks>) -> Option<IoDone> {
@@ -512,7 +512,7 @@ fn a_front_end_is_asked_again_when_what_was_held_back_begins_and_when_what_is_se
         }
         assert_eq!(results, BTreeMap::from([(no, Err(IoError::Withdrawn)), (no + 1, Ok(()))]));
         // What it forbids by a new picture is answered at once, not in its time.
-        let same = LayoutView { volumes: vec![Some(Arc::new(served(&router)))] };
+        let same = LayoutView { volumes: vec![Some(Arc::new(served(&router)))], ..LayoutView::default() };
         router.apply(&rt, Arc::new(same), |request| !request.token.is_multiple_of(2));
         let refused: Vec<_> = std::iter::from_fn(|| router.pop()).collect();
         assert!(!refused.is_empty() && refused.iter().all(|d| d.token.is_multiple_of(2) && d.result == Err(IoError::Withdrawn)));

@@ -13,8 +13,10 @@ use crate::stats::PeersStats;
 use base::hooks::{self, SeededFault};
 use base::{HostId, Instant, NodeId, VolumeId};
 use connection::{RefusalLog, Unauthenticated};
+use copies::CopyLinks;
 use format::peer::{Issuer, Revision};
 use frontend::{LinkChange, ListenError};
+use object::copies::{CopyAnswer, CopyCall};
 use object::link::limits::STAMP_AGE_MAX;
 use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
@@ -31,6 +33,7 @@ const DIAL: u64 = 2;
 const OTHER: u64 = 3;
 const KIND_BITS: u32 = 2;
 
+mod copies;
 mod greetings;
 mod sockets;
 
@@ -48,6 +51,12 @@ pub enum PeersMsg {
     Settle(usize, u32, Settling),
     /// It does.
     Settled(u32),
+    /// A request for a copy, of that core, for the core that has a lane with its node.
+    CopyCall(usize, Box<CopyCall>),
+    /// Its answer, by its token there.
+    CopyAnswered(u64, Box<CopyAnswer>),
+    /// The link for copies that the core uses has this number, or is closed.
+    CopyLink(NodeId, Option<u64>),
 }
 
 /// A request of this node that is with another one.
@@ -111,6 +120,8 @@ pub struct Peers {
     asked: Slab<Asked>,
     /// Who waits for this half: core, its number there, and for what.
     settling: Vec<(usize, u32, Settling)>,
+    /// Of mirrors with copies on several nodes.
+    copies: Box<CopyLinks>,
     /// For this core's router.
     forwarded: VecDeque<ForwardDone>,
     msgs: VecDeque<(usize, PeersMsg)>,
@@ -147,6 +158,7 @@ impl Peers {
             served: Slab::new(),
             asked: Slab::new(),
             settling: Vec::new(),
+            copies: Box::default(),
             link_changes: VecDeque::new(),
             alone: true,
             forwarded: VecDeque::new(),
@@ -239,6 +251,7 @@ impl Peers {
             self.cancel(owner, self.core, id);
         }
         busy |= self.poll_members(rt, backend);
+        busy |= self.poll_copies(rt, backend);
         self.settle(rt);
         while let Some(done) = self.forwarded.pop_front() {
             busy = true;
@@ -251,8 +264,12 @@ impl Peers {
     }
 
     fn has_nothing_left(&self) -> bool {
-        let idle =
-            self.is_quiet() && self.members.is_empty() && self.asked.is_empty() && self.settling.is_empty() && self.unheard.is_empty();
+        let idle = self.is_quiet()
+            && self.copies.is_empty()
+            && self.members.is_empty()
+            && self.asked.is_empty()
+            && self.settling.is_empty()
+            && self.unheard.is_empty();
         idle && self.conns.is_empty() && self.dials.is_empty() && self.listener.is_none() && self.timer.is_none() && self.msgs.is_empty()
     }
 
@@ -274,6 +291,9 @@ impl Peers {
             PeersMsg::Cancel(core, id) => self.cancel_here(core, id),
             PeersMsg::Settle(core, no, what) => self.settling.push((core, no, what)),
             PeersMsg::Settled(no) => self.settled(no),
+            PeersMsg::CopyCall(core, call) => self.copy_call(*call, core),
+            PeersMsg::CopyAnswered(token, answer) => self.on_copy_answered(token, *answer),
+            PeersMsg::CopyLink(node, link) => self.on_copy_link(node, link),
         }
         self.alone = false;
         rt.wake(self.core);
@@ -574,7 +594,8 @@ impl Peers {
             any = true;
             match event {
                 LinkEvent::Greeted(..) => unreachable!("a member's link has greeted"),
-                LinkEvent::Opened { .. } => {
+                LinkEvent::Opened { version, .. } => {
+                    self.copies_opened(node, version);
                     self.stats.links_opened += 1;
                     tracing::info!(%node, core = self.core, "link open");
                 }
@@ -584,7 +605,10 @@ impl Peers {
                     member.peer.let_go(member.place, id);
                 }
                 LinkEvent::Answered(answered) => self.answered(node, answered),
+                LinkEvent::CopyAsked(id, ask) => self.copy_asked(node, id, ask),
+                LinkEvent::CopyAnswered(token, answer) => self.copy_answered(token, answer),
                 LinkEvent::Closed(reason) => {
+                    self.copies_closed(node);
                     self.stats.links_closed += 1;
                     tracing::info!(%node, core = self.core, ?reason, "link closed");
                     self.explain(rt.now(), node, reason);

@@ -166,7 +166,8 @@ impl Operator {
         let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.mirrors.clear());
-        Desired { generation: self.generation, volumes, exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() } }
+        let exports = nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() };
+        Desired { generation: self.generation, volumes, held: Vec::new(), exports }
     }
 
     /// Where the node listens.

@@ -74,8 +74,8 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Those of this release.
-    pub const OURS: Versions = Versions { oldest: 1, newest: 1 };
+    /// Those of this release. Version 2 has the messages for copies.
+    pub const OURS: Versions = Versions { oldest: 1, newest: 2 };
     /// The newest that both have.
     pub fn common(self, other: Versions) -> Option<u8> {
         let newest = self.newest.min(other.newest);

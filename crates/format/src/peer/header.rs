@@ -6,12 +6,12 @@
 use super::error::{PeerError, check, reserved};
 use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
-    CANCEL_BYTES, DONE_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES, TICK_BYTES,
+    ACK_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX,
+    HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX};
-use core::ops::RangeInclusive;
 
 const HEADER_MAGIC: &[u8; 4] = b"BSLp";
 
@@ -30,11 +30,12 @@ pub const DATA_BYTES_MAX: usize = IO_BYTES_MAX;
 const SUMS_MAX: usize = DATA_BYTES_MAX / BLOCK_BYTES + SEGMENTS_MAX;
 /// The longest body.
 pub const BODY_BYTES_MAX: usize = FORWARD_BYTES + SUMS_MAX * SUM_BYTES;
+const _: () = assert!(BODY_BYTES_MAX >= CHANGE_BYTES + SUMS_MAX * SUM_BYTES);
 const _: () = assert!(BODY_BYTES_MAX >= GREETING_BYTES_MAX && BODY_BYTES_MAX >= DONE_BYTES + SUMS_MAX * SUM_BYTES);
 const _: () = assert!(DATA_BYTES_MAX <= u32::MAX as usize / 2, "lengths are added as 32-bit numbers");
 
-/// Kinds that later releases have: Grant, Open, Fence, Write, Trim, Zero, Uncorrectable, Read, Inventory.
-pub const LATER_KINDS: RangeInclusive<u8> = 32..=40;
+/// Kinds that later releases have.
+pub const LATER_KINDS: [u8; 7] = [32, 33, 34, 39, 40, 41, 42];
 
 /// The number of a link session: which connection of a class and lane it is, in one incarnation of the node that dials. From 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,11 +70,19 @@ pub enum MessageKind {
     Cancel = 17,
     /// The answer to a request.
     Done = 18,
+    /// A change for a copy.
+    Change = 35,
+    /// Its answer.
+    Ack = 36,
+    /// Blocks of a copy are asked for.
+    CopyRead = 37,
+    /// Its answer.
+    CopyData = 38,
 }
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 8] = [
+    pub const ALL: [MessageKind; 12] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -82,6 +91,10 @@ impl MessageKind {
         MessageKind::Forward,
         MessageKind::Cancel,
         MessageKind::Done,
+        MessageKind::Change,
+        MessageKind::Ack,
+        MessageKind::CopyRead,
+        MessageKind::CopyData,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -101,11 +114,15 @@ impl MessageKind {
             MessageKind::Forward => (FORWARD_BYTES, FORWARD_BYTES + SUMS_MAX * SUM_BYTES),
             MessageKind::Cancel => (CANCEL_BYTES, CANCEL_BYTES),
             MessageKind::Done => (DONE_BYTES, DONE_BYTES + SUMS_MAX * SUM_BYTES),
+            MessageKind::Change => (CHANGE_BYTES, CHANGE_BYTES + SUMS_MAX * SUM_BYTES),
+            MessageKind::Ack => (ACK_BYTES, ACK_BYTES),
+            MessageKind::CopyRead => (COPY_READ_BYTES, COPY_READ_BYTES),
+            MessageKind::CopyData => (COPY_DATA_BYTES, COPY_DATA_BYTES + SUMS_MAX * SUM_BYTES),
         }
     }
     /// Whether data may follow.
     const fn has_data(self) -> bool {
-        matches!(self, MessageKind::Forward | MessageKind::Done)
+        matches!(self, MessageKind::Forward | MessageKind::Done | MessageKind::Change | MessageKind::CopyData)
     }
 }
 

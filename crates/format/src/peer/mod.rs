@@ -5,6 +5,7 @@
 //! a body that parses agrees with the lengths of its header. Any bytes may be given to a parser.
 //! Never: keeps state, does I/O, looks at data, decides what follows from what it read.
 
+mod copies;
 mod done;
 mod error;
 mod forward;
@@ -17,6 +18,7 @@ mod small;
 #[cfg(test)]
 mod tests;
 
+pub use copies::{Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead};
 pub use done::{Done, Outcome};
 pub use error::PeerError;
 pub use forward::{Forward, Issuer, RequestId, Revision};
@@ -28,5 +30,7 @@ pub use header::{
     BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, LATER_KINDS, MessageKind, SessionNo, Totals,
 };
 pub use segment::{SEGMENTS_MAX, Segment, SegmentSums, Sums, split};
-pub use sizes::{DONE_BYTES, FORWARD_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES};
+pub use sizes::{
+    CHANGE_BYTES, COPY_DATA_BYTES, DONE_BYTES, FORWARD_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES,
+};
 pub use small::{Cancel, Goodbye, GoodbyeReason, Tick};

@@ -18,3 +18,9 @@ pub(super) const CANCEL_BYTES: usize = 8;
 pub const FORWARD_BYTES: usize = 128;
 /// Bytes of a Done's body without checksums.
 pub const DONE_BYTES: usize = 32;
+/// Bytes of a Change's body without checksums.
+pub const CHANGE_BYTES: usize = 128;
+pub(super) const ACK_BYTES: usize = 48;
+pub(super) const COPY_READ_BYTES: usize = 48;
+/// Bytes of a CopyData's body without checksums.
+pub const COPY_DATA_BYTES: usize = 32;

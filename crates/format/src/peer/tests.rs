@@ -3,7 +3,7 @@
 use super::*;
 use crate::bytes;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES, VOLUME_BYTES_MAX};
-use base::{ClusterId, HostId, Instant, IoVerb, NodeId, VolumeId};
+use base::{BlockNo, ClusterId, ComponentId, Epoch, HostId, Instant, IoVerb, NodeId, Order, Seq, VolumeId};
 use proptest::prelude::*;
 
 const MESSAGE_BYTES_MAX: usize = HEADER_BYTES + BODY_BYTES_MAX;
@@ -214,6 +214,93 @@ fn an_answer_has_data_or_a_detail_only_where_there_can_be_one() {
     assert!(Outcome::TooOld.did_not_happen() && !Outcome::Closing.did_not_happen());
 }
 
+fn change(verb: ChangeVerb) -> Change {
+    Change {
+        request: RequestId::new(3, 4),
+        component: ComponentId::from_bytes([5; 16]),
+        order: Order {
+            epoch: Epoch(9),
+            period_start: Epoch(8),
+            seq: Seq { term: Epoch(7), counter: 6 },
+            mark: Seq { term: Epoch(7), counter: 5 },
+        },
+        resync: false,
+        checksum: true,
+        verb,
+        block: BlockNo(256),
+        blocks: 2,
+        source: None,
+    }
+}
+
+#[test]
+fn changes_that_no_owner_sends_are_refused() {
+    let trim = change(ChangeVerb::Trim);
+    let body = written(|out| trim.write(&ENVELOPE, &[], out)).split_off(HEADER_BYTES);
+    assert_eq!(Change::parse(&body, [0; 2]).map(|(c, _)| c), Ok(trim));
+    // Request, epoch below the term, period above the epoch, term, counter, mark at the number, blocks over the end of a piece or none, source
+    // without its bit, what, bits, reserved.
+    let wrong = [(0, 0, 8), (24, 6, 4), (28, 10, 4), (32, 0, 4), (40, 0, 8), (48, 6, 8), (64, 257, 4), (64, 0, 4), (68, 1, 4), (72, 1, 8)];
+    for (at, value, len) in wrong.into_iter().chain([(84, 1, 1), (86, 0, 1), (86, 5, 1), (88, 8, 1), (127, 1, 1), (56, u64::MAX, 8)]) {
+        let mut bad = body.clone();
+        bad[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
+        assert!(Change::parse(&bad, [0; 2]).is_err(), "{at} {value}");
+    }
+    assert_eq!(Change::parse(&body, [4096, 0]).err(), Some(PeerError::Length), "a trim with data");
+    let write = written(|out| change(ChangeVerb::Write).write(&ENVELOPE, &[1, 2], out)).split_off(HEADER_BYTES);
+    for lens in [[4096, 0], [8192, 4096], [0, 0]] {
+        assert!(Change::parse(&write, lens).is_err(), "{lens:?}");
+    }
+    let mut whole = write[..CHANGE_BYTES + 4].to_vec();
+    whole[87] = 0;
+    assert_eq!(Change::parse(&whole, [8192, 0]).err(), Some(PeerError::Value { field: "flags" }), "one checksum over all");
+}
+
+#[test]
+fn an_answer_of_a_copy_has_what_goes_with_its_outcome_and_nothing_else() {
+    use CopyOutcome::*;
+    let all = [Done, StaleEpoch(Epoch(7)), NoSpace, Media(BlockNo(7)), Uncorrectable(BlockNo(7)), Failed, NoComponent, Closing, NotOwner];
+    for outcome in all {
+        let ack = Ack { request: RequestId(1 << 16), incarnation: Incarnation(2), seq: Seq { term: Epoch(3), counter: 4 }, outcome };
+        let message = written(|out| ack.write(&ENVELOPE, out));
+        let (header, body) = read(&message).unwrap();
+        assert_eq!((header.kind, Ack::parse(body)), (MessageKind::Ack, Ok(ack)));
+        for (at, has) in [(28, matches!(outcome, StaleEpoch(_))), (32, matches!(outcome, Media(_) | Uncorrectable(_)))] {
+            let mut other = body.to_vec();
+            other[at] ^= 1;
+            assert_eq!(Ack::parse(&other).is_ok(), has, "{outcome:?} {at}");
+        }
+        let data = CopyData { request: RequestId(1 << 16), outcome };
+        let crcs = if outcome == Done { &[1, 2][..] } else { &[] };
+        let message = written(|out| data.write(&ENVELOPE, crcs, out));
+        let (header, body) = read(&message).unwrap();
+        let (again, sums) = CopyData::parse(body, header.data_bytes).unwrap();
+        assert!(again == data && sums.of(0).eq(crcs.iter().copied()));
+        assert!(outcome != Done || CopyData::parse(&body[..COPY_DATA_BYTES], [0; 2]).is_err(), "done without data");
+    }
+    assert!(Ack::parse(&[9; 48]).is_err());
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let what = (prop::sample::select(&ChangeVerb::ALL[..]), any::<[bool; 3]>());
+    let place = (0..VOLUME_BYTES_MAX / PIECE_BYTES, 0..256u64, 1..=256u32);
+    (what, place, 1..u32::MAX, any::<[u32; 4]>(), any::<[u64; 4]>()).prop_map(|((verb, bits), (piece, block, blocks), epoch, n, m)| {
+        let seq = Seq { term: Epoch(1 + n[0] % epoch), counter: m[0].max(1) };
+        let mark = Seq { term: Epoch(n[1] % (seq.term.0 + 1)), counter: m[1] % seq.counter };
+        let source = ChangeSource { epoch: Epoch(n[2]), mask: n[3] as u16, progress_below: m[2], progress_to: Epoch(n[1]) };
+        Change {
+            request: RequestId(m[3] | 1 << 16),
+            order: Order { epoch: Epoch(epoch), period_start: Epoch(n[2] % epoch), seq, mark },
+            resync: bits[0],
+            checksum: bits[1],
+            block: BlockNo(piece * 256 + block),
+            blocks: blocks.min(256 - block as u32),
+            source: bits[2].then_some(source),
+            ..change(verb)
+        }
+    })
+}
+
 fn any_forward() -> impl Strategy<Value = Forward> {
     let verb = prop::sample::select(&IoVerb::ALL[..]);
     (verb, 0..VOLUME_BYTES_MAX / 512, 1..=IO_BYTES_MAX as u64 / 512, any::<[u64; 4]>()).prop_map(|(verb, offset, len, n)| {
@@ -261,6 +348,22 @@ proptest! {
     }
 
     #[test]
+    fn changes_read_back(change in any_change()) {
+        let all = sums();
+        let crcs = if change.verb == ChangeVerb::Write { &all[..change.blocks as usize] } else { &[] };
+        let message = written(|out| change.write(&ENVELOPE, crcs, out));
+        let (header, body) = read(&message).unwrap();
+        prop_assert_eq!((header.kind, header.data_bytes), (MessageKind::Change, [change.data_bytes(), 0]));
+        let (again, came) = Change::parse(body, header.data_bytes).unwrap();
+        prop_assert_eq!(again, change);
+        prop_assert!(came.of(0).eq(crcs.iter().copied()));
+        let Change { request, component, block, blocks, order, .. } = change;
+        let asked = CopyRead { request, component, epoch: order.epoch, period_start: order.period_start, block, blocks };
+        let message = written(|out| asked.write(&ENVELOPE, out));
+        prop_assert_eq!(CopyRead::parse(read(&message).unwrap().1), Ok(asked));
+    }
+
+    #[test]
     fn answers_read_back(request: u64, offset in 0..1u64 << 20, len in 1..=IO_BYTES_MAX as u32 / 512) {
         let all = sums();
         let lens = split(offset / 512 * 512, len * 512);
@@ -286,5 +389,6 @@ proptest! {
         let _ = (Hello::parse(&b), HelloAnswer::parse(&b), Refusal::parse(&b));
         let _ = (Tick::parse(&b), Goodbye::parse(&b), Cancel::parse(&b));
         let _ = (Forward::parse(&b, lens).is_ok(), Done::parse(&b, lens).is_ok());
+        let _ = (Change::parse(&b, lens).is_ok(), CopyData::parse(&b, lens).is_ok(), CopyRead::parse(&b).is_ok(), Ack::parse(&b).is_ok());
     }
 }

@@ -11,7 +11,7 @@
 use super::request::SegmentCrcs;
 use crate::io::{Data, DataVec};
 use arrayvec::ArrayVec;
-use format::peer::{BODY_BYTES_MAX, Done, Forward, HEADER_BYTES, Header, SEGMENTS_MAX, Sums};
+use format::peer::{BODY_BYTES_MAX, Change, CopyData, Done, Forward, HEADER_BYTES, Header, SEGMENTS_MAX, Sums};
 use rt::Buf;
 use std::ops::Range;
 
@@ -43,6 +43,8 @@ pub(super) struct Arrival {
 pub(super) enum Arriving {
     Request(Forward),
     Answer(Done),
+    Change(Change),
+    CopyData(CopyData),
 }
 
 /// See the module.

@@ -15,6 +15,10 @@ pub const GREETING_MAX: Duration = Duration::from_secs(2);
 pub const WAITING_MAX: usize = 1024;
 /// Much data of one request is received in place when at least so much of it is to come, in bytes.
 pub const LAND_BYTES_MIN: usize = 16 << 10;
+/// Requests for copies under way on a link, each way: beside those that the windows below bound.
+pub const COPY_OPS_MAX: usize = 256;
+/// Their cost in bytes.
+pub const COPY_BYTES_MAX: u64 = 8 << 20;
 /// Segments of one send.
 pub const SEND_SEGMENTS_MAX: usize = 512;
 /// The first delay before dialing again; doubles each time.
@@ -31,6 +35,7 @@ const _: () = assert!(TICK_EVERY.as_millis() * 2 <= 100, "a tick that is late by
 const _: () = assert!(STAMP_AGE_MAX.as_millis() >= 4 * TICK_EVERY.as_millis(), "a request has most of its time for itself");
 const _: () = assert!(SILENCE_MAX.as_millis() > STAMP_AGE_MAX.as_millis(), "what a silent link has left cannot begin");
 const _: () = assert!(WINDOW_BYTES_MIN >= 2 * DATA_BYTES_MAX as u64, "half a window lets any request through");
+const _: () = assert!(COPY_BYTES_MAX >= 2 * DATA_BYTES_MAX as u64, "any request for a copy gets through");
 const _: () = {
     let mut at = 0;
     while at < WINDOWS.len() {

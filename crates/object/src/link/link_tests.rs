@@ -429,7 +429,7 @@ fn an_acceptor_that_is_another_node_or_an_older_life_is_not_believed() {
     }
     let (mut a, mut b) = greeting();
     pass(&mut a, &mut b, at(0));
-    b.admit(at(0), &Welcome { version: 2, ..welcome() });
+    b.admit(at(0), &Welcome { version: 3, ..welcome() });
     pass(&mut b, &mut a, at(0));
     assert_eq!(fault(&a), Some(LinkFault::Version));
 }

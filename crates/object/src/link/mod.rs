@@ -9,6 +9,7 @@
 //! Never: does I/O, reads a clock, carries a request out.
 
 mod backoff;
+mod copies;
 mod credit;
 mod fault;
 mod incoming;
@@ -22,6 +23,8 @@ mod request;
 mod requests;
 mod served;
 
+#[cfg(test)]
+mod copy_tests;
 #[cfg(test)]
 mod link_tests;
 #[cfg(test)]
@@ -37,9 +40,11 @@ pub use peer::{LinkPlace, Own, Peer, PlaceEvent, Standing};
 pub use request::{Answered, ForwardError, ForwardOp, ForwardRequest, Forwarded, ServedId, SessionId, Stamp};
 pub use served::NotBegun;
 
+use crate::copies::{CopyAnswer, CopyAsk};
 use crate::io::DataVec;
 use base::hooks::{self, SeededFault};
 use base::{Instant, NodeId};
+use copies::CopyTraffic;
 use credit::{Granting, Spending};
 use format::peer::{Envelope, Goodbye, GoodbyeReason, Hello, HelloAnswer, Incarnation, Refusal, SessionNo, Tick, Window};
 use incoming::Incoming;
@@ -78,6 +83,10 @@ pub enum LinkEvent {
     Cancelled(ServedId),
     /// The answer to a request of this node.
     Answered(Answered),
+    /// The other node asks something of a copy here: [`Link::answer_copy`].
+    CopyAsked(ServedId, CopyAsk),
+    /// The answer to what this node has asked of a copy there, with its token.
+    CopyAnswered(u64, CopyAnswer),
     /// Nothing has effect any more: send what there is, and close the connection. Comes last.
     Closed(CloseReason),
 }
@@ -158,7 +167,7 @@ impl Link {
     }
     /// Whether nothing is under way, either way, and a whole window may be sent.
     pub fn is_idle(&self) -> bool {
-        self.phase.session().is_none_or(|s| s.pending.is_empty() && s.served.is_empty() && s.spending.is_whole())
+        self.phase.session().is_none_or(|s| s.pending.is_empty() && s.served.is_empty() && s.copies.is_empty() && s.spending.is_whole())
     }
 
     /// The next event.
@@ -216,12 +225,14 @@ impl Link {
             id,
             version,
             incarnation: hello.incarnation,
+            own: incarnation,
             clock: hello.clock,
             tick_sent: now,
             granting: Granting::new(window, left),
             pending: Pending::new(spending.window().ops),
             spending,
             served: Served::new(window.ops),
+            copies: CopyTraffic::default(),
         });
         let answer = HelloAnswer { from, incarnation, clock: now, version, window };
         push(&mut session, &mut self.outgoing, |envelope, out| answer.write(envelope, out));
@@ -266,6 +277,7 @@ impl Link {
         if let LinkPhase::Draining(session, Goodbyes::Both) = &self.phase
             && session.pending.is_empty()
             && session.served.is_empty()
+            && session.copies.is_empty()
         {
             self.close(CloseReason::Drained);
         }

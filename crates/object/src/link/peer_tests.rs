@@ -112,7 +112,7 @@ fn a_hello_that_is_wrong_is_refused_with_its_reason() {
     assert_eq!(with(&|own| own.node = node(3), Standing::Member), RefusalReason::OtherNode);
     assert_eq!(with(&|_| {}, Standing::Unknown), RefusalReason::UnknownNode);
     assert_eq!(with(&|_| {}, Standing::Removed), RefusalReason::RemovedNode);
-    assert_eq!(with(&|own| own.versions = Versions { oldest: 2, newest: 3 }, Standing::Member), RefusalReason::NoCommonVersion);
+    assert_eq!(with(&|own| own.versions = Versions { oldest: 3, newest: 4 }, Standing::Member), RefusalReason::NoCommonVersion);
     let mut more_lanes = Peer::new(own(2, 1), node(1), Incarnation(0), 2, Protection::Plain);
     assert_eq!(refusal(greet(&mut more_lanes, &hello, Standing::Member, at(0))), RefusalReason::Limits);
     let mut newer = Peer::new(own(2, 1), node(1), Incarnation(6), 1, Protection::Plain);

@@ -13,6 +13,7 @@
 //! Invariant: a link goes from phase to phase by [`LinkPhase::enter`] only, which asserts that the step is legal. What is closed stays so.
 //! Never: writes messages.
 
+use super::copies::CopyTraffic;
 use super::credit::{Granting, Spending};
 use super::fault::CloseReason;
 use super::pending::Pending;
@@ -86,6 +87,8 @@ pub(super) struct Session {
     pub(super) version: u8,
     /// Of the other node.
     pub(super) incarnation: Incarnation,
+    /// Of this node.
+    pub(super) own: Incarnation,
     /// The newest tick of the other node.
     pub(super) clock: Instant,
     /// When this one sent its clock last.
@@ -94,6 +97,8 @@ pub(super) struct Session {
     pub(super) spending: Spending,
     pub(super) pending: Pending,
     pub(super) served: Served,
+    /// For copies.
+    pub(super) copies: CopyTraffic,
 }
 
 /// What a closed link leaves behind.

@@ -1,5 +1,6 @@
 //! Bytes from the other node: headers, bodies, data, and what each message does.
 
+use super::copies::{CopyTraffic, arriving_change, arriving_copy_data};
 use super::credit::Spending;
 use super::fault::{CloseReason, LinkFault};
 use super::incoming::{Arrival, Arriving, Expected};
@@ -13,7 +14,8 @@ use crate::io::DataVec;
 use base::Instant;
 use base::hooks::{self, SeededFault};
 use format::peer::{
-    Cancel, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, MessageKind, Outcome, Refusal, Tick,
+    Ack, Cancel, CopyRead, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, MessageKind, Outcome, Refusal,
+    Tick,
 };
 use rt::Buf;
 use std::ops::Range;
@@ -125,6 +127,16 @@ impl Link {
                 let arrival = Arrival::new(Arriving::Request(forward), header, &sums);
                 return self.data_comes(now, header, arrival);
             }
+            MessageKind::Ack => self.on_ack(&Ack::parse(body)?)?,
+            MessageKind::CopyRead => self.on_copy_read(CopyRead::parse(body)?)?,
+            MessageKind::Change => {
+                let arrival = arriving_change(&mut self.phase, header, body)?;
+                return self.data_comes(now, header, arrival);
+            }
+            MessageKind::CopyData => {
+                let arrival = arriving_copy_data(&self.phase, header, body)?;
+                return self.data_comes(now, header, arrival);
+            }
             MessageKind::Done => {
                 let (done, sums) = Done::parse(body, header.data_bytes)?;
                 check_done(&self.phase, header, &done)?;
@@ -154,6 +166,8 @@ impl Link {
         match what {
             Arriving::Request(forward) => self.on_request(now, &forward, data),
             Arriving::Answer(done) => self.on_done(&done, data),
+            Arriving::Change(change) => self.on_change(change, data),
+            Arriving::CopyData(answer) => self.on_copy_data(&answer, data),
         }
         self.hear(&header)?;
         self.settle();
@@ -192,12 +206,14 @@ impl Link {
             id: greeting.session,
             version,
             incarnation,
+            own: greeting.hello.incarnation,
             clock,
             tick_sent: now,
             granting: greeting.granting,
             pending: Pending::new(window.ops),
             spending,
             served: Served::new(greeting.hello.window.ops),
+            copies: CopyTraffic::default(),
         };
         self.phase.enter(PhaseStep::Open(Box::new(session)));
         self.events.push_back(LinkEvent::Opened { incarnation, version });

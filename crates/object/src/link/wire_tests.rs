@@ -419,6 +419,7 @@ impl World {
                 }
             }
             LinkEvent::Answered(answered) => self.on_answered(n, &answered),
+            LinkEvent::CopyAsked(..) | LinkEvent::CopyAnswered(..) => unreachable!("nothing is asked of copies"),
             LinkEvent::Closed(reason) => self.nodes[n].drained += usize::from(reason == CloseReason::Drained),
         }
     }

@@ -206,7 +206,8 @@ impl NodeControl {
         let served = dataplane::served(&records, self.directory.observed());
         let hosts = nvmf::Desired::of_records([&self.subsystem], &records.nodes, &name_of(self.number), &served.paths);
         let nodes = PeersDesired::of_records(cluster(), &records.nodes, &name_of(self.number)).with_security(LinkSecurity::Plain);
-        let desired = dataplane::Desired { generation: self.generation, volumes: served.volumes, exports: (hosts, nodes) };
+        let desired =
+            dataplane::Desired { generation: self.generation, volumes: served.volumes, held: served.held, exports: (hosts, nodes) };
         Step::Applying(commands.apply(desired), upto, then)
     }
 

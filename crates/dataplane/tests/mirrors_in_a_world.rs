@@ -1,0 +1,394 @@
+//! Mirrors on the real cores, stores and links of two and three nodes in a simulated world: hosts of all nodes write, trim, zero and read, links are
+//! reset at any moment. Every block is as it was written, and the copies are equal when nothing is under way.
+
+use base::unit::{BLOCK_BYTES, PIECE_BYTES, SECTOR_BYTES};
+use base::{
+    ClusterId, ComponentId, CopyState, Duration, Epoch, GroupId, Incarnation, Instant, NodeId, ObjectId, Ownership, VolumeId, crc32c,
+};
+use dataplane::*;
+use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, VolumeRef};
+use object::copies::ReadGrants;
+use object::owner::{Command, CopyRef, Targets};
+use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
+use rt::sim::{HostId, Rng, SimDeviceOptions, World};
+use rt::{Buf, Rt};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+
+type Front = Pair<InProcess<Hosts>, Peers>;
+type CommandSender = dataplane::CommandSender<Front>;
+
+const PORT: u16 = 7000;
+const PIECES: u64 = 24;
+const SECTORS_A_BLOCK: u64 = (BLOCK_BYTES / SECTOR_BYTES) as u64;
+
+fn cluster() -> ClusterId {
+    ClusterId::from_bytes([0xC1; 16])
+}
+fn node(n: usize) -> NodeId {
+    NodeId::from_bytes([n as u8 + 1; 16])
+}
+fn group(n: usize) -> GroupId {
+    GroupId::from_bytes([n as u8 + 1; 16])
+}
+fn component(n: usize) -> ComponentId {
+    ComponentId::from_bytes([n as u8 + 0x41; 16])
+}
+fn volume(n: u8) -> VolumeId {
+    VolumeId::from_bytes([n; 16])
+}
+
+#[derive(Default)]
+struct Exchange {
+    todo: VecDeque<IoRequest>,
+    done: VecDeque<IoDone>,
+}
+
+struct Hosts(Rc<RefCell<Exchange>>);
+
+impl Client for Hosts {
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+        let (mut exchange, mut busy) = (self.0.borrow_mut(), false);
+        while let Some(request) = exchange.todo.pop_front() {
+            backend.submit(rt, request);
+            busy = true;
+        }
+        while let Some(done) = backend.pop() {
+            exchange.done.push_back(done);
+            busy = true;
+        }
+        busy
+    }
+}
+
+/// All nodes grant all the time.
+struct Always;
+
+impl ReadGrants for Always {
+    fn are_valid(&self, _: Instant, _: &[NodeId]) -> bool {
+        true
+    }
+}
+
+struct Node {
+    host: HostId,
+    commands: CommandSender,
+    /// Of each core.
+    exchanges: Vec<Rc<RefCell<Exchange>>>,
+}
+
+/// What each sector may hold. Changes that were under way together happen in any order: they came by different nodes.
+#[derive(Default)]
+struct Model {
+    /// Submissions and answers so far.
+    clock: u64,
+    /// Values that a sector may have, with when they were answered: the others were overwritten.
+    settled: BTreeMap<u64, Vec<(u64, u8)>>,
+    /// Of changes: since when, of what.
+    running: BTreeMap<u64, (u64, Range<u64>, u8)>,
+    reads: BTreeMap<u64, (u64, Vec<Vec<u8>>)>,
+}
+
+impl Model {
+    fn change(&mut self, token: u64, sectors: Range<u64>, value: u8) {
+        self.clock += 1;
+        for (first, shown) in self.reads.values_mut() {
+            shown.iter_mut().zip(*first..).filter(|(_, s)| sectors.contains(s)).for_each(|(values, _)| values.push(value));
+        }
+        self.running.insert(token, (self.clock, sectors, value));
+    }
+    fn may(&self, s: u64) -> Vec<u8> {
+        let running = self.running.values().filter(|(_, of, _)| of.contains(&s)).map(|(.., v)| *v);
+        let settled = self.settled.get(&s).map_or(&[(0, 0)][..], |values| values);
+        settled.iter().map(|(_, v)| *v).chain(running).collect()
+    }
+    fn read(&mut self, token: u64, sectors: Range<u64>) {
+        let may = sectors.clone().map(|s| self.may(s)).collect();
+        self.reads.insert(token, (sectors.start, may));
+    }
+    fn done(&mut self, done: &IoDone) {
+        self.clock += 1;
+        if let Some((first, shown)) = self.reads.remove(&done.token) {
+            if done.result.is_ok() {
+                let bytes: Vec<u8> = done.data.iter().flat_map(|d| d.buf.iter().copied()).collect();
+                for ((sector, values), s) in bytes.chunks_exact(SECTOR_BYTES).zip(&shown).zip(first..) {
+                    assert!(sector.iter().all(|b| *b == sector[0]), "sector {s} is torn");
+                    assert!(values.contains(&sector[0]), "sector {s} shows {} but may show {values:?}", sector[0]);
+                }
+            }
+            return;
+        }
+        match done.result {
+            Ok(()) => {
+                let (since, sectors, value) = self.running.remove(&done.token).expect("one answer a request");
+                for s in sectors {
+                    let settled = self.settled.entry(s).or_insert_with(|| vec![(0, 0)]);
+                    settled.retain(|(at, _)| *at > since);
+                    settled.push((self.clock, value));
+                }
+            }
+            // Passed on over a link that was reset: it may have happened. So it may be seen from now on.
+            Err(error) => assert_eq!(error, IoError::NoPath, "nothing else fails here"),
+        }
+    }
+}
+
+struct Lab {
+    world: World,
+    nodes: Vec<Node>,
+    cores: Vec<usize>,
+    copies: Vec<usize>,
+    made: BTreeMap<usize, ComponentNo>,
+    rng: Rng,
+    model: Model,
+    next: u64,
+}
+
+impl Lab {
+    /// Node 0 owns a volume, whose one mirror has copies on these nodes.
+    fn new(seed: u64, cores: &[usize], copies: &[usize], security: LinkSecurity) -> Lab {
+        let mut world = World::new(seed);
+        let nodes = cores.iter().map(|cores| add_node(&mut world, *cores)).collect();
+        let (cores, copies) = (cores.to_vec(), copies.to_vec());
+        let (made, rng) = (BTreeMap::new(), Rng::new(seed ^ 0x5EED));
+        let mut lab = Lab { world, nodes, cores, copies, made, rng, model: Model::default(), next: 0 };
+        for n in 0..lab.nodes.len() {
+            let devices = [32, 64].map(|mib| lab.world.device(mib << 20, SimDeviceOptions::default())).to_vec();
+            let spec =
+                FormatSpec { cluster: cluster(), group: group(n), name: format!("g{n}"), shards: 4, created_unix_s: 1, force: false };
+            let (cache, capacity) = (devices[0].clone(), vec![devices[1].clone()]);
+            lab.must(n, |c| c.format_group(spec, cache, capacity));
+            lab.must(n, |c| c.open_group(Some(cluster()), devices));
+            if lab.copies.contains(&n) {
+                let spec = ComponentSpec {
+                    id: component(n),
+                    object: ObjectId::from_bytes([9; 16]),
+                    capacity_index: 0,
+                    bytes: PIECES * PIECE_BYTES,
+                    reserve_chunks: 0,
+                    descriptor: vec![],
+                };
+                let no = lab.must(n, |c| c.create_component(group(n), spec));
+                lab.made.insert(n, no);
+            }
+        }
+        for n in 0..lab.nodes.len() {
+            let at = lab.addr(n);
+            lab.must(n, |c| c.listen(Of::Second(at)));
+            let desired = lab.desired(n, security.clone());
+            lab.must(n, |c| c.apply(desired));
+        }
+        lab.must(0, |c| c.set_grants(Arc::new(Always)));
+        let copies: Vec<_> =
+            lab.copies.iter().map(|n| (CopyRef { mirror: 0, node: node(*n), component: component(*n) }, CopyState::Active)).collect();
+        let read = vec![copies[0].0];
+        let commands = vec![Command::Targets(Targets { ownership: Ownership::FIRST, copies, read }), Command::Serve];
+        lab.must(0, |c| c.copies(node(0), volume(1), commands));
+        lab.world.run_for(Duration::from_millis(200));
+        lab
+    }
+    fn addr(&self, n: usize) -> SocketAddr {
+        SocketAddr::new(self.world.addr(self.nodes[n].host), PORT)
+    }
+    fn at(&self, n: usize) -> ComponentRef {
+        ComponentRef { id: component(n), group: group(n), no: self.made[&n] }
+    }
+    fn desired(&self, n: usize, security: LinkSecurity) -> Desired<((), PeersDesired)> {
+        let peer = |at: usize| PeerDesired {
+            node: node(at),
+            addr: Some(self.addr(at)),
+            incarnation: Incarnation(1),
+            cores: self.cores[at] as u8,
+            removed: false,
+        };
+        let own = OwnNode { cluster: cluster(), node: node(n), incarnation: Incarnation(1) };
+        let nodes = (0..self.nodes.len()).filter(|at| *at != n).map(peer).collect();
+        let peers = PeersDesired { own: Some(own), security, nodes };
+        let place = |c: &usize| CopyAt {
+            state: CopyState::Active,
+            place: if *c == n { CopyPlace::Here(self.at(n)) } else { CopyPlace::On { node: node(*c), component: component(*c) } },
+        };
+        let mirrors = if n == 0 { vec![MirrorDesired { copies: self.copies.iter().map(place).collect() }] } else { vec![] };
+        let layout = ObjectLayout { object: ObjectId::from_bytes([9; 16]), ownership: Ownership::FIRST, mirrors };
+        let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
+        let volumes = vec![VolumeDesired { owner: (n > 0).then(|| node(0)), ..plain }];
+        let held = (n > 0 && self.copies.contains(&n)).then(|| HeldDesired { component: self.at(n), owner: node(0), epoch: Epoch(1) });
+        Desired { generation: 1, volumes, held: held.into_iter().collect(), exports: ((), peers) }
+    }
+    fn must<T>(&mut self, n: usize, command: impl FnOnce(&CommandSender) -> Completion<T>) -> T {
+        let completion = command(&self.nodes[n].commands);
+        let mut answer = None;
+        self.world.run_until(Duration::from_secs(60), || {
+            answer = answer.take().or_else(|| completion.try_take());
+            answer.is_some()
+        });
+        answer.expect("a command is answered within a minute").expect("it can be done")
+    }
+    fn submit(&mut self, n: usize, core: usize, volume: u32, token: u64, op: IoOp) {
+        self.nodes[n].exchanges[core].borrow_mut().todo.push_back(IoRequest::new(token, VolumeRef(volume), op));
+        self.world.rt(self.nodes[n].host, core).wake(core);
+    }
+    /// A request of a host of any node, around the borders of a few pieces.
+    fn submit_random(&mut self) {
+        self.next += 1;
+        let (token, value) = (self.next, (self.next % 251 + 1) as u8);
+        let whole = self.rng.below(3) > 0;
+        let unit = if whole { SECTORS_A_BLOCK } else { 1 };
+        let first = ((1 + self.rng.below(3)) * (PIECE_BYTES / SECTOR_BYTES as u64) - 64 + self.rng.below(128)) / unit * unit;
+        let count = (1 + self.rng.below(if whole { 6 } else { 12 })) * unit;
+        let (offset, len) = (first * SECTOR_BYTES as u64, (count * SECTOR_BYTES as u64) as u32);
+        let sectors = first..first + count;
+        let op = match self.rng.below(8) {
+            0..=2 => {
+                self.model.read(token, sectors);
+                IoOp::Read { offset, len }
+            }
+            3..=5 => {
+                self.model.change(token, sectors, value);
+                IoOp::Write { offset, data: data(offset, len, value) }
+            }
+            6 => {
+                self.model.change(token, sectors, 0);
+                IoOp::Zero { offset, len: len.into() }
+            }
+            _ => {
+                self.model.change(token, sectors, 0);
+                IoOp::Trim { offset, len: len.into() }
+            }
+        };
+        let n = self.rng.below(self.nodes.len() as u64) as usize;
+        let core = self.rng.below(self.cores[n] as u64) as usize;
+        self.submit(n, core, 0, token, op);
+    }
+    /// Takes the answers there are; how many.
+    fn take(&mut self) -> usize {
+        let mut taken = 0;
+        for exchange in self.nodes.iter().flat_map(|n| &n.exchanges) {
+            while let Some(done) = exchange.borrow_mut().done.pop_front() {
+                self.model.done(&done);
+                taken += 1;
+            }
+        }
+        taken
+    }
+    fn play(&mut self, requests: u64) {
+        let mut answered = 0;
+        while answered < requests {
+            while self.next < requests && self.next - answered < 24 {
+                self.submit_random();
+            }
+            if self.rng.below(40) == 0 {
+                let (a, b) = (self.rng.below(self.nodes.len() as u64) as usize, self.rng.below(self.nodes.len() as u64) as usize);
+                self.world.reset_connections(self.nodes[a].host, self.nodes[b].host);
+            }
+            self.world.run_for(Duration::from_micros(200));
+            answered += self.take() as u64;
+            assert!(self.world.now().0 < 300_000_000_000, "{} of {requests} are answered", answered);
+        }
+    }
+    /// What a core of a node reads, whole pieces at a time.
+    fn read(&mut self, n: usize, volume: u32, pieces: Range<u64>) -> Vec<u8> {
+        let mut all = Vec::new();
+        for piece in pieces {
+            let core = piece as usize % self.cores[n];
+            self.submit(n, core, volume, 0, IoOp::Read { offset: piece * PIECE_BYTES, len: PIECE_BYTES as u32 });
+            let exchange = Rc::clone(&self.nodes[n].exchanges[core]);
+            assert!(self.world.run_until(Duration::from_secs(10), || !exchange.borrow().done.is_empty()), "node {n}, piece {piece}");
+            let done = exchange.borrow_mut().done.pop_front().expect("just seen");
+            assert_eq!(done.result, Ok(()), "node {n}, piece {piece}");
+            done.data.iter().for_each(|d| all.extend_from_slice(&d.buf));
+        }
+        all
+    }
+    /// Every node reads the volume as the model has it, and the copies hold the same.
+    fn check(&mut self) {
+        self.world.run_for(Duration::from_secs(2));
+        let pieces = 0..5;
+        for n in 0..self.nodes.len() {
+            let bytes = self.read(n, 0, pieces.clone());
+            for (sector, s) in bytes.chunks_exact(SECTOR_BYTES).zip(0..) {
+                let may = self.model.may(s);
+                assert!(
+                    sector.iter().all(|b| *b == sector[0]) && may.contains(&sector[0]),
+                    "node {n}, sector {s}: {} of {may:?}",
+                    sector[0]
+                );
+            }
+        }
+        let mut first: Option<Vec<u8>> = None;
+        for n in self.copies.clone() {
+            // As a volume of its own: what lies in the component.
+            let mut desired = self.desired(n, LinkSecurity::Tls(None));
+            let layout = ObjectLayout {
+                object: ObjectId::from_bytes([77; 16]),
+                ownership: Ownership::FIRST,
+                mirrors: vec![MirrorDesired::of_one(self.at(n))],
+            };
+            desired.volumes.push(VolumeDesired::plain(volume(2), "copy".into(), PIECES * PIECE_BYTES, layout));
+            self.must(n, |c| c.apply(desired));
+            let bytes = self.read(n, 1, pieces.clone());
+            let same =
+                first.get_or_insert_with(|| bytes.clone()).chunks(BLOCK_BYTES).zip(bytes.chunks(BLOCK_BYTES)).position(|(a, b)| a != b);
+            assert_eq!(same, None, "the first block of node {n} that differs");
+        }
+    }
+}
+
+fn add_node(world: &mut World, cores: usize) -> Node {
+    let commands: Rc<RefCell<Option<CommandSender>>> = Rc::default();
+    let exchanges: Vec<Rc<RefCell<Exchange>>> = (0..cores).map(|_| Rc::default()).collect();
+    let seeds: Rc<RefCell<Vec<Option<CoreSeed<Front>>>>> = Rc::default();
+    let (newest, fronts) = (Rc::clone(&commands), exchanges.clone());
+    let host = world.add_host(cores, move |rt| {
+        if rt.core() == 0 {
+            let (commands, _events, made) = core_seeds(cores, Settings::default(), (Arc::new(()), Arc::new(())));
+            *newest.borrow_mut() = Some(commands);
+            *seeds.borrow_mut() = made.into_iter().map(Some).collect();
+        }
+        let seed = seeds.borrow_mut()[rt.core()].take();
+        let front = Pair::new(InProcess(Some(Hosts(Rc::clone(&fronts[rt.core()])))), Peers::new(&rt));
+        seed.expect("core 0 starts first, each core once").start_with(&rt, front)
+    });
+    if !world.is_up(host) {
+        world.start(host);
+    }
+    let commands = commands.borrow().clone().expect("its core 0 was started");
+    Node { host, commands, exchanges }
+}
+
+fn data(offset: u64, len: u32, value: u8) -> object::DataVec {
+    let make = |extent: object::Extent| {
+        let mut buf = Buf::alloc(extent.len as usize);
+        buf.fill(value);
+        let crcs = if extent.is_aligned() { buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect() } else { Default::default() };
+        Data { buf, crcs }
+    };
+    object::extents(offset, len).into_iter().map(make).collect()
+}
+
+fn tls() -> LinkSecurity {
+    LinkSecurity::Tls(Some(tls::ClusterSecret::new(base::SecretBytes::new(vec![7; 32])).unwrap()))
+}
+
+#[test]
+fn two_nodes_have_the_same_whatever_becomes_of_their_links() {
+    for (seed, security) in (0..6).zip([LinkSecurity::Plain, tls()].into_iter().cycle()) {
+        let cores = [[1, 1], [2, 3], [3, 2]][seed as usize % 3];
+        let mut lab = Lab::new(seed + 1, &cores, &[0, 1], security);
+        lab.play(500);
+        lab.check();
+    }
+}
+
+#[test]
+fn three_nodes_do_with_and_without_a_copy_at_the_owner() {
+    for (seed, copies) in (0..4).zip([&[0, 1, 2][..], &[1, 2]].into_iter().cycle()) {
+        let mut lab = Lab::new(seed + 21, &[2, 1, 3], copies, LinkSecurity::Plain);
+        lab.play(500);
+        lab.check();
+    }
+}

@@ -1,0 +1,210 @@
+//! The way between a core's copies and the links to other nodes.
+//!
+//! Invariant: what a node is asked goes over one link of one core, in order; an answer comes back to the core that asked.
+//! Never: knows links.
+
+use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReadGrants, ReplyTo, Work};
+use crate::io::{IoError, VolumeRef};
+use crate::lanes::Blocks;
+use crate::owner::{Command, Event};
+use crate::part::{Part, RouterMsg};
+use crate::router::{VolumeRouter, route_of};
+use base::hooks::{self, SeededFault};
+use base::unit::BlockNo;
+use base::{Lane, NodeId, Order, Seq};
+use format::peer::{ChangeVerb, CopyOutcome};
+use rt::{Buf, Rt};
+use std::sync::Arc;
+use store::OpKind;
+
+/// For who has the links: takes what is for other nodes, and brings what they say.
+pub trait CopyDoor {
+    /// Does what is due; `true` when something moved.
+    fn poll_copies(&mut self, rt: &Rt) -> bool;
+    /// The next request for another node. One for a link that is not the current one of its node any more is dropped.
+    fn pop_call(&mut self) -> Option<CopyCall>;
+    /// The answer to a request.
+    fn answered(&mut self, rt: &Rt, token: u64, answer: CopyAnswer);
+    /// There is a link with a node that knows such requests, numbered higher than each before: what it has not answered is asked anew.
+    fn opened(&mut self, rt: &Rt, node: NodeId, link: u64);
+    /// There is none any more.
+    fn closed(&mut self, node: NodeId);
+    /// A node asks something. It is answered by [`CopyDoor::pop_answer`], with this token.
+    fn serve(&mut self, rt: &Rt, from: NodeId, token: u64, ask: CopyAsk);
+    /// The next answer to a node.
+    fn pop_answer(&mut self) -> Option<(u64, CopyAnswer)>;
+}
+
+impl<S: Blocks> VolumeRouter<S> {
+    /// Does on this core what the owner's machine wants, if it is of lanes: give each command to every core, in order. `here`: this node. Copies on
+    /// other nodes have to be in the picture that is served before they are in [`Command::Targets`].
+    pub fn copy_command(&mut self, rt: &Rt, here: NodeId, volume: VolumeRef, command: &Command) -> bool {
+        let done = self.lanes_mut().command(rt, here, volume, command);
+        self.copies_out();
+        done
+    }
+    /// What has happened to a volume with copies elsewhere, for the owner's machine.
+    pub fn pop_copy_event(&mut self) -> Option<(VolumeRef, Event)> {
+        self.lanes_mut().copies.as_mut()?.events.pop_front()
+    }
+    /// Reads of volumes with copies elsewhere are answered by this.
+    pub fn set_grants(&mut self, rt: &Rt, grants: Arc<dyn ReadGrants>) {
+        self.lanes_mut().copies(rt).grants = Some(grants);
+    }
+    /// What was counted of copies.
+    pub fn copy_stats(&self) -> CopyStats {
+        self.lanes().copies.as_ref().map_or_else(CopyStats::default, |copies| copies.stats.clone())
+    }
+    /// The copy of a lane on this node.
+    fn own_copy(&self, at: crate::ComponentAt, lane: Lane) -> Option<OwnCopy> {
+        let route = route_of(&self.routes, at.group)?;
+        let shard = lane.shard(usize::from(route.shards));
+        Some(OwnCopy { at, shard: shard as u8, core: route.core(shard, self.cores) as u8 })
+    }
+    /// A part of a mirror with copies elsewhere goes to the core of its lane.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send_copied(&mut self, rt: &Rt, mut part: Part, here: Option<crate::ComponentAt>, core: usize) {
+        let own = here.and_then(|at| self.own_copy(at, Lane::of(BlockNo::containing(part.extent.offset))));
+        part.shard = own.map_or(0, |own| own.shard);
+        let copied = CopiedPart { part, own };
+        if core == rt.core() {
+            self.lanes_mut().accept_copied(rt, copied);
+            return self.copies_out();
+        }
+        self.out.push_back((core, RouterMsg::Copied(Box::new(copied))));
+    }
+    /// A part of another core.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_copied(&mut self, rt: &Rt, part: CopiedPart) {
+        self.lanes_mut().accept_copied(rt, part);
+        self.copies_out();
+    }
+    /// Of another core.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_copy_msg(&mut self, rt: &Rt, msg: CopyMsg) {
+        let lanes = self.lanes_mut();
+        match msg {
+            CopyMsg::Work(work) => lanes.work(rt, work),
+            CopyMsg::Worked(worked) => lanes.worked(rt, worked),
+        }
+        self.copies_out();
+    }
+    /// A picture is served in which a volume is not any more, or is another node's.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn copies_apply(&mut self, rt: &Rt) {
+        let Some(copies) = &self.lanes().copies else { return };
+        let volumes: Vec<VolumeRef> = copies.volumes.keys().copied().collect();
+        for volume in volumes {
+            match self.layout(volume).map(|layout| layout.mirrors.is_empty() && layout.owner.is_some()) {
+                Some(false) => {}
+                Some(true) => self.lanes_mut().stop(rt, volume, IoError::Closing),
+                None => {
+                    let lanes = self.lanes_mut();
+                    lanes.stop(rt, volume, IoError::NoVolume);
+                    lanes.copies(rt).volumes.remove(&volume);
+                    lanes.numbers.forget_volume(volume);
+                }
+            }
+        }
+    }
+    /// What is for other cores goes there.
+    fn copies_out(&mut self) {
+        while let Some((core, msg)) = self.lanes_mut().copies.as_mut().and_then(|copies| copies.msgs.pop_front()) {
+            self.out.push_back((core, RouterMsg::Copies(Box::new(msg))));
+        }
+    }
+}
+
+impl<S: Blocks> CopyDoor for VolumeRouter<S> {
+    fn poll_copies(&mut self, rt: &Rt) -> bool {
+        let moved = self.lanes_mut().poll_copies(rt);
+        self.copies_out();
+        moved
+    }
+    fn pop_call(&mut self) -> Option<CopyCall> {
+        self.lanes_mut().copies.as_mut()?.calls.pop_front()
+    }
+    fn answered(&mut self, rt: &Rt, token: u64, answer: CopyAnswer) {
+        let lanes = self.lanes_mut();
+        let Some(of) = lanes.copies(rt).asked.remove(&token) else { return };
+        lanes.copy_answered(rt, of.id, of.serial, of.component, answer);
+        self.copies_out();
+    }
+    fn opened(&mut self, rt: &Rt, node: NodeId, link: u64) {
+        let lanes = self.lanes_mut();
+        let copies = lanes.copies(rt);
+        copies.asked.retain(|_, of| of.node != node);
+        copies.links.insert(node, link);
+        let volumes: Vec<VolumeRef> = copies.volumes.keys().copied().collect();
+        for id in volumes.into_iter().flat_map(|volume| copies.parts_of(volume)).collect::<Vec<_>>() {
+            lanes.ask_again(rt, id, |copy| copy.node == node);
+        }
+        self.copies_out();
+    }
+    fn closed(&mut self, node: NodeId) {
+        let Some(copies) = self.lanes_mut().copies.as_mut() else { return };
+        copies.links.remove(&node);
+        copies.asked.retain(|_, of| of.node != node);
+    }
+    fn serve(&mut self, rt: &Rt, from: NodeId, token: u64, ask: CopyAsk) {
+        let reply = ReplyTo::Node { core: rt.core() as u8, token };
+        let (component, block, epoch) = match &ask {
+            CopyAsk::Change { change, .. } => (change.component, change.block, change.order.epoch),
+            CopyAsk::Read(read) => (read.component, read.block, read.epoch),
+        };
+        let held = self.view.held.get(&component).copied();
+        // What a node is that this one has not heard of yet is not known: the owner is to come again.
+        let refused = match &held {
+            None => Some(CopyOutcome::NotOwner),
+            Some(held) if held.owner != from && !hooks::seeded(SeededFault::StaleOwnerCarriedOut) => {
+                Some(if epoch < held.epoch { CopyOutcome::StaleEpoch(held.epoch) } else { CopyOutcome::NotOwner })
+            }
+            Some(_) => None,
+        };
+        let own = held.and_then(|held| self.own_copy(held.at, Lane::of(block)));
+        let outcome = match (refused, own) {
+            (Some(outcome), _) => outcome,
+            (None, None) => CopyOutcome::Closing,
+            (None, Some(own)) => {
+                let work = work_of(own, ask, reply);
+                if usize::from(own.core) == rt.core() {
+                    self.lanes_mut().work(rt, work);
+                    return self.copies_out();
+                }
+                return self.out.push_back((own.core.into(), RouterMsg::Copies(Box::new(CopyMsg::Work(work)))));
+            }
+        };
+        let copies = self.lanes_mut().copies(rt);
+        copies.stats.held_refused += 1;
+        copies.answers.push_back((token, outcome.into()));
+    }
+    fn pop_answer(&mut self) -> Option<(u64, CopyAnswer)> {
+        self.lanes_mut().copies.as_mut()?.answers.pop_front()
+    }
+}
+
+/// What a shard is to do for another node.
+fn work_of(own: OwnCopy, ask: CopyAsk, reply: ReplyTo) -> Work {
+    let OwnCopy { at, shard, .. } = own;
+    match ask {
+        CopyAsk::Read(read) => {
+            let order = Order { epoch: read.epoch, period_start: read.period_start, seq: Seq::default(), mark: Seq::default() };
+            let kind = OpKind::Read { buf: Buf::alloc(0) };
+            Work { at, shard, block: read.block.0, blocks: read.blocks, order, kind, reply }
+        }
+        CopyAsk::Change { change, data } => {
+            let kind = match (change.verb, data) {
+                (ChangeVerb::Write, Some(data)) => OpKind::Write { buf: data.buf, crcs: data.crcs, checksum: change.checksum },
+                (ChangeVerb::Zero, _) => OpKind::Zero,
+                (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
+                _ => OpKind::Trim,
+            };
+            let (block, blocks) = (change.block.0, change.blocks);
+            Work { at, shard, block, blocks, order: change.order, kind, reply }
+        }
+    }
+}

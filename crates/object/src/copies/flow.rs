@@ -1,0 +1,510 @@
+//! A part of a mirror with copies elsewhere, from its arrival to its answer.
+//!
+//! Invariants: a change is at most once in each copy, with one number; what is not answered stays until it is.
+//! Never: takes a copy for gone that a command has not taken away.
+
+use super::{
+    AGAIN_AFTER, AskedOf, COPIED, Changing, Copied, CopiedPart, CopiedStage, Copies, CopyAnswer, CopyAsk, CopyMsg, GRANTS_AGAIN_AFTER,
+    Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
+};
+use crate::io::{Data, Extent, IoError, VolumeRef};
+use crate::lanes::{Blocks, Lanes, Merged, cut_out, merged};
+use crate::order::Given;
+use crate::owner::{CopyRef, Event};
+use crate::part::{Part, PartDone, PartOp, range_bytes};
+use base::hooks::{self, SeededFault};
+use base::unit::{BLOCK_BYTES, BlockNo};
+use base::{ComponentId, Order, Seq, crc32c};
+use format::peer::{Change, ChangeVerb, CopyOutcome, CopyRead, RequestId};
+use rt::{Buf, Rt};
+use smallvec::SmallVec;
+use store::OpKind;
+
+impl<S: Blocks> Lanes<S> {
+    /// What this core has of mirrors with copies elsewhere.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn copies(&mut self, rt: &Rt) -> &mut Copies {
+        self.copies.get_or_insert_with(|| Copies::new(rt))
+    }
+    fn has_copies(&mut self) -> &mut Copies {
+        self.copies.as_mut().expect("whoever has a part has them")
+    }
+
+    /// Takes a part of a mirror with copies elsewhere. It is answered through [`Lanes::pop`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accept_copied(&mut self, rt: &Rt, part: CopiedPart) {
+        let CopiedPart { part, own } = part;
+        let (range, changes) = (part.range(), part.changes());
+        let id = self.copies(rt).insert(part, own, Purpose::Request);
+        if self.order.begin(range, id, changes) {
+            self.begin_copied(rt, id);
+        }
+    }
+    /// A part has its range.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn begin_copied(&mut self, rt: &Rt, id: u32) {
+        let copies = self.has_copies();
+        let (volume, purpose) = (copies.part(id).part.volume, copies.part(id).purpose);
+        let service = copies.volumes.get_mut(&volume);
+        match service {
+            None => return self.finish_copied(rt, id, Err(IoError::Failed), None),
+            Some(v) if v.service == Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
+            Some(v) if v.service == Service::Waiting || v.draining.is_some() && purpose == Purpose::Request => {
+                return v.waiting.push_back(id);
+            }
+            Some(_) => {}
+        }
+        self.run_copied(rt, id);
+    }
+    pub(super) fn run_copied(&mut self, rt: &Rt, id: u32) {
+        let Copied { part, .. } = self.has_copies().part(id);
+        let whole = part.extent.is_aligned();
+        let (verb, data) = match &mut part.op {
+            PartOp::Trim => (ChangeVerb::Trim, None),
+            PartOp::Zero => (ChangeVerb::Zero, None),
+            PartOp::Uncorrectable => (ChangeVerb::Uncorrectable, None),
+            PartOp::Write(data) if whole && data.is_some() => (ChangeVerb::Write, data.take()),
+            PartOp::Read | PartOp::Verify | PartOp::Write(_) | PartOp::CompareWrite(_) => return self.read_copied(rt, id),
+        };
+        self.change_copied(rt, id, verb, data);
+    }
+
+    // ---- reads ------------------------------------------------------------------------------------------------------
+
+    /// Reads the blocks around a part from the best copy that is left.
+    fn read_copied(&mut self, rt: &Rt, id: u32) {
+        let copies = self.has_copies();
+        let Some(from) = copies.source_of(id) else {
+            let error = copies.part(id).error;
+            return self.gate(rt, id, Err(error), None);
+        };
+        copies.part(id).stage = CopiedStage::Reading(Some(from));
+        self.ask_read(rt, id, from);
+    }
+    /// Asks a copy for the blocks around a part.
+    fn ask_read(&mut self, rt: &Rt, id: u32, from: CopyRef) {
+        let copies = self.has_copies();
+        let Copied { part, own, serial, .. } = copies.part(id);
+        let (range, own, serial, volume) = (part.range(), *own, *serial, part.volume);
+        let Some(v) = copies.volumes.get(&volume) else { return };
+        let (ownership, component) = (v.targets.ownership, from.component);
+        if let Some(own) = own.filter(|_| from.node == v.here) {
+            let reply = ReplyTo::Part { core: copies.core as u8, id, serial, component };
+            let order = Order { epoch: ownership.epoch, ..Order::default() };
+            let kind = OpKind::Read { buf: Buf::alloc(0) };
+            let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
+            return self.to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
+        }
+        copies.stats.remote_reads += 1;
+        let read = CopyRead {
+            request: RequestId::default(),
+            component,
+            epoch: ownership.epoch,
+            period_start: ownership.period_start,
+            block: BlockNo(range.block),
+            blocks: range.blocks,
+        };
+        copies.call(rt, AskedOf { node: from.node, id, serial, component }, CopyAsk::Read(read));
+    }
+    /// The blocks around a part are there.
+    fn blocks_read(&mut self, rt: &Rt, id: u32, data: Data) {
+        let Copied { part, bad, .. } = self.has_copies().part(id);
+        let (whole, was_bad) = (part.extent.is_aligned(), !bad.is_empty());
+        match &part.op {
+            PartOp::Read | PartOp::Verify => {
+                let data = if whole { data } else { cut_out(part, &data.buf) };
+                if was_bad {
+                    self.repair(rt, id);
+                }
+                self.gate(rt, id, Ok(()), Some(data));
+            }
+            PartOp::Write(None) => self.change_copied(rt, id, ChangeVerb::Write, Some(data)),
+            _ => match merged(part, data.buf) {
+                Merged::Write(data) => self.change_copied(rt, id, ChangeVerb::Write, Some(data)),
+                Merged::Same => self.gate(rt, id, Ok(()), None),
+                Merged::Miscompare => self.gate(rt, id, Err(IoError::Miscompare), None),
+            },
+        }
+    }
+    /// What a copy could not read was read from another one: the blocks are written again, under the range lock.
+    fn repair(&mut self, rt: &Rt, id: u32) {
+        let copies = self.has_copies();
+        if copies.repairs >= REPAIRS_MAX {
+            return;
+        }
+        copies.repairs += 1;
+        let Copied { part, own, bad, .. } = copies.part(id);
+        let range = part.range();
+        let extent = Extent { offset: BlockNo(range.block).offset(), len: range_bytes(&range) as u32 };
+        let &mut Part { origin, shard, checksum, volume, at, mirror, ownership, .. } = part;
+        let again = Part { origin, request: 0, index: 0, shard, checksum, volume, at, mirror, ownership, extent, op: PartOp::Write(None) };
+        let (own, bad) = (*own, bad.clone());
+        let repair = copies.insert(again, own, Purpose::Repair);
+        copies.part(repair).bad = bad;
+        if self.order.begin(range, repair, true) {
+            self.begin_copied(rt, repair);
+        }
+    }
+    /// What was read is answered while the grants are there, looked at now.
+    fn gate(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        let copies = self.has_copies();
+        let volume = copies.part(id).part.volume;
+        if copies.may_answer(rt, volume) {
+            return self.finish_copied(rt, id, result, data);
+        }
+        copies.stats.gated_reads += 1;
+        let copied = copies.part(id);
+        copied.stage = CopiedStage::Gated(result, data);
+        let serial = copied.serial;
+        copies.gated.push((id, serial));
+        copies.wake_at(rt, rt.now() + GRANTS_AGAIN_AFTER);
+    }
+    /// Answers what has waited for grants, if they are there.
+    fn open_gate(&mut self, rt: &Rt) {
+        for (id, serial) in std::mem::take(&mut self.has_copies().gated) {
+            let copies = self.has_copies();
+            let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { continue };
+            let volume = copied.part.volume;
+            if !matches!(copied.stage, CopiedStage::Gated(..)) {
+                continue;
+            }
+            if !copies.may_answer(rt, volume) {
+                copies.gated.push((id, serial));
+                copies.wake_at(rt, rt.now() + GRANTS_AGAIN_AFTER);
+                continue;
+            }
+            let stage = std::mem::replace(&mut copies.part(id).stage, CopiedStage::Waiting);
+            let CopiedStage::Gated(result, data) = stage else { unreachable!("seen above") };
+            self.finish_copied(rt, id, result, data);
+        }
+    }
+
+    // ---- changes ----------------------------------------------------------------------------------------------------
+
+    fn change_copied(&mut self, rt: &Rt, id: u32, verb: ChangeVerb, data: Option<Data>) {
+        let copied = self.has_copies().part(id);
+        let blocks = copied.part.range().blocks as usize;
+        let data = data.map(|Data { buf, crcs }| {
+            let crcs = if crcs.len() == blocks { crcs } else { buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect() };
+            Data { buf, crcs }
+        });
+        copied.stage = CopiedStage::Numbering(verb, data);
+        self.number_copied(rt, id);
+    }
+    /// A change gets its number, if there is one for it, and goes to all copies. False: it has ended, or has one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn number_copied(&mut self, rt: &Rt, id: u32) -> bool {
+        let copies = self.has_copies();
+        let Some(Copied { part, stage: CopiedStage::Numbering(..), .. }) = copies.get(id) else { return false };
+        let (place, volume) = (part.ordered_in(), part.volume);
+        let Some(v) = copies.volumes.get(&volume) else { return false };
+        let ownership = v.targets.ownership;
+        self.numbers.share(&place, &ownership);
+        let given = match self.numbers.begin(&place, &ownership) {
+            // What was in doubt when the term began has been agreed on.
+            Given::First => self.numbers.begin_first(&place, &ownership, Seq { term: ownership.term, counter: 0 }),
+            given => given,
+        };
+        let Given::Number(order) = given else {
+            self.numbers.wait(&place, id, OpKind::Trim);
+            return true;
+        };
+        let copies = self.has_copies();
+        copies.stats.changes += 1;
+        let mirror = place.mirror;
+        let waits: SmallVec<[Wait; 3]> = copies.volumes[&volume]
+            .copies(mirror)
+            .map(|(copy, state)| Wait { copy: *copy, resync: !state.is_in_sync(), sent: order.epoch, state: WaitState::Sent })
+            .collect();
+        let copied = copies.part(id);
+        let stage = std::mem::replace(&mut copied.stage, CopiedStage::Waiting);
+        let CopiedStage::Numbering(verb, data) = stage else { unreachable!("seen above") };
+        let (components, serial): (SmallVec<[ComponentId; 3]>, u32) = (waits.iter().map(|w| w.copy.component).collect(), copied.serial);
+        copied.stage = CopiedStage::Changing(Box::new(Changing { order, verb, data, waits }));
+        for component in components {
+            self.send_change(rt, id, serial, component);
+        }
+        true
+    }
+    /// Sends a change to a copy that has not answered.
+    pub(super) fn send_change(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {
+        let copies = self.has_copies();
+        let core = copies.core as u8;
+        let Some(Copied { part, own, serial: is, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else { return };
+        let Changing { order, verb, data, waits } = &mut **change;
+        let Some(wait) = waits.iter_mut().find(|w| w.copy.component == component && w.state == WaitState::Sent) else { return };
+        if *is != serial {
+            return;
+        }
+        let (range, checksum, own, volume) = (part.range(), part.checksum, *own, part.volume);
+        let (order, verb, wait) = (Order { epoch: wait.sent, ..*order }, *verb, *wait);
+        let data = data.as_mut().map(|data| Data { buf: data.buf.share(), crcs: data.crcs.clone() });
+        let Some(here) = copies.volumes.get(&volume).map(|v| v.here) else { return };
+        if wait.copy.node == here {
+            let Some(own) = own else {
+                return self.copy_answered(rt, id, serial, component, CopyOutcome::Failed.into());
+            };
+            let kind = match (verb, data) {
+                (ChangeVerb::Write, Some(Data { buf, crcs })) => OpKind::Write { buf, crcs, checksum },
+                (ChangeVerb::Zero, _) => OpKind::Zero,
+                (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
+                _ => OpKind::Trim,
+            };
+            let reply = ReplyTo::Part { core, id, serial, component };
+            let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
+            return self.to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
+        }
+        let change = Box::new(Change {
+            request: RequestId::default(),
+            component,
+            order,
+            resync: wait.resync,
+            checksum,
+            verb,
+            block: BlockNo(range.block),
+            blocks: range.blocks,
+            source: None,
+        });
+        copies.call(rt, AskedOf { node: wait.copy.node, id, serial, component }, CopyAsk::Change { change, data });
+    }
+    /// Sends a change once more to a copy, with its number.
+    pub(super) fn resend_change(&mut self, rt: &Rt, id: u32, component: ComponentId) {
+        let copies = self.has_copies();
+        copies.stats.resent += 1;
+        let Some(Copied { part, serial, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else { return };
+        let (serial, place) = (*serial, part.ordered_in());
+        if hooks::seeded(SeededFault::ResentWithNewNumber) {
+            let (epoch, volume) = (change.order.epoch, part.volume);
+            let ownership = copies.volumes[&volume].targets.ownership;
+            if let Given::Number(order) = self.numbers.begin(&place, &ownership)
+                && let Some(Copied { stage: CopiedStage::Changing(change), .. }) = self.has_copies().get(id)
+            {
+                change.order = Order { epoch, ..order };
+            }
+        }
+        self.send_change(rt, id, serial, component);
+    }
+    /// To a shard of this node.
+    fn to_shard(&mut self, rt: &Rt, core: u8, work: Work) {
+        let copies = self.has_copies();
+        if usize::from(core) == copies.core {
+            return self.work(rt, work);
+        }
+        copies.msgs.push_back((core.into(), CopyMsg::Work(work)));
+        rt.wake(copies.core);
+    }
+
+    // ---- answers ----------------------------------------------------------------------------------------------------
+
+    /// A copy has answered a part.
+    pub(super) fn copy_answered(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId, answer: CopyAnswer) {
+        let copies = self.has_copies();
+        let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { return };
+        let volume = copied.part.volume;
+        let outcome = answer.outcome;
+        let waits = match &copied.stage {
+            CopiedStage::Reading(from) => from.is_some_and(|from| from.component == component),
+            CopiedStage::Changing(change) => change.waits.iter().any(|w| w.copy.component == component && w.state == WaitState::Sent),
+            _ => false,
+        };
+        match outcome {
+            _ if !waits => return,
+            // It is sent again with the next epoch, if this node has that.
+            CopyOutcome::StaleEpoch(epoch) => return copies.says(volume, Event::Outranked(epoch)),
+            CopyOutcome::Closing | CopyOutcome::NotOwner => {
+                let at = rt.now() + AGAIN_AFTER;
+                copies.again.push((at, id, serial, component));
+                return copies.wake_at(rt, at);
+            }
+            _ => {}
+        }
+        match &mut copied.stage {
+            CopiedStage::Reading(_) => match (outcome, answer.data) {
+                (CopyOutcome::Done, Some(data)) => self.blocks_read(rt, id, data),
+                (CopyOutcome::Uncorrectable(_), _) => self.gate(rt, id, Err(io_error(outcome)), None),
+                _ => {
+                    copied.bad.push(component);
+                    copied.error = io_error(outcome);
+                    copies.stats.read_elsewhere += 1;
+                    if !matches!(outcome, CopyOutcome::Media(_)) {
+                        copies.fails(volume, component);
+                    }
+                    self.read_copied(rt, id);
+                }
+            },
+            CopiedStage::Changing(change) => {
+                let wait = change.waits.iter_mut().find(|w| w.copy.component == component).expect("seen above");
+                wait.state = match outcome {
+                    CopyOutcome::Done => WaitState::Has,
+                    CopyOutcome::NoSpace => WaitState::NoSpace,
+                    _ => WaitState::Failed(io_error(outcome)),
+                };
+                let (heard, mirror) = (wait.sent, wait.copy.mirror);
+                let hears = outcome == CopyOutcome::Done && !wait.resync;
+                self.settle(rt, id);
+                if hears {
+                    self.heard(rt, volume, mirror, heard);
+                }
+            }
+            _ => unreachable!("it waits for a copy"),
+        }
+    }
+    /// An active copy of a mirror has accepted an epoch.
+    pub(super) fn heard(&mut self, rt: &Rt, volume: VolumeRef, mirror: u16, epoch: base::Epoch) {
+        let copies = self.has_copies();
+        let Some(v) = copies.volumes.get_mut(&volume) else { return };
+        let known = v.known.entry(mirror).or_default();
+        if epoch <= *known {
+            return;
+        }
+        *known = epoch;
+        for id in copies.parts_of(volume) {
+            self.settle(rt, id);
+        }
+    }
+    /// Answers a change if all have it, or nobody can.
+    pub(super) fn settle(&mut self, rt: &Rt, id: u32) {
+        let copies = self.has_copies();
+        let Some(Copied { part, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else { return };
+        let (volume, mirror) = (part.volume, part.mirror);
+        let open = change.waits.iter().filter(|w| w.state == WaitState::Sent).count();
+        let has = change.waits.iter().filter(|w| w.state == WaitState::Has).count();
+        let missing = usize::from(hooks::seeded(SeededFault::AnsweredWithOneMissing) && has > 0);
+        if open > missing {
+            return;
+        }
+        let refused: SmallVec<[(ComponentId, WaitState); 3]> = change
+            .waits
+            .iter()
+            .filter(|w| !matches!(w.state, WaitState::Sent | WaitState::Has))
+            .map(|w| (w.copy.component, w.state))
+            .collect();
+        if refused.is_empty() {
+            let heard = copies.volumes.get(&volume).is_some_and(|v| v.is_heard(mirror));
+            if has > 0 && (heard || hooks::seeded(SeededFault::AnsweredBeforeEpochHeard)) {
+                self.finish_copied(rt, id, Ok(()), None);
+            }
+            return;
+        }
+        let no_space = refused.iter().any(|(_, state)| *state == WaitState::NoSpace);
+        let failed = refused.iter().find_map(|(_, state)| if let WaitState::Failed(error) = *state { Some(error) } else { None });
+        if has > 0 || failed.is_some() && refused.len() > 1 {
+            // Whoever has not got it has to leave first; as long as there are others, that is not the host's error.
+            let leaves = |state| has > 0 || matches!(state, WaitState::Failed(_));
+            for (component, _) in refused.iter().filter(|(_, state)| leaves(*state)) {
+                copies.fails(volume, *component);
+            }
+            return;
+        }
+        let error = if no_space { IoError::NoSpace } else { failed.unwrap_or(IoError::Failed) };
+        self.finish_copied(rt, id, Err(error), None);
+    }
+    /// A part has ended.
+    pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        let Copied { part, stage, purpose, .. } = self.has_copies().parts.remove((id & !COPIED) as usize);
+        if let CopiedStage::Changing(change) = &stage {
+            self.change_ended(rt, &part.ordered_in(), change.order.seq);
+        }
+        match purpose {
+            Purpose::Request => {
+                self.stats.parts += 1;
+                let data = if matches!(part.op, PartOp::Read) && result.is_ok() { data } else { None };
+                self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
+                // Also when no shard of this core has moved.
+                rt.wake(rt.core());
+            }
+            Purpose::Repair => {
+                let copies = self.has_copies();
+                copies.repairs -= 1;
+                copies.stats.repaired += u64::from(result.is_ok());
+            }
+        }
+        if part.changes() {
+            self.release(rt, part.range(), id);
+        }
+        self.drained(part.volume);
+    }
+
+    /// Does what is due.
+    #[cold]
+    pub(super) fn poll_copies(&mut self, rt: &Rt) -> bool {
+        let copies = self.copies(rt);
+        let mut moved = false;
+        while copies.queue.pop().is_some() {
+            copies.timer = None;
+            moved = true;
+        }
+        if moved {
+            let now = rt.now();
+            let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut copies.again).into_iter().partition(|(at, ..)| *at <= now);
+            copies.again = later;
+            if let Some(at) = copies.again.iter().map(|(at, ..)| *at).min() {
+                copies.wake_at(rt, at);
+            }
+            for (_, id, serial, component) in due {
+                self.try_again(rt, id, serial, component);
+            }
+            self.open_gate(rt);
+        }
+        moved
+    }
+    fn try_again(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {
+        let Some(copied) = self.has_copies().get(id).filter(|c| c.serial == serial) else { return };
+        match copied.stage {
+            CopiedStage::Reading(Some(from)) if from.component == component => self.ask_read(rt, id, from),
+            CopiedStage::Changing(_) => self.resend_change(rt, id, component),
+            _ => {}
+        }
+    }
+    /// Asks a node again for what it has not answered: on a new link, or in a new epoch.
+    pub(super) fn ask_again(&mut self, rt: &Rt, id: u32, of: impl Fn(&CopyRef) -> bool) {
+        let Some(copied) = self.has_copies().get(id) else { return };
+        match &copied.stage {
+            CopiedStage::Reading(Some(from)) if of(from) => {
+                let from = *from;
+                self.ask_read(rt, id, from);
+            }
+            CopiedStage::Changing(change) => {
+                let open = change.waits.iter().filter(|w| w.state == WaitState::Sent && of(&w.copy));
+                let open: SmallVec<[ComponentId; 3]> = open.map(|w| w.copy.component).collect();
+                open.into_iter().for_each(|component| self.resend_change(rt, id, component));
+            }
+            _ => {}
+        }
+    }
+    /// A part's read cannot go on where it is: it begins again, if there is another copy.
+    pub(super) fn read_anew(&mut self, rt: &Rt, id: u32) {
+        self.read_copied(rt, id);
+    }
+}
+
+impl Copies {
+    /// The best copy to read for a part: the own one, else one with a link.
+    fn source_of(&self, id: u32) -> Option<CopyRef> {
+        let Copied { part, own, bad, .. } = &self.parts[(id & !COPIED) as usize];
+        let v = self.volumes.get(&part.volume)?;
+        let active = v.copies(part.mirror).filter(|(copy, state)| state.is_in_sync() && !bad.contains(&copy.component));
+        let usable = active.map(|(copy, _)| *copy).filter(|copy| copy.node != v.here || own.is_some());
+        usable.min_by_key(|copy| {
+            let chosen = v.targets.read.iter().any(|r| r.component == copy.component);
+            (copy.node != v.here, !self.links.contains_key(&copy.node), !chosen)
+        })
+    }
+    /// Whether what was read may be answered now.
+    fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
+        let Some(v) = self.volumes.get(&volume) else { return false };
+        v.grants.is_empty()
+            || hooks::seeded(SeededFault::ReadWithoutGrants)
+            || self.grants.as_ref().is_some_and(|grants| grants.are_valid(rt.clock(), &v.grants))
+    }
+    /// A copy fails while another one is there.
+    fn fails(&mut self, volume: VolumeRef, component: ComponentId) {
+        if !self.events.iter().any(|(v, event)| *v == volume && matches!(event, Event::CopyFails(c) if *c == component)) {
+            self.says(volume, Event::CopyFails(component));
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Mirrors with copies on other nodes: the owner's side, which sends changes to all copies and reads one of them, and the side of a node that has
+//! a copy for another owner (`docs/mirrors.md`).
+//!
+//! ```text
+//!  part ─► range lock ─► number ─┬─► own shard ────────────┬─► all have it, the epoch is heard ─► answered
+//!                                └─► peers ══ link ══ peers ┘
+//!                                                  └─► window of numbers ─► shard of the copy
+//! ```
+//!
+//! Owns: [`Copies`], what one core has of it: parts under way, what they wait for, what goes to other nodes and to other cores; what this node has
+//! for other owners is in [`holder`].
+//! Invariants: a change is answered when every copy that has to have it does; with a number it keeps that; a read is answered only while the
+//! nodes with other active copies grant it. Nothing here is reached by a mirror whose only copy is here.
+//! Never: decides who owns what, or which copy leaves: it says what happens ([`Event`]), and does what it is given ([`Command`]).
+
+mod commands;
+mod door;
+mod flow;
+mod holder;
+mod message;
+#[cfg(test)]
+mod tests;
+
+pub use door::CopyDoor;
+pub use message::{CopyAnswer, CopyAsk, CopyCall};
+
+use crate::io::{Data, IoError, VolumeRef};
+use crate::layout::ComponentAt;
+use crate::owner::{CopyRef, Event, Targets};
+use crate::part::Part;
+use base::{ComponentId, CopyState, Duration, Epoch, Instant, NodeId, Order};
+use format::peer::{ChangeVerb, CopyOutcome};
+use holder::Holder;
+use rt::{Queue, Rt, TimerId};
+use slab::Slab;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::OpKind;
+
+/// In numbers of parts, and in cookies of the store: it is of a mirror with copies elsewhere.
+pub(crate) const COPIED: u32 = 1 << 31;
+const _: () = assert!(crate::lanes::PARTS_MAX < COPIED as usize);
+/// Before something that a copy could not do yet is tried again.
+pub const AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// Before grants are looked at again.
+pub const GRANTS_AGAIN_AFTER: Duration = Duration::from_millis(2);
+/// Blocks that are written again at a time, because a copy could not be read. Others are at the next read.
+pub const REPAIRS_MAX: usize = 64;
+
+/// What nodes with other active copies let this one answer. The code that hears grants fills it.
+pub trait ReadGrants: Send + Sync {
+    /// Whether the grants of all these nodes are valid at `now`, by a clock that goes on while the machine is suspended ([`Rt::clock`]).
+    fn are_valid(&self, now: Instant, nodes: &[NodeId]) -> bool;
+}
+
+/// The copy of a lane on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnCopy {
+    pub(crate) at: ComponentAt,
+    pub(crate) shard: u8,
+    /// Where that shard is: not always where the order of the lane is.
+    pub(crate) core: u8,
+}
+
+/// A part of a mirror with copies elsewhere, on its way to the core of its lane.
+#[derive(Debug)]
+pub struct CopiedPart {
+    pub(crate) part: Part,
+    pub(crate) own: Option<OwnCopy>,
+}
+
+/// What crosses between cores.
+#[derive(Debug)]
+pub enum CopyMsg {
+    /// To the core of the shard.
+    Work(Work),
+    /// Back.
+    Worked(Worked),
+}
+
+/// Something for a shard.
+#[derive(Debug)]
+pub struct Work {
+    at: ComponentAt,
+    shard: u8,
+    block: u64,
+    blocks: u32,
+    /// Of a change; of a read the epoch counts.
+    order: Order,
+    kind: OpKind,
+    reply: ReplyTo,
+}
+
+/// It is done.
+#[derive(Debug)]
+pub struct Worked {
+    reply: ReplyTo,
+    answer: CopyAnswer,
+}
+
+/// Who hears how something went.
+#[derive(Clone, Copy, Debug)]
+enum ReplyTo {
+    /// A part of that core.
+    Part { core: u8, id: u32, serial: u32, component: ComponentId },
+    /// A node whose request has come to that core, as this one.
+    Node { core: u8, token: u64 },
+}
+
+impl ReplyTo {
+    fn core(&self) -> usize {
+        match self {
+            ReplyTo::Part { core, .. } | ReplyTo::Node { core, .. } => usize::from(*core),
+        }
+    }
+}
+
+/// Why a part is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Of a request.
+    Request,
+    /// A copy could not be read here.
+    Repair,
+}
+
+/// A part of a mirror with copies elsewhere.
+///
+/// ```text
+///  Waiting ─► Reading ─► Gated ─► answered        (a read; a compare that failed)
+///     │          └─► Numbering ─► Changing ─► answered
+///     └──────────────────┘
+/// ```
+#[derive(Debug)]
+struct Copied {
+    part: Part,
+    own: Option<OwnCopy>,
+    /// Of all parts of the core: a late answer to an earlier one has another.
+    serial: u32,
+    purpose: Purpose,
+    stage: CopiedStage,
+    /// Copies that could not be read, and how the last one failed.
+    bad: SmallVec<[ComponentId; 1]>,
+    error: IoError,
+}
+
+#[derive(Debug)]
+enum CopiedStage {
+    /// For an overlapping change, or for the owner to serve.
+    Waiting,
+    /// Of this copy; `None`: of none, until there are other targets.
+    Reading(Option<CopyRef>),
+    /// For grants.
+    Gated(Result<(), IoError>, Option<Data>),
+    /// For a number.
+    Numbering(ChangeVerb, Option<Data>),
+    /// For copies.
+    Changing(Box<Changing>),
+}
+
+/// A change that has a number.
+#[derive(Debug)]
+struct Changing {
+    order: Order,
+    verb: ChangeVerb,
+    data: Option<Data>,
+    waits: SmallVec<[Wait; 3]>,
+}
+
+/// For a copy.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    copy: CopyRef,
+    resync: bool,
+    /// In which epoch it was sent last.
+    sent: Epoch,
+    state: WaitState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitState {
+    Sent,
+    Has,
+    NoSpace,
+    Failed(IoError),
+}
+
+/// How far an owner serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// Requests wait.
+    Waiting,
+    Serving,
+    /// Requests are refused.
+    Stopped,
+}
+
+/// A volume that this node owns, with copies elsewhere.
+#[derive(Debug)]
+struct CopiedVolume {
+    /// This node.
+    here: NodeId,
+    targets: Targets,
+    /// Of each mirror: the highest epoch that an active copy is known to have accepted.
+    known: BTreeMap<u16, Epoch>,
+    /// Whose grants reads need.
+    grants: Vec<NodeId>,
+    service: Service,
+    /// The number of the command to drain.
+    draining: Option<u32>,
+    /// Parts that begin when it serves.
+    waiting: VecDeque<u32>,
+}
+
+impl CopiedVolume {
+    fn copies(&self, mirror: u16) -> impl Iterator<Item = &(CopyRef, CopyState)> {
+        self.targets.copies.iter().filter(move |(copy, _)| copy.mirror == mirror)
+    }
+    fn is_heard(&self, mirror: u16) -> bool {
+        self.known.get(&mirror).copied().unwrap_or_default() >= self.targets.ownership.epoch
+    }
+}
+
+/// What was asked of another node.
+#[derive(Clone, Copy, Debug)]
+struct AskedOf {
+    node: NodeId,
+    id: u32,
+    serial: u32,
+    component: ComponentId,
+}
+
+base::counters! {
+    /// Counters of mirrors with copies elsewhere, on one core.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct CopyStats {
+        /// Changes that were sent to several copies.
+        pub changes: u64 = counter("copied_changes"),
+        /// Changes that were sent to a copy once more.
+        pub resent: u64 = counter("resent_changes"),
+        /// Reads that went to another node.
+        pub remote_reads: u64 = counter("remote_reads"),
+        /// Reads that waited for grants.
+        pub gated_reads: u64 = counter("reads_waiting_for_grants"),
+        /// Times that a copy could not be read and another one was.
+        pub read_elsewhere: u64 = counter("reads_from_another_copy"),
+        /// Ranges that were written again because a copy could not be read.
+        pub repaired: u64 = counter("repaired_ranges"),
+        /// Changes of other owners that were carried out.
+        pub held_changes: u64 = counter("held_changes"),
+        /// Changes of other owners that were there already.
+        pub held_again: u64 = counter("repeated_changes"),
+        /// Requests of nodes that do not own the object, or in an epoch that is over.
+        pub held_refused: u64 = counter("refused_copy_requests"),
+    }
+}
+
+/// See the module.
+pub struct Copies {
+    core: usize,
+    queue: Queue,
+    timer: Option<(TimerId, Instant)>,
+    volumes: BTreeMap<VolumeRef, CopiedVolume>,
+    parts: Slab<Copied>,
+    serial: u32,
+    /// With shards of this core.
+    works: Slab<(ReplyTo, Order, ComponentAt, u64)>,
+    holder: Holder,
+    /// Of nodes with which there is a link for copies: its number.
+    links: BTreeMap<NodeId, u64>,
+    calls: VecDeque<CopyCall>,
+    asked: BTreeMap<u64, AskedOf>,
+    tokens: u64,
+    /// To other nodes, by the tokens of their requests.
+    answers: VecDeque<(u64, CopyAnswer)>,
+    msgs: VecDeque<(usize, CopyMsg)>,
+    events: VecDeque<(VolumeRef, Event)>,
+    /// What is tried again: when, part, its serial, at which copy.
+    again: Vec<(Instant, u32, u32, ComponentId)>,
+    /// Parts that wait for grants.
+    gated: Vec<(u32, u32)>,
+    repairs: usize,
+    grants: Option<Arc<dyn ReadGrants>>,
+    /// What was counted.
+    pub stats: CopyStats,
+}
+
+impl Copies {
+    pub(crate) fn new(rt: &Rt) -> Box<Self> {
+        Box::new(Self {
+            core: rt.core(),
+            queue: rt.queue(),
+            timer: None,
+            volumes: BTreeMap::new(),
+            parts: Slab::new(),
+            serial: 0,
+            works: Slab::new(),
+            holder: Holder::default(),
+            links: BTreeMap::new(),
+            calls: VecDeque::new(),
+            asked: BTreeMap::new(),
+            tokens: 0,
+            answers: VecDeque::new(),
+            msgs: VecDeque::new(),
+            events: VecDeque::new(),
+            again: Vec::new(),
+            gated: Vec::new(),
+            repairs: 0,
+            grants: None,
+            stats: CopyStats::default(),
+        })
+    }
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.parts.is_empty() && self.works.is_empty() && self.answers.is_empty() && self.msgs.is_empty()
+    }
+    fn insert(&mut self, part: Part, own: Option<OwnCopy>, purpose: Purpose) -> u32 {
+        assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");
+        self.serial = self.serial.wrapping_add(1);
+        let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
+        self.parts.insert(Copied { part, own, serial, purpose, stage, bad, error }) as u32 | COPIED
+    }
+    fn get(&mut self, id: u32) -> Option<&mut Copied> {
+        self.parts.get_mut((id & !COPIED) as usize)
+    }
+    fn part(&mut self, id: u32) -> &mut Copied {
+        self.get(id).expect("a part that has not ended")
+    }
+    /// The parts of a volume, changes that have numbers in the order of these.
+    fn parts_of(&self, volume: VolumeRef) -> Vec<u32> {
+        let mut parts: Vec<_> =
+            self.parts.iter().filter(|(_, c)| c.part.volume == volume).map(|(id, c)| (c.seq(), id as u32 | COPIED)).collect();
+        parts.sort_unstable();
+        parts.into_iter().map(|(_, id)| id).collect()
+    }
+    /// Wakes this core then.
+    fn wake_at(&mut self, rt: &Rt, at: Instant) {
+        if self.timer.is_none_or(|(_, armed)| armed > at) {
+            if let Some((id, _)) = self.timer.take() {
+                rt.cancel_timer(id);
+            }
+            self.timer = Some((rt.timer(&self.queue, 0, at), at));
+        }
+    }
+    /// Asks another node, if there is a link. If not, it is asked when there is one.
+    fn call(&mut self, rt: &Rt, of: AskedOf, ask: CopyAsk) {
+        let Some(&link) = self.links.get(&of.node) else { return };
+        self.tokens += 1;
+        self.asked.insert(self.tokens, of);
+        self.calls.push_back(CopyCall { node: of.node, link, token: self.tokens, ask });
+        rt.wake(self.core);
+    }
+    /// Something is for a shard, perhaps of another core.
+    fn says(&mut self, volume: VolumeRef, event: Event) {
+        self.events.push_back((volume, event));
+    }
+}
+
+impl Copied {
+    /// The number of a change that has one.
+    fn seq(&self) -> base::Seq {
+        if let CopiedStage::Changing(change) = &self.stage { change.order.seq } else { base::Seq::default() }
+    }
+}
+
+/// As a host hears it.
+fn io_error(outcome: CopyOutcome) -> IoError {
+    match outcome {
+        CopyOutcome::NoSpace => IoError::NoSpace,
+        CopyOutcome::Media(block) | CopyOutcome::Uncorrectable(block) => IoError::Media { offset: block.offset() },
+        CopyOutcome::Failed => IoError::Failed,
+        CopyOutcome::NoComponent => IoError::NoVolume,
+        CopyOutcome::Done | CopyOutcome::StaleEpoch(_) | CopyOutcome::Closing | CopyOutcome::NotOwner => IoError::Closing,
+    }
+}
