@@ -109,6 +109,7 @@ fn disk() -> Vec<(&'static str, Vec<u8>)> {
         reserve_chunks: 5,
         parent: 0,
         descriptor: b"what is above".to_vec(),
+        copy: false,
     };
     component::put_record(&mut page, 0, Some(&record));
     out.push(("disk_component", page[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + 140].to_vec()));

@@ -192,7 +192,7 @@ impl Rig {
             let (mine, ends) = (Rc::clone(&made), RefCell::new(rt::mesh(cores, 256).into_iter()));
             hosts.push(world.add_host(cores, move |rt| {
                 let mesh = ends.borrow_mut().next().expect("started once");
-                let half = Rc::new(RefCell::new(Half { peers: Peers::start(&rt, Arc::new(())), volume: Broken::default(), mesh }));
+                let half = Rc::new(RefCell::new(Half { peers: Peers::start(&rt, Arc::default()), volume: Broken::default(), mesh }));
                 mine.borrow_mut().push(Rc::clone(&half));
                 Box::new(HalfApp(half))
             }));

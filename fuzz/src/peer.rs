@@ -3,10 +3,10 @@
 use crate::input::{Choices, mode, stretched};
 use base::{ClusterId, Duration, HostId, Instant, IoVerb, NodeId, VolumeId, crc32c};
 use format::peer::{
-    Ack, BODY_BYTES_MAX, Cancel, Change, CopyData, CopyOutcome, CopyRead, DATA_BYTES_MAX, Done, Envelope, Forward, GREETING_BYTES_MAX,
-    Goodbye, GoodbyeReason, HEADER_BYTES, HELLO_ANSWER_BYTES, HELLO_BYTES, Header, Hello, HelloAnswer, Incarnation, Issuer, LinkClass,
-    MessageKind, Outcome, REFUSAL_BYTES, Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX, Segment, SegmentSums, SessionNo, Sums,
-    Tick, Totals, Versions, WINDOW_BYTES_MIN, Window,
+    Ack, BODY_BYTES_MAX, Cancel, Change, Control, CopyData, CopyOutcome, CopyRead, DATA_BYTES_MAX, Done, Envelope, Forward,
+    GREETING_BYTES_MAX, Goodbye, GoodbyeReason, HEADER_BYTES, HELLO_ANSWER_BYTES, HELLO_BYTES, Header, Hello, HelloAnswer, Incarnation,
+    Issuer, LinkClass, MessageKind, Outcome, REFUSAL_BYTES, Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX, Segment,
+    SegmentSums, SessionNo, Sums, Tick, Totals, Versions, WINDOW_BYTES_MIN, Window,
 };
 use object::link::{ForwardError, ForwardOp, ForwardRequest, Held, Link, LinkEvent, Protection, ServedId, Welcome};
 use object::{Data, DataVec, IoOp, extents};
@@ -78,6 +78,9 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
         MessageKind::CopyData => {
             let (data, sums) = CopyData::parse(body, header.data_bytes).ok()?;
             data.write(envelope, &sums.of(0).collect::<Vec<_>>(), out)
+        }
+        MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced => {
+            Control::parse(header.kind, body).ok()?.write(envelope, out)
         }
     };
     let known = match header.kind {
@@ -292,7 +295,7 @@ impl Ends {
                 LinkEvent::Closed(_) => self.closed = true,
                 LinkEvent::CopyAsked(id, _) => self.link.answer_copy(id, CopyOutcome::Closing.into()),
                 LinkEvent::CopyAnswered(..) => panic!("an answer to nothing"),
-                LinkEvent::Opened { .. } | LinkEvent::Greeted(..) => {}
+                LinkEvent::Opened { .. } | LinkEvent::Greeted(..) | LinkEvent::Control(_) => {}
             }
         }
         assert!(self.served.len() <= WINDOW.ops as usize, "more requests under way than the window");

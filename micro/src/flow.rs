@@ -14,6 +14,7 @@ use format::nvme_tcp::Digests;
 use frontend::{Client, FrontEnd, InProcess, Pair};
 use nvmf::{Options, Target, TargetShared};
 use object::Backend;
+use object::grant::GrantCells;
 use peers::Peers;
 use rt::Rt;
 use rt::sim::{HostId, World};
@@ -105,8 +106,8 @@ impl Default for Order {
 type Fronts = Pair<Pair<Target, Peers>, InProcess<Front>>;
 
 /// What the halves of those of production share.
-fn shared_parts() -> Arc<(Arc<TargetShared>, Arc<()>)> {
-    Arc::new((Arc::new(TargetShared::new(Options::default())), Arc::new(())))
+fn shared_parts() -> Arc<(Arc<TargetShared>, Arc<GrantCells>)> {
+    Arc::new((Arc::new(TargetShared::new(Options::default())), Arc::default()))
 }
 
 /// The host's end of a connection, within the core.
@@ -192,7 +193,7 @@ impl Lab {
         node.write_volume(&volume, &object).expect("nobody else writes");
         node.work(self)?;
         let volumes = dataplane::served(&node.records(), node.observed()).volumes;
-        self.command(|o| o.apply(Desired { generation: 1, volumes, exports: Default::default() }))
+        self.command(|o| o.apply(Desired { generation: 1, volumes, ..Desired::default() }))
     }
 
     /// A group in memory: it is made anew at each start.

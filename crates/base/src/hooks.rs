@@ -454,6 +454,24 @@ listed! {
         MarkBeginsAnew,
         /// Any number of changes of a lane may be above its mark.
         InDoubtUnbounded,
+        /// Grants are looked at by the clock of the beginning of the turn, not by a fresh one.
+        GrantsAfterData,
+        /// An owner counts a grant for longer than it was given.
+        GrantCountedShorter,
+        /// A grant is counted from when it came, not from when it was asked for.
+        GrantFromSending,
+        /// A copy accepts another owner's epoch while grants to the last one run.
+        AcceptAfterGrants,
+        /// The own copy accepts the epoch of its node while grants to the last owner run.
+        OwnCopyWaitsToo,
+        /// A node accepts another owner's epoch at once after its restart.
+        WaitAfterRestart,
+        /// A grant does not name the objects for which it is none.
+        GrantNamesEpoch,
+        /// The grant of one node with an active copy lets reads be answered.
+        GrantsOfAll,
+        /// A released object is released in all epochs.
+        ReleaseNamesEpoch,
         /// Lanes move to other cores within a term, to where the copies of their mirror are now.
         LanesFollowCopies,
         /// Lanes are dealt to cores as if no mirror had a copy on the node.

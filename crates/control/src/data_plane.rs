@@ -31,7 +31,7 @@ impl LocalDataPlane {
     /// Starts the cores, of the node with this slot.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
-        let shared = (Arc::new(nvmf::TargetShared::new(config.target_options(slot))), Arc::new(()));
+        let shared = (Arc::new(nvmf::TargetShared::new(config.target_options(slot))), Arc::default());
         Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?))
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod copies;
 pub mod cores;
+pub mod grant;
 pub mod io;
 pub mod lanes;
 pub mod layout;

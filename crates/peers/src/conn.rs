@@ -11,7 +11,7 @@
 use crate::limits::SENDS_MAX;
 use base::{Instant, NodeId};
 use connection::{Connection, Layer};
-use format::peer::Hello;
+use format::peer::{Hello, LinkClass};
 use object::link::{Link, SessionId};
 use rt::{ConnId, OwnedConn};
 use std::net::SocketAddr;
@@ -21,8 +21,8 @@ use tls::PairIdentity;
 pub(crate) enum Purpose {
     /// It was accepted, and says who it is.
     Greeting(Box<Greeting>),
-    /// The link with a node.
-    Member(NodeId),
+    /// The link of a class with a node.
+    Member(NodeId, LinkClass),
     /// A link that is over, and has something to say.
     Over(Box<Link>),
     /// Nothing.

@@ -7,13 +7,14 @@ use auth::{Work, WorkDone};
 use frontend::{
     AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
 };
+use object::grant::GrantCells;
 use object::{Backend, VolumeRef};
 use rt::Rt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl FrontEnd for Peers {
-    type Shared = ();
+    type Shared = GrantCells;
     type Desired = PeersDesired;
     type View = PeersView;
     type Listener = SocketAddr;
@@ -21,8 +22,8 @@ impl FrontEnd for Peers {
     type Msg = PeersMsg;
     type Figures = PeersStats;
 
-    fn start(rt: &Rt, _: Arc<()>) -> Self {
-        Peers::new(rt)
+    fn start(rt: &Rt, grants: Arc<GrantCells>) -> Self {
+        Peers::new(rt, grants)
     }
     fn resolve(desired: &PeersDesired, volumes: Volumes) -> Result<PeersView, UnknownVolume> {
         desired.resolve(volumes)

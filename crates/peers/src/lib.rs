@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod conn;
+mod control;
 mod desired;
 mod front_end;
 mod keys;
@@ -30,6 +31,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use control::{ControlEvent, ControlLinks};
 pub use desired::{LinkSecurity, OwnNode, PeerDesired, PeersDesired, PeersView};
 pub use no_link::NoLink;
 pub use peers::{Peers, PeersMsg};

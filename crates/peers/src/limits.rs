@@ -30,6 +30,8 @@ pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(200);
 pub(crate) const PAUSE_DISTRUST: Duration = Duration::from_millis(250);
 /// Stamps of a link that are remembered.
 pub(crate) const STAMPS_MAX: usize = 32;
+/// What control links have to report at most; beyond, nothing more is taken from them until some of it is.
+pub(crate) const CONTROL_EVENTS_MAX: usize = 4096;
 
 const _: () = assert!(LANES_MAX as u32 <= ADDRESS_GREETINGS_MAX && ADDRESS_GREETINGS_MAX as usize <= GREETINGS_MAX);
 const _: () = assert!(LOST_AFTER.as_millis() * 10 >= STAMP_AGE_MAX.as_millis() * 11);

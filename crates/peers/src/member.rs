@@ -9,19 +9,24 @@ use base::Instant;
 use base::hooks::{self, SeededFault};
 use format::peer::{LANES_MAX, LinkClass, Versions};
 use frontend::LinkChange;
-use object::link::{LinkPlace, Own, Peer, Protection};
+use object::link::{Link, LinkPlace, Own, Peer, Protection};
 use object::{ForwardDone, ForwardOutcome, IoError};
 use std::collections::VecDeque;
 
-/// See the module.
-pub(crate) struct Member {
+/// A link that this core has with a node, whatever it is for.
+pub(crate) struct Line {
     pub(crate) desired: PeerDesired,
     pub(crate) peer: Peer,
     pub(crate) place: LinkPlace,
-    /// How many lanes there are with it.
-    pub(crate) lanes: u8,
     /// The connection of its link.
     pub(crate) conn: Option<usize>,
+}
+
+/// See the module.
+pub(crate) struct Member {
+    pub(crate) line: Line,
+    /// How many lanes there are with it.
+    pub(crate) lanes: u8,
     pub(crate) stamps: Stamps,
     /// Changes that were there when the link closed: when nobody needs to fear them any more, whose router they are of, and which they are.
     lost: VecDeque<(Instant, usize, u32)>,
@@ -37,17 +42,41 @@ enum Reported {
     OpenUntil(Instant),
 }
 
+impl Line {
+    /// For this place, of so many lanes.
+    pub fn new(own: &OwnNode, desired: PeerDesired, place: LinkPlace, lanes: u8, protection: Protection) -> Line {
+        let own = Own { cluster: own.cluster, node: own.node, incarnation: own.incarnation, versions: Versions::OURS };
+        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, protection).only(place);
+        Line { desired, peer, place, conn: None }
+    }
+    /// Goes by this from now on.
+    pub fn apply(&mut self, desired: PeerDesired, draining: bool) {
+        self.desired = desired;
+        self.peer.set_reachable(desired.addr.is_some() && !draining);
+        self.peer.see_incarnation(desired.incarnation);
+    }
+    /// The link, open or not.
+    pub fn link(&mut self) -> Option<&mut Link> {
+        self.peer.link(self.place)
+    }
+    /// No new requests.
+    pub fn drain(&mut self) {
+        self.peer.set_reachable(false);
+        if let Some(link) = self.link() {
+            link.drain();
+        }
+    }
+}
+
 impl Member {
     /// On this core, which has a lane with it.
     pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8, protection: Protection) -> Member {
-        let place = LinkPlace { class: LinkClass::Foreground, lane };
-        let own = Own { cluster: own.cluster, node: own.node, incarnation: own.incarnation, versions: Versions::OURS };
-        let peer = Peer::new(own, desired.node, desired.incarnation, lanes, protection).only(place);
-        Member { desired, peer, place, lanes, conn: None, stamps: Stamps::default(), lost: VecDeque::new(), reported: Reported::Closed }
+        let line = Line::new(own, desired, LinkPlace { class: LinkClass::Foreground, lane }, lanes, protection);
+        Member { line, lanes, stamps: Stamps::default(), lost: VecDeque::new(), reported: Reported::Closed }
     }
     /// Whether requests can go there now.
     pub fn is_open(&mut self) -> bool {
-        self.peer.link(self.place).is_some_and(|link| link.is_open())
+        self.line.link().is_some_and(|link| link.is_open())
     }
     /// What the control plane is to know now. A link that is replaced soon does not change what hosts are to do.
     pub fn change(&mut self, now: Instant) -> Option<LinkChange> {
@@ -67,7 +96,7 @@ impl Member {
         (was != Reported::Closed).then(|| self.link_change(false))
     }
     fn link_change(&self, open: bool) -> LinkChange {
-        LinkChange { node: self.desired.node, lane: self.place.lane, lanes: self.lanes, open }
+        LinkChange { node: self.line.desired.node, lane: self.line.place.lane, lanes: self.lanes, open }
     }
     /// A change was with it when the link closed, which came at `came`.
     pub fn lose(&mut self, came: Instant, core: usize, id: u32) {
@@ -83,7 +112,7 @@ impl Member {
     pub fn deadline(&self) -> Option<Instant> {
         let lost = self.lost.iter().map(|(until, ..)| *until).min();
         let gone = if let Reported::OpenUntil(since) = self.reported { Some(since + LINK_GONE) } else { None };
-        self.peer.deadline().into_iter().chain(lost).chain(gone).min()
+        self.line.peer.deadline().into_iter().chain(lost).chain(gone).min()
     }
     pub fn is_quiet(&self) -> bool {
         self.lost.is_empty()

@@ -4,9 +4,10 @@
 //! Never: blocks.
 
 use crate::conn::{Conn, Moving, Purpose};
+use crate::control::ControlLinks;
 use crate::desired::{OwnNode, PeersView};
 use crate::limits::{EVENTS_A_TURN_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
-use crate::member::{Member, lanes};
+use crate::member::{Line, Member, lanes};
 use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
@@ -14,9 +15,10 @@ use base::hooks::{self, SeededFault};
 use base::{HostId, Instant, NodeId, VolumeId};
 use connection::{RefusalLog, Unauthenticated};
 use copies::CopyLinks;
-use format::peer::{Issuer, Revision};
+use format::peer::{Issuer, LinkClass, Revision};
 use frontend::{LinkChange, ListenError};
 use object::copies::{CopyAnswer, CopyCall};
+use object::grant::{GrantCell, GrantCells};
 use object::link::limits::STAMP_AGE_MAX;
 use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
@@ -33,6 +35,7 @@ const DIAL: u64 = 2;
 const OTHER: u64 = 3;
 const KIND_BITS: u32 = 2;
 
+mod controls;
 mod copies;
 mod greetings;
 mod sockets;
@@ -101,8 +104,14 @@ pub struct Peers {
     view: Arc<PeersView>,
     own: Option<OwnNode>,
     members: BTreeMap<NodeId, Member>,
+    /// The control links, on the first core of a node with others.
+    control: Option<Box<ControlLinks>>,
+    /// The grants that this node counts: the same for all its cores.
+    grants: Arc<GrantCells>,
+    /// The clock of the beginning of the turn: no other fault than this one goes by it ([`SeededFault::GrantsAfterData`]).
+    turn: Instant,
     conns: Slab<Conn>,
-    dials: Slab<NodeId>,
+    dials: Slab<(NodeId, LinkClass)>,
     listener: Option<ListenerId>,
     /// Who has not said who it is.
     unknown: Unauthenticated,
@@ -135,8 +144,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Of a core without peers.
-    pub fn new(rt: &Rt) -> Peers {
+    /// Of a core without peers. `grants`: of all cores.
+    pub fn new(rt: &Rt, grants: Arc<GrantCells>) -> Peers {
         Peers {
             core: rt.core(),
             cores: rt.cores(),
@@ -144,6 +153,9 @@ impl Peers {
             view: Arc::default(),
             own: None,
             members: BTreeMap::new(),
+            control: None,
+            grants,
+            turn: Instant(0),
             conns: Slab::new(),
             dials: Slab::new(),
             listener: None,
@@ -200,10 +212,9 @@ impl Peers {
             }
             let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
             let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
-            member.desired = desired;
-            member.peer.set_reachable(desired.addr.is_some() && !self.draining);
-            member.peer.see_incarnation(desired.incarnation);
+            member.line.apply(desired, self.draining);
         }
+        self.apply_control(rt, &own);
     }
 
     /// Takes links of other nodes there.
@@ -229,6 +240,9 @@ impl Peers {
 
     fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
+        if hooks::seeded(SeededFault::GrantsAfterData) {
+            self.turn = rt.boot_clock();
+        }
         self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
         let mut busy = false;
         for _ in 0..EVENTS_A_TURN_MAX {
@@ -252,6 +266,9 @@ impl Peers {
         }
         busy |= self.poll_members(rt, backend);
         busy |= self.poll_copies(rt, backend);
+        if self.control.is_some() {
+            busy |= self.poll_control(rt);
+        }
         self.settle(rt);
         while let Some(done) = self.forwarded.pop_front() {
             busy = true;
@@ -267,6 +284,7 @@ impl Peers {
         let idle = self.is_quiet()
             && self.copies.is_empty()
             && self.members.is_empty()
+            && self.control.as_ref().is_none_or(|c| c.lines.is_empty())
             && self.asked.is_empty()
             && self.settling.is_empty()
             && self.unheard.is_empty();
@@ -279,7 +297,7 @@ impl Peers {
         let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
         view.is_some_and(|v| v.owner.is_none() && v.revision == revision.0)
             && rt.clock().since(stamp) <= STAMP_AGE_MAX
-            && self.members.get_mut(&node).is_some_and(|m| m.peer.is_wanted(m.place, id))
+            && self.members.get_mut(&node).is_some_and(|m| m.line.peer.is_wanted(m.line.place, id))
     }
 
     /// Of another core's half.
@@ -324,12 +342,13 @@ impl Peers {
         if let Some(listener) = self.listener.take() {
             rt.close_listener(listener);
         }
-        for member in self.members.values_mut() {
-            member.peer.set_reachable(false);
-            if let Some(link) = member.peer.link(member.place) {
-                link.drain();
-            }
-        }
+        self.members.values_mut().for_each(|member| member.line.drain());
+        self.control.iter_mut().flat_map(|control| control.lines()).for_each(Line::drain);
+    }
+    /// Whether a read may be answered of an object that this node owns and that has other active copies. To be asked when the data is there.
+    pub fn may_answer(&self, rt: &Rt, object: &GrantCell) -> bool {
+        let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.turn } else { rt.boot_clock() };
+        self.grants.may_answer(object, now)
     }
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
@@ -354,7 +373,7 @@ impl Peers {
             return self.hand_back(core, not_done(forward.id, forward.op));
         };
         let stamp = if member.is_open() { member.stamps.of(came) } else { None };
-        let (Some(stamp), Some(link)) = (stamp, member.peer.link(member.place)) else {
+        let (Some(stamp), Some(link)) = (stamp, member.line.link()) else {
             return self.hand_back(core, not_done(forward.id, forward.op));
         };
         self.stats.forwarded += 1;
@@ -379,7 +398,7 @@ impl Peers {
         let found = self.outgoing.iter().find(|(_, o)| o.core == core && o.id == id);
         let Some((token, node)) = found.map(|(token, o)| (token as u64, o.node)) else { return };
         if let Some(member) = self.members.get_mut(&node)
-            && let Some(link) = member.peer.link(member.place)
+            && let Some(link) = member.line.link()
         {
             self.stats.cancelled += 1;
             link.cancel(token);
@@ -428,15 +447,15 @@ impl Peers {
         let (Some(at), Some(revision), ForwardOp::Io(op)) = (place, view.filter(|v| v.owner.is_none()).map(|v| Revision(v.revision)), op)
         else {
             self.stats.refused += 1;
-            return member.peer.answer(member.place, id, Err(ForwardError::NotOwner), DataVec::new());
+            return member.line.peer.answer(member.line.place, id, Err(ForwardError::NotOwner), DataVec::new());
         };
         if self.draining {
-            return member.peer.answer(member.place, id, Err(ForwardError::Draining), DataVec::new());
+            return member.line.peer.answer(member.line.place, id, Err(ForwardError::Draining), DataVec::new());
         }
         let asks = matches!(op, IoOp::Flush);
         let early = asks && hooks::seeded(SeededFault::ConfirmedTooEarly);
         let revision = if early { judged_by } else { revision };
-        if member.peer.may_begin(member.place, id, rt.clock(), revision).is_err() {
+        if member.line.peer.may_begin(member.line.place, id, rt.clock(), revision).is_err() {
             self.stats.refused += 1;
             return;
         }
@@ -480,7 +499,7 @@ impl Peers {
         }
         let Asked { node, id, .. } = self.asked.remove(no as usize);
         if let Some(member) = self.members.get_mut(&node) {
-            member.peer.answer(member.place, id, Ok(()), DataVec::new());
+            member.line.peer.answer(member.line.place, id, Ok(()), DataVec::new());
         }
     }
 
@@ -488,7 +507,7 @@ impl Peers {
         // A node that was removed meanwhile hears nothing.
         let Some(member) = self.members.get_mut(&node) else { return };
         let data = if reads && result.is_ok() { data } else { DataVec::new() };
-        member.peer.answer(member.place, id, result.map_err(ForwardError::Io), data);
+        member.line.peer.answer(member.line.place, id, result.map_err(ForwardError::Io), data);
     }
 
     // ---- links ------------------------------------------------------------------------------------------------------
@@ -499,7 +518,7 @@ impl Peers {
         let mut busy = false;
         for node in nodes {
             let member = self.members.get_mut(&node).expect("listed");
-            member.peer.poll(now, rt.random_u64() as u32);
+            member.line.peer.poll(now, rt.random_u64() as u32);
             while let Some((core, done)) = member.pop_lost(now) {
                 if core == self.core {
                     self.forwarded.push_back(done);
@@ -508,7 +527,7 @@ impl Peers {
                 }
             }
             if !self.draining {
-                self.dial(rt, node);
+                self.dial(rt, node, LinkClass::Foreground);
             }
             busy |= self.take_events(rt, node, |this, rt, forwarded| this.serve(rt, backend, node, forwarded));
             let member = self.members.get_mut(&node).expect("listed");
@@ -517,55 +536,59 @@ impl Peers {
         busy
     }
 
-    fn dial(&mut self, rt: &Rt, node: NodeId) {
-        let member = self.members.get_mut(&node).expect("a member");
-        let Some(addr) = member.desired.addr else { return };
-        if member.peer.due(rt.now()).is_some() {
-            let at = self.dials.insert(node) as u64;
+    fn dial(&mut self, rt: &Rt, node: NodeId, class: LinkClass) {
+        let Some(line) = line(&mut self.members, &mut self.control, node, class) else { return };
+        let Some(addr) = line.desired.addr else { return };
+        if line.peer.due(rt.now()).is_some() {
+            let at = self.dials.insert((node, class)) as u64;
             rt.connect(&self.queue, at << KIND_BITS | DIAL, addr);
         }
     }
 
-    fn connected(&mut self, rt: &Rt, node: NodeId, result: Result<rt::ConnId, NetError>) {
+    fn connected(&mut self, rt: &Rt, (node, class): (NodeId, LinkClass), result: Result<rt::ConnId, NetError>) {
         let (now, chance) = (rt.now(), rt.random_u64() as u32);
-        let Some(member) = self.members.get_mut(&node) else {
+        self.control.iter_mut().for_each(|control| control.stir());
+        let Some(line) = line(&mut self.members, &mut self.control, node, class) else {
             if let Ok(id) = result {
                 rt.close(id);
             }
             return;
         };
-        let place = member.place;
+        let place = line.place;
         match result {
             Ok(id) => {
-                let (Some(own), Some(addr)) = (self.own, member.desired.addr) else {
+                let (Some(own), Some(addr)) = (self.own, line.desired.addr) else {
                     rt.close(id);
-                    return member.peer.not_connected(place, now, chance);
+                    return line.peer.not_connected(place, now, chance);
                 };
                 match self.view.desired.security.dialed(&own, node) {
                     Ok(layer) => {
-                        member.peer.connected(place, now);
-                        let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Member(node), now));
-                        self.take_conn(rt, node, at);
+                        line.peer.connected(place, now);
+                        let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Member(node, class), now));
+                        self.take_conn(rt, node, class, at);
                     }
                     Err(fault) => {
                         rt.close(id);
-                        member.peer.not_connected(place, now, chance);
+                        line.peer.not_connected(place, now, chance);
                         self.report(now, &NoLink::dialing(node, addr, fault));
                     }
                 }
             }
             Err(error) => {
-                tracing::debug!(%node, addr = ?member.desired.addr, %error, "no connection to a node");
-                member.peer.not_connected(place, now, chance);
+                tracing::debug!(%node, addr = ?line.desired.addr, %error, "no connection to a node");
+                line.peer.not_connected(place, now, chance);
             }
         }
     }
 
     /// The connection of a node's link is this one now.
-    fn take_conn(&mut self, rt: &Rt, node: NodeId, at: usize) {
-        let member = self.members.get_mut(&node).expect("a member");
-        member.stamps.clear();
-        if let Some(old) = member.conn.replace(at) {
+    fn take_conn(&mut self, rt: &Rt, node: NodeId, class: LinkClass, at: usize) {
+        self.control.iter_mut().for_each(|control| control.stir());
+        if let Some(member) = self.members.get_mut(&node).filter(|_| class == LinkClass::Foreground) {
+            member.stamps.clear();
+        }
+        let line = line(&mut self.members, &mut self.control, node, class).expect("a member");
+        if let Some(old) = line.conn.replace(at) {
             self.drop_conn(rt, old);
         }
         self.read_on(rt, at);
@@ -573,8 +596,9 @@ impl Peers {
 
     /// A node is not a member any more, or in another way: its link ends, and its requests do not begin.
     fn forget(&mut self, rt: &Rt, node: NodeId) {
+        self.forget_control(rt, node);
         let Some(member) = self.members.get_mut(&node) else { return };
-        if let Some(link) = member.peer.link(member.place) {
+        if let Some(link) = member.line.link() {
             link.close(CloseReason::Replaced);
         }
         self.take_events(rt, node, |_, _, _| {});
@@ -583,14 +607,14 @@ impl Peers {
         while let Some((core, done)) = member.pop_lost(Instant(u64::MAX)) {
             self.hand_back(core, done);
         }
-        if let Some(at) = member.conn {
+        if let Some(at) = member.line.conn {
             self.drop_conn(rt, at);
         }
     }
 
     fn take_events(&mut self, rt: &Rt, node: NodeId, mut serve: impl FnMut(&mut Self, &Rt, Forwarded)) -> bool {
         let mut any = false;
-        while let Some(PlaceEvent { event, .. }) = self.members.get_mut(&node).and_then(|m| m.peer.pop_event(rt.now())) {
+        while let Some(PlaceEvent { event, .. }) = self.members.get_mut(&node).and_then(|m| m.line.peer.pop_event(rt.now())) {
             any = true;
             match event {
                 LinkEvent::Greeted(..) => unreachable!("a member's link has greeted"),
@@ -602,16 +626,17 @@ impl Peers {
                 LinkEvent::Forwarded(forwarded) => serve(self, rt, forwarded),
                 LinkEvent::Cancelled(id) => {
                     let member = self.members.get_mut(&node).expect("whose event it was");
-                    member.peer.let_go(member.place, id);
+                    member.line.peer.let_go(member.line.place, id);
                 }
                 LinkEvent::Answered(answered) => self.answered(node, answered),
                 LinkEvent::CopyAsked(id, ask) => self.copy_asked(node, id, ask),
                 LinkEvent::CopyAnswered(token, answer) => self.copy_answered(token, answer),
+                LinkEvent::Control(_) => unreachable!("a link of another class"),
                 LinkEvent::Closed(reason) => {
                     self.copies_closed(node);
                     self.stats.links_closed += 1;
                     tracing::info!(%node, core = self.core, ?reason, "link closed");
-                    self.explain(rt.now(), node, reason);
+                    self.explain(rt.now(), node, LinkClass::Foreground, reason);
                     let member = self.members.get_mut(&node).expect("whose event it was");
                     member.stamps.clear();
                 }
@@ -627,8 +652,8 @@ impl Peers {
         match event {
             Event::Accepted { conn, peer } => self.accepted(rt, conn, peer),
             Event::Connected { result } => {
-                let node = self.dials.remove(at);
-                self.connected(rt, node, result);
+                let whose = self.dials.remove(at);
+                self.connected(rt, whose, result);
             }
             Event::Received { result, buf, .. } if self.conns[at].serial().is_some() => self.unheard.push_back((at, result, buf)),
             Event::Received { result, buf, .. } => self.on_received(rt, at, result, buf),
@@ -643,13 +668,28 @@ impl Peers {
             Purpose::Greeting(greeting) => greeting.link.deadline(),
             _ => None,
         });
-        let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).min() else { return };
+        let control = self.control.as_ref().map(|control| control.due).filter(|due| *due != Instant(u64::MAX));
+        let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).chain(control).min() else { return };
         if self.timer.is_none_or(|(_, armed)| armed > at) {
             if let Some((id, _)) = self.timer.take() {
                 rt.cancel_timer(id);
             }
             self.timer = Some((rt.timer(&self.queue, OTHER, at), at));
         }
+    }
+}
+
+/// The link of a class that this core has with a node.
+fn line<'a>(
+    members: &'a mut BTreeMap<NodeId, Member>,
+    control: &'a mut Option<Box<ControlLinks>>,
+    node: NodeId,
+    class: LinkClass,
+) -> Option<&'a mut Line> {
+    match class {
+        LinkClass::Control => control.as_mut()?.line(node),
+        LinkClass::Foreground => members.get_mut(&node).map(|member| &mut member.line),
+        LinkClass::Background => None,
     }
 }
 

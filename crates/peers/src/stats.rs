@@ -16,9 +16,9 @@ base::counters! {
         pub served: u64 = counter("served_requests"),
         /// Requests of other nodes that were not allowed to begin: too old, cancelled, or judged by another view.
         pub refused: u64 = counter("refused_requests"),
-        /// Links that were opened.
+        /// Links for requests that were opened.
         pub links_opened: u64 = counter("links_opened"),
-        /// Links that closed.
+        /// Links for requests that closed.
         pub links_closed: u64 = counter("links_closed"),
         /// TLS handshakes that were completed.
         pub tls_handshakes: u64 = counter("link_tls_handshakes"),

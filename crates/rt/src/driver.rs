@@ -30,6 +30,7 @@ use std::{
 pub(crate) trait Drive {
     fn now(&self) -> Instant;
     fn clock(&self) -> Instant;
+    fn boot_clock(&self) -> Instant;
     fn core(&self) -> usize;
     fn cores(&self) -> usize;
     fn random_u64(&self) -> u64;

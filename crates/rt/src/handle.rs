@@ -72,6 +72,10 @@ impl Rt {
     pub fn clock(&self) -> Instant {
         drive!(self, d => d.clock())
     }
+    /// A clock that goes on while the machine is suspended, read afresh. It has a start of its own: never compare it with the others.
+    pub fn boot_clock(&self) -> Instant {
+        drive!(self, d => d.boot_clock())
+    }
     /// Which core this is, from 0.
     #[inline]
     pub fn core(&self) -> usize {

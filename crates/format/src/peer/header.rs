@@ -6,8 +6,9 @@
 use super::error::{PeerError, check, reserved};
 use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
-    ACK_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX,
-    HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES, TICK_BYTES,
+    ACK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES,
+    DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES,
+    HELLO_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
@@ -32,10 +33,12 @@ const SUMS_MAX: usize = DATA_BYTES_MAX / BLOCK_BYTES + SEGMENTS_MAX;
 pub const BODY_BYTES_MAX: usize = FORWARD_BYTES + SUMS_MAX * SUM_BYTES;
 const _: () = assert!(BODY_BYTES_MAX >= CHANGE_BYTES + SUMS_MAX * SUM_BYTES);
 const _: () = assert!(BODY_BYTES_MAX >= GREETING_BYTES_MAX && BODY_BYTES_MAX >= DONE_BYTES + SUMS_MAX * SUM_BYTES);
+const _: () = assert!(BODY_BYTES_MAX >= BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES);
+const _: () = assert!(BODY_BYTES_MAX >= FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES);
 const _: () = assert!(DATA_BYTES_MAX <= u32::MAX as usize / 2, "lengths are added as 32-bit numbers");
 
 /// Kinds that later releases have.
-pub const LATER_KINDS: [u8; 7] = [32, 33, 34, 39, 40, 41, 42];
+pub const LATER_KINDS: [u8; 2] = [39, 40];
 
 /// The number of a link session: which connection of a class and lane it is, in one incarnation of the node that dials. From 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,11 +81,21 @@ pub enum MessageKind {
     CopyRead = 37,
     /// Its answer.
     CopyData = 38,
+    /// Asks for a grant.
+    Heartbeat = 32,
+    /// Its answer.
+    Grant = 33,
+    /// An object is given up.
+    Release = 34,
+    /// The owner of a new epoch.
+    Fence = 41,
+    /// The answer of a copy to it.
+    Fenced = 42,
 }
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 12] = [
+    pub const ALL: [MessageKind; 17] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -95,6 +108,11 @@ impl MessageKind {
         MessageKind::Ack,
         MessageKind::CopyRead,
         MessageKind::CopyData,
+        MessageKind::Heartbeat,
+        MessageKind::Grant,
+        MessageKind::Release,
+        MessageKind::Fence,
+        MessageKind::Fenced,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -102,6 +120,10 @@ impl MessageKind {
     /// Whether its body may grow with later releases: it comes before the versions are known.
     pub const fn is_greeting(self) -> bool {
         matches!(self, MessageKind::Hello | MessageKind::HelloAnswer | MessageKind::Refusal)
+    }
+    /// Whether it goes over control links, and over no other.
+    pub const fn is_control(self) -> bool {
+        matches!(self, MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced)
     }
     /// How long its body is, at least and at most.
     const fn body_bytes(self) -> (usize, usize) {
@@ -118,6 +140,10 @@ impl MessageKind {
             MessageKind::Ack => (ACK_BYTES, ACK_BYTES),
             MessageKind::CopyRead => (COPY_READ_BYTES, COPY_READ_BYTES),
             MessageKind::CopyData => (COPY_DATA_BYTES, COPY_DATA_BYTES + SUMS_MAX * SUM_BYTES),
+            MessageKind::Heartbeat | MessageKind::Grant => (BEAT_BYTES, BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES),
+            MessageKind::Release => (RELEASE_BYTES, RELEASE_BYTES),
+            MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
+            MessageKind::Fenced => (FENCED_BYTES, FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES),
         }
     }
     /// Whether data may follow.

@@ -5,6 +5,7 @@
 //! a body that parses agrees with the lengths of its header. Any bytes may be given to a parser.
 //! Never: keeps state, does I/O, looks at data, decides what follows from what it read.
 
+mod control;
 mod copies;
 mod done;
 mod error;
@@ -18,6 +19,7 @@ mod small;
 #[cfg(test)]
 mod tests;
 
+pub use control::{BEAT_ENTRIES_MAX, Control, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, Release};
 pub use copies::{Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead};
 pub use done::{Done, Outcome};
 pub use error::PeerError;

@@ -24,3 +24,13 @@ pub(super) const ACK_BYTES: usize = 48;
 pub(super) const COPY_READ_BYTES: usize = 48;
 /// Bytes of a CopyData's body without checksums.
 pub const COPY_DATA_BYTES: usize = 32;
+pub(super) const BEAT_BYTES: usize = 16;
+pub(super) const BEAT_ENTRY_BYTES: usize = 24;
+pub(super) const RELEASE_BYTES: usize = 24;
+pub(super) const FENCE_BYTES: usize = 48;
+pub(super) const FENCED_BYTES: usize = 40;
+pub(super) const DOUBT_BYTES: usize = 16;
+/// Objects that a Heartbeat or a Grant names at most.
+pub const BEAT_ENTRIES_MAX: usize = 40;
+/// Marks and ranges of a part of Fenced at most.
+pub const DOUBT_ENTRIES_MAX: usize = 64;

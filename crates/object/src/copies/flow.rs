@@ -96,7 +96,7 @@ impl<S: Blocks> Lanes<S> {
             let order = Order { epoch: ownership.epoch, ..Order::default() };
             let kind = OpKind::Read { buf: Buf::alloc(0) };
             let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
-            return self.to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
+            return self.send_to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
         }
         copies.stats.remote_reads += 1;
         let read = CopyRead {
@@ -256,7 +256,7 @@ impl<S: Blocks> Lanes<S> {
             };
             let reply = ReplyTo::Part { core, id, serial, component };
             let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
-            return self.to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
+            return self.send_to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
         }
         let change = Box::new(Change {
             request: RequestId::default(),
@@ -289,7 +289,7 @@ impl<S: Blocks> Lanes<S> {
         self.send_change(rt, id, serial, component);
     }
     /// To a shard of this node.
-    fn to_shard(&mut self, rt: &Rt, core: u8, work: Work) {
+    fn send_to_shard(&mut self, rt: &Rt, core: u8, work: Work) {
         let copies = self.has_copies();
         if usize::from(core) == copies.core {
             return self.work(rt, work);

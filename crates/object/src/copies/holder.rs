@@ -185,9 +185,10 @@ fn outcome(error: &StoreError, accepted: Epoch) -> CopyOutcome {
         StoreError::NoSpace => CopyOutcome::NoSpace,
         StoreError::Media { block } => CopyOutcome::Media(*block),
         StoreError::Uncorrectable { block } => CopyOutcome::Uncorrectable(*block),
-        StoreError::DeviceFailed => CopyOutcome::Failed,
+        StoreError::DeviceFailed | StoreError::BadChange => CopyOutcome::Failed,
         StoreError::NoComponent => CopyOutcome::NoComponent,
         StoreError::StaleEpoch => CopyOutcome::StaleEpoch(accepted),
-        StoreError::Closing => CopyOutcome::Closing,
+        // Not now: it is to come again.
+        StoreError::Closing | StoreError::EpochNotAccepted | StoreError::TooManyInDoubt => CopyOutcome::Closing,
     }
 }

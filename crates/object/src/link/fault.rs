@@ -32,6 +32,9 @@ pub enum LinkFault {
     /// A clock that went back.
     #[error("a clock that went back")]
     Clock,
+    /// A message of a control link that does not go with those before it.
+    #[error("a message of a control link out of place")]
+    Control,
 }
 
 /// Why a link is closed.

@@ -523,3 +523,38 @@ fn what_breaks_the_protocol_closes_the_link() {
     b.receive(at(1), &cancel);
     assert!(b.is_open() && events(&mut b).is_empty());
 }
+
+#[test]
+fn messages_of_control_links_go_over_those_and_nothing_else_does() {
+    let release = Control::Release(format::peer::Release { object: base::ObjectId::from_bytes([5; 16]), epoch: base::Epoch(7) });
+    let control = || {
+        let (mut a, mut b) = open();
+        for link in [&mut a, &mut b] {
+            link.phase.session_mut().unwrap().class = LinkClass::Control;
+        }
+        (a, b)
+    };
+    let (mut a, mut b) = control();
+    a.say(&release);
+    assert!(a.may_say());
+    pass(&mut a, &mut b, at(1));
+    assert!(matches!(&events(&mut b)[..], [LinkEvent::Control(message)] if *message == release));
+    // A request on a control link, and what belongs there on another one.
+    let (mut a, mut b) = control();
+    a.submit(request(&a, 1, read(0, 512)));
+    pass(&mut a, &mut b, at(1));
+    assert_eq!(fault(&b), Some(LinkFault::Order(MessageKind::Forward)));
+    let (mut a, mut b) = open();
+    let bytes = by_hand(&mut a, |e, out| release.write(e, out));
+    b.receive(at(1), &bytes);
+    assert_eq!(fault(&b), Some(LinkFault::Order(MessageKind::Release)));
+    // When more than one send has gathered, what can wait does.
+    let (mut a, _) = control();
+    (0..10_000).find(|_| {
+        a.say(&release);
+        !a.may_say()
+    });
+    assert!(!a.may_say());
+    output(&mut a);
+    assert!(a.may_say());
+}

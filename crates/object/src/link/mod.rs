@@ -46,7 +46,9 @@ use base::hooks::{self, SeededFault};
 use base::{Instant, NodeId};
 use copies::CopyTraffic;
 use credit::{Granting, Spending};
-use format::peer::{Envelope, Goodbye, GoodbyeReason, Hello, HelloAnswer, Incarnation, Refusal, SessionNo, Tick, Window};
+use format::peer::{
+    Control, Envelope, Goodbye, GoodbyeReason, Hello, HelloAnswer, Incarnation, LinkClass, Refusal, SessionNo, Tick, Window,
+};
 use incoming::Incoming;
 use limits::{GREETING_MAX, SILENCE_MAX, TICK_EVERY};
 use outgoing::Outgoing;
@@ -87,6 +89,8 @@ pub enum LinkEvent {
     CopyAsked(ServedId, CopyAsk),
     /// The answer to what this node has asked of a copy there, with its token.
     CopyAnswered(u64, CopyAnswer),
+    /// A message of a control link.
+    Control(Control),
     /// Nothing has effect any more: send what there is, and close the connection. Comes last.
     Closed(CloseReason),
 }
@@ -223,6 +227,7 @@ impl Link {
         let &Welcome { from, incarnation, version, window, left } = welcome;
         let mut session = Box::new(Session {
             id,
+            class: hello.class,
             version,
             incarnation: hello.incarnation,
             own: incarnation,
@@ -251,6 +256,18 @@ impl Link {
         let envelope = Envelope { session: judging.session.no, version: judging.hello.versions.newest, totals: Default::default() };
         self.outgoing.push(|out| refusal.write(&envelope, out));
         self.close(CloseReason::Refusing(refusal));
+    }
+
+    /// Whether a control link takes messages: it is open, and what it has to send is no more than one send.
+    pub fn may_say(&self) -> bool {
+        self.is_open() && self.outgoing.is_short()
+    }
+    /// Sends a message of a control link. Of one that is not open nothing goes.
+    pub fn say(&mut self, message: &Control) {
+        if let LinkPhase::Open(session) = &mut self.phase {
+            debug_assert_eq!(session.class, LinkClass::Control, "such messages have links of their own");
+            push(session, &mut self.outgoing, |envelope, out| message.write(envelope, out));
+        }
     }
 
     /// No new requests; the link closes when what is under way is answered. A link that is not open closes at once.

@@ -56,6 +56,10 @@ impl Outgoing {
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.ready.is_empty()
     }
+    /// Whether there is no more than one list.
+    pub(super) fn is_short(&self) -> bool {
+        self.ready.is_empty()
+    }
     /// Nothing of it will be sent.
     pub(super) fn give_up(&mut self) {
         self.out.clear();

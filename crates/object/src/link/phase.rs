@@ -20,7 +20,7 @@ use super::pending::Pending;
 use super::request::SessionId;
 use super::served::Served;
 use base::Instant;
-use format::peer::{Envelope, Hello, Incarnation, Totals};
+use format::peer::{Envelope, Hello, Incarnation, LinkClass, Totals};
 
 /// Where the link stands.
 #[derive(Debug)]
@@ -84,6 +84,7 @@ pub(super) enum Goodbyes {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: SessionId,
+    pub(super) class: LinkClass,
     pub(super) version: u8,
     /// Of the other node.
     pub(super) incarnation: Incarnation,

@@ -14,8 +14,8 @@ use crate::io::DataVec;
 use base::Instant;
 use base::hooks::{self, SeededFault};
 use format::peer::{
-    Ack, Cancel, CopyRead, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, MessageKind, Outcome, Refusal,
-    Tick,
+    Ack, Cancel, Control, CopyRead, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, LinkClass,
+    MessageKind, Outcome, Refusal, Tick,
 };
 use rt::Buf;
 use std::ops::Range;
@@ -101,10 +101,12 @@ impl Link {
         if self.phase.session_id().is_some_and(|id| id.no != header.envelope.session) {
             return Err(LinkFault::Session);
         }
-        match self.phase.session() {
-            Some(session) if session.version != header.envelope.version => Err(LinkFault::Version),
-            _ => Ok(()),
+        let Some(session) = self.phase.session() else { return Ok(()) };
+        let anywhere = matches!(kind, MessageKind::Tick | MessageKind::Goodbye);
+        if !anywhere && kind.is_control() != (session.class == LinkClass::Control) {
+            return Err(LinkFault::Order(kind));
         }
+        if session.version == header.envelope.version { Ok(()) } else { Err(LinkFault::Version) }
     }
 
     /// A body is there.
@@ -121,6 +123,9 @@ impl Link {
             MessageKind::Tick => self.on_tick(Tick::parse(body)?)?,
             MessageKind::Goodbye => self.on_goodbye(Goodbye::parse(body)?)?,
             MessageKind::Cancel => self.on_cancel(Cancel::parse(body)?),
+            MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced => {
+                self.events.push_back(LinkEvent::Control(Control::parse(header.kind, body)?));
+            }
             MessageKind::Forward => {
                 let (forward, sums) = Forward::parse(body, header.data_bytes)?;
                 check_forward(&mut self.phase, &forward)?;
@@ -204,6 +209,7 @@ impl Link {
         let spending = Spending::new(window, header.envelope.totals).ok_or(LinkFault::Credits)?;
         let session = Session {
             id: greeting.session,
+            class: greeting.hello.class,
             version,
             incarnation,
             own: greeting.hello.incarnation,

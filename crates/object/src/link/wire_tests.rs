@@ -420,6 +420,7 @@ impl World {
             }
             LinkEvent::Answered(answered) => self.on_answered(n, &answered),
             LinkEvent::CopyAsked(..) | LinkEvent::CopyAnswered(..) => unreachable!("nothing is asked of copies"),
+            LinkEvent::Control(_) => unreachable!("no link of that class is there"),
             LinkEvent::Closed(reason) => self.nodes[n].drained += usize::from(reason == CloseReason::Drained),
         }
     }

@@ -125,7 +125,7 @@ impl Peers {
     /// A node that was removed meanwhile hears nothing.
     fn answer_copy(&mut self, node: NodeId, id: ServedId, answer: CopyAnswer) {
         if let Some(member) = self.members.get_mut(&node)
-            && let Some(link) = member.peer.link(member.place)
+            && let Some(link) = member.line.link()
         {
             link.answer_copy(id, answer);
         }
@@ -143,7 +143,7 @@ impl Peers {
             return;
         }
         let Some(member) = self.members.get_mut(&call.node) else { return };
-        let Some(link) = member.peer.link(member.place) else { return };
+        let Some(link) = member.line.link() else { return };
         let token = self.copies.sent.insert(CopySent { node: call.node, core, token: call.token }) as u64;
         link.ask_copy(token, call.ask);
     }

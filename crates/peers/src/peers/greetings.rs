@@ -9,7 +9,7 @@ use crate::conn::{Greeting, Said};
 use crate::desired::LinkSecurity;
 use crate::limits::{ADDRESS_GREETINGS_MAX, GREETING_BYTES_MAX, GREETING_RECEIVES_A_TURN};
 use connection::Layer;
-use format::peer::{Hello, Refusal, RefusalReason};
+use format::peer::{Hello, LinkClass, Refusal, RefusalReason};
 use object::link::{Link, Standing};
 use rt::ConnId;
 use tls::PairIdentity;
@@ -84,7 +84,8 @@ impl Peers {
             }
             return self.refuse(at, reason);
         }
-        let lane = usize::from(hello.lane) % self.cores;
+        // Control links are the first core's.
+        let lane = if hello.class == LinkClass::Control { 0 } else { usize::from(hello.lane) % self.cores };
         if lane == self.core { self.welcome(rt, at, said) } else { self.move_on(rt, at, lane) }
     }
 
@@ -121,8 +122,8 @@ impl Peers {
         let Purpose::Greeting(greeting) = self.repurpose(at, Purpose::Nothing) else { unreachable!("it has greeted") };
         let mut link = greeting.link;
         let removed = self.view.desired.nodes.iter().any(|n| n.node == hello.from && n.removed);
-        let admitted = match self.members.get_mut(&hello.from).filter(|_| !self.draining) {
-            Some(member) => member.peer.admit(link, &hello, session, Standing::Member, rt.now()).map(drop),
+        let admitted = match line(&mut self.members, &mut self.control, hello.from, hello.class).filter(|_| !self.draining) {
+            Some(line) => line.peer.admit(link, &hello, session, Standing::Member, rt.now()).map(drop),
             None => {
                 let reason = match (self.draining || self.own.is_none(), removed) {
                     (true, _) => RefusalReason::NotNow,
@@ -135,8 +136,8 @@ impl Peers {
         };
         match admitted {
             Ok(()) => {
-                self.conns[at].purpose = Purpose::Member(hello.from);
-                self.take_conn(rt, hello.from, at);
+                self.conns[at].purpose = Purpose::Member(hello.from, hello.class);
+                self.take_conn(rt, hello.from, hello.class, at);
             }
             Err(link) => self.conns[at].purpose = Purpose::Over(link),
         }
@@ -168,8 +169,9 @@ impl Peers {
     }
 
     /// A link has closed for this reason: says what is to be done about it, if it never came to be.
-    pub(super) fn explain(&mut self, now: Instant, node: NodeId, reason: CloseReason) {
-        let Some(conn) = self.members.get(&node).and_then(|m| m.conn).map(|at| &self.conns[at]) else { return };
+    pub(super) fn explain(&mut self, now: Instant, node: NodeId, class: LinkClass, reason: CloseReason) {
+        let line = line(&mut self.members, &mut self.control, node, class);
+        let Some(conn) = line.and_then(|line| line.conn).map(|at| &self.conns[at]) else { return };
         let addr = conn.addr;
         match reason {
             CloseReason::Refused(Refusal { reason: RefusalReason::TlsOnly, .. }) => self.report(now, &NoLink::TlsThere { node, addr }),

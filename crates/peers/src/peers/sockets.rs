@@ -14,13 +14,21 @@ impl Peers {
     /// The link whose connection this is.
     fn link_of(&mut self, at: usize) -> Option<&mut Link> {
         match self.conns[at].purpose {
-            Purpose::Member(node) => link_on(&mut self.members, node, at),
+            Purpose::Member(node, class) => link_on(&mut self.members, &mut self.control, (node, class), at),
             _ => None,
+        }
+    }
+
+    /// Something has happened on a control link.
+    fn stir(&mut self, at: usize) {
+        if let (Purpose::Member(_, LinkClass::Control), Some(control)) = (&self.conns[at].purpose, &mut self.control) {
+            control.stir();
         }
     }
 
     pub(super) fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
         let now = rt.now();
+        self.stir(at);
         let conn = &mut self.conns[at];
         let landed = conn.socket.received().is_some();
         let n = match result {
@@ -46,7 +54,7 @@ impl Peers {
         let has_link = self.link_of(at).is_some();
         match &self.conns[at].purpose {
             Purpose::Greeting(_) => self.greet(rt, at),
-            Purpose::Member(_) if has_link => self.read_on(rt, at),
+            Purpose::Member(..) if has_link => self.read_on(rt, at),
             // What TLS has to say goes first.
             Purpose::Nothing if self.conns[at].socket.has_failed() => {}
             _ => self.drop_conn(rt, at),
@@ -56,7 +64,7 @@ impl Peers {
     /// The other end is gone. Without a word it was starting or ending, or it is dead: that passes.
     fn cut(&mut self, now: Instant, at: usize) {
         let Conn { socket, addr, purpose } = &self.conns[at];
-        if let Purpose::Member(node) = purpose
+        if let Purpose::Member(node, _) = purpose
             && socket.is_beginning()
             && socket.has_heard_tls()
             && !socket.is_closed()
@@ -76,7 +84,7 @@ impl Peers {
                 greeting.link.receive(now, bytes);
                 greeting.bytes.extend_from_slice(bytes);
             }
-            Purpose::Member(_) => {
+            Purpose::Member(..) => {
                 if let Some(link) = self.link_of(at) {
                     link.receive(now, bytes);
                 }
@@ -126,7 +134,7 @@ impl Peers {
     fn tls_failed(&mut self, now: Instant, at: usize, fault: Fault) {
         let Conn { purpose, addr, .. } = &self.conns[at];
         let why = match (purpose, self.own) {
-            (Purpose::Member(node), _) => NoLink::dialing(*node, *addr, fault),
+            (Purpose::Member(node, _), _) => NoLink::dialing(*node, *addr, fault),
             (Purpose::Greeting(greeting), Some(own)) => NoLink::accepting(own.node, own.cluster, greeting.offered, *addr, fault),
             _ => NoLink::Failed { node: None, addr: *addr, fault },
         };
@@ -138,12 +146,13 @@ impl Peers {
     }
 
     pub(super) fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: SendList) {
-        let Peers { conns, members, .. } = self;
+        self.stir(at);
+        let Peers { conns, members, control, .. } = self;
         let Conn { socket, purpose, .. } = &mut conns[at];
         let list = socket.sent(list);
         match purpose {
-            Purpose::Member(node) => {
-                if let Some(link) = link_on(members, *node, at) {
+            Purpose::Member(node, class) => {
+                if let Some(link) = link_on(members, control, (*node, *class), at) {
                     if let Some(list) = list {
                         link.sent(list);
                     }
@@ -170,14 +179,15 @@ impl Peers {
     }
 
     pub(super) fn read_on(&mut self, rt: &Rt, at: usize) {
-        let Peers { conns, members, queue, .. } = self;
+        let Peers { conns, members, control, queue, .. } = self;
         let Conn { socket, purpose, .. } = &mut conns[at];
-        if socket.is_receiving() {
+        let full = matches!(purpose, Purpose::Member(_, LinkClass::Control)) && control.as_ref().is_some_and(|c| c.is_full());
+        if socket.is_receiving() || full {
             return;
         }
         let cookie = (at as u64) << KIND_BITS | RECV;
         let land = match purpose {
-            Purpose::Member(node) if socket.is_plain() => link_on(members, *node, at).and_then(Link::land),
+            Purpose::Member(node, class) if socket.is_plain() => link_on(members, control, (*node, *class), at).and_then(Link::land),
             _ => None,
         };
         match (land, purpose) {
@@ -196,19 +206,20 @@ impl Peers {
         conn.socket.close(rt);
         if conn.is_gone() {
             let conn = self.conns.remove(at);
-            if let Purpose::Member(node) = conn.purpose
-                && let Some(member) = self.members.get_mut(&node)
-                && member.conn == Some(at)
+            if let Purpose::Member(node, class) = conn.purpose
+                && let Some(line) = line(&mut self.members, &mut self.control, node, class)
+                && line.conn == Some(at)
             {
-                member.conn = None;
+                line.conn = None;
             }
         }
     }
 
-    /// Connections of whom nobody knows, and all.
+    /// Connections of whom nobody knows, and all but those of control links.
     #[cfg(test)]
     pub(crate) fn conns_open(&self) -> (usize, usize) {
-        (self.unknown.len(), self.conns.len())
+        let control = |conn: &Conn| matches!(conn.purpose, Purpose::Member(_, LinkClass::Control));
+        (self.unknown.len(), self.conns.iter().filter(|(_, conn)| !control(conn)).count())
     }
 
     /// Links that are open.
@@ -229,15 +240,16 @@ impl Peers {
     pub(super) fn flush(&mut self, rt: &Rt) {
         let now = rt.now();
         for member in self.members.values_mut() {
-            let Some(link) = member.peer.link(member.place) else { continue };
-            if let Some(stamp) = link.stamp() {
+            if let Some(stamp) = member.line.link().and_then(|link| link.stamp()) {
                 member.stamps.hear(now, stamp);
             }
-            let unheard = member.conn.is_none_or(|at| self.conns[at].socket.is_closed());
-            if unheard && link.is_closed() {
-                while let Some(list) = link.take_output() {
-                    link.sent(list);
-                }
+        }
+        let control = self.control.iter_mut().flat_map(|control| control.lines());
+        for line in self.members.values_mut().map(|m| &mut m.line).chain(control) {
+            let unheard = line.conn.is_none_or(|at| self.conns[at].socket.is_closed());
+            let Some(link) = line.link().filter(|link| unheard && link.is_closed()) else { continue };
+            while let Some(list) = link.take_output() {
+                link.sent(list);
             }
         }
         let (mut over, mut unfinished) = (Vec::new(), Vec::new());
@@ -245,7 +257,7 @@ impl Peers {
             let Conn { socket, purpose, addr } = conn;
             let cookie = (at as u64) << KIND_BITS | SEND;
             let is_over = match purpose {
-                Purpose::Member(node) => match link_on(&mut self.members, *node, at) {
+                Purpose::Member(node, class) => match link_on(&mut self.members, &mut self.control, (*node, *class), at) {
                     Some(link) => {
                         if link.is_closed() && socket.is_beginning() {
                             // Nothing of it can be sent before the handshake is done, and nobody waits for that any more.
@@ -288,7 +300,12 @@ impl Peers {
     }
 }
 
-/// The link of a node, if this is its connection.
-fn link_on(members: &mut BTreeMap<NodeId, Member>, node: NodeId, at: usize) -> Option<&mut Link> {
-    members.get_mut(&node).filter(|m| m.conn == Some(at)).and_then(|m| m.peer.link(m.place))
+/// The link of a node and class, if this is its connection.
+fn link_on<'a>(
+    members: &'a mut BTreeMap<NodeId, Member>,
+    control: &'a mut Option<Box<ControlLinks>>,
+    (node, class): (NodeId, LinkClass),
+    at: usize,
+) -> Option<&'a mut Link> {
+    line(members, control, node, class).filter(|line| line.conn == Some(at)).and_then(Line::link)
 }

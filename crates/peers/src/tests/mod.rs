@@ -1,5 +1,6 @@
 //! Whole halves on sockets: two nodes, and others who are none.
 
+mod control_tests;
 mod loopback_tests;
 mod open_tests;
 mod rig;

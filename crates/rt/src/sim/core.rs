@@ -30,6 +30,10 @@ impl Drive for SimCore {
     fn clock(&self) -> Instant {
         self.now()
     }
+    fn boot_clock(&self) -> Instant {
+        let state = self.shared.state.borrow();
+        Instant(state.hosts[self.place.host].clock.at(state.now))
+    }
     fn core(&self) -> usize {
         self.place.core
     }

@@ -57,7 +57,29 @@ pub(crate) struct Shared {
 
 pub(crate) struct HostState {
     pub(crate) up: bool,
+    pub(crate) clock: HostClock,
     pub(crate) cores: Vec<CoreState>,
+}
+
+/// The clock of a host that goes on while it is suspended: it may run faster or slower than the world's.
+#[derive(Clone, Copy)]
+pub(crate) struct HostClock {
+    /// What it showed, and when.
+    since: (u64, u64),
+    per_mille: u32,
+}
+
+impl HostClock {
+    pub(crate) fn new(now: u64) -> HostClock {
+        HostClock { since: (now, now), per_mille: 1000 }
+    }
+    pub(crate) fn at(&self, now: u64) -> u64 {
+        let (shown, then) = self.since;
+        shown + (u128::from(now - then) * u128::from(self.per_mille) / 1000) as u64
+    }
+    pub(crate) fn runs_at(&mut self, now: u64, per_mille: u32) {
+        (self.since, self.per_mille) = ((self.at(now), now), per_mille);
+    }
 }
 
 pub(crate) struct CoreState {

@@ -12,7 +12,7 @@ use super::{
     place::Place,
     refs::SimDeviceRef,
     speed::{Drive, DriveSpeed},
-    state::{CoreCost, CoreState, HostState, Shared, WorldState},
+    state::{CoreCost, CoreState, HostClock, HostState, Shared, WorldState},
     wake::SimWake,
 };
 use crate::{App, CoreStats, Device, Progress, Rt, TaskId, device::Inner, handle::Driver};
@@ -124,7 +124,8 @@ impl World {
         assert!(cores > 0, "a host has cores");
         let id = HostId(self.hosts.len());
         let core = || CoreState { wake: self.new_wake(), wake_coming: false, cost: None, busy_until: 0, resume_coming: false, busy_ns: 0 };
-        let state = HostState { up: false, cores: (0..cores).map(|_| core()).collect() };
+        let clock = HostClock::new(self.now().0);
+        let state = HostState { up: false, clock, cores: (0..cores).map(|_| core()).collect() };
         self.shared.state.borrow_mut().hosts.push(state);
         self.hosts.push(Host { start: Rc::new(start), cores, running: Vec::new() });
         self.start(id);
@@ -138,6 +139,13 @@ impl World {
     /// Where a host is reached by others.
     pub fn addr(&self, host: HostId) -> IpAddr {
         host_addr(host.0)
+    }
+
+    /// From now on a host's [`Rt::boot_clock`] runs at so many thousandths of the world's rate.
+    pub fn clock_rate(&mut self, host: HostId, per_mille: u32) {
+        let mut s = self.shared.state.borrow_mut();
+        let now = s.now;
+        s.hosts[host.0].clock.runs_at(now, per_mille);
     }
 
     /// Whether a host runs.

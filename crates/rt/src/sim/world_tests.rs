@@ -246,3 +246,19 @@ proptest! {
         prop_assert_eq!(relay(seed).0, relay(seed).0);
     }
 }
+
+#[test]
+fn a_host_has_a_clock_of_another_rate() {
+    let mut world = World::new(1);
+    let hosts = [world.add_host(1, |_| Box::new(TasksOnly)), world.add_host(1, |_| Box::new(TasksOnly))];
+    let clocks = |world: &World| hosts.map(|host| world.rt(host, 0).boot_clock());
+    let begin = clocks(&world);
+    world.clock_rate(hosts[0], 1100);
+    world.run_for(Duration::from_secs(10));
+    let passed = |world: &World| [0, 1].map(|n| clocks(world)[n].since(begin[n]).as_millis());
+    assert_eq!(passed(&world), [11_000, 10_000]);
+    world.clock_rate(hosts[0], 900);
+    assert_eq!(passed(&world), [11_000, 10_000], "it does not jump");
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(passed(&world), [20_000, 20_000]);
+}

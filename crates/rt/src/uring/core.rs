@@ -163,6 +163,10 @@ impl Drive for Core {
         Instant(sys::now_ns())
     }
 
+    fn boot_clock(&self) -> Instant {
+        Instant(sys::boot_ns())
+    }
+
     fn core(&self) -> usize {
         self.index
     }

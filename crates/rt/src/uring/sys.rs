@@ -223,9 +223,19 @@ pub(super) fn eventfd_ring(fd: &OwnedFd) {
 /// The monotonic clock, in nanoseconds.
 #[inline]
 pub(super) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The clock that goes on while the machine is suspended, in nanoseconds.
+pub(super) fn boot_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+#[inline]
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one `timespec` through the pointer, which is valid for that. CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
+    // SAFETY: the kernel writes one `timespec` through the pointer, which is valid for that. Linux has had both clocks since 2.6.39.
+    unsafe { libc::clock_gettime(clock, &mut ts) };
     ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
 }
 
@@ -287,6 +297,13 @@ mod tests {
     #[test]
     fn an_ipv4_peer_of_a_dual_stack_listener_is_an_ipv4_address() {
         assert_eq!(RawAddr::from("[::ffff:10.0.0.1]:7".parse().unwrap()).to_addr(), "10.0.0.1:7".parse().unwrap());
+    }
+
+    #[test]
+    fn the_clock_that_counts_suspension_is_not_behind_the_other() {
+        let monotonic = now_ns();
+        let boot = boot_ns();
+        assert!(boot >= monotonic && boot_ns() >= boot);
     }
 
     #[test]

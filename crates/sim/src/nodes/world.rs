@@ -81,7 +81,7 @@ fn add_node(world: &mut World, plan: &NodesPlan, node: usize, door: &Door) -> Ho
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
             let target = Arc::new(nvmf::TargetShared::new(nvmf::Options::of_slot(slot)));
-            let (commands, events, made) = core_seeds(cores, settings, (target, Arc::new(())));
+            let (commands, events, made) = core_seeds(cores, settings, (target, Arc::default()));
             *newest.borrow_mut() = Some((commands, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
