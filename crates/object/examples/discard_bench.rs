@@ -84,7 +84,7 @@ fn main() {
             owner: None,
             revision: 0,
         };
-        router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] }), |_| true);
+        router.apply(&rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))], ..LayoutView::default() }), |_| true);
         for i in 0..blocks {
             let buf = Buf::copy_of(&[7; BLOCK_BYTES]);
             let crcs = [crc32c(&buf)].into_iter().collect();

@@ -234,7 +234,8 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
         owner: None,
         revision: 0,
     };
-    *shared.group.lock().expect("no panic") = Some((group, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))] })));
+    *shared.group.lock().expect("no panic") =
+        Some((group, Arc::new(LayoutView { volumes: vec![Some(Arc::new(volume))], ..LayoutView::default() })));
 }
 
 fn devices(place: &str) -> Vec<Device> {
