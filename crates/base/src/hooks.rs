@@ -516,6 +516,8 @@ listed! {
         ViewRevisionNotCompared,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.
         LostTakenForUndone,
+        /// A change whose link was lost is answered at once, while it may still begin.
+        LostAnsweredAtOnce,
         /// A request that another node has answered is answered once more.
         ForwardAnsweredTwice,
         /// The revision of a volume's view is that of its record alone, without its reservation.
@@ -556,6 +558,34 @@ listed! {
         LostAnswerFails,
         /// A watch that has lost its place goes on from now.
         WatchGapMissed,
+        /// The owner confirms a view when one of its cores goes by it.
+        ConfirmAsksOneCore,
+        /// The owner confirms a view while requests that were judged by an earlier one are under way.
+        ConfirmedUnderWay,
+        /// A link that is closed for long is not reported.
+        LinkLossUnreported,
+        /// A request that waits to be sent to another node once more is not judged by its rights again.
+        HeldRightsKept,
+        /// A request that its owner does not carry out is sent again without end.
+        ForwardTriedForEver,
+        /// A transaction whose answer was lost is taken for one that did not happen.
+        UnknownTakenForFailure,
+        /// A directory that cannot be reached when a transaction is looked for again is taken for one in which it has not happened.
+        DoubtForgotten,
+        /// A transaction that is tried again cannot be recognised.
+        NonceForgotten,
+        /// A copy of the directory keeps what was removed.
+        RemovalMissed,
+        /// A node does not notice that its session has ended.
+        SessionEndUnnoticed,
+        /// The leader's record outlasts its session.
+        LeaderOutlivesSession,
+        /// A path counts as one that works though no link with the owner is open.
+        PathWithoutLinks,
+        /// The restart of a node ends reservations of volumes that others own.
+        RestartEndsAll,
+        /// A connection keeps the ANA states that its namespaces had when it came.
+        AnaStatesKept,
         /// The slices of controller IDs of two nodes have an ID in common.
         SlicesOverlap,
         /// An ANA state that changes raises no event.

@@ -157,7 +157,7 @@ fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
 }
 
 fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Action> + 'a {
-    let mine = records.volumes.iter().filter(move |v| is_of(records, v, node));
+    let mine = records.volumes.iter().filter(move |v| is_of(records, v, node) || hooks::seeded(SeededFault::RestartEndsAll));
     mine.flat_map(|volume| {
         let protected = volume.write_protect == WriteProtect::UntilRestart;
         let reservation = records.reservations.iter().find(|r| r.volume == volume.id);

@@ -13,6 +13,7 @@
 //! Never: waits by itself: the caller says how.
 
 use crate::{Directory, DirectoryError, Nonce, Revision, Transaction};
+use base::hooks::{self, SeededFault};
 
 /// How often a transaction whose outcome is not known is tried again and looked for.
 pub const UNKNOWN_ATTEMPTS_MAX: u32 = 16;
@@ -37,15 +38,24 @@ impl Attempt {
     /// Tries once. `None`: not known yet, call again, later.
     pub fn step(&mut self, directory: &(impl Directory + ?Sized)) -> Option<Result<Revision, DirectoryError>> {
         self.tried += 1;
-        if self.in_doubt
+        if self.in_doubt && hooks::seeded(SeededFault::NonceForgotten) {
+            self.transaction.nonce = None;
+        } else if self.in_doubt
             && let Ok(Some(revision)) = directory.outcome(self.nonce)
         {
             return Some(Ok(revision));
         }
         match directory.commit(&self.transaction) {
+            Err(DirectoryError::Unknown { .. }) if hooks::seeded(SeededFault::UnknownTakenForFailure) => {
+                Some(Err(DirectoryError::Unavailable))
+            }
             Err(DirectoryError::Unknown { cause }) => self.doubt(cause),
             // What came before may have happened, so that this one could not be tried says nothing of it.
-            Err(error @ (DirectoryError::Unavailable | DirectoryError::Storage { .. })) if self.in_doubt => self.doubt(error.to_string()),
+            Err(error @ (DirectoryError::Unavailable | DirectoryError::Storage { .. }))
+                if self.in_doubt && !hooks::seeded(SeededFault::DoubtForgotten) =>
+            {
+                self.doubt(error.to_string())
+            }
             known => Some(known),
         }
     }

@@ -1,8 +1,8 @@
 //! The cluster's metadata: typed records under keys with revisions, changed by compare-and-swap.
 //!
 //! Owns: the interface [`Directory`], the keys of the records ([`record`]), the embedded store for one node ([`Embedded`]), the one for several
-//! on etcd ([`mod@etcd`]), a modelled one for simulations ([`modelled`]) and a node on it ([`ModelledNode`]), the actions that change records only
-//! ([`mod@carry_out`]), and the suite that both directories must pass ([`conformance`]).
+//! on etcd ([`mod@etcd`]), a modelled one for simulations ([`modelled`]) and a node on it ([`ModelledNode`]), a copy that a watch keeps up to date
+//! ([`Followed`]), the actions that change records only ([`mod@carry_out`]), and the suite that both directories must pass ([`conformance`]).
 //! Invariants: every change is a [`Transaction`]: all of it or nothing, each key guarded by what the caller last saw; a
 //! revision is given once and only grows; what `commit` has returned survives power loss; a watch gives every change once, in order, or says
 //! that it cannot.
@@ -20,6 +20,7 @@ pub mod conformance;
 mod embedded;
 mod error;
 pub mod etcd;
+mod followed;
 mod history;
 mod ids;
 mod interface;
@@ -39,6 +40,7 @@ pub use carry_out::carry_out;
 pub use commit::{Attempt, change, commit_known};
 pub use embedded::{Clock, Embedded, FILE_NAME};
 pub use error::{DirectoryError, Doing, TooLarge};
+pub use followed::Followed;
 pub use ids::{Nonce, Revision, SessionId};
 pub use interface::{Changes, Directory, Entry, Event, Snapshot, Watch};
 pub use key::{KEY_BYTES_MAX, Key, Kind};

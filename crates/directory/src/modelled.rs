@@ -209,6 +209,31 @@ impl Modelled {
     pub fn has_happened(&self, nonce: Nonce) -> bool {
         self.model().agreed.nonces.contains_key(&nonce)
     }
+    /// All that has happened after a revision, whoever knows: for checkers.
+    ///
+    /// # Panics
+    /// When its history does not go back so far.
+    pub fn happened_after(&self, mut after: Revision) -> Vec<Changes> {
+        let model = self.model();
+        let mut all = Vec::new();
+        while let Some(next) = model.history.next(after).expect("checkers keep up") {
+            after = next.revision;
+            all.push(next);
+        }
+        all
+    }
+    /// Whether nothing can happen any more that its caller has given up: for checkers.
+    pub fn is_settled(&self) -> bool {
+        self.model().late.is_empty()
+    }
+    /// The newest revision, whoever knows: for checkers.
+    pub fn newest(&self) -> Revision {
+        self.model().agreed.revision
+    }
+    /// The transaction that happened at a revision, when it has a nonce that is remembered: for checkers.
+    pub fn nonce_of(&self, revision: Revision) -> Option<Nonce> {
+        self.model().agreed.nonces.iter().find(|(_, at)| **at == revision).map(|(nonce, _)| *nonce)
+    }
     fn model(&self) -> MutexGuard<'_, Model> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }

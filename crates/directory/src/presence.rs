@@ -15,6 +15,7 @@
 
 use crate::typed::{Versioned, encode};
 use crate::{Action, Directory, DirectoryError, Expect, Key, Nonce, Record, Revision, SessionId, Transaction, Typed};
+use base::hooks::{self, SeededFault};
 pub use cluster::record::{LeaderRecord, PresenceRecord};
 use std::time::Duration;
 
@@ -79,7 +80,11 @@ impl Presence {
             Some(other) => (other.value == leader).then_some(other.revision),
             None => {
                 let key = Key::new(LeaderRecord::KIND, LeaderRecord::ID);
-                let take = Transaction::new().with(key, Expect::Absent, Action::Bind(encode(&leader), session.id));
+                let take = match hooks::seeded(SeededFault::LeaderOutlivesSession) {
+                    true => Action::Put(encode(&leader)),
+                    false => Action::Bind(encode(&leader), session.id),
+                };
+                let take = Transaction::new().with(key, Expect::Absent, take);
                 match directory.commit(&take.with_nonce(nonce())) {
                     Ok(revision) => Some(revision),
                     Err(DirectoryError::Conflict { .. } | DirectoryError::Unknown { .. }) => None,
@@ -116,6 +121,7 @@ impl Presence {
     /// A session that has ended is followed by another one.
     fn ended(&mut self, error: DirectoryError) -> Result<(), DirectoryError> {
         match error {
+            DirectoryError::NoSession(_) if hooks::seeded(SeededFault::SessionEndUnnoticed) => Ok(()),
             DirectoryError::NoSession(_) => {
                 self.session = None;
                 Ok(())

@@ -5,6 +5,7 @@
 
 use crate::typed::{decode, name_key};
 use crate::{Changes, DirectoryError, Entry, Key, Kind, Record, Revision, Snapshot, Versioned};
+use base::hooks::{self, SeededFault};
 use std::collections::BTreeMap;
 
 /// What the directory held at one revision.
@@ -35,6 +36,7 @@ impl View {
         for event in changes.events {
             match event.value {
                 Some(value) => drop(self.entries.insert(event.key, (changes.revision, value))),
+                None if hooks::seeded(SeededFault::RemovalMissed) => {}
                 None => drop(self.entries.remove(&event.key)),
             }
         }

@@ -168,8 +168,8 @@ pub enum Refused {
     /// A reservation of others, or a key that is not the host's.
     #[error("reservation conflict")]
     ReservationConflict,
-    /// It is durable, but not served yet. Trying again may help.
-    #[error("durable, but not served yet")]
+    /// It is durable and not served yet, or whether it is durable is not known. The host looks, or tries again.
+    #[error("perhaps done, but not served yet")]
     Unserved,
     /// The control plane has too much to do, or the metadata cannot be written now. Trying again may help.
     #[error("not now")]

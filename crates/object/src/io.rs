@@ -172,7 +172,7 @@ impl IoOp {
         }
     }
     /// First byte and bytes of what it reads or changes.
-    pub(crate) fn range(&self) -> (u64, u64) {
+    pub fn range(&self) -> (u64, u64) {
         match self {
             IoOp::Read { offset, len } => (*offset, u64::from(*len)),
             IoOp::Write { offset, data } => (*offset, data.iter().map(|d| d.buf.len() as u64).sum()),

@@ -394,7 +394,7 @@ impl<S: Blocks> VolumeRouter<S> {
             Some(layout) if hooks::seeded(SeededFault::HeldNotJudged) => {
                 Ok(Judged { layout: Arc::clone(layout), bytes: request.op.range().1 })
             }
-            _ if !may_begin(request) => Err(IoError::Withdrawn),
+            _ if !may_begin(request) && !hooks::seeded(SeededFault::HeldRightsKept) => Err(IoError::Withdrawn),
             _ => self.judge(request),
         };
         found
@@ -530,7 +530,9 @@ impl<S: Blocks> VolumeRouter<S> {
             ForwardOutcome::Answered(Ok(data)) => request.data.extend(data.into_iter().map(Some)),
             ForwardOutcome::Answered(Err(error)) => request.result = Err(error),
             ForwardOutcome::NotDone(_) if self.closing => request.result = Err(IoError::Closing),
-            ForwardOutcome::NotDone(_) if request.own || rt.now().since(request.since) >= FORWARD_MAX => {
+            ForwardOutcome::NotDone(_)
+                if request.own || rt.now().since(request.since) >= FORWARD_MAX && !hooks::seeded(SeededFault::ForwardTriedForEver) =>
+            {
                 request.result = Err(IoError::NoPath);
             }
             ForwardOutcome::NotDone(op) => {

@@ -96,6 +96,7 @@ impl LateBlocks {
             }
             OpKind::Uncorrectable => self.lost.extend(blocks),
             OpKind::Flush => {}
+            OpKind::Accept { .. } | OpKind::Range(_) => unreachable!("not asked for"),
         }
         ShardDone { cookie: op.cookie, result: Ok(()), buf, crcs }
     }

@@ -27,6 +27,7 @@ mod no_link;
 mod peers;
 mod stamps;
 mod stats;
+mod witness;
 
 #[cfg(test)]
 mod tests;
@@ -36,3 +37,5 @@ pub use desired::{LinkSecurity, OwnNode, PeerDesired, PeersDesired, PeersView};
 pub use no_link::NoLink;
 pub use peers::{Peers, PeersMsg};
 pub use stats::PeersStats;
+#[cfg(feature = "hooks")]
+pub use witness::forget as forget_witnessed;

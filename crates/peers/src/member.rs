@@ -5,6 +5,7 @@
 use crate::desired::{OwnNode, PeerDesired};
 use crate::limits::{LINK_GONE, LOST_AFTER};
 use crate::stamps::Stamps;
+use crate::witness::Witness;
 use base::Instant;
 use base::hooks::{self, SeededFault};
 use format::peer::{LANES_MAX, LinkClass, Versions};
@@ -29,7 +30,7 @@ pub(crate) struct Member {
     pub(crate) lanes: u8,
     pub(crate) stamps: Stamps,
     /// Changes that were there when the link closed: when nobody needs to fear them any more, whose router they are of, and which they are.
-    lost: VecDeque<(Instant, usize, u32)>,
+    lost: VecDeque<(Instant, usize, u32, Witness)>,
     reported: Reported,
 }
 
@@ -84,7 +85,9 @@ impl Member {
             (Reported::Closed, true) => (Reported::Open, Some(true)),
             (Reported::OpenUntil(_), true) => (Reported::Open, None),
             (Reported::Open, false) => (Reported::OpenUntil(now), None),
-            (Reported::OpenUntil(since), false) if now.since(since) >= LINK_GONE => (Reported::Closed, Some(false)),
+            (Reported::OpenUntil(since), false) if now.since(since) >= LINK_GONE => {
+                (Reported::Closed, (!hooks::seeded(SeededFault::LinkLossUnreported)).then_some(false))
+            }
             (same, _) => (same, None),
         };
         self.reported = reported;
@@ -99,13 +102,15 @@ impl Member {
         LinkChange { node: self.line.desired.node, lane: self.line.place.lane, lanes: self.lanes, open }
     }
     /// A change was with it when the link closed, which came at `came`.
-    pub fn lose(&mut self, came: Instant, core: usize, id: u32) {
-        self.lost.push_back((came + LOST_AFTER, core, id));
+    pub fn lose(&mut self, came: Instant, core: usize, id: u32, witness: Witness) {
+        let over = if hooks::seeded(SeededFault::LostAnsweredAtOnce) { came } else { came + LOST_AFTER };
+        self.lost.push_back((over, core, id, witness));
     }
     /// The next change that was lost and cannot happen any more.
     pub fn pop_lost(&mut self, now: Instant) -> Option<(usize, ForwardDone)> {
         let at = self.lost.iter().position(|(until, ..)| *until <= now)?;
-        let (_, core, id) = self.lost.remove(at)?;
+        let (_, core, id, witness) = self.lost.remove(at)?;
+        witness.is_answered();
         Some((core, ForwardDone { id, outcome: ForwardOutcome::Answered(Err(IoError::NoPath)) }))
     }
     /// By when something is to be done.

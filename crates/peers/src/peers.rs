@@ -11,6 +11,7 @@ use crate::member::{Line, Member, lanes};
 use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
+use crate::witness::Witness;
 use base::hooks::{self, SeededFault};
 use base::{HostId, Instant, NodeId, VolumeId};
 use connection::{RefusalLog, Unauthenticated};
@@ -328,7 +329,8 @@ impl Peers {
             return true;
         }
         let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
-        view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| s.volume == volume && s.revision.0 < revision)
+        let earlier = |s: &Served| s.volume == volume && s.revision.0 < revision && !hooks::seeded(SeededFault::ConfirmedUnderWay);
+        view.is_none_or(|v| v.revision >= revision) && !self.served.iter().any(|(_, s)| earlier(s))
     }
     /// For another core's half.
     #[inline]
@@ -415,8 +417,10 @@ impl Peers {
             Err(ForwardError::Miscompare { .. }) => ForwardOutcome::Answered(Err(IoError::Miscompare)),
             Err(ForwardError::LinkLost) if op.verb().changes() && !hooks::seeded(SeededFault::LostTakenForUndone) => {
                 self.stats.lost += 1;
+                let own = self.own.map_or(node, |own| own.node);
+                let witness = Witness::of([own, node], request.volume, request.stamp.clock, &op);
                 return match self.members.get_mut(&node) {
-                    Some(member) => member.lose(came, core, id),
+                    Some(member) => member.lose(came, core, id, witness),
                     None => unreachable!("a node's requests are answered before it is forgotten"),
                 };
             }
@@ -460,13 +464,17 @@ impl Peers {
             return;
         }
         if asks {
-            let no = self.asked.insert(Asked { node, id, cores: self.cores }) as u32;
+            let cores = if hooks::seeded(SeededFault::ConfirmAsksOneCore) { 1 } else { self.cores };
+            let no = self.asked.insert(Asked { node, id, cores }) as u32;
             let settling = Settling { volume, revision: revision.0 };
             self.settling.push((self.core, no, settling));
-            let others = (0..self.cores).filter(|core| *core != self.core);
+            let others = (0..self.cores).filter(|core| *core != self.core && cores > 1);
             return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }
         self.stats.served += 1;
+        if let Some(own) = self.own {
+            Witness::of([node, own.node], volume, stamp, &op).begins();
+        }
         let reads = matches!(op, IoOp::Read { .. });
         let token = self.served.insert(Served { node, id, volume: at, revision, stamp, reads }) as u64;
         backend.submit(rt, IoRequest::new(token, at, op));

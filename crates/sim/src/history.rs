@@ -83,6 +83,7 @@ pub(crate) fn caught(tiny: bool, play: impl FnOnce() -> Result<Report, Failure>)
     {
         drop(base::hooks::take_coverage_marks());
         base::hooks::set_tiny(tiny);
+        peers::forget_witnessed();
     }
     #[cfg(not(feature = "hooks"))]
     let _ = tiny;

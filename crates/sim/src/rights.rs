@@ -130,6 +130,10 @@ impl Rights {
     pub fn in_force_at_owner(&mut self, number: usize, now: u64) {
         self.periods[..number].iter_mut().for_each(|p| p.until = p.until.min(now));
     }
+    /// Every node serves the state with this number, or a later one.
+    pub fn in_force_everywhere(&mut self, number: usize, now: u64) {
+        self.periods[..number].iter_mut().for_each(|p| (p.until, p.seen_until) = (p.until.min(now), p.seen_until.min(now)));
+    }
     /// The owner was away, and this is what is left.
     pub fn owner_started(&mut self, state: State, now: u64) {
         let aborts = BTreeSet::new();

@@ -81,6 +81,10 @@ impl Served {
     pub fn in_force_at_owner(&mut self, number: usize, now: u64) {
         self.0[..number].iter_mut().for_each(|p| p.until = p.until.min(now));
     }
+    /// Every node serves the state with this number, or a later one.
+    pub fn in_force_everywhere(&mut self, number: usize, now: u64) {
+        self.0[..number].iter_mut().for_each(|p| (p.until, p.seen_until) = (p.until.min(now), p.seen_until.min(now)));
+    }
     /// The host was away, and serves it so from the start.
     pub fn restarted(&mut self, state: State, now: u64) {
         self.decided(state, now);

@@ -10,9 +10,11 @@ pub mod figures;
 mod had;
 mod kept;
 mod operated;
+mod paths;
 mod several;
 
 pub use kept::{Counts, Damage, Volume, Workload};
+pub use paths::Paths;
 
 use crate::content::{LOST, bits_apart, fill, value_of};
 use crate::faults::aimed::Hit;
@@ -72,7 +74,7 @@ impl Workload {
             undisturbed: false,
             closed: false,
             operated: plan.has_acts(),
-            several: false,
+            several: None,
             plan,
             volumes,
             flights: BTreeMap::new(),
@@ -417,7 +419,7 @@ impl Workload {
         self.trace.push(now, Event::Done { op, status });
         let latency = now - flight.sent;
         self.counts.latency_max_ns = self.counts.latency_max_ns.max(latency);
-        if latency > LATENCY_MAX_NS && self.plan.faults() == 0 && (self.calm || !self.several) {
+        if latency > LATENCY_MAX_NS && self.plan.faults() == 0 && (self.calm || self.several.is_none()) {
             self.fail(format!("#{op} was answered after {} ms, without any fault", latency / 1_000_000), None);
         }
         for s in flight.statuses.iter().flatten().filter(|s| !s.is_success()) {
@@ -433,6 +435,7 @@ impl Workload {
             return self.fail(text, Some((flight.place.volume, flight.place.block)));
         }
         self.check_wait(op, &flight, now);
+        self.check_path(op, &flight, now);
         if ok {
             self.count_done(op, &flight, now);
         }
@@ -671,7 +674,7 @@ impl Workload {
             return self.fail(format!("#{op} {:?} failed with {status:?}", flight.kind), Some((place.volume, place.block)));
         }
         // With several nodes all is read in the calm: until then what cannot be reached would be asked for again and again.
-        let later = self.several && self.unsteady;
+        let later = self.several.is_some() && self.unsteady;
         if flight.kind == OpKind::Read
             && self.ops_left == 0
             && !later

@@ -8,25 +8,40 @@ use crate::api::types as api;
 use base::{Visibility, WriteProtect};
 use dataplane::DataPlaneEvent;
 use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
+use std::sync::mpsc::{TrySendError, sync_channel};
+
+/// What hosts have asked for and what waits for its turn. Beyond, a host hears "not now".
+const ASKED_MAX: usize = 1024;
 
 impl Control {
-    /// Works off what the data plane tells, until it ends. Runs on a thread of its own.
+    /// Works off what the data plane tells, until it ends. Runs on a thread of its own; what hosts ask for, which may have to wait for the directory
+    /// or for another node, is worked off by another one, so that paths follow the links meanwhile.
     pub fn follow_events(&self) {
         let Some(events) = self.plane.take_events() else { return };
-        for event in events {
-            match event {
-                DataPlaneEvent::Audit(event) => self.note(event),
-                DataPlaneEvent::Link(change) => self.link_changed(change),
-                DataPlaneEvent::ControlRequest(request) => {
-                    let result = self.decide(&request);
-                    if let Err(refused) = &result {
-                        tracing::info!(host = %request.by.host, what = ?request.what, %refused, "refused what a host asked for");
-                    }
-                    if let Err(error) = self.plane.answer(request.id, result) {
-                        tracing::warn!(%error, "a host's question could not be answered");
+        let (requests, asked) = sync_channel(ASKED_MAX);
+        std::thread::scope(|threads| {
+            threads.spawn(move || asked.into_iter().for_each(|request| self.answer_host(&request, self.decide(&request))));
+            for event in events {
+                match event {
+                    DataPlaneEvent::Audit(event) => self.note(event),
+                    DataPlaneEvent::Link(change) => self.link_changed(change),
+                    DataPlaneEvent::ControlRequest(request) => {
+                        if let Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) = requests.try_send(request) {
+                            self.answer_host(&request, Err(Refused::Busy));
+                        }
                     }
                 }
             }
+            drop(requests);
+        });
+    }
+
+    fn answer_host(&self, request: &ControlRequest, result: Result<Reply, Refused>) {
+        if let Err(refused) = &result {
+            tracing::info!(host = %request.by.host, what = ?request.what, %refused, "refused what a host asked for");
+        }
+        if let Err(error) = self.plane.answer(request.id, result) {
+            tracing::warn!(%error, "a host's question could not be answered");
         }
     }
 
@@ -55,6 +70,15 @@ impl Control {
 
     /// Carries out a control request of a host, if it may have it.
     pub(crate) fn decide(&self, request: &ControlRequest) -> Result<Reply, Refused> {
+        let changed = Request::default();
+        match changed.clone().carry(|| self.carry_out_asked(request)) {
+            // "Not now" says that nothing has changed.
+            Err(Refused::Busy) if changed.is_decided() => Err(Refused::Unserved),
+            result => result,
+        }
+    }
+
+    fn carry_out_asked(&self, request: &ControlRequest) -> Result<Reply, Refused> {
         let devices = matches!(request.what, ControlVerb::CreateUnit { .. } | ControlVerb::DeleteUnit { .. } | ControlVerb::Format { .. });
         let _devices = devices.then(|| self.devices());
         self.serve_what_is_durable()?;
@@ -169,14 +193,18 @@ impl Control {
     }
 }
 
-fn unserved(problem: Problem) -> Refused {
+pub(super) fn unserved(problem: Problem) -> Refused {
     tracing::error!(error = %problem.message, "a change is durable but could not be served");
     Refused::Unserved
 }
 
+/// What a host hears when the directory did not take what it asked for, or does not say whether it did.
 pub(super) fn busy(error: DirectoryError) -> Refused {
     tracing::warn!(%error, "the directory could not take what a host asked for");
-    Refused::Busy
+    match error {
+        DirectoryError::Unknown { .. } => Refused::Unserved,
+        _ => Refused::Busy,
+    }
 }
 
 #[cfg(test)]

@@ -173,6 +173,19 @@ fn what_is_durable_and_not_served_may_be_tried_again_and_is_served_before_anythi
     assert!(b.plane.desired().volumes[0].reservation.is_some());
 }
 
+/// A host that hears "not now" takes it that nothing has changed.
+#[test]
+fn what_may_have_been_done_is_not_answered_as_not_done() {
+    assert_eq!(busy(DirectoryError::Unavailable), Refused::Busy);
+    assert_eq!(busy(DirectoryError::Unknown { cause: "the answer was lost".into() }), Refused::Unserved);
+    let b = bench();
+    b.grant();
+    b.plane.fail_next("apply", fake::stopped());
+    let made = b.ask(ControlVerb::CreateUnit { blocks: 1 << 18, lba_bytes: 4096, shared: true });
+    assert_eq!(made, Err(Refused::Unserved), "it is made, and not served");
+    assert_eq!(b.control.volumes().unwrap().len(), 2);
+}
+
 #[test]
 fn a_namespace_that_every_host_saw_is_left_to_those_who_are_named_or_connected_there() {
     let b = bench();

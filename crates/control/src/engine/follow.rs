@@ -14,11 +14,14 @@ const FOLLOW_WAIT: Duration = Duration::from_secs(5);
 const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
 impl Control {
-    /// What is decided on: everything up to now.
-    pub(super) fn records(&self) -> Result<Records, DirectoryError> {
+    /// What is decided on: everything up to now; or, where what may be old will do, what was last seen. And as of which revision that is.
+    pub(super) fn records(&self) -> Result<(Records, Revision), DirectoryError> {
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        followed.look(&*self.directory)?;
-        directory::records(&followed.view)
+        if let Err(error) = followed.look(&*self.directory, Instant::now()) {
+            let Some(as_of) = followed.as_of().filter(|_| request::may_be_old()) else { return Err(error) };
+            request::is_old(as_of.elapsed());
+        }
+        Ok((directory::records(followed.view())?, followed.view().revision()))
     }
 
     /// Brings the copy up to date.

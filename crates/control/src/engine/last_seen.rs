@@ -10,9 +10,8 @@
 //!
 //! Owns: [`LastSeen`]. Invariant: nothing is decided on what may be old. Never: writes to the copy.
 
-use super::followed::Followed;
 use super::request;
-use directory::{Directory, DirectoryError, Entry, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, View, Watch};
+use directory::{Directory, DirectoryError, Entry, Followed, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, View, Watch};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ impl LastSeen {
         let followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
         let Some(as_of) = followed.as_of() else { return Err(error) };
         request::is_old(as_of.elapsed());
-        Ok(seen(&followed.view))
+        Ok(seen(followed.view()))
     }
 }
 

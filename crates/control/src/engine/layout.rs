@@ -45,9 +45,9 @@ impl Control {
         Ok(Inventory { nodes })
     }
 
-    /// What is to be served now, and why some volumes are not.
-    pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Unserved), DirectoryError> {
-        let records = self.records()?;
+    /// What is to be served now, as of which revision that is, and why some volumes are not.
+    pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Revision, Unserved), DirectoryError> {
+        let (records, at) = self.records()?;
         let dataplane::Served { volumes, paths, out_of_reach, held } = dataplane::served(&records, &self.observed(&records));
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
@@ -64,7 +64,7 @@ impl Control {
         }
         let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node)
             .with_security(self.link_security.clone());
-        Ok((Desired { generation, volumes, held, exports: (nvmf::Desired { hosts, ..exports }, peers) }, unserved))
+        Ok((Desired { generation, volumes, held, exports: (nvmf::Desired { hosts, ..exports }, peers) }, at, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
@@ -85,8 +85,7 @@ impl Control {
             live.stats = None;
             live.generation
         };
-        let outcome = self.directory.revision().map_err(Problem::from).and_then(|revision| {
-            let (desired, unserved) = self.desired(generation)?;
+        let outcome = self.desired(generation).map_err(Problem::from).and_then(|(desired, revision, unserved)| {
             let applied = self.plane.apply(desired);
             let mut live = self.live();
             (live.offline, live.elsewhere) = (unserved.offline, unserved.elsewhere);
@@ -94,7 +93,10 @@ impl Control {
             live.served = live.served.max(revision);
             Ok(())
         });
-        self.live().apply_error = outcome.as_ref().err().map(|problem| problem.message.clone());
+        // What was made of what may be old says nothing of what is newer.
+        if request::age().is_none() || outcome.is_err() {
+            self.live().apply_error = outcome.as_ref().err().map(|problem| problem.message.clone());
+        }
         outcome
     }
 }

@@ -38,14 +38,14 @@ impl Control {
         Ok(bound)
     }
 
-    /// The data plane has another link, or one less: what is served depends on it.
+    /// The data plane has another link, or one less: what is served depends on it. While the directory does not answer, what was last seen of it does.
     pub(super) fn link_changed(&self, change: LinkChange) {
         let LinkChange { node, lane, lanes, open } = change;
         self.live().links.note(node, lane, lanes, open);
         if self.is_ending() {
             return;
         }
-        if let Err(problem) = self.apply() {
+        if let Err(problem) = Request::reading().0.carry(|| self.apply()) {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
     }

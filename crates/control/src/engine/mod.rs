@@ -33,7 +33,6 @@ mod between;
 mod control_requests;
 mod device_lock;
 mod follow;
-mod followed;
 mod formation;
 mod groups;
 mod hosts;
@@ -66,10 +65,9 @@ use base::hooks::{self, SeededFault};
 use base::{GroupId, NODES_MAX, NodeSlot, WriteProtect};
 use device_lock::{DeviceLock, HeldDevices};
 use directory::{
-    Directory, DirectoryError, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned, commit::CONFLICT_ATTEMPTS_MAX,
-    record::*,
+    Directory, DirectoryError, Followed, HeldName, Kind, Nonce, Record, Revision, Transaction, Typed, Versioned,
+    commit::CONFLICT_ATTEMPTS_MAX, record::*,
 };
-use followed::Followed;
 use last_seen::LastSeen;
 use live::{GroupLive, Live};
 use nvmf::ListenerSpec;
@@ -473,6 +471,6 @@ fn serial(bytes: [u8; 16]) -> String {
 #[track_caller]
 pub(crate) fn check_served(control: &Control, plane: &crate::fake::FakePlane, after: &str) {
     let served = plane.desired();
-    let (wanted, _) = control.desired(served.generation).expect("the directory can be read");
+    let (wanted, ..) = control.desired(served.generation).expect("the directory can be read");
     assert!(control.is_behind() || served == wanted, "{after}: served is {served:#?}, and the directory says {wanted:#?}");
 }

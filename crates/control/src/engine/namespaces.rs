@@ -21,6 +21,7 @@ fn refused(problem: Problem) -> Refused {
     match problem.code {
         Code::NoSpace | Code::PolicyNotPossible => Refused::NoSpace,
         Code::Unavailable | Code::Conflict => Refused::Busy,
+        Code::Unknown => Refused::Unserved,
         _ => Refused::Failed,
     }
 }
@@ -34,7 +35,7 @@ impl Control {
         if let Err(problem) = self.carry_through(made, Finish::Create) {
             self.failed(&volume.id(), problem).map_err(refused)?;
         }
-        self.apply().map_err(refused)?;
+        self.apply().map_err(control_requests::unserved)?;
         Ok((Reply::Value(nsid), format!("namespace {nsid} made: volume {}, {bytes} bytes", volume.name)))
     }
 
@@ -146,7 +147,7 @@ impl Control {
             self.note_task(task, format!("format volume {name}"), &problem, at).map_err(control_requests::busy)?;
             return Err(refused(problem));
         }
-        self.apply().map_err(refused)?;
+        self.apply().map_err(control_requests::unserved)?;
         Ok((Reply::Done, format!("namespace {nsid} formatted: volume {name}, {lba_bytes} bytes a block")))
     }
 

@@ -161,6 +161,32 @@ fn each_node_serves_every_volume_and_says_how_well_and_where_the_others_are() {
 }
 
 #[test]
+fn paths_follow_the_links_while_the_directory_does_not_answer() {
+    let (d, nodes) = two_nodes();
+    let (control, plane) = &nodes[1];
+    control.retry();
+    control.apply().unwrap();
+    let of = record(&d, "h1").id.unwrap();
+    let state_with = |open| {
+        control.link_changed(frontend::LinkChange { node: of, lane: 0, lanes: 1, open });
+        plane.desired().exports.0.subsystems[0].namespaces[&1].ana.state
+    };
+    [1, 2].into_iter().for_each(|member| d.set_up(member, false));
+    for _ in 0..2 {
+        assert_eq!(state_with(true), AnaState::NonOptimized);
+        assert_eq!(state_with(false), AnaState::Inaccessible);
+    }
+    assert!(control.apply().is_err(), "nothing else goes by what may be old");
+    assert_eq!(state_with(true), AnaState::NonOptimized);
+    assert!(control.is_behind(), "which is not forgotten over it");
+    [1, 2].into_iter().for_each(|member| d.set_up(member, true));
+    d.pass(Duration::from_secs(10));
+    control.retry();
+    check_served(control, plane, "the directory is back");
+    assert!(!control.is_behind());
+}
+
+#[test]
 fn portals_are_written_when_they_change_and_a_node_alone_has_no_others() {
     let (d, nodes) = two_nodes();
     let before = record(&d, "h2");

@@ -21,7 +21,7 @@ impl Control {
     pub(super) fn work(&self) -> Result<bool, DirectoryError> {
         let (mut tried, mut worked) = (BTreeSet::new(), false);
         for _ in 0..ROUNDS_MAX {
-            let records = self.records()?;
+            let (records, _) = self.records()?;
             let actions = cluster::reconcile(&records, &self.observed(&records));
             let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
             if new.is_empty() {

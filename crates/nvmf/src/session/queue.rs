@@ -150,6 +150,7 @@ impl IoQueue {
     fn load(&mut self, view: &View) {
         self.namespaces_of = view.generation;
         self.last = 0;
+        let kept = if hooks::seeded(SeededFault::AnaStatesKept) { self.namespaces.clone() } else { Vec::new() };
         if !hooks::seeded(SeededFault::DetachedKept) {
             self.namespaces.clear();
         }
@@ -160,6 +161,9 @@ impl IoQueue {
             let seen: Vec<u32> = self.namespaces.iter().map(|ns| ns.nsid).collect();
             self.namespaces.extend(before.into_iter().filter(|ns| !seen.contains(&ns.nsid)));
             self.namespaces.sort_by_key(|ns| ns.nsid);
+        }
+        for old in kept {
+            self.namespaces.iter_mut().filter(|ns| ns.nsid == old.nsid).for_each(|ns| ns.ana = old.ana);
         }
         let host = HostId::from_bytes(c.host_id);
         self.namespaces.iter_mut().for_each(|ns| ns.access = view.access(ns.volume, host));

@@ -96,7 +96,7 @@ impl Disk {
                     self.blocks.insert(block, part.into());
                 }
             }
-            OpKind::Uncorrectable | OpKind::Flush => unreachable!("not asked for"),
+            OpKind::Uncorrectable | OpKind::Flush | OpKind::Accept { .. } | OpKind::Range(_) => unreachable!("not asked for"),
             OpKind::Trim | OpKind::Zero => blocks.for_each(|b| {
                 self.bad.remove(&b);
                 self.blocks.remove(&b);

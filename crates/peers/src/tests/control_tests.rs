@@ -67,7 +67,7 @@ fn grants_are_counted_on_every_core_while_the_control_link_is_there() {
 
 #[test]
 fn no_read_is_answered_once_another_epoch_may_be_accepted_whatever_the_rates_of_the_clocks() {
-    for (seed, rates) in [[900, 900], [900, 1100], [1100, 900], [1100, 1100], [1000, 1000]].into_iter().enumerate() {
+    for (seed, rates) in [[-100, -100], [-100, 100], [100, -100], [100, 100], [0, 0]].into_iter().enumerate() {
         for cut in [0, 35, 70] {
             let mut rig = Rig::started(seed as u64, [1, 1], LinkSecurity::Plain);
             (0..2).for_each(|n| rig.world.clock_rate(rig.hosts[n], rates[n]));

@@ -25,14 +25,13 @@ pub(crate) struct SimCore {
 
 impl Drive for SimCore {
     fn now(&self) -> Instant {
-        Instant(self.shared.state.borrow().now)
+        Instant(self.shared.state.borrow().clock_of(self.place.host))
     }
     fn clock(&self) -> Instant {
         self.now()
     }
     fn boot_clock(&self) -> Instant {
-        let state = self.shared.state.borrow();
-        Instant(state.hosts[self.place.host].clock.at(state.now))
+        self.now()
     }
     fn core(&self) -> usize {
         self.place.core

@@ -86,6 +86,8 @@ pub(crate) struct Net {
     pub(super) listeners: BTreeMap<u64, Listener>,
     pub(super) ends: BTreeMap<u64, End>,
     pub(super) cut: BTreeSet<(usize, usize)>,
+    /// Ways that take longer: from, to, by how much.
+    pub(crate) slow: BTreeMap<(usize, usize), (u64, u64)>,
     pub(super) port_next: u16,
     /// What closed ends left behind at cut links: from, to, what.
     pub(super) linger: Vec<(usize, usize, VecDeque<NetEvent>)>,

@@ -144,7 +144,8 @@ impl Shared {
 impl WorldState {
     pub(super) fn latency(&mut self, from: usize, to: usize) -> u64 {
         let range = if from == to { self.net.opts.loopback_ns } else { self.net.opts.latency_ns };
-        self.rng.between(range)
+        let usual = self.rng.between(range);
+        usual + self.net.slow.get(&(from, to)).map_or(0, |longer| self.rng.between(*longer))
     }
 
     /// Puts something on the wire from the end `from`, behind all that it sent before.

@@ -324,3 +324,16 @@ fn a_receive_into_shared_bytes_is_refused() {
         rt.recv(&q, 0, conn, buf);
     });
 }
+
+#[test]
+fn a_way_that_is_slow_takes_longer() {
+    let mut world = World::new(9);
+    let (a, b) = (world.add_host(1, |_| Box::new(TasksOnly)), world.add_host(1, |_| Box::new(TasksOnly)));
+    world.slow_way(a, b, Some((5_000_000, 9_000_000)));
+    let way = |world: &World, from: HostId, to: HostId| world.shared.state.borrow_mut().latency(from.0, to.0);
+    for _ in 0..50 {
+        assert!((5_000_000..9_100_000).contains(&way(&world, a, b)) && way(&world, b, a) < 100_000);
+    }
+    world.slow_way(a, b, None);
+    assert!(way(&world, a, b) < 100_000);
+}

@@ -57,28 +57,31 @@ pub(crate) struct Shared {
 
 pub(crate) struct HostState {
     pub(crate) up: bool,
-    pub(crate) clock: HostClock,
     pub(crate) cores: Vec<CoreState>,
+    /// Its clock, where that runs at a rate of its own.
+    pub(crate) clock: Option<HostClock>,
 }
 
-/// The clock of a host that goes on while it is suspended: it may run faster or slower than the world's.
-#[derive(Clone, Copy)]
+/// A clock that showed `local` when it was `since`, and runs faster by `permille` (slower, if that is negative).
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct HostClock {
-    /// What it showed, and when.
-    since: (u64, u64),
-    per_mille: u32,
+    pub(crate) since: u64,
+    pub(crate) local: u64,
+    pub(crate) permille: i32,
 }
 
 impl HostClock {
-    pub(crate) fn new(now: u64) -> HostClock {
-        HostClock { since: (now, now), per_mille: 1000 }
+    fn rate(self) -> u128 {
+        (1000 + i64::from(self.permille)) as u128
     }
-    pub(crate) fn at(&self, now: u64) -> u64 {
-        let (shown, then) = self.since;
-        shown + (u128::from(now - then) * u128::from(self.per_mille) / 1000) as u64
+    /// What it shows at a time of the world.
+    pub(crate) fn at(self, now: u64) -> u64 {
+        self.local + (u128::from(now.saturating_sub(self.since)) * self.rate() / 1000) as u64
     }
-    pub(crate) fn runs_at(&mut self, now: u64, per_mille: u32) {
-        (self.since, self.per_mille) = ((self.at(now), now), per_mille);
+    /// The first time of the world at which it shows so much.
+    pub(crate) fn when(self, local: u64) -> u64 {
+        let ahead = u128::from(local.saturating_sub(self.local)) * 1000;
+        self.since.saturating_add(u64::try_from(ahead.div_ceil(self.rate())).unwrap_or(u64::MAX))
     }
 }
 
@@ -173,8 +176,14 @@ impl WorldState {
         self.schedule(at, place, What::Complete { q, cookie, event });
     }
 
+    /// What the clock of a host shows.
+    pub(crate) fn clock_of(&self, host: usize) -> u64 {
+        self.hosts[host].clock.map_or(self.now, |clock| clock.at(self.now))
+    }
+
+    /// `at`: by the clock of the host.
     pub(crate) fn timer(&mut self, place: Place, q: Queue, cookie: u64, at: u64) -> TimerId {
-        let at = at.max(self.now);
+        let at = self.hosts[place.host].clock.map_or(at, |clock| clock.when(at)).max(self.now);
         let id = self.schedule(at, place, What::Timer { q, cookie });
         self.timers.insert(id, at);
         TimerId(id)
@@ -209,6 +218,14 @@ impl WorldState {
             core.busy_until = core.busy_until.max(now) + ns;
             core.busy_ns += ns;
         }
+    }
+    /// A core does nothing for so long, whatever comes.
+    pub(crate) fn pause(&mut self, place: Place, ns: u64) {
+        let until = self.now + ns;
+        let core = &mut self.hosts[place.host].cores[place.core];
+        core.busy_until = core.busy_until.max(until);
+        self.note(40);
+        self.note(until);
     }
     /// Whether a core is busy now: then it is run when it is free.
     pub(crate) fn put_off(&mut self, place: Place) -> bool {

@@ -59,7 +59,7 @@ struct Running {
 
 /// Hosts, devices, a network, and a time of their own. See the module.
 pub struct World {
-    shared: Rc<Shared>,
+    pub(super) shared: Rc<Shared>,
     hosts: Vec<Host>,
 }
 
@@ -106,6 +106,30 @@ impl World {
         }
     }
 
+    /// From now on a host's clock runs faster by so many thousandths, or slower; what it shows now stays. Deaths of the host do not change that.
+    ///
+    /// # Panics
+    /// When it would stand still.
+    pub fn clock_rate(&mut self, host: HostId, permille: i32) {
+        assert!(permille > -1000, "a clock goes forward");
+        let mut s = self.shared.state.borrow_mut();
+        let (since, local) = (s.now, s.clock_of(host.0));
+        s.hosts[host.0].clock = Some(HostClock { since, local, permille });
+    }
+
+    /// What a host's clock shows.
+    pub fn clock(&self, host: HostId) -> Instant {
+        Instant(self.shared.state.borrow().clock_of(host.0))
+    }
+
+    /// A core of a host, or each, does nothing for so long, as a program that is stopped: what comes waits for it, what is under way goes on.
+    pub fn pause(&mut self, host: HostId, core: Option<usize>, d: Duration) {
+        let cores = self.hosts[host.0].cores;
+        for core in (0..cores).filter(|at| core.is_none_or(|core| core == *at)) {
+            self.shared.state.borrow_mut().pause(Place { host: host.0, core }, d.as_nanos() as u64);
+        }
+    }
+
     /// Nanoseconds that each core of a host was busy, of those that have a cost.
     pub fn busy_ns(&self, host: HostId) -> Vec<u64> {
         self.shared.state.borrow().hosts[host.0].cores.iter().map(|core| core.busy_ns).collect()
@@ -124,8 +148,7 @@ impl World {
         assert!(cores > 0, "a host has cores");
         let id = HostId(self.hosts.len());
         let core = || CoreState { wake: self.new_wake(), wake_coming: false, cost: None, busy_until: 0, resume_coming: false, busy_ns: 0 };
-        let clock = HostClock::new(self.now().0);
-        let state = HostState { up: false, clock, cores: (0..cores).map(|_| core()).collect() };
+        let state = HostState { up: false, cores: (0..cores).map(|_| core()).collect(), clock: None };
         self.shared.state.borrow_mut().hosts.push(state);
         self.hosts.push(Host { start: Rc::new(start), cores, running: Vec::new() });
         self.start(id);
@@ -139,13 +162,6 @@ impl World {
     /// Where a host is reached by others.
     pub fn addr(&self, host: HostId) -> IpAddr {
         host_addr(host.0)
-    }
-
-    /// From now on a host's [`Rt::boot_clock`] runs at so many thousandths of the world's rate.
-    pub fn clock_rate(&mut self, host: HostId, per_mille: u32) {
-        let mut s = self.shared.state.borrow_mut();
-        let now = s.now;
-        s.hosts[host.0].clock.runs_at(now, per_mille);
     }
 
     /// Whether a host runs.
@@ -380,6 +396,14 @@ impl World {
     pub fn heal_both(&mut self, a: HostId, b: HostId) {
         self.heal(a, b);
         self.heal(b, a);
+    }
+
+    /// What goes from one host to another takes so much longer, in nanoseconds, at least and at most; nothing more when that is none.
+    pub fn slow_way(&mut self, from: HostId, to: HostId, longer_ns: Option<(u64, u64)>) {
+        self.net(|n| match longer_ns {
+            Some(longer) => drop(n.slow.insert((from.0, to.0), longer)),
+            None => drop(n.slow.remove(&(from.0, to.0))),
+        });
     }
 
     /// Resets all connections between two hosts (or within one).

@@ -248,17 +248,53 @@ proptest! {
 }
 
 #[test]
-fn a_host_has_a_clock_of_another_rate() {
-    let mut world = World::new(1);
-    let hosts = [world.add_host(1, |_| Box::new(TasksOnly)), world.add_host(1, |_| Box::new(TasksOnly))];
-    let clocks = |world: &World| hosts.map(|host| world.rt(host, 0).boot_clock());
-    let begin = clocks(&world);
-    world.clock_rate(hosts[0], 1100);
-    world.run_for(Duration::from_secs(10));
-    let passed = |world: &World| [0, 1].map(|n| clocks(world)[n].since(begin[n]).as_millis());
-    assert_eq!(passed(&world), [11_000, 10_000]);
-    world.clock_rate(hosts[0], 900);
-    assert_eq!(passed(&world), [11_000, 10_000], "it does not jump");
-    world.run_for(Duration::from_secs(10));
-    assert_eq!(passed(&world), [20_000, 20_000]);
+fn a_clock_of_its_own_rate_shows_when_its_timers_fire_and_nothing_goes_back() {
+    for permille in [-100, -47, 0, 47, 100] {
+        let mut world = World::new(7);
+        let host = world.add_host(1, |_| Box::new(TasksOnly));
+        world.run_for(Duration::from_millis(3));
+        let (before, began) = (world.clock(host), world.now());
+        world.clock_rate(host, permille);
+        assert_eq!(world.clock(host), before, "what it shows stays");
+        let slept = world.block_on(host, async |rt| {
+            let since = rt.now();
+            rt.sleep(Duration::from_secs(10)).await;
+            assert_eq!([rt.clock(), rt.boot_clock()], [rt.now(); 2]);
+            rt.now().since(since)
+        });
+        let passed = world.now().since(began);
+        assert!((10_000_000_000..10_000_000_002).contains(&slept.as_nanos()), "by its own clock it slept {slept:?}");
+        let wanted = 10_000 * 1000 / (1000 + i64::from(permille)) as u128;
+        assert!(passed.as_millis().abs_diff(wanted) <= 1, "{permille}: {passed:?} passed");
+        world.kill(host);
+        world.start(host);
+        assert_eq!(world.rt(host, 0).now(), world.clock(host), "it is the machine's");
+    }
+}
+
+#[test]
+fn a_core_that_is_paused_does_nothing_and_then_what_has_come_meanwhile() {
+    let mut world = World::new(8);
+    let host = world.add_host(2, |_| Box::new(TasksOnly));
+    let woken: Rc<RefCell<Vec<(usize, u64)>>> = Rc::default();
+    let began = world.now();
+    for core in 0..2 {
+        let (seen, rt) = (Rc::clone(&woken), world.rt(host, core));
+        world.spawn(host, core, move |_| async move {
+            for _ in 0..2 {
+                rt.sleep(Duration::from_millis(10)).await;
+                seen.borrow_mut().push((core, rt.now().since(began).as_millis() as u64));
+            }
+        });
+    }
+    world.run_for(Duration::from_millis(1));
+    world.pause(host, Some(0), Duration::from_millis(300));
+    world.run_for(Duration::from_millis(400));
+    assert_eq!(*woken.borrow(), [(1, 10), (1, 20), (0, 301), (0, 311)]);
+    world.pause(host, None, Duration::from_millis(50));
+    world.kill(host);
+    world.start(host);
+    let at = world.now();
+    world.block_on(host, async |rt| rt.sleep(Duration::from_millis(1)).await);
+    assert!(world.now().since(at).as_millis() < 3, "a pause ends with the life");
 }

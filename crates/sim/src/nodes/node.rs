@@ -1,31 +1,40 @@
-//! The control plane of a node in a world of several, without a thread: it brings the node into service after each start, serves what the directory
-//! says as it sees it, with its own lag, and carries out what hosts and administrators ask for.
+//! The control plane of a node in a world of several, as tasks in virtual time: it brings the node into service after each start, serves what the
+//! directory says, with its own lag, says that the node is up, and carries out what hosts and administrators ask for.
 //!
 //! ```text
-//! Down ──started──► Opening ──► Applying ──► ListeningForNodes ──► Listening ──► Serving ◄─► Applying
+//!  life:      incarnation ─► what `cluster::reconcile` wants ─► serve ─► listen for nodes, then for hosts ─► serving
+//!  follow:    what others have changed is served, and worked off            links:    paths follow the links, also on what was last seen
+//!  requests:  a host's command: decide ─► durable ─► served ─► confirmed by the owner ─► answered                    (`asked`)
+//!  presence:  the session is kept alive; it leads when nobody does
 //! ```
 //!
-//! Owns: the node's way to the directory, which outlasts its deaths, and what it knows of its links.
-//! Invariants: one command at a time; what a host asked for is answered when the owner of the volume serves it.
-//! Never: decides what a node has to do or how it reaches a volume (`cluster` does); waits.
+//! Owns: the node's way to the directory, which outlasts its deaths, and what it knows of this life.
+//! Invariants: what is served only gets newer; the outcome of a transaction is known before anything depends on it, or counts as unknown.
+//! Never: decides what a node has to do or how it reaches a volume (`cluster` does).
 
 use super::plan::NodesPlan;
-use super::records::{cluster, group_of, name_of, subsystem, volume_id};
+use super::records::{cluster, name_of};
+use super::tasks::{Moment, Tasks};
+use super::truth::Truth;
+use super::way::Way;
 use crate::workload::Workload;
-use base::{HostId, Security, VolumeId, WriteProtect};
-use cluster::record::{ReservationRecord, SubsystemRecord, VolumeRecord};
-use cluster::{Action, OpenLinks};
-use dataplane::{Completion, ComponentInfo, DataPlaneError, DataPlaneEvent, Device, GroupInfo};
-use directory::{DirectoryError, ModelledNode, Revision, Transaction};
-use frontend::{ControlRequest, ControlRequestId, ControlVerb, Of, Pair, Refused, Reply};
+use base::Security;
+use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
+use cluster::{Action, GroupSeen, Observed, OpenLinks, Records};
+use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device};
+use directory::carry_out::Outcome;
+use directory::commit::CONFLICT_ATTEMPTS_MAX;
+use directory::{Attempt, Directory, DirectoryError, Followed, Nonce, Presence, Revision, Transaction, Typed, commit_known};
+use frontend::{ControlRequest, Of, Pair};
 use nvmf::{ListenerKind, ListenerSpec, Target};
 use peers::{LinkSecurity, Peers, PeersDesired};
 use rt::sim::Rng;
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 /// The front ends of a node.
 pub type FrontEnds = Pair<Target, Peers>;
@@ -34,333 +43,432 @@ pub type CommandSender = dataplane::CommandSender<FrontEnds>;
 /// The door to the node's newest life: commands in, events out.
 pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 
-type Opened = (GroupInfo, Vec<ComponentInfo>);
-type Listening = Completion<Of<SocketAddr, SocketAddr>>;
+/// Before a transaction whose outcome is not known is looked for again; longer each time.
+const UNKNOWN_PAUSE_NS: u64 = 50_000_000;
+/// Before something is tried again that the directory did not take.
+const AGAIN_NS: u64 = 200_000_000;
+/// How often the node says that it is up, by its own clock.
+const PRESENCE_EVERY_NS: u64 = 1_000_000_000;
+/// Rounds of decisions in one pass.
+const ROUNDS_MAX: u32 = 16;
 
-/// A change that is durable and not in force yet.
-struct Change {
-    volume: usize,
-    /// Which change of the volume this was, for the workload.
-    number: usize,
-    what: Changed,
+/// What it knows of this life.
+#[derive(Default)]
+pub(super) struct Live {
+    pub(super) followed: Followed<u64>,
+    pub(super) observed: Observed,
+    links: OpenLinks,
+    links_changed: bool,
+    generation: u64,
+    /// Everything up to here is served; `None`: nothing is.
+    pub(super) served: Option<Revision>,
+    /// A picture is on its way to the cores.
+    applying: bool,
+    serving: bool,
+    incarnation: u64,
+    presence: Presence,
+    /// By which record it leads, and until when it can know, by its clock.
+    pub(super) leads: Option<(Revision, Duration)>,
+    /// Why the data plane did not do something that it has to.
+    refused: Option<String>,
+    pub(super) requests: VecDeque<ControlRequest>,
+    pub(super) protects: VecDeque<(usize, bool)>,
+    /// It is at work on what a host, or an administrator, asked for.
+    pub(super) at_work: [bool; 2],
 }
 
-enum Changed {
-    /// A host waits for the answer.
-    Reservation(ControlRequestId, Reply),
-    Protection,
-}
-
-/// What follows when what is served was applied.
-enum Then {
-    Listen,
-    Serve,
-    Confirm(Change),
-}
-
-enum Step {
-    Down,
-    Opening(Completion<Opened>),
-    Applying(Completion<()>, Revision, Then),
-    ListeningForNodes(Listening),
-    Listening(Listening),
-    Serving,
-    Refused(DataPlaneError),
-}
-
-/// See the module.
-pub struct NodeControl {
-    number: usize,
+/// What the tasks of a node share.
+pub struct Node {
+    pub(super) number: usize,
+    pub(super) name: String,
     door: Door,
     devices: Vec<Device>,
     /// Where it listens for hosts, and for nodes.
     addrs: [SocketAddr; 2],
-    /// Its way to the directory.
-    pub directory: ModelledNode,
-    subsystem: SubsystemRecord,
-    /// The volumes that it owns.
-    owned: Vec<usize>,
-    rng: Rng,
+    pub(super) way: Way,
+    pub(super) moment: Rc<Moment>,
+    pub(super) truth: Rc<RefCell<Truth>>,
+    pub(super) workload: Rc<RefCell<Workload>>,
+    nonces: Cell<u128>,
+    rng: RefCell<Rng>,
     lag_ns: (u64, u64),
-    step: Step,
-    generation: u64,
-    /// Everything up to here is served.
-    served: Revision,
-    /// When it looks whether others have changed the directory.
-    looks_at: u64,
-    links: OpenLinks,
-    links_changed: bool,
-    /// A change that its owner is to confirm; what others change is served meanwhile.
-    confirming: Option<(Completion<()>, Change)>,
-    requests: VecDeque<ControlRequest>,
-    protects: VecDeque<(usize, bool)>,
+    /// How much faster its clock is, in thousandths.
+    clock_permille: i32,
+    pub(super) live: RefCell<Live>,
+}
+
+/// A node's control plane. See the module.
+pub struct NodeControl {
+    node: Rc<Node>,
+    tasks: Tasks,
+    /// It is paused until then.
+    paused_until: u64,
+}
+
+/// What a node is made of.
+pub struct Parts {
+    /// Which it is.
+    pub number: usize,
+    /// Its data plane.
+    pub door: Door,
+    /// Its devices.
+    pub devices: Vec<Device>,
+    /// Where it listens for hosts, and for nodes.
+    pub addrs: [SocketAddr; 2],
+    /// Its way to the directory.
+    pub way: Way,
 }
 
 impl NodeControl {
-    /// Of a node that has been started, and whose components are made.
-    pub fn new(
-        number: usize,
-        plan: &NodesPlan,
-        door: Door,
-        devices: Vec<Device>,
-        addrs: [SocketAddr; 2],
-        directory: ModelledNode,
-    ) -> NodeControl {
-        let owned = (0..plan.owners.len()).filter(|volume| plan.owners[*volume] == number).collect();
-        NodeControl {
+    /// Of a node whose components are made.
+    pub fn new(plan: &NodesPlan, parts: Parts, truth: Rc<RefCell<Truth>>, workload: Rc<RefCell<Workload>>) -> NodeControl {
+        let (tasks, Parts { number, door, devices, addrs, way }) = (Tasks::default(), parts);
+        let node = Node {
             number,
+            name: name_of(number),
             door,
             devices,
             addrs,
-            directory,
-            subsystem: subsystem(plan.owners.len()),
-            owned,
-            rng: Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32),
+            way,
+            moment: tasks.moment(),
+            truth,
+            workload,
+            nonces: Cell::new((number as u128 + 1) << 64),
+            rng: RefCell::new(Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32)),
             lag_ns: plan.nodes[number].lag_ns,
-            step: Step::Down,
-            generation: 0,
-            served: Revision(0),
-            looks_at: 0,
-            links: OpenLinks::default(),
-            links_changed: false,
-            confirming: None,
-            requests: VecDeque::new(),
-            protects: VecDeque::new(),
-        }
+            clock_permille: plan.nodes[number].clock_permille,
+            live: RefCell::default(),
+        };
+        NodeControl { node: Rc::new(node), tasks, paused_until: 0 }
     }
-    fn commands(&self) -> Option<CommandSender> {
-        self.door.borrow().as_ref().map(|(commands, _)| commands.clone())
+    /// Its way to the directory.
+    pub fn way(&self) -> &Way {
+        &self.node.way
     }
     /// Whether it serves everything that it knows of.
     pub fn is_serving(&self) -> bool {
-        matches!(self.step, Step::Serving)
+        self.node.live.borrow().serving
+    }
+    /// Up to which revision it serves; `None`: it serves nothing.
+    pub fn served(&self) -> Option<Revision> {
+        self.node.live.borrow().served
     }
     /// Whether it is served up to a revision, and has nothing to do.
     pub fn is_idle(&self, at: Revision) -> bool {
-        let has_nothing = self.confirming.is_none() && !self.links_changed;
-        self.is_serving() && self.served >= at && has_nothing && self.requests.is_empty() && self.protects.is_empty()
+        let live = self.node.live.borrow();
+        let quiet = !live.links_changed && !live.applying && live.requests.is_empty() && live.protects.is_empty();
+        live.serving && quiet && live.at_work == [false; 2] && live.served.is_some_and(|served| served >= at)
     }
     /// Why it cannot be brought into service.
-    pub fn refused(&self) -> Option<&DataPlaneError> {
-        if let Step::Refused(error) = &self.step { Some(error) } else { None }
+    pub fn refused(&self) -> Option<String> {
+        self.node.live.borrow().refused.clone()
     }
-    /// To which nodes it can pass on requests.
+    /// To how many nodes it can pass on requests.
     pub fn reaches(&self) -> usize {
-        self.directory.observed().forwards.len()
+        self.node.live.borrow().observed.forwards.len()
+    }
+    /// Whether the directory says that it is up, in this life, and who leads, in the life that it has.
+    pub fn is_known(&self, nodes: &[(String, u64)]) -> bool {
+        let truth = self.node.truth.borrow();
+        let (presence, leader) =
+            (truth.view().find::<PresenceRecord>(&self.node.name), truth.view().find::<LeaderRecord>(LeaderRecord::ID));
+        let said = presence.ok().flatten().is_some_and(|p| p.incarnation == self.node.live.borrow().incarnation);
+        said && leader.ok().flatten().is_some_and(|l| nodes.contains(&(l.value.node, l.value.incarnation)))
+    }
+    /// Its name, and which life of it this is.
+    pub fn life(&self) -> (String, u64) {
+        (self.node.name.clone(), self.node.live.borrow().incarnation)
+    }
+    /// What keeps it from its rest, for messages.
+    pub fn state(&self) -> String {
+        let live = self.node.live.borrow();
+        let Live { served, applying, serving, requests, protects, at_work, links_changed, .. } = &*live;
+        let waiting = (requests.len(), protects.len());
+        format!(
+            "served {served:?}, applying {applying}, serving {serving}, waiting {waiting:?}, at work {at_work:?}, links {links_changed}"
+        )
     }
     /// An administrator asks for another write protection.
     pub fn protect(&mut self, volume: usize, on: bool) {
-        self.protects.push_back((volume, on));
+        self.node.live.borrow_mut().protects.push_back((volume, on));
+        self.node.moment.wake();
     }
-    /// A command from outside.
-    pub fn give<T>(&self, command: impl FnOnce(&CommandSender) -> Completion<T>) -> Option<Completion<T>> {
-        self.commands().map(|c| command(&c))
+    /// The daemon does nothing until then.
+    pub fn paused(&mut self, until: u64) {
+        self.paused_until = self.paused_until.max(until);
     }
-
     /// It is down.
     pub fn died(&mut self) {
-        self.step = Step::Down;
-        self.confirming = None;
-        self.requests.clear();
-        self.protects.clear();
+        self.tasks.end_all();
+        *self.node.live.borrow_mut() = Live::default();
+        self.paused_until = 0;
     }
-    /// It was started, which is a loss of power for the volumes that it owns.
-    pub fn started(&mut self, workload: &RefCell<Workload>, now: u64) {
-        self.links = OpenLinks::default();
-        self.links_changed = false;
-        self.directory.begin_start();
-        self.directory.begin_life();
-        let actions = self.directory.decide();
-        for volume in self.owned.clone() {
-            let left = self.directory.find::<ReservationRecord>(volume_id(volume)).map(|r| r.value.state);
-            workload.borrow_mut().owner_started(volume, left.unwrap_or_default(), now);
+    /// It was started.
+    pub fn started(&mut self) {
+        self.died();
+        let observed = Observed { node: self.node.name.clone(), restarted: true, ..Observed::default() };
+        self.node.live.borrow_mut().observed = observed;
+        self.tasks.begin(Rc::clone(&self.node).life());
+        self.tasks.begin(Rc::clone(&self.node).follow());
+        self.tasks.begin(Rc::clone(&self.node).follow_links());
+        self.tasks.begin(Rc::clone(&self.node).requests());
+        self.tasks.begin(Rc::clone(&self.node).administrators());
+        self.tasks.begin(Rc::clone(&self.node).presence());
+    }
+    /// It is `now`.
+    pub fn turn(&mut self, now: u64) {
+        if now < self.paused_until {
+            return;
         }
-        let opens = actions.contains(&Action::OpenGroup(group_of(self.number)));
-        if let (Some(commands), true) = (self.commands(), opens) {
-            self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
-        }
+        self.node.take_events();
+        self.tasks.poll(now);
+    }
+}
+
+impl Node {
+    pub(super) fn commands(&self) -> CommandSender {
+        self.door.borrow().as_ref().expect("its tasks end when it dies").0.clone()
+    }
+    pub(super) async fn answer<T>(&self, completion: Completion<T>) -> Result<T, DataPlaneError> {
+        self.moment.answer(completion).await
+    }
+    /// A number by which a transaction is recognised.
+    pub(super) fn nonce(&self) -> Nonce {
+        self.nonces.set(self.nonces.get() + 1);
+        Nonce(self.nonces.get().to_le_bytes())
+    }
+    fn clock(&self) -> Duration {
+        let now = i128::from(self.moment.now());
+        Duration::from_nanos((now * i128::from(1000 + self.clock_permille) / 1000) as u64)
+    }
+    pub(super) fn is_serving(&self) -> bool {
+        self.live.borrow().serving
     }
 
-    fn take_events(&mut self) {
+    fn take_events(&self) {
         let door = self.door.borrow();
         let Some((_, events)) = door.as_ref() else { return };
         while let Ok(event) = events.try_recv() {
+            let mut live = self.live.borrow_mut();
+            self.moment.wake();
             match event {
-                DataPlaneEvent::ControlRequest(request) => self.requests.push_back(request),
+                DataPlaneEvent::ControlRequest(request) => live.requests.push_back(request),
                 DataPlaneEvent::Link(change) => {
-                    self.links.note(change.node, change.lane, change.lanes, change.open);
-                    self.links_changed = true;
+                    live.links.note(change.node, change.lane, change.lanes, change.open);
+                    live.links_changed = true;
                 }
                 DataPlaneEvent::Audit(_) => {}
             }
         }
     }
 
-    /// Has the node serve what the directory says now.
-    fn apply(&mut self, commands: &CommandSender, then: Then) -> Step {
-        self.links_changed = false;
-        self.generation += 1;
-        let upto = self.directory.revision();
-        let records = self.directory.records();
-        self.directory.forwards_are(self.links.open_to(&records.nodes));
-        let served = dataplane::served(&records, self.directory.observed());
-        let hosts = nvmf::Desired::of_records([&self.subsystem], &records.nodes, &name_of(self.number), &served.paths);
-        let nodes = PeersDesired::of_records(cluster(), &records.nodes, &name_of(self.number)).with_security(LinkSecurity::Plain);
-        let desired =
-            dataplane::Desired { generation: self.generation, volumes: served.volumes, held: served.held, exports: (hosts, nodes) };
-        Step::Applying(commands.apply(desired), upto, then)
+    // ---- the directory ----------------------------------------------------------------------------------------------
+
+    /// Makes changes durable; when the answer is lost, finds out first whether they happened.
+    pub(super) async fn commit_as(&self, transaction: Transaction, nonce: Nonce) -> Result<Revision, DirectoryError> {
+        if transaction.changes.is_empty() {
+            return self.way.revision();
+        }
+        let mut attempt = Attempt::new(transaction, nonce);
+        for tried in 1.. {
+            if let Some(outcome) = attempt.step(&self.way) {
+                return outcome;
+            }
+            self.moment.sleep(UNKNOWN_PAUSE_NS * tried).await;
+        }
+        unreachable!("an attempt ends")
+    }
+    /// Decides and commits, and does both again when somebody else was faster.
+    pub(super) async fn change(&self, mut decide: impl FnMut() -> Result<Transaction, DirectoryError>) -> Result<Revision, DirectoryError> {
+        let mut tried = 1;
+        loop {
+            match self.commit_as(decide()?, self.nonce()).await {
+                Err(DirectoryError::Conflict { .. }) if tried < CONFLICT_ATTEMPTS_MAX => tried += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+    /// All that is decided on, as it is now.
+    pub(super) fn look(&self) -> Result<Records, DirectoryError> {
+        let mut live = self.live.borrow_mut();
+        live.followed.look(&self.way, self.moment.now())?;
+        directory::records(live.followed.view())
     }
 
-    /// Looks whether an answer has come, and goes on.
-    pub fn turn(&mut self, workload: &RefCell<Workload>, now: u64) {
-        self.take_events();
-        let Some(commands) = self.commands() else { return };
-        if let Some((completion, _)) = &self.confirming
-            && let Some(outcome) = completion.try_take()
-            && let Some((_, change)) = self.confirming.take()
-        {
-            self.confirmed(&commands, change, outcome, workload, now);
+    // ---- serving ----------------------------------------------------------------------------------------------------
+
+    /// Has the node serve what the directory says. `or_seen`: what was last seen of it, when it does not answer.
+    async fn apply(&self, or_seen: bool) -> Result<(), DirectoryError> {
+        self.moment.until(|| !self.live.borrow().applying).await;
+        let looked = self.look();
+        let completion = {
+            let live = &mut *self.live.borrow_mut();
+            let records = match looked {
+                Err(DirectoryError::Unavailable) if or_seen && live.followed.as_of().is_some() => directory::records(live.followed.view())?,
+                looked => looked?,
+            };
+            live.links_changed = false;
+            live.generation += 1;
+            live.observed.forwards = live.links.open_to(&records.nodes);
+            let served = dataplane::served(&records, &live.observed);
+            let subsystems: Vec<SubsystemRecord> = live.followed.view().all()?.into_iter().map(|s| s.value).collect();
+            let hosts = nvmf::Desired::of_records(&subsystems, &records.nodes, &self.name, &served.paths);
+            let nodes = PeersDesired::of_records(cluster(), &records.nodes, &self.name).with_security(LinkSecurity::Plain);
+            live.applying = true;
+            let reached = |to: usize| live.observed.forwards.contains(&name_of(to));
+            self.workload.borrow_mut().paths().decided(self.number, reached, self.moment.now());
+            let desired =
+                dataplane::Desired { generation: live.generation, volumes: served.volumes, held: served.held, exports: (hosts, nodes) };
+            (self.commands().apply(desired), live.followed.view().revision())
+        };
+        let applied = self.answer(completion.0).await;
+        let live = &mut *self.live.borrow_mut();
+        live.applying = false;
+        match applied {
+            Ok(()) => {
+                live.served = live.served.max(Some(completion.1));
+                self.workload.borrow_mut().paths().in_force(self.number, self.moment.now());
+            }
+            Err(error) => drop(live.refused.get_or_insert(error.to_string())),
         }
-        let step = core::mem::replace(&mut self.step, Step::Down);
-        self.step = match step {
-            Step::Opening(completion) => match completion.try_take() {
-                None => Step::Opening(completion),
-                Some(Ok((info, components))) => {
-                    self.directory.group_opened(info.group, components.iter().map(|c| (c.id, c.no.0)).collect());
-                    let left = self.directory.decide();
-                    assert!(left.is_empty(), "{left:?} is left to be done");
-                    self.directory.end_start();
-                    self.apply(&commands, Then::Listen)
+        Ok(())
+    }
+    /// Has it serve what the directory said at a revision, at least.
+    pub(super) async fn serve(&self, from: Revision) -> Result<(), DirectoryError> {
+        while self.live.borrow().served < Some(from) {
+            self.apply(false).await?;
+            if self.live.borrow().refused.is_some() {
+                return Err(DirectoryError::Unavailable);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does everything that there is to do for this node, as far as it can be done now.
+    async fn work(&self) -> Result<(), DirectoryError> {
+        let mut tried = BTreeSet::new();
+        for _ in 0..ROUNDS_MAX {
+            let records = self.look()?;
+            let actions = cluster::reconcile(&records, &self.live.borrow().observed);
+            let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
+            if new.is_empty() {
+                break;
+            }
+            for action in new {
+                match directory::carry_out(&self.way, &action, |t| commit_known(&self.way, t, self.nonce(), |_| {}))? {
+                    Outcome::Changed(_) => {}
+                    Outcome::Begun(begun) => self.live.borrow_mut().observed.terms.extend(begun),
+                    Outcome::NotHere => self.act(action).await,
                 }
-                Some(Err(error)) => Step::Refused(error),
-            },
-            Step::Applying(completion, upto, then) => match completion.try_take() {
-                None => Step::Applying(completion, upto, then),
-                Some(Ok(())) => {
-                    self.served = upto;
-                    match then {
-                        Then::Listen => Step::ListeningForNodes(commands.listen(Of::Second(self.addrs[1]))),
-                        Then::Serve => Step::Serving,
-                        Then::Confirm(change) => {
-                            self.confirming = Some((commands.confirm(volume_id(change.volume)), change));
-                            Step::Serving
-                        }
+            }
+        }
+        Ok(())
+    }
+    async fn act(&self, action: Action) {
+        match action {
+            Action::OpenGroup(group) => {
+                let opened = self.answer(self.commands().open_group(Some(cluster()), self.devices.clone())).await;
+                let live = &mut *self.live.borrow_mut();
+                match opened {
+                    Ok((_, found)) => {
+                        let found = found.iter().map(|c| (c.id, c.no.0)).collect();
+                        live.observed.groups.insert(group, GroupSeen::Open(found));
                     }
+                    Err(error) => drop(live.refused.get_or_insert(error.to_string())),
                 }
-                Some(Err(error)) => Step::Refused(error),
-            },
-            Step::ListeningForNodes(completion) => match completion.try_take() {
-                None => Step::ListeningForNodes(completion),
-                Some(Ok(_)) => {
-                    let spec = ListenerSpec { addr: self.addrs[0], kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-                    Step::Listening(commands.listen(Of::First(spec)))
-                }
-                Some(Err(error)) => Step::Refused(error),
-            },
-            Step::Listening(completion) => match completion.try_take() {
-                None => Step::Listening(completion),
-                Some(Ok(_)) => Step::Serving,
-                Some(Err(error)) => Step::Refused(error),
-            },
-            Step::Serving => self.next(&commands, workload, now),
-            other => other,
-        };
-    }
-
-    fn next(&mut self, commands: &CommandSender, workload: &RefCell<Workload>, now: u64) -> Step {
-        if self.confirming.is_none() {
-            if let Some(request) = self.requests.pop_front() {
-                return self.decide(commands, &request, workload, now);
             }
-            if let Some((volume, on)) = self.protects.pop_front() {
-                return self.decide_protection(commands, volume, on, workload, now);
-            }
-        }
-        if self.links_changed {
-            return self.apply(commands, Then::Serve);
-        }
-        if now >= self.looks_at {
-            self.looks_at = now + self.rng.between(self.lag_ns);
-            if self.directory.revision() > self.served {
-                return self.apply(commands, Then::Serve);
-            }
-        }
-        Step::Serving
-    }
-
-    /// The owner of a volume serves a change, or does not say so.
-    fn confirmed(
-        &mut self,
-        commands: &CommandSender,
-        change: Change,
-        outcome: Result<(), DataPlaneError>,
-        workload: &RefCell<Workload>,
-        now: u64,
-    ) {
-        let mut workload = workload.borrow_mut();
-        if outcome.is_ok() {
-            workload.confirmed(change.volume, change.number, matches!(change.what, Changed::Reservation(..)), now);
-        }
-        if let Changed::Reservation(id, reply) = change.what {
-            drop(commands.answer(id, if outcome.is_ok() { Ok(reply) } else { Err(Refused::Unserved) }));
+            other => unreachable!("{other:?} is of nothing that this world does"),
         }
     }
 
-    /// Reservation commands are carried out; nothing else that hosts may request is granted here.
-    fn decide(&mut self, commands: &CommandSender, request: &ControlRequest, workload: &RefCell<Workload>, now: u64) -> Step {
-        let ControlVerb::Reservation { volume, command } = &request.what else {
-            drop(commands.answer(request.id, Err(Refused::Invalid)));
-            return Step::Serving;
-        };
-        let (at, by) = (place_of(*volume), HostId::from_bytes(request.by.host_id));
+    // ---- tasks ------------------------------------------------------------------------------------------------------
+
+    /// Something that the directory has to take or say, until it does.
+    pub(super) async fn again_until<T>(&self, mut what: impl AsyncFnMut() -> Result<T, DirectoryError>) -> T {
         loop {
-            let old = self.directory.find::<ReservationRecord>(*volume);
-            let mut state = old.as_ref().map(|r| r.value.state.clone()).unwrap_or_default();
-            let outcome = match state.execute(by, command) {
-                Ok(outcome) => outcome,
-                Err(refusal) => {
-                    workload.borrow_mut().reservation_refused(at, by, command, refusal, now);
-                    drop(commands.answer(request.id, Err(refusal.into())));
-                    return Step::Serving;
-                }
-            };
-            let transaction = match old {
-                Some(mut old) => {
-                    old.value.state = state.clone();
-                    Transaction::new().update(&old)
-                }
-                None => Transaction::new().create(&ReservationRecord { volume: *volume, state: state.clone() }),
-            };
-            match self.directory.commit(transaction) {
-                Ok(_) => {}
-                Err(DirectoryError::Conflict { .. }) => continue,
-                Err(error) => panic!("{error}"),
+            match what().await {
+                Ok(done) => return done,
+                Err(_) => self.moment.sleep(AGAIN_NS).await,
             }
-            let number = workload.borrow_mut().reserved_by_node(at, by, state, command, &outcome, now);
-            let what = Changed::Reservation(request.id, Reply::reserved(*volume, outcome));
-            return self.apply(commands, Then::Confirm(Change { volume: at, number, what }));
         }
     }
 
-    fn decide_protection(&mut self, commands: &CommandSender, volume: usize, on: bool, workload: &RefCell<Workload>, now: u64) -> Step {
-        let id = volume_id(volume);
+    async fn life(self: Rc<Self>) {
+        let before = self.truth.borrow_mut().starts(self.number);
+        let incarnation = Cell::new(0);
+        let begin = || {
+            let mut node = self.way.find::<NodeRecord>(&self.name)?.expect("it is a member");
+            node.incarnation += 1;
+            incarnation.set(node.incarnation);
+            Ok(Transaction::new().update(&node))
+        };
+        self.again_until(async || self.change(begin).await).await;
+        self.live.borrow_mut().incarnation = incarnation.get();
+        self.again_until(async || self.work().await).await;
+        {
+            let (truth, workload) = (&mut *self.truth.borrow_mut(), &mut *self.workload.borrow_mut());
+            truth.catch_up(workload, self.moment.now());
+            truth.has_started(self.number, before, workload);
+        }
+        self.live.borrow_mut().observed.restarted = false;
+        self.again_until(async || self.apply(false).await).await;
+        let spec = ListenerSpec { addr: self.addrs[0], kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+        for at in [Of::Second(self.addrs[1]), Of::First(spec)] {
+            if let Err(error) = self.answer(self.commands().listen(at)).await {
+                self.live.borrow_mut().refused.get_or_insert(error.to_string());
+                return;
+            }
+        }
+        self.live.borrow_mut().serving = true;
+        self.moment.wake();
+    }
+
+    /// What others have changed is served, and worked off.
+    async fn follow(self: Rc<Self>) {
+        self.moment.until(|| self.is_serving()).await;
         loop {
-            let mut record = self.directory.find::<VolumeRecord>(id).expect("volumes stay");
-            if record.value.write_protect.is_on() == on {
-                return Step::Serving;
+            let lag = self.rng.borrow_mut().between(self.lag_ns);
+            self.moment.sleep(lag).await;
+            let Ok(newest) = self.way.revision() else { continue };
+            if self.live.borrow().served < Some(newest) {
+                let _ = self.serve(newest).await;
+                let _ = self.work().await;
             }
-            record.value.write_protect = if on { WriteProtect::Protected } else { WriteProtect::None };
-            match self.directory.commit(Transaction::new().update(&record)) {
-                Ok(_) => {}
-                Err(DirectoryError::Conflict { .. }) => continue,
-                Err(error) => panic!("{error}"),
-            }
-            let number = workload.borrow_mut().protected(volume, on, now);
-            return self.apply(commands, Then::Confirm(Change { volume, number, what: Changed::Protection }));
         }
     }
-}
 
-fn place_of(volume: VolumeId) -> usize {
-    usize::from(volume.as_bytes()[0]) - 1
+    /// Paths follow the links, whether the directory answers or not.
+    async fn follow_links(self: Rc<Self>) {
+        self.moment.until(|| self.is_serving()).await;
+        loop {
+            self.moment.until(|| self.live.borrow().links_changed).await;
+            if self.apply(true).await.is_err() {
+                self.moment.sleep(AGAIN_NS).await;
+            }
+        }
+    }
+
+    async fn presence(self: Rc<Self>) {
+        self.moment.until(|| self.is_serving()).await;
+        loop {
+            let now = self.clock();
+            let mine = PresenceRecord {
+                node: self.name.clone(),
+                incarnation: self.live.borrow().incarnation,
+                release: String::new(),
+                cores: 1,
+                started_unix_s: 0,
+                groups: Vec::new(),
+                checks: Vec::new(),
+                reported_unix_s: 0,
+            };
+            {
+                let live = &mut *self.live.borrow_mut();
+                let _ = live.presence.tick(&self.way, now, &mine, || self.nonce());
+                live.leads = live.presence.leadership(now);
+            }
+            let by_clock = PRESENCE_EVERY_NS * 1000 / (1000 + i64::from(self.clock_permille)) as u64;
+            self.moment.sleep(by_clock).await;
+        }
+    }
 }

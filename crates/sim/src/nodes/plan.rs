@@ -1,10 +1,12 @@
 //! What a seed means for several nodes: the nodes, who owns which volume, to which node each client connects, what happens when.
 //!
-//! Owns: [`NodesPlan`] and how it is drawn. Invariant: a plan is a function of the seed. Never: knows the code under test.
+//! Owns: [`NodesPlan`]. Never: knows how it is drawn (`draw` does), or the code under test.
 
+use super::way::Through;
 use crate::faults::Class;
 use crate::plan::{ClientPlan, OpKind, Plan, VolumePlan};
-use rt::sim::{NetOptions, Rng, SimDeviceOptions};
+use directory::modelled::Faults;
+use rt::sim::{NetOptions, SimDeviceOptions};
 
 /// A node.
 #[derive(Clone, Debug)]
@@ -17,6 +19,8 @@ pub struct NodePlan {
     pub devices: [(u64, SimDeviceOptions); 2],
     /// How late it sees changes of the directory that others made, in nanoseconds: at least, at most.
     pub lag_ns: (u64, u64),
+    /// How much faster its clock is, in thousandths; any two differ by a tenth at most.
+    pub clock_permille: i32,
 }
 
 /// Something that happens to the cluster.
@@ -70,6 +74,46 @@ pub enum NodeEvent {
         /// For how long, in nanoseconds.
         for_ns: u64,
     },
+    /// A node, or one of its cores, does nothing for a while: its program is stopped.
+    Pause {
+        /// Which.
+        node: usize,
+        /// Which core; `None`: all, and its control plane.
+        core: Option<usize>,
+        /// For how long, in nanoseconds.
+        for_ns: u64,
+    },
+    /// What one node sends another takes longer for a while.
+    Slow {
+        /// Who sends.
+        from: usize,
+        /// To whom.
+        to: usize,
+        /// By how much, in nanoseconds: at least, at most.
+        longer_ns: (u64, u64),
+        /// For how long, in nanoseconds.
+        for_ns: u64,
+    },
+    /// A node does not reach the directory for a while.
+    Unreached {
+        /// Which.
+        node: usize,
+        /// What gets through meanwhile.
+        through: Through,
+        /// For how long, in nanoseconds.
+        for_ns: u64,
+    },
+    /// The directory answers nobody for a while.
+    Outage {
+        /// How.
+        how: Outage,
+        /// For how long, in nanoseconds.
+        for_ns: u64,
+    },
+    /// What the directory remembers of its history goes.
+    Compact,
+    /// All sessions end.
+    ExpireSessions,
     /// An administrator changes whether a volume is write protected, through a node.
     Protect {
         /// Through which.
@@ -79,6 +123,17 @@ pub enum NodeEvent {
         /// Whether it is from now on.
         on: bool,
     },
+}
+
+/// How the directory answers nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// Most of its members are down.
+    NoMajority,
+    /// Its leader takes requests and answers none.
+    Hangs,
+    /// It elects another leader; that takes as long as it takes.
+    Election,
 }
 
 /// A whole run of several nodes.
@@ -94,8 +149,12 @@ pub struct NodesPlan {
     pub client_at: Vec<usize>,
     /// What happens when, in nanoseconds from the beginning.
     pub events: Vec<(u64, NodeEvent)>,
-    /// How many operations the clients begin.
+    /// What goes wrong in the directory, until nothing disturbs any more.
+    pub directory: Faults,
+    /// How many operations the clients begin, and in how many portions that come one after the other.
     pub ops: u64,
+    /// See `ops`.
+    pub portions: u64,
     /// When the disturbed part ends, in nanoseconds.
     pub end_ns: u64,
 }
@@ -103,7 +162,7 @@ pub struct NodesPlan {
 /// A node like any other.
 pub fn plain_node(cores: usize) -> NodePlan {
     let options = SimDeviceOptions::default();
-    NodePlan { cores, shards: 2, devices: [(24, options.clone()), (40, options)], lag_ns: (100_000, 3_000_000) }
+    NodePlan { cores, shards: 2, devices: [(24, options.clone()), (40, options)], lag_ns: (100_000, 3_000_000), clock_permille: 0 }
 }
 
 /// A client like any other.
@@ -148,73 +207,15 @@ impl NodesPlan {
             owners: vec![0, 1],
             client_at: vec![0, 1],
             events: vec![],
+            directory: Faults::NONE,
             ops: 600,
+            portions: 1,
             end_ns: 5_000_000_000,
         }
     }
 
     /// What a seed means.
     pub fn draw(seed: u64) -> NodesPlan {
-        let rng = &mut Rng::new(seed ^ 0x0000_0DE5_5EED);
-        let mut plan = NodesPlan { base: Plan::draw_for_nodes(rng, seed), ..NodesPlan::two(seed) };
-        let nodes = 2 + rng.below(4) as usize;
-        plan.nodes = (0..nodes).map(|_| node(rng)).collect();
-        plan.owners = plan.base.volumes.iter().map(|_| rng.below(nodes as u64) as usize).collect();
-        plan.client_at = plan.base.clients.iter().map(|_| rng.below(nodes as u64) as usize).collect();
-        plan.end_ns = 20_000_000 + up_to_one_of(rng, [50_000_000, 500_000_000, 3_000_000_000]);
-        plan.ops = 100 + rng.below(1_500);
-        plan.events = (0..rng.below(7)).map(|_| (rng.below(plan.end_ns), event(rng, &plan))).collect();
-        flap(rng, &mut plan);
-        plan.events.sort_by_key(|(at, _)| *at);
-        plan
-    }
-}
-
-/// In one plan of five connections between nodes are reset again and again, so that much is with another node when its link is lost.
-fn flap(rng: &mut Rng, plan: &mut NodesPlan) {
-    if !rng.one_in(5) {
-        return;
-    }
-    plan.base.mix.extend([(OpKind::Swap, 30), (OpKind::Write, 30)]);
-    plan.base.hot = 1;
-    plan.base.clients.iter_mut().for_each(|c| c.depth = c.depth.max(8));
-    plan.ops += 1_000;
-    let nodes = plan.nodes.len() as u64;
-    for _ in 0..40 {
-        let a = rng.below(nodes) as usize;
-        let b = (a + 1 + rng.below(nodes - 1) as usize) % nodes as usize;
-        plan.events.push((rng.below(plan.end_ns), NodeEvent::Reset { a, b }));
-    }
-}
-
-/// A number below one of these.
-fn up_to_one_of(rng: &mut Rng, limits: [u64; 3]) -> u64 {
-    let limit = limits[rng.below(3) as usize];
-    rng.below(limit)
-}
-
-fn node(rng: &mut Rng) -> NodePlan {
-    let shards = 1 << rng.below(3);
-    let device = |rng: &mut Rng| SimDeviceOptions { volatile_cache: !rng.one_in(4), ..SimDeviceOptions::default() };
-    let devices = [(shards * (8 + rng.below(4)), device(rng)), (shards * (10 + rng.below(12)), device(rng))];
-    let least = [0, 200_000, 5_000_000][rng.below(3) as usize];
-    let most = least + 1 + up_to_one_of(rng, [500_000, 20_000_000, 900_000_000]);
-    NodePlan { cores: 1 + rng.below(3) as usize, shards: shards as u8, devices, lag_ns: (least, most) }
-}
-
-fn event(rng: &mut Rng, plan: &NodesPlan) -> NodeEvent {
-    let nodes = plan.nodes.len() as u64;
-    let node = |rng: &mut Rng| rng.below(nodes) as usize;
-    let (a, client) = (node(rng), rng.below(plan.base.clients.len() as u64) as usize);
-    let b = (a + 1 + rng.below(nodes - 1) as usize) % nodes as usize;
-    let for_ns = 1_000 + up_to_one_of(rng, [2_000_000, 400_000_000, 2_500_000_000]);
-    match rng.below(16) {
-        0..5 => NodeEvent::Cut { from: a, to: b, both: rng.one_in(2), for_ns },
-        5..7 => NodeEvent::Reset { a, b },
-        7..10 => NodeEvent::Restart { node: a, power: rng.one_in(2), for_ns },
-        10 => NodeEvent::ResetClient { client },
-        11 => NodeEvent::CutClient { client, to_node: rng.one_in(2), for_ns },
-        12 => NodeEvent::Stall { node: a, for_ns },
-        _ => NodeEvent::Protect { node: a, volume: rng.below(plan.base.volumes.len() as u64) as usize, on: rng.one_in(2) },
+        super::draw::draw(seed)
     }
 }

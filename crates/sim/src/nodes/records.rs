@@ -24,6 +24,10 @@ pub fn cluster() -> ClusterId {
 pub fn name_of(node: usize) -> String {
     format!("n{}", node + 1)
 }
+/// The node that has a name.
+pub fn node_called(name: &str) -> Option<usize> {
+    name.strip_prefix('n')?.parse::<usize>().ok()?.checked_sub(1)
+}
 /// The disk group of a node.
 pub fn group_of(node: usize) -> GroupId {
     GroupId::from_bytes([node as u8 + 1; 16])
@@ -95,7 +99,7 @@ fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, Obj
 }
 
 /// What hosts connect to: every volume is a namespace.
-pub fn subsystem(volumes: usize) -> SubsystemRecord {
+fn subsystem(volumes: usize) -> SubsystemRecord {
     SubsystemRecord {
         nqn: NQN.into(),
         name: "simulated".into(),
@@ -111,7 +115,7 @@ pub fn subsystem(volumes: usize) -> SubsystemRecord {
 
 /// Writes all of it, as the first node. `links`: where each node takes links.
 pub fn write(directory: &mut ModelledNode, plan: &NodesPlan, links: &[SocketAddr]) -> Result<(), DirectoryError> {
-    let mut all = Transaction::new();
+    let mut all = Transaction::new().create(&subsystem(plan.owners.len()));
     for (node, addr) in links.iter().enumerate() {
         all = all.create(&node_record(plan, node, *addr)).create(&group_record(plan, node));
     }

@@ -3,7 +3,7 @@
 //! Owns: the order of things, and the checks at the end. Invariant: a run ends, whatever its seed, by its limits in virtual time. Never: prints.
 
 use super::plan::NodesPlan;
-use super::world::NodesLab;
+use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
 use crate::workload::Workload;
 use base::Duration;
@@ -13,6 +13,9 @@ const CALM_MAX: Duration = Duration::from_secs(120);
 
 /// Within this links open again when nothing is in their way, and no node is about to report one as closed.
 const LINKS_SETTLE: Duration = Duration::from_secs(3);
+
+/// Within this the session of a node that has died has ended, the others say that they are up, and one of them leads.
+const KNOWN_MAX: Duration = Duration::from_secs(15);
 
 /// Plays a seed.
 pub fn run(seed: u64, whole_trace: bool) -> Result<Report, Failure> {
@@ -77,13 +80,22 @@ impl Run<'_> {
     fn disturbed(&mut self) -> Result<(), String> {
         let start = self.lab.world.now();
         let end = start + Duration::from_nanos(self.plan.end_ns);
-        self.workload(|w| w.ops_left = self.plan.ops);
-        self.lab.wake_clients();
+        self.lab.directory_has_faults(true);
+        let portions = self.plan.portions.max(1);
+        let at = |n: u64| start + Duration::from_nanos(self.plan.end_ns * n / portions);
+        let (mut portion, mut ops_left) = (0, self.plan.ops);
         let mut events = self.plan.events.iter().map(|(at, event)| (start + Duration::from_nanos(*at), event)).peekable();
         loop {
             let now = self.lab.world.now();
+            while portion < portions && at(portion) <= now {
+                let ops = ops_left.div_ceil(portions - portion);
+                (portion, ops_left) = (portion + 1, ops_left - ops);
+                self.workload(|w| w.ops_left += ops);
+                self.lab.wake_clients();
+            }
             let next = end.min(events.peek().map_or(end, |e| e.0)).min(self.lab.next_return().unwrap_or(end));
-            let more = events.peek().is_some();
+            let next = if portion < portions { next.min(at(portion)) } else { next };
+            let more = events.peek().is_some() || portion < portions;
             if next > now {
                 let idle = self.lab.run(next.since(now), |_, w| !more && w.nothing_left() && w.in_flight() == 0);
                 if idle {
@@ -106,6 +118,7 @@ impl Run<'_> {
     /// Nothing disturbs any more: all that is under way ends, all is read, through every node that a client is connected to.
     fn calm(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
+        self.lab.directory_has_faults(false);
         self.workload(|w| w.ops_left = 0);
         if !self.lab.run(CALM_MAX, |_, w| w.in_flight() == 0) {
             return Err("commands were not answered, though nothing disturbs any more".into());
@@ -113,12 +126,24 @@ impl Run<'_> {
         if self.lab.workload.borrow().wrong.is_some() {
             return Ok(());
         }
+        let until = self.lab.world.now() + CALM_MAX;
+        while !self.lab.is_calm() && self.lab.world.now() < until {
+            self.lab.run(Duration::from_millis(50), |_, _| false);
+        }
         // Links that were cut open again, after a delay that has grown; until then a node may still be about to say that one is closed.
         self.lab.run(LINKS_SETTLE, |_, _| false);
         self.all_reach_each_other()?;
-        let newest = self.lab.nodes[0].control.directory.revision();
+        let newest = self.lab.newest();
         if !self.lab.run(CALM_MAX, |nodes, _| nodes.iter().all(|n| n.control.is_idle(newest))) {
-            return Err("a node does not serve what the directory says".into());
+            let states: Vec<String> = self.lab.nodes.iter().map(|n| n.control.state()).collect();
+            return Err(format!("a node does not serve what the directory says, which is {newest:?}: {states:#?}"));
+        }
+        let known = |nodes: &[NodeHost]| {
+            let lives: Vec<_> = nodes.iter().map(|n| n.control.life()).collect();
+            nodes.iter().all(|n| n.control.is_known(&lives))
+        };
+        if !self.lab.run(KNOWN_MAX, |nodes, _| known(nodes)) {
+            return Err("the directory does not say that all nodes are up, and that one of them leads".into());
         }
         let now = self.lab.world.now().0;
         self.workload(|w| {

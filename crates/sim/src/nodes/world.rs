@@ -3,17 +3,19 @@
 //! Invariant: everything lives in one simulated world, in one thread.
 //! Never: draws anything; a plan says it all.
 
-use super::node::{Door, FrontEnds, NodeControl};
-use super::plan::{NodeEvent, NodesPlan};
-use super::records::{self, NQN, cluster};
+use super::node::{Door, FrontEnds, NodeControl, Parts};
+use super::plan::{NodeEvent, NodesPlan, Outage};
+use super::records::{self, NQN, cluster, volume_id};
+use super::truth::Truth;
+use super::way::{Through, Way};
 use crate::client::{Client, ClientApp};
 use crate::cut_ways::CutWays;
-use crate::workload::Workload;
+use crate::workload::{Paths, Workload};
 use base::{ComponentId, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
 use dataplane::{Completion, CoreSeed, DataPlaneError, Device, component_spec, core_seeds};
 use directory::modelled::{Faults, Modelled};
-use directory::{ModelledNode, NodeDevices};
+use directory::{ModelledNode, NodeDevices, Revision};
 use rt::sim::{HostId, World};
 use rt::{App, Progress, Rt};
 use std::cell::RefCell;
@@ -58,7 +60,23 @@ pub struct NodesLab {
     /// What the clients play.
     pub workload: Rc<RefCell<Workload>>,
     cut_ways: CutWays,
+    /// What is disturbed besides, until when.
+    disturbed: Vec<(Instant, Disturbed)>,
+    /// No node is paused from then on.
+    paused_until: Instant,
+    directory: Modelled,
+    faults: Faults,
+    truth: Rc<RefCell<Truth>>,
     events: u64,
+}
+
+/// What is to be well again at its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disturbed {
+    Cut(usize, usize),
+    Slow(HostId, HostId),
+    Unreached(usize),
+    NoMajority,
 }
 
 /// Something happens now and then, so that control planes get their turns.
@@ -145,30 +163,56 @@ impl NodesLab {
         let addr = |world: &World, node: usize, port| SocketAddr::new(world.addr(hosts[node]), port);
         let modelled = Modelled::new(plan.base.seed, cluster(), Faults::NONE);
         let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[1])).collect();
-        let mut nodes = Vec::new();
-        for node in 0..hosts.len() {
-            let made = plan.nodes[node].devices.iter();
-            let devices: Vec<Device> = made.map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
+        let pauses = plan.events.iter().any(|(_, event)| matches!(event, NodeEvent::Pause { .. }));
+        let paths = Paths::of(hosts.len(), plan.client_at.clone(), plan.owners.clone(), pauses);
+        let workload = Workload::new(Rc::new(plan.base.clone())).of_several_nodes(paths);
+        let (mut made, workload) = (Vec::new(), Rc::new(RefCell::new(workload)));
+        for (node, door) in doors.iter().enumerate() {
+            let planned = plan.nodes[node].devices.iter();
+            let devices: Vec<Device> = planned.map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
             let mut directory = ModelledNode::new(&records::name_of(node), modelled.clone());
             if node == 0 {
                 records::write(&mut directory, plan, &links).expect("nobody else writes");
             }
-            directory.work(&mut Setup { world: &mut world, door: &doors[node], devices: &devices })?;
+            directory.work(&mut Setup { world: &mut world, door, devices: &devices })?;
             let addrs = PORTS.map(|port| addr(&world, node, port));
-            let control = NodeControl::new(node, plan, Rc::clone(&doors[node]), devices.clone(), addrs, directory);
-            nodes.push(NodeHost { host: hosts[node], devices, control, returns: None });
+            made.push(Parts { number: node, door: Rc::clone(door), devices, addrs, way: Way::to(modelled.clone()) });
         }
-        let workload = Rc::new(RefCell::new(Workload::new(Rc::new(plan.base.clone())).of_several_nodes()));
+        let truth = Rc::new(RefCell::new(Truth::new(modelled.clone(), (0..plan.owners.len()).map(volume_id))));
+        let node = |parts: Parts| {
+            let (host, devices) = (hosts[parts.number], parts.devices.clone());
+            let control = NodeControl::new(plan, parts, Rc::clone(&truth), Rc::clone(&workload));
+            NodeHost { host, devices, control, returns: None }
+        };
+        let nodes: Vec<NodeHost> = made.into_iter().map(node).collect();
         let clock = world.add_host(1, |rt| {
             let queue = rt.queue();
             rt.timer(&queue, 0, rt.now());
             Box::new(ClockApp(queue))
         });
         let (client_at, cut_ways) = (plan.client_at.clone(), CutWays::default());
-        let mut lab = NodesLab { world, nodes, clients: Vec::new(), client_at, clock, workload, cut_ways, events: 0 };
+        let (directory, faults, disturbed) = (modelled, plan.directory.clone(), Vec::new());
+        let mut lab = NodesLab {
+            world,
+            nodes,
+            clients: Vec::new(),
+            client_at,
+            clock,
+            workload,
+            cut_ways,
+            disturbed,
+            paused_until: Instant(0),
+            directory,
+            faults,
+            truth,
+            events: 0,
+        };
         // What was made in a life for that is found in the first one.
         for node in 0..lab.nodes.len() {
             lab.kill(node, false);
+            if plan.nodes[node].clock_permille != 0 {
+                lab.world.clock_rate(lab.nodes[node].host, plan.nodes[node].clock_permille);
+            }
             lab.start(node);
         }
         for (id, client) in plan.base.clients.iter().enumerate() {
@@ -197,8 +241,7 @@ impl NodesLab {
     }
     fn start(&mut self, node: usize) {
         self.world.start(self.nodes[node].host);
-        let now = self.world.now().0;
-        self.nodes[node].control.started(&self.workload, now);
+        self.nodes[node].control.started();
         for (client, at) in self.clients.iter().zip(&self.client_at) {
             if *at == node {
                 client.client.borrow_mut().drop_links();
@@ -212,10 +255,9 @@ impl NodesLab {
         self.workload.borrow_mut().note(now.0, format!("event: {event:?}"));
         match *event {
             NodeEvent::Cut { from, to, both, for_ns } => {
-                let (a, b) = (self.nodes[from].host, self.nodes[to].host);
-                self.cut(a, b, for_ns);
+                self.cut_nodes(from, to, for_ns);
                 if both {
-                    self.cut(b, a, for_ns);
+                    self.cut_nodes(to, from, for_ns);
                 }
             }
             NodeEvent::Reset { a, b } => self.world.reset_connections(self.nodes[a].host, self.nodes[b].host),
@@ -238,20 +280,88 @@ impl NodesLab {
                     self.world.disk(device).stall(Duration::from_nanos(for_ns));
                 }
             }
+            NodeEvent::Pause { node, core, for_ns } => {
+                self.world.pause(self.nodes[node].host, core, Duration::from_nanos(for_ns));
+                self.paused_until = self.paused_until.max(now + Duration::from_nanos(for_ns));
+                if core.is_none() {
+                    self.nodes[node].control.paused(now.0 + for_ns);
+                }
+            }
+            NodeEvent::Slow { from, to, longer_ns, for_ns } => {
+                let (from, to) = (self.nodes[from].host, self.nodes[to].host);
+                self.world.slow_way(from, to, Some(longer_ns));
+                self.disturb(for_ns, Disturbed::Slow(from, to));
+            }
+            NodeEvent::Unreached { node, through, for_ns } => {
+                self.nodes[node].control.way().set(through);
+                self.disturb(for_ns, Disturbed::Unreached(node));
+            }
+            NodeEvent::Outage { how, for_ns } => self.outage(how, for_ns),
+            NodeEvent::Compact => self.directory.compact(),
+            NodeEvent::ExpireSessions => self.directory.expire_sessions(),
             NodeEvent::Protect { node, volume, on } => self.nodes[node].control.protect(volume, on),
         }
+    }
+    fn disturb(&mut self, for_ns: u64, what: Disturbed) {
+        self.disturbed.retain(|(_, other)| *other != what);
+        self.disturbed.push((self.world.now() + Duration::from_nanos(for_ns), what));
+    }
+    fn outage(&mut self, how: Outage, for_ns: u64) {
+        match how {
+            Outage::NoMajority => {
+                (1..usize::from(self.faults.members)).for_each(|member| self.directory.set_up(member, false));
+                self.disturb(for_ns, Disturbed::NoMajority);
+            }
+            Outage::Hangs => self.directory.hang_leader(self.directory_time() + std::time::Duration::from_nanos(for_ns)),
+            Outage::Election => self.directory.elect(),
+        }
+    }
+    /// The directory's clock is the world's.
+    fn directory_time(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.world.now().0)
+    }
+    fn heal(&mut self, what: Disturbed) {
+        match what {
+            Disturbed::Cut(from, to) => {
+                self.world.heal(self.nodes[from].host, self.nodes[to].host);
+                self.workload.borrow_mut().paths().cut(from, to, None);
+            }
+            Disturbed::Slow(from, to) => self.world.slow_way(from, to, None),
+            Disturbed::Unreached(node) => self.nodes[node].control.way().set(Through::All),
+            Disturbed::NoMajority => (0..usize::from(self.faults.members)).for_each(|member| self.directory.set_up(member, true)),
+        }
+    }
+    /// The directory has the faults of the plan from now on, or none.
+    pub fn directory_has_faults(&mut self, has: bool) {
+        self.directory.set_faults(if has { self.faults.clone() } else { Faults { members: self.faults.members, ..Faults::NONE } });
+    }
+    /// Whether nothing goes on of what disturbed: no node is paused, and nothing can come late in the directory.
+    pub fn is_calm(&self) -> bool {
+        self.directory.is_settled() && self.world.now() >= self.paused_until
+    }
+    /// The newest revision of the directory, whoever knows.
+    pub fn newest(&self) -> Revision {
+        self.directory.newest()
+    }
+    fn cut_nodes(&mut self, from: usize, to: usize, for_ns: u64) {
+        self.workload.borrow_mut().paths().cut(from, to, Some(self.world.now().0));
+        self.disturb(for_ns, Disturbed::Cut(from, to));
+        self.world.cut(self.nodes[from].host, self.nodes[to].host);
     }
     fn cut(&mut self, from: HostId, to: HostId, for_ns: u64) {
         self.cut_ways.cut(&mut self.world, from, to, Duration::from_nanos(for_ns));
     }
     /// When something that was disturbed is to be well again.
     pub fn next_return(&self) -> Option<Instant> {
-        self.cut_ways.next().into_iter().chain(self.nodes.iter().filter_map(|n| n.returns)).min()
+        let disturbed = self.disturbed.iter().map(|(at, _)| *at);
+        self.cut_ways.next().into_iter().chain(self.nodes.iter().filter_map(|n| n.returns)).chain(disturbed).min()
     }
     /// What is due is well again; `all`: everything.
     pub fn heal_due(&mut self, all: bool) {
         let now = self.world.now();
         self.cut_ways.restore(&mut self.world, all);
+        let due: Vec<Disturbed> = self.disturbed.extract_if(.., |(at, _)| all || *at <= now).map(|(_, what)| what).collect();
+        due.into_iter().for_each(|what| self.heal(what));
         for node in 0..self.nodes.len() {
             if self.nodes[node].returns.take_if(|at| all || *at <= now).is_some() {
                 self.workload.borrow_mut().note(now.0, format!("node {node} starts"));
@@ -262,11 +372,20 @@ impl NodesLab {
 
     /// Lets time pass until something is wrong, or `stop` holds; whether it did.
     pub fn run(&mut self, limit: Duration, mut stop: impl FnMut(&[NodeHost], &Workload) -> bool) -> bool {
-        let NodesLab { world, nodes, workload, events, clock, .. } = self;
+        let NodesLab { world, nodes, workload, events, clock, directory, truth, .. } = self;
         let clock = world.rt(*clock, 0);
+        let (mut served, mut before) = (Vec::new(), Vec::new());
         world.run_until(limit, || {
             let now = clock.now().0;
-            nodes.iter_mut().for_each(|node| node.control.turn(workload, now));
+            directory.advance(std::time::Duration::from_nanos(now));
+            nodes.iter_mut().for_each(|node| node.control.turn(now));
+            truth.borrow_mut().catch_up(&mut workload.borrow_mut(), now);
+            served.clear();
+            served.extend(nodes.iter().map(|node| node.control.served()));
+            if served != before {
+                truth.borrow_mut().nodes_serve(&served, &mut workload.borrow_mut(), now);
+                before.clone_from(&served);
+            }
             *events += 1;
             if *events > EVENTS_MAX {
                 workload.borrow_mut().fail("the nodes are busy without end".into(), None);

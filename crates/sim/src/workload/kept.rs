@@ -3,6 +3,7 @@
 //! Never: draws a command, judges an answer.
 
 use super::had::{Had, Moved};
+use super::paths::Paths;
 use crate::model::{Candidate, Cell};
 use crate::plan::{OpKind, Plan, VolumePlan};
 use crate::rights::{Need, Rights};
@@ -125,7 +126,7 @@ pub struct Workload {
     /// The operator acts on volumes.
     pub(super) operated: bool,
     /// Several nodes serve the volumes: what one passes on to another may come to no answer.
-    pub(super) several: bool,
+    pub(super) several: Option<Paths>,
     /// The volumes.
     pub volumes: Vec<Volume>,
     pub(super) flights: BTreeMap<u64, Flight>,

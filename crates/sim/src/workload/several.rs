@@ -5,34 +5,39 @@
 //! Never: decides anything; nodes do.
 
 use super::INDETERMINATE_NS;
-use super::kept::Workload;
-use crate::served::State;
-use base::HostId;
-use cluster::reservation::{self, Command, Outcome};
+use super::kept::{Flight, Workload};
+use super::paths::Paths;
+use cluster::reservation;
 use format::nvme::{Status, StatusCode};
 
 impl Workload {
     /// Several nodes serve what is played on.
-    pub fn of_several_nodes(self) -> Workload {
-        Workload { several: true, ..self }
+    pub fn of_several_nodes(self, paths: Paths) -> Workload {
+        Workload { several: Some(paths), ..self }
+    }
+    /// What nodes reach each other.
+    ///
+    /// # Panics
+    /// When there is one only.
+    pub fn paths(&mut self) -> &mut Paths {
+        self.several.as_mut().expect("of several nodes")
+    }
+    /// An answer that is about the path of a command must have a reason there.
+    pub(super) fn check_path(&mut self, op: u64, flight: &Flight, now: u64) {
+        let Some(paths) = &self.several else { return };
+        let may = |status: &Status| paths.may_answer(flight.client, flight.place.volume, *status, flight.sent, now);
+        if let Some(status) = flight.statuses.iter().flatten().find(|status| may(status) == Some(false)) {
+            let text = format!(
+                "#{op} {:?} of client {} was answered with {status:?}, for which its path had no reason",
+                flight.kind, flight.client
+            );
+            self.fail(text, Some((flight.place.volume, flight.place.block)));
+        }
     }
     /// Until when a change may take effect that was answered so now.
     pub(super) fn settled_after(&self, status: Status, now: u64) -> u64 {
         // It is with its owner, or was; what has begun there goes on.
-        if self.several && status.code == StatusCode::CONTROLLER_PATHING_ERROR { now + INDETERMINATE_NS } else { now }
-    }
-    /// A node has carried out a reservation command; the number of the change of this volume.
-    pub fn reserved_by_node(
-        &mut self,
-        volume: usize,
-        by: HostId,
-        state: reservation::State,
-        command: &Command,
-        outcome: &Outcome,
-        now: u64,
-    ) -> usize {
-        self.reserved(volume, by, state, command, outcome, now);
-        self.volumes[volume].rights.number()
+        if self.several.is_some() && status.code == StatusCode::CONTROLLER_PATHING_ERROR { now + INDETERMINATE_NS } else { now }
     }
     /// The owner of a volume was started, which is a loss of power for its hosts: this is left of its reservation.
     pub fn owner_started(&mut self, volume: usize, left: reservation::State, now: u64) {
@@ -43,25 +48,35 @@ impl Workload {
         rights.owner_started(left, now);
         self.release_withheld(volume, now);
     }
-    /// A node has changed whether a volume is write protected; the number of the change of this volume.
-    pub fn protected(&mut self, volume: usize, on: bool, now: u64) -> usize {
-        self.note(now, format!("volume {volume} is write protected: {on}"));
-        let state = State { read_only: on, ..self.state_of(volume) };
-        self.decided(volume, state, now);
-        self.volumes[volume].served.number()
+    /// The owner of a volume serves a change of it on all cores: of its reservation, or of how it is served.
+    pub fn in_force_at_owner(&mut self, volume: usize, number: usize, reservation: bool, now: u64) {
+        self.note(
+            now,
+            format!("the owner of volume {volume} serves change {number}{}", if reservation { " of its reservation" } else { "" }),
+        );
+        let v = &mut self.volumes[volume];
+        if reservation { v.rights.in_force_at_owner(number, now) } else { v.served.in_force_at_owner(number, now) }
     }
-    /// The owner of a volume has confirmed a change: of its reservation, or of its write protection.
+    /// Every node serves it.
+    pub fn in_force_everywhere(&mut self, volume: usize, number: usize, reservation: bool, now: u64) {
+        self.note(now, format!("all serve change {number} of volume {volume}{}", if reservation { " of its reservation" } else { "" }));
+        let v = &mut self.volumes[volume];
+        if reservation { v.rights.in_force_everywhere(number, now) } else { v.served.in_force_everywhere(number, now) }
+    }
+    /// The owner has confirmed it: nothing that was judged by an earlier one is under way there.
     pub fn confirmed(&mut self, volume: usize, number: usize, reservation: bool, now: u64) {
-        self.note(now, format!("change {number} of volume {volume} is in force"));
-        if reservation {
-            self.volumes[volume].rights.in_force_at_owner(number, now);
-            return;
-        }
-        let served = &mut self.volumes[volume].served;
-        served.in_force_at_owner(number, now);
-        if number == served.number() {
+        self.in_force_at_owner(volume, number, reservation, now);
+        if !reservation && number == self.volumes[volume].served.number() {
             self.freeze(volume, now);
         }
+    }
+    /// Which change of how a volume is served was the last.
+    pub fn served_number(&self, volume: usize) -> usize {
+        self.volumes[volume].served.number()
+    }
+    /// Whether a volume was deleted.
+    pub fn is_gone(&self, volume: usize) -> bool {
+        self.volumes[volume].operated.gone
     }
     /// All nodes serve what was decided last.
     pub fn all_nodes_serve(&mut self, now: u64) {

@@ -1,10 +1,11 @@
 //! A copy of the directory, brought up to date by a watch.
 //!
+//! Owns: [`Followed`].
 //! Invariant: a watch that has lost its place begins anew from a snapshot.
-//! Never: takes what this node wrote for what is there: that comes back through the watch.
+//! Never: takes what its user wrote for what is there: that comes back through the watch.
 
+use crate::{Directory, DirectoryError, Revision, View, Watch};
 use base::hooks::{self, SeededFault};
-use directory::{Directory, DirectoryError, Revision, View, Watch};
 use std::time::{Duration, Instant};
 
 /// How often a watch is begun anew for one look at the records.
@@ -12,31 +13,40 @@ const WATCHES_MAX: u32 = 3;
 /// How long a watch may lag before a snapshot is taken in its place.
 const LAG_MAX: Duration = Duration::from_secs(2);
 
-/// The copy, and the watch behind it.
-#[derive(Default)]
-pub(super) struct Followed {
-    pub(super) view: View,
+/// The copy, and the watch behind it. `T`: a time of the user's clock.
+pub struct Followed<T = Instant> {
+    view: View,
     watch: Option<Box<dyn Watch>>,
     /// When it was as the directory was.
-    as_of: Option<Instant>,
+    as_of: Option<T>,
 }
 
-impl Followed {
+impl<T> Default for Followed<T> {
+    fn default() -> Self {
+        Self { view: View::default(), watch: None, as_of: None }
+    }
+}
+
+impl<T: Copy> Followed<T> {
+    /// The copy.
+    pub const fn view(&self) -> &View {
+        &self.view
+    }
     /// When it was last as the directory was; `None`: never.
-    pub(super) fn as_of(&self) -> Option<Instant> {
+    pub const fn as_of(&self) -> Option<T> {
         self.as_of
     }
 
     /// Brings it up to what the directory is now.
-    pub(super) fn look(&mut self, directory: &dyn Directory) -> Result<(), DirectoryError> {
-        let (asked, upto) = (Instant::now(), directory.revision()?);
+    pub fn look(&mut self, directory: &(impl Directory + ?Sized), now: T) -> Result<(), DirectoryError> {
+        let upto = directory.revision()?;
         self.catch_up(directory, upto)?;
-        self.as_of = Some(asked);
+        self.as_of = Some(now);
         Ok(())
     }
 
     /// Brings it up to `upto`, at least.
-    fn catch_up(&mut self, directory: &dyn Directory, upto: Revision) -> Result<(), DirectoryError> {
+    fn catch_up(&mut self, directory: &(impl Directory + ?Sized), upto: Revision) -> Result<(), DirectoryError> {
         for _ in 0..WATCHES_MAX {
             if self.watch.is_none() {
                 self.view = View::new(directory.snapshot()?);

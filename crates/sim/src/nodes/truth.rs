@@ -1,0 +1,232 @@
+//! What the directory truly says and since when, whoever knows of it: by that the workload judges what nodes do.
+//!
+//! Owns: [`Truth`]: a reader of the modelled directory that sees through all of its faults, what hosts have asked for, and which changes are in
+//! force where.
+//! Invariants: a change counts from when it happened in the directory; what was answered as not done must never happen.
+//! Never: changes the directory, decides anything.
+
+use super::records::node_called;
+use crate::served::State;
+use crate::workload::Workload;
+use base::{HostId, VolumeId};
+use cluster::record::{ObjectRecord, ReservationRecord, Stage, SubsystemRecord, VolumeRecord};
+use cluster::reservation::{self, Command, Outcome, Refusal};
+use directory::modelled::Modelled;
+use directory::{Changes, Directory, Key, Kind, Nonce, Revision, View};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A reservation command that a node is about to make durable.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Of which host.
+    pub by: HostId,
+    /// What it asked for.
+    pub command: Command,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// A change of a volume.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    at: Revision,
+    volume: usize,
+    /// Of its reservation; otherwise of how it is served.
+    reservation: bool,
+    /// Which change of the volume it was, for the workload.
+    number: usize,
+    owner_serves: bool,
+}
+
+/// See the module.
+pub struct Truth {
+    directory: Modelled,
+    view: View,
+    /// The volumes, as the workload numbers them.
+    places: BTreeMap<VolumeId, usize>,
+    asked: BTreeMap<Nonce, (Asked, bool)>,
+    /// Changes that not every node is known to serve, in order.
+    noted: Vec<Noted>,
+    /// Nodes that have begun a life and do not serve yet.
+    starting: BTreeSet<usize>,
+    /// The newest changes that were in force at the time, for each volume: its reservation's, and the other.
+    numbers: BTreeMap<(usize, bool), Vec<(Revision, usize)>>,
+}
+
+impl Truth {
+    /// Of a directory without faults that has the volumes of the beginning.
+    pub fn new(directory: Modelled, volumes: impl Iterator<Item = VolumeId>) -> Truth {
+        let view = View::new(directory.snapshot().expect("it has no faults yet"));
+        let places = volumes.zip(0..).collect();
+        Truth { directory, view, places, asked: BTreeMap::new(), noted: Vec::new(), starting: BTreeSet::new(), numbers: BTreeMap::new() }
+    }
+    /// The newest revision.
+    pub fn newest(&self) -> Revision {
+        self.directory.newest()
+    }
+    /// All records, as of the last time that it was brought up to date.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// A transaction with this nonce carries out what a host has asked for, if it happens.
+    pub fn asks(&mut self, nonce: Nonce, what: Asked) {
+        self.asked.insert(nonce, (what, false));
+    }
+    /// Its host has heard that it was not done: it must not happen any more.
+    pub fn denied(&mut self, nonce: Nonce, workload: &mut Workload) {
+        match self.asked.get_mut(&nonce) {
+            Some((_, denied)) => *denied = true,
+            None => workload.fail("a host heard that nothing has changed, and it has".into(), None),
+        }
+    }
+    /// A host's command was carried out, and changed nothing.
+    pub fn executed(&mut self, volume: VolumeId, state: reservation::State, asked: &Asked, workload: &mut Workload, now: u64) {
+        let Some(place) = self.places.get(&volume).copied() else { return };
+        workload.reserved(place, asked.by, state, &asked.command, &asked.outcome, now);
+        self.note(self.view.revision(), place, true, workload.volumes[place].rights.number());
+    }
+    /// A host's command was refused by what the directory says now.
+    pub fn refused(&self, volume: VolumeId, by: HostId, command: &Command, why: Refusal, workload: &mut Workload, now: u64) {
+        if let Some(place) = self.places.get(&volume) {
+            workload.reservation_refused(*place, by, command, why, now);
+        }
+    }
+    /// The owner of a volume has confirmed that it serves it as of this revision, at least.
+    pub fn confirmed(&self, volume: VolumeId, at: Revision, workload: &mut Workload, now: u64) {
+        let Some(place) = self.places.get(&volume) else { return };
+        for reservation in [false, true] {
+            let numbers = self.numbers.get(&(*place, reservation)).into_iter().flatten();
+            if let Some((_, number)) = numbers.rev().find(|(of, _)| *of <= at) {
+                workload.confirmed(*place, *number, reservation, now);
+            }
+        }
+    }
+
+    /// Takes what has happened.
+    pub fn catch_up(&mut self, workload: &mut Workload, now: u64) {
+        if self.directory.newest() == self.view.revision() {
+            return;
+        }
+        for changes in self.directory.happened_after(self.view.revision()) {
+            self.take(changes, workload, now);
+        }
+    }
+
+    fn take(&mut self, changes: Changes, workload: &mut Workload, now: u64) {
+        let at = changes.revision;
+        let of_kind = |kind: Kind| changes.events.iter().filter(move |e| e.key.kind == kind).map(|e| e.key.clone());
+        let reservations: Vec<Key> = of_kind(Kind::Reservation).collect();
+        let before: Vec<Option<VolumeId>> = reservations.iter().map(|key| self.reservation(key).map(|r| r.volume)).collect();
+        let serves = of_kind(Kind::Volume).chain(of_kind(Kind::Subsystem)).next().is_some();
+        self.view.apply(changes);
+        for (key, before) in reservations.iter().zip(before) {
+            self.reservation_changed(at, key, before, workload, now);
+        }
+        if serves {
+            self.served_changed(at, workload, now);
+        }
+    }
+
+    fn reservation(&self, key: &Key) -> Option<ReservationRecord> {
+        self.view.find(&key.id).expect("it can be read").map(|r| r.value)
+    }
+    fn note(&mut self, at: Revision, volume: usize, reservation: bool, number: usize) {
+        self.noted.push(Noted { at, volume, reservation, number, owner_serves: false });
+        self.numbers.entry((volume, reservation)).or_default().push((at, number));
+    }
+
+    fn reservation_changed(&mut self, at: Revision, key: &Key, before: Option<VolumeId>, workload: &mut Workload, now: u64) {
+        let after = self.reservation(key);
+        let Some(place) = after.as_ref().map(|r| r.volume).or(before).and_then(|volume| self.places.get(&volume).copied()) else { return };
+        if workload.is_gone(place) {
+            return;
+        }
+        let asked = self.directory.nonce_of(at).and_then(|nonce| self.asked.remove(&nonce));
+        match (asked, after) {
+            (Some((_, true)), _) => return workload.fail("a host heard that nothing has changed, and then it did".into(), None),
+            (Some((Asked { by, command, outcome }, false)), Some(record)) => {
+                workload.reserved(place, by, record.state, &command, &outcome, now);
+            }
+            // Power was lost, as its hosts see it.
+            (None, None) if self.owner(place).is_some_and(|owner| self.starting.contains(&owner)) => {
+                workload.owner_started(place, reservation::State::default(), now)
+            }
+            (asked, after) => return workload.fail(format!("{asked:?} made the reservation of volume {place} {after:?}"), None),
+        }
+        self.note(at, place, true, workload.volumes[place].rights.number());
+    }
+
+    fn served_changed(&mut self, at: Revision, workload: &mut Workload, now: u64) {
+        let subsystems = self.view.all::<SubsystemRecord>().expect("they can be read");
+        for (id, place) in self.places.clone() {
+            let before = workload.state_of(place);
+            let record = self.view.find::<VolumeRecord>(&id.to_string()).expect("it can be read");
+            let ready = record.map(|r| r.value).filter(|r| r.stage == Stage::Ready);
+            let mut all = subsystems.iter().flat_map(|s| &s.namespaces);
+            let nsid = ready.as_ref().and_then(|_| all.find(|(_, n)| n.volume == id)).map(|(nsid, _)| *nsid);
+            let after = match ready {
+                Some(v) => {
+                    let (blocks, read_only) = (v.bytes / u64::from(v.lba_bytes), v.write_protect.is_on());
+                    State { nsid, blocks, read_only, formatting: v.format_to.is_some(), ..before }
+                }
+                None => State { nsid: None, ..before },
+            };
+            if after != before && !workload.is_gone(place) {
+                workload.note(now, format!("volume {place} is to be served so: {after:?}"));
+                workload.decided(place, after, now);
+                self.note(at, place, false, workload.served_number(place));
+            }
+        }
+    }
+
+    /// The owner of a volume, by its number.
+    fn owner(&self, volume: usize) -> Option<usize> {
+        let (id, _) = self.places.iter().find(|(_, place)| **place == volume)?;
+        let volume = self.view.find::<VolumeRecord>(&id.to_string()).ok()??;
+        let object = self.view.find::<ObjectRecord>(&volume.object.to_string()).ok()??;
+        cluster::owner_of(&object).and_then(node_called)
+    }
+
+    /// Up to which revision each node serves; `None`: it serves nothing.
+    pub fn nodes_serve(&mut self, served: &[Option<Revision>], workload: &mut Workload, now: u64) {
+        if self.noted.is_empty() {
+            return;
+        }
+        let everywhere = served.iter().flatten().min().copied().unwrap_or(Revision(u64::MAX));
+        let mut noted = std::mem::take(&mut self.noted);
+        for n in noted.iter_mut().filter(|n| !n.owner_serves) {
+            let owner = self.owner(n.volume).and_then(|owner| served.get(owner).copied().flatten());
+            if owner.is_some_and(|owner| owner >= n.at) {
+                n.owner_serves = true;
+                workload.in_force_at_owner(n.volume, n.number, n.reservation, now);
+            }
+        }
+        noted.retain(|n| {
+            let all = n.at <= everywhere;
+            if all {
+                workload.in_force_everywhere(n.volume, n.number, n.reservation, now);
+            }
+            !all
+        });
+        self.noted = noted;
+    }
+
+    /// A node begins a life: what is there now is from before.
+    pub fn starts(&mut self, node: usize) -> Revision {
+        self.starting.insert(node);
+        self.directory.newest()
+    }
+    /// The owner of volumes has started and is about to serve; what was there before it, at `before`, and does not outlast that must be gone.
+    pub fn has_started(&mut self, node: usize, before: Revision, workload: &mut Workload) {
+        let all = self.view.all::<ReservationRecord>().expect("they can be read");
+        self.starting.remove(&node);
+        let outlasts = |r: &ReservationRecord| !r.state.clone().power_lost();
+        for r in all.iter().filter(|r| r.revision <= before && !outlasts(r)) {
+            let place = self.places.get(&r.volume).copied();
+            if place.is_some_and(|place| self.owner(place) == Some(node)) {
+                workload.fail(format!("a reservation of volume {place:?} outlasts the restart of its owner, and must not"), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Which nodes can pass on requests to which others, over time, and what a path may answer by that.
+//!
+//! Owns: [`Paths`]. Invariant: what may have been the case is never called wrong. Never: knows what lies in a volume.
+
+use format::nvme::{Status, StatusCode};
+
+/// A way that is cut for so long, in nanoseconds, has no link for certain, and every core of both ends goes by that.
+const CERTAINLY_CUT_NS: u64 = 2_500_000_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    open: bool,
+    /// From and until when it may be met.
+    from: u64,
+    until: u64,
+}
+
+/// See the module. Times are nanoseconds of the world.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    /// The node that each client is connected to.
+    pub client_at: Vec<usize>,
+    /// The owner of each volume.
+    pub owners: Vec<usize>,
+    /// From one node to another: what the first one serves.
+    serves: Vec<Vec<Vec<Period>>>,
+    /// Since when what the one sends the other is held up.
+    cut: Vec<Vec<Option<u64>>>,
+    /// Cores may stand still: then nothing is certain that takes time.
+    pub pauses: bool,
+}
+
+impl Paths {
+    /// Of so many nodes, none of which reaches another.
+    pub fn of(nodes: usize, client_at: Vec<usize>, owners: Vec<usize>, pauses: bool) -> Paths {
+        let closed = vec![Period { open: false, from: 0, until: u64::MAX }];
+        Paths { client_at, owners, serves: vec![vec![closed; nodes]; nodes], cut: vec![vec![None; nodes]; nodes], pauses }
+    }
+    /// A node is about to serve the volumes of others by whether it can pass on requests to these.
+    pub fn decided(&mut self, node: usize, reached: impl Fn(usize) -> bool, now: u64) {
+        for (to, periods) in self.serves[node].iter_mut().enumerate() {
+            let open = reached(to);
+            if periods.last().is_some_and(|p| p.open != open) {
+                periods.push(Period { open, from: now, until: u64::MAX });
+            }
+        }
+    }
+    /// It does, on all cores.
+    pub fn in_force(&mut self, node: usize, now: u64) {
+        for periods in &mut self.serves[node] {
+            let all = periods.len();
+            periods[..all - 1].iter_mut().for_each(|p| p.until = p.until.min(now));
+        }
+    }
+    /// What one node sends another is held up from now on, or not any more.
+    pub fn cut(&mut self, from: usize, to: usize, since: Option<u64>) {
+        self.cut[from][to] = since.map(|now| self.cut[from][to].unwrap_or(now));
+    }
+
+    /// Whether a command of a client, sent at `since`, may be answered so for the path that it took. `None`: the answer is not about paths.
+    pub fn may_answer(&self, client: usize, volume: usize, status: Status, since: u64, now: u64) -> Option<bool> {
+        let wanted = match status.code {
+            StatusCode::CONTROLLER_PATHING_ERROR => true,
+            StatusCode::ANA_INACCESSIBLE => false,
+            _ => return None,
+        };
+        let (node, owner) = (self.client_at.get(client)?, self.owners.get(volume)?);
+        if node == owner {
+            return Some(false);
+        }
+        let met = self.serves[*node][*owner].iter().any(|p| p.open == wanted && p.from <= now && p.until >= since);
+        let long = |at: Option<u64>| at.is_some_and(|at| at + CERTAINLY_CUT_NS <= since);
+        let certainly_cut = !self.pauses && (long(self.cut[*node][*owner]) || long(self.cut[*owner][*node]));
+        Some(met && !(wanted && certainly_cut))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_answers_by_what_its_node_may_have_served_meanwhile() {
+        let mut paths = Paths::of(2, vec![0, 1], vec![1], false);
+        let (error, inaccessible) = (Status::retry(StatusCode::CONTROLLER_PATHING_ERROR), Status::retry(StatusCode::ANA_INACCESSIBLE));
+        let may = |paths: &Paths, client, since, now| [error, inaccessible].map(|s| paths.may_answer(client, 0, s, since, now).unwrap());
+        assert_eq!(may(&paths, 0, 5, 6), [false, true], "it reaches nobody");
+        assert_eq!(may(&paths, 1, 5, 6), [false, false], "the owner");
+        paths.decided(0, |to| to == 1, 10);
+        assert_eq!(may(&paths, 0, 12, 13), [true, true], "not on all cores yet");
+        paths.in_force(0, 20);
+        assert_eq!(may(&paths, 0, 21, 30), [true, false]);
+        assert_eq!(may(&paths, 0, 19, 30), [true, true]);
+        paths.cut(0, 1, Some(40));
+        assert_eq!(may(&paths, 0, CERTAINLY_CUT_NS, CERTAINLY_CUT_NS + 1), [true, false]);
+        assert_eq!(may(&paths, 0, CERTAINLY_CUT_NS + 40, CERTAINLY_CUT_NS + 41), [false, false], "it must have noticed");
+        paths.cut(0, 1, None);
+        assert_eq!(may(&paths, 0, CERTAINLY_CUT_NS + 40, CERTAINLY_CUT_NS + 41), [true, false]);
+        assert_eq!(paths.may_answer(0, 0, Status::SUCCESS, 0, 1), None);
+    }
+}
