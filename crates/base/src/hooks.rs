@@ -562,7 +562,7 @@ listed! {
         ConfirmAsksOneCore,
         /// The owner confirms a view while requests that were judged by an earlier one are under way.
         ConfirmedUnderWay,
-        /// A link that is closed for long is not reported.
+        /// A link that stays closed is not reported.
         LinkLossUnreported,
         /// A request that waits to be sent to another node once more is not judged by its rights again.
         HeldRightsKept,

@@ -345,12 +345,12 @@ fn add_node(world: &mut World, cores: usize) -> Node {
     let (newest, fronts) = (Rc::clone(&commands), exchanges.clone());
     let host = world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (commands, _events, made) = core_seeds(cores, Settings::default(), (Arc::new(()), Arc::new(())));
+            let (commands, _events, made) = core_seeds(cores, Settings::default(), (Arc::new(()), Arc::default()));
             *newest.borrow_mut() = Some(commands);
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
         let seed = seeds.borrow_mut()[rt.core()].take();
-        let front = Pair::new(InProcess(Some(Hosts(Rc::clone(&fronts[rt.core()])))), Peers::new(&rt));
+        let front = Pair::new(InProcess(Some(Hosts(Rc::clone(&fronts[rt.core()])))), Peers::new(&rt, Arc::default()));
         seed.expect("core 0 starts first, each core once").start_with(&rt, front)
     });
     if !world.is_up(host) {

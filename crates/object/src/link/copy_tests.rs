@@ -30,7 +30,7 @@ fn open(version: u8) -> (Link, Link) {
     pass(&mut a, &mut b);
     b.admit(AT, &Welcome { from: hello.to, incarnation: Incarnation(8), version, window: WINDOW, left: Held::default() });
     pass(&mut b, &mut a);
-    (events(&mut a), events(&mut b));
+    drop((events(&mut a), events(&mut b)));
     (a, b)
 }
 fn output(link: &mut Link) -> Vec<u8> {

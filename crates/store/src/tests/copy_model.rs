@@ -432,8 +432,7 @@ fn history(seed: u64) -> u64 {
         }
         lab.world.start(lab.host);
     }
-    let done = story.borrow().done;
-    done
+    story.borrow().done
 }
 
 #[test]
