@@ -10,7 +10,7 @@ use format::disk::log::{
     SEGMENT_BLOCKS_MAX, SUMMARY_BLOCKS_MAX, SegmentHeader, SummaryHeader, SummaryPeek, batch_header_blocks, summary_blocks,
 };
 use format::disk::page::{PAGE_BYTES, newest, slot_bytes};
-use format::disk::superblock::{SUPERBLOCK_BYTES, VERSION_MAJOR, VERSION_MINOR, looks_like_superblock};
+use format::disk::superblock::{SUPERBLOCK_BYTES, VERSION_MINOR, looks_like_superblock};
 use format::disk::{
     CHUNKS_PER_PAGE, COMPONENTS_PER_PAGE, DESCRIPTOR_BYTES_MAX, Descriptor, DiskError, FormatTag, PageAddress, PageHeader, PageKind, Role,
     Superblock, chunk, component, foreign,
@@ -33,8 +33,8 @@ pub fn superblock(data: &[u8]) {
     assert!(looks_like_superblock(&b));
     let mut built = vec![0xFF; SUPERBLOCK_BYTES];
     s.build(&mut built);
-    assert_eq!(Superblock::parse(&built), Ok(Superblock { major: VERSION_MAJOR, minor: VERSION_MINOR, ..s.clone() }));
-    if (s.major, s.minor) == (VERSION_MAJOR, VERSION_MINOR) {
+    assert_eq!(Superblock::parse(&built), Ok(Superblock { minor: VERSION_MINOR, ..s.clone() }));
+    if s.minor == VERSION_MINOR {
         assert_eq!(built, b, "a superblock has one form");
     }
     // What is read later by these numbers lies on the device.

@@ -66,8 +66,7 @@ impl<D: Backend> Backend for FirstDoor<'_, D> {
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         self.door.pop_cancel()
     }
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
         self.door.copies()
     }
@@ -100,8 +99,7 @@ impl<D: Backend> Backend for SecondDoor<'_, D> {
     fn pop_cancel(&mut self) -> Option<(NodeId, u32)> {
         self.door.pop_cancel()
     }
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn copies(&mut self) -> Option<&mut dyn CopyDoor> {
         self.door.copies()
     }

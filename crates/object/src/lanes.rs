@@ -297,6 +297,7 @@ impl<S: Blocks> Lanes<S> {
     }
 
     /// The change that the store worked on has ended, and its part with it: the mark may move, and what waited for that begins.
+    #[inline(always)]
     pub(crate) fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
         if self.numbers.ended(place, seq) {
             self.next_begins(rt, place);

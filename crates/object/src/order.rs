@@ -128,6 +128,15 @@ struct MirrorOrder {
     lanes: Box<[LaneOrder]>,
 }
 
+impl MirrorOrder {
+    /// Not the copy here that is asked for.
+    #[cold]
+    #[inline(never)]
+    fn if_shared(&mut self) -> Option<&mut Self> {
+        self.shared.then_some(self)
+    }
+}
+
 /// See the module. By volume, then by mirror.
 #[derive(Debug, Default)]
 pub(crate) struct Sequencer(Vec<Vec<Option<MirrorOrder>>>);
@@ -136,7 +145,8 @@ impl Sequencer {
     #[inline]
     fn mirror(&mut self, of: &MirrorLane) -> Option<&mut MirrorOrder> {
         let known = self.0.get_mut(of.volume.0 as usize)?.get_mut(usize::from(of.mirror))?.as_mut();
-        known.filter(|known| known.at == of.at || known.shared)
+        let known = known?;
+        if known.at == of.at { Some(known) } else { known.if_shared() }
     }
     /// The order of a mirror is that of copies elsewhere too: it stays when the copy here goes, and there need be none.
     #[cold]
@@ -171,7 +181,7 @@ impl Sequencer {
         }
     }
     /// Gives a change its number. `ownership`: as far as the core knows that sent the part; it may be behind.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self, of: &MirrorLane, ownership: &Ownership) -> Given {
         let Some(known) = self.mirror(of) else { return Given::First };
         if ownership.epoch > known.ownership.epoch && !(hooks::seeded(SeededFault::EpochOfFirstPart)) {
@@ -198,7 +208,7 @@ impl Sequencer {
     }
 
     /// A change of the lane has ended. Whether a part that waits may begin now.
-    #[inline]
+    #[inline(always)]
     pub fn ended(&mut self, of: &MirrorLane, seq: Seq) -> bool {
         let Some(mirror) = self.mirror(of) else { return false }; // it was deleted meanwhile
         let lane = &mut mirror.lanes[of.lane.index()];

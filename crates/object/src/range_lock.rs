@@ -87,6 +87,7 @@ impl RangeLocks {
     ///
     /// # Panics
     /// When `id` is not running in that piece: a bug of the caller.
+    #[inline(always)]
     pub fn end(&mut self, range: Range, id: u32, mut begin: impl FnMut(u32)) {
         let key = range.key();
         let piece = self.pieces.get_mut(&key).expect("the piece of a running change");

@@ -239,6 +239,8 @@ impl Peers {
         self.poll_with_others(rt, backend)
     }
 
+    /// Inlined, so that the door to the volumes need not lie in memory for it: who is alone pays for that, too.
+    #[inline(always)]
     fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
         if hooks::seeded(SeededFault::GrantsAfterData) {
@@ -266,7 +268,7 @@ impl Peers {
             self.cancel(owner, self.core, id);
         }
         busy |= self.poll_members(rt, backend);
-        busy |= self.poll_copies(rt, backend);
+        busy |= self.poll_copies(rt, backend.copies());
         if self.control.is_some() {
             busy |= self.poll_control(rt);
         }

@@ -213,6 +213,7 @@ impl Pacer {
 
     /// May a write of `bytes` enter? If not, when to ask again. Ask in the order of arrival: then each write pays for
     /// those before it and none starves.
+    #[inline(always)]
     pub fn admit(&mut self, bytes: u64, fill: f64, now: Instant) -> Result<(), Instant> {
         let Some(rate) = self.rate(fill) else {
             self.tokens = 0.0;

@@ -11,7 +11,7 @@
 
 use super::*;
 use format::peer::{COPIES_VERSION, CopyOutcome};
-use object::copies::{CopyAnswer, CopyAsk, CopyCall};
+use object::copies::{CopyAnswer, CopyAsk, CopyCall, CopyDoor};
 use object::link::limits::{COPY_BYTES_MAX, COPY_OPS_MAX};
 
 /// What a node may have under way at the copies of a core, on its link and left from earlier ones: so many windows. Beyond, it is to come again.
@@ -66,9 +66,10 @@ impl CopyLinks {
 
 impl Peers {
     /// Brings requests for copies and answers to where they belong.
-    pub(super) fn poll_copies<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
+    #[inline(never)]
+    pub(super) fn poll_copies(&mut self, rt: &Rt, door: Option<&mut dyn CopyDoor>) -> bool {
         let asked = std::mem::take(&mut self.copies.asked);
-        let Some(door) = backend.copies() else {
+        let Some(door) = door else {
             // Nothing of a mirror is here, or not yet.
             self.copies.introduced = false;
             self.copies.news.clear();

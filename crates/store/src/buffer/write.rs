@@ -321,7 +321,7 @@ impl Log {
     }
 
     /// Write `record` of the batch that is durable: from now on its data is the content of its blocks. `crcs`: one for each of them.
-    #[inline]
+    #[inline(always)]
     pub fn apply_write(&mut self, record: usize, crcs: &[u32], unchecked: bool) {
         let Record { component, block, blocks, data_at, .. } = self.writer.batch.records[record];
         let seq = self.writer.open.as_ref().expect("just written to").seq;

@@ -58,36 +58,57 @@ impl State {
                 Change::Trim => (RecordKind::Trim, 0),
                 Change::Zero => (RecordKind::Zero, 0),
                 Change::Uncorrectable => (RecordKind::Uncorrectable, 0),
-                Change::Flush => {
-                    self.log.pop_waiting();
-                    self.ops[key].stage = Stage::Logging(Logged::Flush);
-                    self.log.add_flush(key);
-                    continue;
-                }
-                Change::Accept(_) => (RecordKind::Accept, 0),
-                Change::Range(range) => (RecordKind::Range, if range.kind() == RecordKind::Write { op.blocks } else { 0 }),
-                Change::Notes if self.log.batch_ops().is_empty() => {
-                    self.enter_notes(rt);
-                    if self.log.batch().is_empty() {
+                Change::Flush | Change::Accept(_) | Change::Range(_) | Change::Notes => {
+                    if self.gather_rare(rt, bufs, key, fill, now) {
                         continue;
                     }
                     break;
                 }
-                Change::Notes => break,
             };
             if !self.log.make_room(rt, &self.queue, blocks, &mut self.figures) {
                 break;
             }
-            let cost = if blocks > 0 { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
+            let cost = if kind == RecordKind::Write { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
             if let Err(at) = self.pacer.admit(cost, fill, now) {
                 self.ops.wait_for_admission(rt, &self.queue, at, &mut self.figures);
                 break;
             }
-            match kind {
-                RecordKind::Accept | RecordKind::Range => self.enter_of_copy(bufs),
-                _ => self.enter(kind, bufs, now),
-            }
+            self.enter(kind, bufs, now);
         }
+    }
+
+    /// Moves a flush, or what only copies have, from the line into the batch. Whether more may follow.
+    #[cold]
+    #[inline(never)]
+    fn gather_rare(&mut self, rt: &Rt, bufs: &mut BufVec, key: u32, fill: f64, now: base::Instant) -> bool {
+        let op = &self.ops[key];
+        let blocks = match &op.stage {
+            Stage::Waiting(Change::Range(range)) if range.kind() == RecordKind::Write => op.blocks,
+            Stage::Waiting(Change::Flush) => {
+                self.log.pop_waiting();
+                self.ops[key].stage = Stage::Logging(Logged::Flush);
+                self.log.add_flush(key);
+                return true;
+            }
+            Stage::Waiting(Change::Notes) => {
+                if !self.log.batch_ops().is_empty() {
+                    return false;
+                }
+                self.enter_notes(rt);
+                return self.log.batch().is_empty();
+            }
+            _ => 0,
+        };
+        if !self.log.make_room(rt, &self.queue, blocks, &mut self.figures) {
+            return false;
+        }
+        let cost = if blocks > 0 { u64::from(blocks) * BLOCK_BYTES as u64 } else { TRIM_COST_BYTES };
+        if let Err(at) = self.pacer.admit(cost, fill, now) {
+            self.ops.wait_for_admission(rt, &self.queue, at, &mut self.figures);
+            return false;
+        }
+        self.enter_of_copy(bufs);
+        true
     }
 
     /// Puts the first operation in line into the batch.

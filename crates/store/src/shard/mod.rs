@@ -196,7 +196,8 @@ impl State {
             crcs: Crcs::new(),
             place: None,
             entered: rt.now(),
-            stage: Stage::Waiting(Change::Flush),
+            // Replaced by what it is; nothing has to be dropped then.
+            stage: Stage::Logging(Logged::Flush),
         };
         let refused = match kind {
             _ if self.phase != Phase::Open => Some(Refusal::Error(StoreError::Closing)),
@@ -255,7 +256,7 @@ impl State {
             OpKind::Trim => new.stage = Stage::Waiting(Change::Trim),
             OpKind::Zero => new.stage = Stage::Waiting(Change::Zero),
             OpKind::Uncorrectable => new.stage = Stage::Waiting(Change::Uncorrectable),
-            OpKind::Flush => {}
+            OpKind::Flush => new.stage = Stage::Waiting(Change::Flush),
             OpKind::Accept { by, sync } => return self.accept_epoch(new, &order, by, sync),
             OpKind::Range(range) => return self.submit_range(new, range, order),
         }
