@@ -382,6 +382,12 @@ listed! {
         AbortedHalfAwaited,
         /// Shards of a disk group that could not be opened stay.
         FailedOpenKept,
+        /// A fence is answered before the shards of other cores than the first have accepted the epoch.
+        FenceNotAwaited,
+        /// A fence goes to shards that would accept it, though another one has accepted a later epoch.
+        FenceGoesToSomeShards,
+        /// The list of a copy goes on behind the furthest shard, and not behind the nearest.
+        ListGoesOnTooFar,
         /// Shards do not learn of a changed component.
         UpdateNotReported,
         /// No host hears of the end of a reservation of all registrants.

@@ -75,7 +75,7 @@ impl<F: FrontEnd> CommandSender<F> {
         &self.inlet
     }
 
-    fn give<T, A>(&self, make: impl FnOnce(CoreController<F>) -> A + Send + 'static) -> Completion<T>
+    pub(crate) fn give<T, A>(&self, make: impl FnOnce(CoreController<F>) -> A + Send + 'static) -> Completion<T>
     where
         T: Send + 'static,
         A: Future<Output = Result<T, DataPlaneError>> + 'static,
@@ -211,6 +211,7 @@ impl<F: FrontEnd> CommandSender<F> {
                 match c.call(core, Call::Stats).await {
                     Answer::Stats(snapshot) => cores.push(*snapshot),
                     Answer::Done(result) => result?,
+                    Answer::OfCopies(_) => {}
                 }
             }
             let ledger = &c.core.borrow().ledger;
@@ -246,7 +247,7 @@ impl<F: FrontEnd> CommandSender<F> {
 }
 
 impl<F: FrontEnd> CoreController<F> {
-    fn slot(&self, group: GroupId) -> Result<(GroupSlot, store::Group), DataPlaneError> {
+    pub(crate) fn slot(&self, group: GroupId) -> Result<(GroupSlot, store::Group), DataPlaneError> {
         let core = self.core.borrow();
         core.ledger.groups.get(&group).map(|g| (g.slot, g.group.clone())).ok_or(DataPlaneError::NoGroup(group))
     }
@@ -316,7 +317,7 @@ impl<F: FrontEnd> CoreController<F> {
         }
     }
 
-    async fn announce_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), DataPlaneError> {
+    pub(crate) async fn announce_component(&self, slot: GroupSlot, group: &store::Group, no: ComponentNo) -> Result<(), DataPlaneError> {
         match group.components().into_iter().find(|c| c.no == no) {
             Some(info) => self.call_all(Call::AddComponent { slot, no, info: Box::new(info) }).await,
             None => Ok(()), // Deleted in the meantime by another command.

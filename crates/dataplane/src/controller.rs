@@ -137,6 +137,7 @@ impl<F: FrontEnd> CoreController<F> {
                 commands.iter().for_each(|command| _ = router.copy_command(&self.rt, here, volume, command));
                 Ok(())
             }
+            Call::OfCopies(ask) => return Answer::OfCopies(Box::pin(self.of_copies(*ask)).await),
             Call::Grants(grants) => {
                 self.core.borrow_mut().router.set_grants(&self.rt, grants);
                 Ok(())
@@ -218,6 +219,8 @@ impl<F: FrontEnd> CoreController<F> {
 pub(crate) fn done<S>(answer: Answer<S>) -> Result<(), DataPlaneError> {
     match answer {
         Answer::Done(result) => result,
-        Answer::Stats(_) => unreachable!("only Stats is answered with figures"),
+        Answer::Stats(_) | Answer::OfCopies(_) => {
+            unreachable!("only Stats is answered with figures, and only OfCopies with what copies say")
+        }
     }
 }

@@ -8,6 +8,7 @@
 
 mod command;
 mod controller;
+mod copies;
 mod core;
 mod core_state;
 mod desired;
@@ -23,6 +24,7 @@ mod worker;
 
 pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
+pub use copies::{AcceptedEpoch, CopyRefused, FenceCopy};
 pub use desired::{ComponentRef, Desired, HeldDesired, MirrorDesired, ObjectLayout, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, EVENTS_MAX};
@@ -32,4 +34,6 @@ pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
 pub use object::{CopyAt, CopyPlace, VolumeLimits};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
-pub use store::{ComponentInfo, ComponentNo, ComponentSpec, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats};
+pub use store::{
+    ComponentInfo, ComponentNo, ComponentSpec, CopyChunk, CopyList, CopySync, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats,
+};

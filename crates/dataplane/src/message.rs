@@ -1,6 +1,10 @@
 //! What crosses between cores.
 
-use crate::{error::DataPlaneError, stats::CoreSnapshot};
+use crate::{
+    copies::{CopiesSay, OfCopies},
+    error::DataPlaneError,
+    stats::CoreSnapshot,
+};
 use auth::WorkDone;
 use base::NodeId;
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
@@ -79,6 +83,8 @@ pub(crate) enum Call<V> {
         volume: VolumeRef,
         commands: Arc<Vec<OwnerCommand>>,
     },
+    /// Of the shards of a group: what they have as copies.
+    OfCopies(Box<OfCopies>),
     /// What reads of such volumes go by.
     Grants(Arc<dyn ReadGrants>),
     Scrub {
@@ -97,4 +103,5 @@ pub(crate) enum Call<V> {
 pub(crate) enum Answer<S> {
     Done(Result<(), DataPlaneError>),
     Stats(Box<CoreSnapshot<S>>),
+    OfCopies(CopiesSay),
 }

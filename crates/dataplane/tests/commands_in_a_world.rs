@@ -1,6 +1,8 @@
 //! The commands of the control plane, carried out by the real cores of a host in a simulated world, with power cuts between and within them.
 
-use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, Ownership, Security, Visibility, VolumeId};
+use base::{
+    ClusterId, ComponentId, Duration, Epoch, GroupId, Incarnation, NodeId, ObjectId, OwnerId, Ownership, Security, Visibility, VolumeId,
+};
 use dataplane::*;
 use nvmf::{NamespaceDesired, Options, SubsystemDesired, Target, TargetShared};
 use rt::sim::{HostId, SimDeviceOptions, World};
@@ -52,6 +54,20 @@ impl Lab {
             answer.is_some()
         });
         answer.expect("a command is answered within a minute")
+    }
+
+    fn fence(&mut self, fence: FenceCopy) -> Result<(), CopyRefused> {
+        self.give(|o| o.fence_copy(fence)).unwrap().map(|fenced| {
+            assert_eq!((fenced.from, fenced.epoch), (fence.component, fence.epoch));
+        })
+    }
+
+    /// Of the only copy: the epoch that it has accepted, whose that is, and the lowest that a shard has.
+    fn accepted(&mut self, group: GroupId) -> (u32, Option<OwnerId>, u32) {
+        let accepted = self.give(|o| o.accepted_epochs(group)).unwrap();
+        let [AcceptedEpoch { component: id, object, epoch, by, lowest }] = accepted[..] else { panic!("{accepted:?}") };
+        assert_eq!((id, object), (component(1).id, component(1).object));
+        (epoch.0, by, lowest.0)
     }
 
     fn power_cycle(&mut self) {
@@ -194,4 +210,99 @@ fn a_power_cut_within_an_order_leaves_it_done_or_not_done() {
         let again = lab.give(|o| o.create_component(group, component(2))).unwrap();
         assert_ne!(again, kept, "numbers are given once");
     }
+}
+
+fn owner(n: u8) -> OwnerId {
+    OwnerId { node: NodeId::from_bytes([n; 16]), incarnation: Incarnation(1) }
+}
+
+fn fence(epoch: u32, by: u8) -> FenceCopy {
+    FenceCopy { component: component(1).id, epoch: Epoch(epoch), period_start: Epoch(1), by: owner(by), sync: CopySync::InSync }
+}
+
+#[test]
+fn a_copy_accepts_no_lower_epoch_and_one_epoch_of_one_owner() {
+    let mut lab = Lab::new(4);
+    let group = lab.format().group;
+    lab.open().unwrap();
+    assert_eq!(lab.fence(fence(1, 1)), Err(CopyRefused::NoComponent));
+    lab.give(|o| o.create_component(group, component(1))).unwrap();
+    lab.give(|o| o.create_component(group, component(2))).unwrap();
+    assert_eq!(lab.give(|o| o.accepted_epochs(group)).unwrap(), [], "none is a copy");
+    assert_eq!(lab.fence(FenceCopy { by: OwnerId { incarnation: Incarnation(0), ..owner(1) }, ..fence(3, 1) }), Err(CopyRefused::Unsound));
+    for _ in 0..2 {
+        assert_eq!(lab.fence(fence(3, 1)), Ok(()));
+        assert_eq!(lab.fence(fence(2, 1)), Err(CopyRefused::StaleEpoch(Epoch(3))));
+        assert_eq!(lab.fence(fence(3, 2)), Err(CopyRefused::StaleEpoch(Epoch(3))), "of another owner");
+        assert_eq!(lab.accepted(group), (3, Some(owner(1)), 3));
+        lab.power_cycle();
+        lab.open().unwrap();
+    }
+    assert_eq!(lab.fence(fence(4, 2)), Ok(()));
+    let join = FenceCopy { sync: CopySync::Join, ..fence(5, 2) };
+    assert_eq!(lab.give(|o| o.fence_copy(join)).unwrap().unwrap().resync, Some(Default::default()), "nothing is complete");
+    assert_eq!(lab.accepted(group), (5, Some(owner(2)), 5));
+    lab.give(|o| o.close_group(group)).unwrap();
+    assert_eq!(lab.fence(fence(6, 2)), Err(CopyRefused::NoComponent), "its group is not open");
+    assert_eq!(lab.give(|o| o.list_copy(component(1).id, 0, 8)).unwrap(), Err(CopyRefused::NoComponent));
+}
+
+/// Two that fence at once: who is answered has it on all shards, until the other one is.
+#[test]
+fn of_two_fences_under_way_the_higher_one_stays() {
+    for seed in 0..20 {
+        let mut lab = Lab::new(seed + 300);
+        let group = lab.format().group;
+        lab.open().unwrap();
+        lab.give(|o| o.create_component(group, component(1))).unwrap();
+        let commands = lab.commands.borrow().clone().expect("the host is up");
+        let first = commands.fence_copy(fence(2, 1));
+        lab.world.run_for(Duration::from_micros(seed * 20));
+        let second = commands.fence_copy(fence(3, 2));
+        lab.world.run_for(Duration::from_secs(1));
+        assert!(matches!(second.try_take(), Some(Ok(Ok(_)))), "seed {seed}");
+        let first = first.try_take().expect("answered").expect("no failure");
+        assert!(first.as_ref().is_ok_and(|f| f.epoch == Epoch(2)) || first == Err(CopyRefused::StaleEpoch(Epoch(3))), "{first:?}");
+        assert_eq!(lab.accepted(group), (3, Some(owner(2)), 3));
+    }
+}
+
+#[test]
+fn a_power_cut_within_a_fence_leaves_the_highest_epoch_and_nothing_below_goes_to_any_shard() {
+    let mut partly = 0;
+    for seed in 0..60 {
+        let mut lab = Lab::new(400 + seed);
+        let group = lab.format().group;
+        lab.open().unwrap();
+        lab.give(|o| o.create_component(group, component(1))).unwrap();
+        assert_eq!(lab.fence(fence(1, 1)), Ok(()));
+        let completion = lab.commands.borrow().as_ref().unwrap().fence_copy(fence(3, 1));
+        // At once when it is answered, or somewhere on the way.
+        let mut answered = false;
+        lab.world.run_until(Duration::from_micros(seed * 5), || {
+            answered |= matches!(completion.try_take(), Some(Ok(Ok(_))));
+            answered
+        });
+        lab.power_cycle();
+        lab.open().unwrap();
+        let found = lab.accepted(group);
+        assert!(!answered || found == (3, Some(owner(1)), 3), "seed {seed}: {found:?} after the answer");
+        if found.0 == 3 {
+            partly += u32::from(found.2 < 3);
+            assert_eq!(lab.fence(fence(2, 2)), Err(CopyRefused::StaleEpoch(Epoch(3))), "seed {seed}");
+            assert_eq!(lab.accepted(group), found, "seed {seed}: a refused epoch went to some shards");
+        }
+        assert_eq!(lab.fence(fence(3, 1)), Ok(()));
+        assert_eq!(lab.accepted(group), (3, Some(owner(1)), 3));
+    }
+    assert!(partly > 0, "no power cut came in between");
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn seeded_faults_are_noticed() {
+    use base::hooks::{SeededFault, notices};
+    let within = a_power_cut_within_a_fence_leaves_the_highest_epoch_and_nothing_below_goes_to_any_shard;
+    notices(SeededFault::FenceNotAwaited, within);
+    notices(SeededFault::FenceGoesToSomeShards, within);
 }

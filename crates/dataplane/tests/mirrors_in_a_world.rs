@@ -3,12 +3,13 @@
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, SECTOR_BYTES};
 use base::{
-    ClusterId, ComponentId, CopyState, Duration, Epoch, GroupId, Incarnation, Instant, NodeId, ObjectId, Ownership, VolumeId, crc32c,
+    ClusterId, ComponentId, CopyState, Duration, Epoch, GroupId, Incarnation, Instant, Lane, NodeId, ObjectId, OwnerId, Ownership,
+    VolumeId, crc32c,
 };
 use dataplane::*;
 use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, VolumeRef};
 use object::copies::ReadGrants;
-use object::owner::{Command, CopyRef, Targets};
+use object::owner::{Command, CopyRef, Fenced, Targets};
 use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
 use rt::sim::{HostId, Rng, SimDeviceOptions, World};
 use rt::{Buf, Rt};
@@ -182,14 +183,40 @@ impl Lab {
             let desired = lab.desired(n, security.clone());
             lab.must(n, |c| c.apply(desired));
         }
+        for n in lab.copies.clone() {
+            lab.fence(n, 1);
+        }
         lab.must(0, |c| c.set_grants(Arc::new(Always)));
-        let copies: Vec<_> =
-            lab.copies.iter().map(|n| (CopyRef { mirror: 0, node: node(*n), component: component(*n) }, CopyState::Active)).collect();
-        let read = vec![copies[0].0];
-        let commands = vec![Command::Targets(Targets { ownership: Ownership::FIRST, copies, read }), Command::Serve];
-        lab.must(0, |c| c.copies(node(0), volume(1), commands));
+        lab.targets(Epoch(1));
+        lab.must(0, |c| c.copies(node(0), volume(1), vec![Command::Serve]));
         lab.world.run_for(Duration::from_millis(200));
         lab
+    }
+    /// Node 0 sends to all copies in this epoch from now on.
+    fn targets(&mut self, epoch: Epoch) {
+        let copies: Vec<_> =
+            self.copies.iter().map(|n| (CopyRef { mirror: 0, node: node(*n), component: component(*n) }, CopyState::Active)).collect();
+        let read = vec![copies[0].0];
+        let targets = Targets { ownership: Ownership { epoch, ..Ownership::FIRST }, copies, read };
+        self.must(0, |c| c.copies(node(0), volume(1), vec![Command::Targets(targets)]));
+    }
+    /// The copy of a node accepts an epoch of node 0.
+    fn fence(&mut self, n: usize, epoch: u32) -> Fenced {
+        let by = OwnerId { node: node(0), incarnation: Incarnation(1) };
+        let fence = FenceCopy { component: component(n), epoch: Epoch(epoch), period_start: Epoch(1), by, sync: CopySync::InSync };
+        self.must(n, |c| c.fence_copy(fence)).expect("it may")
+    }
+    /// All chunks of a copy, so many at a time.
+    fn list(&mut self, n: usize, most: usize) -> Vec<CopyChunk> {
+        let (mut all, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let list = self.must(n, |c| c.list_copy(component(n), at, most)).expect("it is there");
+            assert!(list.chunks.len() <= most && list.chunks.iter().all(|c| c.chunk >= at && list.next.is_none_or(|next| c.chunk < next)));
+            assert!(list.next.is_none_or(|next| next > at), "it goes on");
+            all.extend(list.chunks);
+            from = list.next;
+        }
+        all
     }
     fn addr(&self, n: usize) -> SocketAddr {
         SocketAddr::new(self.world.addr(self.nodes[n].host), PORT)
@@ -391,4 +418,50 @@ fn three_nodes_do_with_and_without_a_copy_at_the_owner() {
         lab.play(500);
         lab.check();
     }
+}
+
+#[test]
+fn a_fence_says_what_is_in_doubt_and_ends_the_epoch_before() {
+    let mut lab = Lab::new(41, &[2, 3], &[0, 1], LinkSecurity::Plain);
+    assert_eq!(lab.fence(1, 1).lanes, [], "nothing was changed");
+    lab.play(400);
+    lab.world.run_for(Duration::from_secs(1));
+    let fenced = lab.fence(1, 2);
+    let lanes: Vec<Lane> = fenced.lanes.iter().map(|said| said.lane).collect();
+    assert!(lanes.len() > 2 && lanes.windows(2).all(|two| two[0] < two[1]), "lanes of several shards, in order: {lanes:?}");
+    assert!(fenced.lanes.iter().any(|said| said.mark.counter > 0), "marks came with changes");
+    assert!(fenced.lanes.iter().any(|said| !said.doubt.is_empty()), "what came last is in doubt");
+    assert!(fenced.lanes.iter().all(|said| said.doubt.iter().all(|range| Lane::of(range.first) == said.lane)));
+    assert_eq!(fenced.resync, None);
+
+    // What is sent in the epoch that is over waits until there is a later one.
+    lab.model.change(1000, 0..8, 7);
+    lab.submit(0, 0, 0, 1000, IoOp::Write { offset: 0, data: data(0, BLOCK_BYTES as u32, 7) });
+    lab.world.run_for(Duration::from_secs(1));
+    assert_eq!(lab.take(), 0, "the copy takes nothing of a lower epoch");
+    lab.fence(0, 2);
+    lab.targets(Epoch(2));
+    lab.world.run_for(Duration::from_secs(1));
+    assert_eq!(lab.take(), 1);
+    lab.check();
+}
+
+#[test]
+fn a_list_has_the_chunks_of_all_shards_in_order() {
+    let mut lab = Lab::new(51, &[2, 3], &[0, 1], LinkSecurity::Plain);
+    lab.play(400);
+    lab.world.run_for(Duration::from_secs(1));
+    let all = lab.list(1, 1024);
+    assert!(all.len() > 8 && all.windows(2).all(|two| two[0].chunk < two[1].chunk), "{all:?}");
+    for most in [1, 3, 7] {
+        assert_eq!(lab.list(1, most), all, "{most} at a time");
+    }
+    assert_eq!(lab.list(0, 5), all, "both copies have the same");
+    assert!(all.iter().all(|chunk| chunk.there.is_some_and(|(epoch, _)| epoch == Epoch(1)) && chunk.own_doubt == 0));
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn seeded_faults_are_noticed() {
+    base::hooks::notices(base::hooks::SeededFault::ListGoesOnTooFar, a_list_has_the_chunks_of_all_shards_in_order);
 }

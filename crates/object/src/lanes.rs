@@ -48,6 +48,10 @@ pub trait Blocks {
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool;
     /// The newest change of a lane that has ended, as far as it is known here; `None`: there is no such component.
     fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq>;
+    /// Whether a component keeps what one copy of several keeps: it was fenced.
+    fn is_copy(&self, _component: ComponentNo) -> bool {
+        false
+    }
 }
 
 impl Blocks for store::Shard {
@@ -65,6 +69,9 @@ impl Blocks for store::Shard {
     }
     fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
         store::Shard::newest(self, component, lane)
+    }
+    fn is_copy(&self, component: ComponentNo) -> bool {
+        self.replica(component).is_some()
     }
 }
 

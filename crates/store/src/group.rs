@@ -12,7 +12,7 @@ use crate::slots;
 use crate::superblock::{self, Found, Probe};
 use crate::trouble::Trouble;
 use crate::usage::{ChunksUsed, Usage};
-use base::{BLOCK_BYTES, ByteSize, ClusterId, DeviceUuid, Duration, GroupId, hooks};
+use base::{BLOCK_BYTES, ByteSize, ClusterId, ComponentId, DeviceUuid, Duration, GroupId, hooks};
 use format::disk::page::{self, PAGE_SLOTS_BYTES, TableHead};
 use format::disk::superblock::{
     CAPACITY_DEVICES_MAX, NAME_BYTES_MAX, Role, SHARDS_MAX, Superblock, VERSION_MAJOR, VERSION_MINOR, VERSION_PLAIN,
@@ -718,6 +718,10 @@ impl Group {
     /// All components that are not deleted, by number.
     pub fn components(&self) -> Vec<ComponentInfo> {
         self.0.control().components.all()
+    }
+    /// One component, by its name in the cluster.
+    pub fn find(&self, id: ComponentId) -> Option<ComponentInfo> {
+        self.0.control().components.by_id(id)
     }
     /// One component.
     pub fn component(&self, no: ComponentNo) -> Option<ComponentInfo> {

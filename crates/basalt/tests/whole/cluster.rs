@@ -206,6 +206,18 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
         assert_eq!((node.volumes().len(), node.json("volume show v")["components"][0]["node"].clone()), (1, "third".into()));
     }
 
+    // Copies on several nodes are not served: such a volume is not made.
+    b.ok(&format!("group create h --cache {}:256MiB --capacity {}:512MiB", b.at("cache"), b.at("capacity")));
+    b.ok("policy create m --ftt 1");
+    let refused = || {
+        let out = b.cli("volume create w --size 16MiB --policy m");
+        assert_eq!(out.status.code(), Some(5));
+        String::from_utf8_lossy(&out.stderr).contains("does not serve such volumes").then_some(())
+    };
+    until("the leader hears of that group", refused);
+    assert_eq!(a.volumes().len(), 1);
+    b.ok("policy delete m");
+
     // One is gone: the others go on, and it comes back.
     a.kill();
     c.ok("policy delete p");

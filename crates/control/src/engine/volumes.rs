@@ -124,6 +124,15 @@ impl Control {
             }
         }
         let placement = cluster::place(&inventory, &policy.policy, bytes, bytes_max)?;
+        let mut nodes = placement.layout.mirrors.iter().flat_map(|mirror| &mirror.copies).map(|copy| &copy.node);
+        let first = nodes.next();
+        if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
+            return Err(Problem::new(
+                crate::Code::PolicyNotPossible,
+                format!("policy {} asks for copies on several nodes, and this release does not serve such volumes", policy.name),
+                "use a policy that tolerates no failure; 'basalt policy list' shows them",
+            ));
+        }
         let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);
         let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
         Ok(Planned { volume, object, policy, groups })

@@ -4,18 +4,18 @@
 //! Never: knows links.
 
 use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReadGrants, ReplyTo, Work};
-use crate::io::{IoError, VolumeRef};
+use crate::io::{Data, IoError, VolumeRef};
 use crate::lanes::Blocks;
 use crate::owner::{Command, Event};
 use crate::part::{Part, RouterMsg};
 use crate::router::{VolumeRouter, route_of};
 use base::hooks::{self, SeededFault};
 use base::unit::BlockNo;
-use base::{Lane, NodeId, Order, Seq};
-use format::peer::{ChangeVerb, CopyOutcome};
+use base::{Epoch, Lane, NodeId, Order, ResyncProgress, Seq};
+use format::peer::{Change, ChangeSource, ChangeVerb, CopyOutcome};
 use rt::{Buf, Rt};
 use std::sync::Arc;
-use store::OpKind;
+use store::{OpKind, RangeContent, RangeOp};
 
 /// For who has the links: takes what is for other nodes, and brings what they say.
 pub trait CopyDoor {
@@ -198,6 +198,7 @@ fn work_of(own: OwnCopy, ask: CopyAsk, reply: ReplyTo) -> Work {
         }
         CopyAsk::Change { change, data } => {
             let kind = match (change.verb, data) {
+                (verb, data) if change.source.is_some() => range_of(&change, verb, data),
                 (ChangeVerb::Write, Some(data)) => OpKind::Write { buf: data.buf, crcs: data.crcs, checksum: change.checksum },
                 (ChangeVerb::Zero, _) => OpKind::Zero,
                 (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
@@ -207,4 +208,18 @@ fn work_of(own: OwnCopy, ask: CopyAsk, reply: ReplyTo) -> Work {
             Work { at, shard, block, blocks, order: change.order, kind, reply }
         }
     }
+}
+
+/// Content of another copy. With epoch 0 there is no such chunk there.
+#[cold]
+#[inline(never)]
+fn range_of(change: &Change, verb: ChangeVerb, data: Option<Data>) -> OpKind {
+    let ChangeSource { epoch, mask, progress_below: below, progress_to: to } = change.source.expect("looked at before");
+    let content = match (verb, data) {
+        (ChangeVerb::Write, Some(data)) => RangeContent::Data { buf: data.buf, crcs: data.crcs, checksum: change.checksum },
+        (ChangeVerb::Uncorrectable, _) => RangeContent::Uncorrectable,
+        _ => RangeContent::Nothing,
+    };
+    let source = (epoch > Epoch(0)).then_some((epoch, mask));
+    OpKind::Range(Box::new(RangeOp { source, progress: ResyncProgress { below, to }, content }))
 }

@@ -6,6 +6,7 @@
 //! order, as they come over one link. At most [`IN_DOUBT_MAX`] of a lane are remembered.
 //! Never: knows who may send.
 
+use super::accept::ACCEPTS;
 use super::{COPIED, Copies, CopyAnswer, CopyMsg, ReplyTo, Work, Worked};
 use crate::io::Data;
 use crate::lanes::{Blocks, Lanes};
@@ -109,13 +110,14 @@ impl<S: Blocks> Lanes<S> {
         let lane = Lane::of(BlockNo(block));
         let changes = !matches!(kind, OpKind::Read { .. });
         let before = if changes { self.shard_mut(at.group, shard).and_then(|shard| shard.newest(at.no, lane)) } else { None };
+        let unfenced = matches!(kind, OpKind::Range(_)) && !self.shard_mut(at.group, shard).is_some_and(|shard| shard.is_copy(at.no));
         let copies = self.copies(rt);
         if let ReplyTo::Node { .. } = reply {
             let held = copies.holder.0.entry(key(at)).or_default();
             let refused = if order.epoch < held.accepted && !hooks::seeded(SeededFault::StaleOwnerCarriedOut) {
                 copies.stats.held_refused += 1;
                 Some(CopyOutcome::StaleEpoch(held.accepted))
-            } else if copies.works.len() >= WORKS_MAX {
+            } else if unfenced || copies.works.len() >= WORKS_MAX {
                 Some(CopyOutcome::Closing)
             } else if changes {
                 held.accepted = held.accepted.max(order.epoch);
@@ -154,6 +156,9 @@ impl<S: Blocks> Lanes<S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn on_copy_store(&mut self, rt: &Rt, done: ShardDone) {
+        if done.cookie & ACCEPTS != 0 {
+            return self.epoch_accepted(rt, &done);
+        }
         let copies = self.copies(rt);
         let (reply, order, at, block) = copies.works.remove((done.cookie as u32 & !COPIED) as usize);
         let held = copies.holder.0.get_mut(&key(at));

@@ -13,6 +13,7 @@
 //! nodes with other active copies grant it. Nothing here is reached by a mirror whose only copy is here.
 //! Never: decides who owns what, or which copy leaves: it says what happens ([`Event`]), and does what it is given ([`Command`]).
 
+mod accept;
 mod commands;
 mod door;
 mod flow;
@@ -31,12 +32,13 @@ use crate::part::Part;
 use base::{ComponentId, CopyState, Duration, Epoch, Instant, NodeId, Order};
 use format::peer::{ChangeVerb, CopyOutcome};
 use holder::Holder;
+use rt::sync::OneSender;
 use rt::{Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::OpKind;
+use store::{OpKind, StoreError};
 
 /// In numbers of parts, and in cookies of the store: it is of a mirror with copies elsewhere.
 pub(crate) const COPIED: u32 = 1 << 31;
@@ -267,6 +269,8 @@ pub struct Copies {
     /// With shards of this core.
     works: Slab<(ReplyTo, Order, ComponentAt, u64)>,
     holder: Holder,
+    /// Who waits for an epoch to be accepted by a shard of this core.
+    accepting: Slab<OneSender<Result<(), StoreError>>>,
     /// Of nodes with which there is a link for copies: its number.
     links: BTreeMap<NodeId, u64>,
     calls: VecDeque<CopyCall>,
@@ -297,6 +301,7 @@ impl Copies {
             serial: 0,
             works: Slab::new(),
             holder: Holder::default(),
+            accepting: Slab::new(),
             links: BTreeMap::new(),
             calls: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -313,7 +318,7 @@ impl Copies {
     }
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.parts.is_empty() && self.works.is_empty() && self.answers.is_empty() && self.msgs.is_empty()
+        self.parts.is_empty() && self.works.is_empty() && self.accepting.is_empty() && self.answers.is_empty() && self.msgs.is_empty()
     }
     fn insert(&mut self, part: Part, own: Option<OwnCopy>, purpose: Purpose) -> u32 {
         assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");

@@ -1,0 +1,354 @@
+//! What is asked of the copies on this node: to accept an epoch, to say what is in doubt, which chunks they have, what they have accepted.
+//!
+//! Invariants: a fence is answered when every shard of the group has accepted the epoch, durably, and none a later one; one that a shard has to
+//! refuse goes to no shard; what shards say is one answer, of all of them.
+//! Never: decides whether an epoch may be accepted yet (that is the grants' question), nor what follows from it.
+
+use crate::{
+    command::{CommandSender, Completion},
+    controller::CoreController,
+    error::DataPlaneError,
+    message::{Answer, Call},
+};
+use base::hooks::{self, SeededFault};
+use base::{ComponentId, Epoch, GroupId, Incarnation, LaneDoubt, ObjectId, Order, OwnerId, ResyncProgress};
+use frontend::FrontEnd;
+use object::owner::Fenced;
+use object::{ComponentAt, GroupSlot};
+use rt::sync::oneshot;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use store::{ComponentInfo, ComponentNo, CopyList, CopySync, GroupError, LIST_CHUNKS_MAX, ReplicaView, StoreError};
+
+/// The owner of an epoch makes itself known to a copy on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceCopy {
+    /// Which copy. If its component was none so far, it is one from now on.
+    pub component: ComponentId,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Since when the object is not in sync on all copies.
+    pub period_start: Epoch,
+    /// Whose epoch it is.
+    pub by: OwnerId,
+    /// What it says of the copy: [`CopySync::Keep`], [`CopySync::InSync`] or [`CopySync::Join`].
+    pub sync: CopySync,
+}
+
+/// Why a copy does not do what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CopyRefused {
+    /// It has accepted this epoch: a later one, or the same one of another owner.
+    #[error("the copy has accepted a later epoch, or this one of another owner")]
+    StaleEpoch(Epoch),
+    /// No open group has such a component.
+    #[error("there is no such component on this node")]
+    NoComponent,
+    /// Its group is being closed, or too much is under way: to come again.
+    #[error("not now")]
+    Closing,
+    /// A device of its group has failed.
+    #[error("a device of the disk group has failed")]
+    DeviceFailed,
+    /// So much is in doubt that it cannot join: it has to be made anew.
+    #[error("too much is in doubt in the copy for it to join")]
+    TooManyInDoubt,
+    /// No owner asks that.
+    #[error("no owner of an object asks that")]
+    Unsound,
+}
+
+/// What a copy of a group has accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptedEpoch {
+    /// Which copy.
+    pub component: ComponentId,
+    /// Of which object.
+    pub object: ObjectId,
+    /// The highest epoch that a shard has accepted.
+    pub epoch: Epoch,
+    /// Whose that is; `None`: it has accepted none as a copy.
+    pub by: Option<OwnerId>,
+    /// The lowest that a shard has, durable. Below `epoch` the end of the node came in between, and the owner was not answered.
+    pub lowest: Epoch,
+}
+
+/// What core 0 asks the shards of a group on a core.
+#[derive(Clone)]
+pub(crate) enum OfCopies {
+    Accept { at: ComponentAt, order: Order, by: OwnerId, sync: CopySync },
+    Doubt(ComponentAt),
+    List { at: ComponentAt, from: u64, most: usize },
+    Views { slot: GroupSlot, components: Arc<Vec<ComponentNo>> },
+}
+
+/// What they say: one entry of each shard; of views, one of each shard and component.
+pub(crate) enum CopiesSay {
+    Accepted(Vec<Result<(), StoreError>>),
+    Doubt(Vec<Vec<LaneDoubt>>),
+    List(Vec<CopyList>),
+    Views(Vec<(ComponentNo, Option<ReplicaView>)>),
+}
+
+impl<F: FrontEnd> CommandSender<F> {
+    /// Has a copy accept an epoch on all shards of its group, and say what is in doubt. Whether it may be accepted yet was asked before. Refused or
+    /// failed, some shards may have accepted it: it is to come again.
+    pub fn fence_copy(&self, fence: FenceCopy) -> Completion<Result<Fenced, CopyRefused>> {
+        self.give(move |c| async move { outer(c.fence_copy(fence).await) })
+    }
+    /// The chunks of a copy from `from` on, in order, at most `most` of them and [`LIST_CHUNKS_MAX`].
+    pub fn list_copy(&self, component: ComponentId, from: u64, most: usize) -> Completion<Result<CopyList, CopyRefused>> {
+        self.give(move |c| async move { outer(c.list_copy(component, from, most).await) })
+    }
+    /// What each copy of an open group has accepted so far. For who grants, before it does.
+    pub fn accepted_epochs(&self, group: GroupId) -> Completion<Vec<AcceptedEpoch>> {
+        self.give(move |c| async move { c.accepted_epochs(group).await })
+    }
+}
+
+/// What went wrong within a command.
+enum Wrong {
+    Refused(CopyRefused),
+    Failed(DataPlaneError),
+}
+
+impl From<CopyRefused> for Wrong {
+    fn from(refused: CopyRefused) -> Self {
+        Wrong::Refused(refused)
+    }
+}
+
+impl From<DataPlaneError> for Wrong {
+    fn from(error: DataPlaneError) -> Self {
+        Wrong::Failed(error)
+    }
+}
+
+fn outer<T>(result: Result<T, Wrong>) -> Result<Result<T, CopyRefused>, DataPlaneError> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Wrong::Refused(refused)) => Ok(Err(refused)),
+        Err(Wrong::Failed(error)) => Err(error),
+    }
+}
+
+/// A copy, where it is.
+struct Place {
+    at: ComponentAt,
+    shards: usize,
+    group: store::Group,
+    info: ComponentInfo,
+}
+
+impl<F: FrontEnd> CoreController<F> {
+    fn place(&self, component: ComponentId) -> Result<Place, CopyRefused> {
+        let core = self.core.borrow();
+        let found = core.ledger.groups.values().find_map(|open| {
+            let info = open.group.find(component)?;
+            let at = ComponentAt { group: open.slot, no: info.no };
+            Some(Place { at, shards: usize::from(open.route.shards), group: open.group.clone(), info })
+        });
+        found.ok_or(CopyRefused::NoComponent)
+    }
+
+    async fn fence_copy(&self, fence: FenceCopy) -> Result<Fenced, Wrong> {
+        let FenceCopy { component, epoch, period_start, by, sync } = fence;
+        let place = self.place(component)?;
+        self.becomes_copy(&place).await?;
+        let may = |view: &ReplicaView| {
+            let others = view.by.incarnation != Incarnation(0) && view.by != by;
+            epoch > view.accepted || epoch == view.accepted && !others
+        };
+        let views = self.views_of(&place).await?;
+        if !hooks::seeded(SeededFault::FenceGoesToSomeShards) && !views.iter().all(may) {
+            return Err(stale(&views).into());
+        }
+        let order = Order { epoch, period_start, ..Order::default() };
+        let mut results = Vec::new();
+        for said in self.ask_all(OfCopies::Accept { at: place.at, order, by, sync }).await? {
+            if let CopiesSay::Accepted(of_core) = said {
+                results.extend(of_core);
+            }
+        }
+        complete(results.len(), &place)?;
+        for result in results {
+            match result {
+                Ok(()) => {}
+                // Another fence came in between.
+                Err(StoreError::StaleEpoch) => return Err(stale(&self.views_of(&place).await?).into()),
+                Err(error) => return Err(refused(error).into()),
+            }
+        }
+        let mut lanes = Vec::new();
+        for said in self.ask_all(OfCopies::Doubt(place.at)).await? {
+            if let CopiesSay::Doubt(of_core) = said {
+                lanes.extend(of_core.into_iter().flatten());
+            }
+        }
+        lanes.sort_unstable_by_key(|said| said.lane);
+        // Later than what is in doubt was said: then it was said in this epoch.
+        let views = self.views_of(&place).await?;
+        if views.iter().any(|view| (view.accepted, view.by) != (epoch, by)) {
+            return Err(stale(&views).into());
+        }
+        // What each shard knows of it is true of the whole copy.
+        let resync = views.iter().filter_map(|view| view.resync).max_by_key(|p: &ResyncProgress| (p.to, p.below));
+        Ok(Fenced { from: component, epoch, lanes, resync })
+    }
+
+    /// Makes it a copy if it is none, on all shards.
+    async fn becomes_copy(&self, place: &Place) -> Result<(), Wrong> {
+        if !place.info.copy {
+            place.group.make_copy(&self.rt, place.at.no).await.map_err(|error| match error {
+                GroupError::NoComponent(_) => CopyRefused::NoComponent,
+                _ => CopyRefused::DeviceFailed,
+            })?;
+        }
+        // Another fence may be at this point: its shards need not know yet.
+        let views = self.views(place.at.group, vec![place.at.no]).await?;
+        if views.iter().any(|(_, view)| view.is_none()) {
+            self.announce_component(place.at.group, &place.group, place.at.no).await?;
+        }
+        Ok(())
+    }
+
+    async fn list_copy(&self, component: ComponentId, from: u64, most: usize) -> Result<CopyList, Wrong> {
+        let place = self.place(component)?;
+        let most = most.clamp(1, LIST_CHUNKS_MAX);
+        let mut lists = Vec::new();
+        for said in self.ask_all(OfCopies::List { at: place.at, from, most }).await? {
+            if let CopiesSay::List(of_core) = said {
+                lists.extend(of_core);
+            }
+        }
+        complete(lists.len(), &place)?;
+        Ok(merged(lists, most))
+    }
+
+    async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
+        let (slot, group) = self.slot(group)?;
+        let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
+        let mut views: BTreeMap<ComponentNo, Vec<ReplicaView>> = BTreeMap::new();
+        for (no, view) in self.views(slot, copies.iter().map(|info| info.no).collect()).await? {
+            views.entry(no).or_default().extend(view);
+        }
+        let accepted = copies.iter().filter_map(|info| {
+            let views = views.get(&info.no)?;
+            let highest = views.iter().max_by_key(|view| (view.accepted, view.by.incarnation != Incarnation(0)))?;
+            let by = Some(highest.by).filter(|by| by.incarnation != Incarnation(0));
+            let lowest = views.iter().map(|view| view.durable).min()?;
+            Some(AcceptedEpoch { component: info.id, object: info.object, epoch: highest.accepted, by, lowest })
+        });
+        Ok(accepted.collect())
+    }
+
+    async fn views(
+        &self,
+        slot: GroupSlot,
+        components: Vec<ComponentNo>,
+    ) -> Result<Vec<(ComponentNo, Option<ReplicaView>)>, DataPlaneError> {
+        let said = self.ask_all(OfCopies::Views { slot, components: Arc::new(components) }).await?;
+        Ok(said.into_iter().flat_map(|said| if let CopiesSay::Views(views) = said { views } else { Vec::new() }).collect())
+    }
+
+    /// Of each shard.
+    async fn views_of(&self, place: &Place) -> Result<Vec<ReplicaView>, Wrong> {
+        let views = self.views(place.at.group, vec![place.at.no]).await?;
+        complete(views.len(), place)?;
+        let views: Option<Vec<ReplicaView>> = views.into_iter().map(|(_, view)| view).collect();
+        // Deleted in the meantime by another command.
+        Ok(views.ok_or(CopyRefused::NoComponent)?)
+    }
+
+    /// Asks all cores at once.
+    async fn ask_all(&self, ask: OfCopies) -> Result<Vec<CopiesSay>, DataPlaneError> {
+        let mut receivers = Vec::new();
+        for core in 0..self.rt.cores() {
+            let (sender, receiver) = oneshot();
+            let (this, ask) = (self.clone(), ask.clone());
+            self.rt.spawn(async move {
+                let _ = sender.send(this.call(core, Call::OfCopies(Box::new(ask))).await);
+            });
+            receivers.push(receiver);
+        }
+        let mut all = Vec::new();
+        for receiver in receivers {
+            match receiver.await.map_err(|_| DataPlaneError::Stopped)? {
+                Answer::OfCopies(said) => all.push(said),
+                Answer::Done(result) => result?,
+                Answer::Stats(_) => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// On its core.
+    #[cold]
+    pub(crate) async fn of_copies(&self, ask: OfCopies) -> CopiesSay {
+        match ask {
+            OfCopies::Accept { at, order, by, sync } => {
+                let receivers = self.core.borrow_mut().router.lanes_mut().accept_epoch(&self.rt, at, order, by, sync);
+                let mut results = Vec::new();
+                for receiver in receivers {
+                    results.push(match () {
+                        () if hooks::seeded(SeededFault::FenceNotAwaited) && self.rt.core() > 0 => Ok(()),
+                        () => receiver.await.unwrap_or(Err(StoreError::Closing)),
+                    });
+                }
+                CopiesSay::Accepted(results)
+            }
+            OfCopies::Doubt(at) => {
+                let core = self.core.borrow();
+                let shards = core.router.lanes().shards().filter(|(slot, ..)| *slot == at.group);
+                CopiesSay::Doubt(shards.map(|(_, _, shard)| shard.in_doubt(at.no)).collect())
+            }
+            OfCopies::List { at, from, most } => {
+                let core = self.core.borrow();
+                let shards = core.router.lanes().shards().filter(|(slot, ..)| *slot == at.group);
+                CopiesSay::List(shards.map(|(_, _, shard)| shard.list(at.no, from, most)).collect())
+            }
+            OfCopies::Views { slot, components } => {
+                let core = self.core.borrow();
+                let shards = core.router.lanes().shards().filter(|(s, ..)| *s == slot);
+                CopiesSay::Views(shards.flat_map(|(_, _, shard)| components.iter().map(move |no| (*no, shard.replica(*no)))).collect())
+            }
+        }
+    }
+}
+
+/// Whether all shards have answered: some are gone when the group is being closed.
+fn complete(answers: usize, place: &Place) -> Result<(), CopyRefused> {
+    if answers == place.shards { Ok(()) } else { Err(CopyRefused::Closing) }
+}
+
+fn stale(views: &[ReplicaView]) -> CopyRefused {
+    CopyRefused::StaleEpoch(views.iter().map(|view| view.accepted).max().unwrap_or_default())
+}
+
+fn refused(error: StoreError) -> CopyRefused {
+    match error {
+        StoreError::NoComponent => CopyRefused::NoComponent,
+        StoreError::DeviceFailed | StoreError::NoSpace | StoreError::Media { .. } | StoreError::Uncorrectable { .. } => {
+            CopyRefused::DeviceFailed
+        }
+        StoreError::TooManyInDoubt => CopyRefused::TooManyInDoubt,
+        StoreError::BadChange => CopyRefused::Unsound,
+        StoreError::Closing | StoreError::StaleEpoch | StoreError::EpochNotAccepted => CopyRefused::Closing,
+    }
+}
+
+/// The lists of shards as one, of at most so many chunks.
+fn merged(lists: Vec<CopyList>, most: usize) -> CopyList {
+    let mut next = lists.iter().filter_map(|list| list.next).min();
+    if hooks::seeded(SeededFault::ListGoesOnTooFar) {
+        next = lists.iter().filter_map(|list| list.next).max();
+    }
+    let mut chunks: Vec<_> = lists.into_iter().flat_map(|list| list.chunks).collect();
+    chunks.retain(|chunk| next.is_none_or(|next| chunk.chunk < next));
+    chunks.sort_unstable_by_key(|chunk| chunk.chunk);
+    if let Some(first) = chunks.get(most) {
+        next = Some(first.chunk);
+        chunks.truncate(most);
+    }
+    CopyList { chunks, next }
+}
