@@ -452,7 +452,7 @@ fn a_list_has_the_chunks_of_all_shards_in_order() {
     lab.play(400);
     lab.world.run_for(Duration::from_secs(1));
     let all = lab.list(1, 1024);
-    assert!(all.len() > 8 && all.windows(2).all(|two| two[0].chunk < two[1].chunk), "{all:?}");
+    assert!(all.len() > 3 && all.windows(2).all(|two| two[0].chunk < two[1].chunk), "{all:?}");
     for most in [1, 3, 7] {
         assert_eq!(lab.list(1, most), all, "{most} at a time");
     }

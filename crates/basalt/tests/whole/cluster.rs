@@ -217,7 +217,7 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
     until("the leader hears of that group", refused);
     assert_eq!(a.volumes().len(), 1);
     b.ok("policy delete m");
-    b.ok("group delete h --yes");
+    b.ok("group remove h --force");
 
     // One is gone: the others go on, and it comes back.
     a.kill();
