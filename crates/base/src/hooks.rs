@@ -478,6 +478,24 @@ listed! {
         GrantsOfAll,
         /// A released object is released in all epochs.
         ReleaseNamesEpoch,
+        /// A node fences copies before its cores have the cell of the object's grants.
+        FencedBeforeOwned,
+        /// A change of a record is sent before reads need the grants that it asks for.
+        ChangeBeforeNeeds,
+        /// A copy accepts another owner's epoch while this node still serves the object.
+        AcceptedBeforeStop,
+        /// A node that takes an object over goes on granting it.
+        BlockForgotten,
+        /// A transaction of several records whose answer was lost is taken for made.
+        LostBatchMade,
+        /// Of a transaction that was refused only the first change is judged anew.
+        RefusedBatchDropped,
+        /// A fence that waits for grants is not asked again.
+        WaitingFenceForgotten,
+        /// What a node had in mind for an object outlasts it.
+        RemovedObjectKept,
+        /// A copy on another node answers for one that is not its own.
+        FencedByAnyone,
         /// Lanes move to other cores within a term, to where the copies of their mirror are now.
         LanesFollowCopies,
         /// Lanes are dealt to cores as if no mirror had a copy on the node.

@@ -16,6 +16,7 @@ pub mod limit;
 pub mod link;
 mod order;
 pub mod owner;
+pub mod owners;
 mod part;
 mod pieces;
 mod range_lock;

@@ -1,0 +1,205 @@
+//! One object at this node: the machine of its owner, and what the node has said of it to the machines of grants.
+//!
+//! Owns: [`Hosted`].
+//! Invariants: the counter owns what the machine fences or serves, before it has fenced anything; the granter is blocked as long as the
+//! machine says so.
+//! Never: decides on a change of the record.
+
+use super::action::{Action, Grants};
+use super::limits::REST;
+use crate::owner::{Command, Event, Fenced, ObjectOwner, OwnerState};
+use base::hooks::{self, SeededFault};
+use base::{ComponentId, CopyState, Epoch, Instant, NodeId, ObjectId, OwnershipRecord};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What all cores have to say, each for itself.
+#[derive(Debug, Default)]
+struct Heard {
+    of: Option<(Option<ComponentId>, u32)>,
+    cores: BTreeSet<u16>,
+}
+
+impl Heard {
+    /// A core has said it. Whether it was the last one.
+    fn hears(&mut self, of: (Option<ComponentId>, u32), core: u16, cores: u16) -> bool {
+        if self.of != Some(of) {
+            (self.of, self.cores) = (Some(of), BTreeSet::new());
+        }
+        self.cores.insert(core) && self.cores.len() == usize::from(cores)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Hosted {
+    pub owner: ObjectOwner,
+    /// The term and the epoch that the counter has.
+    counted: Option<(Epoch, Epoch)>,
+    /// The nodes whose grants reads need.
+    pub needs: Vec<NodeId>,
+    blocked: bool,
+    /// When its turn comes to take over.
+    pub turn: Option<Instant>,
+    /// It takes nothing over of itself before.
+    pub rests: Instant,
+    /// Copies that have failed, and do not come back of themselves.
+    pub failed: BTreeSet<ComponentId>,
+    /// The copy that was asked to come back.
+    pub returning: Option<ComponentId>,
+    /// What copies have answered in this term, before it is served.
+    fenced: BTreeMap<ComponentId, Epoch>,
+    /// Commands to drain so far, of all terms: the machine counts those of one.
+    drains: u32,
+    /// The last one, as the cores and as the machine know it.
+    draining: Option<(u32, u32)>,
+    drained: Heard,
+    joined: Heard,
+    /// Copies of its record.
+    pub components: Vec<ComponentId>,
+}
+
+impl Hosted {
+    pub fn new(owner: ObjectOwner) -> Self {
+        Self {
+            owner,
+            counted: None,
+            needs: Vec::new(),
+            blocked: false,
+            turn: None,
+            rests: Instant(0),
+            failed: BTreeSet::new(),
+            returning: None,
+            fenced: BTreeMap::new(),
+            drains: 0,
+            draining: None,
+            drained: Heard::default(),
+            joined: Heard::default(),
+            components: Vec::new(),
+        }
+    }
+    /// Whether it owns the object, or is about to.
+    pub const fn is_busy(&self) -> bool {
+        !matches!(self.owner.state(), OwnerState::Holder)
+    }
+    /// The record that it goes by as the owner.
+    pub fn owned(&self) -> Option<&OwnershipRecord> {
+        matches!(self.owner.state(), OwnerState::Fencing | OwnerState::Serving).then(|| self.owner.record()).flatten()
+    }
+    /// Whether an answer to Fence is one of a copy of that node, and says something new.
+    pub fn hears(&mut self, from: NodeId, fenced: &Fenced) -> bool {
+        let Some(record) = self.owned() else { return false };
+        let its = record.copy(fenced.from).is_some_and(|copy| copy.node == from) || hooks::seeded(SeededFault::FencedByAnyone);
+        if !its || fenced.epoch > record.epoch() {
+            return false;
+        }
+        if self.owner.state() == OwnerState::Serving {
+            return true;
+        }
+        // What is in doubt is united: a copy is heard once in each epoch.
+        let before = self.fenced.insert(fenced.from, fenced.epoch);
+        before.is_none_or(|before| before < fenced.epoch)
+    }
+    /// The cores are to drain: by a number that none of another term has.
+    pub fn drains(&mut self, number: u32) -> Command {
+        self.drains = self.drains.wrapping_add(1);
+        self.draining = Some((self.drains, number));
+        Command::Drain(self.drains)
+    }
+    /// Whether cores were ever to drain.
+    pub const fn has_drained(&self) -> bool {
+        self.drains != 0
+    }
+    /// What the cores say, each for itself, is said when the last one has.
+    pub fn joins(&mut self, event: Event, core: u16, cores: u16) -> Option<Event> {
+        match event {
+            Event::Drained(said) => {
+                let (_, number) = self.draining.filter(|(asked, _)| *asked == said)?;
+                self.drained.hears((None, said), core, cores).then_some(Event::Drained(number))
+            }
+            Event::JoinDrained { copy, invited } => self.joined.hears((Some(copy), invited.0), core, cores).then_some(event),
+            Event::CopyFails(copy) => {
+                self.failed.insert(copy);
+                Some(event)
+            }
+            Event::CopyWorks(copy) => {
+                self.failed.remove(&copy);
+                Some(event)
+            }
+            event => Some(event),
+        }
+    }
+    /// The copy that is to come back next, of those whose node is reached.
+    pub fn comes_back(&self, is_up: impl Fn(NodeId) -> bool) -> Option<ComponentId> {
+        if self.owner.state() != OwnerState::Serving || self.owner.resync().is_some() {
+            return None;
+        }
+        let mut copies = self.owned()?.copies.iter();
+        let out = |state| matches!(state, CopyState::Absent | CopyState::Stale);
+        copies.find(|c| out(c.state) && !self.failed.contains(&c.component) && is_up(c.node)).map(|c| c.component)
+    }
+
+    /// The machines of grants hear what has become of the object, before anything goes out that depends on it.
+    pub fn settle(&mut self, g: &mut Grants<'_>, me: NodeId, object: ObjectId, out: &mut Vec<Command>, actions: &mut VecDeque<Action>) {
+        let now = self.owned().map(|record| (record.ownership.term, record.epoch()));
+        if let Some((term, _)) = self.counted
+            && now.is_none_or(|(now, _)| now != term)
+        {
+            g.counter.disown(object);
+            actions.push_back(Action::Cell { object, cell: None });
+            self.counted = None;
+            self.rests = g.now + REST;
+        }
+        let early = hooks::seeded(SeededFault::FencedBeforeOwned) && self.owner.state() == OwnerState::Fencing;
+        if let (Some((term, epoch)), false) = (now, early) {
+            self.owns(g, me, object, term, epoch, actions);
+        }
+        let blocks = !self.owner.may_grant() && !hooks::seeded(SeededFault::BlockForgotten);
+        if core::mem::replace(&mut self.blocked, blocks) != blocks {
+            g.granter.block(object, blocks);
+        }
+        if hooks::seeded(SeededFault::ChangeBeforeNeeds) && out.iter().any(|c| matches!(c, Command::Change { .. })) {
+            out.retain(|command| !matches!(command, Command::GrantsOf(_)));
+        }
+        for command in out.iter() {
+            if let Command::GrantsOf(nodes) = command {
+                g.counter.needs(object, nodes, g.now);
+                self.needs.clone_from(nodes);
+            }
+        }
+        if self.owner.state() == OwnerState::Holder {
+            // It has given the object up in the same step: nobody waits for an answer.
+            out.retain(|command| !matches!(command, Command::Fence { .. }));
+        } else {
+            self.turn = None;
+        }
+        if self.owner.state() != OwnerState::Serving {
+            self.returning = None;
+        }
+    }
+    fn owns(&mut self, g: &mut Grants<'_>, me: NodeId, object: ObjectId, term: Epoch, epoch: Epoch, actions: &mut VecDeque<Action>) {
+        match self.counted {
+            None => {
+                let record = self.owned().expect("it owns the object");
+                let nodes: BTreeSet<NodeId> = record.active().map(|c| c.node).filter(|node| *node != me).collect();
+                let nodes: Vec<NodeId> = nodes.into_iter().collect();
+                let cell = g.counter.own(object, epoch, &nodes, g.now);
+                actions.push_back(Action::Cell { object, cell });
+                self.fenced.clear();
+            }
+            Some((_, before)) if before != epoch => g.counter.raise(object, epoch),
+            Some(_) => {}
+        }
+        self.counted = Some((term, epoch));
+    }
+    /// The object is not here any more.
+    pub fn ends(&mut self, g: &mut Grants<'_>, object: ObjectId, actions: &mut VecDeque<Action>) {
+        if self.counted.take().is_some() {
+            g.counter.disown(object);
+            actions.push_back(Action::Cell { object, cell: None });
+            actions.push_back(Action::Plane { object, command: Command::Stop });
+        }
+        if core::mem::take(&mut self.blocked) {
+            g.granter.block(object, false);
+        }
+    }
+}

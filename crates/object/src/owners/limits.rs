@@ -1,0 +1,30 @@
+//! Limits of the host of owners.
+//!
+//! Invariant: each queue and each time has one.
+
+use base::Duration;
+
+/// Changes of one transaction: what `directory` takes.
+pub const CHANGES_MAX: usize = 120;
+/// Records of one read.
+pub const READS_MAX: usize = 120;
+/// Transactions, and reads, under way at once.
+pub const BATCHES_MAX: usize = 4;
+/// Objects that a node has machines of.
+pub const HOSTED_MAX: usize = crate::grant::OBJECTS_MAX;
+/// Fences that wait.
+pub const WAITING_MAX: usize = crate::grant::OBJECTS_MAX;
+/// Copies that come back at once.
+pub const RESYNCS_MAX: usize = 8;
+/// How long the directory is left alone after it has not answered.
+pub const TRY_AGAIN: Duration = Duration::from_millis(100);
+/// What each of the nodes that may take over leaves to those before it.
+pub const TURN: Duration = Duration::from_millis(400);
+/// How often all objects are looked at.
+pub const LOOK: Duration = Duration::from_millis(500);
+/// A node that has given an object up, and is still the owner in the record, takes it over again after this.
+pub const REST: Duration = Duration::from_secs(3);
+/// How long a fence is kept for a copy that is not known here.
+pub const EARLY: Duration = Duration::from_secs(10);
+/// A copy that could not make an epoch durable is asked again after this.
+pub const ACCEPT_AGAIN: Duration = Duration::from_millis(200);

@@ -1,0 +1,61 @@
+//! What no event says: objects that are looked at again, one by one when their record changes, and all of them now and then.
+//!
+//! Invariant: what is asked for is bounded, and nothing is asked for that is under way.
+//! Never: takes over what another node serves.
+
+use super::limits::RESYNCS_MAX;
+use super::*;
+
+impl Owners {
+    /// All objects: who is to take over, which copies are to come back.
+    pub(super) fn look(&mut self, g: &mut Grants<'_>) {
+        let objects: Vec<ObjectId> = self.objects.keys().copied().collect();
+        for object in objects {
+            self.look_at(g, object);
+        }
+        self.bring_back(g);
+    }
+    /// One object that this node does not own: its owner is gone, or was this node.
+    pub(super) fn look_at(&mut self, g: &mut Grants<'_>, object: ObjectId) {
+        let Some(hosted) = self.objects.get(&object) else { return };
+        let Some(record) = hosted.owner.record() else { return };
+        if hosted.is_busy() || hosted.turn.is_some() || hosted.rests > g.now || self.queue.reads(object) || record.restored {
+            return;
+        }
+        let owner = record.owner;
+        if self.reach.get(&owner.node) == Some(&Reach::Gone) {
+            return self.step(g, object, Event::Node { node: owner.node, reach: Reach::Gone });
+        }
+        let mine = record.active().any(|c| c.node == self.me.node);
+        // Who takes over evicts whom it does not reach: it waits until that is known of each.
+        let known = |node: NodeId| node == self.me.node || matches!(self.reach.get(&node), Some(Reach::Up | Reach::Gone));
+        if mine && record.active().all(|c| known(c.node)) && (owner.node == self.me.node || self.takes_turn_of(record)) {
+            self.take_over(g, object);
+        }
+    }
+    /// The owner has restarted and cannot take over, having no copy in sync: the first of the others does.
+    fn takes_turn_of(&self, record: &OwnershipRecord) -> bool {
+        let owner = record.owner;
+        let restarted = self.lives.get(&owner.node).is_some_and(|life| *life > owner.incarnation);
+        let up = |node: NodeId| node == self.me.node || self.reach.get(&node) == Some(&Reach::Up);
+        let first = record.active().map(|c| c.node).filter(|node| up(*node)).min();
+        restarted && first == Some(self.me.node) && record.active().all(|c| c.node != owner.node)
+    }
+    /// Copies that are out come back, a few at a time. What was asked for before goes first, and is asked for again: it may have come to nothing.
+    fn bring_back(&mut self, g: &mut Grants<'_>) {
+        let reach = &self.reach;
+        let is_up = |node: NodeId| node == self.me.node || reach.get(&node) == Some(&Reach::Up);
+        let room = RESYNCS_MAX.saturating_sub(self.objects.values().filter(|hosted| hosted.owner.resync().is_some()).count());
+        let back = |hosted: &Hosted| hosted.comes_back(is_up);
+        let candidates = self.objects.iter().filter_map(|(object, hosted)| Some((hosted.returning.is_none(), *object, back(hosted)?)));
+        let mut candidates: Vec<_> = candidates.collect();
+        candidates.sort_unstable();
+        self.objects.values_mut().for_each(|hosted| hosted.returning = None);
+        for (_, object, component) in candidates.into_iter().take(room) {
+            if let Some(hosted) = self.objects.get_mut(&object) {
+                hosted.returning = Some(component);
+            }
+            self.step(g, object, Event::BeginResync(component));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Many objects at once, and each thing that happens to the nodes that have them.
+
+use super::world::*;
+use crate::owner::OwnerState;
+use base::NodeId;
+
+fn everything_is_served(world: &mut World) {
+    world.until(4000, "served after the start", World::all_served);
+}
+fn transactions_since(world: &World, since: u64) -> (usize, usize) {
+    let made = world.transactions.iter().filter(|(at, _)| *at > since);
+    made.fold((0, 0), |(count, changes), (_, n)| (count + 1, changes + n))
+}
+
+fn an_owner_dies(rates: &[u64], objects: usize) {
+    let mut world = World::new(rates[0], rates, &vec![0; objects]);
+    everything_is_served(&mut world);
+    world.plays(500);
+    let (died, reads) = (world.now, world.reads);
+    world.stops(0);
+    let after = world.until(5000, "taken over", World::all_served);
+    let (transactions, changes) = transactions_since(&world, died);
+    assert!(after > 1000, "{after} ms: before its grants have run out");
+    assert_eq!(changes, objects, "the owner's copy leaves with the takeover");
+    assert!(transactions <= objects.div_ceil(120) + 1, "{transactions} transactions for {objects} objects");
+    assert!(world.reads - reads <= objects.div_ceil(120) + 1, "{} reads", world.reads - reads);
+    let answered = world.answered;
+    world.plays(200);
+    assert!(world.answered > answered + objects as u64, "reads are answered");
+}
+
+#[test]
+pub fn the_objects_of_a_node_that_dies_are_taken_over_in_few_transactions() {
+    an_owner_dies(&[1000, 1000], 300);
+    an_owner_dies(&[1100, 900], 130);
+    an_owner_dies(&[900, 1100], 130);
+    an_owner_dies(&[1000, 900, 1100], 130);
+}
+
+fn a_copy_comes_back(rates: &[u64]) {
+    let objects = 40;
+    let mut world = World::new(3, rates, &vec![0; objects]);
+    everything_is_served(&mut world);
+    world.plays(500);
+    let died = world.now;
+    world.stops(1);
+    let evicted = world.until(1000, "evicted", |world| (0..40).all(|k| !active(world, k).contains(&1)));
+    assert!((530..=900).contains(&evicted), "evicted after {evicted} ms");
+    assert_eq!(transactions_since(&world, died), (1, objects));
+    world.plays(100);
+    world.restarts(1);
+    world.until(8000, "whole again", World::all_whole);
+    assert!((0..objects).all(|k| world.serves(k) == Some(0)));
+}
+
+#[test]
+pub fn a_copy_whose_node_is_silent_is_evicted_and_comes_back() {
+    a_copy_comes_back(&[1000, 1000]);
+    a_copy_comes_back(&[1100, 900]);
+    a_copy_comes_back(&[900, 1100, 1000]);
+}
+
+fn a_cut(rates: &[u64], owners: &[usize], forced: bool) {
+    let mut world = World::new(5, rates, owners);
+    everything_is_served(&mut world);
+    world.plays(300);
+    world.close(0, 1, u64::MAX);
+    if forced {
+        // Somebody takes over by the directory alone.
+        (0..owners.len()).for_each(|k| world.with(1, |o, g| o.take_over(g, object(k))));
+    }
+    world.plays(5000);
+    assert!(world.all_served(), "one of both goes on");
+    let now = world.now;
+    world.close(0, 1, now);
+    world.until(12000, "whole again", World::all_whole);
+}
+
+#[test]
+pub fn a_cut_between_nodes_that_reach_the_directory_leaves_one_owner() {
+    a_cut(&[1000, 1000], &[0, 1, 0, 1], false);
+    a_cut(&[1100, 900], &[0, 1, 0], false);
+    a_cut(&[1000, 900, 1100], &[0, 1, 2, 0], false);
+    a_cut(&[900, 1100], &[0, 1, 0], true);
+    a_cut(&[900, 1100, 1000], &[0, 1, 2], true);
+}
+
+#[test]
+pub fn an_owner_that_does_not_hear_of_the_record_stops_before_its_copy_accepts() {
+    let mut world = World::new(6, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    world.directory(0, false);
+    world.with(1, |o, g| o.take_over(g, object(0)));
+    world.until(4000, "taken over", |world| world.serves(0) == Some(1));
+    assert_eq!(world.nodes[0].owners.state(object(0)), Some(OwnerState::Holder));
+    assert_eq!(active(&world, 0), [0, 1].into());
+}
+
+#[test]
+fn a_node_without_directory_and_links_is_taken_over_from() {
+    let mut world = World::new(8, &[1100, 900, 1000], &[0, 1, 2, 0]);
+    everything_is_served(&mut world);
+    world.directory(0, false);
+    world.close(0, 1, u64::MAX);
+    world.close(0, 2, u64::MAX);
+    world.until(5000, "taken over", |world| (0..4).all(|k| world.serves(k).is_some_and(|n| n != 0)));
+    let now = world.now;
+    world.directory(0, true);
+    world.close(0, 1, now);
+    world.close(0, 2, now);
+    world.until(12000, "whole again", World::all_whole);
+}
+
+#[test]
+fn an_object_is_handed_over_to_the_node_that_was_named() {
+    let mut world = World::new(9, &[1000, 1100, 900], &[0, 0, 1]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    let began = world.now;
+    let to: NodeId = node(2);
+    world.with(0, |o, g| o.hand_over(g, object(0), to));
+    let after = world.until(800, "handed over", |world| world.serves(0) == Some(2));
+    assert!(after < 500, "{after} ms: nothing was to be waited for");
+    assert_eq!(transactions_since(&world, began), (1, 1));
+    assert!(world.serves(1) == Some(0) && world.all_whole());
+}
+
+#[test]
+fn an_object_is_handed_over_to_and_fro() {
+    let mut world = World::new(14, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    for turn in 0..6 {
+        let (from, to) = (turn % 2, (turn + 1) % 2);
+        world.with(from, |o, g| o.hand_over(g, object(0), node(to)));
+        world.until(800, "handed over", |world| world.serves(0) == Some(to));
+        world.plays(200);
+    }
+}
+
+#[test]
+pub fn a_record_that_was_changed_holds_up_no_other_one() {
+    let mut world = World::new(10, &[1000, 1000], &vec![0; 100]);
+    everything_is_served(&mut world);
+    world.plays(300);
+    world.stops(0);
+    // Each time the transaction is on its way.
+    world.until(3000, "asked for", |world| world.nodes[1].owners.state(object(7)) == Some(OwnerState::TakingOver));
+    world.touch(7);
+    let died = world.now;
+    world.until(4000, "taken over", World::all_served);
+    assert!(transactions_since(&world, died).0 <= 3);
+}
+
+#[test]
+fn everything_starts_again_after_all_nodes_were_off() {
+    let mut world = World::new(11, &[1000, 1100, 900], &[0, 1, 2, 0, 1]);
+    everything_is_served(&mut world);
+    (0..3).for_each(|n| world.stops(n));
+    world.plays(400);
+    (0..3).for_each(|n| world.restarts(n));
+    world.until(4000, "served", World::all_served);
+    assert!(world.all_whole(), "nobody was evicted for not having been heard yet");
+}
+
+#[test]
+fn an_owner_without_a_copy_in_sync_that_restarts_is_taken_over_from() {
+    let mut world = World::new(12, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    world.with(0, |o, g| o.plane(g, object(0), 0, crate::owner::Event::CopyFails(component(0, 0))));
+    world.until(500, "its own copy leaves", |world| active(world, 0) == [1].into());
+    world.plays(2000);
+    assert_eq!((world.serves(0), active(&world, 0)), (Some(0), [1].into()), "a copy that fails does not come back");
+    world.stops(0);
+    world.plays(100);
+    world.restarts(0);
+    world.until(5000, "taken over", |world| world.serves(0) == Some(1));
+    world.until(5000, "whole", World::all_whole);
+}
+
+#[test]
+pub fn nothing_is_kept_of_objects_that_are_deleted() {
+    let mut world = World::new(13, &[1000, 1100, 900], &[0, 1, 2, 0, 1, 2]);
+    let empty = world.nodes[0].owners.kept();
+    (world.lost, world.late) = (6, 30);
+    world.plays(2000);
+    world.stops(2);
+    world.plays(900);
+    world.restarts(2);
+    world.plays(300);
+    (0..6).for_each(|k| world.remove(k));
+    (world.lost, world.late) = (0, 0);
+    world.plays(15000);
+    for n in 0..3 {
+        assert_eq!(world.nodes[n].owners.kept(), empty, "node {n}");
+        assert!(world.nodes[n].planes.values().all(|plane| !plane.serving && plane.cell.is_none()));
+    }
+}
