@@ -340,14 +340,11 @@ fn refused(error: StoreError) -> CopyRefused {
 /// The lists of shards as one, of at most so many chunks.
 fn merged(lists: Vec<CopyList>, most: usize) -> CopyList {
     let mut next = lists.iter().filter_map(|list| list.next).min();
-    if hooks::seeded(SeededFault::ListGoesOnTooFar) {
-        next = lists.iter().filter_map(|list| list.next).max();
-    }
     let mut chunks: Vec<_> = lists.into_iter().flat_map(|list| list.chunks).collect();
     chunks.retain(|chunk| next.is_none_or(|next| chunk.chunk < next));
     chunks.sort_unstable_by_key(|chunk| chunk.chunk);
     if let Some(first) = chunks.get(most) {
-        next = Some(first.chunk);
+        next = Some(first.chunk + u64::from(hooks::seeded(SeededFault::ListGoesOnTooFar)));
         chunks.truncate(most);
     }
     CopyList { chunks, next }
