@@ -40,6 +40,8 @@ pub struct Records {
     /// Of the view of each volume: the higher of the directory's revisions of its record and of its reservation's. All nodes that see the same of a
     /// volume have the same number for it. When a reservation goes the number stays or falls back: what was judged with it was judged more strictly.
     pub view_revisions: BTreeMap<VolumeId, u64>,
+    /// Of each object: the directory's revision of its record.
+    pub object_revisions: BTreeMap<ObjectId, u64>,
 }
 
 impl Records {
@@ -47,6 +49,10 @@ impl Records {
     pub fn note_view(&mut self, volume: VolumeId, revision: u64) {
         let known = self.view_revisions.entry(volume).or_default();
         *known = revision.max(*known);
+    }
+    /// See [`Records::object_revisions`].
+    pub fn object_revision(&self, object: ObjectId) -> u64 {
+        self.object_revisions.get(&object).copied().unwrap_or_default()
     }
     /// See [`Records::view_revisions`].
     pub fn view_revision(&self, volume: VolumeId) -> u64 {
@@ -76,6 +82,13 @@ pub struct Observed {
     pub groups: BTreeMap<GroupId, GroupSeen>,
     /// The nodes, by name, to which it can pass on what hosts ask of volumes that those own ([`crate::can_forward`]).
     pub forwards: BTreeSet<String>,
+}
+
+impl Observed {
+    /// Whether a component is on an open group of this node, with this number.
+    pub fn finds(&self, group: GroupId, component: ComponentId, no: u32) -> bool {
+        matches!(self.groups.get(&group), Some(GroupSeen::Open(found)) if found.get(&component) == Some(&no))
+    }
 }
 
 /// What is left to do for a volume.
@@ -204,6 +217,8 @@ pub const fn state_after_open(before: CopyState, found: bool) -> CopyState {
 
 fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord) -> Vec<Action> {
     let (mut states, mut lost) = (Vec::new(), Vec::new());
+    // Which copies of an object on several nodes are in sync is what its owner says.
+    let alone = object.components().all(|c| c.node == observed.node);
     for c in object.components().filter(|c| c.node == observed.node) {
         let (Some(GroupSeen::Open(found)), Some(no)) = (observed.groups.get(&c.group), c.no) else { continue };
         let there = found.get(&c.id) == Some(&no);
@@ -213,7 +228,7 @@ fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord)
             continue;
         }
         let state = state_after_open(c.state, there);
-        if state != c.state {
+        if state != c.state && alone {
             states.push((c.id, state));
         }
     }
@@ -256,6 +271,7 @@ pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usa
         return Err(NotServed::NotTaken);
     }
     let is_open = |group| matches!(observed.groups.get(&group), Some(GroupSeen::Open(_)));
+    let is_found = |group, id, no| observed.finds(group, id, no);
     let usable = |c: &crate::record::ComponentRecord| match (is_open(c.group), c.no, c.state) {
         (false, ..) => Err(NotServed::Group(c.group)),
         (true, None, _) => Err(NotServed::NotMade),
@@ -263,7 +279,10 @@ pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usa
         (true, Some(_), _) => Err(NotServed::Component(c.id, c.group)),
     };
     let here = |c: &&crate::record::ComponentRecord| c.node == observed.node && is_open(c.group);
-    let found = |c: &crate::record::ComponentRecord| Some(Usable { id: c.id, group: c.group, no: c.no? });
+    let found = |c: &crate::record::ComponentRecord| {
+        let no = c.no.filter(|no| is_found(c.group, c.id, *no))?;
+        Some(Usable { id: c.id, group: c.group, no })
+    };
     let of_mirror = |mirror: &Vec<crate::record::ComponentRecord>| match mirror.iter().any(|c| c.node != observed.node) {
         true => Ok(mirror.iter().filter(here).filter_map(found).collect()),
         false => mirror.iter().map(usable).collect(),

@@ -1,7 +1,10 @@
 //! Several nodes over one directory: who is up and leads, changes through any node, and what is left when nodes die in the middle of changes.
 
 use crate::cluster_fixture::Fixture;
+use crate::fake::DirectoryAnswer;
 use base::unit::CHUNK_BYTES;
+use base::{Epoch, Incarnation, OwnerId};
+use dataplane::{Change, ChangeOutcome, DataPlaneEvent, DirectoryAsk, RecordRevision};
 use directory::modelled::Faults;
 use directory::record::*;
 use directory::{Directory, Kind, Nonce, Typed};
@@ -142,6 +145,74 @@ fn a_volume_with_copies_on_several_nodes_is_made_and_deleted_by_all_of_them() {
     f.done(at, "DELETE", "/api/v1/volumes/v2", Value::Null);
     check_idle(&f, "all");
     assert_eq!(NAMES.map(|node| f.planes[node].components().len()), [0; 3]);
+}
+
+/// What the host of owners at a node asks is answered by what the directory has; a change is made as a whole or not at all, and served when it is
+/// answered.
+#[test]
+fn the_owners_at_a_node_read_and_change_records_and_hear_of_it_when_it_is_served() {
+    let f = three(5, 8);
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "mirror", "failures_to_tolerate": 1}));
+    for name in ["v1", "v2"] {
+        f.done("h1", "POST", "/api/v1/volumes", json!({"name": name, "bytes": GIB, "policy": "mirror"}));
+    }
+    let (control, plane) = (f.control("h2"), f.planes["h2"].clone());
+    let events = plane.events();
+    let follows = std::thread::spawn(move || control.follow_events());
+    let answer = |n: usize| {
+        f.until("it is answered", || plane.directory_answers().len() > n);
+        plane.directory_answers()[n].clone()
+    };
+    let objects = f.directory.all::<ObjectRecord>().unwrap();
+    let (first, second) = (objects[0].id, objects[1].id);
+    let unknown = base::ObjectId::from_bytes([0xEE; 16]);
+    events.send(DataPlaneEvent::Directory(DirectoryAsk::Read { request: 1, objects: vec![first, unknown, second] })).unwrap();
+    let DirectoryAnswer::Read(1, Some(read)) = answer(0) else { panic!("it was read: {:?}", answer(0)) };
+    assert_eq!(
+        read.iter().map(|(object, found)| (*object, found.is_some())).collect::<Vec<_>>(),
+        [(first, true), (unknown, false), (second, true)]
+    );
+
+    let node = f.directory.find::<NodeRecord>("h2").unwrap().unwrap();
+    let taken = |at: usize| {
+        let (on, record) = read[at].1.clone().unwrap();
+        let mut new = record.clone();
+        (new.ownership.epoch, new.ownership.term) = (Epoch(record.epoch().0 + 1), Epoch(record.epoch().0 + 1));
+        new.owner = OwnerId { node: node.id.unwrap(), incarnation: Incarnation(node.incarnation) };
+        new.nonce = base::Nonce(7);
+        Change { object: read[at].0, on, new: Box::new(new) }
+    };
+    let old = Change { on: RecordRevision(taken(2).on.0 - 1), ..taken(2) };
+    events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request: 2, changes: vec![taken(0), old] })).unwrap();
+    assert_eq!(answer(1), DirectoryAnswer::Changed(2, ChangeOutcome::Refused(Some(second))));
+    let owner = |object| f.directory.find::<ObjectRecord>(&format!("{object}")).unwrap().unwrap();
+    assert_eq!(owner(first).ownership, objects[0].ownership, "all or nothing");
+
+    events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request: 3, changes: vec![taken(0), taken(2)] })).unwrap();
+    let DirectoryAnswer::Changed(3, ChangeOutcome::Made(revision)) = answer(2) else { panic!("it was made: {:?}", answer(2)) };
+    for object in [first, second] {
+        let now = owner(object);
+        assert_eq!((now.owner.as_deref(), now.revision.0, now.change.owner_incarnation.0), (Some("h2"), revision.0, node.incarnation));
+        let served = plane.desired();
+        let volume = served.volumes.iter().find(|v| v.object.object == object).unwrap();
+        assert_eq!((volume.object.ownership, volume.owner), (now.ownership, None), "it is served here when it is answered");
+        assert_eq!(volume.object.mirrors.len(), 1);
+        let known = served.objects.iter().find(|o| o.object == object).unwrap();
+        assert_eq!((known.revision, known.record.owner.node), (revision.0, node.id.unwrap()));
+    }
+    f.until("the others know", || {
+        let of = |name: &str| f.planes[name].desired();
+        let elsewhere = |name: &str| of(name).volumes.iter().all(|v| v.owner == node.id && v.object.mirrors.is_empty());
+        elsewhere("h1") && elsewhere("h3")
+    });
+    let holds = |name: &str| f.planes[name].desired().held.iter().filter(|h| Some(h.owner) == node.id).count();
+    let has = |name: &str| objects.iter().flat_map(|o| o.components()).filter(|c| c.node == name).count();
+    assert_eq!([holds("h1"), holds("h3"), holds("h2")], [has("h1"), has("h3"), 0], "who has a copy holds it for the owner");
+
+    events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request: 4, changes: vec![taken(0)] })).unwrap();
+    assert_eq!(answer(3), DirectoryAnswer::Changed(4, ChangeOutcome::Refused(Some(first))), "it is another record by now");
+    drop(events);
+    follows.join().unwrap();
 }
 
 /// An answer that is lost on its way is no failure: the request is sent again, and done once.

@@ -4,10 +4,10 @@
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
-use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, VolumeId, counters::Figures, unit::CHUNK_BYTES};
+use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, VolumeId, counters::Figures, unit::CHUNK_BYTES};
 use dataplane::{
-    ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, NodeConfig, NodeStats,
-    OpenError, OpenOptions, Settings,
+    ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, Found,
+    NodeConfig, NodeStats, OpenError, OpenOptions, Settings,
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Of, Refused, Reply};
@@ -205,6 +205,12 @@ impl DataPlane for LocalDataPlane {
         Ok(self.0.answer(id, result)?)
     }
 
+    fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>) {
+        self.0.commands().directory_read(request, records);
+    }
+    fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
+        self.0.commands().directory_changed(request, outcome);
+    }
     fn shutdown(&self) -> Result<(), PlaneError> {
         Ok(self.0.shutdown()?)
     }

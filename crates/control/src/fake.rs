@@ -4,8 +4,8 @@
 
 use crate::plane::*;
 use base::counters::{self, FigureKind};
-use base::{ClusterId, GroupId, VolumeId, unit::CHUNK_BYTES};
-use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
+use base::{ClusterId, GroupId, ObjectId, VolumeId, unit::CHUNK_BYTES};
+use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -45,6 +45,16 @@ struct State {
     stopped: bool,
     events: Option<mpsc::Receiver<DataPlaneEvent>>,
     answers: Vec<(ControlRequestId, Result<Reply, Refused>)>,
+    directory: Vec<DirectoryAnswer>,
+}
+
+/// What the host of owners was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DirectoryAnswer {
+    /// To a question for records.
+    Read(u64, Option<Vec<(ObjectId, Found)>>),
+    /// To a change of some.
+    Changed(u64, ChangeOutcome),
 }
 
 /// A data plane in memory.
@@ -92,6 +102,10 @@ impl FakePlane {
     /// What hosts were answered.
     pub fn answers(&self) -> Vec<(ControlRequestId, Result<Reply, Refused>)> {
         self.state().answers.clone()
+    }
+    /// What the host of owners was answered.
+    pub fn directory_answers(&self) -> Vec<DirectoryAnswer> {
+        self.state().directory.clone()
     }
     /// What is served.
     pub fn desired(&self) -> Desired {
@@ -389,6 +403,12 @@ impl DataPlane for FakePlane {
         })
     }
 
+    fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>) {
+        self.state().directory.push(DirectoryAnswer::Read(request, records));
+    }
+    fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
+        self.state().directory.push(DirectoryAnswer::Changed(request, outcome));
+    }
     fn shutdown(&self) -> Result<(), PlaneError> {
         self.state().stopped = true;
         Ok(())

@@ -6,8 +6,8 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ByteSize, ClusterId, GroupId, Histogram, VolumeId, counters::Figures};
-use dataplane::{ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, OpenError};
+use base::{ByteSize, ClusterId, GroupId, Histogram, ObjectId, VolumeId, counters::Figures};
+use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -271,6 +271,10 @@ pub trait DataPlane: Send + Sync {
     fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>>;
     /// Answers what a host asked for by an NVMe command.
     fn answer(&self, id: ControlRequestId, result: Result<Reply, Refused>) -> Result<(), PlaneError>;
+    /// Answers the host of owners: records and their revisions, as far as they are there; `None`: they could not be read. Does not wait.
+    fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>);
+    /// Answers the host of owners: what has come of its changes. Does not wait.
+    fn directory_changed(&self, request: u64, outcome: ChangeOutcome);
     /// Ends in order: what is under way is answered, checkpoints are made.
     fn shutdown(&self) -> Result<(), PlaneError>;
 }

@@ -10,13 +10,14 @@ use crate::{
     door,
     error::DataPlaneError,
     message::{Answer, Call},
+    ownership::CopyOrder,
     stats::{GroupSnapshot, NodeStats},
 };
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
 use base::{ClusterId, GroupId, NodeId, VolumeId};
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply};
-use object::copies::ReadGrants;
+use object::grant::GrantCell;
 use object::owner::Command as OwnerCommand;
 use object::{GroupRoute, GroupSlot};
 use rt::{Device, Inlet, InletError};
@@ -161,7 +162,9 @@ impl<F: FrontEnd> CommandSender<F> {
     pub fn apply(&self, desired: Desired<F::Desired>) -> Completion<()> {
         self.give(move |c| async move {
             let (layout, view) = c.resolve(&desired)?;
-            c.call_all(Call::Apply { layout, view }).await
+            c.call_all(Call::Apply { layout, view }).await?;
+            c.owners_serve(&desired);
+            Ok(())
         })
     }
     /// Frees what lies between the end of a volume that is served and `end`, in bytes: a volume that was made smaller and grows again must read as
@@ -181,15 +184,19 @@ impl<F: FrontEnd> CommandSender<F> {
     /// Does on all cores, in this order, what the machine of an object's owner wants of the lanes of its volume. `here`: this node. A volume that is
     /// not served needs nothing. Copies on other nodes are in what was applied before they are in these.
     pub fn copies(&self, here: NodeId, volume: VolumeId, commands: Vec<OwnerCommand>) -> Completion<()> {
+        self.order(here, volume, commands.into_iter().map(CopyOrder::Command).collect())
+    }
+    /// Reads of a volume are answered by this on all cores. A volume that is not served needs nothing.
+    pub fn set_cell(&self, volume: VolumeId, cell: Option<Arc<GrantCell>>) -> Completion<()> {
+        self.order(NodeId::from_bytes([0; 16]), volume, vec![CopyOrder::Cell(cell)])
+    }
+    fn order(&self, here: NodeId, volume: VolumeId, orders: Vec<CopyOrder>) -> Completion<()> {
         self.give(move |c| async move {
             let place = c.core.borrow().ledger.volumes.get(&volume).copied();
             let Some(volume) = place else { return Ok(()) };
-            c.call_all(Call::Copies { here, volume, commands: Arc::new(commands) }).await
+            c.order_all(here, orders.into_iter().map(|order| (volume, order)).collect()).await;
+            Ok(())
         })
-    }
-    /// Reads of volumes with copies elsewhere are answered by this on all cores.
-    pub fn set_grants(&self, grants: Arc<dyn ReadGrants>) -> Completion<()> {
-        self.give(move |c| async move { c.call_all(Call::Grants(grants)).await })
     }
     /// Changes the settings of every shard.
     pub fn set_settings(&self, settings: Settings) -> Completion<()> {
@@ -382,6 +389,10 @@ impl<F: FrontEnd> CoreController<F> {
         self.call_all(Call::Route { slot, route: Some(route) }).await?;
         let components = group.components();
         self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, route, group, devices });
+        // Before anybody is granted anything of what they are copies of.
+        let accepted = self.accepted_epochs(info.group).await?;
+        let accepted = accepted.into_iter().filter_map(|copy| Some((copy.component, (copy.epoch, copy.by?))));
+        self.core.borrow_mut().ledger.accepted.extend(accepted);
         Ok((info, components))
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     core_state::Core,
     error::DataPlaneError,
     message::{Answer, Call, CoreMsg},
+    ownership::CopyOrder,
     stats::{CoreSnapshot, ShardSnapshot},
 };
 use base::Duration;
@@ -132,16 +133,17 @@ impl<F: FrontEnd> CoreController<F> {
                 core.router.lanes_mut().shards_mut().for_each(|(_, _, shard)| shard.set_settings(settings));
                 Ok(())
             }
-            Call::Copies { here, volume, commands } => {
+            Call::Copies { here, orders } => {
                 let router = &mut self.core.borrow_mut().router;
-                commands.iter().for_each(|command| _ = router.copy_command(&self.rt, here, volume, command));
+                for (volume, order) in orders.iter() {
+                    match order {
+                        CopyOrder::Cell(cell) => router.set_cell(&self.rt, *volume, cell.clone()),
+                        CopyOrder::Command(command) => _ = router.copy_command(&self.rt, here, *volume, command),
+                    }
+                }
                 Ok(())
             }
             Call::OfCopies(ask) => return Answer::OfCopies(Box::pin(self.of_copies(*ask)).await),
-            Call::Grants(grants) => {
-                self.core.borrow_mut().router.set_grants(&self.rt, grants);
-                Ok(())
-            }
             Call::Scrub { slot } => {
                 let mut core = self.core.borrow_mut();
                 core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));

@@ -107,8 +107,11 @@ impl<F: FrontEnd> CommandSender<F> {
 }
 
 /// What went wrong within a command.
-enum Wrong {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Wrong {
+    #[error(transparent)]
     Refused(CopyRefused),
+    #[error(transparent)]
     Failed(DataPlaneError),
 }
 
@@ -151,7 +154,7 @@ impl<F: FrontEnd> CoreController<F> {
         found.ok_or(CopyRefused::NoComponent)
     }
 
-    async fn fence_copy(&self, fence: FenceCopy) -> Result<Fenced, Wrong> {
+    pub(crate) async fn fence_copy(&self, fence: FenceCopy) -> Result<Fenced, Wrong> {
         let FenceCopy { component, epoch, period_start, by, sync } = fence;
         let place = self.place(component)?;
         self.becomes_copy(&place).await?;
@@ -225,7 +228,7 @@ impl<F: FrontEnd> CoreController<F> {
         Ok(merged(lists, most))
     }
 
-    async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
+    pub(crate) async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let (slot, group) = self.slot(group)?;
         let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
         let mut views: BTreeMap<ComponentNo, Vec<ReplicaView>> = BTreeMap::new();

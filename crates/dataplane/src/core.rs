@@ -10,6 +10,7 @@ use crate::{
     core_state::Core,
     event::{self, DataPlaneEvent, EventSender},
     message::CoreMsg,
+    ownership::{self, Happened},
     worker::Worker,
 };
 use frontend::{FrontEnd, Refused};
@@ -104,6 +105,10 @@ impl<F: FrontEnd> App for CoreApp<F> {
             // Nobody waits any more when the command's task was ended by a shutdown.
             let _ = waiting.send(done.result);
         }
+        busy |= core.copy_events(rt);
+        if core.ownership.is_some() {
+            busy |= ownership::poll(rt, core, &self.events, || self.controller(rt));
+        }
         busy |= self.report(rt, core);
         let sent = self.mesh_out(rt, core);
         self.mesh.flush_wakes(rt);
@@ -181,6 +186,7 @@ impl<F: FrontEnd> CoreApp<F> {
             CoreMsg::Router(msg) => self.core.borrow_mut().router.on_msg(rt, msg),
             CoreMsg::Front(msg) => self.core.borrow_mut().front.on_msg(rt, msg),
             CoreMsg::Worked(id, done) => self.core.borrow_mut().front.on_work_done(rt, id, *done),
+            CoreMsg::CopyEvent { core, volume, event } => self.core.borrow_mut().happens(rt, Happened::Core(core, volume, *event)),
             CoreMsg::Call { id, call } => {
                 let this = self.controller(rt);
                 rt.spawn(async move {

@@ -3,7 +3,8 @@
 //! Never: touched by another core.
 
 use crate::message::{Answer, CoreMsg};
-use base::{GroupId, ObjectId, VolumeId};
+use crate::ownership::Ownership;
+use base::{ComponentId, Epoch, GroupId, ObjectId, OwnerId, VolumeId};
 use frontend::{FrontEnd, LinkChange};
 use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeLimits, VolumeRef, VolumeRouter};
 use rt::Rt;
@@ -35,6 +36,8 @@ pub(crate) struct Ledger {
     pub(crate) limits: BTreeMap<VolumeId, KnownLimits>,
     /// Of each object, for the term in which it is served.
     pub(crate) cores: BTreeMap<ObjectId, TermCores>,
+    /// What each copy of a group had accepted when that was opened, and whose that was.
+    pub(crate) accepted: BTreeMap<ComponentId, (Epoch, OwnerId)>,
     pub(crate) settings: Settings,
 }
 
@@ -43,6 +46,8 @@ pub(crate) struct Core<F: FrontEnd> {
     pub(crate) router: VolumeRouter<Shard>,
     pub(crate) front: F,
     pub(crate) ledger: Ledger,
+    /// Who owns what is on several nodes; on core 0 of a node that has others.
+    pub(crate) ownership: Option<Box<Ownership>>,
     pub(crate) groups: BTreeMap<GroupSlot, GroupId>,
     /// Of other cores, which have not answered.
     pub(crate) calls: Slab<OneSender<Answer<F::Figures>>>,
@@ -61,6 +66,7 @@ impl<F: FrontEnd> Core<F> {
             router: VolumeRouter::new(rt),
             front,
             ledger: Ledger { settings, ..Ledger::default() },
+            ownership: None,
             groups: BTreeMap::new(),
             calls: Slab::new(),
             freeing: Slab::new(),

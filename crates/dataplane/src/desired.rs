@@ -1,6 +1,6 @@
 //! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, VolumeId};
+use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, OwnershipRecord, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable, reservation};
 use frontend::ServedVolume;
@@ -18,8 +18,21 @@ pub struct Desired<E> {
     pub volumes: Vec<VolumeDesired>,
     /// What this node has of objects that other nodes own.
     pub held: Vec<HeldDesired>,
+    /// Records of objects on several nodes that this node owns or has copies of.
+    pub objects: Vec<ObjectDesired>,
     /// How the front end exports them.
     pub exports: E,
+}
+
+/// The record of an object: who owns it, and how its copies stand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectDesired {
+    /// Which object.
+    pub object: ObjectId,
+    /// The revision of the directory that wrote the record.
+    pub revision: u64,
+    /// The record.
+    pub record: OwnershipRecord,
 }
 
 /// A component of this node, of an object that another node owns: that one sends its changes.

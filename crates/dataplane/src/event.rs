@@ -3,7 +3,9 @@
 //! Invariants: at most [`EVENTS_MAX`] wait; when there is no room an ask is answered "not now" and an audit event is counted as lost.
 //! Never: makes a core wait.
 
+use base::ObjectId;
 use frontend::{AuditEvent, ControlRequest, LinkChange};
+use object::owners::Change;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Events that wait for the control plane.
@@ -18,6 +20,27 @@ pub enum DataPlaneEvent {
     Audit(AuditEvent),
     /// A link with another node has opened, or is closed. These are never lost while somebody listens.
     Link(LinkChange),
+    /// Who owns objects here asks the directory.
+    Directory(DirectoryAsk),
+}
+
+/// What the host of owners asks the directory. Each is answered once.
+#[derive(Debug)]
+pub enum DirectoryAsk {
+    /// Read these records, linearizably. Answer with [`crate::CommandSender::directory_read`].
+    Read {
+        /// The number of the question.
+        request: u64,
+        /// Which.
+        objects: Vec<ObjectId>,
+    },
+    /// Make all of these changes in one transaction or none. Answer with [`crate::CommandSender::directory_changed`].
+    Change {
+        /// The number of the question.
+        request: u64,
+        /// Each of another object.
+        changes: Vec<Change>,
+    },
 }
 
 /// Where a core puts events.

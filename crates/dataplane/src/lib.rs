@@ -17,6 +17,7 @@ mod error;
 mod event;
 mod handle;
 mod message;
+mod ownership;
 mod records;
 mod resolve;
 mod stats;
@@ -25,13 +26,15 @@ mod worker;
 pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
 pub use copies::{AcceptedEpoch, CopyRefused, FenceCopy};
-pub use desired::{ComponentRef, Desired, HeldDesired, MirrorDesired, ObjectLayout, VolumeDesired};
+pub use desired::{ComponentRef, Desired, HeldDesired, MirrorDesired, ObjectDesired, ObjectLayout, VolumeDesired};
 pub use error::DataPlaneError;
-pub use event::{DataPlaneEvent, EVENTS_MAX};
+pub use event::{DataPlaneEvent, DirectoryAsk, EVENTS_MAX};
 pub use handle::{DataPlaneHandle, NodeConfig};
 pub use records::{Served, component_spec, format_spec, served};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
+pub use object::owner::Revision as RecordRevision;
+pub use object::owners::{Change, ChangeOutcome, Found};
 pub use object::{CopyAt, CopyPlace, VolumeLimits};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{

@@ -3,13 +3,13 @@
 use crate::{
     copies::{CopiesSay, OfCopies},
     error::DataPlaneError,
+    ownership::CopyOrder,
     stats::CoreSnapshot,
 };
 use auth::WorkDone;
 use base::NodeId;
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
-use object::copies::ReadGrants;
-use object::owner::Command as OwnerCommand;
+use object::owner::Event;
 use object::{GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
@@ -20,6 +20,12 @@ pub(crate) enum CoreMsg<F: FrontEnd> {
     Front(F::Msg),
     /// Authentication work is done.
     Worked(WorkId, Box<WorkDone>),
+    /// What a core says of a volume with copies on several nodes, for core 0.
+    CopyEvent {
+        core: u16,
+        volume: VolumeRef,
+        event: Box<Event>,
+    },
     /// Something to do for core 0.
     Call {
         id: u32,
@@ -77,16 +83,13 @@ pub(crate) enum Call<V> {
         result: Result<Reply, Refused>,
     },
     Settings(Settings),
-    /// What the owner's machine wants of a volume with copies elsewhere.
+    /// What is to be done of volumes with copies on several nodes, in order.
     Copies {
         here: NodeId,
-        volume: VolumeRef,
-        commands: Arc<Vec<OwnerCommand>>,
+        orders: Arc<Vec<(VolumeRef, CopyOrder)>>,
     },
     /// Of the shards of a group: what they have as copies.
     OfCopies(Box<OfCopies>),
-    /// What reads of such volumes go by.
-    Grants(Arc<dyn ReadGrants>),
     Scrub {
         slot: GroupSlot,
     },

@@ -5,10 +5,10 @@
 //! sight when it cannot be served: a namespace that vanished would end what its hosts have mounted.
 //! Never: decides whether a volume can be served (`cluster::serving`), reads a directory.
 
-use crate::desired::{ComponentRef, HeldDesired, MirrorDesired, VolumeDesired};
+use crate::desired::{ComponentRef, HeldDesired, MirrorDesired, ObjectDesired, VolumeDesired};
 use base::{ClusterId, ObjectId, VolumeId};
 use cluster::record::{ComponentRecord, GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
-use cluster::{GroupSeen, NotServed, Observed, Path, PathState, Policy, Records, Usable, owner_elsewhere, path_of, serving};
+use cluster::{NotServed, Observed, Path, PathState, Policy, Records, Usable, owner_elsewhere, owner_of, ownership_of, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
 use object::{CopyAt, CopyPlace};
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct Served {
     pub out_of_reach: BTreeMap<VolumeId, NotServed>,
     /// What this node has of objects that other nodes own.
     pub held: Vec<HeldDesired>,
+    /// Records of what is on several nodes, and on this one.
+    pub objects: Vec<ObjectDesired>,
 }
 
 /// What `observed.node` is to serve of the volumes that are ready. Those that another node owns are in sight too; their paths say how far this one
@@ -37,12 +39,13 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
     let objects: BTreeMap<ObjectId, &ObjectRecord> = records.objects.iter().map(|o| (o.id, o)).collect();
     let reservations: BTreeMap<VolumeId, &ReservationRecord> = records.reservations.iter().map(|r| (r.volume, r)).collect();
     let policies: BTreeMap<String, &PolicyRecord> = records.policies.iter().map(|p| (p.key(), p)).collect();
-    let mut served = Served::default();
+    let (mut served, mut ready) = (Served::default(), Vec::new());
     for volume in records.volumes.iter().filter(|v| v.stage == Stage::Ready) {
         let Some(object) = objects.get(&volume.object) else {
             served.out_of_reach.insert(volume.id, NotServed::NoLayout);
             continue;
         };
+        ready.push(object);
         let path = path_of(object, records, observed);
         served.paths.insert(volume.id, path);
         let mirrors = match (path.state, serving(object, observed)) {
@@ -63,6 +66,7 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let owner = owner_elsewhere(object, records, &observed.node);
         served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
+    served.objects = ready.iter().filter_map(|object| owned(object, records, &observed.node)).collect();
     served.held = records.objects.iter().flat_map(|object| held(object, records, observed)).collect();
     served
 }
@@ -80,12 +84,26 @@ fn mirror(here: Vec<Usable>, all: &[ComponentRecord], nodes: &[NodeRecord], node
     MirrorDesired { copies: all.iter().filter_map(|c| Some(CopyAt { state: c.state, place: place(c)? })).collect() }
 }
 
+/// The record of an object with copies on several nodes, of which this is one.
+fn owned(object: &ObjectRecord, records: &Records, node: &str) -> Option<ObjectDesired> {
+    let here = object.components().any(|c| c.node == node) || owner_of(object) == Some(node);
+    let elsewhere = object.components().any(|c| c.node != node);
+    let made = object.components().all(|c| c.no.is_some());
+    if !here || !elsewhere || !made {
+        return None;
+    }
+    let record = ownership_of(object, |name| records.nodes.iter().find(|n| n.name == name)?.id)?;
+    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record })
+}
+
 /// What this node has of an object that another one owns.
 fn held(object: &ObjectRecord, records: &Records, observed: &Observed) -> Vec<HeldDesired> {
     let Some(owner) = owner_elsewhere(object, records, &observed.node) else { return Vec::new() };
-    let is_open = |c: &&ComponentRecord| matches!(observed.groups.get(&c.group), Some(GroupSeen::Open(_)));
-    let here = object.components().filter(|c| c.node == observed.node).filter(is_open);
-    let found = |c: &ComponentRecord| Some(ComponentRef { id: c.id, group: c.group, no: ComponentNo(c.no?) });
+    let here = object.components().filter(|c| c.node == observed.node);
+    let found = |c: &ComponentRecord| {
+        let no = c.no.filter(|no| observed.finds(c.group, c.id, *no))?;
+        Some(ComponentRef { id: c.id, group: c.group, no: ComponentNo(no) })
+    };
     here.filter_map(found).map(|component| HeldDesired { component, owner, epoch: object.ownership.epoch }).collect()
 }
 

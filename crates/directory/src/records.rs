@@ -2,7 +2,7 @@
 //!
 //! Owns: [`records`]. Invariant: the records are those of one moment. Never: asks a directory.
 
-use crate::record::{ReservationRecord, VolumeRecord};
+use crate::record::{ObjectRecord, ReservationRecord, VolumeRecord};
 use crate::{DirectoryError, Record, Versioned, View};
 use base::hooks::{self, SeededFault};
 use cluster::Records;
@@ -10,7 +10,10 @@ use cluster::Records;
 /// What the directory held at the revision of `view`.
 pub fn records(view: &View) -> Result<Records, DirectoryError> {
     let (volumes, reservations) = (view.all::<VolumeRecord>()?, view.all::<ReservationRecord>()?);
-    let mut records = Records { nodes: all(view)?, groups: all(view)?, objects: all(view)?, policies: all(view)?, ..Records::default() };
+    let objects = view.all::<ObjectRecord>()?;
+    let mut records = Records { nodes: all(view)?, groups: all(view)?, policies: all(view)?, ..Records::default() };
+    records.object_revisions = objects.iter().map(|o| (o.id, o.revision.0)).collect();
+    records.objects = objects.into_iter().map(|r| r.value).collect();
     volumes.iter().for_each(|v| records.note_view(v.id, v.revision.0));
     let counted = reservations.iter().filter(|_| !hooks::seeded(SeededFault::ReservationNotInRevision));
     counted.for_each(|r| records.note_view(r.volume, r.revision.0));

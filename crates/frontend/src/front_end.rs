@@ -13,6 +13,7 @@
 use crate::{AuditEvent, ControlRequest, ControlRequestId, Refused, Reply, UnknownVolume, Volumes};
 use auth::{Work, WorkDone};
 use base::NodeId;
+use object::owners::ControlDoor;
 use object::{Backend, VolumeRef};
 use rt::{NetError, Rt};
 use std::fmt::Debug;
@@ -98,6 +99,10 @@ pub trait FrontEnd: Sized + 'static {
     fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone);
     /// The next link with another node that has opened, or is closed, which the control plane is to know. It is given once.
     fn link_change(&mut self) -> Option<LinkChange> {
+        None
+    }
+    /// The control links of this node, on its first core, if this half has them.
+    fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
         None
     }
     /// Whether this half goes by this revision of a volume's view, or a later one, and has nothing under way for other nodes that was judged by

@@ -9,6 +9,7 @@ use crate::{
 use auth::{Work, WorkDone};
 use base::NodeId;
 use object::copies::CopyDoor;
+use object::owners::ControlDoor;
 use object::{Backend, Forward, ForwardDone, IoDone, IoRequest, VolumeRef};
 use rt::Rt;
 use std::collections::VecDeque;
@@ -178,6 +179,9 @@ impl<A: FrontEnd, B: FrontEnd> FrontEnd for Pair<A, B> {
     }
     fn link_change(&mut self) -> Option<LinkChange> {
         self.first.link_change().or_else(|| self.second.link_change())
+    }
+    fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
+        self.first.control_links().or_else(|| self.second.control_links())
     }
     fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
         self.first.is_settled(volume, revision) && self.second.is_settled(volume, revision)

@@ -8,29 +8,12 @@
 use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
-use base::{Epoch, Instant, NodeId, ObjectId, OwnerId};
+use base::{Instant, NodeId, OwnerId};
 use format::peer::{Control, Fence, FencedPart, Incarnation, Release};
-use object::grant::{Counter, FencedParts, GrantCells, Granter, fenced_parts};
-use object::owner::{Fenced, Reach};
+use object::grant::{Counter, FencedParts, Granter, fenced_parts};
+use object::owner::Fenced;
+use object::owners::{ControlDoor, ControlEvent, Grants};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-
-/// What control links report to whoever owns objects on this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ControlEvent {
-    /// There is a new link with a node: what was not answered is sent again.
-    Opened(NodeId),
-    /// A node answers, is late or is gone.
-    Reach(NodeId, Reach),
-    /// The owner of a new epoch asks a copy on this node to accept it.
-    Fence(OwnerId, Fence),
-    /// The answer of a copy on another node.
-    Fenced(NodeId, Fenced),
-    /// Another node has accepted a higher epoch than this node has as the owner.
-    Outranked(ObjectId, Epoch),
-    /// Another node has given an object up: what waits for its grants may go on.
-    Released(NodeId, ObjectId),
-}
 
 /// A control link.
 pub(crate) struct ControlLine {
@@ -45,9 +28,9 @@ pub struct ControlLinks {
     pub(crate) own: OwnNode,
     pub(crate) lines: BTreeMap<NodeId, ControlLine>,
     /// What is granted here.
-    pub granter: Granter,
+    pub(crate) granter: Granter,
     /// What is counted here.
-    pub counter: Counter,
+    pub(crate) counter: Counter,
     events: VecDeque<ControlEvent>,
     /// Somebody takes the events.
     heard: bool,
@@ -59,8 +42,8 @@ pub struct ControlLinks {
 
 impl ControlLinks {
     /// Of a node that has others since `now`, by the clock of heartbeats.
-    pub(crate) fn new(own: OwnNode, cells: Arc<GrantCells>, now: Instant) -> ControlLinks {
-        let (granter, counter) = (Granter::new(own.node, now), Counter::new(cells));
+    pub(crate) fn new(own: OwnNode, now: Instant) -> ControlLinks {
+        let (granter, counter) = (Granter::new(own.node, now), Counter::new());
         ControlLinks {
             own,
             lines: BTreeMap::new(),
@@ -79,12 +62,6 @@ impl ControlLinks {
         self.lines.values_mut().map(|control| &mut control.line)
     }
 
-    /// The next thing to know. From the first call on, what happens is kept for the next ones.
-    pub fn pop_event(&mut self) -> Option<ControlEvent> {
-        self.heard = true;
-        self.stirred |= self.is_full();
-        self.events.pop_front()
-    }
     pub(crate) fn report(&mut self, events: impl IntoIterator<Item = ControlEvent>) {
         if self.heard {
             self.events.extend(events);
@@ -94,25 +71,37 @@ impl ControlLinks {
     pub(crate) fn is_full(&self) -> bool {
         self.events.len() >= CONTROL_EVENTS_MAX
     }
-    /// Asks a copy on another node to accept an epoch. Without a link it is lost: see [`ControlEvent::Opened`].
-    pub fn fence(&mut self, to: NodeId, fence: Fence) {
-        self.say(to, &Control::Fence(fence));
-    }
-    /// Answers an owner's Fence.
-    pub fn fenced(&mut self, to: NodeId, fenced: &Fenced) {
-        fenced_parts(fenced).into_iter().for_each(|part: FencedPart| self.say(to, &Control::Fenced(part)));
-    }
-    /// Gives an object up. Its cores answer nothing of it any more.
-    pub fn release(&mut self, to: NodeId, release: Release) {
-        self.say(to, &Control::Release(release));
+    /// What is to be done is looked at in this turn.
+    pub(crate) fn stir(&mut self) {
+        self.stirred = true;
     }
     fn say(&mut self, to: NodeId, message: &Control) {
         if let Some(link) = self.line(to).and_then(Line::link) {
             link.say(message);
         }
     }
-    /// What is to be done is looked at in this turn: an object is owned since now, or was given up.
-    pub fn stir(&mut self) {
+}
+
+impl ControlDoor for ControlLinks {
+    fn own(&self) -> OwnerId {
+        OwnerId { node: self.own.node, incarnation: self.own.incarnation }
+    }
+    fn pop_event(&mut self) -> Option<ControlEvent> {
+        self.heard = true;
+        self.stirred |= self.is_full();
+        self.events.pop_front()
+    }
+    fn grants(&mut self, now: Instant) -> Grants<'_> {
         self.stirred = true;
+        Grants { counter: &mut self.counter, granter: &mut self.granter, now }
+    }
+    fn fence(&mut self, to: NodeId, fence: Fence) {
+        self.say(to, &Control::Fence(fence));
+    }
+    fn fenced(&mut self, to: NodeId, fenced: &Fenced) {
+        fenced_parts(fenced).into_iter().for_each(|part: FencedPart| self.say(to, &Control::Fenced(part)));
+    }
+    fn release(&mut self, to: NodeId, release: Release) {
+        self.say(to, &Control::Release(release));
     }
 }

@@ -7,14 +7,14 @@ use auth::{Work, WorkDone};
 use frontend::{
     AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
 };
-use object::grant::GrantCells;
+use object::owners::ControlDoor;
 use object::{Backend, VolumeRef};
 use rt::Rt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl FrontEnd for Peers {
-    type Shared = GrantCells;
+    type Shared = ();
     type Desired = PeersDesired;
     type View = PeersView;
     type Listener = SocketAddr;
@@ -22,8 +22,8 @@ impl FrontEnd for Peers {
     type Msg = PeersMsg;
     type Figures = PeersStats;
 
-    fn start(rt: &Rt, grants: Arc<GrantCells>) -> Self {
-        Peers::new(rt, grants)
+    fn start(rt: &Rt, _: Arc<()>) -> Self {
+        Peers::new(rt)
     }
     fn resolve(desired: &PeersDesired, volumes: Volumes) -> Result<PeersView, UnknownVolume> {
         desired.resolve(volumes)
@@ -57,6 +57,9 @@ impl FrontEnd for Peers {
     #[inline]
     fn link_change(&mut self) -> Option<LinkChange> {
         Peers::link_change(self)
+    }
+    fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
+        self.control().map(|control| control as &mut dyn ControlDoor)
     }
     fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
         Peers::is_settled(self, volume, revision)

@@ -32,7 +32,7 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
-pub use control::{ControlEvent, ControlLinks};
+pub use control::ControlLinks;
 pub use desired::{LinkSecurity, OwnNode, PeerDesired, PeersDesired, PeersView};
 pub use no_link::NoLink;
 pub use peers::{Peers, PeersMsg};

@@ -19,7 +19,6 @@ use copies::CopyLinks;
 use format::peer::{Issuer, LinkClass, Revision};
 use frontend::{LinkChange, ListenError};
 use object::copies::{CopyAnswer, CopyCall};
-use object::grant::{GrantCell, GrantCells};
 use object::link::limits::STAMP_AGE_MAX;
 use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardRequest, Forwarded, LinkEvent, PlaceEvent, ServedId};
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
@@ -107,10 +106,6 @@ pub struct Peers {
     members: BTreeMap<NodeId, Member>,
     /// The control links, on the first core of a node with others.
     control: Option<Box<ControlLinks>>,
-    /// The grants that this node counts: the same for all its cores.
-    grants: Arc<GrantCells>,
-    /// The clock of the beginning of the turn: no other fault than this one goes by it ([`SeededFault::GrantsAfterData`]).
-    turn: Instant,
     conns: Slab<Conn>,
     dials: Slab<(NodeId, LinkClass)>,
     listener: Option<ListenerId>,
@@ -145,8 +140,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Of a core without peers. `grants`: of all cores.
-    pub fn new(rt: &Rt, grants: Arc<GrantCells>) -> Peers {
+    /// Of a core without peers.
+    pub fn new(rt: &Rt) -> Peers {
         Peers {
             core: rt.core(),
             cores: rt.cores(),
@@ -155,8 +150,6 @@ impl Peers {
             own: None,
             members: BTreeMap::new(),
             control: None,
-            grants,
-            turn: Instant(0),
             conns: Slab::new(),
             dials: Slab::new(),
             listener: None,
@@ -243,9 +236,6 @@ impl Peers {
     #[inline(always)]
     fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
-        if hooks::seeded(SeededFault::GrantsAfterData) {
-            self.turn = rt.boot_clock();
-        }
         self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
         let mut busy = false;
         for _ in 0..EVENTS_A_TURN_MAX {
@@ -348,11 +338,6 @@ impl Peers {
         }
         self.members.values_mut().for_each(|member| member.line.drain());
         self.control.iter_mut().flat_map(|control| control.lines()).for_each(Line::drain);
-    }
-    /// Whether a read may be answered of an object that this node owns and that has other active copies. To be asked when the data is there.
-    pub fn may_answer(&self, rt: &Rt, object: &GrantCell) -> bool {
-        let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.turn } else { rt.boot_clock() };
-        self.grants.may_answer(object, now)
     }
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {

@@ -6,12 +6,14 @@
 use super::*;
 use crate::api::types as api;
 use base::{Visibility, WriteProtect};
-use dataplane::DataPlaneEvent;
+use dataplane::{DataPlaneEvent, DirectoryAsk};
 use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
 use std::sync::mpsc::{TrySendError, sync_channel};
 
 /// What hosts have asked for and what waits for its turn. Beyond, a host hears "not now".
 const ASKED_MAX: usize = 1024;
+/// Questions of owners that wait: more than they ask at once.
+const OWNERS_ASK_MAX: usize = 16;
 
 impl Control {
     /// Works off what the data plane tells, until it ends. Runs on a thread of its own; what hosts ask for, which may have to wait for the directory
@@ -19,10 +21,22 @@ impl Control {
     pub fn follow_events(&self) {
         let Some(events) = self.plane.take_events() else { return };
         let (requests, asked) = sync_channel(ASKED_MAX);
+        let (reads, to_read) = sync_channel(OWNERS_ASK_MAX);
+        let (changes, to_change) = sync_channel(OWNERS_ASK_MAX);
         std::thread::scope(|threads| {
             threads.spawn(move || asked.into_iter().for_each(|request| self.answer_host(&request, self.decide(&request))));
+            // A read must not wait for a change whose outcome is looked for.
+            for asked in [to_read, to_change] {
+                threads.spawn(move || asked.into_iter().for_each(|ask| self.answer_owners(ask)));
+            }
             for event in events {
                 match event {
+                    DataPlaneEvent::Directory(ask) => {
+                        let to = if matches!(ask, DirectoryAsk::Read { .. }) { &reads } else { &changes };
+                        if let Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) = to.try_send(ask) {
+                            self.owners_unheard(&ask);
+                        }
+                    }
                     DataPlaneEvent::Audit(event) => self.note(event),
                     DataPlaneEvent::Link(change) => self.link_changed(change),
                     DataPlaneEvent::ControlRequest(request) => {
@@ -32,7 +46,7 @@ impl Control {
                     }
                 }
             }
-            drop(requests);
+            drop((requests, reads, changes));
         });
     }
 

@@ -48,7 +48,7 @@ impl Control {
     /// What is to be served now, as of which revision that is, and why some volumes are not.
     pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Revision, Unserved), DirectoryError> {
         let (records, at) = self.records()?;
-        let dataplane::Served { volumes, paths, out_of_reach, held } = dataplane::served(&records, &self.observed(&records));
+        let dataplane::Served { volumes, paths, out_of_reach, held, objects } = dataplane::served(&records, &self.observed(&records));
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
         let others = paths.iter().filter(|(_, path)| path.state != PathState::Optimized);
@@ -64,7 +64,7 @@ impl Control {
         }
         let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node)
             .with_security(self.link_security.clone());
-        Ok((Desired { generation, volumes, held, exports: (nvmf::Desired { hosts, ..exports }, peers) }, at, unserved))
+        Ok((Desired { generation, volumes, held, objects, exports: (nvmf::Desired { hosts, ..exports }, peers) }, at, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.

@@ -44,6 +44,7 @@ mod live;
 mod namespaces;
 mod nodes;
 mod outcome;
+mod ownership;
 mod policies;
 mod presence;
 mod reconcile;

@@ -9,11 +9,11 @@ use super::sizes::{BEAT_BYTES, BEAT_ENTRY_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCE
 pub use super::sizes::{BEAT_ENTRIES_MAX, DOUBT_ENTRIES_MAX};
 use crate::bytes::*;
 use base::unit::{BLOCK_BYTES, VOLUME_BYTES_MAX};
-use base::{BlockNo, ComponentId, Epoch, Instant, Lane, ObjectId, Seq};
+use base::{BlockNo, ComponentId, Epoch, Instant, Lane, NodeId, ObjectId, Seq};
 
 layout!(beat: 16 bytes { 0: CLOCK[8], 8: FLAGS[1], 9: RESERVED[7] });
 layout!(beat_entry: 24 bytes { 0: OBJECT[16], 16: EPOCH[4], 20: STATE[1], 21: RESERVED[3] });
-layout!(release: 24 bytes { 0: OBJECT[16], 16: EPOCH[4], 20: RESERVED[4] });
+layout!(release: 40 bytes { 0: OBJECT[16], 16: NEXT[16], 32: EPOCH[4], 36: RESERVED[4] });
 layout!(fence: 48 bytes { 0: OBJECT[16], 16: COMPONENT[16], 32: EPOCH[4], 36: PERIOD_START[4], 40: FLAGS[1], 41: RESERVED[7] });
 layout!(fenced: 40 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: PROGRESS_TO[4], 24: PROGRESS_BELOW[8], 32: FLAGS[1], 33: RESERVED[7] });
 layout!(doubt: 16 bytes { 0: LANE[1], 1: WHAT[1], 2: RESERVED[2], 4: SMALL[4], 8: LARGE[8] });
@@ -77,6 +77,8 @@ pub struct Release {
     pub object: ObjectId,
     /// Up to which epoch.
     pub epoch: Epoch,
+    /// Who is to own it.
+    pub next: NodeId,
 }
 
 /// The owner of a new epoch makes itself known to a copy.
@@ -235,12 +237,14 @@ impl Release {
         use release::*;
         let b = b.first_chunk::<BYTES>().ok_or(PeerError::Length)?;
         reserved(b, RESERVED, BYTES)?;
-        Ok(Release { object: ObjectId::from_bytes(array_at(b, OBJECT)), epoch: Epoch(u32_at(b, EPOCH)) })
+        let (object, next) = (ObjectId::from_bytes(array_at(b, OBJECT)), NodeId::from_bytes(array_at(b, NEXT)));
+        Ok(Release { object, epoch: Epoch(u32_at(b, EPOCH)), next })
     }
     fn put(&self, b: &mut [u8]) -> usize {
         use release::*;
         b[..BYTES].fill(0);
         put(b, OBJECT, self.object.as_bytes());
+        put(b, NEXT, self.next.as_bytes());
         put_u32(b, EPOCH, self.epoch.0);
         BYTES
     }
@@ -385,7 +389,7 @@ mod tests {
                         let (component, epoch, period_start) = (ComponentId::from_bytes(component), Epoch(e[0]), Epoch(e[1]));
                         Control::Fence(Fence { object, component, epoch, period_start, resync })
                     }
-                    false => Control::Release(Release { object, epoch: Epoch(e[0]) }),
+                    false => Control::Release(Release { object, epoch: Epoch(e[0]), next: NodeId::from_bytes(component) }),
                 }
             });
         prop_oneof![heartbeat, grant, fenced, small]

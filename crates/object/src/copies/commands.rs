@@ -4,12 +4,14 @@
 //! Never: carries out what is not of a lane: the record, fences and lists are somebody else's.
 
 use super::{COPIED, Copied, CopiedStage, CopiedVolume, Service};
+use crate::grant::GrantCell;
 use crate::io::{IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes};
 use crate::owner::{Command, Event, Targets};
 use base::NodeId;
+use base::hooks::{self, SeededFault};
 use rt::Rt;
-use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 impl<S: Blocks> Lanes<S> {
     /// Does what of a command is to be done on this core. `here`: this node. False: it is not for lanes.
@@ -19,11 +21,6 @@ impl<S: Blocks> Lanes<S> {
         match command {
             Command::Targets(targets) => self.targets(rt, here, volume, targets),
             Command::Answer { mirror, epoch } => self.heard(rt, volume, *mirror, *epoch),
-            Command::GrantsOf(nodes) => {
-                if let Some(v) = self.copies(rt).volumes.get_mut(&volume) {
-                    v.grants.clone_from(nodes);
-                }
-            }
             Command::Serve => self.serve(rt, volume),
             Command::Stop => self.stop(rt, volume, IoError::Closing),
             Command::Drain(number) => {
@@ -44,32 +41,30 @@ impl<S: Blocks> Lanes<S> {
         true
     }
 
+    /// Reads of a volume are answered by this from now on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {
+        let copies = self.copies(rt);
+        if hooks::seeded(SeededFault::GrantsAfterData) {
+            copies.early = rt.boot_clock();
+        }
+        copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown).cell = cell;
+    }
     fn targets(&mut self, rt: &Rt, here: NodeId, volume: VolumeRef, targets: &Targets) {
         let copies = self.copies(rt);
-        let new = CopiedVolume {
-            here,
-            targets: targets.clone(),
-            known: BTreeMap::new(),
-            grants: Vec::new(),
-            service: Service::Waiting,
-            draining: None,
-            waiting: VecDeque::new(),
-        };
-        let v = copies.volumes.entry(volume).or_insert(new);
+        let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
         let rises = targets.ownership.epoch > v.targets.ownership.epoch;
-        v.targets = targets.clone();
-        // Until somebody says whose grants count: those of all other nodes with an active copy.
-        let others = targets.copies.iter().filter(|(copy, state)| state.is_in_sync() && copy.node != here);
-        v.grants = others.map(|(copy, _)| copy.node).collect();
+        (v.here, v.targets) = (here, targets.clone());
         if v.service == Service::Stopped {
             v.service = Service::Waiting;
         }
         for id in copies.parts_of(volume) {
-            self.new_targets(rt, here, id, targets, rises);
+            self.new_targets(rt, id, targets, rises);
         }
     }
     /// A part goes by other targets.
-    fn new_targets(&mut self, rt: &Rt, here: NodeId, id: u32, targets: &Targets, rises: bool) {
+    fn new_targets(&mut self, rt: &Rt, id: u32, targets: &Targets, rises: bool) {
         let Some(Copied { stage, .. }) = self.copies(rt).get(id) else { return };
         match stage {
             CopiedStage::Changing(change) => {
@@ -79,10 +74,10 @@ impl<S: Blocks> Lanes<S> {
                     state.is_some_and(|state| state.gets_changes())
                 });
                 if rises {
-                    // The own copy has it already, or is at it: what it has accepted it has stamped.
-                    change.waits.iter_mut().filter(|w| w.copy.node != here).for_each(|w| w.sent = targets.ownership.epoch);
+                    // Also to the own copy: that may have accepted this epoch before the change came to its shard. What it has already it knows by its number.
+                    change.waits.iter_mut().for_each(|w| w.sent = targets.ownership.epoch);
                     change.order.period_start = targets.ownership.period_start;
-                    self.ask_again(rt, id, |copy| copy.node != here);
+                    self.ask_again(rt, id, |_| true);
                 }
                 self.settle(rt, id);
             }

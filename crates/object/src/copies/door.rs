@@ -3,7 +3,8 @@
 //! Invariant: what a node is asked goes over one link of one core, in order; an answer comes back to the core that asked.
 //! Never: knows links.
 
-use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReadGrants, ReplyTo, Work};
+use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReplyTo, Work};
+use crate::grant::GrantCell;
 use crate::io::{Data, IoError, VolumeRef};
 use crate::lanes::Blocks;
 use crate::owner::{Command, Event};
@@ -47,9 +48,9 @@ impl<S: Blocks> VolumeRouter<S> {
     pub fn pop_copy_event(&mut self) -> Option<(VolumeRef, Event)> {
         self.lanes_mut().copies.as_mut()?.events.pop_front()
     }
-    /// Reads of volumes with copies elsewhere are answered by this.
-    pub fn set_grants(&mut self, rt: &Rt, grants: Arc<dyn ReadGrants>) {
-        self.lanes_mut().copies(rt).grants = Some(grants);
+    /// Reads of a volume are answered by this; without it none is.
+    pub fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {
+        self.lanes_mut().set_cell(rt, volume, cell);
     }
     /// What was counted of copies.
     pub fn copy_stats(&self) -> CopyStats {

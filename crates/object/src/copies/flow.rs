@@ -4,8 +4,8 @@
 //! Never: takes a copy for gone that a command has not taken away.
 
 use super::{
-    AGAIN_AFTER, AskedOf, COPIED, Changing, Copied, CopiedPart, CopiedStage, Copies, CopyAnswer, CopyAsk, CopyMsg, GRANTS_AGAIN_AFTER,
-    Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
+    AGAIN_AFTER, AskedOf, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
+    GRANTS_AGAIN_AFTER, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
 };
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes, Merged, cut_out, merged};
@@ -14,7 +14,7 @@ use crate::owner::{CopyRef, Event};
 use crate::part::{Part, PartDone, PartOp, range_bytes};
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{ComponentId, Order, Seq, crc32c};
+use base::{ComponentId, Epoch, Order, Seq, crc32c};
 use format::peer::{Change, ChangeVerb, CopyOutcome, CopyRead, RequestId};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
@@ -48,14 +48,12 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn begin_copied(&mut self, rt: &Rt, id: u32) {
         let copies = self.has_copies();
         let (volume, purpose) = (copies.part(id).part.volume, copies.part(id).purpose);
-        let service = copies.volumes.get_mut(&volume);
-        match service {
-            None => return self.finish_copied(rt, id, Err(IoError::Failed), None),
-            Some(v) if v.service == Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
-            Some(v) if v.service == Service::Waiting || v.draining.is_some() && purpose == Purpose::Request => {
-                return v.waiting.push_back(id);
-            }
-            Some(_) => {}
+        let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
+        match v.service {
+            Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
+            Service::Waiting => return v.waiting.push_back(id),
+            Service::Serving if v.draining.is_some() && purpose == Purpose::Request => return v.waiting.push_back(id),
+            Service::Serving => {}
         }
         self.run_copied(rt, id);
     }
@@ -313,8 +311,7 @@ impl<S: Blocks> Lanes<S> {
         };
         match outcome {
             _ if !waits => return,
-            // It is sent again with the next epoch, if this node has that.
-            CopyOutcome::StaleEpoch(epoch) => return copies.says(volume, Event::Outranked(epoch)),
+            CopyOutcome::StaleEpoch(epoch) => return self.refused(rt, id, component, epoch),
             CopyOutcome::Closing | CopyOutcome::NotOwner => {
                 let at = rt.now() + AGAIN_AFTER;
                 copies.again.push((at, id, serial, component));
@@ -353,8 +350,24 @@ impl<S: Blocks> Lanes<S> {
             _ => unreachable!("it waits for a copy"),
         }
     }
+    /// A copy has accepted a later epoch than a part was sent in: it is sent again in the present one; if that is too old, with the next one, if
+    /// this node has that.
+    fn refused(&mut self, rt: &Rt, id: u32, component: ComponentId, epoch: Epoch) {
+        let copies = self.has_copies();
+        let volume = copies.part(id).part.volume;
+        let Some(now) = copies.volumes.get(&volume).map(|v| v.targets.ownership.epoch) else { return };
+        if let CopiedStage::Changing(change) = &mut copies.part(id).stage
+            && let Some(wait) = change.waits.iter_mut().find(|w| w.copy.component == component && w.sent < now)
+        {
+            wait.sent = now;
+            return self.resend_change(rt, id, component);
+        }
+        if epoch > now {
+            copies.says(volume, Event::Outranked(epoch));
+        }
+    }
     /// An active copy of a mirror has accepted an epoch.
-    pub(super) fn heard(&mut self, rt: &Rt, volume: VolumeRef, mirror: u16, epoch: base::Epoch) {
+    pub(super) fn heard(&mut self, rt: &Rt, volume: VolumeRef, mirror: u16, epoch: Epoch) {
         let copies = self.has_copies();
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
         let known = v.known.entry(mirror).or_default();
@@ -496,10 +509,9 @@ impl Copies {
     }
     /// Whether what was read may be answered now.
     fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
-        let Some(v) = self.volumes.get(&volume) else { return false };
-        v.grants.is_empty()
-            || hooks::seeded(SeededFault::ReadWithoutGrants)
-            || self.grants.as_ref().is_some_and(|grants| grants.are_valid(rt.clock(), &v.grants))
+        let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.early } else { rt.boot_clock() };
+        let cell = self.volumes.get(&volume).and_then(|v| v.cell.as_ref());
+        cell.is_some_and(|cell| cell.may_answer(now)) || hooks::seeded(SeededFault::ReadWithoutGrants)
     }
     /// A copy fails while another one is there.
     fn fails(&mut self, volume: VolumeRef, component: ComponentId) {

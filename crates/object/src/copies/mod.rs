@@ -25,11 +25,12 @@ mod tests;
 pub use door::CopyDoor;
 pub use message::{CopyAnswer, CopyAsk, CopyCall};
 
+use crate::grant::GrantCell;
 use crate::io::{Data, IoError, VolumeRef};
 use crate::layout::ComponentAt;
 use crate::owner::{CopyRef, Event, Targets};
 use crate::part::Part;
-use base::{ComponentId, CopyState, Duration, Epoch, Instant, NodeId, Order};
+use base::{ComponentId, CopyState, Duration, Epoch, Instant, NodeId, Order, Ownership};
 use format::peer::{ChangeVerb, CopyOutcome};
 use holder::Holder;
 use rt::sync::OneSender;
@@ -49,12 +50,6 @@ pub const AGAIN_AFTER: Duration = Duration::from_millis(5);
 pub const GRANTS_AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// Blocks that are written again at a time, because a copy could not be read. Others are at the next read.
 pub const REPAIRS_MAX: usize = 64;
-
-/// What nodes with other active copies let this one answer. The code that hears grants fills it.
-pub trait ReadGrants: Send + Sync {
-    /// Whether the grants of all these nodes are valid at `now`, by a clock that goes on while the machine is suspended ([`Rt::clock`]).
-    fn are_valid(&self, now: Instant, nodes: &[NodeId]) -> bool;
-}
 
 /// The copy of a lane on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,8 +201,8 @@ struct CopiedVolume {
     targets: Targets,
     /// Of each mirror: the highest epoch that an active copy is known to have accepted.
     known: BTreeMap<u16, Epoch>,
-    /// Whose grants reads need.
-    grants: Vec<NodeId>,
+    /// Whether reads may be answered: what the other nodes with active copies grant.
+    cell: Option<Arc<GrantCell>>,
     service: Service,
     /// The number of the command to drain.
     draining: Option<u32>,
@@ -216,6 +211,19 @@ struct CopiedVolume {
 }
 
 impl CopiedVolume {
+    /// Of which nothing is known yet: requests wait for that.
+    fn unknown() -> Self {
+        let nobody = Ownership { epoch: Epoch(0), ..Ownership::FIRST };
+        Self {
+            here: NodeId::from_bytes([0; 16]),
+            targets: Targets { ownership: nobody, copies: Vec::new(), read: Vec::new() },
+            known: BTreeMap::new(),
+            cell: None,
+            service: Service::Waiting,
+            draining: None,
+            waiting: VecDeque::new(),
+        }
+    }
     fn copies(&self, mirror: u16) -> impl Iterator<Item = &(CopyRef, CopyState)> {
         self.targets.copies.iter().filter(move |(copy, _)| copy.mirror == mirror)
     }
@@ -285,7 +293,8 @@ pub struct Copies {
     /// Parts that wait for grants.
     gated: Vec<(u32, u32)>,
     repairs: usize,
-    grants: Option<Arc<dyn ReadGrants>>,
+    /// By which clock grants are looked at with [`SeededFault::GrantsAfterData`](base::hooks::SeededFault::GrantsAfterData).
+    early: Instant,
     /// What was counted.
     pub stats: CopyStats,
 }
@@ -312,7 +321,7 @@ impl Copies {
             again: Vec::new(),
             gated: Vec::new(),
             repairs: 0,
-            grants: None,
+            early: Instant(0),
             stats: CopyStats::default(),
         })
     }

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cores::{GroupRoute, LaneCores};
+use crate::grant::Counter;
 use crate::io::{Backend, DataVec, Extent, IoDone, IoOp, IoRequest, extents};
 use crate::lanes::Blocks;
 use crate::layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, HeldCopy, LayoutView, Mirror, VolumeLayout};
@@ -11,7 +12,7 @@ use crate::router::VolumeRouter;
 use base::hooks;
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BLOCKS, SECTOR_BYTES};
 use base::{Lane, ObjectId, Ownership, Seq, VolumeId, crc32c};
-use format::peer::Change;
+use format::peer::{Change, Grant};
 use rt::Buf;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -152,14 +153,6 @@ enum Wire {
     Answer(u64, CopyAnswer),
 }
 
-struct Valid(bool);
-
-impl ReadGrants for Valid {
-    fn are_valid(&self, _: Instant, _: &[NodeId]) -> bool {
-        self.0
-    }
-}
-
 struct Rig {
     rt: Rt,
     nodes: Vec<VolumeRouter<Disk>>,
@@ -184,8 +177,14 @@ impl Rig {
         let mut rig = Rig::waiting(rt, seed, copies);
         rig.command(&targets(1, copies));
         rig.command(&Command::Serve);
-        rig.nodes[0].set_grants(rt, Arc::new(Valid(true)));
+        rig.grants(rt, true);
         rig
+    }
+    /// Reads need no grants from now on, or one that nobody gives.
+    fn grants(&mut self, rt: &Rt, valid: bool) {
+        let needs: &[NodeId] = if valid { &[] } else { &[node(1)] };
+        let cell = Counter::new().own(ObjectId::from_bytes([7; 16]), Epoch(1), needs, rt.boot_clock());
+        self.nodes[0].set_cell(rt, VOLUME, cell);
     }
     fn waiting(rt: &Rt, seed: u64, copies: &[usize]) -> Rig {
         let seen = Rc::new(RefCell::new(Seen { chance: seed * 77 + 1, ..Seen::default() }));
@@ -534,14 +533,29 @@ fn no_mark_is_above_what_a_copy_has_not_acknowledged() {
 fn a_read_is_answered_while_the_other_nodes_grant_it() {
     in_world(async |rt| {
         let mut rig = Rig::new(rt, 1, &[0, 1]);
-        rig.nodes[0].set_grants(rt, Arc::new(Valid(false)));
+        rig.grants(rt, false);
         rig.submit(1, read(3));
         assert!(rig.turns(200).await.is_empty(), "no grant");
-        rig.nodes[0].set_grants(rt, Arc::new(Valid(true)));
+        rig.grants(rt, true);
         assert_eq!(rig.turns(200).await.len(), 1);
-        rig.nodes[0].set_grants(rt, Arc::new(Valid(false)));
-        rig.command(&targets(2, &[0]));
-        assert_eq!(rig.answer(read(3)).await.result, Ok(()), "there is no other copy");
+    });
+}
+
+fn a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[0, 1]);
+        let (mut counter, clock) = (Counter::new(), rt.boot_clock());
+        let cell = counter.own(ObjectId::from_bytes([7; 16]), Epoch(1), &[node(1)], clock).expect("there is room");
+        rt.sleep(Duration::from_millis(1)).await;
+        let sent = rt.boot_clock();
+        counter.opened(node(1), sent);
+        assert!(counter.heartbeat(node(1), sent).is_some());
+        counter.granted(node(1), &Grant { clock: Some(sent), objects: vec![] }, sent, &mut vec![]).expect("it was asked for");
+        rig.nodes[0].set_cell(rt, VOLUME, Some(Arc::clone(&cell)));
+        assert_eq!(rig.answer(read(3)).await.result, Ok(()), "it is granted");
+        rt.sleep(Duration::from_millis(900)).await;
+        rig.submit(1, read(3));
+        assert!(rig.turns(200).await.is_empty(), "the grant has run out");
     });
 }
 
@@ -586,6 +600,7 @@ fn rules_of_changes_and_reads() {
     a_change_keeps_its_number_on_another_link_and_in_another_epoch();
     no_mark_is_above_what_a_copy_has_not_acknowledged();
     a_read_is_answered_while_the_other_nodes_grant_it();
+    a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then();
     a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over();
 }
 
@@ -633,10 +648,10 @@ fn what_a_copy_cannot_read_is_read_elsewhere_and_written_again() {
 fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
     in_world(async |rt| {
         let mut rig = Rig::waiting(rt, 1, &[0, 1]);
-        rig.nodes[0].set_grants(rt, Arc::new(Valid(true)));
-        assert_eq!(rig.answer(write(3, 1)).await.result, Err(IoError::Failed), "nobody has said who gets changes");
-        rig.command(&targets(1, &[0, 1]));
+        rig.grants(rt, true);
         rig.submit(1, write(3, 1));
+        assert!(rig.turns(100).await.is_empty(), "nobody has said who gets changes");
+        rig.command(&targets(1, &[0, 1]));
         assert!(rig.turns(100).await.is_empty());
         rig.command(&Command::Serve);
         assert_eq!(rig.turns(100).await.len(), 1);
@@ -704,5 +719,6 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::ResentWithNewNumber, a_change_keeps_its_number_on_another_link_and_in_another_epoch);
     notices(SeededFault::MarkSkipsOpen, no_mark_is_above_what_a_copy_has_not_acknowledged);
     notices(SeededFault::ReadWithoutGrants, a_read_is_answered_while_the_other_nodes_grant_it);
+    notices(SeededFault::GrantsAfterData, a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then);
     notices(SeededFault::StaleOwnerCarriedOut, a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over);
 }

@@ -1,6 +1,6 @@
 //! What every core looks at before it answers a read: one cell for the grants of all nodes, one for each object that this node owns.
 //!
-//! Owns: [`GrantCells`], [`GrantCell`].
+//! Owns: [`GrantCell`], which every core has of an object, and what all of them share.
 //! Invariants: one core writes, by its [`Counter`](super::Counter); whoever sees a grant sees the objects as well for which it is none.
 //! Never: reads a clock.
 
@@ -9,14 +9,16 @@ use super::nodes::bits;
 use base::hooks::{self, SeededFault};
 use base::{Duration, Instant, NODES_MAX};
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// Of each node, by number: the clock of this node's newest heartbeat that it has answered; 0: none.
 #[derive(Debug)]
-pub struct GrantCells([AtomicU64; NODES_MAX as usize]);
+pub(super) struct GrantCells([AtomicU64; NODES_MAX as usize]);
 
 /// An object that this node owns.
 #[derive(Debug)]
 pub struct GrantCell {
+    nodes: Arc<GrantCells>,
     /// Grants count that were asked for after this; [`NOT_OWNED`]: nothing is answered.
     since: AtomicU64,
     /// Nodes whose grants a read needs.
@@ -34,22 +36,6 @@ impl Default for GrantCells {
 }
 
 impl GrantCells {
-    /// Whether a read of an object may be answered. `now`: read afresh from the clock of heartbeats, after the data of the read was there.
-    pub fn may_answer(&self, cell: &GrantCell, now: Instant) -> bool {
-        let since = cell.since.load(Ordering::Acquire);
-        if since == NOT_OWNED {
-            return false;
-        }
-        let needs = cell.needs.load(Ordering::Acquire);
-        let granted = |node: u8| {
-            let sent = self.0[usize::from(node)].load(Ordering::Acquire);
-            sent > since && now.since(Instant(sent)) < counted() && cell.excluded.load(Ordering::Acquire) & 1 << node == 0
-        };
-        if hooks::seeded(SeededFault::GrantsOfAll) {
-            return needs == 0 || bits(needs).any(granted);
-        }
-        bits(needs).all(granted)
-    }
     /// A heartbeat of this clock was answered.
     pub(super) fn granted(&self, node: u8, sent: Instant) {
         self.0[usize::from(node)].fetch_max(sent.0, Ordering::Release);
@@ -61,8 +47,24 @@ impl GrantCells {
 }
 
 impl GrantCell {
-    pub(super) fn new(since: Instant, needs: u64) -> Self {
-        Self { since: AtomicU64::new(since.0), needs: AtomicU64::new(needs), excluded: AtomicU64::new(0) }
+    pub(super) fn new(nodes: Arc<GrantCells>, since: Instant) -> Self {
+        Self { nodes, since: AtomicU64::new(since.0), needs: AtomicU64::new(0), excluded: AtomicU64::new(0) }
+    }
+    /// Whether a read of the object may be answered. `now`: read afresh from the clock of heartbeats, after the data of the read was there.
+    pub fn may_answer(&self, now: Instant) -> bool {
+        let since = self.since.load(Ordering::Acquire);
+        if since == NOT_OWNED {
+            return false;
+        }
+        let needs = self.needs.load(Ordering::Acquire);
+        let granted = |node: u8| {
+            let sent = self.nodes.0[usize::from(node)].load(Ordering::Acquire);
+            sent > since && now.since(Instant(sent)) < counted() && self.excluded.load(Ordering::Acquire) & 1 << node == 0
+        };
+        if hooks::seeded(SeededFault::GrantsOfAll) {
+            return needs == 0 || bits(needs).any(granted);
+        }
+        bits(needs).all(granted)
     }
     /// Grants count that were asked for after this.
     pub(super) fn counts_since(&self, since: Instant) {
@@ -70,6 +72,10 @@ impl GrantCell {
     }
     pub(super) fn needs(&self, nodes: u64) {
         self.needs.store(nodes, Ordering::Release);
+    }
+    #[cfg(test)]
+    pub(super) fn needed(&self) -> u64 {
+        self.needs.load(Ordering::Acquire)
     }
     pub(super) fn exclude(&self, node: u8, excluded: bool) {
         let before = self.excluded.load(Ordering::Relaxed);

@@ -59,9 +59,10 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// With these cells, which the cores share.
-    pub fn new(cells: Arc<GrantCells>) -> Self {
-        Self { cells, nodes: Nodes::new(), objects: BTreeMap::new(), last_sent: Instant(0), looked: None }
+    /// Of a node that owns nothing.
+    #[expect(clippy::new_without_default, reason = "as the granter")]
+    pub fn new() -> Self {
+        Self { cells: Arc::default(), nodes: Nodes::new(), objects: BTreeMap::new(), last_sent: Instant(0), looked: None }
     }
 
     // ---- nodes ------------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ impl Counter {
         if self.objects.len() >= CLAIMS_MAX {
             return None;
         }
-        let cell = Arc::new(GrantCell::new(self.last_sent, 0));
+        let cell = Arc::new(GrantCell::new(Arc::clone(&self.cells), self.last_sent));
         self.objects.insert(object, Owned { epoch, claimed: 0, cell: Arc::clone(&cell) });
         let needs = self.claim(object, nodes, now);
         cell.needs(needs);
@@ -187,6 +188,12 @@ impl Counter {
             let mask = self.claim(object, nodes, now);
             self.objects[&object].cell.needs(mask);
         }
+    }
+    /// The nodes whose grants reads need.
+    #[cfg(test)]
+    pub(crate) fn needed(&self, object: ObjectId) -> Vec<NodeId> {
+        let needs = self.objects.get(&object).map_or(0, |owned| owned.cell.needed());
+        bits(needs).filter_map(|number| Some(self.nodes.at(number)?.0)).collect()
     }
     /// This node does not own it any more: nothing is answered.
     pub fn disown(&mut self, object: ObjectId) {

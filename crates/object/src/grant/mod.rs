@@ -4,7 +4,7 @@
 //! ```text
 //!  owner's node: Counter ══ Heartbeat (claims, clock) ══► Granter: node with copies
 //!                   │     ◄══ Grant (states, clock) ══════    ▲ accepted, blocked, released
-//!                GrantCells, GrantCell                        │ Fence: accept, wait or refuse
+//!                GrantCell                                    │ Fence: accept, wait or refuse
 //!                   ▲ looked at by each core             copies of this node
 //! ```
 //!
@@ -26,7 +26,7 @@ mod tests;
 #[cfg(test)]
 mod world_tests;
 
-pub use cells::{GrantCell, GrantCells};
+pub use cells::GrantCell;
 pub use counter::{Counter, WrongGrant};
 pub use fenced::{FencedParts, WrongFenced, fenced_parts};
 pub use granter::{Granter, TooManyClaims, Verdict};

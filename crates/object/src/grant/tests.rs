@@ -4,7 +4,6 @@ use super::*;
 use crate::owner::Reach;
 use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, ObjectId, OwnerId};
 use format::peer::{BEAT_ENTRIES_MAX, Grant, GrantState, Heartbeat};
-use std::sync::Arc;
 
 fn at(ms: u64) -> Instant {
     Instant(5_000_000_000) + Duration::from_millis(ms)
@@ -179,14 +178,13 @@ fn more_is_not_claimed_than_may_be() {
 }
 
 /// Node A, with links to B and C since 0.
-fn counter() -> (Counter, Arc<GrantCells>) {
-    let cells = Arc::new(GrantCells::default());
-    let mut a = Counter::new(Arc::clone(&cells));
+fn counter() -> Counter {
+    let mut a = Counter::new();
     for n in [B, C] {
         a.add(node(n), at(0));
         a.opened(node(n), at(0));
     }
-    (a, cells)
+    a
 }
 /// All parts of the heartbeat that is due: its claims.
 fn beats(counter: &mut Counter, to: u8, ms: u64) -> Option<Vec<(ObjectId, bool)>> {
@@ -209,46 +207,46 @@ fn granted(counter: &mut Counter, by: u8, sent: u64, objects: &[(u16, GrantState
 
 #[test]
 fn a_grant_counts_for_800_ms_from_when_its_heartbeat_was_sent() {
-    let (mut a, cells) = counter();
+    let mut a = counter();
     let cell = a.own(object(0), Epoch(5), &[node(B), node(C)], at(10)).unwrap();
     assert_eq!(beats(&mut a, B, 20), Some(vec![(object(0), true)]));
     assert_eq!(beats(&mut a, C, 30), Some(vec![(object(0), true)]));
     assert_eq!(beats(&mut a, B, 119), None, "one in 100 ms");
     granted(&mut a, B, 20, &[(0, GrantState::Given)], 40);
-    assert!(!cells.may_answer(&cell, at(40)), "all have to");
+    assert!(!cell.may_answer(at(40)), "all have to");
     granted(&mut a, C, 30, &[(0, GrantState::Given)], 500);
-    assert!(cells.may_answer(&cell, at(500)) && cells.may_answer(&cell, at(819)) && !cells.may_answer(&cell, at(820)));
+    assert!(cell.may_answer(at(500)) && cell.may_answer(at(819)) && !cell.may_answer(at(820)));
     a.needs(object(0), &[node(C)], at(600));
-    assert!(cells.may_answer(&cell, at(829)) && !cells.may_answer(&cell, at(830)));
+    assert!(cell.may_answer(at(829)) && !cell.may_answer(at(830)));
     a.needs(object(0), &[], at(600));
-    assert!(cells.may_answer(&cell, at(9000)), "with no other active copy nothing is asked");
+    assert!(cell.may_answer(at(9000)), "with no other active copy nothing is asked");
     a.disown(object(0));
-    assert!(!cells.may_answer(&cell, at(600)));
+    assert!(!cell.may_answer(at(600)));
     assert_eq!(beats(&mut a, B, 700), Some(vec![(object(0), false)]));
 }
 
 #[test]
 fn a_grant_counts_for_what_was_claimed_before_its_heartbeat() {
-    let (mut a, cells) = counter();
+    let mut a = counter();
     assert_eq!((beats(&mut a, B, 0), beats(&mut a, C, 0)), (Some(vec![]), Some(vec![])));
     let cell = a.own(object(0), Epoch(5), &[node(B)], at(50)).unwrap();
     granted(&mut a, B, 0, &[], 60);
-    assert!(!cells.may_answer(&cell, at(60)));
+    assert!(!cell.may_answer(at(60)));
     assert_eq!(beats(&mut a, B, 60), Some(vec![(object(0), true)]), "a claim does not wait for the next heartbeat");
     granted(&mut a, B, 60, &[(0, GrantState::Given)], 61);
-    assert!(cells.may_answer(&cell, at(61)));
+    assert!(cell.may_answer(at(61)));
     a.needs(object(0), &[node(B), node(C)], at(70));
     granted(&mut a, C, 0, &[], 71);
-    assert!(!cells.may_answer(&cell, at(71)), "C does not know of it");
+    assert!(!cell.may_answer(at(71)), "C does not know of it");
     assert_eq!((beats(&mut a, B, 160), beats(&mut a, C, 160)), (Some(vec![]), Some(vec![(object(0), true)])));
     granted(&mut a, B, 160, &[], 161);
     granted(&mut a, C, 160, &[(0, GrantState::Given)], 161);
-    assert!(cells.may_answer(&cell, at(161)));
+    assert!(cell.may_answer(at(161)));
 }
 
 #[test]
 fn a_grant_is_none_for_the_objects_that_it_names() {
-    let (mut a, cells) = counter();
+    let mut a = counter();
     let own = |a: &mut Counter, n: u16| a.own(object(n), Epoch(5), &[node(B)], at(0)).unwrap();
     let own = [0, 1, 2, 3].map(|n| own(&mut a, n));
     beats(&mut a, B, 10);
@@ -259,7 +257,7 @@ fn a_grant_is_none_for_the_objects_that_it_names() {
         (3, GrantState::Accepted(Epoch(5))),
     ];
     assert_eq!(granted(&mut a, B, 10, &states, 20), [(object(2), Epoch(7))], "the ownership of one ends");
-    let may = |at| own.each_ref().map(|cell| cells.may_answer(cell, at));
+    let may = |at| own.each_ref().map(|cell| cell.may_answer(at));
     assert_eq!(may(at(20)), [true, false, false, true]);
     beats(&mut a, B, 110);
     granted(&mut a, B, 110, &[(1, GrantState::Given)], 120);
@@ -268,7 +266,7 @@ fn a_grant_is_none_for_the_objects_that_it_names() {
 
 #[test]
 fn a_new_link_claims_everything_anew_before_its_first_heartbeat() {
-    let (mut a, cells) = counter();
+    let mut a = counter();
     let many = BEAT_ENTRIES_MAX as u16 * 2 + 1;
     let own: Vec<_> = (0..many).map(|n| a.own(object(n), Epoch(1), &[node(B)], at(0)).unwrap()).collect();
     let first = a.heartbeat(node(B), at(1)).unwrap();
@@ -278,7 +276,7 @@ fn a_new_link_claims_everything_anew_before_its_first_heartbeat() {
     granted(&mut a, B, 101, &[], 102);
     a.closed(node(B));
     assert_eq!(a.heartbeat(node(B), at(300)), None);
-    assert!(own.iter().all(|cell| cells.may_answer(cell, at(300))), "what was granted counts");
+    assert!(own.iter().all(|cell| cell.may_answer(at(300))), "what was granted counts");
     a.opened(node(B), at(310));
     let early = Grant { clock: Some(at(101)), objects: vec![] };
     assert_eq!(a.granted(node(B), &early, at(320), &mut vec![]), Err(WrongGrant), "of a heartbeat of another link");
@@ -286,12 +284,12 @@ fn a_new_link_claims_everything_anew_before_its_first_heartbeat() {
     let late = Grant { clock: Some(at(321)), objects: vec![] };
     assert_eq!(a.granted(node(B), &late, at(330), &mut vec![]), Err(WrongGrant), "of none that was sent");
     granted(&mut a, B, 320, &[], 340);
-    assert!(cells.may_answer(&own[0], at(1100)));
+    assert!(own[0].may_answer(at(1100)));
 }
 
 #[test]
 fn a_node_that_is_silent_is_late_then_gone() {
-    let (mut a, _) = counter();
+    let mut a = counter();
     let mut steps = vec![];
     for ms in (0..6000).step_by(50) {
         if ms % 100 == 0 && (100..=1000).contains(&ms) || ms == 5000 {
@@ -314,7 +312,7 @@ fn a_node_that_is_silent_is_late_then_gone() {
         ]
     );
     // Who was paused has heard nobody meanwhile.
-    let (mut a, _) = counter();
+    let mut a = counter();
     a.heard(b, at(0));
     assert_eq!(a.reach(at(0)), Some((b, Reach::Up)));
     assert_eq!(a.reach(at(250)), None);
@@ -326,8 +324,7 @@ fn a_node_that_is_silent_is_late_then_gone() {
 
 #[test]
 fn a_node_beyond_those_that_can_be_grants_nothing() {
-    let cells = Arc::new(GrantCells::default());
-    let mut a = Counter::new(Arc::clone(&cells));
+    let mut a = Counter::new();
     (0..70).for_each(|n| a.add(node(n), at(0)));
     let [known, unknown] = [10, 69].map(|n| a.own(object(n.into()), Epoch(1), &[node(n)], at(0)).unwrap());
     for n in 0..70 {
@@ -336,7 +333,7 @@ fn a_node_beyond_those_that_can_be_grants_nothing() {
             granted(&mut a, n, 10, &[], 20);
         }
     }
-    assert!(cells.may_answer(&known, at(20)) && !cells.may_answer(&unknown, at(20)));
+    assert!(known.may_answer(at(20)) && !unknown.may_answer(at(20)));
     a.remove(node(10));
-    assert!(!cells.may_answer(&known, at(20)));
+    assert!(!known.may_answer(at(20)));
 }

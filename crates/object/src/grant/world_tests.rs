@@ -82,7 +82,6 @@ struct Node {
     per_mille: u64,
     granter: Granter,
     counter: Counter,
-    cells: Arc<GrantCells>,
     accepted: (Epoch, OwnerId),
     fences: Vec<(Epoch, OwnerId)>,
     role: Role,
@@ -111,14 +110,12 @@ impl World {
         let owner = OwnerId { node: node(0), incarnation: Incarnation(1) };
         let nodes = (0..NODES).map(|n| {
             let per_mille = [900, 1000, 1100][rng.below(3) as usize];
-            let cells = Arc::new(GrantCells::default());
-            let (granter, counter) = (Granter::new(node(n), Instant(0)), Counter::new(Arc::clone(&cells)));
+            let (granter, counter) = (Granter::new(node(n), Instant(0)), Counter::new());
             let mut node = Node {
                 life: Incarnation(1),
                 per_mille,
                 granter,
                 counter,
-                cells,
                 accepted: (Epoch(1), owner),
                 fences: vec![],
                 role: Role::Holder,
@@ -315,7 +312,7 @@ impl World {
     /// It answers a read if it may. False: two owners.
     fn reads(&mut self, n: usize) -> bool {
         let Role::Owner { record, serving: true, cell, .. } = &self.nodes[n].role else { return true };
-        if !self.nodes[n].cells.may_answer(cell, self.clock(n)) {
+        if !cell.may_answer(self.clock(n)) {
             return true;
         }
         self.answered += 1;
@@ -326,11 +323,11 @@ impl World {
             let opens = self.now + (1 + self.rng.below(1500)) * MS;
             self.close(n, o, opens);
         }
-        let (clock, cells) = (self.clock(n), Arc::new(GrantCells::default()));
+        let clock = self.clock(n);
         let at = &mut self.nodes[n];
         at.life = Incarnation(at.life.0 + 1);
-        (at.granter, at.counter) = (Granter::new(node(n), clock), Counter::new(Arc::clone(&cells)));
-        (at.cells, at.fences, at.role) = (cells, vec![], Role::Holder);
+        (at.granter, at.counter) = (Granter::new(node(n), clock), Counter::new());
+        (at.fences, at.role) = (vec![], Role::Holder);
         let accepted = at.accepted;
         at.granter.component(object(), component(n), Some(accepted));
     }

@@ -526,7 +526,8 @@ fn what_breaks_the_protocol_closes_the_link() {
 
 #[test]
 fn messages_of_control_links_go_over_those_and_nothing_else_does() {
-    let release = Control::Release(format::peer::Release { object: base::ObjectId::from_bytes([5; 16]), epoch: base::Epoch(7) });
+    let (object, next) = (base::ObjectId::from_bytes([5; 16]), base::NodeId::from_bytes([6; 16]));
+    let release = Control::Release(format::peer::Release { object, epoch: base::Epoch(7), next });
     let control = || {
         let (mut a, mut b) = open();
         for link in [&mut a, &mut b] {

@@ -83,13 +83,6 @@ pub enum Action {
         /// What was given up.
         release: Release,
     },
-    /// Another node is to own the object: it is to be asked to take it over ([`Owners::take_over`](super::Owners::take_over)).
-    HandedOver {
-        /// Which object.
-        object: ObjectId,
-        /// Which node.
-        next: NodeId,
-    },
     /// A copy on this node is to make the epoch durable, with Restamp, and to say what is in doubt:
     /// [`Owners::accepted`](super::Owners::accepted).
     Accept {

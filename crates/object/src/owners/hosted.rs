@@ -35,8 +35,6 @@ pub(super) struct Hosted {
     pub owner: ObjectOwner,
     /// The term and the epoch that the counter has.
     counted: Option<(Epoch, Epoch)>,
-    /// The nodes whose grants reads need.
-    pub needs: Vec<NodeId>,
     blocked: bool,
     /// When its turn comes to take over.
     pub turn: Option<Instant>,
@@ -63,7 +61,6 @@ impl Hosted {
         Self {
             owner,
             counted: None,
-            needs: Vec::new(),
             blocked: false,
             turn: None,
             rests: Instant(0),
@@ -160,12 +157,13 @@ impl Hosted {
         if hooks::seeded(SeededFault::ChangeBeforeNeeds) && out.iter().any(|c| matches!(c, Command::Change { .. })) {
             out.retain(|command| !matches!(command, Command::GrantsOf(_)));
         }
-        for command in out.iter() {
-            if let Command::GrantsOf(nodes) = command {
+        out.retain(|command| match command {
+            Command::GrantsOf(nodes) => {
                 g.counter.needs(object, nodes, g.now);
-                self.needs.clone_from(nodes);
+                false
             }
-        }
+            _ => true,
+        });
         if self.owner.state() == OwnerState::Holder {
             // It has given the object up in the same step: nobody waits for an answer.
             out.retain(|command| !matches!(command, Command::Fence { .. }));

@@ -18,6 +18,7 @@
 //! Never: makes an epoch durable, reads a clock.
 
 mod action;
+mod door;
 mod fences;
 mod hosted;
 mod limits;
@@ -28,6 +29,7 @@ mod queue;
 mod tests;
 
 pub use action::{Action, Change, ChangeOutcome, Found, Grants};
+pub use door::{ControlDoor, ControlEvent};
 pub use limits::{CHANGES_MAX, HOSTED_MAX, READS_MAX, RESYNCS_MAX};
 
 use crate::grant::{CLAIMS_MAX, Verdict};
@@ -280,10 +282,13 @@ impl Owners {
     pub fn outranked(&mut self, g: &mut Grants<'_>, object: ObjectId, epoch: Epoch) {
         self.step(g, object, Event::Outranked(epoch));
     }
-    /// A node has given an object up.
-    pub fn released(&mut self, g: &mut Grants<'_>, object: ObjectId) {
+    /// A node has given an object up. This node takes it over if it is to.
+    pub fn released(&mut self, g: &mut Grants<'_>, object: ObjectId, next: NodeId) {
         self.fences.stirs(|(of, _)| *of == object, g.now);
         self.ask_due(g);
+        if next == self.me.node {
+            self.take_over(g, object);
+        }
     }
 
     // ---- copies of this node ----------------------------------------------------------------------------------------
@@ -373,7 +378,7 @@ impl Owners {
             self.step(g, object, event);
         }
     }
-    /// This node is to own the object: another one has given it up.
+    /// This node is to own the object, whoever owns it now.
     pub fn take_over(&mut self, g: &mut Grants<'_>, object: ObjectId) {
         if self.busy < CLAIMS_MAX {
             self.step(g, object, Event::TakeOver);
@@ -421,9 +426,8 @@ impl Owners {
                 }
             }
             Command::Release { nodes, epoch, next } => {
-                let release = Release { object, epoch };
+                let release = Release { object, epoch, next };
                 self.actions.extend(nodes.into_iter().map(|to| Action::Release { to, release }));
-                self.actions.push_back(Action::HandedOver { object, next });
             }
             Command::WaitTurn { rank } => {
                 if let Some(hosted) = self.objects.get_mut(&object) {
@@ -437,11 +441,6 @@ impl Owners {
         let Some(hosted) = self.objects.get_mut(&object) else { return };
         let mut say = |command| self.actions.push_back(Action::Plane { object, command });
         match command {
-            // Cores go by the active copies when they hear of targets, until they hear whose grants count. The machine says that once.
-            Command::Targets(_) => {
-                say(command);
-                say(Command::GrantsOf(hosted.needs.clone()));
-            }
             Command::Drain(number) => say(hosted.drains(number)),
             // They do not forget by themselves that they were to drain in another term.
             Command::Serve if hosted.has_drained() => {

@@ -4,12 +4,13 @@
 //! Never: judges an epoch.
 
 use super::*;
-use crate::control::{ControlEvent, ControlLine};
+use crate::control::ControlLine;
 use crate::desired::PeerDesired;
 use base::OwnerId;
 use format::peer::{Control, Incarnation};
 use object::link::LinkPlace;
 use object::owner::Reach;
+use object::owners::ControlEvent;
 
 impl Peers {
     /// The control links and grants of this node, if it has other nodes and this is its first core.
@@ -27,7 +28,7 @@ impl Peers {
             if let Some(old) = self.control.take() {
                 old.end();
             }
-            self.control = Some(Box::new(ControlLinks::new(*own, Arc::clone(&self.grants), clock)));
+            self.control = Some(Box::new(ControlLinks::new(*own, clock)));
         }
         let (view, protection, draining) = (Arc::clone(&self.view), self.view.desired.security.protection(), self.draining);
         let wanted = |n: &&PeerDesired| !n.removed && n.node != own.node;
@@ -35,7 +36,7 @@ impl Peers {
         let gone: Vec<NodeId> = self.control.iter().flat_map(|c| c.lines.keys()).filter(|n| !wanted.contains_key(n)).copied().collect();
         for node in gone {
             self.forget_control(rt, node);
-            self.control.iter_mut().for_each(|control| control.counter.remove(node));
+            self.control.iter_mut().for_each(|control| control.left(node));
         }
         let Some(control) = &mut self.control else { return };
         for (node, desired) in wanted {
@@ -148,7 +149,7 @@ impl ControlLinks {
         (at.open, at.fenced) = (Some(incarnation), Default::default());
         self.counter.opened(node, clock);
         self.granter.opened(node, incarnation);
-        self.report([ControlEvent::Opened(node)]);
+        self.report([ControlEvent::Opened(node, incarnation)]);
     }
     fn closed(&mut self, node: NodeId) {
         if let Some(at) = self.lines.get_mut(&node) {
@@ -156,6 +157,11 @@ impl ControlLinks {
         }
         self.counter.closed(node);
         self.granter.closed(node);
+    }
+    /// A node is no member any more.
+    fn left(&mut self, node: NodeId) {
+        self.counter.remove(node);
+        self.report([ControlEvent::Left(node)]);
     }
     fn take(&mut self, node: NodeId, message: Control, clock: Instant) -> Result<(), &'static str> {
         let Some(ControlLine { open: Some(incarnation), fenced, .. }) = self.lines.get_mut(&node) else { return Ok(()) };
@@ -170,7 +176,7 @@ impl ControlLinks {
             }
             Control::Release(release) => {
                 self.granter.released(node, release.object, release.epoch);
-                self.report([ControlEvent::Released(node, release.object)]);
+                self.report([ControlEvent::Released(node, release.object, release.next)]);
             }
             Control::Fence(fence) => {
                 let by = OwnerId { node, incarnation: *incarnation };

@@ -76,7 +76,7 @@ fn run(security: &LinkSecurity) {
         let mesh: Mutex<Vec<MeshEnd<PeersMsg>>> = Mutex::new(rt::mesh(1, 64));
         let options = UringOptions { cores: 1, ..UringOptions::default() };
         launch(options, move |rt| {
-            let mut peers = Peers::new(&rt, Arc::default());
+            let mut peers = Peers::new(&rt);
             let addr: SocketAddr = peers.listen(&rt, "127.0.0.1:0".parse().unwrap()).unwrap();
             addrs.lock().unwrap()[n] = Some(addr);
             met.wait();

@@ -159,11 +159,11 @@ impl Rig {
         world.network(NetOptions { latency_ns: (50_000, 80_000), ..NetOptions::default() });
         let (mut hosts, mut halves) = (Vec::new(), Vec::new());
         for cores in cores {
-            let (made, cells) = (Halves::default(), Arc::default());
+            let made = Halves::default();
             let (mine, ends) = (Rc::clone(&made), RefCell::new(rt::mesh(cores, 1024).into_iter()));
             hosts.push(world.add_host(cores, move |rt| {
                 let mesh = ends.borrow_mut().next().expect("started once");
-                let half = Rc::new(RefCell::new(Half { peers: Peers::new(&rt, Arc::clone(&cells)), volume: Volume::default(), mesh }));
+                let half = Rc::new(RefCell::new(Half { peers: Peers::new(&rt), volume: Volume::default(), mesh }));
                 mine.borrow_mut().push(Rc::clone(&half));
                 Box::new(HalfApp(half))
             }));

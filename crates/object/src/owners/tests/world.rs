@@ -1,7 +1,7 @@
 //! Nodes with hosts of owners in true time: clocks of other rates, links that are late, cut and opened again, copies that take their time, and
 //! a directory whose answers are late or lost. No read is answered once a later owner serves.
 
-use crate::grant::{Counter, GrantCell, GrantCells, Granter};
+use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{BlockRange, Command, CopyRef, Event, Fenced, LaneDoubt, Listed, ListedChunk, OwnerState, Progress, Revision};
 use crate::owners::{Action, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, Owners, READS_MAX};
 use base::{
@@ -63,7 +63,6 @@ enum Later {
     Record(ObjectId, Found),
     Read(u64, Option<Vec<(ObjectId, Found)>>),
     Changed(u64, ChangeOutcome),
-    TakeOver(ObjectId),
 }
 
 /// What the directory was asked: it decides then.
@@ -82,7 +81,6 @@ pub struct Plane {
     pub cell: Option<Arc<GrantCell>>,
     pub serving: bool,
     term: Epoch,
-    grants: Vec<NodeId>,
 }
 
 pub struct Node {
@@ -91,7 +89,6 @@ pub struct Node {
     pub per_mille: u64,
     pub granter: Granter,
     pub counter: Counter,
-    cells: Arc<GrantCells>,
     pub owners: Owners,
     /// Durable.
     copies: BTreeMap<(ObjectId, ComponentId), Option<(Epoch, OwnerId)>>,
@@ -357,7 +354,7 @@ impl World {
                     }
                     Msg::Release(release) => {
                         self.nodes[n].granter.released(id, release.object, release.epoch);
-                        self.with(n, |owners, g| owners.released(g, release.object));
+                        self.with(n, |owners, g| owners.released(g, release.object, release.next));
                     }
                     Msg::Fence(by, fence) => self.with(n, |owners, g| owners.fence(g, by, fence)),
                     Msg::Fenced(fenced) => self.with(n, |owners, g| owners.fenced(g, id, fenced)),
@@ -393,7 +390,6 @@ impl World {
                     assert!(self.plane(n, release.object).cell.is_none(), "released while cores may answer");
                     self.send(n, number(to), Msg::Release(release));
                 }
-                Action::HandedOver { object, next } => self.later(number(next), 5, Later::TakeOver(object)),
                 Action::Accept { by, fence } => {
                     let plane = self.plane(n, fence.object);
                     assert!(
@@ -413,9 +409,9 @@ impl World {
     }
     /// Reads need the grants of all whom the change makes active.
     fn needs_all(&mut self, n: usize, change: &Change) {
-        let plane = self.plane(n, change.object);
-        if plane.cell.is_some() {
-            let needs = |c: &CopyRecord| c.node == node(n) || plane.grants.contains(&c.node);
+        if self.plane(n, change.object).cell.is_some() {
+            let needed = self.nodes[n].counter.needed(change.object);
+            let needs = |c: &CopyRecord| c.node == node(n) || needed.contains(&c.node);
             assert!(change.new.active().all(needs), "a change is sent before reads need all grants");
         }
     }
@@ -423,12 +419,8 @@ impl World {
         let ms = 1 + self.rng.below(5);
         match command {
             Command::Targets(targets) => {
-                let others = targets.copies.iter().filter(|(copy, state)| state.is_in_sync() && copy.node != node(n));
-                let grants = others.map(|(copy, _)| copy.node).collect();
-                let plane = self.plane(n, object);
-                (plane.grants, plane.term) = (grants, targets.ownership.term);
+                self.plane(n, object).term = targets.ownership.term;
             }
-            Command::GrantsOf(nodes) => self.plane(n, object).grants = nodes,
             Command::Serve => {
                 let plane = self.plane(n, object);
                 plane.serving = true;
@@ -467,7 +459,6 @@ impl World {
             Later::Record(object, None) => self.with(n, |owners, g| owners.removed(g, object)),
             Later::Read(request, records) => self.with(n, |owners, g| owners.read(g, request, records)),
             Later::Changed(request, outcome) => self.with(n, |owners, g| owners.changed(g, request, outcome)),
-            Later::TakeOver(object) => self.with(n, |owners, g| owners.take_over(g, object)),
         }
     }
     fn accepted(&mut self, n: usize, by: OwnerId, fence: Fence) {
@@ -511,7 +502,7 @@ impl World {
         let clock = self.clock(n);
         let at = &self.nodes[n];
         for (object, plane) in at.planes.iter().filter(|(_, plane)| plane.serving) {
-            if plane.cell.as_ref().is_some_and(|cell| at.cells.may_answer(cell, clock)) {
+            if plane.cell.as_ref().is_some_and(|cell| cell.may_answer(clock)) {
                 self.answered += 1;
                 assert!(plane.term >= self.serves[object], "a read is answered while a later owner serves");
             }
@@ -574,15 +565,13 @@ impl Node {
         Node::begins(n, per_mille, Incarnation(1), Instant((n as u64 + 1) * 1_000_000 * MS), rng.next())
     }
     fn begins(n: usize, per_mille: u64, life: Incarnation, clock: Instant, random: u64) -> Node {
-        let cells = Arc::new(GrantCells::default());
         let me = OwnerId { node: node(n), incarnation: life };
         Node {
             up: true,
             life,
             per_mille,
             granter: Granter::new(node(n), clock),
-            counter: Counter::new(Arc::clone(&cells)),
-            cells,
+            counter: Counter::new(),
             owners: Owners::new(me, CORES, Nonce(u128::from(random) << 64 | u128::from(random) << 8)),
             copies: BTreeMap::new(),
             planes: BTreeMap::new(),

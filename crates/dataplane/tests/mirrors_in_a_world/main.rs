@@ -1,6 +1,8 @@
 //! Mirrors on the real cores, stores and links of two and three nodes in a simulated world: hosts of all nodes write, trim, zero and read, links are
 //! reset at any moment. Every block is as it was written, and the copies are equal when nothing is under way.
 
+mod owners;
+
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, SECTOR_BYTES};
 use base::{
     ClusterId, ComponentId, CopyState, Duration, Epoch, GroupId, Incarnation, Instant, Lane, NodeId, ObjectId, OwnerId, Ownership,
@@ -8,7 +10,7 @@ use base::{
 };
 use dataplane::*;
 use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, VolumeRef};
-use object::copies::ReadGrants;
+use object::grant::Counter;
 use object::owner::{Command, CopyRef, Fenced, Targets};
 use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
 use rt::sim::{HostId, Rng, SimDeviceOptions, World};
@@ -19,6 +21,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 type Front = Pair<InProcess<Hosts>, Peers>;
 type CommandSender = dataplane::CommandSender<Front>;
@@ -66,18 +69,12 @@ impl Client for Hosts {
     }
 }
 
-/// All nodes grant all the time.
-struct Always;
-
-impl ReadGrants for Always {
-    fn are_valid(&self, _: Instant, _: &[NodeId]) -> bool {
-        true
-    }
-}
-
 struct Node {
     host: HostId,
-    commands: CommandSender,
+    /// Of its newest life.
+    commands: Rc<RefCell<Option<CommandSender>>>,
+    events: Rc<RefCell<Option<Receiver<DataPlaneEvent>>>>,
+    devices: Vec<Device>,
     /// Of each core.
     exchanges: Vec<Rc<RefCell<Exchange>>>,
 }
@@ -136,6 +133,13 @@ impl Model {
             Err(error) => assert_eq!(error, IoError::NoPath, "nothing else fails here"),
         }
     }
+    /// An answer, where the owner may have gone: what was not answered well may have happened.
+    fn may_fail(&mut self, done: &IoDone) {
+        match done.result {
+            Err(IoError::Closing | IoError::NoPath | IoError::Failed) => _ = self.reads.remove(&done.token),
+            _ => self.done(done),
+        }
+    }
 }
 
 struct Lab {
@@ -150,8 +154,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Node 0 owns a volume, whose one mirror has copies on these nodes.
-    fn new(seed: u64, cores: &[usize], copies: &[usize], security: LinkSecurity) -> Lab {
+    /// Nodes whose disk groups have components of an object, on these.
+    fn made(seed: u64, cores: &[usize], copies: &[usize]) -> Lab {
         let mut world = World::new(seed);
         let nodes = cores.iter().map(|cores| add_node(&mut world, *cores)).collect();
         let (cores, copies) = (cores.to_vec(), copies.to_vec());
@@ -162,6 +166,7 @@ impl Lab {
             let spec =
                 FormatSpec { cluster: cluster(), group: group(n), name: format!("g{n}"), shards: 4, created_unix_s: 1, force: false };
             let (cache, capacity) = (devices[0].clone(), vec![devices[1].clone()]);
+            lab.nodes[n].devices.clone_from(&devices);
             lab.must(n, |c| c.format_group(spec, cache, capacity));
             lab.must(n, |c| c.open_group(Some(cluster()), devices));
             if lab.copies.contains(&n) {
@@ -177,6 +182,11 @@ impl Lab {
                 lab.made.insert(n, no);
             }
         }
+        lab
+    }
+    /// Node 0 owns a volume, whose one mirror has copies on these nodes.
+    fn new(seed: u64, cores: &[usize], copies: &[usize], security: LinkSecurity) -> Lab {
+        let mut lab = Self::made(seed, cores, copies);
         for n in 0..lab.nodes.len() {
             let at = lab.addr(n);
             lab.must(n, |c| c.listen(Of::Second(at)));
@@ -186,7 +196,9 @@ impl Lab {
         for n in lab.copies.clone() {
             lab.fence(n, 1);
         }
-        lab.must(0, |c| c.set_grants(Arc::new(Always)));
+        // Reads need nobody's grants.
+        let cell = Counter::new().own(ObjectId::from_bytes([9; 16]), Epoch(1), &[], Instant(0));
+        lab.must(0, |c| c.set_cell(volume(1), cell));
         lab.targets(Epoch(1));
         lab.must(0, |c| c.copies(node(0), volume(1), vec![Command::Serve]));
         lab.world.run_for(Duration::from_millis(200));
@@ -244,10 +256,13 @@ impl Lab {
         let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
         let volumes = vec![VolumeDesired { owner: (n > 0).then(|| node(0)), ..plain }];
         let held = (n > 0 && self.copies.contains(&n)).then(|| HeldDesired { component: self.at(n), owner: node(0), epoch: Epoch(1) });
-        Desired { generation: 1, volumes, held: held.into_iter().collect(), exports: ((), peers) }
+        Desired { generation: 1, volumes, held: held.into_iter().collect(), objects: vec![], exports: ((), peers) }
+    }
+    fn commands(&self, n: usize) -> CommandSender {
+        self.nodes[n].commands.borrow().clone().expect("its core 0 was started")
     }
     fn must<T>(&mut self, n: usize, command: impl FnOnce(&CommandSender) -> Completion<T>) -> T {
-        let completion = command(&self.nodes[n].commands);
+        let completion = command(&self.commands(n));
         let mut answer = None;
         self.world.run_until(Duration::from_secs(60), || {
             answer = answer.take().or_else(|| completion.try_take());
@@ -259,8 +274,13 @@ impl Lab {
         self.nodes[n].exchanges[core].borrow_mut().todo.push_back(IoRequest::new(token, VolumeRef(volume), op));
         self.world.rt(self.nodes[n].host, core).wake(core);
     }
-    /// A request of a host of any node, around the borders of a few pieces.
+    /// A request of a host of any node.
     fn submit_random(&mut self) {
+        let n = self.rng.below(self.nodes.len() as u64) as usize;
+        self.submit_random_to(n);
+    }
+    /// A request around the borders of a few pieces.
+    fn submit_random_to(&mut self, n: usize) {
         self.next += 1;
         let (token, value) = (self.next, (self.next % 251 + 1) as u8);
         let whole = self.rng.below(3) > 0;
@@ -287,7 +307,6 @@ impl Lab {
                 IoOp::Trim { offset, len: len.into() }
             }
         };
-        let n = self.rng.below(self.nodes.len() as u64) as usize;
         let core = self.rng.below(self.cores[n] as u64) as usize;
         self.submit(n, core, 0, token, op);
     }
@@ -346,10 +365,14 @@ impl Lab {
                 );
             }
         }
-        let mut first: Option<Vec<u8>> = None;
+        self.check_copies(|lab, n| lab.desired(n, LinkSecurity::Tls(None)));
+    }
+    /// The copies hold the same. `desired`: what a node serves.
+    fn check_copies(&mut self, desired: impl Fn(&Lab, usize) -> Desired<((), PeersDesired)>) {
+        let (mut first, pieces): (Option<Vec<u8>>, _) = (None, 0..5);
         for n in self.copies.clone() {
             // As a volume of its own: what lies in the component.
-            let mut desired = self.desired(n, LinkSecurity::Tls(None));
+            let mut desired = desired(self, n);
             let layout = ObjectLayout {
                 object: ObjectId::from_bytes([77; 16]),
                 ownership: Ownership::FIRST,
@@ -366,25 +389,25 @@ impl Lab {
 }
 
 fn add_node(world: &mut World, cores: usize) -> Node {
-    let commands: Rc<RefCell<Option<CommandSender>>> = Rc::default();
+    let (commands, events): (Rc<RefCell<Option<CommandSender>>>, Rc<RefCell<Option<Receiver<DataPlaneEvent>>>>) = Default::default();
     let exchanges: Vec<Rc<RefCell<Exchange>>> = (0..cores).map(|_| Rc::default()).collect();
     let seeds: Rc<RefCell<Vec<Option<CoreSeed<Front>>>>> = Rc::default();
-    let (newest, fronts) = (Rc::clone(&commands), exchanges.clone());
+    let (newest, hears, fronts) = (Rc::clone(&commands), Rc::clone(&events), exchanges.clone());
     let host = world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (commands, _events, made) = core_seeds(cores, Settings::default(), (Arc::new(()), Arc::default()));
-            *newest.borrow_mut() = Some(commands);
+            let (commands, events, made) = core_seeds(cores, Settings::default(), (Arc::new(()), Arc::default()));
+            (*newest.borrow_mut(), *hears.borrow_mut()) = (Some(commands), Some(events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
         let seed = seeds.borrow_mut()[rt.core()].take();
-        let front = Pair::new(InProcess(Some(Hosts(Rc::clone(&fronts[rt.core()])))), Peers::new(&rt, Arc::default()));
+        *fronts[rt.core()].borrow_mut() = Exchange::default();
+        let front = Pair::new(InProcess(Some(Hosts(Rc::clone(&fronts[rt.core()])))), Peers::new(&rt));
         seed.expect("core 0 starts first, each core once").start_with(&rt, front)
     });
     if !world.is_up(host) {
         world.start(host);
     }
-    let commands = commands.borrow().clone().expect("its core 0 was started");
-    Node { host, commands, exchanges }
+    Node { host, commands, events, devices: vec![], exchanges }
 }
 
 fn data(offset: u64, len: u32, value: u8) -> object::DataVec {

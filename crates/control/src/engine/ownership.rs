@@ -1,0 +1,107 @@
+//! What the owners of objects on this node ask of the directory: records of objects on several nodes, and changes of them.
+//!
+//! ```text
+//!  data plane ──► read ─────────────────────────────► records, as they are
+//!             ──► change ─► if all are still so ─► serve ─► made
+//! ```
+//!
+//! Invariants: changes of one question are made in one transaction or not at all; a change is called made when this node serves what it says; what
+//! is not known is called lost.
+//! Never: decides who owns an object.
+
+use super::*;
+use base::{NodeId, ObjectId};
+use dataplane::{Change, ChangeOutcome, DirectoryAsk, Found, RecordRevision};
+
+impl Control {
+    /// Answers a question of the host of owners. May wait for the directory.
+    pub(super) fn answer_owners(&self, ask: DirectoryAsk) {
+        match ask {
+            DirectoryAsk::Read { request, objects } => {
+                let read = self.read_objects(&objects);
+                if let Err(error) = &read {
+                    tracing::warn!(%error, "the records of objects cannot be read");
+                }
+                self.plane.directory_read(request, read.ok());
+            }
+            DirectoryAsk::Change { request, changes } => {
+                let outcome = self.change_objects(&changes).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "the records of objects cannot be changed");
+                    ChangeOutcome::Lost
+                });
+                self.plane.directory_changed(request, outcome);
+            }
+        }
+    }
+
+    /// Whoever asks hears that it is not known.
+    pub(super) fn owners_unheard(&self, ask: &DirectoryAsk) {
+        match ask {
+            DirectoryAsk::Read { request, .. } => self.plane.directory_read(*request, None),
+            DirectoryAsk::Change { request, .. } => self.plane.directory_changed(*request, ChangeOutcome::Lost),
+        }
+    }
+
+    fn read_objects(&self, objects: &[ObjectId]) -> Result<Vec<(ObjectId, Found)>, DirectoryError> {
+        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
+        followed.look(&*self.directory, Instant::now())?;
+        let nodes = followed.view().all::<NodeRecord>()?;
+        let id_of = |name: &str| nodes.iter().find(|n| n.name == name)?.id;
+        let found = |object: &ObjectId| {
+            let record = followed.view().find::<ObjectRecord>(&object.to_string())?;
+            let found = record.and_then(|r| Some((RecordRevision(r.revision.0), cluster::ownership_of(&r.value, id_of)?)));
+            Ok((*object, found))
+        };
+        objects.iter().map(found).collect()
+    }
+
+    fn change_objects(&self, changes: &[Change]) -> Result<ChangeOutcome, DirectoryError> {
+        let (transaction, begun) = match self.object_changes(changes)? {
+            Ok(all) => all,
+            Err(refused) => return Ok(ChangeOutcome::Refused(Some(refused))),
+        };
+        // Before it can be seen: a picture that is made meanwhile has them. One that is not made gives nobody this term.
+        self.live().terms.extend(begun);
+        match request::outside(|| self.commit(transaction)) {
+            Ok(revision) => {
+                if let Err(problem) = self.serve(revision) {
+                    tracing::error!(error = %problem.message, "not everything could be served");
+                }
+                Ok(ChangeOutcome::Made(RecordRevision(revision.0)))
+            }
+            Err(DirectoryError::Conflict { key }) => {
+                let of = changes.iter().map(|c| c.object).find(|object| key == directory::Key::new(Kind::Object, object.to_string()));
+                Ok(ChangeOutcome::Refused(of))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The transaction, and the terms that this node begins with it; or an object whose record is another one by now.
+    #[expect(clippy::type_complexity, reason = "an answer within an answer")]
+    fn object_changes(&self, changes: &[Change]) -> Result<Result<(Transaction, Vec<(ObjectId, base::Epoch)>), ObjectId>, DirectoryError> {
+        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
+        let is_there = |followed: &Followed, change: &Change| {
+            let record = followed.view().find::<ObjectRecord>(&change.object.to_string())?;
+            Ok::<_, DirectoryError>(record.filter(|r| r.revision.0 == change.on.0))
+        };
+        let all: Result<Vec<_>, _> = changes.iter().map(|change| is_there(&followed, change)).collect();
+        let mut records = all?;
+        if records.iter().any(Option::is_none) {
+            followed.look(&*self.directory, Instant::now())?;
+            records = changes.iter().map(|change| is_there(&followed, change)).collect::<Result<_, _>>()?;
+        }
+        let nodes = followed.view().all::<NodeRecord>()?;
+        let name_of = |id: NodeId| nodes.iter().find(|n| n.id == Some(id)).map(|n| n.name.clone());
+        let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
+        for (change, record) in changes.iter().zip(records) {
+            let new = record.as_ref().and_then(|r| cluster::with_ownership(&r.value, &change.new, name_of));
+            let (Some(Versioned { revision, .. }), Some(new)) = (record, new) else { return Ok(Err(change.object)) };
+            if new.owner.as_deref() == Some(&self.identity.node) {
+                begun.push((change.object, new.ownership.term));
+            }
+            transaction = transaction.update(&Versioned { revision, value: new });
+        }
+        Ok(Ok((transaction, begun)))
+    }
+}

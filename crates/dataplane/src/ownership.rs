@@ -1,0 +1,400 @@
+//! The host of owners ([`object::owners`]) at work, on core 0: what the control links, the cores, the copies of this node and the directory say
+//! goes in; what it wants done goes to those.
+//!
+//! ```text
+//!  records (apply), outcomes ──►┐             ┌──► Directory (control plane), by number
+//!  control links, cores ───────►│ Ownership ──┼──► control links: Fence, Fenced, Release
+//!  copies of this node ────────►┘             ├──► copies of this node: Accept
+//!                                             └──► all cores: cells and commands, in one batch
+//! ```
+//!
+//! Owns: [`Ownership`].
+//! Invariants: what was wanted is done in its order: nothing goes out before all cores have done what comes before it; each question is answered
+//! once; a node alone has none of this.
+//! Never: decides who owns what; keeps a core from its work.
+
+use crate::{
+    command::CommandSender,
+    controller::{CoreController, done},
+    core_state::Core,
+    desired::{Desired, ObjectDesired},
+    event::{DataPlaneEvent, DirectoryAsk, EventSender},
+    message::Call,
+};
+use base::hooks::{self, SeededFault};
+use base::{ComponentId, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
+use format::peer::Fence;
+use frontend::FrontEnd;
+use object::grant::GrantCell;
+use object::owner::{Command, Event, Fenced, Revision};
+use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, Owners};
+use object::{VolumeRef, VolumeRouter};
+use rt::sync::oneshot;
+use rt::{Queue, Rt, TimerId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use store::{CopySync, Shard};
+
+use crate::copies::FenceCopy;
+
+/// Orders for cores that go there together.
+const ORDERS_MAX: usize = 4096;
+
+/// What a core is to do of a volume with copies on several nodes.
+#[derive(Clone, Debug)]
+pub(crate) enum CopyOrder {
+    /// Reads are answered by this.
+    Cell(Option<Arc<GrantCell>>),
+    /// What the owner's machine wants.
+    Command(Command),
+}
+
+/// What has happened, as it comes.
+pub(crate) enum Happened {
+    /// A core says something of a volume.
+    Core(u16, VolumeRef, Event),
+    /// A copy of this node has made an epoch durable; `None`: it has not.
+    Accepted(ObjectId, ComponentId, Option<Fenced>),
+    /// The directory was read; `None`: it could not be.
+    Read(u64, Option<Vec<(ObjectId, Found)>>),
+    /// What came of a change.
+    Changed(u64, ChangeOutcome),
+    /// Another node is to own an object.
+    HandOver(ObjectId, NodeId),
+}
+
+/// See the module.
+pub(crate) struct Ownership {
+    me: OwnerId,
+    owners: Owners,
+    volumes: BTreeMap<ObjectId, VolumeRef>,
+    objects: BTreeMap<VolumeRef, ObjectId>,
+    /// Whose records were given.
+    known: BTreeSet<ObjectId>,
+    /// Copies of this node that the granter knows.
+    copies: BTreeMap<ComponentId, ObjectId>,
+    happened: VecDeque<Happened>,
+    orders: Vec<(VolumeRef, CopyOrder)>,
+    /// What waits until the cores have done what comes before it.
+    held: Option<Action>,
+    /// Orders are with the cores.
+    ordering: bool,
+    queue: Queue,
+    timer: Option<(TimerId, Instant)>,
+    /// When there is something to do, by the clock of grants.
+    due: Instant,
+}
+
+impl Ownership {
+    fn new(rt: &Rt, me: OwnerId) -> Self {
+        let nonce = u128::from(rt.random_u64()) << 64 | u128::from(rt.random_u64());
+        Self {
+            me,
+            owners: Owners::new(me, rt.cores() as u16, Nonce(nonce)),
+            volumes: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            known: BTreeSet::new(),
+            copies: BTreeMap::new(),
+            happened: VecDeque::new(),
+            orders: Vec::new(),
+            held: None,
+            ordering: false,
+            queue: rt.queue(),
+            timer: None,
+            due: Instant(0),
+        }
+    }
+
+    // ---- what comes -------------------------------------------------------------------------------------------------
+
+    /// Something has happened.
+    pub(crate) fn happens(&mut self, rt: &Rt, what: Happened) {
+        self.happened.push_back(what);
+        rt.wake(rt.core());
+    }
+    /// The records are these. `accepted`: of each copy of this node that is there, what it had accepted when its group was opened.
+    fn serves(
+        &mut self,
+        links: &mut dyn ControlDoor,
+        now: Instant,
+        objects: &[ObjectDesired],
+        accepted: &BTreeMap<ComponentId, Option<(Epoch, OwnerId)>>,
+    ) {
+        let mut g = links.grants(now);
+        let gone: Vec<ComponentId> = self.copies.keys().filter(|c| !accepted.contains_key(c)).copied().collect();
+        for component in gone {
+            if let Some(object) = self.copies.remove(&component) {
+                self.owners.without(&mut g, object, component);
+            }
+        }
+        let is: BTreeSet<ObjectId> = objects.iter().map(|o| o.object).collect();
+        for object in std::mem::replace(&mut self.known, is.clone()).difference(&is) {
+            let copies: Vec<ComponentId> = self.copies.iter().filter(|(_, of)| *of == object).map(|(c, _)| *c).collect();
+            for component in copies {
+                self.copies.remove(&component);
+                self.owners.without(&mut g, *object, component);
+            }
+            self.owners.removed(&mut g, *object);
+        }
+        for ObjectDesired { object, revision, record } in objects {
+            for copy in record.copies.iter().filter(|c| c.node == self.me.node) {
+                if let Some(accepted) = accepted.get(&copy.component)
+                    && self.copies.insert(copy.component, *object).is_none()
+                {
+                    self.owners.component(&mut g, *object, copy.component, *accepted);
+                }
+            }
+            if !self.owners.record(&mut g, *object, Revision(*revision), record.clone()) {
+                tracing::error!(%object, "this node has copies of as many objects as it can");
+            }
+        }
+        self.due = Instant(0);
+    }
+    fn takes(&mut self, links: &mut dyn ControlDoor, now: Instant, what: Happened) {
+        let mut g = links.grants(now);
+        match what {
+            Happened::Core(core, volume, event) => {
+                if let Some(object) = self.objects.get(&volume) {
+                    self.owners.plane(&mut g, *object, core, event);
+                }
+            }
+            Happened::Accepted(object, component, said) => self.owners.accepted(&mut g, object, component, said),
+            Happened::Read(request, records) => self.owners.read(&mut g, request, records),
+            Happened::Changed(request, outcome) => self.owners.changed(&mut g, request, outcome),
+            Happened::HandOver(object, to) => self.owners.hand_over(&mut g, object, to),
+        }
+    }
+    fn hears(&mut self, links: &mut dyn ControlDoor, now: Instant, event: ControlEvent) {
+        let mut g = links.grants(now);
+        match event {
+            ControlEvent::Opened(node, incarnation) => self.owners.opened(&mut g, node, incarnation),
+            ControlEvent::Reach(node, reach) => self.owners.reach(&mut g, node, reach),
+            ControlEvent::Fence(by, fence) => self.owners.fence(&mut g, by, fence),
+            ControlEvent::Fenced(from, fenced) => self.owners.fenced(&mut g, from, fenced),
+            ControlEvent::Outranked(object, epoch) => self.owners.outranked(&mut g, object, epoch),
+            ControlEvent::Released(_, object, next) => self.owners.released(&mut g, object, next),
+            ControlEvent::Left(node) => self.owners.left(node),
+        }
+    }
+
+    // ---- what is wanted ---------------------------------------------------------------------------------------------
+
+    /// Does what is wanted, as far as nothing before it is under way. What is left is for whoever can do it.
+    fn next(&mut self, links: &mut dyn ControlDoor, events: &EventSender, now: Instant) -> Option<Wanted> {
+        while !self.ordering {
+            let full = self.orders.len() >= ORDERS_MAX;
+            let next = if full { None } else { self.held.take().or_else(|| self.owners.pop(now)) };
+            match next {
+                Some(Action::Cell { object, cell }) => self.order(object, CopyOrder::Cell(cell)),
+                Some(Action::Plane { object, command }) => self.order(object, CopyOrder::Command(command)),
+                other if !self.orders.is_empty() && !hooks::seeded(SeededFault::OrdersOvertaken) => {
+                    (self.held, self.ordering) = (other, true);
+                    return Some(Wanted::Orders(std::mem::take(&mut self.orders)));
+                }
+                Some(Action::Accept { by, fence }) => return Some(Wanted::Accept(by, fence)),
+                Some(Action::Fence { to, fence }) => links.fence(to, fence),
+                Some(Action::Fenced { to, fenced }) => links.fenced(to, &fenced),
+                Some(Action::Release { to, release }) => links.release(to, release),
+                Some(Action::Read { request, objects }) => {
+                    if events.send(DataPlaneEvent::Directory(DirectoryAsk::Read { request, objects })).is_err() {
+                        self.happened.push_back(Happened::Read(request, None));
+                    }
+                }
+                Some(Action::Change { request, changes }) => {
+                    if events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request, changes })).is_err() {
+                        // Nobody has seen it.
+                        self.happened.push_back(Happened::Changed(request, ChangeOutcome::Lost));
+                    }
+                }
+                None if !self.orders.is_empty() => {
+                    self.ordering = true;
+                    return Some(Wanted::Orders(std::mem::take(&mut self.orders)));
+                }
+                None => return None,
+            }
+        }
+        None
+    }
+    fn order(&mut self, object: ObjectId, order: CopyOrder) {
+        // What is not served has no lanes.
+        if let Some(volume) = self.volumes.get(&object) {
+            self.orders.push((*volume, order));
+        }
+    }
+    fn arm(&mut self, rt: &Rt, now: Instant) {
+        self.due = self.owners.deadline(now);
+        let at = rt.now() + self.due.since(now);
+        if self.timer.is_none_or(|(_, armed)| armed > at) {
+            if let Some((id, _)) = self.timer.take() {
+                rt.cancel_timer(id);
+            }
+            self.timer = Some((rt.timer(&self.queue, 0, at), at));
+        }
+    }
+}
+
+/// What takes its time.
+enum Wanted {
+    Orders(Vec<(VolumeRef, CopyOrder)>),
+    Accept(OwnerId, Fence),
+}
+
+/// A turn of core 0: whether there was anything to do.
+#[cold]
+#[inline(never)]
+pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSender, controller: impl Fn() -> CoreController<F>) -> bool {
+    let (Some(own), Some(links)) = (&mut core.ownership, core.front.control_links()) else { return false };
+    let mut busy = false;
+    while own.queue.pop().is_some() {
+        (own.timer, busy) = (None, true);
+    }
+    let now = rt.boot_clock();
+    while let Some(event) = links.pop_event() {
+        busy = true;
+        own.hears(links, now, event);
+    }
+    while let Some(what) = own.happened.pop_front() {
+        busy = true;
+        own.takes(links, now, what);
+    }
+    if !busy && own.due > now {
+        return false;
+    }
+    if own.due <= now {
+        own.owners.poll(&mut links.grants(now));
+    }
+    while let Some(wanted) = own.next(links, events, now) {
+        let this = controller();
+        match wanted {
+            Wanted::Orders(orders) => {
+                let here = own.me.node;
+                rt.spawn(async move {
+                    this.order_all(here, orders).await;
+                    if let Some(own) = this.core.borrow_mut().ownership.as_mut() {
+                        own.ordering = false;
+                        own.due = Instant(0);
+                    }
+                    this.rt.wake(this.rt.core());
+                });
+            }
+            Wanted::Accept(by, fence) => {
+                rt.spawn(async move {
+                    let said = this.accept(by, &fence).await;
+                    let what = Happened::Accepted(fence.object, fence.component, said);
+                    this.core.borrow_mut().happens(&this.rt, what);
+                });
+            }
+        }
+    }
+    own.arm(rt, now);
+    true
+}
+
+impl<F: FrontEnd> Core<F> {
+    /// Something has happened that the host of owners is to know, if there is one.
+    pub(crate) fn happens(&mut self, rt: &Rt, what: Happened) {
+        if let Some(own) = &mut self.ownership {
+            own.happens(rt, what);
+        }
+    }
+    /// What the cores say of volumes with copies on several nodes goes to core 0.
+    #[inline]
+    pub(crate) fn copy_events(&mut self, rt: &Rt) -> bool {
+        let Some((volume, event)) = pop_event(&mut self.router) else { return false };
+        self.copy_event(rt, volume, event);
+        true
+    }
+    #[cold]
+    #[inline(never)]
+    fn copy_event(&mut self, rt: &Rt, volume: VolumeRef, event: Event) {
+        let core = rt.core();
+        match core {
+            0 => self.happens(rt, Happened::Core(0, volume, event)),
+            core => self.send(0, crate::message::CoreMsg::CopyEvent { core: core as u16, volume, event: Box::new(event) }),
+        }
+        while let Some((volume, event)) = pop_event(&mut self.router) {
+            self.copy_event(rt, volume, event);
+        }
+    }
+}
+
+#[inline]
+fn pop_event(router: &mut VolumeRouter<Shard>) -> Option<(VolumeRef, Event)> {
+    router.pop_copy_event()
+}
+
+impl<F: FrontEnd> CoreController<F> {
+    /// The picture is served on all cores: the host of owners goes by the records that it was made from.
+    pub(crate) fn owners_serve(&self, desired: &Desired<F::Desired>) {
+        let core = &mut *self.core.borrow_mut();
+        let Some(links) = core.front.control_links() else {
+            core.ownership = None;
+            return;
+        };
+        let me = links.own();
+        if core.ownership.as_ref().is_none_or(|own| own.me != me) {
+            core.ownership = Some(Box::new(Ownership::new(&self.rt, me)));
+        }
+        let own = core.ownership.as_mut().expect("just seen");
+        let ledger = &core.ledger;
+        let places = desired.volumes.iter().filter_map(|v| Some((v.object.object, *ledger.volumes.get(&v.id)?)));
+        own.volumes = places.collect();
+        own.objects = own.volumes.iter().map(|(object, volume)| (*volume, *object)).collect();
+        let here = desired.objects.iter().flat_map(|o| &o.record.copies).filter(|c| c.node == me.node);
+        let is_open = |c: &ComponentId| ledger.groups.values().any(|open| open.group.find(*c).is_some());
+        let there = here.map(|c| c.component).filter(is_open);
+        let accepted = there.map(|c| (c, ledger.accepted.get(&c).copied())).collect();
+        own.serves(links, self.rt.boot_clock(), &desired.objects, &accepted);
+        self.rt.wake(self.rt.core());
+    }
+    /// Has all cores do this, and returns when they have.
+    pub(crate) async fn order_all(&self, here: NodeId, orders: Vec<(VolumeRef, CopyOrder)>) {
+        let orders = Arc::new(orders);
+        let mut receivers = Vec::new();
+        for core in 0..self.rt.cores() {
+            let (sender, receiver) = oneshot();
+            let (this, call) = (self.clone(), Call::Copies { here, orders: Arc::clone(&orders) });
+            self.rt.spawn(async move {
+                let _ = sender.send(done(this.call(core, call).await));
+            });
+            receivers.push(receiver);
+        }
+        for receiver in receivers {
+            // A core that has ended answers nothing.
+            let _ = receiver.await;
+        }
+    }
+    /// Has a copy of this node make an epoch durable.
+    async fn accept(&self, by: OwnerId, fence: &Fence) -> Option<Fenced> {
+        let sync = if fence.resync { CopySync::Join } else { CopySync::InSync };
+        let ask = FenceCopy { component: fence.component, epoch: fence.epoch, period_start: fence.period_start, by, sync };
+        match self.fence_copy(ask).await {
+            Ok(fenced) => Some(fenced),
+            Err(why) => {
+                tracing::debug!(component = %fence.component, epoch = fence.epoch.0, %why, "a copy does not accept an epoch yet");
+                None
+            }
+        }
+    }
+}
+
+impl<F: FrontEnd> CommandSender<F> {
+    /// Answers [`DirectoryAsk::Read`]: the records and their revisions; `None`: they could not be read. Does not wait.
+    pub fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>) {
+        self.happens(Happened::Read(request, records));
+    }
+    /// Answers [`DirectoryAsk::Change`]. Made: when what the change says is served. Does not wait.
+    pub fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
+        self.happens(Happened::Changed(request, outcome));
+    }
+    /// Another node is to own an object that this one owns, if it has a copy in sync. Does not wait: the record says when it does.
+    pub fn hand_over(&self, object: ObjectId, to: NodeId) {
+        self.happens(Happened::HandOver(object, to));
+    }
+    fn happens(&self, what: Happened) {
+        drop(self.give(move |c| async move {
+            c.core.borrow_mut().happens(&c.rt, what);
+            Ok(())
+        }));
+    }
+}

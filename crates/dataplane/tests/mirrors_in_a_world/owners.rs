@@ -1,0 +1,279 @@
+//! The same nodes with hosts of owners, and a directory: each goes by the records that it was given, and takes over, evicts and takes back by
+//! itself. Nodes die, pause and restart, and hosts go on.
+
+use super::*;
+use base::{CopyRecord, Nonce, OwnershipRecord};
+
+/// The object, as node 0 has made it.
+fn object() -> ObjectId {
+    ObjectId::from_bytes([9; 16])
+}
+fn number(node: NodeId) -> usize {
+    usize::from(node.as_bytes()[0]) - 1
+}
+
+/// A change was made: its node hears of it when it serves that.
+struct Made {
+    n: usize,
+    life: u64,
+    request: u64,
+    revision: u64,
+    served: Completion<()>,
+}
+
+struct Cluster {
+    lab: Lab,
+    security: LinkSecurity,
+    revision: u64,
+    record: OwnershipRecord,
+    lives: Vec<u64>,
+    /// The term that each node has begun in its life.
+    terms: Vec<Option<Epoch>>,
+    made: Vec<Made>,
+    /// What is under way: at which node.
+    asked: BTreeMap<u64, usize>,
+    /// Changes of the record so far.
+    changes: u32,
+}
+
+impl Cluster {
+    fn new(seed: u64, cores: &[usize], copies: &[usize], security: LinkSecurity) -> Cluster {
+        let lab = Lab::made(seed, cores, copies);
+        let copy =
+            |n: &usize| CopyRecord { mirror: 0, node: node(*n), component: component(*n), state: CopyState::Active, synced_to: Epoch(0) };
+        let record = OwnershipRecord {
+            ownership: Ownership::FIRST,
+            owner: OwnerId { node: node(0), incarnation: Incarnation(0) },
+            nonce: Nonce::NONE,
+            restored: false,
+            copies: copies.iter().map(copy).collect(),
+        };
+        let nodes = cores.len();
+        let (lives, terms) = (vec![1; nodes], vec![None; nodes]);
+        let (made, asked) = (vec![], BTreeMap::new());
+        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0 };
+        for n in 0..nodes {
+            all.serve(n);
+        }
+        all
+    }
+    /// A node serves, as after its start.
+    fn serve(&mut self, n: usize) {
+        let at = self.lab.addr(n);
+        self.lab.must(n, |c| c.listen(Of::Second(at)));
+        let desired = self.desired(n);
+        self.lab.must(n, |c| c.apply(desired));
+    }
+    fn is_up(&self, n: usize) -> bool {
+        self.lab.world.is_up(self.lab.nodes[n].host)
+    }
+    fn owner(&self) -> usize {
+        number(self.record.owner.node)
+    }
+    fn state(&self, n: usize) -> CopyState {
+        self.record.copies.iter().find(|c| c.node == node(n)).expect("it has a copy").state
+    }
+    fn desired(&self, n: usize) -> Desired<((), PeersDesired)> {
+        let peer = |at: usize| PeerDesired {
+            node: node(at),
+            addr: Some(self.lab.addr(at)),
+            incarnation: Incarnation(self.lives[at]),
+            cores: self.lab.cores[at] as u8,
+            removed: false,
+        };
+        let own = OwnNode { cluster: cluster(), node: node(n), incarnation: Incarnation(self.lives[n]) };
+        let nodes = (0..self.lab.nodes.len()).filter(|at| *at != n).map(peer).collect();
+        let peers = PeersDesired { own: Some(own), security: self.security.clone(), nodes };
+        let owner = self.owner();
+        let place = |c: &CopyRecord| CopyAt {
+            state: c.state,
+            place: match number(c.node) {
+                at if at == n => CopyPlace::Here(self.lab.at(n)),
+                _ => CopyPlace::On { node: c.node, component: c.component },
+            },
+        };
+        let serves = owner == n && self.terms[n] == Some(self.record.ownership.term);
+        let mirrors = if serves { vec![MirrorDesired { copies: self.record.copies.iter().map(place).collect() }] } else { vec![] };
+        let layout = ObjectLayout { object: object(), ownership: self.record.ownership, mirrors };
+        let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
+        let volumes = vec![VolumeDesired { owner: (owner != n).then(|| node(owner)), ..plain }];
+        let has = self.lab.copies.contains(&n);
+        let held = (owner != n && has).then(|| HeldDesired { component: self.lab.at(n), owner: node(owner), epoch: self.record.epoch() });
+        let record = ObjectDesired { object: object(), revision: self.revision, record: self.record.clone() };
+        let objects = (has || owner == n).then_some(record).into_iter().collect();
+        Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
+    }
+
+    // ---- the directory ----------------------------------------------------------------------------------------------
+
+    /// Time passes; the directory answers.
+    fn turn(&mut self) {
+        self.lab.world.run_for(Duration::from_micros(300));
+        for n in 0..self.lab.nodes.len() {
+            while let Some(event) = self.event(n) {
+                if let DataPlaneEvent::Directory(ask) = event {
+                    self.asks(n, ask);
+                }
+            }
+        }
+        for Made { n, life, request, revision, served } in std::mem::take(&mut self.made) {
+            match served.try_take() {
+                _ if !self.is_up(n) || self.lives[n] != life => {}
+                None => self.made.push(Made { n, life, request, revision, served }),
+                Some(result) => {
+                    result.expect("it can be served");
+                    self.lab.commands(n).directory_changed(request, ChangeOutcome::Made(RecordRevision(revision)));
+                }
+            }
+        }
+    }
+    fn event(&self, n: usize) -> Option<DataPlaneEvent> {
+        let events = self.lab.nodes[n].events.borrow();
+        events.as_ref().filter(|_| self.is_up(n))?.try_recv().ok()
+    }
+    fn asks(&mut self, n: usize, ask: DirectoryAsk) {
+        let commands = self.lab.commands(n);
+        match ask {
+            DirectoryAsk::Read { request, objects } => {
+                assert_eq!(objects, [object()]);
+                let found = Some((RecordRevision(self.revision), self.record.clone()));
+                commands.directory_read(request, Some(vec![(object(), found)]));
+            }
+            DirectoryAsk::Change { request, changes } => {
+                let [Change { on, new, .. }] = &changes[..] else { panic!("there is one object") };
+                if on.0 != self.revision {
+                    return commands.directory_changed(request, ChangeOutcome::Refused(Some(object())));
+                }
+                assert!(new.epoch() == Epoch(self.record.epoch().0 + 1), "each change raises the epoch by one");
+                (self.revision, self.record, self.changes) = (self.revision + 1, (**new).clone(), self.changes + 1);
+                if self.owner() == n {
+                    self.terms[n] = Some(self.record.ownership.term);
+                }
+                let up: Vec<usize> = (0..self.lab.nodes.len()).filter(|at| self.is_up(*at)).collect();
+                for at in up {
+                    let served = self.lab.commands(at).apply(self.desired(at));
+                    if at == n {
+                        let (life, revision) = (self.lives[n], self.revision);
+                        self.made.push(Made { n, life, request, revision, served });
+                    }
+                }
+            }
+        }
+    }
+
+    // ---- faults -----------------------------------------------------------------------------------------------------
+
+    /// A node loses power. What was asked of it is not answered.
+    fn kill(&mut self, n: usize) {
+        self.lab.world.kill(self.lab.nodes[n].host);
+        let lost: Vec<u64> = self.asked.iter().filter(|(_, at)| **at == n).map(|(token, _)| *token).collect();
+        for token in lost {
+            self.asked.remove(&token);
+            self.lab.model.reads.remove(&token);
+        }
+    }
+    fn restart(&mut self, n: usize) {
+        self.lab.world.start(self.lab.nodes[n].host);
+        self.lives[n] += 1;
+        self.terms[n] = None;
+        let devices = self.lab.nodes[n].devices.clone();
+        self.lab.must(n, |c| c.open_group(Some(cluster()), devices));
+        self.serve(n);
+        for at in (0..self.lab.nodes.len()).filter(|at| *at != n && self.is_up(*at)) {
+            drop(self.lab.commands(at).apply(self.desired(at)));
+        }
+    }
+
+    // ---- hosts ------------------------------------------------------------------------------------------------------
+
+    fn submit_one(&mut self) {
+        let up: Vec<usize> = (0..self.lab.nodes.len()).filter(|n| self.is_up(*n)).collect();
+        let n = up[self.lab.rng.below(up.len() as u64) as usize];
+        self.lab.submit_random_to(n);
+        self.asked.insert(self.lab.next, n);
+    }
+    /// Hosts go on until so many more requests were answered without an error. How long it was without one at most, in milliseconds.
+    fn play(&mut self, requests: usize) -> u64 {
+        let (mut good, mut last, mut longest) = (0, self.lab.world.now(), 0);
+        // As hosts do, whoever hears "not now" waits a moment.
+        let mut again = last;
+        while good < requests {
+            while self.asked.len() < 24 && again <= self.lab.world.now() {
+                self.submit_one();
+            }
+            self.turn();
+            for n in 0..self.lab.nodes.len() {
+                for core in 0..self.lab.cores[n] {
+                    let exchange = Rc::clone(&self.lab.nodes[n].exchanges[core]);
+                    while let Some(done) = exchange.borrow_mut().done.pop_front() {
+                        self.asked.remove(&done.token);
+                        self.lab.model.may_fail(&done);
+                        good += usize::from(done.result.is_ok());
+                        match done.result {
+                            Ok(()) => last = self.lab.world.now(),
+                            Err(_) => again = self.lab.world.now() + Duration::from_millis(20),
+                        }
+                    }
+                }
+            }
+            longest = longest.max(self.lab.world.now().since(last).as_millis());
+            assert!(longest < 20_000, "{good} of {requests} in {longest} ms: {:?}", self.record);
+        }
+        longest as u64
+    }
+    /// Nothing more is asked; what is under way ends.
+    fn settle(&mut self) {
+        let until = self.lab.world.now() + Duration::from_secs(30);
+        while !self.asked.is_empty() {
+            self.turn();
+            for exchange in self.lab.nodes.iter().flat_map(|n| &n.exchanges) {
+                while let Some(done) = exchange.borrow_mut().done.pop_front() {
+                    self.asked.remove(&done.token);
+                    self.lab.model.may_fail(&done);
+                }
+            }
+            assert!(self.lab.world.now() < until, "{:?} are not answered: {:?}", self.asked, self.record);
+        }
+    }
+    /// What the volume reads, and each copy.
+    fn check(&mut self) {
+        let n = self.owner();
+        let bytes = self.lab.read(n, 0, 0..5);
+        for (sector, s) in bytes.chunks_exact(SECTOR_BYTES).zip(0..) {
+            let may = self.lab.model.may(s);
+            assert!(sector.iter().all(|b| *b == sector[0]) && may.contains(&sector[0]), "sector {s}: {} of {may:?}", sector[0]);
+        }
+        let all: Vec<_> = (0..self.lab.nodes.len()).map(|n| Desired { objects: vec![], ..self.desired(n) }).collect();
+        self.lab.check_copies(|_, n| all[n].clone());
+    }
+    /// Time passes until this is so.
+    fn until(&mut self, what: &str, holds: impl Fn(&Cluster) -> bool) {
+        let until = self.lab.world.now() + Duration::from_secs(60);
+        while !holds(self) {
+            self.turn();
+            assert!(self.lab.world.now() < until, "{what}: {:?}", self.record);
+        }
+    }
+}
+
+#[test]
+fn the_owner_takes_its_object_over_and_serves_it_to_hosts_of_all_nodes() {
+    for (seed, cores) in [[1, 1, 1], [2, 3, 2]].iter().enumerate() {
+        let mut all = Cluster::new(seed as u64 + 61, cores, &[0, 1, 2], LinkSecurity::Plain);
+        all.play(300);
+        assert_eq!((all.owner(), all.record.epoch(), all.changes), (0, Epoch(2), 1), "it has taken over once");
+        all.settle();
+        all.check();
+    }
+}
+
+#[test]
+fn a_copy_whose_node_dies_leaves_and_hosts_go_on() {
+    let mut all = Cluster::new(71, &[2, 2, 1], &[0, 1], LinkSecurity::Plain);
+    all.play(200);
+    all.kill(1);
+    let stall = all.play(300);
+    assert!((600..1500).contains(&stall), "{stall} ms");
+    assert_eq!((all.owner(), all.state(1)), (0, CopyState::Absent));
+    all.settle();
+}
