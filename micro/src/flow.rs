@@ -14,7 +14,6 @@ use format::nvme_tcp::Digests;
 use frontend::{Client, FrontEnd, InProcess, Pair};
 use nvmf::{Options, Target, TargetShared};
 use object::Backend;
-use object::grant::GrantCells;
 use peers::Peers;
 use rt::Rt;
 use rt::sim::{HostId, World};
@@ -106,7 +105,7 @@ impl Default for Order {
 type Fronts = Pair<Pair<Target, Peers>, InProcess<Front>>;
 
 /// What the halves of those of production share.
-fn shared_parts() -> Arc<(Arc<TargetShared>, Arc<GrantCells>)> {
+fn shared_parts() -> Arc<(Arc<TargetShared>, Arc<()>)> {
     Arc::new((Arc::new(TargetShared::new(Options::default())), Arc::default()))
 }
 

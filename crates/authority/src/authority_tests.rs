@@ -130,3 +130,47 @@ fn a_fingerprint_is_read_as_it_was_written() {
         assert!(bad.parse::<Fingerprint>().is_err(), "{bad}");
     }
 }
+
+#[test]
+fn a_renewed_certificate_has_the_same_key_and_addresses_and_begins_anew() {
+    let authority = Authority::create("c1", NOW).unwrap();
+    let old = authority.issue(&subject(), NOW).unwrap();
+    let at = later(NODE_VALID - Duration::from_secs(60));
+    let more = "10.0.0.9".parse().unwrap();
+    let new = authority.renew(&old, "n1", vec![more], at).unwrap();
+    new.check(later(NODE_VALID + Duration::from_secs(60))).unwrap();
+    assert_eq!((&new.key, new.addresses().unwrap().len()), (&old.key, 3));
+    assert!(old.validity().unwrap().renewal_is_due(at) && !new.validity().unwrap().renewal_is_due(at));
+    let dir = tempfile::tempdir().unwrap();
+    old.save(dir.path()).unwrap();
+    new.save_certificate(dir.path()).unwrap();
+    assert_eq!(Identity::load(dir.path()).unwrap(), new);
+}
+
+#[test]
+fn the_end_of_a_certificate_is_near_in_its_last_month_or_in_the_last_quarter_of_a_short_one() {
+    let of = |seconds| Validity { from: NOW, until: UnixSeconds(NOW.0 + seconds) };
+    let (month, year) = (30 * 86_400, 365 * 86_400);
+    let left = |validity: Validity, seconds| validity.nears_its_end(UnixSeconds(validity.until.0 - seconds));
+    assert!(!left(of(year), month) && left(of(year), month - 1) && left(of(year), -5));
+    assert!(!left(of(4000), 1000) && left(of(4000), 999));
+}
+
+#[test]
+fn an_identity_of_others_may_have_two_authorities_and_needs_its_own_key() {
+    let (servers, clients) = (Authority::create("s", NOW).unwrap(), Authority::create("c", NOW).unwrap());
+    let own = clients.issue(&subject(), NOW).unwrap();
+    let both = [servers.certificate_pem().unwrap(), clients.certificate_pem().unwrap()].concat();
+    let identity = Identity { authority: both, ..own };
+    identity.check_foreign(NOW).unwrap();
+    assert_eq!(refusal(identity.check_foreign(later(NODE_VALID))), Refusal::Expired { seconds: 0 });
+    let other_key = Identity { key: clients.issue(&subject(), NOW).unwrap().key, ..identity.clone() };
+    assert_eq!(refusal(other_key.check_foreign(NOW)), Refusal::Key);
+    assert!(matches!(Identity { authority: b"nothing".to_vec(), ..identity.clone() }.check_foreign(NOW), Err(AuthorityError::Empty)));
+    let mut context = openssl::ssl::SslConnector::builder(openssl::ssl::SslMethod::tls_client()).unwrap();
+    identity.configure(&mut context).unwrap();
+    let sealed = openssl::pkey::PKey::private_key_from_pem(&identity.key).unwrap();
+    let sealed = sealed.private_key_to_pem_pkcs8_passphrase(openssl::symm::Cipher::aes_256_cbc(), b"secret").unwrap();
+    let asks = Identity { key: zeroize::Zeroizing::new(sealed), ..identity };
+    assert!(matches!(asks.check_foreign(NOW), Err(AuthorityError::OpenSsl { doing: Doing::ReadKey, .. })));
+}

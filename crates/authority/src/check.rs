@@ -6,6 +6,8 @@ use crate::issue::fingerprint;
 use crate::{AuthorityError, Doing, Fingerprint, Identity, UnixSeconds, ssl};
 use openssl::{
     asn1::{Asn1Time, Asn1TimeRef},
+    error::ErrorStack,
+    pkey::{PKey, Private},
     x509::{X509, X509Ref},
 };
 use std::net::IpAddr;
@@ -36,6 +38,9 @@ pub enum Refusal {
     Key,
 }
 
+/// So many seconds before its end a certificate is near it.
+const NEAR_END_S: i64 = 30 * 24 * 3600;
+
 /// From when until when a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
@@ -60,6 +65,14 @@ impl Validity {
     pub const fn renewal_is_due(self, now: UnixSeconds) -> bool {
         now.0 >= self.from.0 + (self.until.0 - self.from.0) / 2
     }
+    /// Seconds that are left; below 0 when it has ended.
+    pub const fn left_s(self, now: UnixSeconds) -> i64 {
+        self.until.0 - now.0
+    }
+    /// Whether somebody has to see to it: 30 days are left, or a quarter of its time where that is less.
+    pub fn nears_its_end(self, now: UnixSeconds) -> bool {
+        self.left_s(now) < NEAR_END_S.min((self.until.0 - self.from.0) / 4)
+    }
 }
 
 impl Identity {
@@ -73,12 +86,34 @@ impl Identity {
     }
     /// Whether everything fits together and is valid now: for the start of a node, and for health.
     pub fn check(&self, now: UnixSeconds) -> Result<(), AuthorityError> {
-        let certificate = read(&self.certificate)?;
-        let key = openssl::pkey::PKey::private_key_from_pem(&self.key).map_err(ssl(Doing::ReadKey))?;
-        if !certificate.public_key().map_err(ssl(Doing::ReadCertificate))?.public_eq(&key) {
-            return Err(Refusal::Key.into());
-        }
+        self.check_key()?;
         check(&self.authority, &self.certificate, now)
+    }
+    /// The same of an identity that others have made: its own certificate may be of another authority than those that it believes.
+    pub fn check_foreign(&self, now: UnixSeconds) -> Result<(), AuthorityError> {
+        let authorities = X509::stack_from_pem(&self.authority).map_err(ssl(Doing::ReadCertificate))?;
+        if authorities.is_empty() {
+            return Err(AuthorityError::Empty);
+        }
+        self.check_key()?;
+        Ok(self.validity()?.check(now)?)
+    }
+    /// The addresses that the node's certificate names.
+    pub fn addresses(&self) -> Result<Vec<IpAddr>, AuthorityError> {
+        let names = read(&self.certificate)?.subject_alt_names();
+        let address = |bytes: &[u8]| match bytes.len() {
+            4 => <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from),
+            _ => <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from),
+        };
+        Ok(names.iter().flatten().filter_map(|n| address(n.ipaddress()?)).collect())
+    }
+    fn check_key(&self) -> Result<(), AuthorityError> {
+        let certificate = read(&self.certificate)?;
+        let key = read_key(&self.key).map_err(ssl(Doing::ReadKey))?;
+        match certificate.public_key().map_err(ssl(Doing::ReadCertificate))?.public_eq(&key) {
+            true => Ok(()),
+            false => Err(Refusal::Key.into()),
+        }
     }
 }
 
@@ -102,6 +137,11 @@ pub fn names_address(certificate: &[u8], address: IpAddr) -> Result<(), Authorit
     };
     let names = certificate.subject_alt_names();
     if names.iter().flatten().any(|n| n.ipaddress() == Some(&bytes)) { Ok(()) } else { Err(Refusal::Name(address.to_string()).into()) }
+}
+
+/// A private key. One with a passphrase is none: nobody is there to type it.
+pub(crate) fn read_key(pem: &[u8]) -> Result<PKey<Private>, ErrorStack> {
+    PKey::private_key_from_pem_passphrase(pem, b"")
 }
 
 fn read(pem: &[u8]) -> Result<X509, AuthorityError> {

@@ -30,6 +30,10 @@ impl Identity {
         write(&dir.join(CERTIFICATE_FILE), &self.certificate, 0o644)?;
         write(&dir.join(AUTHORITY_FILE), &self.authority, 0o644)
     }
+    /// Writes a renewed certificate over the one before. The key stays, so that whoever reads the two files has a pair at any time.
+    pub fn save_certificate(&self, dir: &Path) -> Result<(), AuthorityError> {
+        write(&dir.join(CERTIFICATE_FILE), &self.certificate, 0o644)
+    }
     /// Reads it again.
     pub fn load(dir: &Path) -> Result<Self, AuthorityError> {
         let key = read_private(&dir.join(KEY_FILE))?;

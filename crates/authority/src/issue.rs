@@ -148,6 +148,14 @@ impl Authority {
     pub fn fingerprint(&self) -> Result<Fingerprint, AuthorityError> {
         fingerprint(&self.certificate)
     }
+    /// The identity with another certificate, for the same key, addresses and more of them.
+    pub fn renew(&self, old: &Identity, name: &str, more: Vec<IpAddr>, now: UnixSeconds) -> Result<Identity, AuthorityError> {
+        let mut addresses = [old.addresses()?, more].concat();
+        addresses.sort();
+        addresses.dedup();
+        let request = NodeKey::from_pem(&old.key)?.request()?;
+        Ok(Identity { certificate: self.sign(&request, &Subject::new(name, addresses), now)?, ..old.clone() })
+    }
     /// A key and a certificate for a node.
     pub fn issue(&self, subject: &Subject, now: UnixSeconds) -> Result<Identity, AuthorityError> {
         let key = NodeKey::new()?;

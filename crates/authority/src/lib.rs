@@ -69,6 +69,9 @@ pub enum AuthorityError {
         /// Why not.
         why: BadName,
     },
+    /// There is no certificate where one of an authority should be.
+    #[error("there is no certificate of an authority in it")]
+    Empty,
     /// A request for a certificate is not signed by the key that it names.
     #[error("the request for a certificate was not made with the key that it names")]
     Request,

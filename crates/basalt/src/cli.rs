@@ -164,6 +164,11 @@ Whoever has the token can join, so treat it as a password. 'basalt cluster join 
         #[arg(long, value_name = "DOMAIN")]
         fault_domain: String,
     },
+    /// Renew the certificate of the node that is asked; it renews it by itself when half of its time is over
+    #[command(
+        after_help = "Examples:\n  basalt node renew-certificate\n\nNothing is restarted. 'basalt cluster status' shows until when it is valid."
+    )]
+    RenewCertificate,
     /// Remove a node from the cluster: it cannot come back with what it has
     #[command(
         visible_alias = "delete",
@@ -200,6 +205,26 @@ pub struct JoinArgs {
     /// Destroy the disk groups and volumes that this server has of its own
     #[arg(long)]
     pub destroy: bool,
+    #[command(flatten)]
+    pub etcd: EtcdArgs,
+}
+
+/// An etcd that somebody else runs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "An etcd that somebody else runs")]
+pub struct EtcdArgs {
+    /// Its endpoints: https://HOST:PORT,https://HOST:PORT,..
+    #[arg(long, value_name = "URLS", value_delimiter = ',')]
+    pub etcd_endpoints: Option<Vec<String>>,
+    /// The authorities that its servers' certificates may be of, as PEM
+    #[arg(long, value_name = "FILE")]
+    pub etcd_ca: Option<PathBuf>,
+    /// The certificate to show it, as PEM
+    #[arg(long, value_name = "FILE", requires = "etcd_key")]
+    pub etcd_cert: Option<PathBuf>,
+    /// Its private key, as PEM, without a passphrase
+    #[arg(long, value_name = "FILE", requires = "etcd_cert")]
+    pub etcd_key: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -208,8 +233,11 @@ pub enum ClusterCommand {
     #[command(after_help = "Examples:
   basalt cluster create --address 10.0.0.1
   basalt cluster create --address 10.0.0.1:7500 --name storage1
+  basalt cluster create --address 10.0.0.1 --etcd-endpoints https://10.0.0.5:2379,https://10.0.0.6:2379 --etcd-ca ca.crt --etcd-cert basalt.crt --etcd-key basalt.key
 
-Volumes, hosts and identifiers stay. The daemon starts itself anew, so hosts wait for some seconds.")]
+Volumes, hosts and identifiers stay. The daemon starts itself anew, so hosts wait for some seconds.
+With --etcd-endpoints the directory goes into an etcd that somebody else runs, starts and backs up;
+else the nodes run one.")]
     Create {
         /// Where the other nodes will reach this server: ADDRESS or ADDRESS:PORT. etcd takes the two ports after it
         #[arg(long, value_name = "ADDRESS")]
@@ -217,6 +245,33 @@ Volumes, hosts and identifiers stay. The daemon starts itself anew, so hosts wai
         /// What this node is called [default: as before]
         #[arg(long)]
         name: Option<String>,
+        #[command(flatten)]
+        etcd: EtcdArgs,
+    },
+    /// Change where the cluster's external etcd is, or with what it is used
+    #[command(
+        arg_required_else_help = true,
+        after_help = "Examples:
+  basalt cluster set --etcd-endpoints https://10.0.0.7:2379,https://10.0.0.8:2379
+  basalt cluster set --etcd-cert basalt.crt --etcd-key basalt.key
+  basalt cluster set --etcd-endpoints https://10.0.0.7:2379 --this-node
+  basalt cluster set --etcd-endpoints https://10.0.0.7:2379 --offline        # its daemon is stopped
+
+The other nodes go by it within seconds, each when it works from there. A node that cannot hear of it,
+as no endpoint answers that it knows, is set by --offline."
+    )]
+    Set {
+        /// Only on the node that is asked, until the cluster's settings change
+        #[arg(long)]
+        this_node: bool,
+        /// Only on this server, whose daemon is stopped
+        #[arg(long, conflicts_with = "this_node")]
+        offline: bool,
+        /// The daemon's configuration file, for --offline
+        #[arg(long, short, default_value = "/etc/basalt/basalt.toml", value_name = "FILE")]
+        config: PathBuf,
+        #[command(flatten)]
+        etcd: EtcdArgs,
     },
     /// Join a cluster, on the server that is to be a node of it
     #[command(after_help = "Examples:
@@ -241,16 +296,20 @@ Volumes, hosts and identifiers stay. The daemon starts itself anew, so hosts wai
     #[command(after_help = "Examples:
   basalt cluster restore /var/backups/basalt-directory.db         # on one node
   basalt cluster restore --from 10.0.0.1:7421                     # on each other one: etcd's address of the first
+  basalt cluster restore --external                               # on each one: who runs etcd has restored it
 
 Then start the daemons, and let each other node that had a member of etcd have a new one, one after
 the other: 'basalt cluster renew-member'. What was changed after the backup is lost.")]
     Restore {
         /// The backup
-        #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+        #[arg(value_name = "FILE", required_unless_present_any = ["from", "external"], conflicts_with_all = ["from", "external"])]
         path: Option<PathBuf>,
         /// Follow another node that was restored: where its etcd answers clients
         #[arg(long, value_name = "ADDRESS:PORT")]
         from: Option<std::net::SocketAddr>,
+        /// Accept that who runs the external etcd has restored it
+        #[arg(long, conflicts_with = "from")]
+        external: bool,
         /// The daemon's configuration file
         #[arg(long, short, default_value = "/etc/basalt/basalt.toml", value_name = "FILE")]
         config: PathBuf,

@@ -78,6 +78,10 @@ fn devices_are_paths_files_to_be_made_or_memory() {
 fn wrong_usage_is_reported() {
     for line in [
         "basalt volume create v",
+        "basalt cluster set",
+        "basalt cluster set --etcd-cert a.crt",
+        "basalt cluster set --etcd-endpoints https://a:1 --this-node --offline",
+        "basalt cluster restore --external --from 10.0.0.1:7421",
         "basalt volume create v --size many",
         "basalt volume create v --size 1GiB --subsystem s --detached",
         "basalt group create g --cache memory:1GiB",

@@ -19,7 +19,10 @@ pub fn run(cli: Cli) -> Done {
     match cli.command {
         Command::Lab(command) => return crate::lab::run(command, &cli.api, cli.json),
         Command::Serve { config } => return serve::serve(&config),
-        Command::Cluster(ClusterCommand::Restore { path, from, config }) => return form::restore(path.as_deref(), from, &config),
+        Command::Cluster(ClusterCommand::Restore { path, from, external, config }) => {
+            return form::restore(path.as_deref(), from, external, &config);
+        }
+        Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config),
         Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, cli.json),
         Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
         Command::Completions { shell } => {

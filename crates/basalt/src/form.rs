@@ -2,7 +2,7 @@
 
 use crate::table::size;
 use crate::{
-    cli::{ClusterCommand, JoinArgs, NodeCommand},
+    cli::{ClusterCommand, EtcdArgs, JoinArgs, NodeCommand},
     client::{Client, Failure, part},
     commands::{Done, Session, confirm},
     show,
@@ -11,11 +11,13 @@ use control::{
     Code, Problem,
     api::types::*,
     config::Config,
-    formation::{self, Home},
+    formation::{self, Home, MembershipFile},
 };
+use std::io::Read;
 use std::{
+    fs::File,
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -24,16 +26,43 @@ const RESTART_MAX: Duration = Duration::from_secs(120);
 /// It is looked for that often.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
+/// The largest file of certificates that is read, in bytes.
+const PEM_BYTES_MAX: u64 = 256 << 10;
+
+/// What the command line says of an external etcd, with its files read here; `None`: nothing.
+fn etcd(args: &EtcdArgs) -> Result<Option<EtcdSettings>, Failure> {
+    let read = |path: &PathBuf| {
+        let mut text = String::new();
+        let done = File::open(path).and_then(|f| f.take(PEM_BYTES_MAX).read_to_string(&mut text));
+        done.map(|_| text).map_err(|e| Failure::Local(format!("{}: {e}", path.display())))
+    };
+    let settings = EtcdSettings {
+        endpoints: args.etcd_endpoints.clone(),
+        authority: args.etcd_ca.as_ref().map(read).transpose()?,
+        certificate: args.etcd_cert.as_ref().map(read).transpose()?,
+        key: args.etcd_key.as_ref().map(read).transpose()?.map(SecretText::new),
+    };
+    Ok((settings != EtcdSettings::default()).then_some(settings))
+}
+
 /// `basalt cluster ..`.
 pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
     match command {
-        ClusterCommand::Create { address, name } => {
-            let formed: ClusterFormed = session.client.post("/cluster", &NewCluster { address, name })?;
+        ClusterCommand::Create { address, name, etcd: args } => {
+            let new = NewCluster { address, name, etcd: etcd(&args)? };
+            let formed: ClusterFormed = session.client.post("/cluster", &new)?;
             wait_formed(&session.client)?;
             session.print(&formed, |f| {
                 println!("cluster {} is made; its first node is {}, for other nodes at {}", f.cluster, f.node, f.address);
                 println!("next: 'basalt node invite' prints a token with which another server joins");
             });
+            Ok(())
+        }
+        ClusterCommand::Set { etcd: args, this_node, .. } => {
+            let change = ClusterChange { etcd: etcd(&args)?.unwrap_or_default(), this_node };
+            let () = session.client.patch("/cluster", &change)?;
+            let who = if this_node { "this node goes" } else { "this node goes, and the others go within seconds," };
+            session.done(format!("{who} by the new settings of the external etcd ('basalt cluster status')"));
             Ok(())
         }
         ClusterCommand::Join(args) => join(session, args, false),
@@ -53,15 +82,13 @@ pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
 }
 
 /// `basalt cluster restore`: without a daemon, whose data directory it locks.
-pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, config: &Path) -> Done {
+pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, external: bool, config: &Path) -> Done {
     let fail = |e: &dyn std::fmt::Display| Failure::Local(e.to_string());
-    let config = Config::load(config).map_err(|e| fail(&e))?;
-    let _lock = crate::serve::lock(&config.data_dir)?;
-    let home = Home::new(&config.data_dir);
-    let Some(file) = home.membership().map_err(|e| fail(&e))? else {
-        return Err(Failure::Local(format!("the node with the data directory {} is in no cluster", config.data_dir.display())));
-    };
-    if let Some(path) = path {
+    let (config, _lock, home, file) = stopped(config)?;
+    if external {
+        formation::accept_restored(&home, &file).map_err(Failure::Problem)?;
+        println!("this node takes the external etcd as it is now; do the same on each other node, then start the daemons");
+    } else if let Some(path) = path {
         let at = formation::restore(&home, &config.cluster.etcd_programs, file, path).map_err(|e| fail(&e))?;
         println!("the directory is restored; on each other node: basalt cluster restore --from {}", at.authority());
     } else if let Some(from) = from {
@@ -71,10 +98,29 @@ pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, config: &Path) -> 
     Ok(())
 }
 
+/// `basalt cluster set --offline`: the same.
+pub fn set_offline(args: &EtcdArgs, config: &Path) -> Done {
+    let (_config, _lock, home, file) = stopped(config)?;
+    formation::set_stopped(&home, file, &etcd(args)?.unwrap_or_default()).map_err(Failure::Problem)?;
+    println!("this node goes by the new settings of the external etcd; start its daemon");
+    Ok(())
+}
+
+/// A node of a cluster whose daemon is stopped, with its data directory locked.
+fn stopped(config: &Path) -> Result<(Config, File, Home, MembershipFile), Failure> {
+    let fail = |e: &dyn std::fmt::Display| Failure::Local(e.to_string());
+    let config = Config::load(config).map_err(|e| fail(&e))?;
+    let lock = crate::serve::lock(&config.data_dir)?;
+    let home = Home::new(&config.data_dir);
+    let none = || Failure::Local(format!("the node with the data directory {} is in no cluster", config.data_dir.display()));
+    let file = home.membership().map_err(|e| fail(&e))?.ok_or_else(none)?;
+    Ok((config, lock, home, file))
+}
+
 /// `basalt cluster join`, and `basalt witness join`.
 pub fn join(session: &Session, args: JoinArgs, witness: bool) -> Done {
-    let JoinArgs { token, address, name, fault_domain, destroy } = args;
-    let join = Join { token, address, name, fault_domain, witness, destroy };
+    let JoinArgs { token, address, name, fault_domain, destroy, etcd: args } = args;
+    let join = Join { token, address, name, fault_domain, witness, destroy, etcd: etcd(&args)? };
     let formed: ClusterFormed = session.client.post("/cluster/join", &join)?;
     wait_formed(&session.client)?;
     session.print(&formed, |f| {
@@ -124,6 +170,13 @@ pub fn node(session: &Session, command: NodeCommand) -> Done {
         NodeCommand::Set { node, fault_domain } => {
             let changed: Node = session.client.patch(&at(&node), &NodeChange { name: None, fault_domain: Some(fault_domain) })?;
             session.print(&changed, show::node);
+            Ok(())
+        }
+        NodeCommand::RenewCertificate => {
+            let renewed: NodeCertificate = session.client.post("/cluster/certificate", &())?;
+            session.print(&renewed, |c| {
+                println!("the certificate of this node is renewed; it is valid for {}", show::until(c.until_unix_s));
+            });
             Ok(())
         }
         NodeCommand::Remove { node, force, yes } => {

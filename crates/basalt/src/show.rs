@@ -57,6 +57,12 @@ fn since(unix_s: u64) -> String {
     duration(now.saturating_sub(unix_s))
 }
 
+/// How long it is until then.
+pub fn until(unix_s: u64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    duration(unix_s.saturating_sub(now))
+}
+
 pub fn nodes(nodes: &[Node]) {
     let row = |n: &Node| {
         vec![
@@ -67,6 +73,7 @@ pub fn nodes(nodes: &[Node]) {
             or_dash(n.version.clone().unwrap_or_default()),
             or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()),
             n.groups.len().to_string(),
+            or_dash(n.etcd.clone().unwrap_or_default()),
             if n.up || n.role == "witness" { or_dash(n.started_unix_s.map(since).unwrap_or_default()) } else { "down".into() },
         ]
     };
@@ -78,6 +85,7 @@ pub fn nodes(nodes: &[Node]) {
         ("release", Left),
         ("cores", Right),
         ("groups", Right),
+        ("etcd", Left),
         ("up", Right),
     ];
     table::print(&columns, nodes.iter().map(row).collect(), "There is no node.");
@@ -93,6 +101,15 @@ pub fn node(n: &Node) {
         ("release", or_dash(n.version.clone().unwrap_or_default())),
         ("cores", or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default())),
         ("disk groups", or_dash(n.groups.join(", "))),
+        (
+            "etcd",
+            match n.etcd.as_deref() {
+                Some("member") => "runs a member".into(),
+                Some("client") => "runs no member".into(),
+                Some("external") => "external: somebody else runs it".into(),
+                other => or_dash(other.unwrap_or_default().to_owned()),
+            },
+        ),
         ("up", or_dash(n.started_unix_s.map(since).unwrap_or_default())),
     ]);
 }
@@ -111,14 +128,15 @@ pub fn cluster(c: &Cluster) {
         ("address", c.address.clone().unwrap_or_default()),
         (
             "directory",
-            if !c.formed {
-                "its own".into()
-            } else if c.quorum {
-                "etcd, takes changes".into()
-            } else {
-                "etcd, without a quorum".into()
+            match (c.directory, c.quorum) {
+                _ if !c.formed => "its own".into(),
+                (DirectoryKind::ExternalEtcd, true) => "an external etcd, takes changes".into(),
+                (DirectoryKind::ExternalEtcd, false) => "an external etcd, without a leader".into(),
+                (_, true) => "etcd, takes changes".into(),
+                (_, false) => "etcd, without a quorum".into(),
             },
         ),
+        ("certificate", c.certificate_until_unix_s.map(|at| format!("valid for {}", until(at))).unwrap_or_default()),
     ]);
     if c.members.is_empty() {
         return;
@@ -134,7 +152,8 @@ pub fn cluster(c: &Cluster) {
         };
         vec![m.node.clone(), what.into(), m.trouble.clone().unwrap_or_else(|| "ok".into())]
     };
-    let columns = [("member of etcd", Left), ("is", Left), ("state", Left)];
+    let what = if c.directory == DirectoryKind::ExternalEtcd { "endpoint of etcd" } else { "member of etcd" };
+    let columns = [(what, Left), ("is", Left), ("state", Left)];
     table::print(&columns, c.members.iter().map(row).collect(), "");
 }
 

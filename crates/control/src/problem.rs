@@ -119,6 +119,11 @@ impl From<DirectoryError> for Problem {
             DirectoryError::Foreign { .. } => {
                 Self::new(Code::Unavailable, message, "correct the endpoints of etcd in the configuration, then restart the daemon")
             }
+            DirectoryError::Occupied { .. } => Self::new(
+                Code::Exists,
+                message,
+                "let this server join that cluster; if nobody uses it any more, remove its keys from etcd (docs/etcd.md)",
+            ),
             DirectoryError::Older { .. } | DirectoryError::Replaced { .. } | DirectoryError::Diverged { .. } => Self::new(
                 Code::Unavailable,
                 message,

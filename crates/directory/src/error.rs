@@ -111,6 +111,14 @@ pub enum DirectoryError {
         /// Those that are there, or some of them.
         found: Vec<ClusterId>,
     },
+    /// The etcd holds this cluster already, and it is to be made there.
+    #[error(
+        "the etcd holds cluster {cluster} already: another server is, or was, of the same cluster as this one, such as one that was copied"
+    )]
+    Occupied {
+        /// The cluster.
+        cluster: ClusterId,
+    },
     /// Another etcd cluster answers than before: it was restored from a backup, or the endpoints lead elsewhere. Stop, read everything anew and
     /// compare epochs.
     #[error(

@@ -28,6 +28,8 @@ pub enum Kind {
     Task,
     /// An invitation to join the cluster.
     Invite,
+    /// Where the directory is, when somebody else runs its etcd.
+    Etcd,
     /// What a node that is up says of itself.
     Presence,
     /// Who leads.
@@ -40,7 +42,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Node,
         Kind::Group,
         Kind::Policy,
@@ -51,6 +53,7 @@ impl Kind {
         Kind::HostEntry,
         Kind::Task,
         Kind::Invite,
+        Kind::Etcd,
         Kind::Presence,
         Kind::Leader,
         Kind::Request,
@@ -69,6 +72,7 @@ impl Kind {
             Kind::HostEntry => "host-entry",
             Kind::Task => "task",
             Kind::Invite => "invite",
+            Kind::Etcd => "etcd",
             Kind::Presence => "presence",
             Kind::Leader => "leader",
             Kind::Request => "request",

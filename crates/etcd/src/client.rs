@@ -36,7 +36,7 @@ struct Endpoints {
 }
 
 struct Inner {
-    connector: Option<SslConnector>,
+    connector: Mutex<Option<SslConnector>>,
     endpoints: Mutex<Endpoints>,
     current: tokio::sync::Mutex<Option<Connection>>,
 }
@@ -57,9 +57,9 @@ enum Repeat {
 impl Client {
     /// Connects when it is first used.
     pub fn new(options: Options) -> Result<Self, EtcdError> {
-        let connector = options.identity.as_ref().map(tls::connector).transpose()?;
-        let inner =
-            Inner { connector, endpoints: Mutex::new(Endpoints { all: Vec::new(), next: 0 }), current: tokio::sync::Mutex::new(None) };
+        let connector = Mutex::new(options.identity.as_ref().map(tls::connector).transpose()?);
+        let endpoints = Mutex::new(Endpoints { all: Vec::new(), next: 0 });
+        let inner = Inner { connector, endpoints, current: tokio::sync::Mutex::new(None) };
         let client = Self(Arc::new(inner));
         client.set_endpoints(options.endpoints)?;
         Ok(client)
@@ -73,18 +73,31 @@ impl Client {
             n if n > ENDPOINTS_MAX => return own("too many endpoints of etcd are given"),
             _ => {}
         }
-        if all.iter().any(|e| e.tls) && self.0.connector.is_none() {
+        if all.iter().any(|e| e.tls) && self.connector().is_none() {
             return own("an endpoint wants TLS, and there is no certificate");
         }
         *self.endpoints() = Endpoints { all, next: 0 };
         Ok(())
     }
 
+    /// The certificate was renewed, or is another one. What is under way goes on as it is; the next call connects with this one.
+    pub fn set_identity(&self, identity: &Identity) -> Result<(), EtcdError> {
+        *self.0.connector.lock().unwrap_or_else(|e| e.into_inner()) = Some(tls::connector(identity)?);
+        // Whoever makes a connection now may make it with the one before: that is valid still.
+        if let Ok(mut current) = self.0.current.try_lock() {
+            *current = None;
+        }
+        Ok(())
+    }
+    fn connector(&self) -> Option<SslConnector> {
+        self.0.connector.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
     fn endpoints(&self) -> std::sync::MutexGuard<'_, Endpoints> {
         self.0.endpoints.lock().unwrap_or_else(|e| e.into_inner())
     }
     /// The endpoints, beginning with the one to try next.
-    fn in_turn(&self) -> Vec<Endpoint> {
+    pub(crate) fn in_turn(&self) -> Vec<Endpoint> {
         let endpoints = self.endpoints();
         let mut all = endpoints.all.clone();
         all.rotate_left(endpoints.next % endpoints.all.len());
@@ -115,7 +128,7 @@ impl Client {
     pub(crate) async fn dial(&self, until: Instant) -> Result<Connection, EtcdError> {
         let mut tried = Unreachable::default();
         for endpoint in self.in_turn() {
-            match timeout_at(until, Connection::open(&endpoint, self.0.connector.as_ref())).await {
+            match timeout_at(until, Connection::open(&endpoint, self.connector().as_ref())).await {
                 Ok(Ok(connection)) => {
                     self.prefer(&endpoint, true);
                     return Ok(connection);
@@ -129,7 +142,7 @@ impl Client {
 
     /// A connection to one endpoint, though it may have no leader, or not vote.
     pub(crate) async fn dial_any(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
-        Connection::open_any(endpoint, self.0.connector.as_ref()).await
+        Connection::open_any(endpoint, self.connector().as_ref()).await
     }
 
     /// All members, of whichever member answers: also without a quorum. It may be a little old.
@@ -150,9 +163,14 @@ impl Client {
         Err(EtcdError::Unreachable(tried))
     }
 
+    /// A connection to one endpoint that can do something now.
+    pub(crate) async fn dial_ready(&self, endpoint: &Endpoint) -> Result<Connection, ConnectError> {
+        Connection::open(endpoint, self.connector().as_ref()).await
+    }
+
     /// A connection to one endpoint.
     pub(crate) async fn dial_one(&self, endpoint: &Endpoint) -> Result<Connection, EtcdError> {
-        let opened = Connection::open(endpoint, self.0.connector.as_ref()).await;
+        let opened = Connection::open(endpoint, self.connector().as_ref()).await;
         opened.map_err(|error| EtcdError::Unreachable(Unreachable(vec![(endpoint.clone(), error)])))
     }
 

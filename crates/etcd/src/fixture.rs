@@ -138,8 +138,18 @@ impl Members {
         self.token = token.to_owned();
     }
 
+    /// Starts a member as the only one of an etcd of its own, and waits until it serves.
+    pub fn start_alone(&mut self, n: usize) {
+        let member = &self.all[n];
+        let cluster = format!("{}={}", member.name, self.peer_url(member));
+        self.start_as(n, cluster);
+        self.wait_for(n);
+    }
     /// Starts a member, or starts it again with what it has stored.
     pub fn start_again(&mut self, n: usize) {
+        self.start_as(n, self.initial_cluster());
+    }
+    fn start_as(&mut self, n: usize, cluster: String) {
         let member = &self.all[n];
         assert!(member.child.is_none(), "{} runs", member.name);
         let mut command = Command::new("setpriv");
@@ -154,7 +164,7 @@ impl Members {
             ("advertise-client-urls", client_url),
             ("listen-peer-urls", peer_url.clone()),
             ("initial-advertise-peer-urls", peer_url),
-            ("initial-cluster", self.initial_cluster()),
+            ("initial-cluster", cluster),
             ("initial-cluster-token", self.token.clone()),
             ("trusted-ca-file", file(authority::AUTHORITY_FILE)),
             ("cert-file", file(authority::CERTIFICATE_FILE)),

@@ -13,6 +13,7 @@ mod client;
 mod connection;
 mod endpoint;
 mod error;
+pub mod external;
 #[cfg(feature = "fixture")]
 pub mod fixture;
 mod grpc;

@@ -1,5 +1,8 @@
 //! Real daemons form a cluster: with real etcd members, real hosts, on loopback addresses.
 
+mod certificates;
+mod external_etcd;
+
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
 use crate::harness::turn::Subject;
 use crate::harness::{BASALT, Daemon, Setup, USUAL, signal, until};

@@ -26,11 +26,12 @@ pub(super) fn is_of_this_node(method: &Method, path: &str) -> bool {
 
 pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
     OpenApiRouter::new()
-        .routes(routes!(cluster, create_cluster))
+        .routes(routes!(cluster, create_cluster, change_cluster))
         .routes(routes!(join_cluster))
         .routes(routes!(invite))
         .routes(routes!(backup))
         .routes(routes!(renew_member))
+        .routes(routes!(renew_certificate))
 }
 
 /// The cluster, and how its directory is.
@@ -54,7 +55,21 @@ async fn cluster(State(control): Engine) -> Answer<Cluster> {
     responses((status = 200, description = "Made", body = ClusterFormed), (status = "default", description = "Not done", body = Problem))
 )]
 async fn create_cluster(State(control): Engine, Body(new): Body<NewCluster>) -> Answer<ClusterFormed> {
-    run(control, move |c| c.formation()?.create(c, &new)).await.map(Json)
+    let runtime = Handle::current();
+    run(control, move |c| c.formation()?.create(c, &new, &runtime)).await.map(Json)
+}
+
+/// Changes where the cluster's external etcd is, or with what it is used.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/cluster",
+    tag = "cluster",
+    request_body = ClusterChange,
+    responses((status = 204, description = "Done"), (status = "default", description = "Not done", body = Problem))
+)]
+async fn change_cluster(State(control): Engine, Body(change): Body<ClusterChange>) -> Result<StatusCode, Problem> {
+    let runtime = Handle::current();
+    run(control, move |c| c.formation()?.change_etcd(&change, &runtime)).await.map(|()| StatusCode::NO_CONTENT)
 }
 
 /// This server joins a cluster, with a token of one of its nodes. The daemon starts itself anew then.
@@ -105,6 +120,18 @@ async fn backup(State(control): Engine, Body(new): Body<NewBackup>) -> Answer<Ba
 async fn renew_member(State(control): Engine) -> Result<StatusCode, Problem> {
     let runtime = Handle::current();
     run(control, move |c| c.formation()?.renew_member(&runtime)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Renews this node's certificate now. It is renewed by itself when half of its time is over.
+#[utoipa::path(
+    post,
+    path = "/api/v1/cluster/certificate",
+    tag = "cluster",
+    responses((status = 200, description = "Renewed", body = NodeCertificate), (status = "default", description = "Not done", body = Problem))
+)]
+async fn renew_certificate(State(control): Engine) -> Answer<NodeCertificate> {
+    let runtime = Handle::current();
+    run(control, move |c| c.formation()?.renew_certificate(&runtime)).await.map(Json)
 }
 
 #[cfg(test)]

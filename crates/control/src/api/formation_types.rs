@@ -2,9 +2,60 @@
 //!
 //! Invariants: as of [`super::types`], of which these are a part.
 
-use super::types::Check;
+use super::types::{Check, SecretText};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+/// An etcd that somebody else runs: where it is, and with what it is used. What is left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdSettings {
+    /// Its endpoints, as `https://HOST:PORT`.
+    #[serde(default)]
+    pub endpoints: Option<Vec<String>>,
+    /// The certificates of the authorities that its servers' certificates may be of, as PEM.
+    #[serde(default)]
+    pub authority: Option<String>,
+    /// The certificate that nodes show it, as PEM.
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// Its private key, as PEM.
+    #[serde(default)]
+    pub key: Option<SecretText>,
+}
+
+/// The cluster is to be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterChange {
+    /// Its external etcd from now on.
+    pub etcd: EtcdSettings,
+    /// Only for the node that is asked.
+    #[serde(default)]
+    pub this_node: bool,
+}
+
+/// What keeps the directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectoryKind {
+    /// A file of this server, which is alone.
+    Own,
+    /// An etcd that the cluster's nodes run.
+    #[default]
+    Etcd,
+    /// An etcd that somebody else runs.
+    ExternalEtcd,
+}
+
+/// A node's certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeCertificate {
+    /// From when on it is valid.
+    pub from_unix_s: u64,
+    /// Until when it is valid.
+    pub until_unix_s: u64,
+}
 
 /// This server becomes the first node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -15,6 +66,9 @@ pub struct NewCluster {
     /// What the node is called; default: as before.
     #[serde(default)]
     pub name: Option<String>,
+    /// The directory goes into an etcd that somebody else runs; default: the nodes run one.
+    #[serde(default)]
+    pub etcd: Option<EtcdSettings>,
 }
 
 /// This server joins a cluster.
@@ -37,6 +91,9 @@ pub struct Join {
     /// What this server has of its own is destroyed.
     #[serde(default)]
     pub destroy: bool,
+    /// Other settings for the cluster's external etcd than the cluster's.
+    #[serde(default)]
+    pub etcd: Option<EtcdSettings>,
 }
 
 /// The daemon is about to start itself anew, as a node of a cluster.
@@ -76,7 +133,7 @@ pub struct Invite {
 /// A member of etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EtcdMember {
-    /// The node that runs it.
+    /// The node that runs it; of an external etcd, its endpoint.
     pub node: String,
     /// Whether it votes.
     pub votes: bool,
@@ -99,6 +156,12 @@ pub struct Cluster {
     pub role: String,
     /// Where the other nodes reach it.
     pub address: Option<String>,
+    /// What keeps the directory.
+    #[serde(default)]
+    pub directory: DirectoryKind,
+    /// Until when this node's certificate is valid; it is renewed before.
+    #[serde(default)]
+    pub certificate_until_unix_s: Option<u64>,
     /// Members of etcd.
     pub members: Vec<EtcdMember>,
     /// Whether changes are taken.

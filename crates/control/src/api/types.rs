@@ -716,6 +716,9 @@ pub struct Node {
     pub cores: Option<u32>,
     /// Its disk groups, by name.
     pub groups: Vec<String>,
+    /// What it has to do with etcd: `member`, it runs one; `client`, it runs none; `external`, somebody else does. `None`: it is alone.
+    #[serde(default)]
+    pub etcd: Option<String>,
     /// Since when it runs, as far as that is known.
     pub started_unix_s: Option<u64>,
     /// When it joined.

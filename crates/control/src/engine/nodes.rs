@@ -176,6 +176,7 @@ impl Control {
             version: if here { Some(self.identity.version.clone()) } else { presence.map(|p| p.release.clone()) },
             cores: if here { Some(self.identity.cores as u32) } else { presence.map(|p| p.cores) },
             groups: names,
+            etcd: self.formation.as_ref().and_then(|f| f.part_in_etcd(node)).map(str::to_owned),
             started_unix_s: if here { Some(self.started_unix_s) } else { presence.map(|p| p.started_unix_s) },
             created_unix_s: node.created_unix_s,
         }

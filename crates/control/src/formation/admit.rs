@@ -63,6 +63,10 @@ impl Formation {
     /// Makes an invitation: a token, to be carried to the server that is to join.
     pub fn invite(&self, control: &Control, new: &api::NewInvite) -> Result<api::Invite, Problem> {
         let of = self.cluster()?;
+        if new.witness {
+            let action = "invite a node with data; votes are cast by the members of that etcd";
+            of.file().refuse_external("runs no member of it, so there is nothing for a witness to do", action)?;
+        }
         let seconds = new.valid_s.unwrap_or(INVITE_SECONDS_DEFAULT);
         if seconds == 0 || seconds > INVITE_SECONDS_MAX {
             return Err(Problem::invalid(format!("a token cannot be good for {seconds} s"), format!("give 1 to {INVITE_SECONDS_MAX} s")));
@@ -85,7 +89,7 @@ impl Formation {
             role,
             cluster: of.file().cluster,
             secret: SecretBytes::new(secret.to_vec()),
-            fingerprint: of.identity.authority_fingerprint().map_err(FormationError::from)?.0,
+            fingerprint: of.identity().authority_fingerprint().map_err(FormationError::from)?.0,
             expires_unix_s: record.expires_unix_s,
             addresses: self.token_addresses(control, &of.file())?,
         };
@@ -108,6 +112,10 @@ impl Formation {
         let secret = base64::decode_block(&call.secret.0).map_err(|_| refused(&JoinRefused::Unknown))?;
         let id = invite_id(&secret);
         let name = call.request.node.to_string();
+        let external = self.external_answer(of)?;
+        if call.request.role == NodeRole::Witness {
+            of.file().refuse_external("runs no member of it, so there is nothing for a witness to do", "join as a node with data")?;
+        }
         control.change_records(|| self.admitting(control, call, &id).map(|t| (t, ())))?;
         let members = self.add_member(control, call, runtime)?;
         let subject = Subject::new(&name, names_of(call.request.address.ip(), Some(from)));
@@ -116,6 +124,7 @@ impl Formation {
             .map_err(|e| Problem::invalid(e.to_string(), "join again"))?;
         tracing::info!(node = %call.request.name, id = %name, role = call.request.role.word(), "a node has joined");
         let text = |pem: Vec<u8>| String::from_utf8_lossy(&pem).into_owned();
+        let (endpoints, external) = external.map_or_else(|| (of.file().endpoints, None), |(endpoints, answer)| (endpoints, Some(answer)));
         let data = call.request.role == NodeRole::Data;
         let hidden = |bytes: &[u8]| Hidden(base64::encode_block(bytes));
         let key = |e: authority::AuthorityError| Problem::from(FormationError::from(e));
@@ -128,8 +137,9 @@ impl Formation {
             certificate: text(certificate),
             peers_secret: if data { Some(hidden(&self.home.peers_secret()?)) } else { None },
             vault_key: data.then(|| hidden(control.vault_key())),
-            endpoints: of.file().endpoints,
+            endpoints,
             members,
+            external,
         })
     }
 
@@ -183,9 +193,12 @@ impl Formation {
     /// Adds the server's member of etcd as a learner, while there are fewer than [`MEMBERS_MAX`]. Gives all members that it starts with.
     fn add_member(&self, control: &Control, call: &JoinCall, runtime: &Handle) -> Result<Option<BTreeMap<String, SocketAddr>>, Problem> {
         let (of, Some(offer)) = (self.cluster()?, &call.member) else { return Ok(None) };
-        let all = runtime.block_on(add_when_possible(of, offer)).map_err(|e| Problem::from(FormationError::from(e)))?;
+        let all = match of.file().external {
+            Some(_) => None,
+            None => runtime.block_on(add_when_possible(of, offer)).map_err(|e| Problem::from(FormationError::from(e)))?,
+        };
         let Some(all) = all else {
-            // No room: its record says so.
+            // No room, or nothing to do for it: its record says so.
             let key = call.request.node.to_string();
             control.change_records(|| {
                 let mut node: Versioned<NodeRecord> = control.record_of(&key)?;

@@ -24,7 +24,12 @@ use openssl::{
     ssl::{Ssl, SslConnector, SslMethod, SslRef, SslVerifyMode, SslVersion},
     x509::X509Ref,
 };
-use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_openssl::SslStream;
 
@@ -101,13 +106,18 @@ async fn exchange(stream: SslStream<TcpStream>, request: &NodeRequest) -> Result
 /// Sends to nodes of the cluster, as one of them.
 #[derive(Clone)]
 pub(super) struct Sender {
-    connector: Arc<SslConnector>,
+    connector: Arc<Mutex<SslConnector>>,
     directory: Arc<EtcdDirectory>,
 }
 
 impl Sender {
     pub(super) fn new(identity: &Identity, directory: Arc<EtcdDirectory>) -> Result<Self, FormationError> {
-        Ok(Self { connector: Arc::new(connector(identity)?), directory })
+        Ok(Self { connector: Arc::new(Mutex::new(connector(identity)?)), directory })
+    }
+    /// This node's certificate was renewed.
+    pub(super) fn renew(&self, identity: &Identity) -> Result<(), FormationError> {
+        *self.connector.lock().unwrap_or_else(|e| e.into_inner()) = connector(identity)?;
+        Ok(())
     }
 
     pub(super) fn send(&self, node: &str, request: NodeRequest) -> Sending {
@@ -130,7 +140,8 @@ impl Sender {
     }
 
     async fn exchange(&self, address: SocketAddr, id: NodeId, request: &NodeRequest) -> Result<NodeAnswer, Broken> {
-        let ssl = self.connector.configure().and_then(|c| c.into_ssl(&address.ip().to_string()));
+        let connector = self.connector.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let ssl = connector.configure().and_then(|c| c.into_ssl(&address.ip().to_string()));
         let stream = dial(address, ssl.map_err(|e| Broken::NotSent(e.to_string()))?).await.map_err(Broken::NotSent)?;
         match stream.ssl().peer_certificate().as_deref().and_then(node_of) {
             Some(there) if there == id => exchange(stream, request).await,

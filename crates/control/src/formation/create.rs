@@ -9,6 +9,7 @@
 //! it counts.
 //! Never: moves data.
 
+use super::external::{External, Making};
 use super::home::{MemberFile, MembershipFile};
 use super::member::{client_of, make_directory, settings};
 use super::{Ending, Formation, FormationError, UNKNOWN_PAUSE, now};
@@ -17,7 +18,7 @@ use crate::vault::random;
 use crate::{Control, Problem};
 use authority::{Authority, Identity, Subject};
 use base::{ClusterId, NodeId, NodeRole};
-use directory::record::NodeRecord;
+use directory::record::{EtcdRecord, NodeRecord};
 use directory::{Action, CHANGE_BYTES, Directory, Entry, EtcdDirectory, Expect, Kind, Nonce, Record, TRANSACTION_BYTES_MAX, Transaction};
 use etcd::server::Server;
 use std::{
@@ -26,6 +27,7 @@ use std::{
     time::Duration,
 };
 use tls::CLUSTER_SECRET_BYTES;
+use tokio::runtime::Handle;
 
 /// Where nodes listen for other nodes when nobody says; etcd's ports are the two after it.
 pub const CLUSTER_PORT: u16 = 7420;
@@ -108,7 +110,7 @@ pub(super) fn random_bytes<const N: usize>() -> [u8; N] {
 
 impl Formation {
     /// Makes a cluster of this server, with all that it has. When it returns well, the daemon is about to start itself anew.
-    pub fn create(&self, control: &Control, new: &api::NewCluster) -> Result<api::ClusterFormed, Problem> {
+    pub fn create(&self, control: &Control, new: &api::NewCluster, runtime: &Handle) -> Result<api::ClusterFormed, Problem> {
         let _one = self.forming();
         self.refuse_member()?;
         let addresses = Addresses::of(&new.address)?;
@@ -117,7 +119,12 @@ impl Formation {
         if let Some(name) = &new.name {
             cluster::check_name(name)?;
         }
-        let made = self.make(control, &node, id, new.name.as_deref(), addresses);
+        let external = new.etcd.as_ref().map(|given| External::given(given, None)).transpose()?;
+        let making = Making { control, node: &node, id, name: new.name.as_deref(), addresses };
+        let made = match &external {
+            Some(external) => self.make_external(&making, external, runtime),
+            None => self.make(&making).map_err(Problem::from),
+        };
         if made.is_err() {
             // What is left is removed by the next attempt at the latest.
             let _ = self.home.clear();
@@ -139,16 +146,9 @@ impl Formation {
         }
     }
 
-    fn make(
-        &self,
-        control: &Control,
-        node: &NodeRecord,
-        id: NodeId,
-        name: Option<&str>,
-        addresses: Addresses,
-    ) -> Result<ClusterId, FormationError> {
-        let embedded = control.directory();
-        let cluster = embedded.cluster();
+    fn make(&self, making: &Making<'_>) -> Result<ClusterId, FormationError> {
+        let Making { control, node, id, addresses, .. } = *making;
+        let cluster = control.directory().cluster();
         self.home.prepare()?;
         let identity = self.make_identity(control, cluster, id, addresses)?;
         let mut file = MembershipFile::new(cluster, id, node.name.clone(), addresses.cluster);
@@ -163,23 +163,34 @@ impl Formation {
         file.endpoints = vec![settings.endpoint().to_string()];
         file.member = Some(member);
         let server = Server::start(&settings)?;
-        let made = make_directory(&client_of(&file, &identity)?, &file, &server, ETCD_START_MAX).and_then(|etcd| {
-            let held = control.hold_changes();
-            let in_cluster = NodeRecord {
-                display_name: name.map(str::to_owned).or_else(|| node.display_name.clone()),
-                role: NodeRole::Data,
-                address: Some(addresses.cluster),
-                etcd_peer: Some(addresses.peer),
-                ..control.own_record_of_directory()?
-            };
-            copy(&*embedded, &etcd, &in_cluster)?;
-            self.home.save_seen(etcd.seen())?;
-            self.commit_membership(&file)?;
-            held.for_ever();
-            Ok(())
-        });
+        let made = make_directory(&client_of(&file, &identity)?, &file, &server, ETCD_START_MAX);
+        let made = made.and_then(|etcd| self.fill(making, &etcd, &file, None));
         server.stop();
         made.map(|()| cluster)
+    }
+
+    /// Copies all records into a directory that was just made, and commits. `external`: where that is, when somebody else runs it.
+    pub(super) fn fill(
+        &self,
+        making: &Making<'_>,
+        etcd: &EtcdDirectory,
+        file: &MembershipFile,
+        external: Option<&EtcdRecord>,
+    ) -> Result<(), FormationError> {
+        let Making { control, node, name, addresses, .. } = *making;
+        let held = control.hold_changes();
+        let in_cluster = NodeRecord {
+            display_name: name.map(str::to_owned).or_else(|| node.display_name.clone()),
+            role: NodeRole::Data,
+            address: Some(addresses.cluster),
+            etcd_peer: file.member.as_ref().map(|m| m.peer),
+            ..control.own_record_of_directory()?
+        };
+        copy(&*control.directory(), etcd, &in_cluster, external)?;
+        self.home.save_seen(etcd.seen())?;
+        self.commit_membership(file)?;
+        held.for_ever();
+        Ok(())
     }
 
     /// The commit point. A file that has its name counts, even when it is not known whether its folder is on stable media: the next start finds it.
@@ -190,7 +201,13 @@ impl Formation {
         }
     }
 
-    fn make_identity(&self, control: &Control, cluster: ClusterId, node: NodeId, addresses: Addresses) -> Result<Identity, FormationError> {
+    pub(super) fn make_identity(
+        &self,
+        control: &Control,
+        cluster: ClusterId,
+        node: NodeId,
+        addresses: Addresses,
+    ) -> Result<Identity, FormationError> {
         let authority = Authority::create(&cluster.to_string(), now())?;
         let identity = authority.issue(&Subject::new(node.to_string(), addresses.names()), now())?;
         authority.save(&self.home.folder())?;
@@ -202,12 +219,16 @@ impl Formation {
 }
 
 /// Everything but what goes with sessions, and this node's record as it is in a cluster.
-fn copy(from: &dyn Directory, to: &EtcdDirectory, node: &NodeRecord) -> Result<(), FormationError> {
+fn copy(from: &dyn Directory, to: &EtcdDirectory, node: &NodeRecord, external: Option<&EtcdRecord>) -> Result<(), FormationError> {
     let snapshot = from.snapshot()?;
-    let stays = |e: &Entry| !matches!(e.key.kind, Kind::Presence | Kind::Leader);
+    let stays = |e: &Entry| !matches!(e.key.kind, Kind::Presence | Kind::Leader | Kind::Etcd);
     let node_key = directory::Key::new(NodeRecord::KIND, node.id());
     let mut wanted: BTreeMap<_, _> = snapshot.entries.into_iter().filter(stays).map(|e| (e.key, e.value)).collect();
     wanted.insert(node_key, serde_json::to_vec(node).expect("records are plain data"));
+    if let Some(external) = external {
+        let key = directory::Key::new(EtcdRecord::KIND, external.id());
+        wanted.insert(key, serde_json::to_vec(external).expect("records are plain data"));
+    }
     let mut batch = Transaction::new();
     for (key, value) in &wanted {
         let more = 3 * key.bytes() + value.len() + CHANGE_BYTES;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  cluster.json     the membership: a node belongs to the cluster from the moment on at which this file has its name
-//!  cluster/         authority.crt, authority.key (data nodes), node.crt, node.key, secrets.key (data nodes), peers.key, seen.json
+//!  cluster/         authority.crt, authority.key (data nodes), node.crt, node.key, secrets.key (data nodes), peers.key, seen.json;
+//!                   etcd-client.json where somebody else runs etcd
 //!  etcd/            settings and store of its member of etcd, if it has one
 //! ```
 //!
@@ -11,7 +12,9 @@
 //! that did not come to its membership file is removed before the next one.
 //! Never: decides anything; removes a folder while there is a membership.
 
-use super::FormationError;
+use super::wire::Hidden;
+use super::{FormationError, create::random_bytes};
+use authority::{AuthorityError, Identity};
 use base::{ClusterId, NodeId, NodeRole, SecretBytes};
 use directory::etcd::Seen;
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{ErrorKind, Read, Write},
     net::SocketAddr,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -35,6 +38,8 @@ const ETCD_FOLDER: &str = "etcd";
 const SEEN_FILE: &str = "seen.json";
 const PEERS_KEY_FILE: &str = "peers.key";
 const JOINING_FILE: &str = "joining.json";
+const EXTERNAL_FILE: &str = "etcd-client.json";
+const CREATING_FILE: &str = "creating.json";
 
 /// Which cluster this node is of, and as what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +62,26 @@ pub struct MembershipFile {
     /// The member of etcd that this node runs.
     #[serde(default)]
     pub member: Option<MemberFile>,
+    /// The directory is in an etcd that somebody else runs.
+    #[serde(default)]
+    pub external: Option<ExternalFile>,
+}
+
+/// Which changes of the cluster's settings for an external etcd this node goes by. What it was given for itself stays until the next one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalFile {
+    /// Of the endpoints.
+    pub endpoints_serial: u64,
+    /// Of the certificates and the key.
+    pub credentials_serial: u64,
+}
+
+/// What an external etcd is used with: one file, so that it is whole at any time.
+#[derive(Serialize, Deserialize)]
+struct Credentials {
+    authority: String,
+    certificate: String,
+    key: Hidden,
 }
 
 /// A member of etcd that this node runs.
@@ -76,7 +101,7 @@ pub struct MemberFile {
 impl MembershipFile {
     /// One of this release.
     pub fn new(cluster: ClusterId, node: NodeId, name: String, address: SocketAddr) -> Self {
-        Self { version: VERSION, cluster, node, name, role: NodeRole::Data, address, endpoints: Vec::new(), member: None }
+        Self { version: VERSION, cluster, node, name, role: NodeRole::Data, address, endpoints: Vec::new(), member: None, external: None }
     }
 }
 
@@ -163,6 +188,49 @@ impl Home {
         write(&self.folder().join(crate::vault::KEY_FILE), key, 0o600)
     }
 
+    /// What an external etcd is used with.
+    pub(super) fn external(&self) -> Result<Identity, FormationError> {
+        let path = self.folder().join(EXTERNAL_FILE);
+        let io = |cause| FormationError::Io { path: path.clone(), cause };
+        let mode = fs::metadata(&path).map_err(io)?.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(AuthorityError::Readable { path, mode }.into());
+        }
+        let bytes = zeroize::Zeroizing::new(read(&path)?.unwrap_or_default());
+        let damaged = |e: serde_json::Error| FormationError::Membership { path: path.clone(), cause: e.to_string() };
+        let kept: Credentials = serde_json::from_slice(&bytes).map_err(damaged)?;
+        Ok(Identity {
+            authority: kept.authority.into_bytes(),
+            certificate: kept.certificate.into_bytes(),
+            key: zeroize::Zeroizing::new(kept.key.0.clone().into_bytes()),
+        })
+    }
+    pub(super) fn save_external(&self, identity: &Identity) -> Result<(), FormationError> {
+        let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
+        let key = Hidden(text(&identity.key));
+        let kept = Credentials { authority: text(&identity.authority), certificate: text(&identity.certificate), key };
+        write(&self.folder().join(EXTERNAL_FILE), &zeroize::Zeroizing::new(to_json(&kept)), 0o600)
+    }
+
+    /// The attempt to make a cluster in an external etcd that is not finished; a new one when there is none.
+    pub(super) fn creating(&self) -> Result<[u8; 16], FormationError> {
+        if let Some(attempt) = self.begun()? {
+            return Ok(attempt);
+        }
+        let attempt = random_bytes();
+        write(&self.0.join(CREATING_FILE), &to_json(&attempt), 0o600)?;
+        Ok(attempt)
+    }
+    pub(super) fn begun(&self) -> Result<Option<[u8; 16]>, FormationError> {
+        let path = self.0.join(CREATING_FILE);
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| FormationError::Membership { path, cause: e.to_string() })
+    }
+    /// That attempt is finished, one way or the other.
+    pub(super) fn created(&self) -> Result<(), FormationError> {
+        remove(self.0.join(CREATING_FILE))
+    }
+
     /// What was seen of etcd before this start.
     pub fn seen(&self) -> Result<Option<Seen>, FormationError> {
         let path = self.folder().join(SEEN_FILE);
@@ -175,11 +243,7 @@ impl Home {
     }
     /// The directory was restored: what was seen before does not count.
     pub fn forget_seen(&self) -> Result<(), FormationError> {
-        let path = self.folder().join(SEEN_FILE);
-        match fs::remove_file(&path) {
-            Err(cause) if cause.kind() != ErrorKind::NotFound => Err(FormationError::Io { path, cause }),
-            _ => Ok(()),
-        }
+        remove(self.folder().join(SEEN_FILE))
     }
 
     /// As whom an earlier attempt with the same invitation was made. What cannot be read is as good as nothing.
@@ -199,6 +263,13 @@ impl Home {
             Err(cause) if cause.kind() != ErrorKind::NotFound => Err(FormationError::Io { path, cause }),
             _ => Ok(()),
         }
+    }
+}
+
+fn remove(path: PathBuf) -> Result<(), FormationError> {
+    match fs::remove_file(&path) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => Err(FormationError::Io { path, cause }),
+        _ => Ok(()),
     }
 }
 

@@ -12,7 +12,8 @@
 use super::admit::{invite_id, refused};
 use super::client::{Broken, send_unknown};
 use super::create::{Addresses, random_bytes};
-use super::home::{Joining, MemberFile, MembershipFile};
+use super::external::External;
+use super::home::{ExternalFile, Joining, MemberFile, MembershipFile};
 use super::wire::{Hidden, JOIN_PATH, JoinAnswer, JoinCall, MemberOffer};
 use super::{Ending, Formation, FormationError, now};
 use crate::api::types as api;
@@ -76,6 +77,7 @@ impl Formation {
         }
         let answer = runtime.block_on(ask(&token, &call))?;
         let file = self.keep_answer(&answer, &key, node, addresses)?;
+        let file = self.try_external(file, new.etcd.as_ref(), runtime).inspect_err(|_| drop(self.home.clear()))?;
         if new.destroy {
             control.destroy_all()?;
         }
@@ -97,6 +99,24 @@ impl Formation {
         let node = own.unwrap_or_else(|| NodeId::from_random(random_bytes()));
         self.home.save_joining(&Joining { invite, node })?;
         Ok(node)
+    }
+
+    /// Somebody else runs the cluster's etcd: nothing is destroyed here before this server has reached it. `own`: settings for this node alone.
+    fn try_external(&self, file: MembershipFile, own: Option<&api::EtcdSettings>, runtime: &Handle) -> Result<MembershipFile, Problem> {
+        if file.external.is_none() {
+            let message = "the cluster's nodes run its etcd: there is nothing to set for it";
+            return own.map_or(Ok(file), |_| Err(Problem::invalid(message, "leave --etcd-… out, and join again with the same token")));
+        }
+        let mut external = External::of(&self.home, &file)?;
+        if let Some(own) = own {
+            external = External::given(own, Some(&external))?;
+            self.home.save_external(&external.identity)?;
+        }
+        external.look_for(file.cluster, None, runtime).map_err(|p| {
+            let action = format!("{}; then join again with the same token (--etcd-endpoints gives this server other ones)", p.action);
+            Problem::new(p.code, format!("this server cannot use the cluster's etcd, which somebody else runs: {}", p.message), action)
+        })?;
+        Ok(MembershipFile { endpoints: external.texts(), ..file })
     }
 
     fn keep_answer(
@@ -127,6 +147,15 @@ impl Formation {
         let mut file = MembershipFile::new(answer.cluster, node, answer.name.clone(), addresses.cluster);
         file.role = answer.role;
         file.endpoints.clone_from(&answer.endpoints);
+        if let Some(external) = &answer.external {
+            self.home.save_external(&Identity {
+                authority: external.authority.clone().into_bytes(),
+                certificate: external.certificate.clone().into_bytes(),
+                key: Zeroizing::new(external.key.0.clone().into_bytes()),
+            })?;
+            let (endpoints_serial, credentials_serial) = (external.endpoints_serial, external.credentials_serial);
+            file.external = Some(ExternalFile { endpoints_serial, credentials_serial });
+        }
         let member = |members| MemberFile { client: addresses.client, peer: addresses.peer, members, token: None };
         file.member = answer.members.clone().map(member);
         Ok(file)

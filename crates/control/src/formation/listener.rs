@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  without a certificate                    /cluster/v1/join, with the secret of a token
-//!  with one of a member of the cluster      the REST API
+//!  with one of a member of the cluster      the REST API, and a renewed certificate for itself
 //!  with another, or of a removed node       refused
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! Never: decides who joins; that is [`super::admit`].
 
 use super::client::node_of;
-use super::wire::{JOIN_PATH, JoinAnswer, JoinCall};
+use super::wire::{CERTIFICATE_PATH, CertificateAnswer, CertificateCall, JOIN_PATH, JoinAnswer, JoinCall};
 use super::{Formation, FormationError};
 use crate::api::{self, ServeError, Served};
 use crate::{Code, Control, Problem};
@@ -147,7 +147,13 @@ fn acceptor(identity: &Identity) -> Result<SslAcceptor, ErrorStack> {
     Ok(builder.build())
 }
 
-async fn accept(listener: TcpListener, acceptor: SslAcceptor, ready: mpsc::Sender<(Accepted, SocketAddr)>) {
+/// What a connection is accepted with. `identity`: this node's, which is renewed now and then.
+async fn accept(
+    listener: TcpListener,
+    mut acceptor: SslAcceptor,
+    mut identity: watch::Receiver<Identity>,
+    ready: mpsc::Sender<(Accepted, SocketAddr)>,
+) {
     let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     while !ready.is_closed() {
         let Ok(room) = handshakes.clone().acquire_owned().await else { return };
@@ -159,6 +165,12 @@ async fn accept(listener: TcpListener, acceptor: SslAcceptor, ready: mpsc::Sende
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
+        if identity.has_changed().unwrap_or(false) {
+            match self::acceptor(&identity.borrow_and_update()) {
+                Ok(renewed) => acceptor = renewed,
+                Err(error) => tracing::error!(%error, "the listener for other nodes cannot use this node's renewed certificate"),
+            }
+        }
         let (context, ready) = (acceptor.clone(), ready.clone());
         tokio::spawn(async move {
             let shake = async {
@@ -186,13 +198,15 @@ pub async fn serve(formation: Arc<Formation>, control: Arc<Control>) -> Result<O
     let Some(of) = formation.of() else { return Ok(None) };
     let address = of.file().address;
     let fail = |error: FormationError| ServeError::Cluster(Box::new(error));
-    let acceptor = acceptor(&of.identity).map_err(|e| fail(e.into()))?;
+    let identity = of.identity.subscribe();
+    let acceptor = acceptor(&of.identity()).map_err(|e| fail(e.into()))?;
     let listener = TcpListener::bind(address).await.map_err(|cause| fail(FormationError::Listen { address, cause }))?;
     let local = listener.local_addr().map_err(|cause| fail(FormationError::Listen { address, cause }))?;
     let (sender, ready) = mpsc::channel(ACCEPTED_MAX);
-    let accepting = tokio::spawn(accept(listener, acceptor, sender));
+    let accepting = tokio::spawn(accept(listener, acceptor, identity, sender));
     let doors = Doors { control: control.clone(), formation: formation.clone(), joins: Arc::new(Semaphore::new(JOINS_MAX)) };
-    let guarded = api::cluster_router(control).layer(middleware::from_fn_with_state(doors.clone(), members_only));
+    let signs = Router::new().route(CERTIFICATE_PATH, post(sign)).layer(DefaultBodyLimit::max(JOIN_BYTES_MAX)).with_state(doors.clone());
+    let guarded = api::cluster_router(control).merge(signs).layer(middleware::from_fn_with_state(doors.clone(), members_only));
     let joins = Router::new().route(JOIN_PATH, post(join)).layer(DefaultBodyLimit::max(JOIN_BYTES_MAX)).with_state(doors);
     let router = joins.merge(guarded);
     let (stop, mut stopped) = watch::channel(false);
@@ -233,6 +247,17 @@ async fn join(
     let runtime = tokio::runtime::Handle::current();
     let admitted = tokio::task::spawn_blocking(move || doors.formation.admit(&doors.control, &call, caller.from.ip(), &runtime)).await;
     admitted.unwrap_or_else(|_| Err(ending())).map(Json)
+}
+
+/// A node of the cluster that cannot sign itself wants its certificate renewed.
+async fn sign(
+    State(doors): State<Doors>,
+    ConnectInfo(caller): ConnectInfo<Caller>,
+    Json(call): Json<CertificateCall>,
+) -> Result<Json<CertificateAnswer>, Problem> {
+    let Some(node) = caller.node else { return Err(ending()) };
+    let signed = tokio::task::spawn_blocking(move || doors.formation.sign_for(&doors.control, node, caller.from.ip(), &call)).await;
+    signed.unwrap_or_else(|_| Err(ending())).map(Json)
 }
 
 fn ending() -> Problem {

@@ -10,9 +10,9 @@
 
 use super::home::{Home, MemberFile, MembershipFile};
 use super::{Ending, Formation, FormationError, InCluster};
-use crate::vault::random;
+use super::{certificate, external};
 use authority::Identity;
-use directory::etcd::{Incarnation, Open};
+use directory::etcd::{Open, Seen};
 use directory::record::NodeRecord;
 use directory::{DirectoryError, EtcdDirectory, Typed};
 use etcd::message::Member;
@@ -39,6 +39,8 @@ pub struct Opened {
     /// The directory.
     pub directory: Arc<EtcdDirectory>,
     pub(super) identity: Identity,
+    /// What an external etcd is used with.
+    pub(super) for_etcd: Option<Identity>,
     pub(super) server: Option<Server>,
 }
 
@@ -62,29 +64,36 @@ pub(super) fn client_of(file: &MembershipFile, identity: &Identity) -> Result<Cl
     Ok(Client::new(Options { endpoints: endpoints?, identity: Some(identity.clone()) })?)
 }
 
-fn incarnation() -> Incarnation {
-    let mut bytes = [0; 16];
-    random(&mut bytes);
-    Incarnation(bytes)
+/// This node as it opens the directory.
+pub(super) fn who(file: &MembershipFile, seen: Option<Seen>) -> Open {
+    Open { cluster: file.cluster, writer: file.node.to_string(), incarnation: external::incarnation(), seen }
 }
 
 /// Starts this node's member, if it has one, and waits for the directory.
 pub fn open(home: &Home, programs: &Path, file: MembershipFile) -> Result<Opened, FormationError> {
-    let identity = Identity::load(&home.folder())?;
-    identity.check(super::now())?;
+    let identity = certificate::at_start(home, &file, Identity::load(&home.folder())?, super::now())?;
     let server = file.member.as_ref().map(|m| Server::start(&settings(home, programs, &file.node.to_string(), m))).transpose()?;
-    let client = client_of(&file, &identity)?;
-    let who = Open { cluster: file.cluster, writer: file.node.to_string(), incarnation: incarnation(), seen: home.seen()? };
+    let (client, for_etcd) = external::client_for(home, &file, &identity)?;
+    let who = who(&file, home.seen()?);
     let (began, mut said) = (Instant::now(), Instant::now());
     loop {
         match EtcdDirectory::open(client.clone(), who.clone()) {
-            Ok(directory) => return Ok(Opened { file, directory: Arc::new(directory), identity, server }),
+            Ok(directory) => {
+                if let Err(error) = external::settle(home, &file, &client) {
+                    tracing::warn!(%error, "what is left of making the cluster in etcd is tried again at the next start");
+                }
+                return Ok(Opened { file, directory: Arc::new(directory), identity, for_etcd, server });
+            }
             Err(DirectoryError::Unavailable | DirectoryError::Unknown { .. }) => {}
+            Err(cause) if file.external.is_some() && cause.ends_everything() => return Err(FormationError::Restored { cause }),
             Err(error) => return Err(error.into()),
         }
         if said.elapsed() >= SAY_EVERY {
             said = Instant::now();
-            let why = server.as_ref().map(condition).unwrap_or_default();
+            let why = match &file.external {
+                Some(_) => outside(&client),
+                None => server.as_ref().map(condition).unwrap_or_default(),
+            };
             let at = file.endpoints.join(", ");
             tracing::warn!(
                 seconds = began.elapsed().as_secs(),
@@ -106,6 +115,13 @@ pub(super) fn condition(server: &Server) -> String {
     }
 }
 
+/// Why an external etcd cannot be used.
+fn outside(client: &Client) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let why = runtime.map(|r| r.block_on(etcd::external::check(client)).err());
+    why.ok().flatten().map_or_else(String::new, |why| format!("; {why}"))
+}
+
 /// Opens the directory of a new cluster on a member that was started a moment ago.
 pub(super) fn make_directory(
     client: &Client,
@@ -113,7 +129,7 @@ pub(super) fn make_directory(
     server: &Server,
     wait: Duration,
 ) -> Result<EtcdDirectory, FormationError> {
-    let who = Open { cluster: file.cluster, writer: file.node.to_string(), incarnation: incarnation(), seen: None };
+    let who = who(file, None);
     let began = Instant::now();
     loop {
         match EtcdDirectory::create(client.clone(), who.clone()) {
@@ -143,6 +159,7 @@ impl Formation {
     pub fn keep(&self, runtime: &tokio::runtime::Handle) {
         let Some(of) = &self.of else { return };
         self.note_seen(of);
+        self.keep_certificate(of, runtime);
         runtime.block_on(of.look());
         match of.directory.find::<NodeRecord>(&of.file().name) {
             Ok(Some(record)) if record.is_member() => {}
@@ -157,6 +174,15 @@ impl Formation {
                 return;
             }
             Err(error) => return tracing::warn!(%error, "the membership cannot be looked at"),
+        }
+        if of.file().external.is_some() {
+            let _one = self.forming();
+            let followed = self.follow_record(of, runtime);
+            if let Err(problem) = &followed {
+                tracing::warn!(error = %problem, "the settings of the cluster's etcd");
+            }
+            of.note_settings(followed.err());
+            return;
         }
         if let Err(error) = runtime.block_on(self.keep_members(of)) {
             tracing::debug!(%error, "the members of etcd cannot be looked at");

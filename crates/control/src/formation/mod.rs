@@ -8,14 +8,16 @@
 //!
 //! Owns: the files of a membership ([`home`]), etcd's member of this node ([`member`]), making a cluster ([`create`]), invitations and who is let in
 //! ([`admit`]), joining ([`join`]), the listener for other nodes ([`listener`]) and sending to theirs ([`client`]), a witness
-//! ([`witness`]).
+//! ([`witness`]), an etcd that somebody else runs ([`external`]), certificates that end ([`certificate`]).
 //! Invariants: a crash before the membership file has its name leaves what was there; after that the node is of the cluster; directories are not
 //! changed in a running daemon; a private key of a node never leaves it.
 //! Never: touches the data path; moves data.
 
 mod admit;
+mod certificate;
 mod client;
 mod create;
+mod external;
 mod home;
 mod join;
 pub mod listener;
@@ -26,7 +28,8 @@ mod wire;
 pub mod witness;
 
 pub use create::CLUSTER_PORT;
-pub use home::{Home, MEMBERSHIP_FILE, MemberFile, MembershipFile};
+pub use external::{accept_restored, set_stopped};
+pub use home::{ExternalFile, Home, MEMBERSHIP_FILE, MemberFile, MembershipFile};
 pub use member::{KEEP_EVERY, Opened, open};
 pub use repair::{follow_restored, restore};
 
@@ -103,6 +106,21 @@ pub enum FormationError {
         /// What it says.
         why: String,
     },
+    /// Somebody else runs etcd.
+    #[error("somebody else runs the etcd of this cluster: {what}")]
+    External {
+        /// What Basalt does not do, and what is to be done.
+        what: &'static str,
+    },
+    /// The external etcd is another one than was seen, or an older copy of it.
+    #[error(
+        "the external etcd is not the one that this node has seen, or an older copy of it ({cause}); if the endpoints are wrong, \
+         'basalt cluster set --etcd-endpoints .. --offline'; if who runs it has restored it, 'basalt cluster restore --external' on each node"
+    )]
+    Restored {
+        /// What was found.
+        cause: DirectoryError,
+    },
     /// The copy of the records is not what was copied.
     #[error("the copy of the directory in etcd differs from the directory in {differ} record(s)")]
     Copy {
@@ -153,7 +171,11 @@ pub enum Ending {
 pub(crate) struct InCluster {
     pub(crate) file: Mutex<MembershipFile>,
     pub(crate) directory: Arc<EtcdDirectory>,
-    pub(crate) identity: Identity,
+    /// It is replaced when it is renewed.
+    identity: watch::Sender<Identity>,
+    /// What an external etcd is used with.
+    for_etcd: watch::Sender<Option<Identity>>,
+    renewal: Mutex<certificate::Renewal>,
     server: Mutex<Option<Server>>,
     noted: Mutex<Option<directory::etcd::Seen>>,
     looked: Mutex<nodes::Looked>,
@@ -178,6 +200,13 @@ impl InCluster {
             }
         };
         Ok(directory::change(decide, commit)?.1)
+    }
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity.borrow().clone()
+    }
+    /// Why the cluster's settings for etcd are not used here.
+    fn note_settings(&self, problem: Option<Problem>) {
+        self.looked.lock().unwrap_or_else(|e| e.into_inner()).settings = problem;
     }
     pub(crate) fn file(&self) -> MembershipFile {
         self.file.lock().unwrap_or_else(|e| e.into_inner()).clone()
@@ -206,7 +235,9 @@ impl Formation {
         let of = InCluster {
             file: Mutex::new(opened.file),
             directory: opened.directory,
-            identity: opened.identity,
+            identity: watch::Sender::new(opened.identity),
+            for_etcd: watch::Sender::new(opened.for_etcd),
+            renewal: Mutex::default(),
             server: Mutex::new(opened.server),
             noted: Mutex::default(),
             looked: Mutex::default(),
@@ -225,9 +256,18 @@ impl Formation {
     pub fn membership(&self) -> Option<MembershipFile> {
         self.of.as_ref().map(InCluster::file)
     }
-    /// What was wrong with the directory when it was last looked at.
+    /// What was wrong with the directory when it was last looked at, and with this node's certificates.
     pub fn checks(&self) -> Vec<Check> {
-        self.of.as_ref().map_or_else(Vec::new, |of| of.looked.lock().unwrap_or_else(|e| e.into_inner()).checks.clone())
+        self.of.as_ref().map_or_else(Vec::new, InCluster::checks)
+    }
+    /// What a node of the cluster has to do with etcd, in a word; `None`: there is no cluster.
+    pub(crate) fn part_in_etcd(&self, node: &NodeRecord) -> Option<&'static str> {
+        let file = self.membership()?;
+        Some(match (file.external, node.etcd_peer) {
+            (Some(_), _) => "external",
+            (None, Some(_)) => "member",
+            (None, None) => "client",
+        })
     }
     pub(crate) fn of(&self) -> Option<&InCluster> {
         self.of.as_ref()

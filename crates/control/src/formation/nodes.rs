@@ -24,12 +24,18 @@ const MEMBER_REMOVE_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Looked {
     looker: Looker,
     at: Option<std::time::Instant>,
+    external: etcd::external::Looker,
     pub(super) checks: Vec<api::Check>,
+    /// Why the cluster's settings for its etcd are not used here.
+    pub(super) settings: Option<Problem>,
 }
 
 impl InCluster {
     /// Looks at etcd's members, when the last time was [`LOOK_EVERY`] ago.
     pub(super) async fn look(&self) {
+        if self.file().external.is_some() {
+            return self.look_outside().await;
+        }
         let mut looker = {
             let mut looked = self.looked.lock().unwrap_or_else(|e| e.into_inner());
             if looked.at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
@@ -45,6 +51,48 @@ impl InCluster {
         let mut looked = self.looked.lock().unwrap_or_else(|e| e.into_inner());
         (looked.looker, looked.checks) = (looker, checks);
     }
+
+    async fn look_outside(&self) {
+        let mut looker = {
+            let mut looked = self.looked.lock().unwrap_or_else(|e| e.into_inner());
+            if looked.at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+                return;
+            }
+            looked.at = Some(std::time::Instant::now());
+            std::mem::take(&mut looked.external)
+        };
+        let health = looker.look(self.directory.client()).await;
+        let mut looked = self.looked.lock().unwrap_or_else(|e| e.into_inner());
+        (looked.external, looked.checks) = (looker, checks_outside(&health));
+    }
+
+    /// What is wrong with the directory, as it was last looked at, and with certificates.
+    pub(super) fn checks(&self) -> Vec<api::Check> {
+        let mut checks = self.looked.lock().unwrap_or_else(|e| e.into_inner()).checks.clone();
+        checks.extend(self.own_checks());
+        checks
+    }
+
+    /// What only this node knows.
+    fn own_checks(&self) -> Vec<api::Check> {
+        let mut checks = self.certificate_checks(super::now());
+        if let Some(problem) = &self.looked.lock().unwrap_or_else(|e| e.into_inner()).settings {
+            checks.push(api::Check {
+                id: "etcd_settings".into(),
+                health: Health::Warning,
+                subject: String::new(),
+                message: problem.message.clone(),
+                action: problem.action.clone(),
+            });
+        }
+        if !checks.is_empty() {
+            // The directory may be slow: it is asked only when there is something to say.
+            let (id, names) = (self.file().node.to_string(), names_of_records(&*self.directory));
+            let subject = format!("node {}", names.get(&id).unwrap_or(&id));
+            checks.iter_mut().for_each(|c| c.subject.clone_from(&subject));
+        }
+        checks
+    }
 }
 
 impl Formation {
@@ -54,7 +102,18 @@ impl Formation {
             let cluster = control.directory().cluster().to_string();
             let node = control.own_record()?.shown_name().to_owned();
             let (members, checks) = (Vec::new(), Vec::new());
-            return Ok(api::Cluster { cluster, formed: false, node, role: "data".into(), address: None, members, quorum: true, checks });
+            return Ok(api::Cluster {
+                cluster,
+                formed: false,
+                node,
+                role: "data".into(),
+                address: None,
+                directory: api::DirectoryKind::Own,
+                certificate_until_unix_s: None,
+                members,
+                quorum: true,
+                checks,
+            });
         };
         Ok(status_of(of, runtime))
     }
@@ -71,7 +130,8 @@ impl Formation {
         let until = || Instant::now() + MEMBER_REMOVE_MAX;
         let list = || runtime.block_on(members::list(client, until())).map_err(super::FormationError::from);
         let url = node.etcd_peer.map(|peer| format!("https://{peer}"));
-        let all = list()?;
+        // Members that others run are not ours to count.
+        let all = if of.file().external.is_some() { Vec::new() } else { list()? };
         let member = url.and_then(|url| all.iter().find(|m| m.peer_urls.contains(&url)));
         let voters = all.iter().filter(|m| !m.is_learner).count();
         if member.is_some_and(|m| !m.is_learner) && voters == 1 {
@@ -100,11 +160,18 @@ impl Formation {
 /// How the cluster is, as one of its nodes sees it.
 pub(super) fn status_of(of: &InCluster, runtime: &Handle) -> api::Cluster {
     let (file, names) = (of.file(), names_of_records(&*of.directory));
-    let look = runtime.block_on(Looker::default().look(of.directory.client()));
-    let (members, quorum, checks) = match look {
-        Ok(health) => (health.members.iter().map(|m| show(m, &names)).collect(), health.quorum, checks(&health, &names)),
-        Err(error) => (Vec::new(), false, vec![no_answer(&error.to_string())]),
+    let client = of.directory.client();
+    let (members, quorum, mut checks) = match file.external {
+        Some(_) => {
+            let health = runtime.block_on(etcd::external::Looker::default().look(client));
+            (health.endpoints.iter().map(show_endpoint).collect(), health.quorum, checks_outside(&health))
+        }
+        None => match runtime.block_on(Looker::default().look(client)) {
+            Ok(health) => (health.members.iter().map(|m| show(m, &names)).collect(), health.quorum, checks(&health, &names)),
+            Err(error) => (Vec::new(), false, vec![no_answer(&error.to_string())]),
+        },
     };
+    checks.extend(of.own_checks());
     let id = file.node.to_string();
     api::Cluster {
         cluster: file.cluster.to_string(),
@@ -112,6 +179,8 @@ pub(super) fn status_of(of: &InCluster, runtime: &Handle) -> api::Cluster {
         node: names.get(&id).cloned().unwrap_or(id),
         role: file.role.word().to_owned(),
         address: Some(file.address.to_string()),
+        directory: if file.external.is_some() { api::DirectoryKind::ExternalEtcd } else { api::DirectoryKind::Etcd },
+        certificate_until_unix_s: of.identity().validity().ok().map(|v| v.until.0.unsigned_abs()),
         members,
         quorum,
         checks,
@@ -145,6 +214,26 @@ fn checks(health: &etcd::server::health::Health, names: &BTreeMap<String, String
         health: if p.stops_changes() { Health::Error } else { Health::Warning },
         subject: "directory".into(),
         message: readable(p.what()),
+        action: p.what_to_do().into(),
+    };
+    health.problems.iter().map(check).collect()
+}
+
+fn show_endpoint(seen: &etcd::external::EndpointHealth) -> api::EtcdMember {
+    api::EtcdMember {
+        node: seen.endpoint.to_string(),
+        votes: seen.votes || seen.state.is_err(),
+        leads: seen.state.as_ref().is_ok_and(|s| s.leads),
+        trouble: seen.state.as_ref().err().map(ToString::to_string),
+    }
+}
+
+fn checks_outside(health: &etcd::external::Health) -> Vec<api::Check> {
+    let check = |p: &etcd::external::Problem| api::Check {
+        id: "directory".into(),
+        health: if p.stops_changes() { Health::Error } else { Health::Warning },
+        subject: "directory".into(),
+        message: p.what(),
         action: p.what_to_do().into(),
     };
     health.problems.iter().map(check).collect()

@@ -30,6 +30,8 @@ impl Formation {
     /// Writes a backup of the directory into a file on this node.
     pub fn backup(&self, path: &Path, runtime: &Handle) -> Result<api::Backup, Problem> {
         let of = self.cluster()?;
+        of.file()
+            .refuse_external("takes no backup of it", "who runs it backs it up ('etcdctl snapshot save'), and keeps the backups safe")?;
         if !path.is_absolute() {
             return Err(Problem::invalid(
                 format!("'{}' is not an absolute path", path.display()),
@@ -43,6 +45,10 @@ impl Formation {
     /// Gives this node a new member of etcd: in the place of the one whose store is lost or damaged, or because it has none.
     pub fn renew_member(&self, runtime: &Handle) -> Result<(), Problem> {
         let of = self.cluster()?;
+        of.file().refuse_external(
+            "replaces no member of it",
+            "who runs it replaces the member; when its endpoints change: 'basalt cluster set --etcd-endpoints'",
+        )?;
         let offer = {
             let _one = self.forming();
             self.take_out(of, runtime)?
@@ -116,6 +122,11 @@ fn remove(folder: &Path) -> Result<(), FormationError> {
     }
 }
 
+fn refuse_external(file: &MembershipFile) -> Result<(), FormationError> {
+    let what = "who runs it restores it there; then run 'basalt cluster restore --external' on each node, with its daemon stopped";
+    if file.external.is_some() { Err(FormationError::External { what }) } else { Ok(()) }
+}
+
 fn set_aside(home: &Home) -> Result<(), FormationError> {
     let (path, to) = (home.etcd_folder(), home.data_dir().join(format!("etcd.before-restore-{}", now().0)));
     match fs::rename(&path, to) {
@@ -127,6 +138,7 @@ fn set_aside(home: &Home) -> Result<(), FormationError> {
 /// The first node of a restored directory: its member gets its store from a backup, and is the only one. What was stored before is kept beside it.
 /// Gives where etcd answers then.
 pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: &Path) -> Result<Endpoint, FormationError> {
+    refuse_external(&file)?;
     backup::look(from)?;
     let id = file.node.to_string();
     let (client, peer) = match &file.member {
@@ -152,6 +164,7 @@ pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: &Pa
 
 /// Another node of a restored directory: it goes to where that is, and has no member of its own until it gets a new one.
 pub fn follow_restored(home: &Home, mut file: MembershipFile, endpoint: &str) -> Result<(), FormationError> {
+    refuse_external(&file)?;
     let endpoint: Endpoint = endpoint.parse()?;
     // The address that administrators know is one port before that of etcd.
     let etcd = Endpoint { port: endpoint.port.saturating_add(1), ..endpoint.clone() };

@@ -77,4 +77,39 @@ pub struct JoinAnswer {
     /// The members that it starts its own with, itself too; `None`: it runs none.
     #[serde(default)]
     pub members: Option<BTreeMap<String, SocketAddr>>,
+    /// Somebody else runs etcd: what it is used with.
+    #[serde(default)]
+    pub external: Option<ExternalAnswer>,
+}
+
+/// What an external etcd is used with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalAnswer {
+    /// Which change of the cluster's endpoints those of the answer are.
+    pub endpoints_serial: u64,
+    /// Which change of its certificates and key these are.
+    pub credentials_serial: u64,
+    /// The certificates of the authorities that its servers' may be of, as PEM.
+    pub authority: String,
+    /// The certificate to show, as PEM.
+    pub certificate: String,
+    /// Its private key, as PEM.
+    pub key: Hidden,
+}
+
+/// Where a node of the cluster gets its certificate renewed that cannot sign itself.
+pub const CERTIFICATE_PATH: &str = "/cluster/v1/certificate";
+
+/// A node wants its certificate renewed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateCall {
+    /// A request for it, as PEM.
+    pub request: String,
+}
+
+/// A renewed certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateAnswer {
+    /// As PEM.
+    pub certificate: String,
 }

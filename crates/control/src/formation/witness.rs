@@ -5,7 +5,10 @@
 
 use super::nodes::status_of;
 use super::{Formation, FormationError};
-use crate::api::{self, Served, types::Cluster};
+use crate::api::{
+    self, Served,
+    types::{Cluster, NodeCertificate},
+};
 use crate::{Code, Problem};
 use axum::{
     Json, Router,
@@ -30,6 +33,7 @@ impl Formation {
 /// Serves what a witness can say of itself.
 pub fn serve(formation: Arc<Formation>, unix: UnixListener) -> Result<Served, api::ServeError> {
     let router = Router::new().route("/api/v1/cluster", get(cluster)).route("/api/v1/cluster/member", post(renew_member));
+    let router = router.route("/api/v1/cluster/certificate", post(renew_certificate));
     let router = router.fallback(nothing_else).with_state(formation);
     api::serve_unix(router, unix)
 }
@@ -44,6 +48,12 @@ async fn renew_member(State(formation): State<Arc<Formation>>) -> Result<StatusC
     let runtime = Handle::current();
     let renewed = tokio::task::spawn_blocking(move || formation.renew_member(&runtime)).await;
     renewed.unwrap_or_else(|_| Err(ending())).map(|()| StatusCode::NO_CONTENT)
+}
+
+async fn renew_certificate(State(formation): State<Arc<Formation>>) -> Result<Json<NodeCertificate>, Problem> {
+    let runtime = Handle::current();
+    let renewed = tokio::task::spawn_blocking(move || formation.renew_certificate(&runtime)).await;
+    renewed.unwrap_or_else(|_| Err(ending())).map(Json)
 }
 
 fn ending() -> Problem {

@@ -379,6 +379,36 @@ fn a_member_that_hangs_costs_seconds_and_nothing_else() {
 }
 
 #[test]
+fn a_cluster_is_claimed_where_there_is_nothing_of_it_and_what_was_half_done_goes() {
+    let members = Members::start(1, &[]);
+    let (mine, theirs) = (new_cluster(), new_cluster());
+    let claim = |attempt| Claim::new(client(&members), mine, [attempt; 16]).unwrap();
+    let other = create(&members, theirs);
+    other.commit(&put("a", Expect::Absent, "1")).unwrap();
+    let occupied = |attempt| matches!(claim(attempt).take(), Err(DirectoryError::Occupied { cluster }) if cluster == mine);
+    let count = || members.ctl(&["get", "--prefix", "--keys-only", &format!("basalt/{mine}/")]).lines().filter(|l| !l.is_empty()).count();
+
+    // An attempt that has died half way: another one is refused, the same one begins anew.
+    claim(1).take().unwrap();
+    create(&members, mine).commit(&put("half", Expect::Absent, "1")).unwrap();
+    assert!(occupied(2) && count() > 2);
+    claim(1).take().unwrap();
+    assert_eq!(count(), 1, "the claim alone");
+    claim(1).give_up().unwrap();
+    assert_eq!(count(), 0);
+
+    // One that comes to its end: the claim goes, and nobody can take the cluster for a new one.
+    claim(3).take().unwrap();
+    let directory = create(&members, mine);
+    directory.commit(&put("whole", Expect::Absent, "1")).unwrap();
+    claim(3).settle().unwrap();
+    claim(3).give_up().unwrap();
+    assert!(directory.get(&key("whole")).unwrap().is_some(), "there is no claim any more that could be given up");
+    assert!(occupied(3) && occupied(4));
+    assert!(other.get(&key("a")).unwrap().is_some());
+}
+
+#[test]
 fn without_a_majority_everything_is_unavailable_and_comes_back() {
     let mut members = Members::start(3, &[]);
     let directory = create(&members, new_cluster());

@@ -46,6 +46,14 @@ impl Layout {
         let digits: String = nonce.0.iter().map(|b| format!("{b:02x}")).collect();
         format!("{}n/{digits}", self.root).into()
     }
+    /// Everything of the cluster but its marker begins with this.
+    pub fn root(&self) -> Vec<u8> {
+        self.root.clone().into()
+    }
+    /// Who is about to make it.
+    pub fn claim(&self) -> Vec<u8> {
+        format!("{}claim", self.root).into()
+    }
     pub fn writer(&self, name: &str) -> Vec<u8> {
         format!("{}w/{name}", self.root).into()
     }

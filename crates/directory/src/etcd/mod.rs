@@ -6,6 +6,7 @@
 //! revision is handed out, watches reach it; an answer of another etcd, or of an older one, is never used.
 //! Never: blocks the data plane; takes a lost answer, or a full store, for a failure; lets what was given up happen later.
 
+mod claim;
 mod core;
 mod follow;
 mod layout;
@@ -14,6 +15,7 @@ mod request;
 mod writer;
 
 pub use self::core::{CALL_MAX, SNAPSHOT_MAX, Seen};
+pub use claim::{Claim, holds};
 pub use writer::Incarnation;
 
 use self::core::{Core, Until};

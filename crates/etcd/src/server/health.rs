@@ -223,7 +223,7 @@ impl Looker {
 }
 
 impl Serving {
-    fn new(status: &StatusResponse, metrics: &Metrics, before: Option<&Metrics>) -> Self {
+    pub(crate) fn new(status: &StatusResponse, metrics: &Metrics, before: Option<&Metrics>) -> Self {
         Self {
             leads: status.header.is_some_and(|h| h.member_id == status.leader),
             has_leader: status.leader != 0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// What is read of the page.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     /// How often writing the log to stable media took up to so many seconds, since the member started: bound and count, ascending.
     pub fsync: Vec<(f64, u64)>,
     /// The store's quota, in bytes.

@@ -9,7 +9,7 @@
 pub mod backup;
 pub mod health;
 pub mod members;
-mod metrics;
+pub(crate) mod metrics;
 mod process;
 mod settings;
 
