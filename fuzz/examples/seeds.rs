@@ -27,6 +27,16 @@ use format::peer::{
     BODY_BYTES_MAX, Cancel, Done, Envelope, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Hello, HelloAnswer, Incarnation, Issuer,
     LinkClass, Outcome, Refusal, RefusalReason, RequestId, Revision, Segment, SegmentSums, SessionNo, Tick, Totals, Versions, Window,
 };
+use format::scsi::alua::{AccessState, PortGroup, SUPPORTED_ACTIVE, build_port_groups};
+use format::scsi::capacity::{LbaRange, ProvisioningStatus, build_lba_status, build_unmap};
+use format::scsi::copy::{CopyList, CopySegment, CopyTarget, ListIdUsage, build_failure};
+use format::scsi::designator::{Association, Designator, build_identification, naa6};
+use format::scsi::inquiry::Inquiry;
+use format::scsi::log::{self, LogParameter};
+use format::scsi::mode::{self, ModePages, ModeValues};
+use format::scsi::reservation::{FullStatus, MoveList, OutList, ReservationType, build_full_status, build_keys, build_reservation};
+use format::scsi::vpd::{BlockLimits, CopyLimits};
+use format::scsi::{Invalid, Lun, ModeSense, PageControl, SUPPORTED, Sense, SenseCode, SenseKey, TransportId, build_luns};
 use format::token::{JoinToken, TOKEN_SECRET_BYTES};
 use std::path::PathBuf;
 use std::{env, fs};
@@ -327,6 +337,63 @@ fn peer() -> Vec<(&'static str, Vec<u8>)> {
     messages.iter().map(|write| seed(write)).collect()
 }
 
+fn scsi() -> Vec<(&'static str, Vec<u8>)> {
+    let id = TransportId { name: "iqn.2026-11.io.basalt:host".into(), isid: Some([0x40, 0, 1, 0x37, 0, 1]) };
+    let naa = Designator::Naa6(naa6([7; 16]));
+    let names =
+        [naa.clone(), Designator::RelativePort(1), Designator::PortGroup(2), Designator::Name(Association::Device, id.name.clone())];
+    let limits = CopyLimits { targets_max: 8, segments_max: 16, list_bytes_max: 4096, segment_bytes_max: 1 << 24, concurrent_max: 1 };
+    let values = ModeValues::NONE;
+    let modes =
+        ModePages { current: values, changeable: values, default: values, write_protected: false, blocks: 1 << 20, block_bytes: 4096 };
+    let sense = ModeSense {
+        long: false,
+        long_lba: false,
+        no_descriptors: false,
+        control: PageControl::Current,
+        page: mode::PAGE_ALL,
+        subpage: mode::SUBPAGE_ALL,
+        allocation: 255,
+    };
+    let group = PortGroup { id: 1, preferred: true, state: AccessState::Optimized, status: 0, supported: SUPPORTED_ACTIVE, ports: vec![1] };
+    let kind = ReservationType::WriteExclusive;
+    let full = FullStatus { key: 1, all_target_ports: false, holds: Some(kind), port: 1, transport_id: id.clone() };
+    let range = LbaRange { lba: 1, blocks: 2 };
+    let segment = CopySegment { source: 0, destination: 0, blocks: 3, count_destination: false, source_lba: 4, destination_lba: 5 };
+    let copy = CopyList {
+        list_id: 1,
+        usage: ListIdUsage::NotKept,
+        targets: vec![CopyTarget { designator: naa, block_bytes: 4096 }],
+        segments: vec![segment],
+    };
+    let miscompare = Sense::new(SenseKey::Miscompare, SenseCode::MISCOMPARE_DURING_VERIFY).with_information(1);
+    let inquiry = Inquiry { versions: vec![0x0460], ..Inquiry::no_unit("A", "B", "C") };
+    let mut out: Vec<(u8, Vec<u8>)> =
+        SUPPORTED.iter().map(|e| (0, [&[e.opcode(), e.action()], &vec![0; e.usage.len() - 2][..]].concat())).collect();
+    out.extend([
+        (1, miscompare.to_bytes(true)),
+        (1, Invalid::cdb_bit(1, 7).sense().to_bytes(false)),
+        (1, build_luns([Lun::Unit(1), Lun::Unit(300), Lun::WellKnown(1)].into_iter())),
+        (2, inquiry.to_bytes().to_vec()),
+        (2, build_identification(0, &names)),
+        (2, BlockLimits::default().to_bytes(0)),
+        (2, limits.to_page(0)),
+        (3, [vec![0x3E], modes.sense(&sense).ok().flatten().unwrap_or_default()].concat()),
+        (4, build_keys(1, [1, 2].into_iter())),
+        (4, build_reservation(1, Some((1, kind)))),
+        (4, build_full_status(1, [&full].into_iter())),
+        (4, OutList { key: 1, action_key: 2, nexuses: Some(vec![id.clone()]), ..OutList::default() }.to_bytes()),
+        (4, MoveList { key: 1, action_key: 2, unregister: true, persist: false, port: 1, to: id }.to_bytes()),
+        (5, build_unmap(&[range, range])),
+        (5, build_lba_status([(range, ProvisioningStatus::Deallocated)].into_iter())),
+        (5, build_port_groups(Some(1), &[group])),
+        (6, copy.to_bytes()),
+        (6, build_failure(Some((2, &miscompare.to_bytes(false))))),
+        (7, log::build_page(log::PAGE_TEMPERATURE, 0, &[LogParameter::temperature(log::TEMPERATURE, 30)], 0)),
+    ]);
+    out.into_iter().map(|(which, bytes)| ("scsi", [&[which][..], &bytes].concat())).collect()
+}
+
 /// Sequences of choices: any bytes will do, but short ones do little.
 fn choices() -> Vec<(&'static str, Vec<u8>)> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -347,7 +414,7 @@ fn choices() -> Vec<(&'static str, Vec<u8>)> {
 fn main() {
     let to = PathBuf::from(env::args().nth(1).expect("seeds FOLDER"));
     let mut count = 0;
-    for (target, bytes) in [disk(), nvme(), peer(), text(), choices()].concat() {
+    for (target, bytes) in [disk(), nvme(), scsi(), peer(), text(), choices()].concat() {
         let dir = to.join(target);
         fs::create_dir_all(&dir).expect("a folder can be made");
         fs::write(dir.join(format!("seed-{count:03}")), bytes).expect("a file can be written");

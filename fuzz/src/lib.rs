@@ -17,6 +17,7 @@ mod input;
 pub mod nvme;
 pub mod pdu;
 pub mod peer;
+pub mod scsi;
 pub mod session;
 pub mod text;
 mod volumes;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("nvme_auth", nvme::auth),
     ("nvme_connect", nvme::connect),
     ("nvme_tcp_pdu", pdu::pdu),
+    ("scsi", scsi::scsi),
     ("peer_message", peer::message),
     ("peer_link", peer::link),
     ("peer_greeting", greeting::greeting),

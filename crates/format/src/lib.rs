@@ -11,4 +11,5 @@ pub mod disk;
 pub mod nvme;
 pub mod nvme_tcp;
 pub mod peer;
+pub mod scsi;
 pub mod token;
