@@ -5,8 +5,8 @@ use base::{ClusterId, Duration, HostId, Instant, IoVerb, NodeId, VolumeId, crc32
 use format::peer::{
     Ack, BODY_BYTES_MAX, Cancel, Change, Control, CopyData, CopyOutcome, CopyRead, DATA_BYTES_MAX, Done, Envelope, Forward,
     GREETING_BYTES_MAX, Goodbye, GoodbyeReason, HEADER_BYTES, HELLO_ANSWER_BYTES, HELLO_BYTES, Header, Hello, HelloAnswer, Incarnation,
-    Issuer, LinkClass, MessageKind, Outcome, REFUSAL_BYTES, Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX, Segment,
-    SegmentSums, SessionNo, Sums, Tick, Totals, Versions, WINDOW_BYTES_MIN, Window,
+    Issuer, LinkClass, List, Listed, MessageKind, Outcome, REFUSAL_BYTES, Refusal, RefusalReason, RequestId, Revision, SEGMENTS_MAX,
+    Segment, SegmentSums, SessionNo, Sums, Tick, Totals, Versions, WINDOW_BYTES_MIN, Window,
 };
 use object::link::{ForwardError, ForwardOp, ForwardRequest, Held, Link, LinkEvent, Protection, ServedId, Welcome};
 use object::{Data, DataVec, IoOp, extents};
@@ -78,6 +78,11 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
         MessageKind::CopyData => {
             let (data, sums) = CopyData::parse(body, header.data_bytes).ok()?;
             data.write(envelope, &sums.of(0).collect::<Vec<_>>(), out)
+        }
+        MessageKind::List => List::parse(body).ok()?.write(envelope, out),
+        MessageKind::Listed => {
+            let (listed, sums) = Listed::parse(body, header.data_bytes).ok()?;
+            listed.write(envelope, sums.of(0).next().unwrap_or(0), out)
         }
         MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced => {
             Control::parse(header.kind, body).ok()?.write(envelope, out)

@@ -35,6 +35,28 @@ pub struct LaneDoubt {
     pub doubt: Vec<BlockRange>,
 }
 
+/// What blocks of a copy hold, for who copies them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceContent {
+    /// Something to be read.
+    Data,
+    /// Nothing: zeroes.
+    Nothing,
+    /// Nothing that may be read.
+    Uncorrectable,
+}
+
+/// The first of some blocks of a copy, as many as are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceRun {
+    /// What they hold.
+    pub content: SourceContent,
+    /// How many.
+    pub blocks: u32,
+    /// Epoch and mask of the first one's chunk; `None`: it is not there.
+    pub chunk: Option<(Epoch, u16)>,
+}
+
 /// How far an earlier resync of a copy had come: chunks below `below` are complete up to an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResyncProgress {

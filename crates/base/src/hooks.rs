@@ -418,6 +418,10 @@ listed! {
         FirstEpochReplayed,
         /// A copy takes what has a lower epoch than it has accepted.
         ReplicaTakesLowerEpoch,
+        /// A change of an epoch is taken, and its mark, before that epoch has stamped what is in doubt.
+        ChangeBeforeRestamp,
+        /// A change that comes again while it is under way is acknowledged at once.
+        UnderWayAcknowledged,
         /// An epoch is accepted without a record of it.
         EpochNotLogged,
         /// Replay does not find what epoch was accepted.
@@ -516,6 +520,20 @@ listed! {
         ReadWithoutGrants,
         /// A copy carries out what a node sends that does not own the object, or did in an earlier epoch.
         StaleOwnerCarriedOut,
+        /// What is in doubt ends without going to the other copies.
+        AgreementNotSent,
+        /// The mark does not wait for the agreement.
+        MarkNotHeld,
+        /// Requests that came before the owner serves are before the agreement.
+        RequestsBeforeAgreement,
+        /// A copy that joins is said to miss nothing more while changes without it are under way.
+        DrainedEarly,
+        /// A range is copied without the range lock.
+        RangeWithoutLock,
+        /// A source says what it has before it has accepted the epoch.
+        SourceNotStamped,
+        /// Chunks that only the returning copy has are not listed.
+        ListForgetsCopy,
         /// A node takes an object over once in its life: what it has owned before is not served after a restart.
         TermBegunOnce,
         /// A node goes on in the term that it had before its restart.

@@ -26,7 +26,7 @@ pub mod verb;
 
 pub use access::{ListenerKind, Security, Visibility, WriteProtect};
 pub use checksum::{crc32, crc32c};
-pub use copies::{BlockRange, LaneDoubt, ResyncProgress};
+pub use copies::{BlockRange, LaneDoubt, ResyncProgress, SourceContent, SourceRun};
 pub use histogram::Histogram;
 pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, NodeId, ObjectId, VolumeId};
 pub use lane::Lane;

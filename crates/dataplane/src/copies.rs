@@ -11,14 +11,20 @@ use crate::{
     message::{Answer, Call},
 };
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, Epoch, GroupId, Incarnation, LaneDoubt, ObjectId, Order, OwnerId, ResyncProgress};
+use base::{ComponentId, Epoch, GroupId, Incarnation, LaneDoubt, NodeId, ObjectId, Order, OwnerId, ResyncProgress};
+use format::peer::{CopyOutcome, List, RequestId};
 use frontend::FrontEnd;
-use object::owner::Fenced;
+use object::copies::{CopyAnswer, ListAsk};
+use object::owner::{CopyRef, Fenced, Listed, ListedChunk};
 use object::{ComponentAt, GroupSlot};
 use rt::sync::oneshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{ComponentInfo, ComponentNo, CopyList, CopySync, GroupError, LIST_CHUNKS_MAX, ReplicaView, StoreError};
+use store::{ComponentInfo, ComponentNo, CopyChunk, CopyList, CopySync, GroupError, LIST_CHUNKS_MAX, ReplicaView, StoreError};
+
+/// Chunks that a copy is asked for at a time.
+const LIST_MOST: u32 = LIST_CHUNKS_MAX as u32;
+const _: () = assert!(LIST_CHUNKS_MAX == format::peer::LIST_ENTRIES_MAX && LIST_CHUNKS_MAX == object::owner::LIST_CHUNKS_MAX);
 
 /// The owner of an epoch makes itself known to a copy on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,19 @@ pub struct FenceCopy {
     pub by: OwnerId,
     /// What it says of the copy: [`CopySync::Keep`], [`CopySync::InSync`] or [`CopySync::Join`].
     pub sync: CopySync,
+}
+
+/// What source and copy of a resync are asked: [`object::owner::Command::List`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListForResync {
+    /// The copy that is read.
+    pub source: CopyRef,
+    /// The copy that is out of sync.
+    pub copy: CopyRef,
+    /// From which chunk.
+    pub from: u64,
+    /// The epoch. The source has to have accepted it.
+    pub epoch: Epoch,
 }
 
 /// Why a copy does not do what was asked.
@@ -99,6 +118,12 @@ impl<F: FrontEnd> CommandSender<F> {
     /// The chunks of a copy from `from` on, in order, at most `most` of them and [`LIST_CHUNKS_MAX`].
     pub fn list_copy(&self, component: ComponentId, from: u64, most: usize) -> Completion<Result<CopyList, CopyRefused>> {
         self.give(move |c| async move { outer(c.list_copy(component, from, most).await) })
+    }
+    /// What source and copy of a resync have, from a chunk on: the answer to [`object::owner::Command::List`]. `here`: this node, whose copies are
+    /// asked here; others over the links. [`CopyRefused::Closing`]: to be asked again a little later, as when the source has not accepted the
+    /// epoch yet.
+    pub fn list_for_resync(&self, here: NodeId, ask: ListForResync) -> Completion<Result<Listed, CopyRefused>> {
+        self.give(move |c| async move { outer(c.list_for_resync(here, ask).await) })
     }
     /// What each copy of an open group has accepted so far. For who grants, before it does.
     pub fn accepted_epochs(&self, group: GroupId) -> Completion<Vec<AcceptedEpoch>> {
@@ -228,6 +253,56 @@ impl<F: FrontEnd> CoreController<F> {
         Ok(merged(lists, most))
     }
 
+    /// What a copy here has, in an epoch of its owner. It looks when all of its shards have accepted `accepted`, with Restamp.
+    async fn list_in_epoch(&self, list: &List) -> Result<CopyList, Wrong> {
+        let &List { component, from, most, epoch, accepted, .. } = list;
+        let views = self.views_of(&self.place(component)?).await?;
+        if views.iter().any(|view| view.accepted > epoch) {
+            return Err(stale(&views).into());
+        }
+        if views.iter().any(|view| view.durable < accepted) && !hooks::seeded(SeededFault::SourceNotStamped) {
+            return Err(CopyRefused::Closing.into());
+        }
+        self.list_copy(component, from, most as usize).await
+    }
+    /// The same of a copy on any node.
+    async fn list_at(&self, here: NodeId, node: NodeId, list: List) -> Result<CopyList, Wrong> {
+        if node == here {
+            return self.list_in_epoch(&list).await;
+        }
+        let answered = self.core.borrow_mut().router.ask_list(&self.rt, node, list);
+        let CopyAnswer { outcome, list, .. } = answered.await.map_err(|_| CopyRefused::Closing)?;
+        match (outcome, list) {
+            (CopyOutcome::Done, Some(list)) => Ok(list),
+            (CopyOutcome::StaleEpoch(epoch), _) => Err(CopyRefused::StaleEpoch(epoch).into()),
+            (CopyOutcome::NoComponent, _) => Err(CopyRefused::NoComponent.into()),
+            (CopyOutcome::Failed | CopyOutcome::Media(_) | CopyOutcome::NoSpace | CopyOutcome::Uncorrectable(_), _) => {
+                Err(CopyRefused::DeviceFailed.into())
+            }
+            (CopyOutcome::Closing | CopyOutcome::NotOwner | CopyOutcome::Done, _) => Err(CopyRefused::Closing.into()),
+        }
+    }
+    pub(crate) async fn list_for_resync(&self, here: NodeId, ask: ListForResync) -> Result<Listed, Wrong> {
+        let ListForResync { source, copy, from, epoch } = ask;
+        let list = |component, accepted| List { request: RequestId::default(), component, from, most: LIST_MOST, epoch, accepted };
+        let of_source = self.list_at(here, source.node, list(source.component, epoch)).await?;
+        let of_copy = self.list_at(here, copy.node, list(copy.component, Epoch(0))).await?;
+        Ok(listed(from, epoch, of_source, of_copy))
+    }
+    /// Another node asks what a copy here has.
+    #[cold]
+    pub(crate) async fn answer_list(self, ask: ListAsk) {
+        let ListAsk { token, list } = ask;
+        let mut answer = CopyAnswer::from(CopyOutcome::Done);
+        match self.list_in_epoch(&list).await {
+            Ok(list) => answer.list = Some(list),
+            Err(Wrong::Refused(refused)) => answer.outcome = outcome(refused),
+            // The data plane ends.
+            Err(Wrong::Failed(_)) => answer.outcome = CopyOutcome::Closing,
+        }
+        self.core.borrow_mut().router.answer_list(&self.rt, token, answer);
+    }
+
     pub(crate) async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let (slot, group) = self.slot(group)?;
         let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
@@ -338,6 +413,37 @@ fn refused(error: StoreError) -> CopyRefused {
         StoreError::BadChange => CopyRefused::Unsound,
         StoreError::Closing | StoreError::StaleEpoch | StoreError::EpochNotAccepted => CopyRefused::Closing,
     }
+}
+
+/// As another node hears it.
+fn outcome(refused: CopyRefused) -> CopyOutcome {
+    match refused {
+        CopyRefused::StaleEpoch(epoch) => CopyOutcome::StaleEpoch(epoch),
+        CopyRefused::NoComponent => CopyOutcome::NoComponent,
+        CopyRefused::DeviceFailed => CopyOutcome::Failed,
+        CopyRefused::Closing | CopyRefused::TooManyInDoubt | CopyRefused::Unsound => CopyOutcome::Closing,
+    }
+}
+
+/// What source and copy have, as one list: as far as both say.
+fn listed(from: u64, epoch: Epoch, source: CopyList, copy: CopyList) -> Listed {
+    let mut next = [source.next, copy.next].into_iter().flatten().min();
+    let mut chunks: BTreeMap<u64, ListedChunk> = BTreeMap::new();
+    let empty = |chunk| ListedChunk { chunk, source: None, there: false, own_doubt: 0 };
+    for CopyChunk { chunk, there, .. } in source.chunks.into_iter().filter(|c| c.there.is_some()) {
+        chunks.entry(chunk).or_insert_with(|| empty(chunk)).source = there;
+    }
+    for CopyChunk { chunk, there, own_doubt } in copy.chunks {
+        if !hooks::seeded(SeededFault::ListForgetsCopy) || chunks.contains_key(&chunk) {
+            let listed = chunks.entry(chunk).or_insert_with(|| empty(chunk));
+            (listed.there, listed.own_doubt) = (there.is_some(), own_doubt);
+        }
+    }
+    if let Some((&first, _)) = chunks.iter().nth(LIST_CHUNKS_MAX) {
+        next = Some(next.map_or(first, |next| next.min(first)));
+    }
+    let chunks = chunks.into_values().filter(|chunk| next.is_none_or(|next| chunk.chunk < next)).collect();
+    Listed { from, epoch, chunks, next }
 }
 
 /// The lists of shards as one, of at most so many chunks.

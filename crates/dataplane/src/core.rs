@@ -105,9 +105,8 @@ impl<F: FrontEnd> App for CoreApp<F> {
             // Nobody waits any more when the command's task was ended by a shutdown.
             let _ = waiting.send(done.result);
         }
-        busy |= core.copy_events(rt);
-        if core.ownership.is_some() {
-            busy |= ownership::poll(rt, core, &self.events, || self.controller(rt));
+        if core.router.has_copies() || core.ownership.is_some() {
+            busy |= self.poll_copies(rt, core);
         }
         busy |= self.report(rt, core);
         let sent = self.mesh_out(rt, core);
@@ -144,6 +143,18 @@ impl<F: FrontEnd> CoreApp<F> {
             self.on_msg(rt, msg);
         }
         taken > 0
+    }
+
+    /// What there is of volumes with copies on several nodes.
+    #[cold]
+    #[inline(never)]
+    fn poll_copies(&self, rt: &Rt, core: &mut Core<F>) -> bool {
+        let mut busy = core.copy_events(rt) | ownership::poll(rt, core, &self.events, || self.controller(rt));
+        while let Some(ask) = core.router.pop_list_ask() {
+            busy = true;
+            rt.spawn(self.controller(rt).answer_list(ask));
+        }
+        busy
     }
 
     /// Hands on what the control plane is to know.

@@ -25,7 +25,7 @@ mod worker;
 
 pub use crate::core::{CoreSeed, Seeds, core_seeds};
 pub use command::{CommandSender, Completion};
-pub use copies::{AcceptedEpoch, CopyRefused, FenceCopy};
+pub use copies::{AcceptedEpoch, CopyRefused, FenceCopy, ListForResync};
 pub use desired::{ComponentRef, Desired, HeldDesired, MirrorDesired, ObjectDesired, ObjectLayout, VolumeDesired};
 pub use error::DataPlaneError;
 pub use event::{DataPlaneEvent, DirectoryAsk, EVENTS_MAX};

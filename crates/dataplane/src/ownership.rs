@@ -16,29 +16,30 @@
 use crate::{
     command::CommandSender,
     controller::{CoreController, done},
+    copies::{FenceCopy, ListForResync},
     core_state::Core,
     desired::{Desired, ObjectDesired},
     event::{DataPlaneEvent, DirectoryAsk, EventSender},
-    message::Call,
+    message::{Call, CoreMsg},
 };
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
+use base::{ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
 use format::peer::Fence;
 use frontend::FrontEnd;
+use object::VolumeRef;
 use object::grant::GrantCell;
-use object::owner::{Command, Event, Fenced, Revision};
+use object::owner::{Command, Event, Fenced, Listed, Revision};
 use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, Owners};
-use object::{VolumeRef, VolumeRouter};
 use rt::sync::oneshot;
 use rt::{Queue, Rt, TimerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{CopySync, Shard};
+use store::CopySync;
 
-use crate::copies::FenceCopy;
-
-/// Orders for cores that go there together.
+/// What goes to all cores together.
 const ORDERS_MAX: usize = 4096;
+/// Before copies are asked again for what they have.
+const LIST_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a core is to do of a volume with copies on several nodes.
 #[derive(Clone, Debug)]
@@ -59,6 +60,8 @@ pub(crate) enum Happened {
     Read(u64, Option<Vec<(ObjectId, Found)>>),
     /// What came of a change.
     Changed(u64, ChangeOutcome),
+    /// What source and copy of a resync have.
+    Listed(ObjectId, Listed),
     /// Another node is to own an object.
     HandOver(ObjectId, NodeId),
 }
@@ -77,7 +80,7 @@ pub(crate) struct Ownership {
     orders: Vec<(VolumeRef, CopyOrder)>,
     /// What waits until the cores have done what comes before it.
     held: Option<Action>,
-    /// Orders are with the cores.
+    /// A batch is with the cores.
     ordering: bool,
     queue: Queue,
     timer: Option<(TimerId, Instant)>,
@@ -161,6 +164,7 @@ impl Ownership {
             Happened::Accepted(object, component, said) => self.owners.accepted(&mut g, object, component, said),
             Happened::Read(request, records) => self.owners.read(&mut g, request, records),
             Happened::Changed(request, outcome) => self.owners.changed(&mut g, request, outcome),
+            Happened::Listed(object, listed) => self.owners.plane(&mut g, object, 0, Event::Listed(listed)),
             Happened::HandOver(object, to) => self.owners.hand_over(&mut g, object, to),
         }
     }
@@ -186,10 +190,13 @@ impl Ownership {
             let next = if full { None } else { self.held.take().or_else(|| self.owners.pop(now)) };
             match next {
                 Some(Action::Cell { object, cell }) => self.order(object, CopyOrder::Cell(cell)),
+                Some(Action::Plane { object, command: Command::List { source, copy, from, epoch } }) => {
+                    return Some(Wanted::List(object, ListForResync { source, copy, from, epoch }));
+                }
                 Some(Action::Plane { object, command }) => self.order(object, CopyOrder::Command(command)),
                 other if !self.orders.is_empty() && !hooks::seeded(SeededFault::OrdersOvertaken) => {
                     (self.held, self.ordering) = (other, true);
-                    return Some(Wanted::Orders(std::mem::take(&mut self.orders)));
+                    return Some(Wanted::Batch(std::mem::take(&mut self.orders)));
                 }
                 Some(Action::Accept { by, fence }) => return Some(Wanted::Accept(by, fence)),
                 Some(Action::Fence { to, fence }) => links.fence(to, fence),
@@ -208,7 +215,7 @@ impl Ownership {
                 }
                 None if !self.orders.is_empty() => {
                     self.ordering = true;
-                    return Some(Wanted::Orders(std::mem::take(&mut self.orders)));
+                    return Some(Wanted::Batch(std::mem::take(&mut self.orders)));
                 }
                 None => return None,
             }
@@ -235,13 +242,12 @@ impl Ownership {
 
 /// What takes its time.
 enum Wanted {
-    Orders(Vec<(VolumeRef, CopyOrder)>),
+    Batch(Vec<(VolumeRef, CopyOrder)>),
     Accept(OwnerId, Fence),
+    List(ObjectId, ListForResync),
 }
 
 /// A turn of core 0: whether there was anything to do.
-#[cold]
-#[inline(never)]
 pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSender, controller: impl Fn() -> CoreController<F>) -> bool {
     let (Some(own), Some(links)) = (&mut core.ownership, core.front.control_links()) else { return false };
     let mut busy = false;
@@ -266,7 +272,7 @@ pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSende
     while let Some(wanted) = own.next(links, events, now) {
         let this = controller();
         match wanted {
-            Wanted::Orders(orders) => {
+            Wanted::Batch(orders) => {
                 let here = own.me.node;
                 rt.spawn(async move {
                     this.order_all(here, orders).await;
@@ -275,6 +281,14 @@ pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSende
                         own.due = Instant(0);
                     }
                     this.rt.wake(this.rt.core());
+                });
+            }
+            Wanted::List(object, ask) => {
+                let here = own.me.node;
+                rt.spawn(async move {
+                    if let Some(listed) = this.listed(here, object, ask).await {
+                        this.core.borrow_mut().happens(&this.rt, Happened::Listed(object, listed));
+                    }
                 });
             }
             Wanted::Accept(by, fence) => {
@@ -298,29 +312,17 @@ impl<F: FrontEnd> Core<F> {
         }
     }
     /// What the cores say of volumes with copies on several nodes goes to core 0.
-    #[inline]
     pub(crate) fn copy_events(&mut self, rt: &Rt) -> bool {
-        let Some((volume, event)) = pop_event(&mut self.router) else { return false };
-        self.copy_event(rt, volume, event);
-        true
-    }
-    #[cold]
-    #[inline(never)]
-    fn copy_event(&mut self, rt: &Rt, volume: VolumeRef, event: Event) {
-        let core = rt.core();
-        match core {
-            0 => self.happens(rt, Happened::Core(0, volume, event)),
-            core => self.send(0, crate::message::CoreMsg::CopyEvent { core: core as u16, volume, event: Box::new(event) }),
+        let mut any = false;
+        while let Some((volume, event)) = self.router.pop_copy_event() {
+            any = true;
+            match rt.core() {
+                0 => self.happens(rt, Happened::Core(0, volume, event)),
+                core => self.send(0, CoreMsg::CopyEvent { core: core as u16, volume, event: Box::new(event) }),
+            }
         }
-        while let Some((volume, event)) = pop_event(&mut self.router) {
-            self.copy_event(rt, volume, event);
-        }
+        any
     }
-}
-
-#[inline]
-fn pop_event(router: &mut VolumeRouter<Shard>) -> Option<(VolumeRef, Event)> {
-    router.pop_copy_event()
 }
 
 impl<F: FrontEnd> CoreController<F> {
@@ -362,6 +364,21 @@ impl<F: FrontEnd> CoreController<F> {
         for receiver in receivers {
             // A core that has ended answers nothing.
             let _ = receiver.await;
+        }
+    }
+    /// What source and copy of a resync have; asked again as long as there is this resync.
+    async fn listed(&self, here: NodeId, object: ObjectId, ask: ListForResync) -> Option<Listed> {
+        loop {
+            match self.list_for_resync(here, ask).await {
+                Ok(listed) => return Some(listed),
+                Err(why) => tracing::debug!(%object, %why, "the chunks of copies cannot be listed yet"),
+            }
+            self.rt.sleep(LIST_AGAIN).await;
+            let core = self.core.borrow();
+            let own = core.ownership.as_ref()?;
+            if own.owners.resyncs(object) != Some(ask.copy.component) || own.owners.record_of(object)?.epoch() != ask.epoch {
+                return None;
+            }
         }
     }
     /// Has a copy of this node make an epoch durable.

@@ -24,13 +24,13 @@ use crate::{
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{Lane, Order, Seq};
+use base::{Lane, Order, Seq, SourceContent, SourceRun};
 use rt::{Buf, Rt};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
-use store::{ComponentNo, Crcs, OpKind, ShardDone, ShardOp, StoreError};
+use store::{ComponentNo, Crcs, OpKind, ReplicaView, ShardDone, ShardOp, StoreError};
 
 /// Parts of one core that wait or run, of requests of all cores; those bound what they send. [`RangeLocks`] and the answers follow from them.
 pub const PARTS_MAX: usize = store::OPERATIONS_MAX;
@@ -48,9 +48,13 @@ pub trait Blocks {
     fn pieces(&self, component: ComponentNo, first: u64, step: u64, end: u64, found: impl FnMut(u64)) -> bool;
     /// The newest change of a lane that has ended, as far as it is known here; `None`: there is no such component.
     fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq>;
-    /// Whether a component keeps what one copy of several keeps: it was fenced.
-    fn is_copy(&self, _component: ComponentNo) -> bool {
-        false
+    /// What a component knows as one copy of several; `None`: it is none, it was not fenced yet.
+    fn replica(&self, _component: ComponentNo) -> Option<ReplicaView> {
+        None
+    }
+    /// What the first of these blocks hold, as many as are of one kind.
+    fn source_run(&self, _component: ComponentNo, _block: BlockNo, blocks: u32) -> SourceRun {
+        SourceRun { content: SourceContent::Data, blocks, chunk: None }
     }
 }
 
@@ -70,8 +74,11 @@ impl Blocks for store::Shard {
     fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq> {
         store::Shard::newest(self, component, lane)
     }
-    fn is_copy(&self, component: ComponentNo) -> bool {
-        self.replica(component).is_some()
+    fn replica(&self, component: ComponentNo) -> Option<ReplicaView> {
+        store::Shard::replica(self, component)
+    }
+    fn source_run(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
+        store::Shard::source_run(self, component, block, blocks)
     }
 }
 
@@ -214,6 +221,11 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn has_begun(&self, volume: VolumeRef) -> bool {
         self.parts.iter().any(|(_, held)| held.part.volume == volume)
     }
+    /// Whether a change of a mirror is here that goes to no copy elsewhere.
+    #[cold]
+    pub(crate) fn changes_alone(&self, volume: VolumeRef, mirror: u16) -> bool {
+        self.parts.iter().any(|(_, held)| (held.part.volume, held.part.mirror) == (volume, mirror) && held.part.changes())
+    }
 
     /// Takes a part. It is answered through [`Lanes::pop`].
     pub fn accept(&mut self, rt: &Rt, part: Part) {
@@ -307,6 +319,17 @@ impl<S: Blocks> Lanes<S> {
     #[inline(always)]
     pub(crate) fn change_ended(&mut self, rt: &Rt, place: &MirrorLane, seq: Seq) {
         if self.numbers.ended(place, seq) {
+            self.next_begins(rt, place);
+        }
+    }
+    /// The mark of a lane moves again, perhaps far: all that waited for that may begin.
+    #[cold]
+    pub(crate) fn mark_moves(&mut self, rt: &Rt, place: &MirrorLane) {
+        self.numbers.let_go(place);
+        for _ in 0..self.numbers.may_begin(place) {
+            if self.numbers.may_begin(place) == 0 {
+                break;
+            }
             self.next_begins(rt, place);
         }
     }

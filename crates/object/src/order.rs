@@ -47,6 +47,8 @@ struct LaneOrder {
     ended: [u64; IN_DOUBT_MAX / 64],
     /// Parts that wait until the mark moves, oldest first, and what the store is to do.
     waiting: VecDeque<(u32, OpKind)>,
+    /// A number that no change has, of a lane whose mark is held: it does not end before. Counter 0: there is none.
+    held: Seq,
 }
 
 impl LaneOrder {
@@ -76,6 +78,28 @@ impl LaneOrder {
         let ended: u32 = self.ended.iter().map(|word| word.count_ones()).sum();
         self.old += (self.last.counter - self.contiguous) as u32 - ended;
         (self.last, self.contiguous, self.ended) = (Seq { term, counter: 0 }, 0, [0; IN_DOUBT_MAX / 64]);
+    }
+    /// The mark stands here from now on: until [`LaneOrder::let_go`] a number is open, of this term and as if of an older one.
+    #[cold]
+    fn hold(&mut self, term: Epoch, mark: Seq) {
+        self.let_go();
+        if self.last.term != term {
+            self.begin_term(term);
+        }
+        self.last.counter += 1;
+        (self.held, self.mark) = (self.last, mark);
+        self.old += 1;
+    }
+    /// The mark moves again. False: it was not held.
+    #[cold]
+    fn let_go(&mut self) -> bool {
+        let held = core::mem::take(&mut self.held);
+        if held == Seq::default() {
+            return false;
+        }
+        self.old -= 1;
+        self.end(held);
+        true
     }
     fn end(&mut self, seq: Seq) {
         if seq.term != self.last.term {
@@ -172,6 +196,45 @@ impl Sequencer {
             *known = Some(MirrorOrder { at: of.at, shared: false, ownership: *ownership, lanes });
         }
         known.as_mut().expect("just made")
+    }
+    /// What was in doubt in a lane is agreed on: its mark stands at `mark` until [`Sequencer::let_go`], and further changes have at most half of the
+    /// numbers that there are until then ([`Sequencer::is_kept_free`]).
+    #[cold]
+    pub fn hold(&mut self, of: &MirrorLane, ownership: &Ownership, mark: Seq) {
+        self.share(of, ownership);
+        let known = self.mirror_at(of, ownership);
+        if ownership.epoch > known.ownership.epoch {
+            known.ownership = *ownership;
+        }
+        if !hooks::seeded(SeededFault::MarkNotHeld) {
+            known.lanes[of.lane.index()].hold(ownership.term, mark);
+        }
+    }
+    /// The agreement of a lane has ended.
+    #[cold]
+    pub fn let_go(&mut self, of: &MirrorLane) {
+        if let Some(known) = self.mirror(of) {
+            known.lanes[of.lane.index()].let_go();
+        }
+    }
+    /// No agreement of a volume goes on.
+    #[cold]
+    pub fn let_go_all(&mut self, volume: VolumeRef) {
+        let lanes = self.0.get_mut(volume.0 as usize).into_iter().flatten().flatten().flat_map(|mirror| mirror.lanes.iter_mut());
+        lanes.for_each(|lane| _ = lane.let_go());
+    }
+    /// Whether the next number of a lane is kept for its agreement.
+    #[cold]
+    pub fn is_kept_free(&mut self, of: &MirrorLane) -> bool {
+        let Some(known) = self.mirror(of) else { return false };
+        let lane = &known.lanes[of.lane.index()];
+        lane.held != Seq::default() && lane.last.counter as usize >= hooks::tiny(IN_DOUBT_MAX, 8) / 2
+    }
+    /// Parts of a lane that wait and may begin.
+    #[cold]
+    pub fn may_begin(&mut self, of: &MirrorLane) -> usize {
+        self.mirror(of)
+            .map_or(0, |known| Some(&known.lanes[of.lane.index()]).filter(|lane| !lane.is_full()).map_or(0, |lane| lane.waiting.len()))
     }
     /// A volume is gone, and with it the orders of its mirrors.
     #[cold]
@@ -314,10 +377,41 @@ mod tests {
         assert!(!orders.ended(&lane(1), places[3]), "of what is gone");
     }
 
+    fn a_mark_that_is_held_stands_until_the_agreement_has_ended() {
+        let mut orders = Sequencer::default();
+        let old = orders.given(&lane(2), owned(1, 1), Seq::default).unwrap();
+        orders.ended(&lane(2), old.seq);
+        orders.hold(&lane(2), &owned(5, 5), seq(3, 40));
+        let begun: Vec<_> = (0..3).map(|_| orders.given(&lane(2), owned(5, 5), Seq::default).unwrap()).collect();
+        assert!(begun.iter().all(|order| order.mark == seq(3, 40)), "{begun:?}");
+        orders.ended(&lane(2), begun[0].seq);
+        orders.ended(&lane(2), begun[2].seq);
+        assert_eq!(orders.given(&lane(2), owned(6, 5), Seq::default).unwrap().mark, seq(3, 40));
+        assert!(orders.is_kept_free(&lane(2)) == (hooks::tiny(IN_DOUBT_MAX, 8) == 8));
+        orders.let_go(&lane(2));
+        let next = orders.given(&lane(2), owned(6, 5), Seq::default).unwrap();
+        assert_eq!(next.mark.term, Epoch(5));
+        assert!(next.mark.counter + 1 == begun[1].seq.counter, "before the first that has not ended");
+        orders.ended(&lane(2), begun[1].seq);
+        orders.hold(&lane(2), &owned(9, 9), seq(5, 2));
+        orders.hold(&lane(2), &owned(11, 11), seq(9, 1));
+        let last = orders.given(&lane(2), owned(11, 11), Seq::default).unwrap();
+        assert_eq!((last.seq.term, last.mark), (Epoch(11), seq(9, 1)));
+        orders.let_go_all(VolumeRef(2));
+        orders.ended(&lane(2), last.seq);
+        assert_eq!(orders.given(&lane(2), owned(11, 11), Seq::default).unwrap().mark, seq(9, 1), "changes of old terms are open");
+    }
+
+    #[test]
+    fn an_agreement_holds_the_mark() {
+        a_mark_that_is_held_stands_until_the_agreement_has_ended();
+    }
+
     #[cfg(feature = "hooks")]
     #[test]
     fn seeded_faults_are_noticed() {
         use base::hooks::notices;
+        notices(SeededFault::MarkNotHeld, a_mark_that_is_held_stands_until_the_agreement_has_ended);
         notices(SeededFault::EpochOfFirstPart, a_new_term_counts_from_one_and_its_mark_is_of_the_old_one_until_that_has_ended);
     }
 }

@@ -336,10 +336,11 @@ fn a_mirror_that_is_not_served_fails_and_takes_no_other_with_it() {
     rt::sim::block_on(1, async |rt: Rt| {
         const PIECES: u64 = 12;
         let there = CopyPlace::On { node: base::NodeId::from_bytes([1; 16]), component: base::ComponentId::from_bytes([2; 16]) };
-        let elsewhere = CopyAt { state: base::CopyState::Active, place: there };
         let here = |state| CopyAt { state, place: CopyPlace::Here(ComponentAt { group: GroupSlot(0), no: ComponentNo(2) }) };
         let stale = here(base::CopyState::Stale);
-        for copies in [vec![], vec![elsewhere], vec![here(base::CopyState::Active), elsewhere], vec![elsewhere, stale]] {
+        // One with a copy in sync elsewhere waits for its owner to serve.
+        let absent = CopyAt { state: base::CopyState::Absent, place: there };
+        for copies in [vec![], vec![stale], vec![absent, stale]] {
             for core in 0..2 {
                 let mut cores = over_two_groups(&rt, PIECES);
                 for router in &mut cores.planes {

@@ -122,7 +122,7 @@ impl Cluster {
                 None => self.made.push(Made { n, life, request, revision, served }),
                 Some(result) => {
                     result.expect("it can be served");
-                    self.lab.commands(n).directory_changed(request, ChangeOutcome::Made(RecordRevision(revision)));
+                    self.lab.door(n).directory_changed(request, ChangeOutcome::Made(RecordRevision(revision)));
                 }
             }
         }
@@ -132,7 +132,7 @@ impl Cluster {
         events.as_ref().filter(|_| self.is_up(n))?.try_recv().ok()
     }
     fn asks(&mut self, n: usize, ask: DirectoryAsk) {
-        let commands = self.lab.commands(n);
+        let commands = self.lab.door(n);
         match ask {
             DirectoryAsk::Read { request, objects } => {
                 assert_eq!(objects, [object()]);
@@ -151,7 +151,7 @@ impl Cluster {
                 }
                 let up: Vec<usize> = (0..self.lab.nodes.len()).filter(|at| self.is_up(*at)).collect();
                 for at in up {
-                    let served = self.lab.commands(at).apply(self.desired(at));
+                    let served = self.lab.door(at).apply(self.desired(at));
                     if at == n {
                         let (life, revision) = (self.lives[n], self.revision);
                         self.made.push(Made { n, life, request, revision, served });
@@ -180,7 +180,7 @@ impl Cluster {
         self.lab.must(n, |c| c.open_group(Some(cluster()), devices));
         self.serve(n);
         for at in (0..self.lab.nodes.len()).filter(|at| *at != n && self.is_up(*at)) {
-            drop(self.lab.commands(at).apply(self.desired(at)));
+            drop(self.lab.door(at).apply(self.desired(at)));
         }
     }
 
@@ -275,5 +275,52 @@ fn a_copy_whose_node_dies_leaves_and_hosts_go_on() {
     let stall = all.play(300);
     assert!((600..1500).contains(&stall), "{stall} ms");
     assert_eq!((all.owner(), all.state(1)), (0, CopyState::Absent));
+    all.restart(1);
+    all.until("it is in sync again", |all| all.state(1) == CopyState::Active);
+    all.play(200);
     all.settle();
+    all.check();
+}
+
+#[test]
+fn another_node_takes_over_when_the_owner_dies_and_that_one_comes_back() {
+    for (seed, copies) in [&[0, 1][..], &[0, 1, 2]].into_iter().enumerate() {
+        let mut all = Cluster::new(seed as u64 + 81, &[2, 1, 2], copies, LinkSecurity::Plain);
+        all.play(200);
+        all.kill(0);
+        let stall = all.play(300);
+        assert!((1000..8000).contains(&stall), "{stall} ms");
+        assert_eq!((all.owner(), all.state(0)), (1, CopyState::Absent));
+        all.restart(0);
+        all.until("it is in sync again", |all| all.state(0) == CopyState::Active);
+        all.play(200);
+        all.settle();
+        all.check();
+    }
+}
+
+/// Whatever dies, as long as a copy in sync is left: nothing is lost, and all comes back.
+#[test]
+fn nodes_die_and_come_back_at_random() {
+    for seed in 0..6 {
+        let mut all = Cluster::new(seed + 101, &[1, 2, 2], &[0, 1, 2], LinkSecurity::Plain);
+        for _ in 0..4 {
+            all.play(60);
+            let n = all.lab.rng.below(3) as usize;
+            all.kill(n);
+            let alone = all.lab.rng.below(3) == 0;
+            all.play(60);
+            if alone {
+                all.lab.world.reset_connections(all.lab.nodes[(n + 1) % 3].host, all.lab.nodes[(n + 2) % 3].host);
+                all.play(60);
+            }
+            all.restart(n);
+            if all.lab.rng.below(2) == 0 {
+                all.play(60);
+            }
+            all.until("all are in sync", |all| (0..3).all(|n| all.state(n) == CopyState::Active));
+        }
+        all.settle();
+        all.check();
+    }
 }

@@ -1,4 +1,4 @@
-//! Messages for the copies of a mirror: Change and its Ack, CopyRead and its CopyData (`docs/replication.md`).
+//! Messages for the copies of a mirror: Change and its Ack, CopyRead and its CopyData, List and its Listed (`docs/replication.md`).
 //!
 //! Invariant: what parses lies within one piece and within the largest volume, its number is above its mark, and a write brings a whole block
 //! with its checksum for each block it says.
@@ -8,10 +8,10 @@ use super::error::{PeerError, check, reserved};
 use super::forward::RequestId;
 use super::header::{DATA_BYTES_MAX, Envelope, HEADER_BYTES, Header, MessageKind};
 use super::segment::{SEGMENTS_MAX, Segment, SegmentSums, Sums, put_sums};
-use super::sizes::{ACK_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES};
+use super::sizes::{ACK_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, LIST_BYTES, LISTED_BYTES};
 use crate::bytes::*;
-use base::unit::{BLOCK_BYTES, PIECE_BLOCKS, VOLUME_BYTES_MAX};
-use base::{BlockNo, ComponentId, Epoch, Incarnation, Order, Seq};
+use base::unit::{BLOCK_BYTES, CHUNK_BYTES, PIECE_BLOCKS, VOLUME_BYTES_MAX};
+use base::{BlockNo, ComponentId, Epoch, Incarnation, Order, Seq, SourceContent, SourceRun};
 
 layout!(change: 128 bytes {
     0: REQUEST[8], 8: COMPONENT[16], 24: EPOCH[4], 28: PERIOD_START[4], 32: TERM[4], 36: MARK_TERM[4], 40: COUNTER[8], 48: MARK_COUNTER[8],
@@ -21,15 +21,32 @@ layout!(change: 128 bytes {
 layout!(ack: 48 bytes {
     0: REQUEST[8], 8: INCARNATION[8], 16: COUNTER[8], 24: TERM[4], 28: EPOCH[4], 32: BLOCK[8], 40: OUTCOME[1], 41: RESERVED[7],
 });
-layout!(read: 48 bytes { 0: REQUEST[8], 8: COMPONENT[16], 24: BLOCK[8], 32: BLOCKS[4], 36: EPOCH[4], 40: PERIOD_START[4], 44: RESERVED[4] });
-layout!(data: 32 bytes { 0: REQUEST[8], 8: BLOCK[8], 16: EPOCH[4], 20: OUTCOME[1], 21: FLAGS[1], 22: RESERVED[10] });
+layout!(read: 48 bytes { 0: REQUEST[8], 8: COMPONENT[16], 24: BLOCK[8], 32: BLOCKS[4], 36: EPOCH[4], 40: PERIOD_START[4], 44: RUN[1], 45: RESERVED[3] });
+layout!(data: 32 bytes {
+    0: REQUEST[8], 8: BLOCK[8], 16: EPOCH[4], 20: OUTCOME[1], 21: FLAGS[1], 22: CONTENT[1], 23: RESERVED[1], 24: RUN_BLOCKS[2], 26: MASK[2],
+    28: CHUNK_EPOCH[4],
+});
+layout!(list: 48 bytes { 0: REQUEST[8], 8: COMPONENT[16], 24: FROM[8], 32: MOST[4], 36: EPOCH[4], 40: ACCEPTED[4], 44: RESERVED[4] });
+layout!(listed: 40 bytes {
+    0: REQUEST[8], 8: NEXT[8], 16: CHUNKS[4], 20: EPOCH[4], 24: OUTCOME[1], 25: FLAGS[1], 26: MORE[1], 27: RESERVED[13],
+});
+layout!(entry: 16 bytes { 0: CHUNK[8], 8: EPOCH[4], 12: MASK[2], 14: OWN_DOUBT[2] });
 
 const _: () = assert!(change::BYTES == CHANGE_BYTES && ack::BYTES == ACK_BYTES);
 const _: () = assert!(read::BYTES == COPY_READ_BYTES && data::BYTES == COPY_DATA_BYTES);
+const _: () = assert!(list::BYTES == LIST_BYTES && listed::BYTES == LISTED_BYTES);
+const _: () = assert!(LIST_ENTRIES_MAX * entry::BYTES <= DATA_BYTES_MAX);
 const _: () = assert!(PIECE_BLOCKS as usize * BLOCK_BYTES <= DATA_BYTES_MAX, "what lies in a piece is one message");
 
 /// Links of this version and later ones have these messages.
 pub const COPIES_VERSION: u8 = 2;
+
+/// Chunks of one Listed at most.
+pub const LIST_ENTRIES_MAX: usize = 1024;
+/// Bytes of each of them.
+pub const LIST_ENTRY_BYTES: usize = entry::BYTES;
+/// Chunks of the largest volume.
+const CHUNKS_MAX: u64 = VOLUME_BYTES_MAX / CHUNK_BYTES;
 
 /// Bits of a Change.
 const RESYNC: u8 = 1;
@@ -142,6 +159,8 @@ pub struct CopyRead {
     pub block: BlockNo,
     /// How many.
     pub blocks: u32,
+    /// To copy them: the answer says what the first of them hold, as many as are of one kind, and has those only.
+    pub run: bool,
 }
 
 /// The answer to a CopyRead, without its data.
@@ -151,6 +170,49 @@ pub struct CopyData {
     pub request: RequestId,
     /// How it went.
     pub outcome: CopyOutcome,
+    /// What the first blocks hold, if that was asked for and is done. There is data if they hold any.
+    pub run: Option<SourceRun>,
+}
+
+/// Chunks of a copy are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct List {
+    /// For the answer.
+    pub request: RequestId,
+    /// The copy.
+    pub component: ComponentId,
+    /// From which chunk on.
+    pub from: u64,
+    /// How many at most, up to [`LIST_ENTRIES_MAX`].
+    pub most: u32,
+    /// Of the owner.
+    pub epoch: Epoch,
+    /// The copy has to have accepted this one before it looks.
+    pub accepted: Epoch,
+}
+
+/// The answer to a List, without the chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Which request.
+    pub request: RequestId,
+    /// How it went.
+    pub outcome: CopyOutcome,
+    /// So many chunks follow as data.
+    pub chunks: u32,
+    /// Where the rest begins; `None`: there is no more.
+    pub next: Option<u64>,
+}
+
+/// A chunk of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListEntry {
+    /// Which, counted in the object's address space.
+    pub chunk: u64,
+    /// Epoch of the last change, above 0, and mask; `None`: it is not there.
+    pub there: Option<(Epoch, u16)>,
+    /// Blocks of it that were in doubt when the copy heard that it is out of sync, and were not copied since.
+    pub own_doubt: u16,
 }
 
 /// Whether blocks lie in one piece of the largest volume.
@@ -331,7 +393,9 @@ impl CopyRead {
             period_start: Epoch(u32_at(b, PERIOD_START)),
             block: BlockNo(u64_at(b, BLOCK)),
             blocks: u32_at(b, BLOCKS),
+            run: b[RUN] != 0,
         };
+        check(b[RUN] <= 1, "run")?;
         read.check()?;
         Ok(read)
     }
@@ -347,6 +411,7 @@ impl CopyRead {
         put_u32(b, PERIOD_START, self.period_start.0);
         put_u64(b, BLOCK, self.block.0);
         put_u32(b, BLOCKS, self.blocks);
+        b[RUN] = self.run.into();
         Header::seal(MessageKind::CopyRead, envelope, [0; 2], BYTES, out)
     }
     /// Bytes of the data of its answer, when it is done.
@@ -364,17 +429,33 @@ impl CopyData {
     pub fn parse(b: &[u8], data_bytes: [u32; SEGMENTS_MAX]) -> Result<(CopyData, Sums<'_>), PeerError> {
         use data::*;
         let (b, sums) = b.split_first_chunk::<BYTES>().ok_or(PeerError::Length)?;
-        reserved(b, RESERVED, BYTES)?;
+        reserved(b, RESERVED, RUN_BLOCKS)?;
         let outcome = CopyOutcome::parse(b[OUTCOME], u64_at(b, BLOCK), u32_at(b, EPOCH))?;
-        check((outcome == CopyOutcome::Done) == (data_bytes[0] > 0), "data")?;
-        Ok((CopyData { request: RequestId(u64_at(b, REQUEST)), outcome }, block_sums(sums, b[FLAGS], data_bytes, data_bytes[0])?))
+        let content = match b[CONTENT] {
+            0 => None,
+            1 => Some(SourceContent::Data),
+            2 => Some(SourceContent::Nothing),
+            3 => Some(SourceContent::Uncorrectable),
+            _ => return Err(PeerError::Value { field: "content" }),
+        };
+        let (epoch, mask, blocks) = (Epoch(u32_at(b, CHUNK_EPOCH)), u16_at(b, MASK), u32::from(u16_at(b, RUN_BLOCKS)));
+        if content.is_none() {
+            reserved(b, RUN_BLOCKS, BYTES)?;
+        }
+        let run = content.map(|content| SourceRun { content, blocks, chunk: (epoch > Epoch(0)).then_some((epoch, mask)) });
+        check(epoch > Epoch(0) || mask == 0, "mask")?;
+        let answer = CopyData { request: RequestId(u64_at(b, REQUEST)), outcome, run };
+        check(answer.has_data() == (data_bytes[0] > 0), "data")?;
+        answer.check(data_bytes[0])?;
+        Ok((answer, block_sums(sums, b[FLAGS], data_bytes, data_bytes[0])?))
     }
     /// Header and body into `out`; their bytes. The data follows. `crcs`: of each block of a read that is done; else none.
     pub fn write(&self, envelope: &Envelope, crcs: &[u32], out: &mut [u8]) -> usize {
         use data::*;
-        assert!((self.outcome == CopyOutcome::Done) != crcs.is_empty(), "what is done has data");
+        assert!(self.has_data() != crcs.is_empty(), "what is done has data");
         let (b, sums) = out[HEADER_BYTES..].split_at_mut(BYTES);
         let (flags, data_bytes, sum_bytes) = put_sums(segments(crcs).as_slice(), sums);
+        assert!(self.check(data_bytes[0]).is_ok(), "an answer that can be read");
         let (outcome, block, epoch) = self.outcome.parts();
         b.fill(0);
         put_u64(b, REQUEST, self.request.0);
@@ -382,6 +463,139 @@ impl CopyData {
         put_u32(b, EPOCH, epoch);
         b[OUTCOME] = outcome;
         b[FLAGS] = flags;
+        if let Some(SourceRun { content, blocks, chunk }) = self.run {
+            b[CONTENT] = match content {
+                SourceContent::Data => 1,
+                SourceContent::Nothing => 2,
+                SourceContent::Uncorrectable => 3,
+            };
+            put_u16(b, RUN_BLOCKS, blocks as u16);
+            let (epoch, mask) = chunk.unwrap_or_default();
+            put_u16(b, MASK, mask);
+            put_u32(b, CHUNK_EPOCH, epoch.0);
+        }
         Header::seal(MessageKind::CopyData, envelope, data_bytes, BYTES + sum_bytes, out)
+    }
+    /// Whether blocks follow.
+    fn has_data(&self) -> bool {
+        self.outcome == CopyOutcome::Done && self.run.is_none_or(|run| run.content == SourceContent::Data)
+    }
+    fn check(&self, bytes: u32) -> Result<(), PeerError> {
+        let Some(run) = &self.run else { return Ok(()) };
+        let right = bytes == 0 || bytes == run.blocks * BLOCK_BYTES as u32;
+        check(self.outcome == CopyOutcome::Done && (1..=PIECE_BLOCKS as u32).contains(&run.blocks) && right, "run")
+    }
+}
+
+impl List {
+    /// Reads a body that its header has checked.
+    pub fn parse(b: &[u8]) -> Result<List, PeerError> {
+        use list::*;
+        let b = b.first_chunk::<BYTES>().ok_or(PeerError::Length)?;
+        reserved(b, RESERVED, BYTES)?;
+        let list = List {
+            request: RequestId(u64_at(b, REQUEST)),
+            component: ComponentId::from_bytes(array_at(b, COMPONENT)),
+            from: u64_at(b, FROM),
+            most: u32_at(b, MOST),
+            epoch: Epoch(u32_at(b, EPOCH)),
+            accepted: Epoch(u32_at(b, ACCEPTED)),
+        };
+        list.check()?;
+        Ok(list)
+    }
+    /// The whole message into `out`; its bytes.
+    pub fn write(&self, envelope: &Envelope, out: &mut [u8]) -> usize {
+        use list::*;
+        assert!(self.check().is_ok(), "a request that can be read");
+        let b = &mut out[HEADER_BYTES..HEADER_BYTES + BYTES];
+        b.fill(0);
+        put_u64(b, REQUEST, self.request.0);
+        put(b, COMPONENT, self.component.as_bytes());
+        put_u64(b, FROM, self.from);
+        put_u32(b, MOST, self.most);
+        put_u32(b, EPOCH, self.epoch.0);
+        put_u32(b, ACCEPTED, self.accepted.0);
+        Header::seal(MessageKind::List, envelope, [0; 2], BYTES, out)
+    }
+    fn check(&self) -> Result<(), PeerError> {
+        check(self.request.serial() > 0 && self.epoch > Epoch(0) && self.accepted <= self.epoch, "epoch")?;
+        check(self.from < CHUNKS_MAX && (1..=LIST_ENTRIES_MAX as u32).contains(&self.most), "chunks")
+    }
+}
+
+impl Listed {
+    /// Reads a body that its header has checked, and the checksum of its chunks. `data_bytes` are those of the header.
+    pub fn parse(b: &[u8], data_bytes: [u32; SEGMENTS_MAX]) -> Result<(Listed, Sums<'_>), PeerError> {
+        use listed::*;
+        let (b, sums) = b.split_first_chunk::<BYTES>().ok_or(PeerError::Length)?;
+        reserved(b, RESERVED, BYTES)?;
+        check(b[MORE] <= 1 && (b[MORE] == 1 || u64_at(b, NEXT) == 0), "next")?;
+        let listed = Listed {
+            request: RequestId(u64_at(b, REQUEST)),
+            outcome: CopyOutcome::parse(b[OUTCOME], 0, u32_at(b, EPOCH))?,
+            chunks: u32_at(b, CHUNKS),
+            next: (b[MORE] == 1).then_some(u64_at(b, NEXT)),
+        };
+        listed.check()?;
+        if data_bytes != [listed.chunks * LIST_ENTRY_BYTES as u32, 0] {
+            return Err(PeerError::Length);
+        }
+        check(b[FLAGS] == 0, "flags")?;
+        Ok((listed, Sums::parse(sums, 0, data_bytes)?))
+    }
+    /// Header and body into `out`; their bytes. The chunks follow ([`ListEntry::put`]). `crc`: their CRC-32C.
+    pub fn write(&self, envelope: &Envelope, crc: u32, out: &mut [u8]) -> usize {
+        use listed::*;
+        assert!(self.check().is_ok(), "a list that can be read");
+        let (b, sums) = out[HEADER_BYTES..].split_at_mut(BYTES);
+        let bytes = self.chunks * LIST_ENTRY_BYTES as u32;
+        let segment = (bytes > 0).then_some(Segment { bytes, sums: SegmentSums::Whole(crc) });
+        let (_, data_bytes, sum_bytes) = put_sums(segment.as_slice(), sums);
+        let (outcome, _, epoch) = self.outcome.parts();
+        b.fill(0);
+        put_u64(b, REQUEST, self.request.0);
+        put_u64(b, NEXT, self.next.unwrap_or(0));
+        put_u32(b, CHUNKS, self.chunks);
+        put_u32(b, EPOCH, epoch);
+        b[OUTCOME] = outcome;
+        b[MORE] = self.next.is_some().into();
+        Header::seal(MessageKind::Listed, envelope, data_bytes, BYTES + sum_bytes, out)
+    }
+    fn check(&self) -> Result<(), PeerError> {
+        let nothing = self.chunks == 0 && self.next.is_none();
+        check(self.chunks as usize <= LIST_ENTRIES_MAX && (self.outcome == CopyOutcome::Done || nothing), "chunks")
+    }
+}
+
+impl ListEntry {
+    /// Into the next [`LIST_ENTRY_BYTES`] of `out`.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn put(&self, out: &mut [u8]) {
+        use entry::*;
+        let (epoch, mask) = self.there.unwrap_or_default();
+        put_u64(out, CHUNK, self.chunk);
+        put_u32(out, EPOCH, epoch.0);
+        put_u16(out, MASK, mask);
+        put_u16(out, OWN_DOUBT, self.own_doubt);
+    }
+    /// Those of a Listed: in order, from `from` on and below where the rest begins.
+    ///
+    /// # Errors
+    /// They are not that, or are not of a volume.
+    pub fn parse_all(data: &[u8], from: u64, next: Option<u64>) -> Result<Vec<ListEntry>, PeerError> {
+        use entry::*;
+        let end = next.unwrap_or(CHUNKS_MAX);
+        check(end <= CHUNKS_MAX && end > from && data.len().is_multiple_of(BYTES), "next")?;
+        let (mut at, mut entries) = (from, Vec::with_capacity(data.len() / BYTES));
+        for b in data.chunks_exact(BYTES) {
+            let (chunk, epoch, mask) = (u64_at(b, CHUNK), Epoch(u32_at(b, EPOCH)), u16_at(b, MASK));
+            check((at..end).contains(&chunk) && (epoch > Epoch(0) || mask == 0), "chunk")?;
+            at = chunk + 1;
+            entries.push(ListEntry { chunk, there: (epoch > Epoch(0)).then_some((epoch, mask)), own_doubt: u16_at(b, OWN_DOUBT) });
+        }
+        Ok(entries)
     }
 }

@@ -8,7 +8,7 @@ use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
     ACK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES,
     DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES,
-    HELLO_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
+    HELLO_BYTES, LIST_BYTES, LISTED_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
@@ -36,9 +36,6 @@ const _: () = assert!(BODY_BYTES_MAX >= GREETING_BYTES_MAX && BODY_BYTES_MAX >= 
 const _: () = assert!(BODY_BYTES_MAX >= BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES);
 const _: () = assert!(BODY_BYTES_MAX >= FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES);
 const _: () = assert!(DATA_BYTES_MAX <= u32::MAX as usize / 2, "lengths are added as 32-bit numbers");
-
-/// Kinds that later releases have.
-pub const LATER_KINDS: [u8; 2] = [39, 40];
 
 /// The number of a link session: which connection of a class and lane it is, in one incarnation of the node that dials. From 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +78,10 @@ pub enum MessageKind {
     CopyRead = 37,
     /// Its answer.
     CopyData = 38,
+    /// Chunks of a copy are asked for.
+    List = 39,
+    /// Its answer.
+    Listed = 40,
     /// Asks for a grant.
     Heartbeat = 32,
     /// Its answer.
@@ -95,7 +96,7 @@ pub enum MessageKind {
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 17] = [
+    pub const ALL: [MessageKind; 19] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -108,6 +109,8 @@ impl MessageKind {
         MessageKind::Ack,
         MessageKind::CopyRead,
         MessageKind::CopyData,
+        MessageKind::List,
+        MessageKind::Listed,
         MessageKind::Heartbeat,
         MessageKind::Grant,
         MessageKind::Release,
@@ -140,6 +143,8 @@ impl MessageKind {
             MessageKind::Ack => (ACK_BYTES, ACK_BYTES),
             MessageKind::CopyRead => (COPY_READ_BYTES, COPY_READ_BYTES),
             MessageKind::CopyData => (COPY_DATA_BYTES, COPY_DATA_BYTES + SUMS_MAX * SUM_BYTES),
+            MessageKind::List => (LIST_BYTES, LIST_BYTES),
+            MessageKind::Listed => (LISTED_BYTES, LISTED_BYTES + SUM_BYTES),
             MessageKind::Heartbeat | MessageKind::Grant => (BEAT_BYTES, BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES),
             MessageKind::Release => (RELEASE_BYTES, RELEASE_BYTES),
             MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
@@ -148,7 +153,7 @@ impl MessageKind {
     }
     /// Whether data may follow.
     const fn has_data(self) -> bool {
-        matches!(self, MessageKind::Forward | MessageKind::Done | MessageKind::Change | MessageKind::CopyData)
+        matches!(self, MessageKind::Forward | MessageKind::Done | MessageKind::Change | MessageKind::CopyData | MessageKind::Listed)
     }
 }
 

@@ -20,7 +20,10 @@ mod small;
 mod tests;
 
 pub use control::{BEAT_ENTRIES_MAX, Control, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, Release};
-pub use copies::{Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead};
+pub use copies::{
+    Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead, LIST_ENTRIES_MAX, LIST_ENTRY_BYTES, List,
+    ListEntry, Listed,
+};
 pub use done::{Done, Outcome};
 pub use error::PeerError;
 pub use forward::{Forward, Issuer, RequestId, Revision};
@@ -28,9 +31,7 @@ pub use greeting::{
     Hello, HelloAnswer, Incarnation, LANES_MAX, LinkClass, Refusal, RefusalReason, Versions, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN,
     WINDOW_OPS_MAX, Window,
 };
-pub use header::{
-    BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, LATER_KINDS, MessageKind, SessionNo, Totals,
-};
+pub use header::{BODY_BYTES_MAX, DATA_BYTES_MAX, Envelope, GREETING_VERSION, HEADER_BYTES, Header, MessageKind, SessionNo, Totals};
 pub use segment::{SEGMENTS_MAX, Segment, SegmentSums, Sums, split};
 pub use sizes::{
     CHANGE_BYTES, COPY_DATA_BYTES, DONE_BYTES, FORWARD_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, REFUSAL_BYTES,

@@ -24,6 +24,8 @@ pub(super) const ACK_BYTES: usize = 48;
 pub(super) const COPY_READ_BYTES: usize = 48;
 /// Bytes of a CopyData's body without checksums.
 pub const COPY_DATA_BYTES: usize = 32;
+pub(super) const LIST_BYTES: usize = 48;
+pub(super) const LISTED_BYTES: usize = 40;
 pub(super) const BEAT_BYTES: usize = 16;
 pub(super) const BEAT_ENTRY_BYTES: usize = 24;
 pub(super) const RELEASE_BYTES: usize = 40;

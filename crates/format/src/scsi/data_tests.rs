@@ -287,7 +287,8 @@ fn mode_pages_that_there_are_not_are_refused() {
 
 #[test]
 fn mode_values_come_back() {
-    for long in [false, true] {
+    for header in [4, 8] {
+        let long = header == 8;
         for current in [ON, ModeValues::NONE, MODES.current] {
             for no_descriptors in [false, true] {
                 let pages = ModePages { current, write_protected: long, ..MODES };

@@ -7,7 +7,8 @@ use super::{COPIED, Copied, CopiedStage, CopiedVolume, Service};
 use crate::grant::GrantCell;
 use crate::io::{IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes};
-use crate::owner::{Command, Event, Targets};
+use crate::order::{MirrorLane, NOWHERE};
+use crate::owner::{Command, CopyRef, Event, Targets};
 use base::NodeId;
 use base::hooks::{self, SeededFault};
 use rt::Rt;
@@ -29,6 +30,10 @@ impl<S: Blocks> Lanes<S> {
                 }
                 self.drained(volume);
             }
+            Command::MarkMoves { mirror, lane } => {
+                self.mark_moves(rt, &MirrorLane { volume, mirror: *mirror, at: NOWHERE, lane: *lane });
+            }
+            Command::Join { copy, invited } => self.join(rt, volume, *copy, *invited),
             Command::Resume => {
                 if let Some(v) = self.copies(rt).volumes.get_mut(&volume) {
                     v.draining = None;
@@ -59,6 +64,8 @@ impl<S: Blocks> Lanes<S> {
         if v.service == Service::Stopped {
             v.service = Service::Waiting;
         }
+        let gets = |copy: &CopyRef| targets.copies.iter().any(|(of, _)| of.component == copy.component);
+        copies.joining.retain(|join| join.volume != volume || gets(&join.copy));
         for id in copies.parts_of(volume) {
             self.new_targets(rt, id, targets, rises);
         }
@@ -81,14 +88,18 @@ impl<S: Blocks> Lanes<S> {
                 }
                 self.settle(rt, id);
             }
-            CopiedStage::Reading(from) => {
-                let active = |component| targets.copies.iter().any(|(copy, state)| copy.component == component && state.is_in_sync());
-                match from {
-                    Some(from) if active(from.component) && rises => self.ask_again(rt, id, |_| true),
-                    Some(from) if active(from.component) => {}
-                    _ => self.read_anew(rt, id),
+            CopiedStage::Reading(from) => match from {
+                Some(from) if is_active(targets, from) && rises => self.ask_again(rt, id, |_| true),
+                Some(from) if is_active(targets, from) => {}
+                _ => self.read_anew(rt, id),
+            },
+            CopiedStage::Fetching(Some(from)) if is_active(targets, from) => {
+                if rises {
+                    self.ask_again(rt, id, |_| true);
                 }
             }
+            CopiedStage::Fetching(_) => self.fetch(rt, id),
+            CopiedStage::Alone => self.settle_alone(rt, id),
             _ => {}
         }
     }
@@ -101,7 +112,11 @@ impl<S: Blocks> Lanes<S> {
     fn begin_waiting(&mut self, rt: &Rt, volume: VolumeRef) {
         let waiting = self.copies(rt).volumes.get_mut(&volume).map(|v| std::mem::take(&mut v.waiting));
         for id in waiting.unwrap_or_default() {
-            self.begin_copied(rt, id);
+            if self.has_copies().part(id).ranged {
+                self.begin_copied(rt, id);
+            } else {
+                self.range_copied(rt, id);
+            }
         }
     }
     /// Nothing of a volume is answered any more but with this error.
@@ -109,12 +124,15 @@ impl<S: Blocks> Lanes<S> {
         let copies = self.copies(rt);
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
         v.service = Service::Stopped;
+        copies.joining.retain(|join| join.volume != volume);
+        copies.agreements.retain(|(of, ..), _| *of != volume);
         let mut ending: Vec<u32> = v.waiting.drain(..).collect();
         let begun = copies.parts.iter().filter(|(_, c)| c.part.volume == volume && !matches!(c.stage, CopiedStage::Waiting));
         ending.extend(begun.map(|(id, _)| id as u32 | COPIED));
         for id in ending {
             self.finish_copied(rt, id, Err(error), None);
         }
+        self.numbers.let_go_all(volume);
     }
     /// Says when nothing of a volume that is to be drained is under way any more.
     pub(super) fn drained(&mut self, volume: VolumeRef) {
@@ -128,4 +146,8 @@ impl<S: Blocks> Lanes<S> {
             copies.says(volume, Event::Drained(number));
         }
     }
+}
+
+fn is_active(targets: &Targets, of: &CopyRef) -> bool {
+    targets.copies.iter().any(|(copy, state)| copy.component == of.component && state.is_in_sync())
 }

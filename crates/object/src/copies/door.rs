@@ -3,17 +3,19 @@
 //! Invariant: what a node is asked goes over one link of one core, in order; an answer comes back to the core that asked.
 //! Never: knows links.
 
+use super::transfer::{AgreedOn, extent_of};
 use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReplyTo, Work};
 use crate::grant::GrantCell;
-use crate::io::{Data, IoError, VolumeRef};
+use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::Blocks;
-use crate::owner::{Command, Event};
-use crate::part::{Part, RouterMsg};
+use crate::order::NOWHERE;
+use crate::owner::{BlockRange, Command, Event, RangeCopy};
+use crate::part::{Part, PartOp, RouterMsg};
 use crate::router::{VolumeRouter, route_of};
 use base::hooks::{self, SeededFault};
-use base::unit::BlockNo;
+use base::unit::{BlockNo, CHUNK_BLOCKS};
 use base::{Epoch, Lane, NodeId, Order, ResyncProgress, Seq};
-use format::peer::{Change, ChangeSource, ChangeVerb, CopyOutcome};
+use format::peer::{Change, ChangeSource, ChangeVerb, CopyOutcome, CopyRead};
 use rt::{Buf, Rt};
 use std::sync::Arc;
 use store::{OpKind, RangeContent, RangeOp};
@@ -40,9 +42,74 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Does on this core what the owner's machine wants, if it is of lanes: give each command to every core, in order. `here`: this node. Copies on
     /// other nodes have to be in the picture that is served before they are in [`Command::Targets`].
     pub fn copy_command(&mut self, rt: &Rt, here: NodeId, volume: VolumeRef, command: &Command) -> bool {
-        let done = self.lanes_mut().command(rt, here, volume, command);
+        let done = match command {
+            Command::Agree { term, mirror, lane, base_mark, source, ranges } => {
+                let on = AgreedOn { term: *term, mirror: *mirror, lane: *lane, base_mark: *base_mark, source: *source };
+                self.agree(rt, volume, &on, ranges)
+            }
+            Command::CopyRange(range) => self.copy_range(rt, volume, range),
+            command => self.lanes_mut().command(rt, here, volume, command),
+        };
         self.copies_out();
         done
+    }
+    /// Ranges of a lane are agreed on, if the lane is on this core.
+    #[cold]
+    #[inline(never)]
+    fn agree(&mut self, rt: &Rt, volume: VolumeRef, on: &AgreedOn, ranges: &[BlockRange]) -> bool {
+        match self.core_of_lane(volume, on.mirror, on.lane) {
+            None => false,
+            Some(core) if core != rt.core() => true,
+            Some(_) => {
+                let part = |range: &BlockRange| self.part_of_none(rt, volume, on.mirror, extent_of(range.first, range.blocks));
+                let parts = ranges.iter().filter_map(part).collect();
+                self.lanes_mut().agree(rt, volume, on, parts);
+                true
+            }
+        }
+    }
+    /// A range of a chunk is copied, if its lane is on this core.
+    #[cold]
+    #[inline(never)]
+    fn copy_range(&mut self, rt: &Rt, volume: VolumeRef, range: &RangeCopy) -> bool {
+        let first = BlockNo(range.chunk * CHUNK_BLOCKS);
+        match self.core_of_lane(volume, range.to.mirror, Lane::of(first)) {
+            Some(core) if core == rt.core() => {
+                let extent = extent_of(first, CHUNK_BLOCKS as u32);
+                let part = self.part_of_none(rt, volume, range.to.mirror, extent).expect("its mirror was just seen");
+                self.lanes_mut().copy_range(rt, range, part);
+                true
+            }
+            core => core.is_some(),
+        }
+    }
+    fn core_of_lane(&self, volume: VolumeRef, mirror: u16, lane: Lane) -> Option<usize> {
+        Some(self.layout(volume)?.mirrors.get(usize::from(mirror))?.core_of(lane))
+    }
+    /// A part of no request: blocks of a mirror that one copy has and others get.
+    fn part_of_none(&self, rt: &Rt, volume: VolumeRef, no: u16, extent: Extent) -> Option<CopiedPart> {
+        let layout = self.layout(volume)?;
+        let mirror = layout.mirrors.get(usize::from(no))?;
+        let own = mirror.here().and_then(|at| self.own_copy(at, Lane::of(BlockNo::containing(extent.offset))));
+        let part = Part {
+            origin: rt.core() as u8,
+            request: 0,
+            index: 0,
+            shard: own.map_or(0, |own| own.shard),
+            checksum: layout.checksum,
+            volume,
+            at: mirror.here().unwrap_or(NOWHERE),
+            mirror: no,
+            ownership: layout.ownership,
+            extent,
+            op: PartOp::Write(None),
+        };
+        Some(CopiedPart { part, own })
+    }
+    /// Whether this core ever had anything of a mirror with copies elsewhere.
+    #[inline]
+    pub fn has_copies(&self) -> bool {
+        self.lanes().copies.is_some()
     }
     /// What has happened to a volume with copies elsewhere, for the owner's machine.
     pub fn pop_copy_event(&mut self) -> Option<(VolumeRef, Event)> {
@@ -131,14 +198,19 @@ impl<S: Blocks> CopyDoor for VolumeRouter<S> {
     }
     fn answered(&mut self, rt: &Rt, token: u64, answer: CopyAnswer) {
         let lanes = self.lanes_mut();
-        let Some(of) = lanes.copies(rt).asked.remove(&token) else { return };
-        lanes.copy_answered(rt, of.id, of.serial, of.component, answer);
+        let copies = lanes.copies(rt);
+        let Some((_, of)) = copies.asked.remove(&token) else {
+            copies.list_answered(token, answer);
+            return;
+        };
+        lanes.copy_answered(rt, of, answer);
         self.copies_out();
     }
     fn opened(&mut self, rt: &Rt, node: NodeId, link: u64) {
         let lanes = self.lanes_mut();
         let copies = lanes.copies(rt);
-        copies.asked.retain(|_, of| of.node != node);
+        copies.asked.retain(|_, (of, _)| *of != node);
+        copies.lists_lost(node);
         copies.links.insert(node, link);
         let volumes: Vec<VolumeRef> = copies.volumes.keys().copied().collect();
         for id in volumes.into_iter().flat_map(|volume| copies.parts_of(volume)).collect::<Vec<_>>() {
@@ -149,13 +221,15 @@ impl<S: Blocks> CopyDoor for VolumeRouter<S> {
     fn closed(&mut self, node: NodeId) {
         let Some(copies) = self.lanes_mut().copies.as_mut() else { return };
         copies.links.remove(&node);
-        copies.asked.retain(|_, of| of.node != node);
+        copies.lists_lost(node);
+        copies.asked.retain(|_, (of, _)| *of != node);
     }
     fn serve(&mut self, rt: &Rt, from: NodeId, token: u64, ask: CopyAsk) {
-        let reply = ReplyTo::Node { core: rt.core() as u8, token };
+        let reply = ReplyTo::Node { core: rt.core() as u8, token, from };
         let (component, block, epoch) = match &ask {
             CopyAsk::Change { change, .. } => (change.component, change.block, change.order.epoch),
             CopyAsk::Read(read) => (read.component, read.block, read.epoch),
+            CopyAsk::List(list) => (list.component, BlockNo(0), list.epoch),
         };
         let held = self.view.held.get(&component).copied();
         // What a node is that this one has not heard of yet is not known: the owner is to come again.
@@ -171,7 +245,11 @@ impl<S: Blocks> CopyDoor for VolumeRouter<S> {
             (Some(outcome), _) => outcome,
             (None, None) => CopyOutcome::Closing,
             (None, Some(own)) => {
-                let work = work_of(own, ask, reply);
+                let work = match ask {
+                    CopyAsk::List(list) => return self.lanes_mut().copies(rt).list_asked(rt, token, list),
+                    CopyAsk::Read(read) => work_of_read(own, &read, reply),
+                    CopyAsk::Change { change, data } => work_of_change(own, &change, data, reply),
+                };
                 if usize::from(own.core) == rt.core() {
                     self.lanes_mut().work(rt, work);
                     return self.copies_out();
@@ -188,27 +266,26 @@ impl<S: Blocks> CopyDoor for VolumeRouter<S> {
     }
 }
 
-/// What a shard is to do for another node.
-fn work_of(own: OwnCopy, ask: CopyAsk, reply: ReplyTo) -> Work {
+/// What a shard is to read for another node.
+fn work_of_read(own: OwnCopy, read: &CopyRead, reply: ReplyTo) -> Work {
     let OwnCopy { at, shard, .. } = own;
-    match ask {
-        CopyAsk::Read(read) => {
-            let order = Order { epoch: read.epoch, period_start: read.period_start, seq: Seq::default(), mark: Seq::default() };
-            let kind = OpKind::Read { buf: Buf::alloc(0) };
-            Work { at, shard, block: read.block.0, blocks: read.blocks, order, kind, reply }
-        }
-        CopyAsk::Change { change, data } => {
-            let kind = match (change.verb, data) {
-                (verb, data) if change.source.is_some() => range_of(&change, verb, data),
-                (ChangeVerb::Write, Some(data)) => OpKind::Write { buf: data.buf, crcs: data.crcs, checksum: change.checksum },
-                (ChangeVerb::Zero, _) => OpKind::Zero,
-                (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
-                _ => OpKind::Trim,
-            };
-            let (block, blocks) = (change.block.0, change.blocks);
-            Work { at, shard, block, blocks, order: change.order, kind, reply }
-        }
-    }
+    let order = Order { epoch: read.epoch, period_start: read.period_start, seq: Seq::default(), mark: Seq::default() };
+    let kind = OpKind::Read { buf: Buf::alloc(0) };
+    Work { at, shard, block: read.block.0, blocks: read.blocks, order, kind, reply, resync: false, run: read.run }
+}
+
+/// What a shard is to do with a change.
+pub(super) fn work_of_change(own: OwnCopy, change: &Change, data: Option<Data>, reply: ReplyTo) -> Work {
+    let OwnCopy { at, shard, .. } = own;
+    let kind = match (change.verb, data) {
+        (verb, data) if change.source.is_some() => range_of(change, verb, data),
+        (ChangeVerb::Write, Some(data)) => OpKind::Write { buf: data.buf, crcs: data.crcs, checksum: change.checksum },
+        (ChangeVerb::Zero, _) => OpKind::Zero,
+        (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
+        _ => OpKind::Trim,
+    };
+    let &Change { block, blocks, order, resync, .. } = change;
+    Work { at, shard, block: block.0, blocks, order, kind, reply, resync, run: false }
 }
 
 /// Content of another copy. With epoch 0 there is no such chunk there.

@@ -3,18 +3,20 @@
 //! Invariants: a change is at most once in each copy, with one number; what is not answered stays until it is.
 //! Never: takes a copy for gone that a command has not taken away.
 
+use super::door::work_of_change;
 use super::{
-    AGAIN_AFTER, AskedOf, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
-    GRANTS_AGAIN_AFTER, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
+    AGAIN_AFTER, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
+    GRANTS_AGAIN_AFTER, OwnCopy, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
 };
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes, Merged, cut_out, merged};
-use crate::order::Given;
+use crate::order::{Given, MirrorLane};
 use crate::owner::{CopyRef, Event};
 use crate::part::{Part, PartDone, PartOp, range_bytes};
+use crate::range_lock::Range;
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{ComponentId, Epoch, Order, Seq, crc32c};
+use base::{ComponentId, Order, Ownership, Seq, crc32c};
 use format::peer::{Change, ChangeVerb, CopyOutcome, CopyRead, RequestId};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
@@ -27,7 +29,7 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn copies(&mut self, rt: &Rt) -> &mut Copies {
         self.copies.get_or_insert_with(|| Copies::new(rt))
     }
-    fn has_copies(&mut self) -> &mut Copies {
+    pub(super) fn has_copies(&mut self) -> &mut Copies {
         self.copies.as_mut().expect("whoever has a part has them")
     }
 
@@ -36,8 +38,21 @@ impl<S: Blocks> Lanes<S> {
     #[inline(never)]
     pub(crate) fn accept_copied(&mut self, rt: &Rt, part: CopiedPart) {
         let CopiedPart { part, own } = part;
-        let (range, changes) = (part.range(), part.changes());
-        let id = self.copies(rt).insert(part, own, Purpose::Request);
+        let copies = self.copies(rt);
+        let volume = part.volume;
+        let id = copies.insert(part, own, Purpose::Request);
+        let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
+        if v.service == Service::Waiting && !hooks::seeded(SeededFault::RequestsBeforeAgreement) {
+            // What is in doubt comes first: it has its range before this asks for one.
+            return v.waiting.push_back(id);
+        }
+        self.range_copied(rt, id);
+    }
+    /// A part begins when it has its range.
+    pub(super) fn range_copied(&mut self, rt: &Rt, id: u32) {
+        let copied = self.has_copies().part(id);
+        copied.ranged = true;
+        let (range, changes) = (copied.part.range(), copied.part.changes());
         if self.order.begin(range, id, changes) {
             self.begin_copied(rt, id);
         }
@@ -51,6 +66,7 @@ impl<S: Blocks> Lanes<S> {
         let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
         match v.service {
             Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
+            _ if matches!(purpose, Purpose::Agree | Purpose::Range) => return self.begin_transfer(rt, id),
             Service::Waiting => return v.waiting.push_back(id),
             Service::Serving if v.draining.is_some() && purpose == Purpose::Request => return v.waiting.push_back(id),
             Service::Serving => {}
@@ -88,24 +104,40 @@ impl<S: Blocks> Lanes<S> {
         let Copied { part, own, serial, .. } = copies.part(id);
         let (range, own, serial, volume) = (part.range(), *own, *serial, part.volume);
         let Some(v) = copies.volumes.get(&volume) else { return };
-        let (ownership, component) = (v.targets.ownership, from.component);
+        let of = AskingPart { id, serial, component: from.component, epoch: v.targets.ownership.epoch };
+        self.ask_blocks(rt, from, own, (volume, range, false), of);
+    }
+    /// Asks a copy for blocks of a volume; `run`: for as many of them as are of one kind, to copy them.
+    pub(super) fn ask_blocks(
+        &mut self,
+        rt: &Rt,
+        from: CopyRef,
+        own: Option<OwnCopy>,
+        (volume, range, run): (VolumeRef, Range, bool),
+        of: AskingPart,
+    ) {
+        let copies = self.has_copies();
+        let Some(v) = copies.volumes.get(&volume) else { return };
+        let ownership = v.targets.ownership;
+        let (block, blocks) = (range.block, range.blocks);
         if let Some(own) = own.filter(|_| from.node == v.here) {
-            let reply = ReplyTo::Part { core: copies.core as u8, id, serial, component };
+            let reply = ReplyTo::Part { core: copies.core as u8, of };
             let order = Order { epoch: ownership.epoch, ..Order::default() };
             let kind = OpKind::Read { buf: Buf::alloc(0) };
-            let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
-            return self.send_to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
+            let (at, shard, resync) = (own.at, own.shard, false);
+            return self.send_to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply, resync, run });
         }
-        copies.stats.remote_reads += 1;
+        copies.stats.remote_reads += u64::from(!run);
         let read = CopyRead {
             request: RequestId::default(),
-            component,
+            component: from.component,
             epoch: ownership.epoch,
             period_start: ownership.period_start,
-            block: BlockNo(range.block),
-            blocks: range.blocks,
+            block: BlockNo(block),
+            blocks,
+            run,
         };
-        copies.call(rt, AskedOf { node: from.node, id, serial, component }, CopyAsk::Read(read));
+        copies.call(rt, from.node, of, CopyAsk::Read(read));
     }
     /// The blocks around a part are there.
     fn blocks_read(&mut self, rt: &Rt, id: u32, data: Data) {
@@ -142,9 +174,7 @@ impl<S: Blocks> Lanes<S> {
         let (own, bad) = (*own, bad.clone());
         let repair = copies.insert(again, own, Purpose::Repair);
         copies.part(repair).bad = bad;
-        if self.order.begin(range, repair, true) {
-            self.begin_copied(rt, repair);
-        }
+        self.range_copied(rt, repair);
     }
     /// What was read is answered while the grants are there, looked at now.
     fn gate(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
@@ -199,64 +229,74 @@ impl<S: Blocks> Lanes<S> {
         let copies = self.has_copies();
         let Some(Copied { part, stage: CopiedStage::Numbering(..), .. }) = copies.get(id) else { return false };
         let (place, volume) = (part.ordered_in(), part.volume);
-        let Some(v) = copies.volumes.get(&volume) else { return false };
+        let Some(v) = copies.volumes.get(&volume).filter(|v| v.service != Service::Stopped) else { return false };
         let ownership = v.targets.ownership;
-        self.numbers.share(&place, &ownership);
-        let given = match self.numbers.begin(&place, &ownership) {
-            // What was in doubt when the term began has been agreed on.
-            Given::First => self.numbers.begin_first(&place, &ownership, Seq { term: ownership.term, counter: 0 }),
-            given => given,
+        let taken = copies.part(id).transfer.as_mut().and_then(|transfer| transfer.order.take());
+        let order = match taken {
+            Some(order) => Order { epoch: ownership.epoch, period_start: ownership.period_start, ..order },
+            None => match self.number_of(&place, &ownership) {
+                Some(order) => order,
+                None => {
+                    self.numbers.wait(&place, id, OpKind::Trim);
+                    return true;
+                }
+            },
         };
-        let Given::Number(order) = given else {
-            self.numbers.wait(&place, id, OpKind::Trim);
-            return true;
-        };
+        let waits = self.waits_of(id, &order);
         let copies = self.has_copies();
         copies.stats.changes += 1;
-        let mirror = place.mirror;
-        let waits: SmallVec<[Wait; 3]> = copies.volumes[&volume]
-            .copies(mirror)
-            .map(|(copy, state)| Wait { copy: *copy, resync: !state.is_in_sync(), sent: order.epoch, state: WaitState::Sent })
-            .collect();
         let copied = copies.part(id);
         let stage = std::mem::replace(&mut copied.stage, CopiedStage::Waiting);
         let CopiedStage::Numbering(verb, data) = stage else { unreachable!("seen above") };
+        let (range, source) = copied.goes_out();
         let (components, serial): (SmallVec<[ComponentId; 3]>, u32) = (waits.iter().map(|w| w.copy.component).collect(), copied.serial);
-        copied.stage = CopiedStage::Changing(Box::new(Changing { order, verb, data, waits }));
+        copied.stage = CopiedStage::Changing(Box::new(Changing { order, verb, data, waits, range, source }));
         for component in components {
             self.send_change(rt, id, serial, component);
         }
         true
+    }
+    /// The next number of a lane for a change of the mirror, if there is one.
+    fn number_of(&mut self, place: &MirrorLane, ownership: &Ownership) -> Option<Order> {
+        if self.numbers.is_kept_free(place) {
+            return None;
+        }
+        self.number_next(place, ownership)
+    }
+    /// The next number of a lane, also of those that are kept for its agreement.
+    pub(super) fn number_next(&mut self, place: &MirrorLane, ownership: &Ownership) -> Option<Order> {
+        self.numbers.share(place, ownership);
+        let given = match self.numbers.begin(place, ownership) {
+            // What was in doubt when the term began has been agreed on.
+            Given::First => self.numbers.begin_first(place, ownership, Seq { term: ownership.term, counter: 0 }),
+            given => given,
+        };
+        if let Given::Number(order) = given { Some(order) } else { None }
+    }
+    /// The copies that get a change.
+    fn waits_of(&mut self, id: u32, order: &Order) -> SmallVec<[Wait; 3]> {
+        let copies = self.has_copies();
+        let Copied { part, transfer, .. } = &copies.parts[(id & !COPIED) as usize];
+        let gets = |copy: &CopyRef| transfer.as_ref().is_none_or(|transfer| transfer.goes_to(copy));
+        let all = copies.volumes[&part.volume].copies(part.mirror).filter(|(copy, _)| gets(copy));
+        all.map(|(copy, state)| Wait { copy: *copy, resync: !state.is_in_sync(), sent: order.epoch, state: WaitState::Sent }).collect()
     }
     /// Sends a change to a copy that has not answered.
     pub(super) fn send_change(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {
         let copies = self.has_copies();
         let core = copies.core as u8;
         let Some(Copied { part, own, serial: is, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else { return };
-        let Changing { order, verb, data, waits } = &mut **change;
+        let Changing { order, verb, data, waits, range, source } = &mut **change;
         let Some(wait) = waits.iter_mut().find(|w| w.copy.component == component && w.state == WaitState::Sent) else { return };
         if *is != serial {
             return;
         }
-        let (range, checksum, own, volume) = (part.range(), part.checksum, *own, part.volume);
+        let (range, source, checksum, own, volume) = (*range, *source, part.checksum, *own, part.volume);
         let (order, verb, wait) = (Order { epoch: wait.sent, ..*order }, *verb, *wait);
         let data = data.as_mut().map(|data| Data { buf: data.buf.share(), crcs: data.crcs.clone() });
         let Some(here) = copies.volumes.get(&volume).map(|v| v.here) else { return };
-        if wait.copy.node == here {
-            let Some(own) = own else {
-                return self.copy_answered(rt, id, serial, component, CopyOutcome::Failed.into());
-            };
-            let kind = match (verb, data) {
-                (ChangeVerb::Write, Some(Data { buf, crcs })) => OpKind::Write { buf, crcs, checksum },
-                (ChangeVerb::Zero, _) => OpKind::Zero,
-                (ChangeVerb::Uncorrectable, _) => OpKind::Uncorrectable,
-                _ => OpKind::Trim,
-            };
-            let reply = ReplyTo::Part { core, id, serial, component };
-            let (at, shard, block, blocks) = (own.at, own.shard, range.block, range.blocks);
-            return self.send_to_shard(rt, own.core, Work { at, shard, block, blocks, order, kind, reply });
-        }
-        let change = Box::new(Change {
+        let of = AskingPart { id, serial, component, epoch: order.epoch };
+        let change = Change {
             request: RequestId::default(),
             component,
             order,
@@ -265,9 +305,15 @@ impl<S: Blocks> Lanes<S> {
             verb,
             block: BlockNo(range.block),
             blocks: range.blocks,
-            source: None,
-        });
-        copies.call(rt, AskedOf { node: wait.copy.node, id, serial, component }, CopyAsk::Change { change, data });
+            source,
+        };
+        if wait.copy.node != here {
+            return copies.call(rt, wait.copy.node, of, CopyAsk::Change { change: Box::new(change), data });
+        }
+        match own {
+            Some(own) => self.send_to_shard(rt, own.core, work_of_change(own, &change, data, ReplyTo::Part { core, of })),
+            None => self.copy_answered(rt, of, CopyOutcome::Failed.into()),
+        }
     }
     /// Sends a change once more to a copy, with its number.
     pub(super) fn resend_change(&mut self, rt: &Rt, id: u32, component: ComponentId) {
@@ -299,22 +345,26 @@ impl<S: Blocks> Lanes<S> {
     // ---- answers ----------------------------------------------------------------------------------------------------
 
     /// A copy has answered a part.
-    pub(super) fn copy_answered(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId, answer: CopyAnswer) {
+    pub(super) fn copy_answered(&mut self, rt: &Rt, of: AskingPart, answer: CopyAnswer) {
+        let AskingPart { id, serial, component, epoch: heard } = of;
         let copies = self.has_copies();
         let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { return };
         let volume = copied.part.volume;
         let outcome = answer.outcome;
         let waits = match &copied.stage {
-            CopiedStage::Reading(from) => from.is_some_and(|from| from.component == component),
+            CopiedStage::Reading(from) | CopiedStage::Fetching(from) => from.is_some_and(|from| from.component == component),
             CopiedStage::Changing(change) => change.waits.iter().any(|w| w.copy.component == component && w.state == WaitState::Sent),
             _ => false,
         };
         match outcome {
             _ if !waits => return,
-            CopyOutcome::StaleEpoch(epoch) => return self.refused(rt, id, component, epoch),
-            CopyOutcome::Closing | CopyOutcome::NotOwner => {
+            // It is asked again: perhaps this node has a later epoch too, of which this part had not heard.
+            CopyOutcome::StaleEpoch(_) | CopyOutcome::Closing | CopyOutcome::NotOwner => {
                 let at = rt.now() + AGAIN_AFTER;
                 copies.again.push((at, id, serial, component));
+                if let CopyOutcome::StaleEpoch(epoch) = outcome {
+                    copies.says_outranked(volume, epoch);
+                }
                 return copies.wake_at(rt, at);
             }
             _ => {}
@@ -340,34 +390,19 @@ impl<S: Blocks> Lanes<S> {
                     CopyOutcome::NoSpace => WaitState::NoSpace,
                     _ => WaitState::Failed(io_error(outcome)),
                 };
-                let (heard, mirror) = (wait.sent, wait.copy.mirror);
+                let mirror = wait.copy.mirror;
                 let hears = outcome == CopyOutcome::Done && !wait.resync;
                 self.settle(rt, id);
                 if hears {
                     self.heard(rt, volume, mirror, heard);
                 }
             }
+            CopiedStage::Fetching(_) => self.fetched(rt, id, component, answer),
             _ => unreachable!("it waits for a copy"),
         }
     }
-    /// A copy has accepted a later epoch than a part was sent in: it is sent again in the present one; if that is too old, with the next one, if
-    /// this node has that.
-    fn refused(&mut self, rt: &Rt, id: u32, component: ComponentId, epoch: Epoch) {
-        let copies = self.has_copies();
-        let volume = copies.part(id).part.volume;
-        let Some(now) = copies.volumes.get(&volume).map(|v| v.targets.ownership.epoch) else { return };
-        if let CopiedStage::Changing(change) = &mut copies.part(id).stage
-            && let Some(wait) = change.waits.iter_mut().find(|w| w.copy.component == component && w.sent < now)
-        {
-            wait.sent = now;
-            return self.resend_change(rt, id, component);
-        }
-        if epoch > now {
-            copies.says(volume, Event::Outranked(epoch));
-        }
-    }
     /// An active copy of a mirror has accepted an epoch.
-    pub(super) fn heard(&mut self, rt: &Rt, volume: VolumeRef, mirror: u16, epoch: Epoch) {
+    pub(super) fn heard(&mut self, rt: &Rt, volume: VolumeRef, mirror: u16, epoch: base::Epoch) {
         let copies = self.has_copies();
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
         let known = v.known.entry(mirror).or_default();
@@ -382,8 +417,10 @@ impl<S: Blocks> Lanes<S> {
     /// Answers a change if all have it, or nobody can.
     pub(super) fn settle(&mut self, rt: &Rt, id: u32) {
         let copies = self.has_copies();
-        let Some(Copied { part, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else { return };
-        let (volume, mirror) = (part.volume, part.mirror);
+        let Some(Copied { part, transfer, stage: CopiedStage::Changing(change), .. }) = copies.get(id) else {
+            return self.settle_alone(rt, id);
+        };
+        let (volume, mirror, is_range) = (part.volume, part.mirror, transfer.as_ref().map(|transfer| transfer.range.is_some()));
         let open = change.waits.iter().filter(|w| w.state == WaitState::Sent).count();
         let has = change.waits.iter().filter(|w| w.state == WaitState::Has).count();
         let missing = usize::from(hooks::seeded(SeededFault::AnsweredWithOneMissing) && has > 0);
@@ -398,10 +435,21 @@ impl<S: Blocks> Lanes<S> {
             .collect();
         if refused.is_empty() {
             let heard = copies.volumes.get(&volume).is_some_and(|v| v.is_heard(mirror));
-            if has > 0 && (heard || hooks::seeded(SeededFault::AnsweredBeforeEpochHeard)) {
-                self.finish_copied(rt, id, Ok(()), None);
+            let heard = heard || hooks::seeded(SeededFault::AnsweredBeforeEpochHeard);
+            match is_range {
+                None if has > 0 && heard => self.finish_copied(rt, id, Ok(()), None),
+                Some(true) => self.run_copied_ended(rt, id, has > 0),
+                Some(false) if heard => self.run_copied_ended(rt, id, true),
+                _ => {}
             }
             return;
+        }
+        if let Some(is_range) = is_range {
+            refused.iter().for_each(|(component, _)| copies.fails(volume, *component));
+            // Others are to leave before anything of an agreement ends.
+            return if is_range {
+                self.run_copied_ended(rt, id, false)
+            };
         }
         let no_space = refused.iter().any(|(_, state)| *state == WaitState::NoSpace);
         let failed = refused.iter().find_map(|(_, state)| if let WaitState::Failed(error) = *state { Some(error) } else { None });
@@ -418,9 +466,11 @@ impl<S: Blocks> Lanes<S> {
     }
     /// A part has ended.
     pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
-        let Copied { part, stage, purpose, .. } = self.has_copies().parts.remove((id & !COPIED) as usize);
-        if let CopiedStage::Changing(change) = &stage {
-            self.change_ended(rt, &part.ordered_in(), change.order.seq);
+        let copied = self.has_copies().parts.remove((id & !COPIED) as usize);
+        let seq = copied.seq();
+        let Copied { part, purpose, ranged, transfer, .. } = copied;
+        if seq.counter > 0 {
+            self.change_ended(rt, &part.ordered_in(), seq);
         }
         match purpose {
             Purpose::Request => {
@@ -435,8 +485,9 @@ impl<S: Blocks> Lanes<S> {
                 copies.repairs -= 1;
                 copies.stats.repaired += u64::from(result.is_ok());
             }
+            Purpose::Agree | Purpose::Range => self.transfer_ended(rt, &part, transfer, result),
         }
-        if part.changes() {
+        if part.changes() && ranged {
             self.release(rt, part.range(), id);
         }
         self.drained(part.volume);
@@ -463,12 +514,15 @@ impl<S: Blocks> Lanes<S> {
             }
             self.open_gate(rt);
         }
+        moved |= !self.has_copies().joining.is_empty() && self.joined(rt);
+        moved |= !self.has_copies().queued.is_empty() && self.next_transfers(rt);
         moved
     }
     fn try_again(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {
         let Some(copied) = self.has_copies().get(id).filter(|c| c.serial == serial) else { return };
         match copied.stage {
             CopiedStage::Reading(Some(from)) if from.component == component => self.ask_read(rt, id, from),
+            CopiedStage::Fetching(Some(from)) if from.component == component => self.fetch_from(rt, id, from),
             CopiedStage::Changing(_) => self.resend_change(rt, id, component),
             _ => {}
         }
@@ -480,6 +534,10 @@ impl<S: Blocks> Lanes<S> {
             CopiedStage::Reading(Some(from)) if of(from) => {
                 let from = *from;
                 self.ask_read(rt, id, from);
+            }
+            CopiedStage::Fetching(Some(from)) if of(from) => {
+                let from = *from;
+                self.fetch_from(rt, id, from);
             }
             CopiedStage::Changing(change) => {
                 let open = change.waits.iter().filter(|w| w.state == WaitState::Sent && of(&w.copy));
@@ -514,7 +572,7 @@ impl Copies {
         cell.is_some_and(|cell| cell.may_answer(now)) || hooks::seeded(SeededFault::ReadWithoutGrants)
     }
     /// A copy fails while another one is there.
-    fn fails(&mut self, volume: VolumeRef, component: ComponentId) {
+    pub(super) fn fails(&mut self, volume: VolumeRef, component: ComponentId) {
         if !self.events.iter().any(|(v, event)| *v == volume && matches!(event, Event::CopyFails(c) if *c == component)) {
             self.says(volume, Event::CopyFails(component));
         }

@@ -1,88 +1,57 @@
-//! Copies of this node at work, for the owner of their object here or elsewhere: what comes to a shard, and what was done already.
+//! Copies of this node at work, for the owner of their object here or elsewhere: what comes to a shard, and how that was done.
 //!
-//! Owns: [`Holder`]: of each component and lane that another owner changes, the numbers above its mark that are there or under way. Until the store
-//! knows what it has by number, this is the one place that does.
-//! Invariants: a change is carried out once, whatever comes twice; nothing of a lower epoch than was accepted is; numbers come to a shard in their
-//! order, as they come over one link. At most [`IN_DOUBT_MAX`] of a lane are remembered.
+//! ```text
+//!  change ─► fenced? ─► epoch accepted? ─► shard: carries it out, or has it, or is at it ─► durable ─► answered
+//!                          └ a later one, of the owner whose epoch it was: the shard accepts that first; the change comes again
+//! ```
+//!
+//! Owns: what shards of this core are at ([`AtWork`]), and the epochs that they accept because of a change ([`Holder`]).
+//! Invariants: what a copy has, and which epochs it has accepted, the store alone knows: a change that comes again is answered by it, when it is
+//! durable. At most [`WORKS_MAX`] requests of other nodes are with the shards of a core.
 //! Never: knows who may send.
 
 use super::accept::ACCEPTS;
 use super::{COPIED, Copies, CopyAnswer, CopyMsg, ReplyTo, Work, Worked};
 use crate::io::Data;
 use crate::lanes::{Blocks, Lanes};
-use crate::layout::ComponentAt;
-use crate::order::IN_DOUBT_MAX;
+use crate::layout::{ComponentAt, GroupSlot};
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{Epoch, Lane, Order, Seq};
+use base::{Epoch, Lane, NodeId, Order, SourceContent, SourceRun};
 use format::peer::CopyOutcome;
 use rt::{Buf, Rt};
-use std::collections::{BTreeMap, BTreeSet};
-use store::{OpKind, ShardDone, ShardOp, StoreError};
+use std::collections::BTreeMap;
+use store::{ComponentNo, CopySync, OpKind, ReplicaView, ShardDone, ShardOp, StoreError};
 
 /// Operations of other nodes with the shards of one core. Beyond, they are to come again.
 const WORKS_MAX: usize = 8192;
 
-/// See the module.
+/// A component in a shard.
+pub(super) type InShard = (GroupSlot, u8, ComponentNo);
+
+/// The highest epoch that a component in a shard is asked to accept because a change has come in it.
 #[derive(Debug, Default)]
-pub(super) struct Holder(BTreeMap<(u16, u32), Held>);
+pub(super) struct Holder(BTreeMap<InShard, Epoch>);
 
-/// A component, on the core of some of its shards.
-#[derive(Debug, Default)]
-struct Held {
-    /// The highest epoch in which it was changed here.
-    accepted: Epoch,
-    lanes: BTreeMap<Lane, Window>,
-}
-
-/// A lane of it.
-#[derive(Debug, Default)]
-struct Window {
-    /// Everything up to here is there.
-    base: Seq,
-    /// Above it.
-    there: BTreeSet<Seq>,
-    /// Under way, with all who wait for it.
-    running: BTreeMap<Seq, Vec<ReplyTo>>,
-}
-
-/// What a change is to a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Met {
-    New,
-    There,
-    UnderWay,
-    TooMany,
-}
-
-impl Window {
-    fn meet(&mut self, order: &Order, reply: ReplyTo) -> Met {
-        let Order { seq, mark, .. } = *order;
-        self.base = self.base.max(mark);
-        self.there.retain(|there| *there > mark);
-        if seq <= self.base || self.there.contains(&seq) {
-            return Met::There;
+impl Holder {
+    /// The shard has answered.
+    pub fn ended(&mut self, of: InShard, epoch: Epoch) {
+        if self.0.get(&of) == Some(&epoch) {
+            self.0.remove(&of);
         }
-        if let Some(waiting) = self.running.get_mut(&seq) {
-            waiting.push(reply);
-            return Met::UnderWay;
-        }
-        if self.there.len() + self.running.len() >= IN_DOUBT_MAX {
-            return Met::TooMany;
-        }
-        self.running.insert(seq, Vec::new());
-        Met::New
-    }
-    fn ended(&mut self, seq: Seq, done: bool) -> Vec<ReplyTo> {
-        if done && seq > self.base {
-            self.there.insert(seq);
-        }
-        self.running.remove(&seq).unwrap_or_default()
     }
 }
 
-fn key(at: ComponentAt) -> (u16, u32) {
-    (at.group.0, at.no.0)
+/// What a shard is at.
+#[derive(Debug)]
+pub(super) struct AtWork {
+    reply: ReplyTo,
+    order: Order,
+    at: ComponentAt,
+    shard: u8,
+    changes: bool,
+    /// What the blocks hold that are read.
+    run: Option<SourceRun>,
 }
 
 impl Copies {
@@ -106,51 +75,79 @@ impl Copies {
 impl<S: Blocks> Lanes<S> {
     /// Something is for a shard of this core.
     pub(super) fn work(&mut self, rt: &Rt, work: Work) {
-        let Work { at, shard, block, blocks, order, kind, reply, .. } = work;
-        let lane = Lane::of(BlockNo(block));
+        if let Some(outcome) = self.not_now(rt, &work) {
+            return self.worked(rt, Worked { reply: work.reply, answer: outcome.into() });
+        }
+        let Work { at, shard, block, mut blocks, order, kind, reply, run, .. } = work;
         let changes = !matches!(kind, OpKind::Read { .. });
-        let before = if changes { self.shard_mut(at.group, shard).and_then(|shard| shard.newest(at.no, lane)) } else { None };
-        let unfenced = matches!(kind, OpKind::Range(_)) && !self.shard_mut(at.group, shard).is_some_and(|shard| shard.is_copy(at.no));
-        let copies = self.copies(rt);
-        if let ReplyTo::Node { .. } = reply {
-            let held = copies.holder.0.entry(key(at)).or_default();
-            let refused = if order.epoch < held.accepted && !hooks::seeded(SeededFault::StaleOwnerCarriedOut) {
-                copies.stats.held_refused += 1;
-                Some(CopyOutcome::StaleEpoch(held.accepted))
-            } else if unfenced || copies.works.len() >= WORKS_MAX {
-                Some(CopyOutcome::Closing)
-            } else if changes {
-                held.accepted = held.accepted.max(order.epoch);
-                let base = before.unwrap_or_default();
-                let window = held.lanes.entry(lane).or_insert_with(|| Window { base, ..Window::default() });
-                match window.meet(&order, reply) {
-                    Met::New => None,
-                    Met::There => {
-                        copies.stats.held_again += 1;
-                        Some(CopyOutcome::Done)
-                    }
-                    Met::UnderWay => return copies.stats.held_again += 1,
-                    Met::TooMany => Some(CopyOutcome::Closing),
-                }
-            } else {
-                None
-            };
-            if let Some(outcome) = refused {
-                return self.worked(rt, Worked { reply, answer: outcome.into() });
+        let found = match self.shard_mut(at.group, shard) {
+            Some(shard) if run => Some(shard.source_run(at.no, BlockNo(block), blocks)),
+            _ => None,
+        };
+        if let Some(run) = found {
+            if run.content != SourceContent::Data {
+                let answer = CopyAnswer { run: found, ..CopyOutcome::Done.into() };
+                return self.worked(rt, Worked { reply, answer });
             }
-            self.copies(rt).stats.held_changes += u64::from(changes);
+            blocks = run.blocks;
         }
         let kind = match kind {
             OpKind::Read { .. } => OpKind::Read { buf: Buf::alloc(blocks as usize * BLOCK_BYTES) },
             kind => kind,
         };
-        let cookie = u64::from(self.copies(rt).works.insert((reply, order, at, block)) as u32 | COPIED);
+        let copies = self.copies(rt);
+        if let (true, ReplyTo::Node { .. }) = (changes, reply) {
+            copies.stats.held_changes += 1;
+        }
+        let cookie = u64::from(copies.works.insert(AtWork { reply, order, at, shard, changes, run: found }) as u32 | COPIED);
         let order = if changes { order } else { Order::default() };
         let op = ShardOp { cookie, component: at.no, block: BlockNo(block), blocks, order, kind };
         match self.shard_mut(at.group, shard) {
             Some(shard) => shard.submit(rt, op),
             None => self.on_copy_store(rt, ShardDone { cookie, result: Err(StoreError::Closing), buf: None, crcs: Default::default() }),
         }
+    }
+    /// Why something does not go to a shard. What the store can say is left to it.
+    fn not_now(&mut self, rt: &Rt, work: &Work) -> Option<CopyOutcome> {
+        let &Work { at, shard, block, order, ref kind, ref reply, resync, run, .. } = work;
+        let changes = !matches!(kind, OpKind::Read { .. });
+        let copy = self.shard_mut(at.group, shard)?;
+        let view = copy.replica(at.no);
+        let gone = view.is_none() && copy.newest(at.no, Lane::of(BlockNo(block))).is_none();
+        let stamped = view.is_none_or(|view| view.durable >= order.epoch) || hooks::seeded(SeededFault::SourceNotStamped);
+        let &ReplyTo::Node { from, .. } = reply else {
+            // Of the owner here. What it copies from is stamped.
+            return (run && !stamped).then_some(CopyOutcome::Closing);
+        };
+        let copies = self.copies(rt);
+        let Some(view) = view else {
+            return Some(if gone { CopyOutcome::NoComponent } else { CopyOutcome::Closing });
+        };
+        if !changes && order.epoch < view.accepted && !hooks::seeded(SeededFault::StaleOwnerCarriedOut) {
+            copies.stats.held_refused += 1;
+            return Some(CopyOutcome::StaleEpoch(view.accepted));
+        }
+        if copies.works.len() >= WORKS_MAX {
+            return Some(CopyOutcome::Closing);
+        }
+        let waits = (changes && order.epoch > view.accepted) || run && !stamped;
+        if waits {
+            self.rises(rt, from, (at.group, shard, at.no), &order, &view, resync && changes);
+        }
+        waits.then_some(CopyOutcome::Closing)
+    }
+    /// A later epoch of the owner whose epoch was accepted last: the shard accepts it at once. Any other is fenced first.
+    #[cold]
+    #[inline(never)]
+    fn rises(&mut self, rt: &Rt, from: NodeId, of: InShard, order: &Order, view: &ReplicaView, resync: bool) {
+        let copies = self.copies(rt);
+        let known = copies.holder.0.get(&of).is_some_and(|under_way| *under_way >= order.epoch);
+        if known || view.by.node != from || order.epoch <= view.accepted {
+            return;
+        }
+        copies.holder.0.insert(of, order.epoch);
+        let sync = if resync { CopySync::Keep } else { CopySync::InSync };
+        self.accept_for_change(rt, of, Order { epoch: order.epoch, period_start: order.period_start, ..Order::default() }, view.by, sync);
     }
     /// A shard has answered.
     #[cold]
@@ -159,41 +156,39 @@ impl<S: Blocks> Lanes<S> {
         if done.cookie & ACCEPTS != 0 {
             return self.epoch_accepted(rt, &done);
         }
-        let copies = self.copies(rt);
-        let (reply, order, at, block) = copies.works.remove((done.cookie as u32 & !COPIED) as usize);
-        let held = copies.holder.0.get_mut(&key(at));
-        let accepted = held.as_ref().map_or(Epoch(0), |held| held.accepted).max(Epoch(order.epoch.0 + 1));
-        let outcome = done.result.map_or_else(|error| outcome(&error, accepted), |()| CopyOutcome::Done);
-        let reads = order.seq.counter == 0;
-        let data = done.buf.filter(|_| reads && outcome == CopyOutcome::Done).map(|buf| Data { buf, crcs: done.crcs });
-        let again = match held.and_then(|held| held.lanes.get_mut(&Lane::of(BlockNo(block)))) {
-            Some(window) if !reads && matches!(reply, ReplyTo::Node { .. }) => window.ended(order.seq, outcome == CopyOutcome::Done),
-            _ => Vec::new(),
+        let AtWork { reply, order, at, shard, changes, run } = self.copies(rt).works.remove((done.cookie as u32 & !COPIED) as usize);
+        let mut accepted = || self.shard_mut(at.group, shard).and_then(|shard| shard.replica(at.no)).map(|view| view.accepted);
+        let outcome = match done.result {
+            Ok(()) => CopyOutcome::Done,
+            // Of a component that is no copy it is not known which.
+            Err(StoreError::StaleEpoch) => CopyOutcome::StaleEpoch(accepted().unwrap_or(Epoch(order.epoch.0 + 1))),
+            Err(error) => outcome(&error),
         };
-        for reply in again {
-            self.worked(rt, Worked { reply, answer: outcome.into() });
-        }
-        self.worked(rt, Worked { reply, answer: CopyAnswer { outcome, data } });
+        let refused = matches!((outcome, reply), (CopyOutcome::StaleEpoch(_), ReplyTo::Node { .. }));
+        self.copies(rt).stats.held_refused += u64::from(refused);
+        let done_read = outcome == CopyOutcome::Done && !changes;
+        let data = done.buf.filter(|_| done_read).map(|buf| Data { buf, crcs: done.crcs });
+        let answer = CopyAnswer { outcome, data, run: run.filter(|_| done_read), list: None };
+        self.worked(rt, Worked { reply, answer });
     }
     /// Somebody hears how it went.
     pub(super) fn worked(&mut self, rt: &Rt, worked: Worked) {
         let Some(Worked { reply, answer }) = self.copies(rt).deliver(rt, worked) else { return };
-        if let ReplyTo::Part { id, serial, component, .. } = reply {
-            self.copy_answered(rt, id, serial, component, answer);
+        if let ReplyTo::Part { of, .. } = reply {
+            self.copy_answered(rt, of, answer);
         }
     }
 }
 
-/// As a copy says it. `accepted`: an epoch that it has at least accepted, when it refuses one.
-fn outcome(error: &StoreError, accepted: Epoch) -> CopyOutcome {
+/// As a copy says it.
+fn outcome(error: &StoreError) -> CopyOutcome {
     match error {
         StoreError::NoSpace => CopyOutcome::NoSpace,
         StoreError::Media { block } => CopyOutcome::Media(*block),
         StoreError::Uncorrectable { block } => CopyOutcome::Uncorrectable(*block),
         StoreError::DeviceFailed | StoreError::BadChange => CopyOutcome::Failed,
         StoreError::NoComponent => CopyOutcome::NoComponent,
-        StoreError::StaleEpoch => CopyOutcome::StaleEpoch(accepted),
-        // Not now: it is to come again.
-        StoreError::Closing | StoreError::EpochNotAccepted | StoreError::TooManyInDoubt => CopyOutcome::Closing,
+        // Not now: it is to come again. What epoch it is that was accepted is said elsewhere.
+        StoreError::StaleEpoch | StoreError::Closing | StoreError::EpochNotAccepted | StoreError::TooManyInDoubt => CopyOutcome::Closing,
     }
 }

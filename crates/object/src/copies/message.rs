@@ -5,8 +5,10 @@
 
 use crate::io::Data;
 use base::NodeId;
+use base::SourceRun;
 use base::unit::BLOCK_BYTES;
-use format::peer::{Change, CopyOutcome, CopyRead};
+use format::peer::{Change, CopyOutcome, CopyRead, LIST_ENTRY_BYTES, List};
+use store::CopyList;
 
 /// What a copy is to do.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub enum CopyAsk {
     },
     /// A read.
     Read(CopyRead),
+    /// Chunks of the copy. It is asked from core 0 to core 0.
+    List(List),
 }
 
 impl CopyAsk {
@@ -28,6 +32,7 @@ impl CopyAsk {
         match self {
             CopyAsk::Change { change, .. } => change.data_bytes().into(),
             CopyAsk::Read(read) => u64::from(read.blocks) * BLOCK_BYTES as u64,
+            CopyAsk::List(list) => u64::from(list.most) * LIST_ENTRY_BYTES as u64,
         }
     }
 }
@@ -39,11 +44,15 @@ pub struct CopyAnswer {
     pub outcome: CopyOutcome,
     /// Of a read that is done: the blocks, with a checksum for each.
     pub data: Option<Data>,
+    /// Of a read to copy that is done: what the first blocks hold.
+    pub run: Option<SourceRun>,
+    /// Of a list that is done.
+    pub list: Option<CopyList>,
 }
 
 impl From<CopyOutcome> for CopyAnswer {
     fn from(outcome: CopyOutcome) -> Self {
-        Self { outcome, data: None }
+        Self { outcome, data: None, run: None, list: None }
     }
 }
 

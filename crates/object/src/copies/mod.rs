@@ -4,11 +4,11 @@
 //! ```text
 //!  part ─► range lock ─► number ─┬─► own shard ────────────┬─► all have it, the epoch is heard ─► answered
 //!                                └─► peers ══ link ══ peers ┘
-//!                                                  └─► window of numbers ─► shard of the copy
+//!                                                  └─► holder ─► shard of the copy
 //! ```
 //!
 //! Owns: [`Copies`], what one core has of it: parts under way, what they wait for, what goes to other nodes and to other cores; what this node has
-//! for other owners is in [`holder`].
+//! for other owners is at work in [`holder`].
 //! Invariants: a change is answered when every copy that has to have it does; with a number it keeps that; a read is answered only while the
 //! nodes with other active copies grant it. Nothing here is reached by a mirror whose only copy is here.
 //! Never: decides who owns what, or which copy leaves: it says what happens ([`Event`]), and does what it is given ([`Command`]).
@@ -18,28 +18,33 @@ mod commands;
 mod door;
 mod flow;
 mod holder;
+mod lists;
 mod message;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use door::CopyDoor;
+pub use lists::ListAsk;
 pub use message::{CopyAnswer, CopyAsk, CopyCall};
 
 use crate::grant::GrantCell;
 use crate::io::{Data, IoError, VolumeRef};
 use crate::layout::ComponentAt;
-use crate::owner::{CopyRef, Event, Targets};
+use crate::owner::{CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
-use base::{ComponentId, CopyState, Duration, Epoch, Instant, NodeId, Order, Ownership};
-use format::peer::{ChangeVerb, CopyOutcome};
-use holder::Holder;
-use rt::sync::OneSender;
+use crate::range_lock::Range;
+use accept::Accepting;
+use base::{ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, SourceRun};
+use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
+use holder::{AtWork, Holder};
+use lists::Lists;
 use rt::{Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use store::{OpKind, StoreError};
+use store::OpKind;
 
 /// In numbers of parts, and in cookies of the store: it is of a mirror with copies elsewhere.
 pub(crate) const COPIED: u32 = 1 << 31;
@@ -87,6 +92,10 @@ pub struct Work {
     order: Order,
     kind: OpKind,
     reply: ReplyTo,
+    /// Of a change: the owner says that the copy is out of sync.
+    resync: bool,
+    /// Of a read: what the first blocks hold is asked for, to copy them.
+    run: bool,
 }
 
 /// It is done.
@@ -100,9 +109,19 @@ pub struct Worked {
 #[derive(Clone, Copy, Debug)]
 enum ReplyTo {
     /// A part of that core.
-    Part { core: u8, id: u32, serial: u32, component: ComponentId },
+    Part { core: u8, of: AskingPart },
     /// A node whose request has come to that core, as this one.
-    Node { core: u8, token: u64 },
+    Node { core: u8, token: u64, from: NodeId },
+}
+
+/// What a part has asked of a copy.
+#[derive(Clone, Copy, Debug)]
+struct AskingPart {
+    id: u32,
+    serial: u32,
+    component: ComponentId,
+    /// In which epoch: the copy has accepted it when it is done.
+    epoch: Epoch,
 }
 
 impl ReplyTo {
@@ -120,6 +139,10 @@ enum Purpose {
     Request,
     /// A copy could not be read here.
     Repair,
+    /// It was in doubt when the term began.
+    Agree,
+    /// A copy under resync misses it.
+    Range,
 }
 
 /// A part of a mirror with copies elsewhere.
@@ -128,6 +151,9 @@ enum Purpose {
 ///  Waiting ─► Reading ─► Gated ─► answered        (a read; a compare that failed)
 ///     │          └─► Numbering ─► Changing ─► answered
 ///     └──────────────────┘
+///  Waiting ─► Queued ─► Fetching ─► Numbering ─► Changing ─► ended    (what one copy has goes to others: see `transfer`)
+///     │                    ▲                        │ the next blocks
+///     └─► Alone ─► ended   └────────────────────────┘
 /// ```
 #[derive(Debug)]
 struct Copied {
@@ -136,6 +162,10 @@ struct Copied {
     /// Of all parts of the core: a late answer to an earlier one has another.
     serial: u32,
     purpose: Purpose,
+    /// It is among those that have or wait for their range. A request that comes before the owner serves is not.
+    ranged: bool,
+    /// Of what one copy has and others get.
+    transfer: Option<Box<Transfer>>,
     stage: CopiedStage,
     /// Copies that could not be read, and how the last one failed.
     bad: SmallVec<[ComponentId; 1]>,
@@ -154,6 +184,31 @@ enum CopiedStage {
     Numbering(ChangeVerb, Option<Data>),
     /// For copies.
     Changing(Box<Changing>),
+    /// For its turn to be copied.
+    Queued,
+    /// For what this copy has; `None`: for other targets.
+    Fetching(Option<CopyRef>),
+    /// There is no other copy: for the epoch to be heard.
+    Alone,
+}
+
+/// What one copy has and others get: blocks that are copied one run after the other.
+#[derive(Debug)]
+struct Transfer {
+    /// The number of the first run, if it has been taken.
+    order: Option<Order>,
+    /// The copy that is read, while it is active and can be.
+    source: CopyRef,
+    /// The first block that has not been copied, the one behind the last, and behind the last that can be read.
+    at: u64,
+    end: u64,
+    until: u64,
+    /// What the blocks hold that are on their way.
+    run: Option<SourceRun>,
+    /// It is counted in [`Copies::transfers`].
+    begun: bool,
+    /// Of a resync.
+    range: Option<RangeCopy>,
 }
 
 /// A change that has a number.
@@ -163,6 +218,9 @@ struct Changing {
     verb: ChangeVerb,
     data: Option<Data>,
     waits: SmallVec<[Wait; 3]>,
+    range: Range,
+    /// Of a range of a resync.
+    source: Option<ChangeSource>,
 }
 
 /// For a copy.
@@ -232,13 +290,21 @@ impl CopiedVolume {
     }
 }
 
-/// What was asked of another node.
-#[derive(Clone, Copy, Debug)]
-struct AskedOf {
-    node: NodeId,
-    id: u32,
-    serial: u32,
-    component: ComponentId,
+/// A copy that joins: what is under way without it has not ended.
+#[derive(Debug)]
+struct Joining {
+    volume: VolumeRef,
+    copy: CopyRef,
+    invited: Epoch,
+}
+
+/// What was in doubt in a lane when the term began.
+#[derive(Debug)]
+struct Agreement {
+    term: Epoch,
+    ranges: u32,
+    /// Those that have not ended.
+    left: u32,
 }
 
 base::counters! {
@@ -257,10 +323,12 @@ base::counters! {
         pub read_elsewhere: u64 = counter("reads_from_another_copy"),
         /// Ranges that were written again because a copy could not be read.
         pub repaired: u64 = counter("repaired_ranges"),
-        /// Changes of other owners that were carried out.
+        /// Ranges that were in doubt when a term began, and were agreed on.
+        pub agreed: u64 = counter("agreed_ranges"),
+        /// Ranges that were copied to copies under resync.
+        pub copied: u64 = counter("resynced_ranges"),
+        /// Changes of other owners that came to a shard.
         pub held_changes: u64 = counter("held_changes"),
-        /// Changes of other owners that were there already.
-        pub held_again: u64 = counter("repeated_changes"),
         /// Requests of nodes that do not own the object, or in an epoch that is over.
         pub held_refused: u64 = counter("refused_copy_requests"),
     }
@@ -275,14 +343,15 @@ pub struct Copies {
     parts: Slab<Copied>,
     serial: u32,
     /// With shards of this core.
-    works: Slab<(ReplyTo, Order, ComponentAt, u64)>,
+    works: Slab<AtWork>,
     holder: Holder,
-    /// Who waits for an epoch to be accepted by a shard of this core.
-    accepting: Slab<OneSender<Result<(), StoreError>>>,
+    /// Epochs that shards of this core are to accept.
+    accepting: Slab<Accepting>,
     /// Of nodes with which there is a link for copies: its number.
     links: BTreeMap<NodeId, u64>,
     calls: VecDeque<CopyCall>,
-    asked: BTreeMap<u64, AskedOf>,
+    asked: BTreeMap<u64, (NodeId, AskingPart)>,
+    lists: Lists,
     tokens: u64,
     /// To other nodes, by the tokens of their requests.
     answers: VecDeque<(u64, CopyAnswer)>,
@@ -295,6 +364,11 @@ pub struct Copies {
     repairs: usize,
     /// By which clock grants are looked at with [`SeededFault::GrantsAfterData`](base::hooks::SeededFault::GrantsAfterData).
     early: Instant,
+    joining: Vec<Joining>,
+    agreements: BTreeMap<(VolumeRef, u16, Lane), Agreement>,
+    /// Parts that wait for their turn to be copied, and how many are at it.
+    queued: VecDeque<(u32, u32)>,
+    transfers: usize,
     /// What was counted.
     pub stats: CopyStats,
 }
@@ -314,6 +388,7 @@ impl Copies {
             links: BTreeMap::new(),
             calls: VecDeque::new(),
             asked: BTreeMap::new(),
+            lists: Lists::default(),
             tokens: 0,
             answers: VecDeque::new(),
             msgs: VecDeque::new(),
@@ -322,6 +397,10 @@ impl Copies {
             gated: Vec::new(),
             repairs: 0,
             early: Instant(0),
+            joining: Vec::new(),
+            agreements: BTreeMap::new(),
+            queued: VecDeque::new(),
+            transfers: 0,
             stats: CopyStats::default(),
         })
     }
@@ -333,7 +412,8 @@ impl Copies {
         assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
-        self.parts.insert(Copied { part, own, serial, purpose, stage, bad, error }) as u32 | COPIED
+        let (ranged, transfer) = (false, None);
+        self.parts.insert(Copied { part, own, serial, purpose, ranged, transfer, stage, bad, error }) as u32 | COPIED
     }
     fn get(&mut self, id: u32) -> Option<&mut Copied> {
         self.parts.get_mut((id & !COPIED) as usize)
@@ -358,23 +438,33 @@ impl Copies {
         }
     }
     /// Asks another node, if there is a link. If not, it is asked when there is one.
-    fn call(&mut self, rt: &Rt, of: AskedOf, ask: CopyAsk) {
-        let Some(&link) = self.links.get(&of.node) else { return };
+    fn call(&mut self, rt: &Rt, node: NodeId, of: AskingPart, ask: CopyAsk) {
+        let Some(&link) = self.links.get(&node) else { return };
         self.tokens += 1;
-        self.asked.insert(self.tokens, of);
-        self.calls.push_back(CopyCall { node: of.node, link, token: self.tokens, ask });
+        self.asked.insert(self.tokens, (node, of));
+        self.calls.push_back(CopyCall { node, link, token: self.tokens, ask });
         rt.wake(self.core);
     }
-    /// Something is for a shard, perhaps of another core.
+    /// Something has happened, for the owner's machine.
     fn says(&mut self, volume: VolumeRef, event: Event) {
         self.events.push_back((volume, event));
+    }
+    /// The same, unless it is there to be heard.
+    fn says_outranked(&mut self, volume: VolumeRef, epoch: Epoch) {
+        if !self.events.iter().any(|(v, event)| *v == volume && matches!(event, Event::Outranked(e) if *e == epoch)) {
+            self.says(volume, Event::Outranked(epoch));
+        }
     }
 }
 
 impl Copied {
     /// The number of a change that has one.
     fn seq(&self) -> base::Seq {
-        if let CopiedStage::Changing(change) = &self.stage { change.order.seq } else { base::Seq::default() }
+        match (&self.stage, &self.transfer) {
+            (CopiedStage::Changing(change), _) => change.order.seq,
+            (_, Some(transfer)) => transfer.order.map_or_else(base::Seq::default, |order| order.seq),
+            _ => base::Seq::default(),
+        }
     }
 }
 

@@ -11,13 +11,15 @@ use crate::owner::Command;
 use crate::router::VolumeRouter;
 use base::hooks;
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BLOCKS, SECTOR_BYTES};
-use base::{Lane, ObjectId, Ownership, Seq, VolumeId, crc32c};
+use base::{Incarnation, Lane, ObjectId, OwnerId, Ownership, Seq, SourceContent, SourceRun, VolumeId, crc32c};
 use format::peer::{Change, Grant};
 use rt::Buf;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use store::{ComponentNo, Crcs, ShardDone, ShardOp, StoreError};
+use store::{ComponentNo, Crcs, RangeContent, ReplicaView, ShardDone, ShardOp, StoreError};
+
+mod transfers;
 
 const VOLUME: VolumeRef = VolumeRef(0);
 const VOLUME_BYTES: u64 = 2 << 20;
@@ -32,6 +34,9 @@ fn component(n: usize) -> ComponentId {
 }
 fn copy(n: usize) -> CopyRef {
     CopyRef { mirror: 0, node: node(n), component: component(n) }
+}
+fn owner(n: usize) -> OwnerId {
+    OwnerId { node: node(n), incarnation: Incarnation(1) }
 }
 fn owned(epoch: u32) -> Ownership {
     Ownership { epoch: Epoch(epoch), term: Epoch(1), period_start: Epoch(1) }
@@ -48,6 +53,8 @@ struct Seen {
     chance: u64,
     /// Which changes each node has, by lane.
     has: BTreeSet<(usize, Lane, Seq)>,
+    /// Changes go to all copies, and in their order: nothing is copied from one to another, and no epoch rises.
+    plain: bool,
 }
 
 impl Seen {
@@ -57,25 +64,56 @@ impl Seen {
     }
 }
 
-/// A store that answers late and in any order. Numbers come in their order, and a mark names what everybody has.
+/// A store that answers late and in any order. What it has it knows by number, as one copy of several does.
 struct Disk {
     node: usize,
     copies: Vec<usize>,
     seen: Rc<RefCell<Seen>>,
     blocks: BTreeMap<u64, Box<[u8]>>,
+    /// Blocks that were declared uncorrectable.
+    lost: BTreeSet<u64>,
     bad: BTreeSet<u64>,
     full: bool,
+    /// The epoch that was accepted last and whose, and the one that is durable.
+    accepted: (Epoch, OwnerId),
+    durable: Epoch,
     taken: BTreeMap<Lane, Seq>,
+    marks: BTreeMap<Lane, Seq>,
+    /// What the source says of ranges, and what progress they bring.
+    ranges: Vec<(u64, Option<(Epoch, u16)>, base::ResyncProgress)>,
     pending: Vec<ShardOp>,
     done: VecDeque<ShardDone>,
+    carried_out: usize,
 }
 
 impl Disk {
+    fn set(&mut self, block: u64, data: Option<&[u8]>) {
+        self.bad.remove(&block);
+        self.lost.remove(&block);
+        match data {
+            Some(data) => _ = self.blocks.insert(block, data.into()),
+            None => _ = self.blocks.remove(&block),
+        }
+    }
+    fn fill(&mut self, block: u64, value: u8) {
+        self.set(block, Some(&[value; BLOCK_BYTES]));
+    }
     fn run(&mut self, op: ShardOp) -> ShardDone {
         let blocks = op.block.0..op.block.0 + u64::from(op.blocks);
         let (mut buf, mut crcs, mut result) = (None, Crcs::new(), Ok(()));
-        let changes = !matches!(op.kind, OpKind::Read { .. });
-        match op.kind {
+        let changes = is_change(&op.kind);
+        let kind = match op.kind {
+            OpKind::Range(range) => {
+                self.ranges.push((op.block.0, range.source, range.progress));
+                match range.content {
+                    RangeContent::Data { buf, crcs, checksum } => OpKind::Write { buf, crcs, checksum },
+                    RangeContent::Nothing => OpKind::Trim,
+                    RangeContent::Uncorrectable => OpKind::Uncorrectable,
+                }
+            }
+            kind => kind,
+        };
+        match kind {
             OpKind::Read { buf: mut out } => {
                 for (part, block) in out.chunks_exact_mut(BLOCK_BYTES).zip(blocks.clone()) {
                     match self.blocks.get(&block) {
@@ -84,8 +122,11 @@ impl Disk {
                     }
                     crcs.push(crc32c(part));
                 }
-                if let Some(block) = self.bad.range(blocks).next() {
+                if let Some(block) = self.bad.range(blocks.clone()).next() {
                     result = Err(StoreError::Media { block: BlockNo(*block) });
+                }
+                if let Some(block) = self.lost.range(blocks).next() {
+                    result = Err(StoreError::Uncorrectable { block: BlockNo(*block) });
                 }
                 buf = Some(out);
             }
@@ -93,37 +134,64 @@ impl Disk {
             OpKind::Write { buf: data, crcs, .. } => {
                 for ((part, crc), block) in data.chunks_exact(BLOCK_BYTES).zip(crcs).zip(blocks) {
                     assert_eq!(crc32c(part), crc, "each block has its checksum");
-                    self.bad.remove(&block);
-                    self.blocks.insert(block, part.into());
+                    self.set(block, Some(part));
                 }
             }
-            OpKind::Uncorrectable | OpKind::Flush | OpKind::Accept { .. } | OpKind::Range(_) => unreachable!("not asked for"),
-            OpKind::Trim | OpKind::Zero => blocks.for_each(|b| {
-                self.bad.remove(&b);
-                self.blocks.remove(&b);
-            }),
+            OpKind::Flush | OpKind::Range(_) => unreachable!("not asked for"),
+            OpKind::Accept { .. } => self.durable = self.durable.max(op.order.epoch),
+            OpKind::Uncorrectable => self.lost.extend(blocks),
+            OpKind::Trim | OpKind::Zero => blocks.for_each(|b| self.set(b, None)),
         }
         if changes {
+            self.carried_out += 1;
             // Also without space: then nobody has it, and it is over.
             self.seen.borrow_mut().has.insert((self.node, Lane::of(op.block), op.order.seq));
         }
         ShardDone { cookie: op.cookie, result, buf, crcs }
     }
+    /// As a store judges a change of a copy: how it is answered without being carried out.
+    fn judge(&mut self, op: &ShardOp) -> Option<Result<(), StoreError>> {
+        let (lane, Order { epoch, seq, mark, .. }) = (Lane::of(op.block), op.order);
+        if epoch < self.accepted.0 {
+            return Some(Err(StoreError::StaleEpoch));
+        }
+        if epoch > self.durable {
+            return Some(Err(StoreError::EpochNotAccepted));
+        }
+        let marked = self.marks.entry(lane).or_default();
+        *marked = mark.max(*marked);
+        let seen = self.seen.borrow();
+        if seq <= *marked || seen.has.contains(&(self.node, lane, seq)) {
+            return Some(Ok(()));
+        }
+        let taken = self.taken.entry(lane).or_default();
+        if seen.plain && !self.pending.iter().any(|other| Lane::of(other.block) == lane && other.order.seq == seq) {
+            assert!(seq > *taken, "{seq:?} comes after {taken:?}");
+            *taken = seq;
+        }
+        for counter in (1..=mark.counter).filter(|_| seen.plain) {
+            let below = Seq { counter, ..mark };
+            let all = self.copies.iter().all(|n| seen.has.contains(&(*n, lane, below)));
+            assert!(all, "the mark {mark:?} names {below:?}, which not everybody has");
+        }
+        None
+    }
+}
+
+fn is_change(kind: &OpKind) -> bool {
+    !matches!(kind, OpKind::Read { .. } | OpKind::Accept { .. })
 }
 
 impl Blocks for Disk {
     fn submit(&mut self, _: &Rt, op: ShardOp) {
-        if !matches!(op.kind, OpKind::Read { .. }) {
-            let (lane, Order { seq, mark, .. }) = (Lane::of(op.block), op.order);
-            let taken = self.taken.entry(lane).or_default();
-            assert!(seq > *taken, "{seq:?} comes after {taken:?}");
-            *taken = seq;
-            let seen = self.seen.borrow();
-            for counter in 1..=mark.counter {
-                let below = Seq { counter, ..mark };
-                let all = self.copies.iter().all(|n| seen.has.contains(&(*n, lane, below)));
-                assert!(all, "the mark {mark:?} names {below:?}, which not everybody has");
-            }
+        if let OpKind::Accept { by, .. } = op.kind {
+            assert!(op.order.epoch >= self.accepted.0, "nobody asks for less");
+            self.accepted = (op.order.epoch, by);
+        }
+        if is_change(&op.kind)
+            && let Some(result) = self.judge(&op)
+        {
+            return self.done.push_back(ShardDone { cookie: op.cookie, result, buf: None, crcs: Crcs::new() });
         }
         self.pending.push(op);
     }
@@ -133,7 +201,12 @@ impl Blocks for Disk {
         }
         let at = self.seen.borrow_mut().random(self.pending.len());
         let op = self.pending.swap_remove(at);
+        // What came again while it was under way is answered when it is there.
+        let same = |other: &ShardOp| is_change(&other.kind) && is_change(&op.kind) && other.order.seq == op.order.seq;
+        let again = |other: &mut ShardOp| same(other) && Lane::of(other.block) == Lane::of(op.block);
+        let again: Vec<u64> = self.pending.extract_if(.., again).map(|other| other.cookie).collect();
         let done = self.run(op);
+        self.done.extend(again.into_iter().map(|cookie| ShardDone { cookie, result: done.result, buf: None, crcs: Crcs::new() }));
         self.done.push_back(done);
         true
     }
@@ -145,6 +218,22 @@ impl Blocks for Disk {
     }
     fn newest(&self, _: ComponentNo, _: Lane) -> Option<Seq> {
         Some(Seq::default())
+    }
+    fn replica(&self, _: ComponentNo) -> Option<ReplicaView> {
+        let (accepted, by) = self.accepted;
+        Some(ReplicaView { accepted, by, durable: self.durable, resync: None })
+    }
+    fn source_run(&self, _: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
+        let content = |at: u64| match () {
+            () if self.lost.contains(&at) => SourceContent::Uncorrectable,
+            () if self.blocks.contains_key(&at) => SourceContent::Data,
+            () => SourceContent::Nothing,
+        };
+        let first = content(block.0);
+        let same = (block.0..block.0 + u64::from(blocks)).take_while(|at| content(*at) == first).count() as u32;
+        let of_chunk = block.chunk() * 16..block.chunk() * 16 + 16;
+        let there = of_chunk.clone().any(|at| content(at) != SourceContent::Nothing);
+        SourceRun { content: first, blocks: same, chunk: there.then_some((self.durable, of_chunk.start as u16 | 1)) }
     }
 }
 
@@ -187,14 +276,28 @@ impl Rig {
         self.nodes[0].set_cell(rt, VOLUME, cell);
     }
     fn waiting(rt: &Rt, seed: u64, copies: &[usize]) -> Rig {
-        let seen = Rc::new(RefCell::new(Seen { chance: seed * 77 + 1, ..Seen::default() }));
+        let seen = Rc::new(RefCell::new(Seen { chance: seed * 77 + 1, plain: true, ..Seen::default() }));
         let most = copies.iter().max().expect("a copy") + 1;
         let nodes = (0..most).map(|n| {
             let mut router = VolumeRouter::new(rt);
             router.set_route(GroupSlot(0), Some(ROUTE));
-            let (blocks, taken) = (BTreeMap::new(), BTreeMap::new());
-            let (pending, done, bad) = (Vec::new(), VecDeque::new(), BTreeSet::new());
-            let disk = Disk { node: n, copies: copies.to_vec(), seen: Rc::clone(&seen), blocks, bad, full: false, taken, pending, done };
+            let disk = Disk {
+                node: n,
+                copies: copies.to_vec(),
+                seen: Rc::clone(&seen),
+                blocks: BTreeMap::new(),
+                lost: BTreeSet::new(),
+                bad: BTreeSet::new(),
+                full: false,
+                accepted: (Epoch(1), owner(0)),
+                durable: Epoch(1),
+                taken: BTreeMap::new(),
+                marks: BTreeMap::new(),
+                ranges: Vec::new(),
+                pending: Vec::new(),
+                done: VecDeque::new(),
+                carried_out: 0,
+            };
             router.lanes_mut().add_shard(GroupSlot(0), 0, disk);
             router
         });
@@ -240,7 +343,16 @@ impl Rig {
         self.nodes[n].apply(&self.rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(layout))], held }), |_| true);
     }
     fn command(&mut self, command: &Command) {
+        // The owner's own copy is fenced with each epoch; others hear of one with the first change in it.
+        if let Command::Targets(targets) = command {
+            self.fence(0, 0, targets.ownership.epoch.0);
+        }
         assert!(self.nodes[0].copy_command(&self.rt, node(0), VOLUME, command));
+    }
+    /// The copy of a node has accepted this epoch of that owner.
+    fn fence(&mut self, n: usize, by: usize, epoch: u32) {
+        let disk = self.disk(n);
+        (disk.accepted, disk.durable) = ((Epoch(epoch), owner(by)), Epoch(epoch));
     }
     /// The link with a node is another one.
     fn reset(&mut self, n: usize) {
@@ -326,8 +438,9 @@ impl Rig {
     }
     fn are_equal(&mut self) {
         let copies = self.copies.clone();
-        let of = |disk: &Disk| -> BTreeMap<u64, Box<[u8]>> {
-            disk.blocks.iter().filter(|(_, bytes)| bytes.iter().any(|b| *b != 0)).map(|(at, bytes)| (*at, bytes.clone())).collect()
+        let of = |disk: &Disk| -> (BTreeMap<u64, Box<[u8]>>, BTreeSet<u64>) {
+            let filled = disk.blocks.iter().filter(|(at, bytes)| bytes.iter().any(|b| *b != 0) && !disk.lost.contains(at));
+            (filled.map(|(at, bytes)| (*at, bytes.clone())).collect(), disk.lost.clone())
         };
         let first = of(self.disk(copies[0]));
         for n in &copies[1..] {
@@ -498,14 +611,17 @@ fn a_change_keeps_its_number_on_another_link_and_in_another_epoch() {
         rig.turns(50).await;
         rig.reset(1);
         rig.turns(50).await;
+        rig.seen.borrow_mut().plain = false;
         rig.command(&targets(2, &[0, 1]));
         rig.turns(50).await;
         let sent: Vec<_> = rig.sent.iter().filter(|(to, _)| *to == 1).map(|(_, order)| (order.epoch, order.seq)).collect();
         let seq = Seq { term: Epoch(1), counter: 1 };
         assert_eq!(sent, [(Epoch(1), seq), (Epoch(1), seq), (Epoch(2), seq)]);
         rig.held_up.clear();
-        assert_eq!(rig.turns(100).await.len(), 1, "the copy that has taken it twice has heard the epoch");
-        assert_eq!(rig.nodes[1].copy_stats().held_changes, 1, "and has carried it out once");
+        assert!(rig.turns(400).await.is_empty(), "both copies have it, and have acknowledged it in the epoch before");
+        rig.command(&Command::Answer { mirror: 0, epoch: Epoch(2) });
+        assert_eq!(rig.turns(5).await.len(), 1);
+        assert_eq!((rig.disk(1).carried_out, rig.disk(1).durable), (1, Epoch(2)), "it came twice and was carried out once");
         rig.are_equal_of(&[0, 1]);
     });
 }
@@ -570,26 +686,31 @@ fn change(epoch: u32, counter: u64) -> CopyAsk {
 fn a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over() {
     in_world(async |rt| {
         let mut rig = Rig::new(rt, 1, &[0, 1]);
+        rig.seen.borrow_mut().plain = false;
         let asked = async |rig: &mut Rig, from: usize, ask: CopyAsk| {
             rig.nodes[1].serve_ask(&rig.rt.clone(), node(from), 1, ask);
             for _ in 0..100 {
                 let rt = rig.rt.clone();
                 rig.nodes[1].poll(&rt, |_| true);
                 if let Some((_, answer)) = rig.nodes[1].pop_answer() {
+                    rig.turns(20).await;
                     return answer.outcome;
                 }
                 rt.sleep(Duration::from_micros(5)).await;
             }
             panic!("never answered")
         };
+        assert_eq!(asked(&mut rig, 0, change(3, 1)).await, CopyOutcome::Closing, "it accepts the epoch first");
         assert_eq!(asked(&mut rig, 0, change(3, 1)).await, CopyOutcome::Done);
         assert_eq!(asked(&mut rig, 0, change(3, 1)).await, CopyOutcome::Done, "it is there");
         assert_eq!(asked(&mut rig, 0, change(2, 2)).await, CopyOutcome::StaleEpoch(Epoch(3)));
         assert_eq!(asked(&mut rig, 2, change(4, 2)).await, CopyOutcome::NotOwner, "perhaps it does by now");
         rig.serve(1, 2, 4);
         assert_eq!(asked(&mut rig, 0, change(3, 2)).await, CopyOutcome::StaleEpoch(Epoch(4)));
+        assert_eq!(asked(&mut rig, 2, change(4, 2)).await, CopyOutcome::Closing, "another owner fences first");
+        rig.fence(1, 2, 4);
         assert_eq!(asked(&mut rig, 2, change(4, 2)).await, CopyOutcome::Done);
-        assert_eq!(rig.nodes[1].copy_stats().held_changes, 2);
+        assert_eq!((rig.disk(1).carried_out, rig.nodes[1].copy_stats().held_refused), (2, 3));
     });
 }
 

@@ -16,29 +16,60 @@ use super::request::ServedId;
 use super::{Link, LinkEvent, push};
 use crate::copies::{CopyAnswer, CopyAsk};
 use crate::io::{Data, DataVec};
-use base::Seq;
 use base::hooks;
-use format::peer::{Ack, COPIES_VERSION, Change, CopyData, CopyOutcome, CopyRead, Header, RequestId};
+use base::unit::BLOCK_BYTES;
+use base::{Seq, SourceContent, SourceRun, crc32c};
+use format::peer::{
+    Ack, COPIES_VERSION, Change, CopyData, CopyOutcome, CopyRead, Header, LIST_ENTRY_BYTES, List, ListEntry, Listed, RequestId,
+};
+use rt::Buf;
 use std::collections::{BTreeMap, VecDeque};
+use store::{CopyChunk, CopyList};
+
+/// What a request asked for.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Change(Seq),
+    /// So many blocks; `run`: as many of them as are of one kind.
+    Read {
+        blocks: u32,
+        run: bool,
+    },
+    List {
+        from: u64,
+        most: u32,
+    },
+}
 
 /// A request that is under way.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     token: u64,
-    /// Of a change.
-    seq: Option<Seq>,
-    /// Of a read that is done.
-    answer_bytes: u32,
+    asked: Asked,
     cost: u64,
 }
 
 impl UnderWay {
     fn of(token: u64, ask: &CopyAsk) -> Self {
-        let (seq, answer_bytes) = match ask {
-            CopyAsk::Change { change, .. } => (Some(change.order.seq), 0),
-            CopyAsk::Read(read) => (None, read.answer_bytes()),
+        let asked = match ask {
+            CopyAsk::Change { change, .. } => Asked::Change(change.order.seq),
+            CopyAsk::Read(read) => Asked::Read { blocks: read.blocks, run: read.run },
+            CopyAsk::List(list) => Asked::List { from: list.from, most: list.most },
         };
-        Self { token, seq, answer_bytes, cost: ask.cost() }
+        Self { token, asked, cost: ask.cost() }
+    }
+    /// Whether an answer to a read, with so many bytes of data, is one to this.
+    fn is_answered_by(&self, outcome: CopyOutcome, found: Option<SourceRun>, bytes: u32) -> bool {
+        let Asked::Read { blocks, run } = self.asked else { return false };
+        let all = blocks * BLOCK_BYTES as u32;
+        match (outcome, found) {
+            (CopyOutcome::Done, Some(found)) if run => {
+                let data = if found.content == SourceContent::Data { found.blocks * BLOCK_BYTES as u32 } else { 0 };
+                found.blocks <= blocks && bytes == data
+            }
+            (CopyOutcome::Done, None) => !run && bytes == all,
+            (_, found) => found.is_none() && bytes == 0,
+        }
     }
 }
 
@@ -136,6 +167,10 @@ impl Link {
                     let read = CopyRead { request: id, ..read };
                     push(session, &mut self.outgoing, |envelope, out| read.write(envelope, out));
                 }
+                CopyAsk::List(list) => {
+                    let list = List { request: id, ..list };
+                    push(session, &mut self.outgoing, |envelope, out| list.write(envelope, out));
+                }
             }
         }
     }
@@ -146,26 +181,44 @@ impl Link {
     pub fn answer_copy(&mut self, id: ServedId, answer: CopyAnswer) {
         let Some(session) = self.phase.session_mut().filter(|session| session.id == id.session) else { return };
         let Some(request) = session.copies.served.end(id.request) else { return };
-        let CopyAnswer { outcome, data } = answer;
-        let data = data.filter(|_| outcome == CopyOutcome::Done && request.seq.is_none());
-        let bytes = data.as_ref().map_or(0, |data| data.buf.len() as u32);
-        assert!(bytes == if outcome == CopyOutcome::Done { request.answer_bytes } else { 0 }, "a read has the data that was asked for");
-        let incarnation = session.incarnation;
-        match request.seq {
-            Some(seq) => {
-                let ack = Ack { request: id.request, incarnation, seq, outcome };
+        let CopyAnswer { outcome, data, run, list } = answer;
+        match request.asked {
+            Asked::Change(seq) => {
+                let ack = Ack { request: id.request, incarnation: session.incarnation, seq, outcome };
                 push(session, &mut self.outgoing, |envelope, out| ack.write(envelope, out));
             }
-            None => {
+            Asked::Read { .. } => {
+                let data = data.filter(|_| outcome == CopyOutcome::Done);
+                let bytes = data.as_ref().map_or(0, |data| data.buf.len() as u32);
+                assert!(request.is_answered_by(outcome, run, bytes), "a read has the data that was asked for");
                 let crcs = data.as_ref().map_or(&[][..], |data| &data.crcs);
-                let answer = CopyData { request: id.request, outcome };
+                let answer = CopyData { request: id.request, outcome, run };
                 push(session, &mut self.outgoing, |envelope, out| answer.write(envelope, crcs, out));
                 if let Some(data) = data {
                     self.outgoing.push_data(data.buf);
                 }
             }
+            Asked::List { .. } => self.answer_list(id.request, outcome, list),
         }
         self.settle();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn answer_list(&mut self, request: RequestId, outcome: CopyOutcome, list: Option<CopyList>) {
+        let Some(session) = self.phase.session_mut() else { return };
+        let list = list.filter(|_| outcome == CopyOutcome::Done);
+        let CopyList { chunks, next } = list.unwrap_or(CopyList { chunks: Vec::new(), next: None });
+        let mut data = Buf::alloc(chunks.len() * LIST_ENTRY_BYTES);
+        for (out, chunk) in data.chunks_exact_mut(LIST_ENTRY_BYTES).zip(&chunks) {
+            let CopyChunk { chunk, there, own_doubt } = *chunk;
+            ListEntry { chunk, there, own_doubt }.put(out);
+        }
+        let (crc, answer) = (crc32c(&data), Listed { request, outcome, chunks: chunks.len() as u32, next });
+        push(session, &mut self.outgoing, |envelope, out| answer.write(envelope, crc, out));
+        if !chunks.is_empty() {
+            self.outgoing.push_data(data);
+        }
     }
 
     /// An answer to a change has come.
@@ -174,7 +227,8 @@ impl Link {
         if ack.incarnation != session.own {
             return Err(LinkFault::Answer);
         }
-        let request = session.copies()?.sent.end(ack.request).filter(|r| r.seq == Some(ack.seq)).ok_or(LinkFault::Answer)?;
+        let is = |request: &UnderWay| matches!(request.asked, Asked::Change(seq) if seq == ack.seq);
+        let request = session.copies()?.sent.end(ack.request).filter(is).ok_or(LinkFault::Answer)?;
         self.events.push_back(LinkEvent::CopyAnswered(request.token, ack.outcome.into()));
         self.pump_copies();
         self.settle();
@@ -185,12 +239,11 @@ impl Link {
         let ask = CopyAsk::Change { change: Box::new(change), data: data.into_iter().next() };
         self.copy_asked(change.request, ask);
     }
-    /// A read has come.
-    pub(super) fn on_copy_read(&mut self, read: CopyRead) -> Result<(), LinkFault> {
+    /// A read or a list is asked for.
+    pub(super) fn on_copy_ask(&mut self, request: RequestId, ask: CopyAsk) -> Result<(), LinkFault> {
         let Some(session) = self.phase.session_mut() else { return Ok(()) };
-        let ask = CopyAsk::Read(read);
-        session.copies()?.arrive(read.request, UnderWay::of(0, &ask))?;
-        self.copy_asked(read.request, ask);
+        session.copies()?.arrive(request, UnderWay::of(0, &ask))?;
+        self.copy_asked(request, ask);
         Ok(())
     }
     fn copy_asked(&mut self, request: RequestId, ask: CopyAsk) {
@@ -202,8 +255,25 @@ impl Link {
         let Some(session) = self.phase.session_mut() else { return };
         let request = session.copies.sent.end(answer.request).expect("it was there when the body came, and only an answer takes it");
         let data: Option<Data> = data.into_iter().next();
-        self.events.push_back(LinkEvent::CopyAnswered(request.token, CopyAnswer { outcome: answer.outcome, data }));
+        let answer = CopyAnswer { outcome: answer.outcome, data, run: answer.run, list: None };
+        self.events.push_back(LinkEvent::CopyAnswered(request.token, answer));
         self.pump_copies();
+    }
+    /// The answer to a list is there with all its chunks.
+    #[cold]
+    pub(super) fn on_listed(&mut self, listed: &Listed, data: DataVec) -> Result<(), LinkFault> {
+        let Some(session) = self.phase.session_mut() else { return Ok(()) };
+        let request = session.copies.sent.end(listed.request).expect("it was there when the body came, and only an answer takes it");
+        let Asked::List { from, .. } = request.asked else { unreachable!("seen when the body came") };
+        let mut answer = CopyAnswer::from(listed.outcome);
+        if listed.outcome == CopyOutcome::Done {
+            let entries = ListEntry::parse_all(data.first().map_or(&[][..], |data| &data.buf), from, listed.next)?;
+            let chunk = |ListEntry { chunk, there, own_doubt }| CopyChunk { chunk, there, own_doubt };
+            answer.list = Some(CopyList { chunks: entries.into_iter().map(chunk).collect(), next: listed.next });
+        }
+        self.events.push_back(LinkEvent::CopyAnswered(request.token, answer));
+        self.pump_copies();
+        Ok(())
     }
 }
 
@@ -211,7 +281,7 @@ impl Link {
 pub(super) fn arriving_change(phase: &mut LinkPhase, header: &Header, body: &[u8]) -> Result<Arrival, LinkFault> {
     let (change, sums) = Change::parse(body, header.data_bytes)?;
     if let Some(session) = phase.session_mut() {
-        let request = UnderWay { token: 0, seq: Some(change.order.seq), answer_bytes: 0, cost: change.data_bytes().into() };
+        let request = UnderWay { token: 0, asked: Asked::Change(change.order.seq), cost: change.data_bytes().into() };
         session.copies()?.arrive(change.request, request)?;
     }
     Ok(Arrival::new(Arriving::Change(change), header, &sums))
@@ -221,6 +291,15 @@ pub(super) fn arriving_change(phase: &mut LinkPhase, header: &Header, body: &[u8
 pub(super) fn arriving_copy_data(phase: &LinkPhase, header: &Header, body: &[u8]) -> Result<Arrival, LinkFault> {
     let (answer, sums) = CopyData::parse(body, header.data_bytes)?;
     let sent = phase.session().and_then(|session| session.copies.sent.requests.get(&answer.request)).ok_or(LinkFault::Answer)?;
-    let right = sent.seq.is_none() && (answer.outcome != CopyOutcome::Done || header.data_bytes == [sent.answer_bytes, 0]);
+    let right = sent.is_answered_by(answer.outcome, answer.run, header.data_bytes[0]);
     if right { Ok(Arrival::new(Arriving::CopyData(answer), header, &sums)) } else { Err(LinkFault::Answer) }
+}
+
+/// Before memory is taken for the chunks of a list.
+#[cold]
+pub(super) fn arriving_listed(phase: &LinkPhase, header: &Header, body: &[u8]) -> Result<Arrival, LinkFault> {
+    let (listed, sums) = Listed::parse(body, header.data_bytes)?;
+    let sent = phase.session().and_then(|session| session.copies.sent.requests.get(&listed.request)).ok_or(LinkFault::Answer)?;
+    let right = matches!(sent.asked, Asked::List { most, .. } if listed.chunks <= most);
+    if right { Ok(Arrival::new(Arriving::Listed(listed), header, &sums)) } else { Err(LinkFault::Answer) }
 }

@@ -62,7 +62,7 @@ fn write(counter: u64, blocks: u32) -> CopyAsk {
 }
 fn read(blocks: u32) -> CopyAsk {
     let (request, component, block) = (RequestId::default(), ComponentId::from_bytes([4; 16]), BlockNo(0));
-    CopyAsk::Read(CopyRead { request, component, epoch: Epoch(2), period_start: Epoch(1), block, blocks })
+    CopyAsk::Read(CopyRead { request, component, epoch: Epoch(2), period_start: Epoch(1), block, blocks, run: false })
 }
 fn asked(link: &mut Link) -> Vec<(ServedId, CopyAsk)> {
     let of = |event| if let LinkEvent::CopyAsked(id, ask) = event { (id, ask) } else { panic!("{event:?}") };
@@ -86,7 +86,7 @@ fn a_change_and_a_read_go_there_and_their_answers_back_with_data_and_checksums_a
     assert_eq!(read.blocks, 2);
     let mut back = data(2 * BLOCK_BYTES, 9);
     back.crcs[1] = crc32c(&back.buf[BLOCK_BYTES..]);
-    b.answer_copy(read_id, CopyAnswer { outcome: CopyOutcome::Done, data: Some(back) });
+    b.answer_copy(read_id, CopyAnswer { data: Some(back), ..CopyOutcome::Done.into() });
     b.answer_copy(write_id, CopyOutcome::StaleEpoch(Epoch(9)).into());
     pass(&mut b, &mut a);
     let back = answered(&mut a);
@@ -96,6 +96,61 @@ fn a_change_and_a_read_go_there_and_their_answers_back_with_data_and_checksums_a
     );
     assert!(back[0].1.data.as_ref().is_some_and(|d| d.buf.iter().all(|b| *b == 9) && d.crcs.len() == 2));
     assert!(a.is_idle() && b.is_idle());
+}
+
+#[test]
+fn runs_and_lists_come_back_as_they_were_asked_for() {
+    use base::{SourceContent, SourceRun};
+    use format::peer::List;
+    use store::{CopyChunk, CopyList};
+    let (mut a, mut b) = open(2);
+    let run_of = |blocks| {
+        let CopyAsk::Read(read) = read(blocks) else { unreachable!() };
+        CopyAsk::Read(CopyRead { run: true, ..read })
+    };
+    let list = |from, most| {
+        let (request, component) = (RequestId::default(), ComponentId::from_bytes([4; 16]));
+        CopyAsk::List(List { request, component, from, most, epoch: Epoch(3), accepted: Epoch(3) })
+    };
+    (1..=2).for_each(|token| a.ask_copy(token, run_of(9)));
+    (3..=5).for_each(|token| a.ask_copy(token, list(100, 7)));
+    pass(&mut a, &mut b);
+    let came = asked(&mut b);
+    assert!(matches!(came[3].1, CopyAsk::List(List { from: 100, most: 7, accepted: Epoch(3), .. })));
+    let found = |content, blocks| Some(SourceRun { content, blocks, chunk: Some((Epoch(2), 0x8001)) });
+    let chunk = |chunk, there| CopyChunk { chunk, there, own_doubt: 5 };
+    let chunks = vec![chunk(100, Some((Epoch(3), 7))), chunk(104, None)];
+    let said = [
+        CopyAnswer { data: Some(data(2 * BLOCK_BYTES, 3)), run: found(SourceContent::Data, 2), ..CopyOutcome::Done.into() },
+        CopyAnswer { run: found(SourceContent::Nothing, 9), ..CopyOutcome::Done.into() },
+        CopyAnswer { list: Some(CopyList { chunks: chunks.clone(), next: Some(105) }), ..CopyOutcome::Done.into() },
+        CopyAnswer { list: Some(CopyList { chunks: vec![], next: None }), ..CopyOutcome::Done.into() },
+        CopyOutcome::Closing.into(),
+    ];
+    came.into_iter().zip(said).for_each(|((id, _), answer)| b.answer_copy(id, answer));
+    pass(&mut b, &mut a);
+    let back = answered(&mut a);
+    assert!(back[0].1.run == found(SourceContent::Data, 2) && back[0].1.data.as_ref().is_some_and(|d| d.crcs.len() == 2));
+    assert!(back[1].1.run == found(SourceContent::Nothing, 9) && back[1].1.data.is_none());
+    assert_eq!(back[2].1.list, Some(CopyList { chunks, next: Some(105) }));
+    assert_eq!(back[3].1.list, Some(CopyList { chunks: vec![], next: None }));
+    assert!(back[4].1.list.is_none() && back[4].1.outcome == CopyOutcome::Closing);
+    assert!(a.is_idle() && b.is_idle());
+
+    // More than was asked for, what was not, and chunks out of their bounds.
+    let wrong: [(CopyAsk, CopyAnswer); 2] = [
+        (list(100, 1), CopyAnswer { list: Some(CopyList { chunks: vec![chunk(100, None); 2], next: None }), ..CopyOutcome::Done.into() }),
+        (list(100, 7), CopyAnswer { list: Some(CopyList { chunks: vec![chunk(99, None)], next: None }), ..CopyOutcome::Done.into() }),
+    ];
+    for (ask, answer) in wrong {
+        let (mut a, mut b) = open(2);
+        a.ask_copy(1, ask);
+        pass(&mut a, &mut b);
+        let (id, _) = asked(&mut b).pop().unwrap();
+        b.answer_copy(id, answer);
+        pass(&mut b, &mut a);
+        assert!(matches!(a.close_reason(), Some(CloseReason::Fault(LinkFault::Answer | LinkFault::Message(_)))));
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@
 use super::request::SegmentCrcs;
 use crate::io::{Data, DataVec};
 use arrayvec::ArrayVec;
-use format::peer::{BODY_BYTES_MAX, Change, CopyData, Done, Forward, HEADER_BYTES, Header, SEGMENTS_MAX, Sums};
+use format::peer::{BODY_BYTES_MAX, Change, CopyData, Done, Forward, HEADER_BYTES, Header, Listed, SEGMENTS_MAX, Sums};
 use rt::Buf;
 use std::ops::Range;
 
@@ -45,6 +45,7 @@ pub(super) enum Arriving {
     Answer(Done),
     Change(Change),
     CopyData(CopyData),
+    Listed(Listed),
 }
 
 /// See the module.

@@ -1,6 +1,6 @@
 //! Bytes from the other node: headers, bodies, data, and what each message does.
 
-use super::copies::{CopyTraffic, arriving_change, arriving_copy_data};
+use super::copies::{CopyTraffic, arriving_change, arriving_copy_data, arriving_listed};
 use super::credit::Spending;
 use super::fault::{CloseReason, LinkFault};
 use super::incoming::{Arrival, Arriving, Expected};
@@ -10,11 +10,12 @@ use super::phase::{Goodbyes, Judging, LinkPhase, PhaseStep, Session};
 use super::request::{Answered, Forwarded, ServedId, SessionId, result_of};
 use super::served::Served;
 use super::{ForwardError, Link, LinkEvent, Protection};
+use crate::copies::CopyAsk;
 use crate::io::DataVec;
 use base::Instant;
 use base::hooks::{self, SeededFault};
 use format::peer::{
-    Ack, Cancel, Control, CopyRead, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, LinkClass,
+    Ack, Cancel, Control, CopyRead, Done, Forward, Goodbye, GoodbyeReason, HEADER_BYTES, Header, Hello, HelloAnswer, LinkClass, List,
     MessageKind, Outcome, Refusal, Tick,
 };
 use rt::Buf;
@@ -133,13 +134,24 @@ impl Link {
                 return self.data_comes(now, header, arrival);
             }
             MessageKind::Ack => self.on_ack(&Ack::parse(body)?)?,
-            MessageKind::CopyRead => self.on_copy_read(CopyRead::parse(body)?)?,
+            MessageKind::CopyRead => {
+                let read = CopyRead::parse(body)?;
+                self.on_copy_ask(read.request, CopyAsk::Read(read))?;
+            }
+            MessageKind::List => {
+                let list = List::parse(body)?;
+                self.on_copy_ask(list.request, CopyAsk::List(list))?;
+            }
             MessageKind::Change => {
                 let arrival = arriving_change(&mut self.phase, header, body)?;
                 return self.data_comes(now, header, arrival);
             }
             MessageKind::CopyData => {
                 let arrival = arriving_copy_data(&self.phase, header, body)?;
+                return self.data_comes(now, header, arrival);
+            }
+            MessageKind::Listed => {
+                let arrival = arriving_listed(&self.phase, header, body)?;
                 return self.data_comes(now, header, arrival);
             }
             MessageKind::Done => {
@@ -173,6 +185,7 @@ impl Link {
             Arriving::Answer(done) => self.on_done(&done, data),
             Arriving::Change(change) => self.on_change(change, data),
             Arriving::CopyData(answer) => self.on_copy_data(&answer, data),
+            Arriving::Listed(listed) => self.on_listed(&listed, data)?,
         }
         self.hear(&header)?;
         self.settle();

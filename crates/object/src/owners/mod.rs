@@ -88,6 +88,10 @@ impl Owners {
     pub fn state(&self, object: ObjectId) -> Option<OwnerState> {
         self.objects.get(&object).map(|hosted| hosted.owner.state())
     }
+    /// The copy of an object that this node brings back into sync.
+    pub fn resyncs(&self, object: ObjectId) -> Option<ComponentId> {
+        self.objects.get(&object)?.owner.resync().map(|(copy, _)| copy.component)
+    }
     /// The record that this node goes by.
     pub fn record_of(&self, object: ObjectId) -> Option<&OwnershipRecord> {
         self.objects.get(&object)?.owner.record()

@@ -206,7 +206,7 @@ impl Replica {
         if !sound || blocks == 0 || block.0 % PIECE_BLOCKS + u64::from(blocks) > PIECE_BLOCKS {
             return Some(Refusal::Error(StoreError::BadChange));
         }
-        let (accepted, lane) = (self.accepted, Lane::of(block));
+        let (accepted, durable, lane) = (self.accepted, self.durable, Lane::of(block));
         if hooks::seeded(SeededFault::MarkBeforeRestamp) {
             self.lane(lane).take_mark(order.mark);
         }
@@ -215,6 +215,10 @@ impl Replica {
                 return Some(Refusal::Error(StoreError::StaleEpoch));
             }
             core::cmp::Ordering::Greater => return Some(Refusal::Error(StoreError::EpochNotAccepted)),
+            // What is in doubt is stamped when the epoch is durable: a mark that counted before would have settled it.
+            _ if durable < accepted && !hooks::seeded(SeededFault::ChangeBeforeRestamp) => {
+                return Some(Refusal::Error(StoreError::EpochNotAccepted));
+            }
             _ => {}
         }
         let lane = self.lane(lane);

@@ -6,13 +6,13 @@
 //! Never: runs for a component without other copies.
 
 use super::chunk_part::{ChunkPart, chunk_parts};
-use super::op::{Change, CopySync, Crcs, Logged, Op, RangeContent, RangeOp, Stage, StoreError};
+use super::op::{Change, CopySync, Crcs, Logged, Op, Place, RangeContent, RangeOp, Stage, StoreError};
 use super::state::State;
 use crate::ComponentNo;
 use crate::replica::{NOTE_RECORDS_MAX, Refusal};
 use base::hooks::{self, SeededFault};
 use base::unit::{CHUNK_BLOCKS, PIECE_BLOCKS};
-use base::{BlockRange, Epoch, Incarnation, Order, OwnerId, crc32c};
+use base::{BlockNo, BlockRange, Epoch, Incarnation, Order, OwnerId, SourceContent, SourceRun, crc32c};
 use format::disk::copies::{Accept, Range};
 use format::disk::log::{Record, RecordKind};
 use rt::sync::Notify;
@@ -174,6 +174,7 @@ impl State {
                 Err(error)
             }
             Refusal::There => Ok(()),
+            Refusal::UnderWay if hooks::seeded(SeededFault::UnderWayAcknowledged) => Ok(()),
             Refusal::UnderWay => {
                 // What is in line before it is durable then, or has failed like it.
                 op.stage = Stage::Waiting(Change::Flush);
@@ -355,6 +356,32 @@ impl State {
     }
 
     // ---- what it has ------------------------------------------------------------------------------------------------
+
+    /// What the first of these blocks hold, as many of them as are of one kind. Where a chunk has any of the blocks, the others of it are zeroes
+    /// to be read: data as well.
+    pub fn source_run(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
+        let table = self.space.table();
+        let chunk = table.lookup(component, block.chunk()).filter(|_| self.content(component, block.chunk()) != 0);
+        let chunk = chunk.map(|phys| (table.get(phys).epoch, table.get(phys).changed));
+        drop(table);
+        let (mut run, mut last) = (SourceRun { content: SourceContent::Nothing, blocks: 0, chunk }, None);
+        for part in chunk_parts(block, blocks) {
+            let has = self.content(component, part.chunk) & part.mask() != 0;
+            for at in (part.first..part.first + part.blocks).map(u64::from) {
+                let (place, _) = self.locate(component, BlockNo(part.chunk * CHUNK_BLOCKS + at), &mut last);
+                let content = match place {
+                    Place::Uncorrectable => SourceContent::Uncorrectable,
+                    _ if has => SourceContent::Data,
+                    _ => SourceContent::Nothing,
+                };
+                if run.blocks > 0 && content != run.content {
+                    return run;
+                }
+                (run.content, run.blocks) = (content, run.blocks + 1);
+            }
+        }
+        run
+    }
 
     /// Chunks of a component from `from` on, at most `most`.
     pub fn list(&self, component: ComponentNo, from: u64, most: usize) -> CopyList {

@@ -30,7 +30,7 @@ use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, Lane, LaneDoubt, Order, Seq, crc32c};
+use base::{BlockNo, Lane, LaneDoubt, Order, Seq, SourceRun, crc32c};
 use copies::CopyList;
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
@@ -102,6 +102,12 @@ impl Shard {
     /// The chunks of a component in this shard from `from` on, at most `most` of them and [`copies::LIST_CHUNKS_MAX`].
     pub fn list(&self, component: ComponentNo, from: u64, most: usize) -> CopyList {
         self.state.borrow().list(component, from, most)
+    }
+
+    /// What the first of these blocks of a component hold, as many of them as are of one kind, and epoch and mask of the first one's chunk. For
+    /// who copies them to another copy.
+    pub fn source_run(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
+        self.state.borrow().source_run(component, block, blocks)
     }
 
     /// The next operation that has ended.

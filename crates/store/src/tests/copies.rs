@@ -252,6 +252,54 @@ fn an_epoch_stamps_what_is_in_doubt_before_the_mark_that_comes_with_it() {
     }
 }
 
+fn a_change_waits_until_its_epoch_has_stamped_what_is_in_doubt() {
+    let mut lab = lab(716);
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        accept(&rt, &s, c, (1, 1), 1, CopySync::InSync).await.unwrap();
+        write(&rt, &s, order(1, 1, 1, 0), c, 0, &[1; 16]).await.unwrap();
+        let epoch = Order { epoch: Epoch(2), period_start: Epoch(2), ..Order::default() };
+        let accepts = s.submit_as(&rt, epoch, c, 0, 0, OpKind::Accept { by: owner(1), sync: CopySync::InSync });
+        let early = s.submit_as(&rt, order(2, 2, 2, 1), c, 32, 1, write_op(c, 32, &[2], true));
+        let mut ended = Vec::new();
+        while ended.len() < 2 {
+            s.some_ended().await;
+            ended.extend(s.take_done().into_iter().map(|done| (done.cookie, done.result)));
+        }
+        ended.sort_unstable_by_key(|(cookie, _)| *cookie);
+        assert_eq!(ended, [(accepts, Ok(())), (early, Err(StoreError::EpochNotAccepted))]);
+        write(&rt, &s, order(2, 2, 2, 1), c, 32, &[2]).await.unwrap();
+        assert_eq!(chunk(&s, c, 0), Some((2, u16::MAX)), "the mark that came with it settled what was stamped");
+        assert_eq!(doubt(&s, c), [(32, 1)]);
+    });
+}
+
+#[test]
+fn what_a_source_has_is_said_by_kind() {
+    use base::{SourceContent as C, SourceRun};
+    let mut lab = lab(717);
+    let c = lab.components[0];
+    lab.with(quick(), async |rt, s| {
+        accept(&rt, &s, c, (1, 1), 1, CopySync::InSync).await.unwrap();
+        let said = |s: &Running, block: u64, blocks| s.shard.borrow().as_ref().expect("open").source_run(c, BlockNo(block), blocks);
+        assert_eq!(said(&s, 3, 200), SourceRun { content: C::Nothing, blocks: 200, chunk: None });
+        write(&rt, &s, order(1, 1, 1, 0), c, 18, &[1; 2]).await.unwrap();
+        s.call_as(&rt, order(1, 1, 2, 0), c, 22, 1, OpKind::Uncorrectable).await.result.unwrap();
+        let chunk = chunk(&s, c, 1).map(|(epoch, mask)| (Epoch(epoch), mask));
+        assert_eq!(said(&s, 14, 30), SourceRun { content: C::Nothing, blocks: 2, chunk: None });
+        assert_eq!(said(&s, 16, 30), SourceRun { content: C::Data, blocks: 6, chunk }, "zeroes of a chunk that is there are data");
+        assert_eq!(said(&s, 22, 30), SourceRun { content: C::Uncorrectable, blocks: 1, chunk });
+        assert_eq!(said(&s, 23, 3), SourceRun { content: C::Nothing, blocks: 3, chunk });
+        write(&rt, &s, order(1, 1, 3, 0), c, 32, &[1; 16]).await.unwrap();
+        assert_eq!(said(&s, 31, 30).blocks, 1);
+    });
+}
+
+#[test]
+fn a_change_that_comes_with_its_epoch_comes_again() {
+    a_change_waits_until_its_epoch_has_stamped_what_is_in_doubt();
+}
+
 #[test]
 fn stamping_clears_the_mask_of_an_older_period_and_sets_the_blocks() {
     let mut lab = lab(706);
@@ -435,6 +483,8 @@ fn seeded_faults_are_noticed() {
     notices(F::RepeatedCarriedOut, a_change_that_is_there_is_acknowledged_and_not_carried_out_again);
     notices(F::DoubtNotRestamped, an_epoch_stamps_what_is_in_doubt_before_the_mark_that_comes_with_it);
     notices(F::MarkBeforeRestamp, an_epoch_stamps_what_is_in_doubt_before_the_mark_that_comes_with_it);
+    notices(F::ChangeBeforeRestamp, a_change_waits_until_its_epoch_has_stamped_what_is_in_doubt);
+    notices(F::UnderWayAcknowledged, a_change_that_is_there_is_acknowledged_and_not_carried_out_again);
     notices(F::RestampKeepsMask, stamping_clears_the_mask_of_an_older_period_and_sets_the_blocks);
     notices(F::MaskOfOldPeriod, stamping_clears_the_mask_of_an_older_period_and_sets_the_blocks);
     notices(F::OwnDoubtForgotten, what_was_in_doubt_stays_so_until_it_was_copied);
