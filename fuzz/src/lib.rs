@@ -14,6 +14,7 @@ pub mod greeting;
 pub mod handshake;
 mod host;
 mod input;
+pub mod iscsi;
 pub mod nvme;
 pub mod pdu;
 pub mod peer;
@@ -45,6 +46,7 @@ pub const TARGETS: &[Target] = &[
     ("nvme_connect", nvme::connect),
     ("nvme_tcp_pdu", pdu::pdu),
     ("scsi", scsi::scsi),
+    ("iscsi", iscsi::iscsi),
     ("peer_message", peer::message),
     ("peer_link", peer::link),
     ("peer_greeting", greeting::greeting),

@@ -170,6 +170,7 @@ impl Lab {
             generation: 1,
             volumes: vec![volume],
             held: Vec::new(),
+            objects: Vec::new(),
             exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
         };
         let desired = self.desired.clone();

@@ -8,6 +8,7 @@
 #[macro_use]
 mod bytes;
 pub mod disk;
+pub mod iscsi;
 pub mod nvme;
 pub mod nvme_tcp;
 pub mod peer;

@@ -167,7 +167,7 @@ impl Operator {
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.mirrors.clear());
         let exports = nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() };
-        Desired { generation: self.generation, volumes, held: Vec::new(), exports }
+        Desired { generation: self.generation, volumes, held: Vec::new(), objects: Vec::new(), exports }
     }
 
     /// Where the node listens.

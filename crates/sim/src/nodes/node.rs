@@ -258,6 +258,7 @@ impl Node {
                     live.links_changed = true;
                 }
                 DataPlaneEvent::Audit(_) => {}
+                DataPlaneEvent::Directory(ask) => panic!("no volume of these worlds has copies on several nodes: {ask:?}"),
             }
         }
     }
@@ -317,8 +318,13 @@ impl Node {
             live.applying = true;
             let reached = |to: usize| live.observed.forwards.contains(&name_of(to));
             self.workload.borrow_mut().paths().decided(self.number, reached, self.moment.now());
-            let desired =
-                dataplane::Desired { generation: live.generation, volumes: served.volumes, held: served.held, exports: (hosts, nodes) };
+            let desired = dataplane::Desired {
+                generation: live.generation,
+                volumes: served.volumes,
+                held: served.held,
+                objects: served.objects,
+                exports: (hosts, nodes),
+            };
             (self.commands().apply(desired), live.followed.view().revision())
         };
         let applied = self.answer(completion.0).await;

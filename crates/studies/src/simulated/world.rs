@@ -156,7 +156,13 @@ impl Modelled {
             node.write_volume(&volume, &object).expect("nobody else writes");
         }
         node.work(self)?;
-        let desired = Desired { generation: 1, volumes: served(&node.records(), node.observed()).volumes, held: Vec::new(), exports: () };
+        let desired = Desired {
+            generation: 1,
+            volumes: served(&node.records(), node.observed()).volumes,
+            held: Vec::new(),
+            objects: Vec::new(),
+            exports: (),
+        };
         let commands = self.commands.clone();
         self.command(|| commands.apply(desired))
     }

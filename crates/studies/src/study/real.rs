@@ -262,7 +262,7 @@ impl Site {
         let volumes = served(&control.records(), control.observed()).volumes;
         let fixtures = subsystems.iter().map(|s| disks(addr, &s.nqn, sizes.volumes)).collect();
         let exports = nvmf::Desired { subsystems, ..nvmf::Desired::default() };
-        node.apply(Desired { generation: 1, volumes, held: Vec::new(), exports }).map_err(failed)?;
+        node.apply(Desired { generation: 1, volumes, held: Vec::new(), objects: Vec::new(), exports }).map_err(failed)?;
         Ok(Site { node, fixtures, before: None })
     }
 

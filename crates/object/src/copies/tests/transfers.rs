@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::owner::{BlockRange, RangeCopy};
-use base::hooks::SeededFault;
 
 const BASE: Seq = Seq { term: Epoch(1), counter: 40 };
 
@@ -367,7 +366,7 @@ fn a_change_that_the_own_copy_refuses_goes_there_again_with_the_next_epoch() {
 #[cfg(feature = "hooks")]
 #[test]
 fn seeded_faults_are_noticed() {
-    use base::hooks::notices;
+    use base::hooks::{SeededFault, notices};
     notices(SeededFault::AgreementNotSent, what_is_in_doubt_is_agreed_on_before_it_is_served);
     notices(SeededFault::MarkNotHeld, what_is_in_doubt_is_agreed_on_before_it_is_served);
     notices(SeededFault::RequestsBeforeAgreement, what_came_before_the_owner_serves_does_not_come_before_the_agreement);

@@ -1,0 +1,75 @@
+//! Every limit of the front end, and the relations between them.
+
+use base::Duration;
+use base::unit::IO_BYTES_MAX;
+
+/// Connections of one core.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// Connections of one core that have not logged in; beyond, the oldest makes room.
+pub const LOGINS_MAX: usize = 256;
+/// The same of one address (IPv6: of one /64 network).
+pub const ADDRESS_LOGINS_MAX: u32 = 64;
+/// Discovery sessions of one core: anybody may have them.
+pub const DISCOVERIES_MAX: usize = 256;
+/// Connections of one host.
+pub const HOST_CONNECTIONS_MAX: u32 = 256;
+/// Memory for the data of one host's commands, in bytes.
+pub const HOST_MEMORY_BYTES_MAX: u64 = 512 << 20;
+/// Memory for the data of all hosts' commands, in bytes.
+pub const MEMORY_BYTES_MAX: u64 = 2 << 30;
+/// Commands of a session that are not for immediate delivery: its window.
+pub const COMMANDS_MAX: u32 = 128;
+/// Commands for immediate delivery beyond those.
+pub const IMMEDIATE_MAX: usize = 8;
+/// Data that one command moves, in bytes.
+pub const TRANSFER_MAX: u32 = IO_BYTES_MAX as u32;
+/// Bytes that WRITE SAME changes.
+pub const WRITE_SAME_BYTES_MAX: u64 = 1 << 30;
+/// Blocks that UNMAP changes, over all of its ranges.
+pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
+/// Ranges of UNMAP.
+pub const UNMAP_RANGES_MAX: usize = 256;
+/// Data that commands of a session hold, in bytes, but for unsolicited data: beyond, they wait in their order.
+pub const DATA_HELD_MAX: u64 = 8 << 20;
+/// MaxRecvDataSegmentLength: data of one PDU from a host, in bytes.
+pub const SEGMENT_BYTES_MAX: usize = 256 << 10;
+/// The same before a host has logged in: the standard's default.
+pub const LOGIN_SEGMENT_BYTES_MAX: usize = 8192;
+/// Text of one login or text exchange, over all of its PDUs, in bytes.
+pub const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Login PDUs of one connection.
+pub const LOGIN_PDUS_MAX: u32 = 32;
+/// FirstBurstLength: unsolicited data of a command, in bytes. The window times this is what a session holds of it.
+pub const FIRST_BURST_MAX: u32 = 64 << 10;
+/// MaxBurstLength, in bytes.
+pub const BURST_MAX: u32 = 1 << 20;
+/// Answers of a connection that the network has not taken; beyond, it is not read.
+pub const OUT_MAX: usize = 512;
+/// Bytes of one send, from which on it is not added to.
+pub const SEND_BYTES: usize = 512 << 10;
+/// Sends of a connection that the network has not taken.
+pub const SENDS_MAX: u8 = 2;
+/// Receive buffer of a connection, in bytes, before and after it has logged in.
+pub const RECV_FRESH_BYTES: usize = 4 << 10;
+/// See [`RECV_FRESH_BYTES`].
+pub const RECV_BYTES: usize = 128 << 10;
+/// Unit attentions of one unit that wait for a session.
+pub const ATTENTIONS_MAX: usize = 8;
+/// From accept to the last Login Response.
+pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(15);
+/// From the first byte of a PDU to its last.
+pub const PDU_TIME_MAX: Duration = Duration::from_secs(30);
+/// A host that is silent so long is asked whether it is there.
+pub const PING_AFTER: Duration = Duration::from_secs(15);
+/// A host that is silent so long is gone.
+pub const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// How long a connection that is to be closed may take to send its last answers.
+pub const LINGER_MAX: Duration = Duration::from_secs(5);
+/// How often deadlines are looked at.
+pub const TICK: Duration = Duration::from_millis(500);
+/// Units of a target.
+pub const UNITS_MAX: u32 = 1024;
+
+const _: () = assert!(TRANSFER_MAX as u64 <= DATA_HELD_MAX, "one command always fits");
+const _: () = assert!(COMMANDS_MAX as usize + IMMEDIATE_MAX < u16::MAX as usize);
+const _: () = assert!(CONNECTIONS_MAX * (COMMANDS_MAX as usize + IMMEDIATE_MAX) <= object::router::REQUESTS_MAX);

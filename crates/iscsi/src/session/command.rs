@@ -1,0 +1,540 @@
+//! Commands: from the header to the answer.
+
+use super::judge;
+use super::out::Outgoing;
+use super::outcome::{Outcome, of_error};
+use super::task::{Job, Phase, Task};
+use super::{Cx, Session};
+use crate::limits::{DATA_HELD_MAX, IMMEDIATE_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX};
+use crate::unit::{self, illegal, in_range};
+use crate::view::Unit;
+use base::crc32c;
+use base::unit::{BLOCK_BYTES, PIECE_BYTES, is_zero};
+use format::iscsi::{DataIn, DataOut, NO_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
+use format::scsi::capacity::parse_unmap;
+use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey};
+use frontend::{ByteRange, RangeTrim};
+use object::{CompareWrite, Data, DataVec, IoDone, IoError, IoOp, IoRequest, extents};
+use rt::Buf;
+
+impl Session {
+    /// A command. Its CmdSN was taken.
+    pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, c: &ScsiCommand, immediate: bool, data: &[u8]) {
+        let early_max = self.params.first_burst.min(c.expected_bytes) as usize;
+        let no_data = data.is_empty() || c.write && self.params.immediate_data && data.len() <= early_max;
+        if !no_data || !c.last && (!c.write || self.params.initial_r2t) {
+            return self.end(cx, "data that nobody asked for");
+        }
+        if self.by_tag.contains_key(&c.tag) || c.tag == NO_TAG {
+            return self.reject(reject::PROTOCOL, &c.to_header(data.len()));
+        }
+        if c.read && c.write {
+            return self.reject(reject::NOT_SUPPORTED, &c.to_header(data.len()));
+        }
+        if immediate && self.tasks.iter().filter(|(_, t)| t.immediate).count() >= IMMEDIATE_MAX {
+            return self.reject(reject::TOO_MANY_IMMEDIATE, &c.to_header(data.len()));
+        }
+        cx.stats.commands += 1;
+        let (unit, transfer_out, verdict) = if cx.draining { (None, 0, Err(Outcome::Status(ScsiStatus::Busy))) } else { self.judge(cx, c) };
+        let expected = |flag: bool| if flag { c.expected_bytes } else { 0 };
+        let mut task = Task {
+            tag: c.tag,
+            lun: c.lun,
+            unit,
+            immediate,
+            expected_in: expected(c.read),
+            expected_out: expected(c.write),
+            transfer_out,
+            wanted: 0,
+            job: verdict.unwrap_or_else(Job::Answer),
+            phase: Phase::Early,
+            early: Vec::new(),
+            early_bytes: 0,
+            parts: Vec::new(),
+            received: 0,
+            asked: None,
+            r2t_sn: 0,
+            data_sn: 0,
+            held: 0,
+            counted: false,
+            aborted: false,
+        };
+        task.bound();
+        task.add_early(data);
+        let slot = self.tasks.insert(task) as u16;
+        self.by_tag.insert(c.tag, slot);
+        if c.last {
+            self.go_on(cx, slot);
+        }
+    }
+
+    /// The unit that a command is for, the bytes that it takes, and what it is to do.
+    fn judge(&mut self, cx: &Cx<'_>, c: &ScsiCommand) -> (Option<Unit>, u64, Result<Job, Outcome>) {
+        let unit = match Lun::parse(&c.lun) {
+            Some(Lun::Unit(n)) => u32::try_from(n).ok().and_then(|n| cx.view.unit(&self.who.target, n, &self.who.host, self.host_id)),
+            _ => None,
+        };
+        let command = match Command::parse(&c.cdb) {
+            Ok(command) => command,
+            Err(_) if unit.is_none() => return (None, 0, Err(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).into())),
+            Err(invalid) => return (unit, 0, Err(invalid.into())),
+        };
+        if let Command::ReportLuns { select, allocation } = command {
+            let luns = cx.view.luns(&self.who.target, &self.who.host);
+            self.forget_attention(SenseCode::REPORTED_LUNS_CHANGED);
+            let data = format::scsi::cut(unit::report_luns(&luns, select), allocation);
+            return (unit, 0, Err(Outcome::Good(data)));
+        }
+        let Some(of) = unit else {
+            let answer = match command {
+                Command::Inquiry { page, allocation } => {
+                    unit::inquiry(None, "", page).map_or_else(Outcome::from, |d| Outcome::Good(format::scsi::cut(d, allocation.into())))
+                }
+                Command::RequestSense { descriptor, .. } => {
+                    Outcome::Good(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).to_bytes(descriptor))
+                }
+                _ => illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).into(),
+            };
+            return (None, 0, Err(answer));
+        };
+        if !matches!(command, Command::Inquiry { .. } | Command::RequestSense { .. })
+            && let Some(code) = self.pop_attention(of.lun)
+        {
+            return (unit, 0, Err(Sense::new(SenseKey::UnitAttention, code).into()));
+        }
+        (unit, judge::bytes_out(&of, &command), judge::job(&of, &self.who.target, &command))
+    }
+
+    /// Data of a command.
+    pub(super) fn on_data_out(&mut self, cx: &mut Cx<'_>, d: &DataOut, data: &[u8]) {
+        // Of a command that is gone it is thrown away.
+        let Some(slot) = self.by_tag.get(&d.tag).copied() else { return };
+        let task = &mut self.tasks[slot.into()];
+        if d.data_sn != task.data_sn {
+            return self.end(cx, "data out of order");
+        }
+        task.data_sn = task.data_sn.wrapping_add(1);
+        let len = data.len() as u32;
+        if d.transfer_tag == NO_TAG {
+            let fits = self.params.first_burst.min(task.expected_out).checked_sub(task.early_bytes).is_some_and(|room| len <= room);
+            if task.phase != Phase::Early || d.offset != task.early_bytes || !fits {
+                return self.end(cx, "data that nobody asked for");
+            }
+            task.add_early(data);
+            if d.last {
+                self.go_on(cx, slot);
+            }
+            return;
+        }
+        let Some(asked) = task.asked.filter(|a| a.transfer_tag == d.transfer_tag && task.phase == Phase::Solicited) else {
+            return self.end(cx, "data that nobody asked for");
+        };
+        let end = d.offset.checked_add(len);
+        if d.offset != task.received || end.is_none_or(|end| end > asked.end || d.last != (end == asked.end)) {
+            return self.end(cx, "data of another length or place than was asked for");
+        }
+        if task.aborted {
+            return;
+        }
+        task.put(data);
+        if d.last {
+            task.asked = None;
+            if task.received == task.wanted { self.begin(cx, slot) } else { self.ask(slot) }
+        }
+    }
+
+    /// All unsolicited data of a task has come.
+    fn go_on(&mut self, cx: &mut Cx<'_>, slot: u16) {
+        let task = &mut self.tasks[slot.into()];
+        if task.aborted {
+            return self.drop_task(cx, slot);
+        }
+        if let Job::Answer(outcome) = &mut task.job {
+            let outcome = core::mem::replace(outcome, Outcome::GOOD);
+            return self.finish(cx, slot, outcome);
+        }
+        let needs_memory = matches!(task.job, Job::Read { .. }) || task.wants_more();
+        if !needs_memory {
+            return self.begin(cx, slot);
+        }
+        let (Some(unit), len) = (task.unit, task.memory()) else { return };
+        if unit.limited
+            && let Job::Read { offset, .. } | Job::Write { offset, .. } | Job::CompareWrite { offset, .. } | Job::Compare { offset, .. } =
+                task.job
+        {
+            task.phase = Phase::Turn;
+            let op = IoOp::Turn { offset, len, requests: 1 };
+            return cx.ios.push(IoRequest::new(self.token | u64::from(slot), unit.volume, op));
+        }
+        self.want_memory(cx, slot);
+    }
+
+    fn want_memory(&mut self, cx: &mut Cx<'_>, slot: u16) {
+        self.tasks[slot.into()].phase = Phase::Memory;
+        self.waiting.push_back(slot);
+        self.grant_memory(cx);
+    }
+
+    /// Gives memory to those that wait for it, in their order, as far as there is some. One goes on even without the host's quota.
+    pub(super) fn grant_memory(&mut self, cx: &mut Cx<'_>) {
+        while let Some(slot) = self.waiting.front().copied() {
+            let Some(task) = self.tasks.get_mut(slot.into()) else {
+                self.waiting.pop_front();
+                continue;
+            };
+            let sum = self.held + task.memory();
+            let covered = sum <= DATA_HELD_MAX && self.place.as_mut().is_none_or(|p| p.covers(sum));
+            if !covered && self.held > 0 {
+                break;
+            }
+            self.waiting.pop_front();
+            task.held = task.memory();
+            self.held = sum;
+            if matches!(task.job, Job::Read { .. }) {
+                self.begin(cx, slot);
+            } else {
+                task.phase = Phase::Solicited;
+                task.make_room();
+                self.ask(slot);
+            }
+        }
+    }
+
+    /// Asks for the next data of a task.
+    fn ask(&mut self, slot: u16) {
+        self.r2ts = self.r2ts.wrapping_add(1);
+        // Never NO_TAG: the slot is not as high.
+        let transfer_tag = u32::from(slot) << 16 | self.r2ts & 0xFFFF;
+        let task = &mut self.tasks[slot.into()];
+        let bytes = (task.wanted - task.received).min(self.params.max_burst);
+        task.asked = Some(super::task::Asked { transfer_tag, end: task.received + bytes });
+        task.data_sn = 0;
+        let r2t = ReadyToTransfer {
+            lun: task.lun,
+            tag: task.tag,
+            transfer_tag,
+            stat_sn: self.out.stat_sn(),
+            r2t_sn: task.r2t_sn,
+            offset: task.received,
+            bytes,
+            ..ReadyToTransfer::default()
+        };
+        task.r2t_sn += 1;
+        self.out.push(r2t.to_header(0));
+    }
+
+    /// All data of a task is there: its first request goes to the volume, if it may now.
+    fn begin(&mut self, cx: &mut Cx<'_>, slot: u16) {
+        let task = &mut self.tasks[slot.into()];
+        task.phase = Phase::Io;
+        if let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task) {
+            return self.finish(cx, slot, outcome);
+        }
+        match task.first_op() {
+            Ok(Some(op)) => self.submit(cx, slot, op),
+            Ok(None) => self.finish(cx, slot, Outcome::GOOD),
+            Err(outcome) => self.finish(cx, slot, outcome),
+        }
+    }
+
+    fn submit(&mut self, cx: &mut Cx<'_>, slot: u16, op: IoOp) {
+        let task = &self.tasks[slot.into()];
+        let Some(unit) = &task.unit else { return };
+        let request = IoRequest::new(self.token | u64::from(slot), unit.volume, op);
+        cx.ios.push(IoRequest { counted: task.counted, ..request });
+    }
+
+    fn may_task(who: &crate::login::Who, id: base::HostId, cx: &Cx<'_>, task: &Task) -> Result<(), Outcome> {
+        let Some(then) = &task.unit else { return Ok(()) };
+        let now = cx.view.unit(&who.target, then.lun, &who.host, id).filter(|u| u.volume == then.volume && u.shift == then.shift);
+        let now = now.ok_or_else(|| Outcome::from(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)))?;
+        judge::may(&now, &task.job)
+    }
+
+    /// Whether a request that a limit has held back may begin.
+    pub fn may_begin(&self, cx: &Cx<'_>, request: u64) -> bool {
+        let task = self.tasks.get((request & 0xFFFF) as usize).filter(|t| !t.aborted);
+        task.is_some_and(|t| Self::may_task(&self.who, self.host_id, cx, t).is_ok())
+    }
+
+    /// The volume's answer.
+    pub fn on_io_done(&mut self, cx: &mut Cx<'_>, done: IoDone) {
+        let slot = (done.token & 0xFFFF) as u16;
+        let over = self.is_over();
+        let Some(task) = self.tasks.get_mut(slot.into()) else { return };
+        if task.aborted || over {
+            return self.drop_task(cx, slot);
+        }
+        if let Err(error) = done.result {
+            let mut outcome = of_error(error, task.unit.as_ref());
+            if error == IoError::Withdrawn
+                && let Err(why) = Self::may_task(&self.who, self.host_id, cx, task)
+            {
+                outcome = why;
+            }
+            return self.finish(cx, slot, outcome);
+        }
+        if task.phase == Phase::Turn {
+            task.counted = true;
+            return self.want_memory(cx, slot);
+        }
+        if let Job::Read { .. } = task.job {
+            return self.finish_read(cx, slot, done.data);
+        }
+        if let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task) {
+            return self.finish(cx, slot, outcome);
+        }
+        match task.next_op(done.data) {
+            Ok(Some(op)) => self.submit(cx, slot, op),
+            Ok(None) => self.finish(cx, slot, Outcome::GOOD),
+            Err(outcome) => self.finish(cx, slot, outcome),
+        }
+    }
+
+    /// Takes a task out; its memory is free when `free`.
+    fn take_task(&mut self, slot: u16, free: bool) -> Option<Task> {
+        let task = self.tasks.try_remove(slot.into())?;
+        self.by_tag.remove(&task.tag);
+        self.waiting.retain(|s| *s != slot);
+        if free {
+            self.held -= task.held;
+        }
+        Some(task)
+    }
+
+    /// An aborted task has nothing under way any more.
+    pub(super) fn drop_task(&mut self, cx: &mut Cx<'_>, slot: u16) {
+        self.take_task(slot, true);
+        self.answer_managements();
+        self.grant_memory(cx);
+    }
+
+    /// Answers a command.
+    pub(super) fn finish(&mut self, cx: &mut Cx<'_>, slot: u16, outcome: Outcome) {
+        let Some(task) = self.take_task(slot, true) else { return };
+        match outcome {
+            Outcome::Good(data) if !data.is_empty() => {
+                let parts = vec![Buf::copy_of(&data)];
+                self.send_data(&task, parts, data.len() as u64, 0);
+            }
+            Outcome::Good(_) => respond(&mut self.out, &task, ScsiStatus::Good, &[], 0, 0),
+            Outcome::Status(status) => respond(&mut self.out, &task, status, &[], 0, 0),
+            Outcome::Sense(sense) => {
+                cx.stats.check_conditions += 1;
+                respond(&mut self.out, &task, ScsiStatus::CheckCondition, &sense.to_bytes(false), 0, 0);
+            }
+        }
+        self.grant_memory(cx);
+    }
+
+    fn finish_read(&mut self, cx: &mut Cx<'_>, slot: u16, data: DataVec) {
+        let Some(task) = self.take_task(slot, false) else { return };
+        let bytes = data.iter().map(|d| d.buf.len() as u64).sum();
+        cx.stats.read_bytes += bytes;
+        self.send_data(&task, data.into_iter().map(|d| d.buf).collect(), bytes, task.held);
+        self.grant_memory(cx);
+    }
+
+    /// Sends data, as much as the host expects, and the status with the last of it. `held` is free when it is sent.
+    fn send_data(&mut self, task: &Task, parts: Vec<Buf>, bytes: u64, held: u64) {
+        let send = bytes.min(task.expected_in.into()) as u32;
+        if send == 0 {
+            self.held -= held;
+            return respond(&mut self.out, task, ScsiStatus::Good, &[], bytes, 0);
+        }
+        let (overflow, underflow, residual) = residual(bytes, task.expected_in);
+        let (mut at, mut sn, mut burst) = (0u32, 0u32, 0u32);
+        for mut part in parts {
+            let (mut from, len) = (0, part.len());
+            while from < len && at < send {
+                let room = (self.params.max_burst - burst).min(self.params.host_segment).min(send - at) as usize;
+                let n = room.min(len - from);
+                // Parts of a sequence but its last are whole words, as nothing pads in between: pieces and segments are.
+                let end = at + n as u32;
+                let last = end == send;
+                burst += n as u32;
+                let mut data = DataIn { tag: task.tag, transfer_tag: NO_TAG, data_sn: sn, offset: at, ..DataIn::default() };
+                data.last = last || burst == self.params.max_burst;
+                if last {
+                    data.has_status = true;
+                    data.stat_sn = self.out.take_stat_sn();
+                    (data.overflow, data.underflow, data.residual) = (overflow, underflow, residual);
+                }
+                let buf = part.share();
+                self.out.push_data(data.to_header(n), Some((buf, from..from + n)), if last { held } else { 0 });
+                (at, sn, from) = (end, sn + 1, from + n);
+                burst = if burst == self.params.max_burst { 0 } else { burst };
+            }
+        }
+    }
+}
+
+/// Overflow, underflow and the residual count of so many bytes where others were expected.
+fn residual(bytes: u64, expected: u32) -> (bool, bool, u32) {
+    let expected = u64::from(expected);
+    let differ = u32::try_from(bytes.abs_diff(expected)).unwrap_or(u32::MAX);
+    (bytes > expected, bytes < expected, differ)
+}
+
+/// A response without data but sense data; `bytes_in`: data that there was for the host.
+fn respond(out: &mut Outgoing, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64, data_ins: u32) {
+    let good = status == ScsiStatus::Good;
+    let (overflow, underflow, residual) = if task.expected_out > 0 || task.transfer_out > 0 {
+        residual(if good { task.transfer_out } else { task.expected_out.into() }, task.expected_out)
+    } else {
+        residual(if good { bytes_in } else { 0 }, task.expected_in)
+    };
+    let response = ScsiResponse {
+        overflow,
+        underflow,
+        residual,
+        status: status.byte(),
+        tag: task.tag,
+        stat_sn: out.take_stat_sn(),
+        exp_data_sn: task.r2t_sn + data_ins,
+        ..ScsiResponse::default()
+    };
+    if sense.is_empty() {
+        return out.push(response.to_header(0));
+    }
+    let data = [&(sense.len() as u16).to_be_bytes()[..], sense].concat();
+    out.push_bytes(response.to_header(data.len()), &data);
+}
+
+/// Data of a request, with its checksums where it is made of whole blocks.
+fn data_of(buf: Buf, offset: u64) -> Data {
+    let whole = offset.is_multiple_of(BLOCK_BYTES as u64) && buf.len().is_multiple_of(BLOCK_BYTES);
+    let crcs = if whole { buf.chunks(BLOCK_BYTES).map(crc32c).collect() } else { Default::default() };
+    Data { buf, crcs }
+}
+
+impl Task {
+    /// How much of what the host sends is taken: whole blocks.
+    fn bound(&mut self) {
+        let most = self.transfer_out.min(self.expected_out.into()) as u32;
+        let block = self.unit.map_or(512, |u| u.block_bytes());
+        match &mut self.job {
+            Job::Write { len, .. } => {
+                *len = most / block * block;
+                self.wanted = *len;
+                if *len == 0 {
+                    self.job = Job::Answer(Outcome::GOOD);
+                }
+            }
+            Job::Answer(_) | Job::Read { .. } | Job::Verify { .. } | Job::Flush | Job::Trim(_) => {}
+            Job::CompareWrite { .. } | Job::Compare { .. } | Job::Same { .. } | Job::Unmap | Job::ModeSelect { .. } => self.wanted = most,
+        }
+        // Of these a part cannot be carried out, and what is more makes no sense.
+        let differs = self.transfer_out != u64::from(self.expected_out);
+        let short = self.transfer_out > u64::from(most);
+        let refused = match self.job {
+            Job::CompareWrite { .. } | Job::Same { .. } => differs,
+            Job::Compare { .. } => short,
+            _ => false,
+        };
+        if refused {
+            (self.job, self.wanted) = (Job::Answer(illegal(SenseCode::INVALID_FIELD_IN_CDB).into()), 0);
+        } else if matches!(self.job, Job::CompareWrite { len: 0, .. }) {
+            self.job = Job::Answer(Outcome::GOOD);
+        }
+    }
+
+    /// What it asks of its volume first; `None`: there is nothing to ask.
+    fn first_op(&mut self) -> Result<Option<IoOp>, Outcome> {
+        let unit = self.unit.ok_or_else(|| Outcome::from(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)))?;
+        Ok(Some(match self.job {
+            Job::Read { offset, len } => IoOp::Read { offset, len },
+            Job::Write { offset, len, .. } => self.write(offset, len),
+            Job::Verify { offset, len } => IoOp::Verify { offset, len },
+            Job::Flush => IoOp::Flush,
+            Job::Compare { offset, len } => IoOp::Read { offset, len },
+            Job::CompareWrite { offset, len } => {
+                let all = self.gathered();
+                let (compare, data) = all.split_at(len as usize);
+                let compare = Data { buf: Buf::copy_of(compare), crcs: Default::default() };
+                IoOp::CompareWrite { offset, both: Box::new(CompareWrite { compare, data: data_of(Buf::copy_of(data), offset) }) }
+            }
+            Job::Same { .. } => {
+                let block = self.gathered();
+                if let Job::Same { pattern, .. } = &mut self.job {
+                    *pattern = (!is_zero(&block)).then_some(block);
+                }
+                return Ok(self.same());
+            }
+            Job::Unmap => {
+                let list = self.gathered();
+                let ranges = parse_unmap(&list, UNMAP_RANGES_MAX)?;
+                if ranges.iter().map(|r| u64::from(r.blocks)).sum::<u64>() > UNMAP_BLOCKS_MAX {
+                    return Err(Invalid::parameter(8).into());
+                }
+                for r in &ranges {
+                    in_range(&unit, r.lba, r.blocks.into())?;
+                }
+                let bytes = |lba: u64, blocks: u32| ByteRange { offset: lba << unit.shift, len: u64::from(blocks) << unit.shift };
+                self.job = Job::Trim(RangeTrim::new(ranges.iter().map(|r| bytes(r.lba, r.blocks))));
+                return self.next_op(DataVec::new());
+            }
+            Job::ModeSelect { long } => {
+                let list = self.gathered();
+                unit::mode_select(&unit, long, &list)?;
+                return Ok(None);
+            }
+            Job::Trim(_) | Job::Answer(_) => return Ok(None),
+        }))
+    }
+
+    /// What it asks of its volume after an answer with this data; `None`: it is done.
+    fn next_op(&mut self, data: DataVec) -> Result<Option<IoOp>, Outcome> {
+        Ok(match &mut self.job {
+            Job::Write { offset, len, verify: true } => {
+                let op = IoOp::Verify { offset: *offset, len: (*len).into() };
+                self.job = Job::Flush;
+                Some(op)
+            }
+            Job::Compare { .. } => {
+                let sent = self.gathered();
+                let there = data.iter().flat_map(|d| d.buf.iter());
+                if let Some(at) = there.zip(sent.iter().cycle()).position(|(a, b)| a != b) {
+                    let sense = Sense::new(SenseKey::Miscompare, SenseCode::MISCOMPARE_DURING_VERIFY);
+                    return Err(sense.with_information(at as u64).into());
+                }
+                None
+            }
+            Job::Same { .. } => self.same(),
+            Job::Trim(trim) => trim.next(),
+            _ => None,
+        })
+    }
+
+    fn write(&mut self, offset: u64, len: u32) -> IoOp {
+        let list = extents(offset, len);
+        if self.parts.is_empty() {
+            let mut at = 0;
+            for e in &list {
+                self.parts.push(Buf::copy_of(&self.early[at..at + e.len as usize]));
+                at += e.len as usize;
+            }
+        }
+        let data = self.parts.drain(..).zip(&list).map(|(buf, e)| data_of(buf, e.offset)).collect();
+        IoOp::Write { offset, data }
+    }
+
+    /// The next step of WRITE SAME: up to the end of a piece, or all of it when the block is zero.
+    fn same(&mut self) -> Option<IoOp> {
+        let Job::Same { at, end, unmap, pattern } = &mut self.job else { return None };
+        let (offset, left) = (*at, *end - *at);
+        if left == 0 {
+            return None;
+        }
+        let Some(block) = pattern else {
+            *at = *end;
+            let len = left;
+            return Some(if *unmap { IoOp::Trim { offset, len } } else { IoOp::Zero { offset, len } });
+        };
+        let len = left.min(PIECE_BYTES - offset % PIECE_BYTES);
+        *at += len;
+        let mut buf = Buf::alloc(len as usize);
+        buf.chunks_mut(block.len()).for_each(|c| c.copy_from_slice(block));
+        Some(IoOp::Write { offset, data: [data_of(buf, offset)].into_iter().collect() })
+    }
+}

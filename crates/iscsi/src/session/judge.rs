@@ -1,0 +1,143 @@
+//! What a command is to do, and whether it may.
+//!
+//! Invariant: a command that gets as far as a job has a range that lies within its unit, and a size that is bounded.
+
+use super::outcome::Outcome;
+use super::task::Job;
+use crate::limits::{TRANSFER_MAX, WRITE_SAME_BYTES_MAX};
+use crate::unit::{self, in_range};
+use crate::view::Unit;
+use format::scsi::{BlockRange, ByteCheck, Command, Invalid, ScsiStatus, Sense, SenseCode, SenseKey, Transfer};
+
+/// Bytes of a range, in the unit; its length at most [`TRANSFER_MAX`].
+fn range(unit: &Unit, r: &BlockRange) -> Result<(u64, u32), Outcome> {
+    in_range(unit, r.lba, r.blocks.into())?;
+    let len = u64::from(r.blocks) << unit.shift;
+    if len > TRANSFER_MAX.into() {
+        return Err(illegal_field());
+    }
+    Ok((r.lba << unit.shift, len as u32))
+}
+
+fn illegal_field() -> Outcome {
+    unit::illegal(SenseCode::INVALID_FIELD_IN_CDB).into()
+}
+
+/// Whether the command changes what is there.
+fn changes(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Write(_)
+            | Command::WriteAndVerify { .. }
+            | Command::WriteSame(_)
+            | Command::Unmap { .. }
+            | Command::CompareAndWrite(_)
+            | Command::ModeSelect(_)
+    )
+}
+
+/// Whether the command reads what is there.
+fn reads(command: &Command) -> bool {
+    matches!(command, Command::Read(_) | Command::Verify { .. } | Command::Prefetch(_) | Command::CompareAndWrite(_))
+}
+
+/// Whether the command may be carried out now: what is served may have changed since it came.
+pub(super) fn may(unit: &Unit, command: &Job) -> Result<(), Outcome> {
+    let (reads, changes) = match command {
+        Job::Read { .. } | Job::Compare { .. } | Job::Verify { .. } => (true, false),
+        Job::Write { .. } | Job::Same { .. } | Job::Unmap | Job::Trim(_) => (false, true),
+        Job::CompareWrite { .. } => (true, true),
+        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } => (false, false),
+    };
+    may_access(unit, reads, changes)
+}
+
+fn may_access(unit: &Unit, reads: bool, changes: bool) -> Result<(), Outcome> {
+    if reads && !unit.access.read || changes && !unit.access.write {
+        return Err(Outcome::Status(ScsiStatus::ReservationConflict));
+    }
+    if changes && unit.read_only {
+        return Err(Sense::new(SenseKey::DataProtect, SenseCode::WRITE_PROTECTED).into());
+    }
+    if (reads || changes) && unit.formatting {
+        return Err(Sense::new(SenseKey::NotReady, SenseCode::BECOMING_READY).into());
+    }
+    Ok(())
+}
+
+/// What a command on a unit is to do.
+pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, Outcome> {
+    if !unit::serves(command) {
+        return Err(Invalid::Opcode.into());
+    }
+    if let Some(answer) = unit::answer(unit, target, command) {
+        let data = answer?;
+        let cut = match command.transfer() {
+            Transfer::In(allocation) => format::scsi::cut(data, allocation),
+            _ => data,
+        };
+        return Err(Outcome::Good(cut));
+    }
+    may_access(unit, reads(command), changes(command))?;
+    let nothing = |job: Job, len: u32| if len == 0 { Job::Answer(Outcome::GOOD) } else { job };
+    Ok(match command {
+        Command::Read(r) => {
+            let (offset, len) = range(unit, r)?;
+            nothing(Job::Read { offset, len }, len)
+        }
+        Command::Write(r) => {
+            let (offset, len) = range(unit, r)?;
+            nothing(Job::Write { offset, len, verify: false }, len)
+        }
+        Command::WriteAndVerify { range: r, .. } => {
+            let (offset, len) = range(unit, r)?;
+            nothing(Job::Write { offset, len, verify: true }, len)
+        }
+        Command::Verify { range: r, check: ByteCheck::Medium } => {
+            in_range(unit, r.lba, r.blocks.into())?;
+            let len = u64::from(r.blocks) << unit.shift;
+            if len == 0 { Job::Answer(Outcome::GOOD) } else { Job::Verify { offset: r.lba << unit.shift, len } }
+        }
+        Command::Verify { range: r, .. } => {
+            let (offset, len) = range(unit, r)?;
+            nothing(Job::Compare { offset, len }, len)
+        }
+        Command::CompareAndWrite(r) => {
+            in_range(unit, r.lba, r.blocks.into())?;
+            if r.blocks > 1 {
+                return Err(Invalid::cdb(13).into());
+            }
+            let (offset, len) = range(unit, r)?;
+            Job::CompareWrite { offset, len }
+        }
+        Command::SynchronizeCache(r) => {
+            in_range(unit, r.lba, r.blocks.into())?;
+            Job::Flush
+        }
+        Command::Prefetch(r) => {
+            in_range(unit, r.lba, r.blocks.into())?;
+            Job::Answer(Outcome::GOOD)
+        }
+        Command::WriteSame(w) => {
+            in_range(unit, w.lba, w.blocks.into())?;
+            let len = u64::from(w.blocks) << unit.shift;
+            if len == 0 || len > WRITE_SAME_BYTES_MAX {
+                return Err(illegal_field());
+            }
+            let at = w.lba << unit.shift;
+            Job::Same { at, end: at + len, unmap: w.unmap, pattern: None }
+        }
+        Command::Unmap { .. } => Job::Unmap,
+        Command::ModeSelect(m) => Job::ModeSelect { long: m.long },
+        _ => return Err(Invalid::Opcode.into()),
+    })
+}
+
+/// Bytes that a command takes from its host.
+pub(super) fn bytes_out(unit: &Unit, command: &Command) -> u64 {
+    match command.transfer() {
+        Transfer::Out(n) => n.into(),
+        Transfer::BlocksOut(n) => n << unit.shift,
+        _ => 0,
+    }
+}

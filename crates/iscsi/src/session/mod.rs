@@ -1,0 +1,534 @@
+//! One connection, which is one session: a state machine without I/O.
+//!
+//! ```text
+//!  bytes ─► framing ─► login ─► commands, data, text, task management, ping, logout ─► requests to volumes
+//!  lists ◄─ outgoing ◄────────────── answers ◄─────────────────────────────────────── what volumes answer
+//! ```
+//!
+//! Invariants: a command is answered exactly once, unless it was aborted or the session is over; memory is bounded by the limits; what a
+//! host sends against the standard ends its own session at most.
+//! Never: does I/O.
+
+mod command;
+mod judge;
+mod manage;
+mod out;
+mod outcome;
+mod task;
+
+use crate::framing::{Fault, Framing, Whole};
+use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, OUT_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
+use crate::params::Params;
+use crate::shared::Shared;
+use crate::stats::Stats;
+use crate::view::View;
+use base::{Duration, HostId, Instant};
+use format::iscsi::{
+    Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
+    parse_pairs, push_pair, reject,
+};
+use format::scsi::SenseCode;
+use frontend::Place;
+use manage::Management;
+use object::{IoRequest, VolumeRef};
+use out::Outgoing;
+use rt::SendList;
+use slab::Slab;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use task::Task;
+
+/// What a session needs of its core.
+pub struct Cx<'a> {
+    /// Now.
+    pub now: Instant,
+    /// What is served.
+    pub view: &'a View,
+    /// What the cores share.
+    pub shared: &'a Shared,
+    /// No new sessions.
+    pub draining: bool,
+    /// Bytes that nobody can guess.
+    pub random: &'a mut dyn FnMut(&mut [u8]),
+    /// Requests to volumes.
+    pub ios: &'a mut Vec<IoRequest>,
+    /// What is counted.
+    pub stats: &'a mut Stats,
+    /// What the core is to do.
+    pub events: &'a mut Vec<(u64, SessionEvent)>,
+}
+
+/// What a session asks of its core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// A login has succeeded.
+    LoggedIn {
+        /// The host has proved who it is.
+        proved: bool,
+    },
+    /// A login was refused.
+    Refused(&'static str),
+    /// It is over, by this end.
+    Over(&'static str),
+    /// Commands of all sessions with its target are to be aborted, for the function with this tag.
+    Reset {
+        /// The tag of the function.
+        tag: u32,
+        /// The unit; `None`: all.
+        lun: Option<[u8; 8]>,
+        /// What the hosts are to hear then.
+        attention: SenseCode,
+    },
+}
+
+/// PDUs that wait to be sent, beyond which no text is answered: an answer may be long.
+const TEXTS_MAX: usize = 64;
+
+/// How far it is.
+enum Phase {
+    Login(Box<Login>),
+    Full,
+    /// All that is to be sent goes out, then it is closed.
+    Over,
+}
+
+/// Text that is sent in several PDUs.
+#[derive(Default)]
+struct LongText {
+    /// Of a request, that came.
+    came: Vec<u8>,
+    /// Of an answer, that is not sent.
+    left: Vec<u8>,
+}
+
+/// See the module.
+pub struct Session {
+    token: u64,
+    /// The address that the host reached.
+    local: Option<IpAddr>,
+    phase: Phase,
+    framing: Framing,
+    out: Outgoing,
+    who: Who,
+    host_id: HostId,
+    params: Params,
+    tsih: u16,
+    exp_cmd_sn: u32,
+    started: bool,
+    tasks: Slab<Task>,
+    by_tag: BTreeMap<u32, u16>,
+    /// Tasks that wait for memory.
+    waiting: VecDeque<u16>,
+    held: u64,
+    r2ts: u32,
+    place: Option<Place>,
+    text: LongText,
+    attentions: BTreeMap<u32, VecDeque<SenseCode>>,
+    managements: Vec<Management>,
+    pinged: bool,
+    /// The units that it sees, with their volumes and blocks.
+    units: BTreeMap<u32, (VolumeRef, u64)>,
+}
+
+impl Session {
+    /// Of a connection that was accepted. `token`: 16 low bits are free.
+    pub fn new(token: u64, local: Option<IpAddr>) -> Self {
+        Session {
+            token,
+            local,
+            phase: Phase::Login(Box::default()),
+            framing: Framing::default(),
+            out: Outgoing::default(),
+            who: Who::default(),
+            host_id: HostId::from_bytes([0; 16]),
+            params: Params::default(),
+            tsih: 0,
+            exp_cmd_sn: 0,
+            started: false,
+            tasks: Slab::new(),
+            by_tag: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            held: 0,
+            r2ts: 0,
+            place: None,
+            text: LongText::default(),
+            attentions: BTreeMap::new(),
+            managements: Vec::new(),
+            pinged: false,
+            units: BTreeMap::new(),
+        }
+    }
+
+    // ---- what its core asks -----------------------------------------------------------------------------------------
+
+    /// Who it is, as far as it is known.
+    pub fn who(&self) -> &Who {
+        match &self.phase {
+            Phase::Login(login) => login.who(),
+            _ => &self.who,
+        }
+    }
+    /// Its number, once it has logged in.
+    pub fn tsih(&self) -> u16 {
+        self.tsih
+    }
+    /// What was agreed.
+    pub fn params(&self) -> Params {
+        self.params
+    }
+    /// Whether it has not logged in.
+    pub fn is_logging_in(&self) -> bool {
+        matches!(self.phase, Phase::Login(_))
+    }
+    /// Whether it is over: it is closed when all is sent.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+    /// Requests and commands under way.
+    pub fn running(&self) -> usize {
+        self.tasks.len()
+    }
+    /// When the PDU began of which a part has come.
+    pub fn pdu_began(&self) -> Option<Instant> {
+        self.framing.began()
+    }
+    /// It was not read for so long.
+    pub fn give_time(&mut self, time: Duration) {
+        self.framing.give_time(time);
+    }
+    /// Whether it may be read.
+    pub fn wants_bytes(&self) -> bool {
+        self.out.len() < OUT_MAX
+    }
+    /// Whether there is something to send.
+    pub fn has_send(&self) -> bool {
+        self.out.is_waiting()
+    }
+    /// What is to be sent next.
+    pub fn take_send(&mut self) -> Option<SendList> {
+        let (exp, max) = (self.exp_cmd_sn, self.max_cmd_sn());
+        self.out.take(exp, max)
+    }
+    /// A send has come back.
+    pub fn sent(&mut self, cx: &mut Cx<'_>, list: SendList) {
+        self.held -= self.out.sent(list);
+        if let Some(place) = &mut self.place {
+            place.keep(self.held);
+        }
+        self.grant_memory(cx);
+    }
+    /// The host is silent: it is asked whether it is there.
+    pub fn ping(&mut self) {
+        if matches!(self.phase, Phase::Full) && !core::mem::replace(&mut self.pinged, true) {
+            let nop = NopIn { tag: NO_TAG, transfer_tag: 1, stat_sn: self.out.stat_sn(), ..NopIn::default() };
+            self.out.push(nop.to_header(0));
+        }
+    }
+    /// Some time has passed: what other sessions held may be free.
+    pub fn on_tick(&mut self, cx: &mut Cx<'_>) {
+        self.grant_memory(cx);
+        if let Some(place) = &mut self.place {
+            place.keep(self.held);
+        }
+    }
+    /// It is over: what runs comes to nothing.
+    pub fn close(&mut self) {
+        self.phase = Phase::Over;
+        let idle: Vec<usize> = self.tasks.iter().filter(|(_, t)| !t.is_with_volume()).map(|(slot, _)| slot).collect();
+        for slot in idle {
+            let task = self.tasks.remove(slot);
+            self.held -= task.held;
+        }
+        self.tasks.iter_mut().for_each(|(_, t)| t.aborted = true);
+        self.by_tag.clear();
+        self.waiting.clear();
+        self.managements.clear();
+    }
+    /// Something that the host is to hear about a unit.
+    pub fn add_attention(&mut self, lun: u32, code: SenseCode) {
+        let list = self.attentions.entry(lun).or_default();
+        if !list.contains(&code) && list.len() < crate::limits::ATTENTIONS_MAX {
+            list.push_back(code);
+        }
+    }
+    /// Something else is served: its next commands say what has changed for the host. Whether it may stay.
+    pub fn apply(&mut self, view: &View) -> bool {
+        if !matches!(self.phase, Phase::Full) || self.who.discovery {
+            return true;
+        }
+        if !view.target(&self.who.target).is_some_and(|t| t.allows(&self.who.host)) {
+            return false;
+        }
+        let now = self.units_of(view);
+        let before = core::mem::replace(&mut self.units, now.clone());
+        if !before.keys().eq(now.keys()) {
+            now.keys().for_each(|lun| self.add_attention(*lun, SenseCode::REPORTED_LUNS_CHANGED));
+        }
+        for (lun, (volume, blocks)) in now {
+            match before.get(&lun) {
+                Some((v, b)) if *v == volume && *b != blocks => self.add_attention(lun, SenseCode::CAPACITY_CHANGED),
+                Some((v, _)) if *v != volume => self.add_attention(lun, SenseCode::INQUIRY_DATA_CHANGED),
+                _ => {}
+            }
+        }
+        true
+    }
+    fn units_of(&self, view: &View) -> BTreeMap<u32, (VolumeRef, u64)> {
+        let luns = view.luns(&self.who.target, &self.who.host).into_iter();
+        let unit = |lun| view.unit(&self.who.target, lun, &self.who.host, self.host_id).map(|u| (lun, (u.volume, u.blocks)));
+        luns.filter_map(unit).collect()
+    }
+    fn pop_attention(&mut self, lun: u32) -> Option<SenseCode> {
+        let list = self.attentions.get_mut(&lun)?;
+        let code = list.pop_front();
+        if list.is_empty() {
+            self.attentions.remove(&lun);
+        }
+        code
+    }
+    fn forget_attention(&mut self, code: SenseCode) {
+        self.attentions.values_mut().for_each(|l| l.retain(|c| *c != code));
+    }
+
+    // ---- what comes -------------------------------------------------------------------------------------------------
+
+    /// Takes bytes.
+    pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
+        let mut framing = core::mem::take(&mut self.framing);
+        self.pinged = false;
+        while !self.is_over() {
+            let data_max = if self.is_logging_in() { LOGIN_SEGMENT_BYTES_MAX } else { SEGMENT_BYTES_MAX };
+            match framing.take(&mut bytes, data_max, cx.now) {
+                Ok(None) => break,
+                Ok(Some(whole)) => {
+                    cx.stats.pdus_in += 1;
+                    self.on_pdu(cx, &whole, framing.data(whole.data.clone()));
+                    framing.clear();
+                    (framing.header_digest, framing.data_digest) = self.out.digests;
+                }
+                Err(Fault::TooLong) => self.end(cx, "a PDU that is too long"),
+                Err(Fault::HeaderDigest) => self.end(cx, "a header with a wrong digest"),
+            }
+        }
+        self.framing = framing;
+    }
+
+    fn on_pdu(&mut self, cx: &mut Cx<'_>, whole: &Whole, data: &[u8]) {
+        let immediate = Parts::parse(&whole.header).immediate;
+        let pdu = HostPdu::parse(&whole.header);
+        if self.is_logging_in() {
+            return match pdu {
+                Ok(HostPdu::Login(request)) => self.on_login(cx, &request, data),
+                // Nobody knows who it is: no answer (RFC 7143 6.3).
+                _ => self.end(cx, "something else than a login"),
+            };
+        }
+        let Ok(pdu) = pdu else {
+            self.reject(reject::NOT_SUPPORTED, &whole.header);
+            return self.end(cx, "an operation code that is none");
+        };
+        if !whole.data_is_right {
+            // Without recovery within a session, it ends (RFC 7143 7.8): what was lost is not known to come again.
+            self.reject(reject::DATA_DIGEST, &whole.header);
+            return self.end(cx, "data with a wrong digest");
+        }
+        let numbered = match &pdu {
+            HostPdu::NopOut(n) => Some(n.cmd_sn),
+            HostPdu::Command(c) => Some(c.cmd_sn),
+            HostPdu::Management(m) => Some(m.cmd_sn),
+            HostPdu::Text(t) => Some(t.cmd_sn),
+            HostPdu::Logout(l) => Some(l.cmd_sn),
+            HostPdu::Login(_) | HostPdu::DataOut(_) | HostPdu::Snack(_) => None,
+        };
+        if let Some(sn) = numbered.filter(|_| !immediate) {
+            // Serial number arithmetic (RFC 1982).
+            let ahead = sn.wrapping_sub(self.exp_cmd_sn) as i32;
+            let last = self.max_cmd_sn().wrapping_sub(self.exp_cmd_sn) as i32;
+            match ahead {
+                0 if last >= 0 => self.exp_cmd_sn = sn.wrapping_add(1),
+                1.. if ahead <= last => return self.end(cx, "a command is missing"),
+                _ => return,
+            }
+        }
+        match pdu {
+            HostPdu::NopOut(n) => self.on_nop(&n, data),
+            HostPdu::Text(t) => self.on_text(cx, &t, data, &whole.header),
+            HostPdu::Logout(l) => self.on_logout(cx, &l),
+            _ if self.who.discovery => self.reject(reject::PROTOCOL, &whole.header),
+            HostPdu::Command(c) => self.on_command(cx, &c, immediate, data),
+            HostPdu::DataOut(d) => self.on_data_out(cx, &d, data),
+            HostPdu::Management(m) => self.on_management(cx, &m),
+            HostPdu::Snack(_) => self.reject(reject::SNACK, &whole.header),
+            HostPdu::Login(_) => {
+                self.reject(reject::PROTOCOL, &whole.header);
+                self.end(cx, "a login after the login");
+            }
+        }
+    }
+
+    /// The highest CmdSN that it takes now. It never goes back: a command that comes moves both ends.
+    fn max_cmd_sn(&self) -> u32 {
+        let under_way = self.tasks.iter().filter(|(_, t)| !t.immediate).count() as u32;
+        self.exp_cmd_sn.wrapping_add(COMMANDS_MAX.saturating_sub(under_way)).wrapping_sub(1)
+    }
+
+    /// Ends the session: what was queued is sent still.
+    pub fn end(&mut self, cx: &mut Cx<'_>, why: &'static str) {
+        cx.stats.ended += 1;
+        self.close();
+        cx.events.push((self.token, SessionEvent::Over(why)));
+    }
+
+    fn reject(&mut self, reason: u8, header: &Header) {
+        let pdu = Reject { reason, tag: NO_TAG, stat_sn: self.out.take_stat_sn(), ..Reject::default() };
+        self.out.push_bytes(pdu.to_header(header.len()), header);
+    }
+
+    fn on_login(&mut self, cx: &mut Cx<'_>, request: &LoginRequest, data: &[u8]) {
+        let Phase::Login(login) = &mut self.phase else { return };
+        if !core::mem::replace(&mut self.started, true) {
+            self.exp_cmd_sn = request.cmd_sn;
+        }
+        let (view, shared, draining, random) = (cx.view, cx.shared, cx.draining, &mut *cx.random);
+        let mut door = Door { admit: &mut |who: &Who| admit(view, draining, who), random };
+        let (mut response, mut text, mut step) = login.take(request, data, &mut door);
+        if step == Step::Done {
+            // Not before it has proved who it is: others must not take its places.
+            let host = &login.who().host;
+            self.place = shared.quotas().enter(host, view.limits_of(host));
+            if self.place.is_none() {
+                (response.status, response.transit, response.next) = (status::NO_RESOURCES, false, 0);
+                (text, step) = (Vec::new(), Step::Refused("the host has as many connections as it may"));
+            }
+        }
+        response.stat_sn = self.out.take_stat_sn();
+        if step == Step::Done {
+            self.tsih = cx.shared.next_tsih();
+            response.tsih = self.tsih;
+        }
+        self.out.push_bytes(response.to_header(text.len()), &text);
+        match step {
+            Step::GoesOn => {}
+            Step::Refused(why) => {
+                cx.events.push((self.token, SessionEvent::Refused(why)));
+                self.who = login.who().clone();
+                self.close();
+            }
+            Step::Done => {
+                let proved = login.has_proved();
+                (self.who, self.params) = (login.who().clone(), login.params());
+                self.host_id = crate::shared::host_id(&self.who);
+                self.out.digests = (self.params.header_digest, self.params.data_digest);
+                self.phase = Phase::Full;
+                self.units = self.units_of(cx.view);
+                cx.stats.logins += 1;
+                cx.events.push((self.token, SessionEvent::LoggedIn { proved }));
+            }
+        }
+    }
+
+    fn on_nop(&mut self, nop: &NopOut, data: &[u8]) {
+        if nop.tag == NO_TAG {
+            return;
+        }
+        let data = &data[..data.len().min(self.params.host_segment as usize)];
+        let answer = NopIn { lun: nop.lun, tag: nop.tag, transfer_tag: NO_TAG, stat_sn: self.out.take_stat_sn(), ..NopIn::default() };
+        self.out.push_bytes(answer.to_header(data.len()), data);
+    }
+
+    fn on_logout(&mut self, cx: &mut Cx<'_>, logout: &LogoutRequest) {
+        let response = match logout.reason {
+            0 => 0,
+            1 if logout.cid == self.who.cid => 0,
+            1 => 1,
+            _ => 2,
+        };
+        let answer = LogoutResponse { response, tag: logout.tag, stat_sn: self.out.take_stat_sn(), wait: 2, ..LogoutResponse::default() };
+        self.out.push(answer.to_header(0));
+        if response == 0 {
+            self.close();
+            cx.events.push((self.token, SessionEvent::Over("logged out")));
+        }
+    }
+
+    fn on_text(&mut self, cx: &mut Cx<'_>, request: &TextRequest, data: &[u8], header: &Header) {
+        if self.out.len() > TEXTS_MAX {
+            return self.end(cx, "it asks and does not read the answers");
+        }
+        if request.transfer_tag == NO_TAG {
+            self.text = LongText::default();
+        }
+        if self.text.came.len() + data.len() > TEXT_BYTES_MAX || request.last && request.more {
+            return self.reject(reject::PROTOCOL, header);
+        }
+        if request.transfer_tag == NO_TAG || !data.is_empty() || request.more {
+            self.text.came.extend_from_slice(data);
+            if request.more {
+                return self.send_text(request, false);
+            }
+            let came = core::mem::take(&mut self.text.came);
+            let Ok(pairs) = parse_pairs(&came) else { return self.reject(reject::PROTOCOL, header) };
+            let mut out = Vec::new();
+            for (key, value) in pairs {
+                match key {
+                    "SendTargets" => self.send_targets(cx, value, &mut out),
+                    "MaxRecvDataSegmentLength" => {
+                        self.params.take(key, value);
+                    }
+                    _ => push_pair(&mut out, key, "NotUnderstood"),
+                }
+            }
+            self.text.left = out;
+        }
+        self.send_text(request, true);
+    }
+
+    /// Sends what is left of the text, as far as it fits one PDU. `whole`: the request has come whole.
+    fn send_text(&mut self, request: &TextRequest, whole: bool) {
+        let n = self.text.left.len().min(self.params.host_segment as usize);
+        let rest = self.text.left.split_off(n);
+        let part = core::mem::replace(&mut self.text.left, rest);
+        let more = !self.text.left.is_empty();
+        let answer = TextResponse {
+            last: whole && !more,
+            more,
+            lun: request.lun,
+            tag: request.tag,
+            transfer_tag: if whole && !more { NO_TAG } else { 1 },
+            stat_sn: self.out.take_stat_sn(),
+            ..TextResponse::default()
+        };
+        self.out.push_bytes(answer.to_header(part.len()), &part);
+    }
+
+    /// The targets that the host may use: all, or the one named, or the session's own (RFC 7143 appendix C).
+    fn send_targets(&self, cx: &Cx<'_>, which: &str, out: &mut Vec<u8>) {
+        let wanted = |name: &str| match (which, self.who.discovery) {
+            ("All", true) => true,
+            ("", false) => name == self.who.target,
+            (one, true) => name == one,
+            (one, false) => name == one && name == self.who.target,
+        };
+        for target in cx.view.targets.iter().filter(|t| t.allows(&self.who.host) && wanted(&t.name)) {
+            push_pair(out, "TargetName", &target.name);
+            for portal in cx.shared.portals(self.local) {
+                push_pair(out, "TargetAddress", &format!("{portal},{}", crate::unit::PORTAL_GROUP));
+            }
+        }
+    }
+}
+
+/// Whether a host may have what it asks for, and what it has to authenticate with.
+fn admit(view: &View, draining: bool, who: &Who) -> Admitted {
+    if draining || view.generation == 0 && view.targets.is_empty() {
+        return Err(refuse(status::UNAVAILABLE, "nothing is served now"));
+    }
+    if !who.discovery {
+        let target = view.target(&who.target).ok_or(refuse(status::NOT_FOUND, "there is no such target"))?;
+        if !target.allows(&who.host) {
+            return Err(refuse(status::FORBIDDEN, "the host is not on the target's list"));
+        }
+    }
+    Ok(view.hosts.get(&who.host).and_then(|h| h.credentials.clone()))
+}

@@ -1,0 +1,563 @@
+//! One core's front end: connections, and messages between cores.
+//!
+//! Owns: the connections of this core.
+//! Invariants: a connection's place is not used again before all its operations have come back; what a closed session had under way comes to nothing.
+//! Never: blocks.
+
+use crate::limits::{
+    ADDRESS_LOGINS_MAX, CONNECTIONS_MAX, DISCOVERIES_MAX, LINGER_MAX, LOGIN_TIME_MAX, LOGINS_MAX, PDU_TIME_MAX, PING_AFTER, RECV_BYTES,
+    RECV_FRESH_BYTES, SENDS_MAX, SILENCE_MAX, TICK,
+};
+use crate::session::{Cx, Session, SessionEvent};
+use crate::shared::Shared;
+use crate::stats::{Figures, SessionInfo, Stats};
+use crate::view::View;
+use base::Instant;
+use connection::{Accepts, Came, Connection, Layer, RefusalLog, Unauthenticated};
+use frontend::{AuditEvent, AuditKind, AuditQueue};
+use object::{Backend, IoRequest};
+use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tls::HostIdentity;
+
+/// Events that one call of [`Target::poll`] takes.
+const EVENTS_A_TURN_MAX: usize = 512;
+const COOKIE_RECV: u64 = 0;
+const COOKIE_SEND: u64 = 1;
+const COOKIE_TICK: u64 = 2;
+const COOKIE_LISTEN: u64 = 3;
+/// A token: 16 bits of slot, 16 of place, 24 of serial number. The upper eight bits are not ours.
+const SLOT_BITS: u32 = 16;
+const PLACE_BITS: u32 = 16;
+const SERIAL_BITS: u32 = 24;
+
+const _: () = assert!(CONNECTIONS_MAX + LOGINS_MAX < 1 << PLACE_BITS && SLOT_BITS + PLACE_BITS + SERIAL_BITS == 56);
+
+const fn place_of(token: u64) -> usize {
+    (token >> SLOT_BITS) as usize & ((1 << PLACE_BITS) - 1)
+}
+const fn token_of_request(request: u64) -> u64 {
+    request >> SLOT_BITS << SLOT_BITS
+}
+const fn cookie(token: u64, kind: u64) -> u64 {
+    token >> SLOT_BITS << 2 | kind
+}
+const fn token_of_cookie(cookie: u64) -> u64 {
+    cookie >> 2 << SLOT_BITS
+}
+
+/// From one core's target to another's.
+#[derive(Debug)]
+pub struct TargetMsg(Msg);
+
+enum Msg {
+    /// A connection to take.
+    Take { conn: OwnedConn, peer: SocketAddr },
+    /// A session of the same host port with the same target has begun elsewhere: this one is over.
+    Replaced { token: u64 },
+    /// Commands of the sessions with a target are to be aborted.
+    Reset(resets::Reset),
+    /// Those of a core have ended.
+    ResetDone { id: u64 },
+}
+
+impl core::fmt::Debug for Msg {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Msg::Take { .. } => "Take",
+            Msg::Replaced { .. } => "Replaced",
+            Msg::Reset(_) => "Reset",
+            Msg::ResetDone { .. } => "ResetDone",
+        })
+    }
+}
+
+struct Conn {
+    token: u64,
+    peer: SocketAddr,
+    session: Session,
+    socket: Connection<HostIdentity>,
+    since: Instant,
+    /// Its session is over: when it is closed at the latest.
+    until: Option<Instant>,
+    /// It is among the sessions of hosts and targets.
+    entered: bool,
+    dirty: bool,
+}
+
+/// See the module.
+pub struct Target {
+    shared: Arc<Shared>,
+    core: usize,
+    cores: usize,
+    queue: Queue,
+    view: Arc<View>,
+    conns: Slab<Conn>,
+    serial: u64,
+    dirty: Vec<usize>,
+    listeners: Vec<ListenerId>,
+    msgs: VecDeque<(usize, TargetMsg)>,
+    ios: Vec<IoRequest>,
+    events: Vec<(u64, SessionEvent)>,
+    under_way: u64,
+    tick: Option<TimerId>,
+    tick_at: Instant,
+    draining: bool,
+    stats: Stats,
+    unknown: Unauthenticated,
+    refusal_log: RefusalLog,
+    audit: AuditQueue,
+    resets: resets::Resets,
+}
+
+macro_rules! cx {
+    ($t:ident, $rt:ident) => {
+        &mut Cx {
+            now: $rt.now(),
+            view: &$t.view,
+            shared: &$t.shared,
+            draining: $t.draining,
+            random: &mut |out| $rt.random_secret(out),
+            ios: &mut $t.ios,
+            stats: &mut $t.stats,
+            events: &mut $t.events,
+        }
+    };
+}
+
+mod resets;
+
+impl Target {
+    /// The front end of the core that `rt` belongs to. It serves nothing yet.
+    pub fn new(rt: &Rt, shared: Arc<Shared>) -> Target {
+        Target {
+            shared,
+            core: rt.core(),
+            cores: rt.cores(),
+            queue: rt.queue(),
+            view: Arc::default(),
+            conns: Slab::new(),
+            serial: 0,
+            dirty: Vec::new(),
+            listeners: Vec::new(),
+            msgs: VecDeque::new(),
+            ios: Vec::new(),
+            events: Vec::new(),
+            under_way: 0,
+            tick: None,
+            tick_at: Instant::default(),
+            draining: false,
+            stats: Stats::default(),
+            unknown: Unauthenticated::new(LOGINS_MAX),
+            refusal_log: RefusalLog::new("'basalt audit' shows them"),
+            audit: AuditQueue::default(),
+            resets: resets::Resets::default(),
+        }
+    }
+
+    /// Listens. Call it on core 0; connections are dealt to all cores.
+    pub fn listen(&mut self, rt: &Rt, at: SocketAddr) -> Result<SocketAddr, NetError> {
+        let id = rt.listen(&self.queue, COOKIE_LISTEN, at)?;
+        let addr = rt.local_addr(id);
+        self.listeners.push(id);
+        self.shared.add_portal(addr);
+        Ok(addr)
+    }
+
+    /// Serves a new picture: ends sessions whose target is gone or closed to them.
+    pub fn apply(&mut self, rt: &Rt, view: Arc<View>) {
+        self.view = view;
+        let places: Vec<usize> = self.conns.iter().map(|(place, _)| place).collect();
+        for place in places {
+            let conn = &mut self.conns[place];
+            if !conn.session.apply(&self.view) {
+                conn.session.end(cx!(self, rt), "its access ended");
+                self.mark(place);
+            }
+        }
+        self.on_events(rt);
+    }
+
+    /// Does all there is to do. True when something was done.
+    pub fn poll(&mut self, rt: &Rt, backend: &mut impl Backend) -> bool {
+        let mut busy = false;
+        for _ in 0..EVENTS_A_TURN_MAX {
+            let Some(done) = self.queue.pop() else { break };
+            busy = true;
+            self.on_event(rt, done.cookie, done.event);
+        }
+        // A request may be answered at once, an answer may let another command go on.
+        loop {
+            for request in self.ios.drain(..) {
+                self.under_way += 1;
+                backend.submit(rt, request);
+            }
+            while let Some(done) = backend.pop() {
+                busy = true;
+                self.under_way -= 1;
+                let token = token_of_request(done.token);
+                if let Some(place) = self.place(token) {
+                    self.conns[place].session.on_io_done(cx!(self, rt), done);
+                    self.mark(place);
+                }
+            }
+            self.on_events(rt);
+            self.look_at_resets(rt);
+            busy |= self.flush(rt);
+            if self.ios.is_empty() {
+                break;
+            }
+        }
+        if self.draining {
+            busy |= self.drain(rt);
+        }
+        busy || !self.msgs.is_empty()
+    }
+
+    /// Whether a request with this token, which a limit has held back, may begin.
+    pub fn may_begin(&mut self, rt: &Rt, request: u64) -> bool {
+        let Some(place) = self.place(token_of_request(request)) else { return false };
+        let cx = cx!(self, rt);
+        self.conns[place].session.may_begin(cx, request)
+    }
+
+    fn place(&self, token: u64) -> Option<usize> {
+        let place = place_of(token);
+        self.conns.get(place).is_some_and(|c| c.token == token).then_some(place)
+    }
+
+    fn mark(&mut self, place: usize) {
+        let conn = &mut self.conns[place];
+        if !core::mem::replace(&mut conn.dirty, true) {
+            self.dirty.push(place);
+        }
+    }
+
+    /// Sends and receives on the connections where something happened.
+    fn flush(&mut self, rt: &Rt) -> bool {
+        let any = !self.dirty.is_empty();
+        while let Some(place) = self.dirty.pop() {
+            let Some(conn) = self.conns.get_mut(place) else { continue };
+            conn.dirty = false;
+            if conn.socket.is_closed() {
+                continue;
+            }
+            let Conn { socket, session, token, .. } = conn;
+            while socket.send(rt, &self.queue, cookie(*token, COOKIE_SEND), false, || session.take_send()) {}
+            if session.is_over() {
+                conn.until.get_or_insert(rt.now() + LINGER_MAX);
+                if !socket.is_sending() && !session.has_send() {
+                    self.close(rt, place, "over");
+                }
+                continue;
+            }
+            if socket.is_receiving() {
+                continue;
+            }
+            if !session.wants_bytes() {
+                socket.hold_back(rt.now());
+                continue;
+            }
+            if let Some(time) = socket.resume(rt.now()) {
+                session.give_time(time);
+                socket.give_idle_time(time);
+            }
+            let bytes = if session.is_logging_in() { RECV_FRESH_BYTES } else { RECV_BYTES };
+            socket.receive(rt, &self.queue, cookie(*token, COOKIE_RECV), bytes);
+        }
+        any
+    }
+
+    fn on_event(&mut self, rt: &Rt, cookie: u64, event: Event) {
+        match event {
+            Event::Accepted { conn, peer } => self.on_accepted(rt, conn, peer),
+            Event::Received { result, buf, .. } => self.on_received(rt, token_of_cookie(cookie), result, buf),
+            Event::Sent { result, list, .. } => self.on_sent(rt, token_of_cookie(cookie), result, list),
+            Event::Timer(_) => self.on_tick(rt),
+            other => debug_assert!(false, "nothing of this was asked for: {other:?}"),
+        }
+    }
+
+    fn on_accepted(&mut self, rt: &Rt, conn: ConnId, peer: SocketAddr) {
+        if self.draining {
+            return rt.close(conn);
+        }
+        let core = self.shared.choose_core(self.cores);
+        if core == self.core {
+            return self.take(rt, conn, peer);
+        }
+        let conn = rt.detach(conn);
+        self.msgs.push_back((core, TargetMsg(Msg::Take { conn, peer })));
+    }
+
+    fn take(&mut self, rt: &Rt, id: ConnId, peer: SocketAddr) {
+        // A place comes free when the operations of who made room have come back, so for a moment there may be more.
+        if self.conns.len() >= CONNECTIONS_MAX {
+            self.evict(rt, self.unknown.oldest());
+        }
+        let full = self.conns.len() >= CONNECTIONS_MAX + LOGINS_MAX;
+        if full || self.unknown.is_empty() && self.conns.len() >= CONNECTIONS_MAX || self.draining {
+            self.stats.connections_refused += 1;
+            self.shared.gone(self.core);
+            if !self.draining && self.refusal_log.reports(rt.now()) {
+                tracing::warn!(%peer, "a connection was refused: there are {CONNECTIONS_MAX} on its core");
+            }
+            return rt.close(id);
+        }
+        self.stats.connections += 1;
+        self.serial = (self.serial + 1) & ((1 << SERIAL_BITS) - 1);
+        let entry = self.conns.vacant_entry();
+        let place = entry.key();
+        let token = (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
+        entry.insert(Conn {
+            token,
+            peer,
+            session: Session::new(token, rt.local_ip(id)),
+            socket: Connection::new(id, Layer::accepted(Accepts::Plain), SENDS_MAX, rt.now()),
+            since: rt.now(),
+            until: None,
+            entered: false,
+            dirty: false,
+        });
+        self.mark(place);
+        self.arm_tick(rt);
+        let out = self.unknown.enter(token, peer.ip(), ADDRESS_LOGINS_MAX);
+        self.evict(rt, out);
+    }
+
+    /// Closes a connection of somebody who has not logged in, to make room.
+    fn evict(&mut self, rt: &Rt, token: Option<u64>) {
+        if let Some(place) = token.and_then(|t| self.place(t)) {
+            self.close(rt, place, "made room");
+        }
+    }
+
+    fn on_received(&mut self, rt: &Rt, token: u64, result: Result<usize, NetError>, buf: Buf) {
+        let Some(place) = self.place(token) else { return };
+        let conn = &mut self.conns[place];
+        conn.socket.received();
+        let n = match result {
+            Ok(n) if n > 0 && !conn.socket.is_closed() => n,
+            _ => return self.close(rt, place, "connection closed"),
+        };
+        conn.socket.note_bytes(rt.now());
+        if !conn.socket.is_plain() && !matches!(conn.socket.open(&buf[..n], || None, |_| Vec::new(), rt.now()), Ok(Came::Plain)) {
+            return self.close(rt, place, "TLS, which iSCSI does not have here");
+        }
+        conn.session.receive(cx!(self, rt), &buf[..n]);
+        conn.socket.keep(buf);
+        self.mark(place);
+        self.on_events(rt);
+    }
+
+    fn on_sent(&mut self, rt: &Rt, token: u64, result: Result<(), NetError>, list: SendList) {
+        let Some(place) = self.place(token) else { return };
+        let conn = &mut self.conns[place];
+        if let Some(list) = conn.socket.sent(list) {
+            conn.session.sent(cx!(self, rt), list);
+        }
+        if result.is_err() || conn.socket.is_closed() {
+            return self.close(rt, place, "connection closed");
+        }
+        self.mark(place);
+    }
+
+    /// Closes a connection; frees its place once its operations have come back.
+    fn close(&mut self, rt: &Rt, place: usize, why: &'static str) {
+        let conn = &mut self.conns[place];
+        let token = conn.token;
+        if !conn.socket.is_closed() {
+            self.unknown.leave(token);
+            conn.session.close();
+            conn.socket.close(rt);
+            self.leave(place, why);
+        }
+        if !self.conns[place].socket.has_operations() {
+            self.conns.remove(place);
+            self.shared.gone(self.core);
+        }
+    }
+
+    /// Its session is over.
+    fn leave(&mut self, place: usize, why: &'static str) {
+        let conn = &mut self.conns[place];
+        if core::mem::take(&mut conn.entered) {
+            self.shared.leave(conn.session.who(), self.core, conn.token);
+            let event = event_of(conn, AuditKind::Disconnected, why);
+            self.audit.push(event);
+        }
+    }
+
+    /// Carries out what sessions ask for.
+    fn on_events(&mut self, rt: &Rt) {
+        for (token, event) in core::mem::take(&mut self.events) {
+            let Some(place) = self.place(token) else { continue };
+            match event {
+                SessionEvent::LoggedIn { proved } => self.on_logged_in(rt, place, proved),
+                SessionEvent::Refused(why) => {
+                    self.stats.logins_refused += 1;
+                    let conn = &self.conns[place];
+                    if self.refusal_log.reports(rt.now()) {
+                        let Conn { peer, session, .. } = conn;
+                        tracing::warn!(%peer, host = session.who().host, target = session.who().target, why, "a login was refused");
+                    }
+                    let event = event_of(conn, AuditKind::Refused, why);
+                    self.audit.push(event);
+                }
+                SessionEvent::Reset { tag, lun, attention } => self.begin_reset(rt, place, (tag, lun, attention)),
+                SessionEvent::Over(why) => {
+                    tracing::info!(peer = %self.conns[place].peer, why, "a session has ended");
+                    self.leave(place, why);
+                }
+            }
+            if self.conns.contains(place) {
+                self.mark(place);
+            }
+        }
+    }
+
+    fn on_logged_in(&mut self, rt: &Rt, place: usize, proved: bool) {
+        let discoveries = self.conns.iter().filter(|(_, c)| c.session.who().discovery && !c.session.is_logging_in()).count();
+        let conn = &mut self.conns[place];
+        let token = conn.token;
+        self.unknown.leave(token);
+        if conn.session.who().discovery {
+            if discoveries > DISCOVERIES_MAX {
+                self.close(rt, place, "too many discovery sessions");
+            }
+            return;
+        }
+        conn.entered = true;
+        if proved {
+            let event = event_of(conn, AuditKind::Authenticated, "CHAP");
+            self.audit.push(event);
+        }
+        let conn = &self.conns[place];
+        let event = event_of(conn, AuditKind::Connected, "");
+        self.audit.push(event);
+        if let Some((core, old)) = self.shared.enter(self.conns[place].session.who(), self.core, token) {
+            let msg = TargetMsg(Msg::Replaced { token: old });
+            if core == self.core { self.on_msg(rt, msg) } else { self.msgs.push_back((core, msg)) }
+        }
+    }
+
+    /// The next message for another core.
+    pub fn pop_msg(&mut self) -> Option<(usize, TargetMsg)> {
+        self.msgs.pop_front()
+    }
+
+    /// Takes a message from another core.
+    pub fn on_msg(&mut self, rt: &Rt, msg: TargetMsg) {
+        match msg.0 {
+            Msg::Take { conn, peer } => {
+                let id = rt.attach(conn);
+                self.take(rt, id, peer);
+            }
+            Msg::Replaced { token } => {
+                if let Some(place) = self.place(token) {
+                    self.close(rt, place, "its host has begun the session anew");
+                }
+            }
+            Msg::Reset(reset) => self.on_reset(rt, reset),
+            Msg::ResetDone { id } => self.on_reset_done(id),
+        }
+    }
+
+    /// The next event for the audit log.
+    pub fn pop_audit(&mut self) -> Option<AuditEvent> {
+        self.audit.pop()
+    }
+    /// An event that was popped could not be handed on.
+    pub fn audit_lost(&mut self) {
+        self.audit.lost();
+    }
+
+    fn arm_tick(&mut self, rt: &Rt) {
+        if self.tick.is_none() && !self.conns.is_empty() {
+            self.tick_at = rt.now() + TICK;
+            self.tick = Some(rt.timer(&self.queue, COOKIE_TICK, self.tick_at));
+        }
+    }
+
+    /// Looks at the deadlines. A core that could not look for a while gives everybody that time.
+    fn on_tick(&mut self, rt: &Rt) {
+        self.tick = None;
+        let now = rt.now();
+        let late = now.since(self.tick_at);
+        let mut over = Vec::new();
+        for (place, c) in self.conns.iter_mut().filter(|(_, c)| !c.socket.is_closed()) {
+            if late > TICK {
+                c.since += late;
+                c.session.give_time(late);
+                c.socket.give_idle_time(late);
+            }
+            let silent = now.since(c.socket.last_bytes());
+            let why = if let Some(until) = c.until {
+                (now >= until).then_some("over")
+            } else if c.session.is_logging_in() {
+                (now.since(c.since) > LOGIN_TIME_MAX).then_some("the login took too long")
+            } else if c.socket.is_receiving() && c.session.pdu_began().is_some_and(|at| now.since(at) > PDU_TIME_MAX) {
+                Some("half a PDU")
+            } else if c.socket.is_receiving() && silent > SILENCE_MAX {
+                Some("the host was silent")
+            } else {
+                if silent > PING_AFTER {
+                    c.session.ping();
+                }
+                None
+            };
+            over.extend(why.map(|why| (place, why)));
+        }
+        for (place, why) in over {
+            self.stats.timeouts += 1;
+            self.close(rt, place, why);
+        }
+        let places: Vec<usize> = self.conns.iter().map(|(place, _)| place).collect();
+        for place in places {
+            self.conns[place].session.on_tick(cx!(self, rt));
+            self.mark(place);
+        }
+        self.refusal_log.report_the_rest(now);
+        self.arm_tick(rt);
+    }
+
+    /// No new hosts, no new commands; what runs is answered.
+    pub fn begin_shutdown(&mut self, rt: &Rt) {
+        self.draining = true;
+        self.shared.clear_portals();
+        self.listeners.drain(..).for_each(|l| rt.close_listener(l));
+    }
+    fn drain(&mut self, rt: &Rt) -> bool {
+        let idle = |c: &Conn| !c.session.is_over() && c.session.running() == 0 && !c.session.has_send() && !c.socket.is_sending();
+        let over: Vec<usize> = self.conns.iter().filter(|(_, c)| idle(c)).map(|(place, _)| place).collect();
+        for place in &over {
+            self.close(rt, *place, "the daemon ends");
+        }
+        !over.is_empty()
+    }
+    /// Whether nothing is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.conns.is_empty() && self.under_way == 0 && self.msgs.is_empty()
+    }
+    /// What it has counted.
+    pub fn figures(&self) -> Figures {
+        let known = self.conns.iter().filter(|(_, c)| c.session.tsih() != 0);
+        let info = |c: &Conn| SessionInfo {
+            peer: c.peer,
+            host: c.session.who().host.clone(),
+            target: c.session.who().target.clone(),
+            tsih: c.session.tsih(),
+            running: c.session.running(),
+        };
+        Figures { stats: self.stats.clone(), sessions: known.map(|(_, c)| info(c)).collect() }
+    }
+}
+
+fn event_of(conn: &Conn, kind: AuditKind, why: &str) -> AuditEvent {
+    let who = conn.session.who();
+    let session = Some(conn.session.tsih()).filter(|t| *t != 0);
+    AuditEvent { kind, peer: Some(conn.peer), host: who.host.clone(), export: who.target.clone(), session, detail: why.into() }
+}

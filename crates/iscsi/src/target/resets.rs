@@ -1,0 +1,119 @@
+//! Task management that concerns all sessions with a target: on this core and on the others.
+//!
+//! ```text
+//!  session ─► begin_reset ─► Reset to each core ─► its sessions abort ─► all have ended ─► ResetDone ─► answered
+//! ```
+//!
+//! Invariant: a function is answered when no command that it aborts is with its volume, on any core, unless the session of that command is gone.
+
+use super::{Msg, Target, TargetMsg};
+use crate::session::Cx;
+use format::scsi::SenseCode;
+use rt::Rt;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Functions of the sessions of one core that are under way.
+const RESETS_MAX: usize = 64;
+
+/// What each core is to do.
+#[derive(Clone)]
+pub(super) struct Reset {
+    id: u64,
+    home: usize,
+    /// Who asked, at home.
+    token: u64,
+    target: Arc<str>,
+    lun: Option<[u8; 8]>,
+    attention: SenseCode,
+}
+
+/// Those of a core.
+#[derive(Default)]
+pub(super) struct Resets {
+    serial: u64,
+    /// Of sessions here: session, tag of the function, cores that have not answered.
+    asked: BTreeMap<u64, (u64, u32, usize)>,
+    /// What aborts commands here.
+    here: Vec<Here>,
+}
+
+/// A function that has aborted commands of this core.
+struct Here {
+    home: usize,
+    /// Its ID there.
+    id: u64,
+    /// Session and tag of each command that has not ended.
+    waits: Vec<(u64, u32)>,
+}
+
+impl Target {
+    /// A session asks for it.
+    pub(super) fn begin_reset(&mut self, rt: &Rt, place: usize, (tag, lun, attention): (u32, Option<[u8; 8]>, SenseCode)) {
+        let conn = &mut self.conns[place];
+        if self.resets.asked.len() >= RESETS_MAX {
+            return conn.session.on_reset_done(tag, false);
+        }
+        self.resets.serial += 1;
+        let (id, token, target) = (self.resets.serial, conn.token, conn.session.who().target.as_str().into());
+        self.resets.asked.insert(id, (token, tag, self.cores));
+        let reset = Reset { id, home: self.core, token, target, lun, attention };
+        for core in (0..self.cores).filter(|c| *c != self.core) {
+            self.msgs.push_back((core, TargetMsg(Msg::Reset(reset.clone()))));
+        }
+        self.on_reset(rt, reset);
+    }
+
+    /// The sessions of this core do it.
+    pub(super) fn on_reset(&mut self, rt: &Rt, reset: Reset) {
+        let of_target = |who: &crate::login::Who| *who.target == *reset.target;
+        let places: Vec<usize> =
+            self.conns.iter().filter(|(_, c)| c.entered && of_target(c.session.who())).map(|(place, _)| place).collect();
+        let mut waits = Vec::new();
+        for place in places {
+            let conn = &mut self.conns[place];
+            let (token, own) = (conn.token, reset.home == self.core && conn.token == reset.token);
+            let tags = conn.session.reset(cx!(self, rt), reset.lun, reset.attention, own);
+            waits.extend(tags.into_iter().map(|tag| (token, tag)));
+            self.mark(place);
+        }
+        self.resets.here.push(Here { home: reset.home, id: reset.id, waits });
+        self.look_at_resets(rt);
+    }
+
+    /// Says of those that have nothing to wait for any more that they are done.
+    pub(super) fn look_at_resets(&mut self, _: &Rt) {
+        if self.resets.here.is_empty() {
+            return;
+        }
+        let mut here = core::mem::take(&mut self.resets.here);
+        here.retain_mut(|Here { home, id, waits }| {
+            waits.retain(|(token, tag)| self.place(*token).is_some_and(|place| self.conns[place].session.has_tag(*tag)));
+            if !waits.is_empty() {
+                return true;
+            }
+            if *home == self.core {
+                self.on_reset_done(*id);
+            } else {
+                self.msgs.push_back((*home, TargetMsg(Msg::ResetDone { id: *id })));
+            }
+            false
+        });
+        self.resets.here = here;
+    }
+
+    /// A core has done it.
+    pub(super) fn on_reset_done(&mut self, id: u64) {
+        let Some((token, tag, left)) = self.resets.asked.get_mut(&id) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        let (token, tag) = (*token, *tag);
+        self.resets.asked.remove(&id);
+        if let Some(place) = self.place(token) {
+            self.conns[place].session.on_reset_done(tag, true);
+            self.mark(place);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a logical unit answers from what is known of it: no I/O (SPC-4, SBC-3).
+
+use crate::limits::{TRANSFER_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX, WRITE_SAME_BYTES_MAX};
+use crate::view::Unit;
+use format::scsi::capacity::{Capacity, LbaRange, ProvisioningStatus, build_lba_status, build_no_defects};
+use format::scsi::designator::{Association, Designator, build_identification, naa6, port_name};
+use format::scsi::inquiry::{Inquiry, VERSION_ISCSI, VERSION_SAM_5, VERSION_SBC_3, VERSION_SPC_4};
+use format::scsi::mode::{ModePages, ModeValues};
+use format::scsi::supported::{TaskManagement, build_opcodes};
+use format::scsi::vpd::{self, BlockLimits, ExtendedInquiry, Provisioning};
+use format::scsi::{Command, Invalid, Lun, SENSE_BYTES_MAX, SelectReport, Sense, SenseCode, SenseKey, Supported, build_luns};
+
+/// T10 vendor identification.
+const VENDOR: &str = "BASALT";
+/// Product identification.
+const PRODUCT: &str = "Volume";
+/// Portal group tag of every portal.
+pub const PORTAL_GROUP: u16 = 1;
+
+/// Operation codes of the table that are not served: persistent and old reservations, EXTENDED COPY and its results, REPORT TARGET PORT
+/// GROUPS, LOG SENSE, WRITE ATOMIC.
+fn is_served(entry: &Supported) -> bool {
+    let (code, action) = (entry.opcode(), entry.action());
+    let refused = matches!(code, 0x16 | 0x17 | 0x56 | 0x57 | 0x4D | 0x5E | 0x5F | 0x83 | 0x84 | 0x9C);
+    !(refused || code == 0xA3 && action == 0x0A)
+}
+
+/// Whether a command is served.
+pub fn serves(command: &Command) -> bool {
+    !matches!(
+        command,
+        Command::Reserve
+            | Command::Release
+            | Command::LogSense(_)
+            | Command::PersistentReserveIn { .. }
+            | Command::PersistentReserveOut(_)
+            | Command::ExtendedCopy { .. }
+            | Command::ReceiveCopyResults { .. }
+            | Command::ReportPortGroups { .. }
+            | Command::WriteAtomic { .. }
+    )
+}
+
+/// Sense data of ILLEGAL REQUEST.
+pub const fn illegal(code: SenseCode) -> Sense {
+    Sense::new(SenseKey::IllegalRequest, code)
+}
+
+fn standard() -> Inquiry {
+    Inquiry {
+        qualifier: 0,
+        device_type: 0,
+        implicit_alua: false,
+        third_party_copy: false,
+        multi_port: false,
+        vendor: VENDOR.into(),
+        product: PRODUCT.into(),
+        revision: env!("CARGO_PKG_VERSION").chars().take(4).collect(),
+        versions: vec![VERSION_SAM_5, VERSION_SPC_4, VERSION_SBC_3, VERSION_ISCSI],
+    }
+}
+
+/// INQUIRY; `unit`: `None` when the LUN names none.
+pub fn inquiry(unit: Option<&Unit>, target: &str, page: Option<u8>) -> Result<Vec<u8>, Sense> {
+    let Some(unit) = unit else {
+        let none = Inquiry::no_unit(VENDOR, PRODUCT, "");
+        return if page.is_none() { Ok(none.to_bytes().to_vec()) } else { Err(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)) };
+    };
+    let standard = standard();
+    let first = standard.peripheral();
+    Ok(match page {
+        None => standard.to_bytes().to_vec(),
+        Some(vpd::PAGE_SUPPORTED) => vpd::build_supported(
+            first,
+            &[
+                vpd::PAGE_SUPPORTED,
+                vpd::PAGE_SERIAL,
+                vpd::PAGE_IDENTIFICATION,
+                vpd::PAGE_EXTENDED,
+                vpd::PAGE_LIMITS,
+                vpd::PAGE_CHARACTERISTICS,
+                vpd::PAGE_PROVISIONING,
+            ],
+        ),
+        Some(vpd::PAGE_SERIAL) => vpd::build_serial(first, &unit.serial()),
+        Some(vpd::PAGE_IDENTIFICATION) => build_identification(
+            first,
+            &[
+                Designator::Naa6(naa6(*unit.id.as_bytes())),
+                Designator::T10Vendor { vendor: VENDOR.into(), id: unit.serial() },
+                Designator::RelativePort(PORTAL_GROUP),
+                Designator::Name(Association::Port, port_name(target, PORTAL_GROUP)),
+                Designator::Name(Association::Device, target.into()),
+            ],
+        ),
+        Some(vpd::PAGE_EXTENDED) => ExtendedInquiry { volatile_cache: false, sense_bytes_max: SENSE_BYTES_MAX as u8 }.to_bytes(first),
+        Some(vpd::PAGE_LIMITS) => limits(unit).to_bytes(first),
+        Some(vpd::PAGE_CHARACTERISTICS) => vpd::build_characteristics(first),
+        Some(vpd::PAGE_PROVISIONING) => {
+            Provisioning { threshold_exponent: 0, unmap: true, write_same16: true, write_same10: true, reads_zeroes: true, thin: unit.thin }
+                .to_bytes(first)
+        }
+        Some(_) => return Err(Invalid::cdb(2).sense()),
+    })
+}
+
+/// Blocks of so many bytes.
+fn blocks(unit: &Unit, bytes: u64) -> u32 {
+    u32::try_from(bytes >> unit.shift).unwrap_or(u32::MAX)
+}
+
+fn limits(unit: &Unit) -> BlockLimits {
+    BlockLimits {
+        flags: vpd::WRITE_SAME_NON_ZERO,
+        compare_blocks_max: 1,
+        transfer_granularity: (4096 >> unit.shift) as u16,
+        transfer_max: blocks(unit, TRANSFER_MAX.into()),
+        transfer_optimal: blocks(unit, 128 << 10),
+        unmap_blocks_max: UNMAP_BLOCKS_MAX as u32,
+        unmap_descriptors_max: UNMAP_RANGES_MAX as u32,
+        unmap_granularity: 4096 >> unit.shift,
+        write_same_max: WRITE_SAME_BYTES_MAX >> unit.shift,
+        ..BlockLimits::default()
+    }
+}
+
+fn capacity(unit: &Unit) -> Capacity {
+    Capacity {
+        last_lba: unit.blocks.saturating_sub(1),
+        block_bytes: unit.block_bytes(),
+        physical_exponent: (12 - unit.shift) as u8,
+        lowest_aligned: 0,
+        provisioned: true,
+        reads_zeroes: true,
+    }
+}
+
+fn modes(unit: &Unit) -> ModePages {
+    ModePages {
+        current: ModeValues::NONE,
+        changeable: ModeValues::NONE,
+        default: ModeValues::NONE,
+        write_protected: unit.read_only,
+        blocks: unit.blocks,
+        block_bytes: unit.block_bytes(),
+    }
+}
+
+/// REPORT LUNS.
+pub fn report_luns(luns: &[u32], select: SelectReport) -> Vec<u8> {
+    let luns: &[u32] = match select {
+        SelectReport::Units | SelectReport::All => luns,
+        SelectReport::WellKnown | SelectReport::Administrative => &[],
+    };
+    build_luns(luns.iter().map(|l| Lun::Unit(u64::from(*l))))
+}
+
+/// The list of MODE SELECT.
+pub fn mode_select(unit: &Unit, long: bool, list: &[u8]) -> Result<(), Sense> {
+    modes(unit).select(long, list).map(|_| ()).map_err(Invalid::sense)
+}
+
+/// Whether a range lies within the unit.
+pub fn in_range(unit: &Unit, lba: u64, blocks: u64) -> Result<(), Sense> {
+    let fits = lba.checked_add(blocks).is_some_and(|end| end <= unit.blocks);
+    if fits { Ok(()) } else { Err(illegal(SenseCode::LBA_OUT_OF_RANGE).with_information(lba)) }
+}
+
+/// What a command returns that needs no I/O; `None`: it is not one of these.
+pub fn answer(unit: &Unit, target: &str, command: &Command) -> Option<Result<Vec<u8>, Sense>> {
+    let refused = Invalid::sense;
+    Some(match *command {
+        Command::Inquiry { page, .. } => inquiry(Some(unit), target, page),
+        Command::RequestSense { descriptor, .. } => Ok(Sense::new(SenseKey::NoSense, SenseCode::NO_ADDITIONAL_SENSE).to_bytes(descriptor)),
+        Command::TestUnitReady | Command::StartStopUnit(_) | Command::PreventAllow { .. } | Command::SendDiagnostic { .. } => {
+            Ok(Vec::new())
+        }
+        Command::ReadCapacity10 => Ok(capacity(unit).to_short().to_vec()),
+        Command::ReadCapacity16 { .. } => Ok(capacity(unit).to_bytes().to_vec()),
+        Command::ModeSense(sense) => match modes(unit).sense(&sense) {
+            Ok(Some(data)) => Ok(data),
+            Ok(None) => Err(illegal(SenseCode::SAVING_NOT_SUPPORTED)),
+            Err(e) => Err(refused(e)),
+        },
+        Command::ReportOpcodes { query, timeouts, .. } => build_opcodes(query, timeouts, is_served).map_err(refused),
+        Command::ReportTaskManagement { extended, .. } => Ok(TaskManagement {
+            abort_task: true,
+            abort_task_set: true,
+            logical_unit_reset: true,
+            clear_task_set: true,
+            ..TaskManagement::default()
+        }
+        .to_bytes(extended)),
+        Command::ReadDefectData { long, lists, .. } => Ok(build_no_defects(long, lists)),
+        Command::GetLbaStatus { lba, .. } => in_range(unit, lba, 1).map(|()| {
+            let blocks = u32::try_from(unit.blocks - lba).unwrap_or(u32::MAX);
+            build_lba_status([(LbaRange { lba, blocks }, ProvisioningStatus::Mapped)].into_iter())
+        }),
+        _ => return None,
+    })
+}
