@@ -490,8 +490,6 @@ listed! {
         AcceptedBeforeStop,
         /// A node that takes an object over goes on granting it.
         BlockForgotten,
-        /// What depends on it goes out before all cores have done what comes before.
-        OrdersOvertaken,
         /// A transaction of several records whose answer was lost is taken for made.
         LostBatchMade,
         /// Of a transaction that was refused only the first change is judged anew.

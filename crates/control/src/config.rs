@@ -82,11 +82,13 @@ pub struct ClusterSection {
     pub etcd_programs: PathBuf,
     /// The links between nodes are not protected by TLS: for a network where only nodes of the cluster are. All nodes have it set alike.
     pub plain_links: bool,
+    /// Volumes with copies on several nodes can be made, which are not proven yet: for trying, with data that may be lost.
+    pub try_mirrors: bool,
 }
 
 impl Default for ClusterSection {
     fn default() -> Self {
-        Self { etcd_programs: PathBuf::from("/usr/bin"), plain_links: false }
+        Self { etcd_programs: PathBuf::from("/usr/bin"), plain_links: false, try_mirrors: false }
     }
 }
 

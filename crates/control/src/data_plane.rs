@@ -25,14 +25,18 @@ use store::{GroupError, ShardStats};
 type NodeFigures = NodeStats<(nvmf::Figures, peers::PeersStats)>;
 
 /// The data plane of this node.
-pub struct LocalDataPlane(DataPlaneHandle<FrontEnds>);
+pub struct LocalDataPlane {
+    handle: DataPlaneHandle<FrontEnds>,
+    serves_copies: bool,
+}
 
 impl LocalDataPlane {
     /// Starts the cores, of the node with this slot.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
         let shared = (Arc::new(nvmf::TargetShared::new(config.target_options(slot))), Arc::default());
-        Ok(Self(DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?))
+        let handle = DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?;
+        Ok(Self { handle, serves_copies: config.cluster.try_mirrors })
     }
 }
 
@@ -119,6 +123,9 @@ fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), P
 }
 
 impl DataPlane for LocalDataPlane {
+    fn serves_copies(&self) -> bool {
+        self.serves_copies
+    }
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         check_memory(cache, capacity)?;
         let cache = create_device(cache, file)?;
@@ -126,8 +133,8 @@ impl DataPlane for LocalDataPlane {
         let cluster = spec.cluster;
         let mut devices = vec![cache.clone()];
         devices.extend(capacity.iter().cloned());
-        self.0.format_group(spec, cache, capacity)?;
-        self.0.open_group(Some(cluster), devices)?;
+        self.handle.format_group(spec, cache, capacity)?;
+        self.handle.open_group(Some(cluster), devices)?;
         Ok(())
     }
 
@@ -136,83 +143,83 @@ impl DataPlane for LocalDataPlane {
             check_memory(cache, capacity)?;
         }
         let devices = devices.iter().map(open_released).collect::<Result<Vec<_>, _>>()?;
-        let (info, components) = self.0.open_group(Some(cluster), devices)?;
+        let (info, components) = self.handle.open_group(Some(cluster), devices)?;
         if info.group != group {
-            self.0.close_group(info.group)?;
+            self.handle.close_group(info.group)?;
             return Err(PlaneError::OtherGroup { wanted: group, found: info.group, name: info.name });
         }
         Ok(components)
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {
-        Ok(self.0.close_group(group)?)
+        Ok(self.handle.close_group(group)?)
     }
 
     fn scrub_group(&self, group: GroupId) -> Result<(), PlaneError> {
-        Ok(self.0.scrub(group)?)
+        Ok(self.handle.scrub(group)?)
     }
 
     fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Result<ComponentNo, PlaneError> {
-        Ok(self.0.create_component(group, spec)?)
+        Ok(self.handle.create_component(group, spec)?)
     }
 
     fn update_component(&self, group: GroupId, no: ComponentNo, spec: ComponentSpec) -> Result<(), PlaneError> {
-        Ok(self.0.update_component(group, no, spec.bytes, spec.reserve_chunks, spec.descriptor)?)
+        Ok(self.handle.update_component(group, no, spec.bytes, spec.reserve_chunks, spec.descriptor)?)
     }
 
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
         // Idempotent: the store takes one that is gone as deleted.
-        Ok(self.0.delete_component(group, no)?)
+        Ok(self.handle.delete_component(group, no)?)
     }
 
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
-        Ok(self.0.free_behind(volume, end)?)
+        Ok(self.handle.free_behind(volume, end)?)
     }
 
     fn apply(&self, desired: Desired) -> Result<(), PlaneError> {
-        Ok(self.0.apply(desired)?)
+        Ok(self.handle.apply(desired)?)
     }
 
     fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError> {
-        Ok(self.0.commands().confirm(volume).wait()?)
+        Ok(self.handle.commands().confirm(volume).wait()?)
     }
 
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
-        match self.0.listen(Of::First(spec))? {
+        match self.handle.listen(Of::First(spec))? {
             Of::First(addr) | Of::Second(addr) => Ok(addr),
         }
     }
 
     fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError> {
-        match self.0.listen(Of::Second(at))? {
+        match self.handle.listen(Of::Second(at))? {
             Of::First(addr) | Of::Second(addr) => Ok(addr),
         }
     }
 
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
-        Ok(hosts(self.0.stats()?))
+        Ok(hosts(self.handle.stats()?))
     }
 
     fn stats(&self) -> Result<Stats, PlaneError> {
-        Ok(gather(&self.0.stats()?))
+        Ok(gather(&self.handle.stats()?))
     }
 
     fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {
-        self.0.take_events()
+        self.handle.take_events()
     }
 
     fn answer(&self, id: ControlRequestId, result: Result<Reply, Refused>) -> Result<(), PlaneError> {
-        Ok(self.0.answer(id, result)?)
+        Ok(self.handle.answer(id, result)?)
     }
 
     fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>) {
-        self.0.commands().directory_read(request, records);
+        self.handle.commands().directory_read(request, records);
     }
     fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
-        self.0.commands().directory_changed(request, outcome);
+        self.handle.commands().directory_changed(request, outcome);
     }
     fn shutdown(&self) -> Result<(), PlaneError> {
-        Ok(self.0.shutdown()?)
+        Ok(self.handle.shutdown()?)
     }
 }
 

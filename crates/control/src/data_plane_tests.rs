@@ -82,7 +82,7 @@ fn two_groups_on_two_cores(like: &GroupInfo) -> NodeFigures {
 fn figures_of_a_group_are_those_of_its_shards_on_all_cores_and_of_no_other_group() {
     let node = Node::new();
     node.format("a", 1);
-    let stats = two_groups_on_two_cores(&node.plane.0.stats().unwrap().groups[0].info);
+    let stats = two_groups_on_two_cores(&node.plane.handle.stats().unwrap().groups[0].info);
     let [a, b] = &gather(&stats).groups[..] else { panic!("two groups") };
     assert_eq!((a.group, a.buffer_bytes, a.buffer_used_bytes), (id(1), 3000, 300));
     let chunks = |all: &[u64]| all.iter().map(|n| n * CHUNK_BYTES).collect::<Vec<_>>();
@@ -103,7 +103,7 @@ fn figures_of_a_group_are_those_of_its_shards_on_all_cores_and_of_no_other_group
 fn a_shard_that_is_not_scrubbed_has_no_part_in_the_percent() {
     let node = Node::new();
     node.format("a", 1);
-    let mut stats = two_groups_on_two_cores(&node.plane.0.stats().unwrap().groups[0].info);
+    let mut stats = two_groups_on_two_cores(&node.plane.handle.stats().unwrap().groups[0].info);
     stats.cores[1].shards[0].stats.scrubbing = false;
     assert_eq!(gather(&stats).groups[0].scrub_percent, Some(50));
     stats.cores[0].shards[0].stats.scrubbing = false;
@@ -114,7 +114,7 @@ fn a_shard_that_is_not_scrubbed_has_no_part_in_the_percent() {
 fn each_counter_of_the_object_layer_is_the_sum_of_its_own_over_the_cores() {
     let node = Node::new();
     node.format("a", 1);
-    let mut stats = two_groups_on_two_cores(&node.plane.0.stats().unwrap().groups[0].info);
+    let mut stats = two_groups_on_two_cores(&node.plane.handle.stats().unwrap().groups[0].info);
     for (n, core) in (1..).zip(&mut stats.cores) {
         let r = &mut core.router;
         for (of, kind) in (1..).zip([&mut r.read, &mut r.write, &mut r.discard]) {
@@ -141,7 +141,7 @@ fn each_counter_of_the_object_layer_is_the_sum_of_its_own_over_the_cores() {
 fn hosts_that_only_discover_are_no_sessions() {
     let node = Node::new();
     node.format("a", 1);
-    let mut stats = two_groups_on_two_cores(&node.plane.0.stats().unwrap().groups[0].info);
+    let mut stats = two_groups_on_two_cores(&node.plane.handle.stats().unwrap().groups[0].info);
     let session = |cntlid, discovery| SessionInfo {
         cntlid,
         subsystem: "nqn.s".into(),

@@ -22,7 +22,6 @@ use crate::{
     event::{DataPlaneEvent, DirectoryAsk, EventSender},
     message::{Call, CoreMsg},
 };
-use base::hooks::{self, SeededFault};
 use base::{ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
 use format::peer::Fence;
 use frontend::FrontEnd;
@@ -194,7 +193,7 @@ impl Ownership {
                     return Some(Wanted::List(object, ListForResync { source, copy, from, epoch }));
                 }
                 Some(Action::Plane { object, command }) => self.order(object, CopyOrder::Command(command)),
-                other if !self.orders.is_empty() && !hooks::seeded(SeededFault::OrdersOvertaken) => {
+                other if !self.orders.is_empty() => {
                     (self.held, self.ordering) = (other, true);
                     return Some(Wanted::Batch(std::mem::take(&mut self.orders)));
                 }

@@ -18,6 +18,7 @@ mod harness;
 mod io_commands;
 mod kill_restart;
 mod lab;
+mod mirrors;
 mod pdu;
 mod reservations;
 mod resize;

@@ -129,8 +129,8 @@ impl Control {
         if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
             return Err(Problem::new(
                 crate::Code::PolicyNotPossible,
-                format!("policy {} asks for copies on several nodes, and this release does not serve such volumes", policy.name),
-                "use a policy that tolerates no failure; 'basalt policy list' shows them",
+                format!("policy {} asks for copies on several nodes, and volumes with those are not proven yet", policy.name),
+                "use a policy that tolerates no failure; to try such volumes, with data that may be lost, set try_mirrors in the section [cluster]",
             ));
         }
         let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);

@@ -300,10 +300,10 @@ fn another_node_takes_over_when_the_owner_dies_and_that_one_comes_back() {
 }
 
 /// Whatever dies, as long as a copy in sync is left: nothing is lost, and all comes back.
-#[test]
-fn nodes_die_and_come_back_at_random() {
-    for seed in 0..6 {
-        let mut all = Cluster::new(seed + 101, &[1, 2, 2], &[0, 1, 2], LinkSecurity::Plain);
+fn nodes_die_and_come_back(seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        let copies: &[usize] = if seed % 3 == 0 { &[0, 1] } else { &[0, 1, 2] };
+        let mut all = Cluster::new(seed + 101, &[1, 2, 2], copies, LinkSecurity::Plain);
         for _ in 0..4 {
             all.play(60);
             let n = all.lab.rng.below(3) as usize;
@@ -318,9 +318,22 @@ fn nodes_die_and_come_back_at_random() {
             if all.lab.rng.below(2) == 0 {
                 all.play(60);
             }
-            all.until("all are in sync", |all| (0..3).all(|n| all.state(n) == CopyState::Active));
+            all.until("all are in sync", |all| all.record.is_whole());
         }
         all.settle();
         all.check();
     }
+}
+
+#[test]
+fn nodes_die_and_come_back_at_random() {
+    // In the last ones an answer to a read that was asked again was taken for one to the change that followed.
+    nodes_die_and_come_back((0..8).chain([1000, 1009, 1026]));
+}
+
+/// `cargo test -p dataplane --test mirrors_in_a_world more_seeds -- --ignored`
+#[test]
+#[ignore = "some minutes; for who changes the protocol"]
+fn more_seeds() {
+    nodes_die_and_come_back(1000..1400);
 }

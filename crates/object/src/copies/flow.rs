@@ -5,7 +5,7 @@
 
 use super::door::work_of_change;
 use super::{
-    AGAIN_AFTER, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
+    AGAIN_AFTER, Asked, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
     GRANTS_AGAIN_AFTER, OwnCopy, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
 };
 use crate::io::{Data, Extent, IoError, VolumeRef};
@@ -101,10 +101,11 @@ impl<S: Blocks> Lanes<S> {
     /// Asks a copy for the blocks around a part.
     fn ask_read(&mut self, rt: &Rt, id: u32, from: CopyRef) {
         let copies = self.has_copies();
-        let Copied { part, own, serial, .. } = copies.part(id);
-        let (range, own, serial, volume) = (part.range(), *own, *serial, part.volume);
+        let Copied { part, own, serial, reads, .. } = copies.part(id);
+        *reads += 1;
+        let (range, own, serial, volume, what) = (part.range(), *own, *serial, part.volume, Asked::Read(*reads));
         let Some(v) = copies.volumes.get(&volume) else { return };
-        let of = AskingPart { id, serial, component: from.component, epoch: v.targets.ownership.epoch };
+        let of = AskingPart { id, serial, component: from.component, epoch: v.targets.ownership.epoch, what };
         self.ask_blocks(rt, from, own, (volume, range, false), of);
     }
     /// Asks a copy for blocks of a volume; `run`: for as many of them as are of one kind, to copy them.
@@ -295,7 +296,7 @@ impl<S: Blocks> Lanes<S> {
         let (order, verb, wait) = (Order { epoch: wait.sent, ..*order }, *verb, *wait);
         let data = data.as_mut().map(|data| Data { buf: data.buf.share(), crcs: data.crcs.clone() });
         let Some(here) = copies.volumes.get(&volume).map(|v| v.here) else { return };
-        let of = AskingPart { id, serial, component, epoch: order.epoch };
+        let of = AskingPart { id, serial, component, epoch: order.epoch, what: Asked::Change(order.seq) };
         let change = Change {
             request: RequestId::default(),
             component,
@@ -346,16 +347,17 @@ impl<S: Blocks> Lanes<S> {
 
     /// A copy has answered a part.
     pub(super) fn copy_answered(&mut self, rt: &Rt, of: AskingPart, answer: CopyAnswer) {
-        let AskingPart { id, serial, component, epoch: heard } = of;
+        let AskingPart { id, serial, component, epoch: heard, what } = of;
         let copies = self.has_copies();
         let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { return };
         let volume = copied.part.volume;
         let outcome = answer.outcome;
-        let waits = match &copied.stage {
-            CopiedStage::Reading(from) | CopiedStage::Fetching(from) => from.is_some_and(|from| from.component == component),
-            CopiedStage::Changing(change) => change.waits.iter().any(|w| w.copy.component == component && w.state == WaitState::Sent),
-            _ => false,
+        let asked = match &copied.stage {
+            CopiedStage::Reading(_) | CopiedStage::Fetching(_) => Asked::Read(copied.reads),
+            CopiedStage::Changing(change) => Asked::Change(change.order.seq),
+            _ => return,
         };
+        let waits = waits_for(&copied.stage, component) && what == asked;
         match outcome {
             _ if !waits => return,
             // It is asked again: perhaps this node has a later epoch too, of which this part had not heard.
@@ -576,5 +578,14 @@ impl Copies {
         if !self.events.iter().any(|(v, event)| *v == volume && matches!(event, Event::CopyFails(c) if *c == component)) {
             self.says(volume, Event::CopyFails(component));
         }
+    }
+}
+
+/// Whether a part waits for a copy.
+fn waits_for(stage: &CopiedStage, component: ComponentId) -> bool {
+    match stage {
+        CopiedStage::Reading(from) | CopiedStage::Fetching(from) => from.is_some_and(|from| from.component == component),
+        CopiedStage::Changing(change) => change.waits.iter().any(|w| w.copy.component == component && w.state == WaitState::Sent),
+        _ => false,
     }
 }

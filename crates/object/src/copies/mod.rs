@@ -35,7 +35,7 @@ use crate::owner::{CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
 use crate::range_lock::Range;
 use accept::Accepting;
-use base::{ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, SourceRun};
+use base::{ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, Seq, SourceRun};
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
 use holder::{AtWork, Holder};
 use lists::Lists;
@@ -122,6 +122,16 @@ struct AskingPart {
     component: ComponentId,
     /// In which epoch: the copy has accepted it when it is done.
     epoch: Epoch,
+    what: Asked,
+}
+
+/// Which question of a part it is: what is asked again is answered twice, and the second answer may come when the part is at something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// A read: of all reads of the part so far.
+    Read(u32),
+    /// The change with this number.
+    Change(Seq),
 }
 
 impl ReplyTo {
@@ -161,6 +171,8 @@ struct Copied {
     own: Option<OwnCopy>,
     /// Of all parts of the core: a late answer to an earlier one has another.
     serial: u32,
+    /// Reads that it has asked for.
+    reads: u32,
     purpose: Purpose,
     /// It is among those that have or wait for their range. A request that comes before the owner serves is not.
     ranged: bool,
@@ -413,7 +425,7 @@ impl Copies {
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
         let (ranged, transfer) = (false, None);
-        self.parts.insert(Copied { part, own, serial, purpose, ranged, transfer, stage, bad, error }) as u32 | COPIED
+        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, transfer, stage, bad, error }) as u32 | COPIED
     }
     fn get(&mut self, id: u32) -> Option<&mut Copied> {
         self.parts.get_mut((id & !COPIED) as usize)
@@ -459,7 +471,7 @@ impl Copies {
 
 impl Copied {
     /// The number of a change that has one.
-    fn seq(&self) -> base::Seq {
+    fn seq(&self) -> Seq {
         match (&self.stage, &self.transfer) {
             (CopiedStage::Changing(change), _) => change.order.seq,
             (_, Some(transfer)) => transfer.order.map_or_else(base::Seq::default, |order| order.seq),

@@ -15,7 +15,7 @@
 //! Never: says which blocks, or which copy.
 
 use super::{
-    AGAIN_AFTER, Agreement, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopyAnswer, Joining, Purpose, Transfer,
+    AGAIN_AFTER, Agreement, Asked, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopyAnswer, Joining, Purpose, Transfer,
 };
 use crate::io::{Data, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes};
@@ -214,10 +214,12 @@ impl<S: Blocks> Lanes<S> {
     }
     pub(super) fn fetch_from(&mut self, rt: &Rt, id: u32, from: CopyRef) {
         let copies = self.has_copies();
-        let Copied { part, own, transfer, serial, .. } = &copies.parts[(id & !COPIED) as usize];
+        let Copied { part, own, transfer, serial, reads, .. } = &mut copies.parts[(id & !COPIED) as usize];
+        *reads += 1;
         let transfer = transfer.as_ref().expect("a range has it");
         let Some(v) = copies.volumes.get(&part.volume) else { return };
-        let of = AskingPart { id, serial: *serial, component: from.component, epoch: v.targets.ownership.epoch };
+        let what = Asked::Read(*reads);
+        let of = AskingPart { id, serial: *serial, component: from.component, epoch: v.targets.ownership.epoch, what };
         let range = Range { volume: part.volume, block: transfer.at, blocks: (transfer.until - transfer.at) as u32 };
         let (own, volume) = (*own, part.volume);
         self.ask_blocks(rt, from, own, (volume, range, true), of);

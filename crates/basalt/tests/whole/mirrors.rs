@@ -1,0 +1,104 @@
+//! Volumes with copies on several nodes: real daemons of which one dies, hangs or comes back, under verified load.
+
+use crate::cluster::config;
+use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::turn::Subject;
+use crate::harness::{Daemon, Setup, USUAL, until};
+use lab::verified::{self, LoadSpec};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Bound on a takeover: 5 s, and what a busy machine adds.
+const TAKEOVER_MAX: Duration = Duration::from_secs(10);
+
+/// A daemon that is alone, called so.
+fn alone(name: &str) -> Daemon {
+    let more = config(name) + "try_mirrors = true\n";
+    Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
+}
+
+/// Three nodes with a group each, and a volume with two copies; the nodes with the copies, the owner first, and then the one without.
+fn three() -> [Daemon; 3] {
+    let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
+    a.create_cluster();
+    b.join(&a, "");
+    c.join(&a, "");
+    a.wait_voters(3);
+    for (name, node) in [("ga", &a), ("gb", &b), ("gc", &c)] {
+        let (cache, capacity) = (node.at("cache"), node.at("capacity"));
+        node.ok(&format!("group create {name} --shards 1 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
+    }
+    a.ok("policy create two --failures-to-tolerate 1");
+    until("each says what it has", || {
+        let made = a.cli("volume create v --size 64MiB --policy two");
+        made.status.success().then_some(())
+    });
+    let shown = a.json("volume show v");
+    let owner = shown["owner"].as_str().expect("an owner").to_owned();
+    let has = |name: &str| shown["components"].as_array().expect("a list").iter().any(|c| c["node"] == name);
+    let mut nodes = [("a", a), ("b", b), ("c", c)];
+    nodes.sort_by_key(|(name, _)| (*name != owner, !has(name)));
+    nodes.map(|(_, node)| node)
+}
+
+/// The states of the copies, as a node shows them.
+fn states(at: &Daemon) -> Vec<String> {
+    let shown = at.json("volume show v");
+    let components = shown["components"].as_array().expect("a list");
+    components.iter().map(|c| c["state"].as_str().expect("a state").to_owned()).collect()
+}
+
+fn owner(at: &Daemon) -> Value {
+    at.json("volume show v")["owner"].clone()
+}
+
+#[test]
+fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
+    let [mut first, mut second, mut third] = three();
+    until("it is served", || {
+        let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(third.options(), 1) };
+        verified::run(once, |_| ()).ok().filter(|r| r.0.is_clean())
+    });
+    let spec = LoadSpec {
+        seed: 11,
+        depth: 8,
+        time: Duration::from_secs(24 * 3600),
+        reconnect_for: Duration::from_secs(30),
+        before: verified::Before::Unknown,
+        ..LoadSpec::new(third.options(), 1)
+    };
+    let load = Load::start(spec);
+    std::thread::sleep(Duration::from_secs(1));
+    load.assert_running(&third);
+    second.kill();
+    until("the copy has left", || states(&third).iter().any(|s| s == "absent").then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    load.assert_running(&third);
+    second.start();
+    until("it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
+    let before = owner(&third);
+    first.kill();
+    let killed = Instant::now();
+    until("another node owns it", || (owner(&third) != before).then_some(()));
+    let took = killed.elapsed();
+    println!("taken over after {took:?}");
+    assert!(took < TAKEOVER_MAX, "{took:?}");
+    std::thread::sleep(Duration::from_secs(2));
+    load.assert_running(&third);
+    first.start();
+    until("it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    let (summary, saved) = load.finish(&third);
+    assert_no_wrong_byte(&summary, &third);
+    // Through the one path that it has, a host hears when nobody owns the volume; one with several tries the others.
+    let of_paths = |e: &str| e.contains("ANA_INACCESSIBLE") || e.contains("CONTROLLER_PATHING_ERROR") || e.contains("NAMESPACE_NOT_READY");
+    assert!(summary.errors.keys().all(|e| of_paths(e)), "{:?}\n{}", summary.errors, third.log_tail());
+    assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
+    let check = LoadSpec { ops: Some(0), resume: Some(saved), ..LoadSpec::new(first.options(), 1) };
+    let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
+    assert_clean(&summary, &first);
+    assert!(summary.units_checked > 0, "{summary:?}");
+    for node in [&mut third, &mut second, &mut first] {
+        node.stop();
+    }
+}
