@@ -145,6 +145,9 @@ fn a_mirror_with_copies_on_several_nodes_is_served_by_its_owner_and_held_by_the_
     let (mine, there) = (object.mirrors[0][0].clone(), ComponentId::from_bytes([99; 16]));
     let other = ComponentRecord { id: there, node: "b".into(), state: CopyState::Resyncing, ..mine.clone() };
     object.mirrors[0].push(other);
+    // What is found there: the one on a, or the one on b.
+    let found_there = GroupSeen::Open([(mine.id, 1), (there, 1)].into());
+    observed.groups.insert(mine.group, found_there);
     let copies = |found: &Served| found.volumes[0].object.mirrors.first().map(|m| m.copies.clone());
     let on_b = CopyAt { state: CopyState::Resyncing, place: CopyPlace::On { node: id(2), component: there } };
     let here = CopyAt::active_here(ComponentRef { id: mine.id, group: mine.group, no: ComponentNo(1) });
@@ -155,6 +158,8 @@ fn a_mirror_with_copies_on_several_nodes_is_served_by_its_owner_and_held_by_the_
     let found = served(&records, &observed);
     let component = ComponentRef { id: there, ..*here.here().unwrap() };
     assert_eq!((copies(&found), found.held), (None, vec![HeldDesired { component, owner: id(1), epoch: Ownership::FIRST.epoch }]));
+    observed.groups.insert(mine.group, GroupSeen::Open([(there, 2)].into()));
+    assert_eq!(served(&records, &observed).held, vec![], "another component has its number by now");
     observed.groups.clear();
     assert_eq!(served(&records, &observed).held, vec![], "its group is not open");
 

@@ -21,18 +21,20 @@ impl Control {
     pub fn follow_events(&self) {
         let Some(events) = self.plane.take_events() else { return };
         let (requests, asked) = sync_channel(ASKED_MAX);
-        let (reads, to_read) = sync_channel(OWNERS_ASK_MAX);
-        let (changes, to_change) = sync_channel(OWNERS_ASK_MAX);
         std::thread::scope(|threads| {
             threads.spawn(move || asked.into_iter().for_each(|request| self.answer_host(&request, self.decide(&request))));
-            // A read must not wait for a change whose outcome is looked for.
-            for asked in [to_read, to_change] {
+            // A read must not wait for a change whose outcome is looked for. Who has nothing on several nodes asks neither.
+            let answerer = || {
+                let (asks, asked) = sync_channel(OWNERS_ASK_MAX);
                 threads.spawn(move || asked.into_iter().for_each(|ask| self.answer_owners(ask)));
-            }
+                asks
+            };
+            let (mut reads, mut changes) = (None, None);
             for event in events {
                 match event {
                     DataPlaneEvent::Directory(ask) => {
-                        let to = if matches!(ask, DirectoryAsk::Read { .. }) { &reads } else { &changes };
+                        let to = if matches!(ask, DirectoryAsk::Read { .. }) { &mut reads } else { &mut changes };
+                        let to = to.get_or_insert_with(answerer);
                         if let Err(TrySendError::Full(ask) | TrySendError::Disconnected(ask)) = to.try_send(ask) {
                             self.owners_unheard(&ask);
                         }
@@ -46,7 +48,7 @@ impl Control {
                     }
                 }
             }
-            drop((requests, reads, changes));
+            drop(requests);
         });
     }
 

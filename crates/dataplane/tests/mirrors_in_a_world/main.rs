@@ -350,6 +350,17 @@ impl Lab {
             assert!(self.world.now().0 < 300_000_000_000, "{} of {requests} are answered", answered);
         }
     }
+    /// A change of a chunk, beside nothing else.
+    fn alone(&mut self, at: u64, op: IoOp, value: u8) {
+        self.next += 1;
+        let first = at / SECTOR_BYTES as u64;
+        let sectors =
+            if value == 0 { first..first + base::unit::CHUNK_BYTES / SECTOR_BYTES as u64 } else { first..first + SECTORS_A_BLOCK };
+        self.model.change(self.next, sectors, value);
+        self.submit(0, 0, 0, self.next, op);
+        self.world.run_for(Duration::from_secs(1));
+        assert_eq!(self.take(), 1, "it is answered");
+    }
     /// So many more requests.
     fn play_more(&mut self, requests: u64) {
         let (from, mut answered) = (self.next, 0);
@@ -532,12 +543,16 @@ fn a_copy_that_was_out_gets_what_it_misses() {
         let mut lab = Lab::new(seed, &[2, 1, 3, 2], &copies, LinkSecurity::Plain);
         lab.play(150);
         let (stay, out) = (&copies[..2], copies[2]);
+        // Where nothing else is: a chunk that goes while the copy is out.
+        let far = 4 * PIECE_BYTES + PIECE_BYTES / 2;
+        lab.alone(far, IoOp::Write { offset: far, data: data(far, BLOCK_BYTES as u32, 77) }, 77);
         let owned = |epoch| Ownership { epoch: Epoch(epoch), term: Epoch(1), period_start: Epoch(2) };
         // Evict. What a copy has that is not the owner's node's, or hears of the epoch, it does with the next change.
         lab.fence_as(stay[0], (2, 2), CopySync::InSync);
         lab.owns(owned(2), stay, None);
         lab.commands(vec![Command::Answer { mirror: 0, epoch: Epoch(2) }]);
         lab.play_more(300);
+        lab.alone(far, IoOp::Trim { offset: far, len: base::unit::CHUNK_BYTES }, 0);
         // BeginResync.
         lab.fence_as(stay[0], (3, 2), CopySync::InSync);
         lab.owns(owned(3), stay, None);
