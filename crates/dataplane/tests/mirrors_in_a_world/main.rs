@@ -426,7 +426,8 @@ impl Lab {
 }
 
 fn add_node(world: &mut World, cores: usize) -> Node {
-    let (commands, events): (Rc<RefCell<Option<CommandSender>>>, Rc<RefCell<Option<Receiver<DataPlaneEvent>>>>) = Default::default();
+    let commands: Rc<RefCell<Option<CommandSender>>> = Rc::default();
+    let events: Rc<RefCell<Option<Receiver<DataPlaneEvent>>>> = Rc::default();
     let exchanges: Vec<Rc<RefCell<Exchange>>> = (0..cores).map(|_| Rc::default()).collect();
     let seeds: Rc<RefCell<Vec<Option<CoreSeed<Front>>>>> = Rc::default();
     let (newest, hears, fronts) = (Rc::clone(&commands), Rc::clone(&events), exchanges.clone());

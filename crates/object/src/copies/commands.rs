@@ -93,11 +93,8 @@ impl<S: Blocks> Lanes<S> {
                 Some(from) if is_active(targets, from) => {}
                 _ => self.read_anew(rt, id),
             },
-            CopiedStage::Fetching(Some(from)) if is_active(targets, from) => {
-                if rises {
-                    self.ask_again(rt, id, |_| true);
-                }
-            }
+            CopiedStage::Fetching(Some(from)) if is_active(targets, from) && rises => self.ask_again(rt, id, |_| true),
+            CopiedStage::Fetching(Some(from)) if is_active(targets, from) => {}
             CopiedStage::Fetching(_) => self.fetch(rt, id),
             CopiedStage::Alone => self.settle_alone(rt, id),
             _ => {}

@@ -21,6 +21,9 @@ use store::{ComponentNo, Crcs, RangeContent, ReplicaView, ShardDone, ShardOp, St
 
 mod transfers;
 
+/// A range as a copy got it: its first block, its source's chunk, and the progress.
+type CameRange = (u64, Option<(Epoch, u16)>, base::ResyncProgress);
+
 const VOLUME: VolumeRef = VolumeRef(0);
 const VOLUME_BYTES: u64 = 2 << 20;
 const ROUTE: GroupRoute = GroupRoute { shards: 1, first_core: 0 };
@@ -80,7 +83,7 @@ struct Disk {
     taken: BTreeMap<Lane, Seq>,
     marks: BTreeMap<Lane, Seq>,
     /// What the source says of ranges, and what progress they bring.
-    ranges: Vec<(u64, Option<(Epoch, u16)>, base::ResyncProgress)>,
+    ranges: Vec<CameRange>,
     pending: Vec<ShardOp>,
     done: VecDeque<ShardDone>,
     carried_out: usize,

@@ -69,7 +69,7 @@ fn what_is_in_doubt_is_agreed_on_before_it_is_served() {
             assert!(was_read.data[0].buf.iter().all(|b| *b == 14), "as the source has it");
             assert_eq!(agreed(&rig.events()), Some(3));
             rig.are_equal();
-            assert!(rig.disk(1).blocks.get(&8).is_none() && rig.disk(1).lost.contains(&5));
+            assert!(!rig.disk(1).blocks.contains_key(&8) && rig.disk(1).lost.contains(&5));
             let sent: Vec<Order> = rig.sent.iter().filter(|(to, _)| *to == 1).map(|(_, order)| *order).collect();
             assert!(sent.iter().all(|order| order.mark == BASE && order.seq.term == Epoch(5)), "{sent:?}");
             rig.command(&mark_moves());
