@@ -530,6 +530,8 @@ listed! {
         RangeWithoutLock,
         /// A source says what it has before it has accepted the epoch.
         SourceNotStamped,
+        /// An answer to a question of a part is taken for one to another.
+        AnswerTakenForAnother,
         /// Chunks that only the returning copy has are not listed.
         ListForgetsCopy,
         /// A node takes an object over once in its life: what it has owned before is not served after a restart.

@@ -36,7 +36,7 @@ pub(crate) struct Ledger {
     pub(crate) limits: BTreeMap<VolumeId, KnownLimits>,
     /// Of each object, for the term in which it is served.
     pub(crate) cores: BTreeMap<ObjectId, TermCores>,
-    /// What each copy of a group had accepted when that was opened, and whose that was.
+    /// What each copy of a group has accepted, as far as its group said when it was opened or a fence has since, and whose that is.
     pub(crate) accepted: BTreeMap<ComponentId, (Epoch, OwnerId)>,
     pub(crate) settings: Settings,
 }

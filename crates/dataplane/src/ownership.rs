@@ -212,10 +212,6 @@ impl Ownership {
                         self.happened.push_back(Happened::Changed(request, ChangeOutcome::Lost));
                     }
                 }
-                None if !self.orders.is_empty() => {
-                    self.ordering = true;
-                    return Some(Wanted::Batch(std::mem::take(&mut self.orders)));
-                }
                 None => return None,
             }
         }
@@ -385,7 +381,11 @@ impl<F: FrontEnd> CoreController<F> {
         let sync = if fence.resync { CopySync::Join } else { CopySync::InSync };
         let ask = FenceCopy { component: fence.component, epoch: fence.epoch, period_start: fence.period_start, by, sync };
         match self.fence_copy(ask).await {
-            Ok(fenced) => Some(fenced),
+            Ok(fenced) => {
+                // Whoever makes it known anew, to the machine of grants, goes by this.
+                self.core.borrow_mut().ledger.accepted.insert(fence.component, (fence.epoch, by));
+                Some(fenced)
+            }
             Err(why) => {
                 tracing::debug!(component = %fence.component, epoch = fence.epoch.0, %why, "a copy does not accept an epoch yet");
                 None

@@ -1,18 +1,21 @@
 //! Several disk groups on the real cores of a host in a simulated world: commands to one touch no other, each command reaches every shard, and
 //! after any sequence of them what is served is what they have said. A front end in the process reads and writes on every core.
 
+mod exchange;
+
 use base::unit::PIECE_BYTES;
 use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectId, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
-use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
+use exchange::{Exchange, Hosts};
+use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
 use rt::sim::{HostId, SimDeviceOptions, World};
-use rt::{Buf, Rt};
+use rt::Buf;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-type CommandSender = dataplane::CommandSender<InProcess<Front>>;
-type CoreSeed = dataplane::CoreSeed<InProcess<Front>>;
+type CommandSender = dataplane::CommandSender<InProcess<Hosts>>;
+type CoreSeed = dataplane::CoreSeed<InProcess<Hosts>>;
 type Desired = dataplane::Desired<()>;
 
 const CORES: usize = 3;
@@ -20,29 +23,6 @@ const SHARDS: u8 = 4;
 const BLOCK: usize = 4096;
 /// Of every volume; a piece lies on each lane more than once.
 const PIECES: u64 = 24;
-
-#[derive(Default)]
-struct Exchange {
-    todo: VecDeque<IoRequest>,
-    done: VecDeque<IoDone>,
-}
-
-struct Front(Rc<RefCell<Exchange>>);
-
-impl Client for Front {
-    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
-        let (mut exchange, mut busy) = (self.0.borrow_mut(), false);
-        while let Some(request) = exchange.todo.pop_front() {
-            backend.submit(rt, request);
-            busy = true;
-        }
-        while let Some(done) = backend.pop() {
-            exchange.done.push_back(done);
-            busy = true;
-        }
-        busy
-    }
-}
 
 /// A host with devices for some groups, and the door to its newest life.
 struct Lab {
@@ -74,7 +54,7 @@ impl Lab {
             let seed = seeds.borrow_mut()[rt.core()].take();
             let exchange = Rc::clone(&fronts[rt.core()]);
             *exchange.borrow_mut() = Exchange::default();
-            seed.expect("core 0 starts first, each core once").start_with(&rt, InProcess(Some(Front(exchange))))
+            seed.expect("core 0 starts first, each core once").start_with(&rt, InProcess(Some(Hosts(exchange))))
         });
         if !world.is_up(host) {
             world.start(host);

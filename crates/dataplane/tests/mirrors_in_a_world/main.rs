@@ -1,6 +1,8 @@
 //! Mirrors on the real cores, stores and links of two and three nodes in a simulated world: hosts of all nodes write, trim, zero and read, links are
 //! reset at any moment. Every block is as it was written, and the copies are equal when nothing is under way.
 
+#[path = "../exchange/mod.rs"]
+mod exchange;
 mod owners;
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, SECTOR_BYTES};
@@ -9,14 +11,15 @@ use base::{
     ResyncProgress, VolumeId, crc32c,
 };
 use dataplane::*;
-use frontend::{Backend, Client, Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, VolumeRef};
+use exchange::{Exchange, Hosts};
+use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, VolumeRef};
 use object::grant::Counter;
 use object::owner::{BlockRange, Command, CopyRef, Fenced, Listed, ListedChunk, RangeCopy, Targets};
 use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
 use rt::sim::{HostId, Rng, SimDeviceOptions, World};
-use rt::{Buf, Rt};
+use rt::Buf;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
@@ -47,29 +50,6 @@ fn copy(n: usize) -> CopyRef {
 }
 fn volume(n: u8) -> VolumeId {
     VolumeId::from_bytes([n; 16])
-}
-
-#[derive(Default)]
-struct Exchange {
-    todo: VecDeque<IoRequest>,
-    done: VecDeque<IoDone>,
-}
-
-struct Hosts(Rc<RefCell<Exchange>>);
-
-impl Client for Hosts {
-    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
-        let (mut exchange, mut busy) = (self.0.borrow_mut(), false);
-        while let Some(request) = exchange.todo.pop_front() {
-            backend.submit(rt, request);
-            busy = true;
-        }
-        while let Some(done) = backend.pop() {
-            exchange.done.push_back(done);
-            busy = true;
-        }
-        busy
-    }
 }
 
 struct Node {
@@ -644,6 +624,7 @@ fn what_was_under_way_when_the_owner_stopped_is_on_all_copies_or_on_none_after_t
 #[cfg(feature = "hooks")]
 #[test]
 fn seeded_faults_are_noticed() {
+    base::hooks::notices(base::hooks::SeededFault::AnswerTakenForAnother, owners::nodes_die_and_come_back_at_random);
     base::hooks::notices(base::hooks::SeededFault::ListForgetsCopy, a_copy_that_was_out_gets_what_it_misses);
     base::hooks::notices(base::hooks::SeededFault::ListGoesOnTooFar, a_list_has_the_chunks_of_all_shards_in_order);
 }

@@ -326,7 +326,7 @@ fn nodes_die_and_come_back(seeds: impl IntoIterator<Item = u64>) {
 }
 
 #[test]
-fn nodes_die_and_come_back_at_random() {
+pub fn nodes_die_and_come_back_at_random() {
     // In the last ones an answer to a read that was asked again was taken for one to the change that followed.
     nodes_die_and_come_back((0..8).chain([1000, 1009, 1026]));
 }

@@ -357,7 +357,7 @@ impl<S: Blocks> Lanes<S> {
             CopiedStage::Changing(change) => Asked::Change(change.order.seq),
             _ => return,
         };
-        let waits = waits_for(&copied.stage, component) && what == asked;
+        let waits = waits_for(&copied.stage, component) && (what == asked || hooks::seeded(SeededFault::AnswerTakenForAnother));
         match outcome {
             _ if !waits => return,
             // It is asked again: perhaps this node has a later epoch too, of which this part had not heard.
