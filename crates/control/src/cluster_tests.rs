@@ -215,6 +215,26 @@ fn the_owners_at_a_node_read_and_change_records_and_hear_of_it_when_it_is_served
     follows.join().unwrap();
 }
 
+/// A resize that was decided and then given up is no success for who sends it again.
+#[test]
+fn a_resize_that_was_given_up_is_refused_when_it_is_sent_again() {
+    let f = three(6, 8);
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB}));
+    let node = made["components"][0]["node"].as_str().unwrap().to_owned();
+    f.planes[&node].fail_next("update_component", crate::fake::full());
+    let grow = json!({"bytes": 2 * GIB});
+    let resize = |n| f.ask("h2", "POST", "/api/v1/volumes/v/resize", Some(&grow), Some(Nonce([n; 16]))).unwrap();
+    let (status, problem) = resize(7);
+    assert!(status >= 400, "there is no room: {status} {problem}");
+    for _ in 0..2 {
+        let (status, problem) = resize(7);
+        assert!(status >= 400 && problem.to_string().contains("given up"), "{status} {problem}");
+    }
+    assert_eq!(f.done("h3", "GET", "/api/v1/volumes/v", Value::Null)["bytes"], GIB);
+    assert_eq!((resize(8).0, resize(8).0), (200, 200), "another one is done, once");
+    assert_eq!(f.done("h3", "GET", "/api/v1/volumes/v", Value::Null)["bytes"], 2 * GIB);
+}
+
 /// An answer that is lost on its way is no failure: the request is sent again, and done once.
 #[test]
 fn a_request_whose_answer_is_lost_is_done_once() {

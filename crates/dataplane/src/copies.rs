@@ -306,6 +306,9 @@ impl<F: FrontEnd> CoreController<F> {
     pub(crate) async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let (slot, group) = self.slot(group)?;
         let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
+        if copies.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut views: BTreeMap<ComponentNo, Vec<ReplicaView>> = BTreeMap::new();
         for (no, view) in self.views(slot, copies.iter().map(|info| info.no).collect()).await? {
             views.entry(no).or_default().extend(view);

@@ -8,8 +8,8 @@ use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectI
 use dataplane::*;
 use exchange::{Exchange, Hosts};
 use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
-use rt::sim::{HostId, SimDeviceOptions, World};
 use rt::Buf;
+use rt::sim::{HostId, SimDeviceOptions, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

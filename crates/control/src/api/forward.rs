@@ -209,6 +209,24 @@ impl Forward {
         }
         let read = Request::get(format!("/api/v1/{}/{}", about.kind, about.name)).body(Body::empty());
         let Ok(read) = read else { return StatusCode::NO_CONTENT.into_response() };
+        if let Some(bytes) = about.resizes {
+            let name = about.name.clone();
+            match run(self.control.clone(), move |c| c.has_size(&name, bytes)).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Problem::new(
+                        Code::Refused,
+                        format!(
+                            "the request was taken, and volume {} has another size: it could not be done and was given up, or was undone since",
+                            about.name
+                        ),
+                        "see 'basalt status' for the reason; send it anew, with another idempotency-key",
+                    )
+                    .into_response();
+                }
+                Err(problem) => return problem.into_response(),
+            }
+        }
         // Not with what may be old: a change is answered.
         let now = self.inner.clone().oneshot(read).await.into_response();
         match (now.status(), about.removes) {
@@ -244,6 +262,8 @@ struct About {
     name: String,
     creates: bool,
     removes: bool,
+    /// It gives a volume this size, in bytes.
+    resizes: Option<u64>,
 }
 
 impl Change {
@@ -312,7 +332,8 @@ impl Change {
         let (creates, whole) = (rest.is_empty(), rest.len() == 1);
         // One that was renamed has its new name.
         let name = named.filter(|_| creates || whole).or_else(|| rest.first().map(|n| (*n).to_owned()))?;
-        Some(About { kind: (*kind).to_owned(), name, creates, removes: whole && self.parts.method == Method::DELETE })
+        let resizes = (rest.len() == 2 && rest[1] == "resize").then(|| body.as_ref()?.get("bytes")?.as_u64()).flatten();
+        Some(About { kind: (*kind).to_owned(), name, creates, removes: whole && self.parts.method == Method::DELETE, resizes })
     }
 }
 

@@ -317,6 +317,16 @@ impl Control {
         self.volume(&id)
     }
 
+    /// Whether a volume has the size that it gets when so many bytes are asked for. One that is gone has not.
+    pub(crate) fn has_size(&self, name: &str, bytes: u64) -> Result<bool, Problem> {
+        let bytes = volume_size(bytes)?;
+        match self.resolve::<VolumeRecord>(Kind::Volume, name, "volume", "volume list") {
+            Ok(volume) => Ok(volume.bytes == bytes),
+            Err(problem) if problem.code == crate::Code::NotFound => Ok(false),
+            Err(problem) => Err(problem),
+        }
+    }
+
     /// A resize that fails is taken back, and with it another policy, so that it is not tried for ever.
     fn try_resize(&self, volume: Versioned<VolumeRecord>) -> Result<(), Problem> {
         let id = volume.id();

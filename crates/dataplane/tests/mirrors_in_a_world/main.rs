@@ -16,8 +16,8 @@ use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, Of, Pair, Volu
 use object::grant::Counter;
 use object::owner::{BlockRange, Command, CopyRef, Fenced, Listed, ListedChunk, RangeCopy, Targets};
 use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
-use rt::sim::{HostId, Rng, SimDeviceOptions, World};
 use rt::Buf;
+use rt::sim::{HostId, Rng, SimDeviceOptions, World};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
