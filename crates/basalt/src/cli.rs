@@ -558,13 +558,17 @@ pub enum VolumeCommand {
     /// Change a volume
     #[command(after_help = "Examples:
   basalt volume set db --policy bronze
+  basalt volume set db --owner node-2      # whenever that one has a copy in sync; --owner any: whichever
   basalt volume set db --read-only on")]
     Set {
         /// Name or id
         volume: String,
-        /// Another policy
-        #[arg(long, short, required_unless_present = "read_only")]
+        /// Another policy; the volume gets or loses copies while it is used
+        #[arg(long, short, required_unless_present_any = ["read_only", "owner"])]
         policy: Option<String>,
+        /// The node that is to own it whenever it can, or 'any'
+        #[arg(long, value_name = "NODE")]
+        owner: Option<String>,
         /// Whether hosts may only read
         #[arg(long, value_name = "on|off")]
         read_only: Option<Switch>,

@@ -174,8 +174,9 @@ impl Session {
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&renamed, |v| println!("volume {volume} is now called {}", v.name));
             }
-            VolumeCommand::Set { volume, policy, read_only } => {
-                let change = VolumeChange { name: None, policy, read_only: read_only.map(|s| s == Switch::On) };
+            VolumeCommand::Set { volume, policy, owner, read_only } => {
+                let read_only = read_only.map(|s| s == Switch::On);
+                let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner };
                 let changed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&changed, show::volume);
             }

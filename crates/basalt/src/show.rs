@@ -340,7 +340,7 @@ pub fn volume(v: &Volume) {
         ("state", word(&v.state)),
         ("reason", v.reason.clone().unwrap_or_default()),
         ("access", if v.read_only { "read-only" } else { "read and write" }.into()),
-        ("owner", v.owner.clone().unwrap_or_default()),
+        ("owner", owner(v)),
         ("attached", or_dash(attached.join(", "))),
         ("reservation", v.reservation.as_ref().map(reservation).unwrap_or_default()),
         ("created", table::time(v.created_unix_s)),
@@ -371,6 +371,14 @@ pub fn volume(v: &Volume) {
         ("reserved", Right),
     ];
     table::print(&columns, v.components.iter().map(row).collect(), "It has no components.");
+}
+
+/// Who owns a volume, and who is to.
+fn owner(v: &Volume) -> String {
+    match (&v.owner, &v.preferred_owner) {
+        (Some(owner), Some(preferred)) if owner != preferred => format!("{owner} ({preferred} is to own it)"),
+        (owner, _) => owner.clone().unwrap_or_default(),
+    }
 }
 
 /// A reservation in a few lines: its type, then each registrant.

@@ -10,6 +10,7 @@
 use crate::record::{PolicyRecord, RequestRecord, Stage, TaskError, TaskRecord, VolumeRecord};
 use base::VolumeId;
 use base::hooks::{self, SeededFault};
+use std::collections::BTreeSet;
 
 /// How long a request is remembered after it was decided, in seconds: a client that sends it again later is not recognised.
 pub const REQUEST_SECONDS: u64 = 3600;
@@ -27,6 +28,8 @@ pub struct Left {
     pub tasks: Vec<TaskRecord>,
     /// Requests that were decided.
     pub requests: Vec<RequestRecord>,
+    /// Volumes that are just getting or losing copies.
+    pub copying: BTreeSet<VolumeId>,
 }
 
 /// Something to be done by the leader. Each is a compare-and-swap, and idempotent.
@@ -53,7 +56,8 @@ pub fn lead(left: &Left, now_unix_s: u64) -> Vec<LeaderAction> {
     actions.extend(left.policies.iter().filter(|p| p.before.is_some()).map(|p| LeaderAction::FinishPolicy(p.key())));
     let about_nothing = |t: &&TaskRecord| {
         let is_of_volume = TASK_WORDS.iter().any(|word| t.id.starts_with(&format!("{word}-volume/")));
-        is_of_volume && !left.volumes.iter().any(|(_, v)| v.is_under_way() && is_task_of(&t.id, v.id))
+        let under_way = |v: &VolumeRecord| v.is_under_way() || left.copying.contains(&v.id);
+        is_of_volume && !left.volumes.iter().any(|(_, v)| under_way(v) && is_task_of(&t.id, v.id))
     };
     actions.extend(left.tasks.iter().filter(about_nothing).map(|t| LeaderAction::ForgetTask(t.id.clone())));
     let old = left.requests.iter().filter(|r| r.decided_unix_s.saturating_add(REQUEST_SECONDS) <= now_unix_s);
@@ -64,7 +68,7 @@ pub fn lead(left: &Left, now_unix_s: u64) -> Vec<LeaderAction> {
 }
 
 /// The words with which the ids of tasks of volumes begin.
-pub const TASK_WORDS: [&str; 4] = ["create", "delete", "resize", "format"];
+pub const TASK_WORDS: [&str; 5] = ["create", "delete", "resize", "format", "copy"];
 
 fn is_task_of(task: &str, volume: VolumeId) -> bool {
     let id = volume.to_string();

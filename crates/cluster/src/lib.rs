@@ -6,6 +6,7 @@
 //! Never: does I/O, reads a clock, draws a random number.
 #![forbid(unsafe_code)]
 
+mod copies;
 mod inventory;
 mod join;
 mod lead;
@@ -19,6 +20,7 @@ pub mod record;
 pub mod reservation;
 mod share;
 
+pub use copies::{CopiesChange, copies_change};
 pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};
 pub use join::{
     CLOCK_OFF_SECONDS_MAX, INVITE_SECONDS_DEFAULT, INVITE_SECONDS_MAX, INVITES_MAX, InviteRecord, JoinRefused, JoinRequest, KnownNode,

@@ -8,11 +8,11 @@ use crate::paths::owner_of;
 use crate::record::{ObjectRecord, OwnershipChange};
 use base::{CopyRecord, NodeId, OwnerId, OwnershipRecord};
 
-/// Who owns an object, and how its copies stand. `id_of`: of a node, by its name; `None`: one of them is not known.
+/// Who owns an object, and how the copies stand that it goes by. `id_of`: of a node, by its name; `None`: one of them is not known.
 pub fn ownership_of(object: &ObjectRecord, id_of: impl Fn(&str) -> Option<NodeId>) -> Option<OwnershipRecord> {
     let mut copies = Vec::with_capacity(object.components().count());
     for (mirror, components) in object.mirrors.iter().enumerate() {
-        for c in components {
+        for c in components.iter().filter(|c| c.is_used()) {
             let node = id_of(&c.node)?;
             copies.push(CopyRecord { mirror: mirror as u16, node, component: c.id, state: c.state, synced_to: c.synced_to });
         }

@@ -7,7 +7,18 @@ use base::{ComponentId, CopyState, Epoch, GroupId, Incarnation, Nonce, ObjectId,
 fn component(n: u8, node: &str, state: CopyState) -> ComponentRecord {
     let (id, group) = (ComponentId::from_bytes([n; 16]), GroupId::from_bytes([n; 16]));
     let (bytes, reserve_chunks, synced_to) = (1 << 20, 0, Epoch(0));
-    ComponentRecord { id, node: node.into(), group, capacity_index: 0, no: Some(1), bytes, reserve_chunks, state, synced_to }
+    ComponentRecord {
+        id,
+        node: node.into(),
+        group,
+        capacity_index: 0,
+        no: Some(1),
+        bytes,
+        reserve_chunks,
+        state,
+        synced_to,
+        leaving: false,
+    }
 }
 
 fn object() -> ObjectRecord {

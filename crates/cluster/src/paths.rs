@@ -51,7 +51,7 @@ pub const fn group_of(slot: NodeSlot) -> u32 {
 /// The node that orders the changes of an object, by name: as the record says, else where its first component in sync is, else where its first
 /// component is. `None`: it has no component, so anyone may say what there is of it.
 pub fn owner_of(object: &ObjectRecord) -> Option<&str> {
-    let in_sync = || object.components().find(|c| c.state == CopyState::Active);
+    let in_sync = || object.used().find(|c| c.state == CopyState::Active);
     let holder = || in_sync().or_else(|| object.components().next()).map(|c| c.node.as_str());
     object.owner.as_deref().or_else(holder)
 }

@@ -31,6 +31,7 @@ fn component(n: u8, node: &str, state: CopyState) -> ComponentRecord {
         reserve_chunks: 0,
         state,
         synced_to: base::Epoch(0),
+        leaving: false,
     }
 }
 

@@ -110,7 +110,7 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     if !shortfalls.is_empty() && !policy.force_provisioning {
         return Err(PlaceError::Shortfalls(shortfalls));
     }
-    let chosen = [Room::Outlook, Room::Free].map(|room| best(&domains, policy, room));
+    let chosen = [Room::Outlook, Room::Free].map(|room| best(&domains, policy.stripe_width.into(), policy.copies(), room));
     let (mirrors, copies) = match chosen.iter().find_map(|domains| reserved(domains, policy, bytes, bytes_max)) {
         Some(placed) => placed,
         None => {
@@ -138,12 +138,11 @@ pub fn place(inventory: &Inventory, policy: &Policy, bytes: u64, bytes_max: u64)
     Ok(Placement { layout, shortfalls })
 }
 
-/// The nodes that are to hold the copies, each of another fault domain: wide enough first, then most room, then by name.
-fn best(domains: &[Domain], policy: &Policy, room: Room) -> Vec<Domain> {
-    let width = policy.stripe_width as usize;
+/// The nodes that are to hold so many copies, each of another fault domain: wide enough first, then most room, then by name.
+pub(crate) fn best(domains: &[Domain], width: usize, copies: usize, room: Room) -> Vec<Domain> {
     let mut domains: Vec<Domain> = domains.iter().map(|d| d.best_node(width, room)).collect();
     domains.sort_by_key(|d| (d.devices.len() < width, core::cmp::Reverse(d.room(room)), d.name.clone()));
-    domains.truncate(policy.copies());
+    domains.truncate(copies);
     domains
 }
 
@@ -182,7 +181,7 @@ pub fn reserve_chunks(component_bytes: u64, percent: u8) -> u64 {
 }
 
 /// One list of slots a domain, one slot a mirror. `None`: the reservation does not fit.
-fn fill(domains: &[Domain], mirrors: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Vec<Slot>>> {
+pub(crate) fn fill(domains: &[Domain], mirrors: usize, bytes: u64, reserve_chunks: u64) -> Option<Vec<Vec<Slot>>> {
     domains.iter().map(|domain| fill_domain(domain, mirrors, bytes, reserve_chunks)).collect()
 }
 

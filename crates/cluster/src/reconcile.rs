@@ -102,6 +102,8 @@ pub enum Finish {
     Resize,
     /// Free everything, then change the size of blocks.
     Format,
+    /// Make copies that are added, delete those that leave.
+    Copies,
 }
 
 /// Something to be done by the node. Each is idempotent, and is a compare-and-swap where it changes a record.
@@ -128,6 +130,8 @@ pub enum Action {
     SetStates(ObjectId, Vec<(ComponentId, CopyState)>),
     /// Go on with a volume.
     Finish(VolumeId, Finish),
+    /// Have this node own an object, by name: it is to, and has a copy in sync.
+    HandOver(ObjectId, String),
 }
 
 /// Everything that `observed.node` has to do now. What depends on the outcome of another action comes when that is observed.
@@ -137,6 +141,7 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
         actions.extend(restart(records, &observed.node));
     }
     actions.extend(terms(records, observed));
+    actions.extend(records.volumes.iter().filter_map(|volume| handed_over(records, observed, volume)));
     for group in records.groups.iter().filter(|g| g.node == observed.node) {
         actions.extend(for_group(group, observed.groups.get(&group.id)));
     }
@@ -155,7 +160,9 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
             let percent = policy.map(|p| p.policy.space_reservation_percent);
             share_of(v, object, percent, &observed.node).map(|what| Action::Finish(v.id, what))
         };
-        let finish: Vec<Action> = records.volumes.iter().filter(|v| v.is_under_way()).filter(noted).filter_map(share).collect();
+        let changing: BTreeSet<ObjectId> = records.objects.iter().filter(|o| o.components().any(|c| !c.is_used())).map(|o| o.id).collect();
+        let due = |v: &&VolumeRecord| v.is_under_way() || changing.contains(&v.object);
+        let finish: Vec<Action> = records.volumes.iter().filter(due).filter(noted).filter_map(share).collect();
         actions.extend(finish);
     }
     actions.sort();
@@ -166,7 +173,7 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
 /// no loss of power to the volume's hosts.
 fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
     let object = records.objects.iter().find(|o| o.id == volume.object);
-    object.is_none_or(|o| o.components().all(|c| c.node == node))
+    object.is_none_or(|o| o.lies_on(node))
 }
 
 fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Action> + 'a {
@@ -182,7 +189,7 @@ fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Acti
 
 /// Objects that only this node can serve, and whose term is not one of its own.
 fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
-    let here = |o: &&ObjectRecord| o.components().all(|c| c.node == observed.node);
+    let here = |o: &&ObjectRecord| o.is_alone_on(&observed.node);
     let old = |o: &&ObjectRecord| {
         let once = o.ownership.term > Ownership::FIRST.term && hooks::seeded(SeededFault::TermBegunOnce);
         observed.terms.get(&o.id) != Some(&o.ownership.term) && !once
@@ -191,6 +198,15 @@ fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item
     due.sort();
     let batches: Vec<Action> = due.chunks(TERMS_AT_ONCE).map(|batch| Action::BeginTerms(batch.to_vec())).collect();
     batches.into_iter()
+}
+
+/// What this node owns and another one is to own.
+fn handed_over(records: &Records, observed: &Observed, volume: &VolumeRecord) -> Option<Action> {
+    let to = volume.preferred_owner.as_ref().filter(|to| **to != observed.node && volume.stage == Stage::Ready)?;
+    let object = records.objects.iter().find(|o| o.id == volume.object && o.owner.as_ref() == Some(&observed.node))?;
+    let in_sync = object.used().any(|c| c.node == *to && c.state == CopyState::Active);
+    let can = in_sync && observed.forwards.contains(to) && records.nodes.iter().any(|n| n.name == *to && n.is_member());
+    can.then(|| Action::HandOver(object.id, to.clone()))
 }
 
 fn for_group(group: &GroupRecord, seen: Option<&GroupSeen>) -> Option<Action> {
@@ -218,8 +234,8 @@ pub const fn state_after_open(before: CopyState, found: bool) -> CopyState {
 fn for_components(records: &Records, observed: &Observed, object: &ObjectRecord) -> Vec<Action> {
     let (mut states, mut lost) = (Vec::new(), Vec::new());
     // Which copies of an object on several nodes are in sync is what its owner says.
-    let alone = object.components().all(|c| c.node == observed.node);
-    for c in object.components().filter(|c| c.node == observed.node) {
+    let alone = object.is_alone_on(&observed.node);
+    for c in object.used().filter(|c| c.node == observed.node) {
         let (Some(GroupSeen::Open(found)), Some(no)) = (observed.groups.get(&c.group), c.no) else { continue };
         let there = found.get(&c.id) == Some(&no);
         let volatile = records.groups.iter().any(|g| g.id == c.group && g.is_volatile());
@@ -283,9 +299,13 @@ pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usa
         let no = c.no.filter(|no| is_found(c.group, c.id, *no))?;
         Some(Usable { id: c.id, group: c.group, no })
     };
-    let of_mirror = |mirror: &Vec<crate::record::ComponentRecord>| match mirror.iter().any(|c| c.node != observed.node) {
-        true => Ok(mirror.iter().filter(here).filter_map(found).collect()),
-        false => mirror.iter().map(usable).collect(),
+    let alone = object.owner.is_none();
+    let of_mirror = |mirror: &Vec<crate::record::ComponentRecord>| {
+        let used = || mirror.iter().filter(|c| c.is_used());
+        match alone && used().all(|c| c.node == observed.node) {
+            false => Ok(used().filter(here).filter_map(found).collect()),
+            true => used().map(usable).collect(),
+        }
     };
     object.mirrors.iter().map(of_mirror).collect()
 }

@@ -35,6 +35,7 @@ fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: CopyState) -> C
         reserve_chunks: 0,
         state,
         synced_to: base::Epoch(0),
+        leaving: false,
     }
 }
 
@@ -52,6 +53,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         attach_to: None,
         resize_to: None,
         policy_before: None,
+        preferred_owner: None,
         format_to: None,
         created_unix_s: 0,
     };
@@ -202,6 +204,65 @@ fn volumes_are_finished_when_all_groups_have_been_tried() {
     assert_eq!(reconcile(&r, &observed([seen(&g, &[])])), with, "a group that cannot be forgotten holds nothing up");
 }
 
+#[test]
+fn an_object_goes_to_the_node_that_is_to_own_it_while_that_has_a_copy_in_sync() {
+    let (g, there) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
+    let copies = vec![component(1, &g, Some(1), CopyState::Active), component(2, &there, Some(1), CopyState::Active)];
+    let (v, mut o) = volume(1, Stage::Ready, copies);
+    o.owner = Some(NODE.into());
+    let volume = VolumeRecord { preferred_owner: Some("b".into()), ..v };
+    let mut r = records(vec![g.clone(), there], vec![(volume, o)]);
+    r.nodes = vec![NodeRecord::new(NODE.into(), NODE.into(), 0), NodeRecord::new("b".into(), "b".into(), 0)];
+    let mut seen = observed([seen(&g, &[(1, 1)])]);
+    seen.forwards.insert("b".into());
+    let expected = [Action::HandOver(r.objects[0].id, "b".into())];
+    assert_eq!(reconcile(&r, &seen), expected);
+    type Undone = fn(&mut Records, &mut Observed);
+    let cases: [(&str, Undone); 7] = [
+        ("its owner is another one", |r, _| r.objects[0].owner = Some("b".into())),
+        ("no copy in sync", |r, _| r.objects[0].mirrors[0][1].state = CopyState::Resyncing),
+        ("its copy leaves", |r, _| r.objects[0].mirrors[0][1].leaving = true),
+        ("no link", |_, o| o.forwards.clear()),
+        ("it is this one", |r, _| r.volumes[0].preferred_owner = Some(NODE.into())),
+        ("whichever", |r, _| r.volumes[0].preferred_owner = None),
+        ("removed", |r, _| r.nodes[1].state = NodeState::Removed { unix_s: 1 }),
+    ];
+    for (what, undone) in cases {
+        let (mut r, mut seen) = (r.clone(), seen.clone());
+        undone(&mut r, &mut seen);
+        assert!(!reconcile(&r, &seen).iter().any(|a| matches!(a, Action::HandOver(..))), "{what}");
+    }
+}
+
+#[test]
+fn copies_that_are_added_or_leave_are_for_their_nodes_and_no_term_begins_with_them() {
+    let (g, there) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
+    let here = component(1, &g, Some(1), CopyState::Active);
+    let added = component(2, &there, None, CopyState::Absent);
+    let r = records(vec![g.clone(), there.clone()], vec![volume(1, Stage::Ready, vec![here.clone(), added.clone()])]);
+    let copies = |r: &Records| vec![Action::Finish(r.volumes[0].id, Finish::Copies)];
+    let at = |node: &str, r: &Records| {
+        let groups = [seen(&g, &[(1, 1)]), seen(&there, &[(2, 1)])];
+        let terms = r.objects.iter().map(|o| (o.id, o.ownership.term)).collect();
+        Observed { node: node.into(), terms, ..observed(groups) }
+    };
+    assert_eq!((reconcile(&r, &at(NODE, &r)), reconcile(&r, &at("b", &r))), (vec![], copies(&r)));
+    assert!(serving(&r.objects[0], &at(NODE, &r)).is_ok(), "it is served as before");
+    let mut made = r.clone();
+    made.objects[0].mirrors[0][1].no = Some(1);
+    assert_eq!((reconcile(&made, &at(NODE, &made)), reconcile(&made, &at("b", &made))), (vec![], vec![]));
+    let mut leaves = made.clone();
+    leaves.objects[0].owner = Some(NODE.into());
+    leaves.objects[0].mirrors[0][1].leaving = true;
+    assert_eq!((reconcile(&leaves, &at(NODE, &leaves)), reconcile(&leaves, &at("b", &leaves))), (vec![], copies(&leaves)));
+    leaves.objects[0].mirrors[0].pop();
+    let restarted = Observed { terms: BTreeMap::new(), ..at(NODE, &leaves) };
+    assert_eq!(reconcile(&leaves, &restarted), [], "the machine of its owner begins its terms");
+    let mut alone = leaves.clone();
+    alone.objects[0].owner = None;
+    assert_eq!(reconcile(&alone, &restarted).len(), 1);
+}
+
 /// A volume is not finished by a decision that does not know yet what was found of its components.
 #[test]
 fn a_volume_is_finished_when_what_was_found_of_its_components_is_noted() {
@@ -272,6 +333,7 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
             }
         }
         Action::Finish(id, what) => finish(records, observed, *id, *what),
+        Action::HandOver(..) => {}
     }
 }
 
@@ -300,6 +362,15 @@ fn finish(records: &mut Records, observed: &mut Observed, id: VolumeId, what: Fi
             }
         }
         Finish::Format => v.format_to = None,
+        Finish::Copies => {
+            for c in object.components_mut().filter(|c| c.node == node && c.no.is_none() && !c.leaving) {
+                c.no = Some(77);
+                if let Some(GroupSeen::Open(there)) = observed.groups.get_mut(&c.group) {
+                    there.insert(c.id, 77);
+                }
+            }
+            object.mirrors.iter_mut().for_each(|copies| copies.retain(|c| !(c.leaving && c.node == node)));
+        }
         Finish::Delete => {
             object.mirrors.iter_mut().for_each(|copies| copies.retain(|c| c.node != node));
             if object.components().next().is_none() {
@@ -332,6 +403,9 @@ fn some_records() -> impl Strategy<Value = (Records, BTreeMap<GroupId, GroupSeen
             for (which, no, state, there) in parts {
                 let group = which.get(&groups);
                 next += 1;
+                // A copy is added to a volume that is ready and has others.
+                let added = stage == Stage::Ready && !components.is_empty();
+                let state = if no.is_some() || added { state } else { Active };
                 components.push(component(next, group, no, state));
                 let GroupSeen::Open(held) = found.entry(group.id).or_insert(GroupSeen::Open(BTreeMap::new())) else { continue };
                 if let (Some(no), true) = (no, there) {
@@ -388,14 +462,14 @@ proptest! {
         }
         for was in &before.volumes {
             let object = before.objects.iter().find(|o| o.id == was.object).unwrap();
-            let mine = object.components().all(|c| c.node == NODE);
+            let (mine, all) = (object.lies_on(NODE), object.components().all(|c| c.node == NODE));
             let others = !object.components().any(|c| c.node == NODE);
             prop_assert!(!others || r.volumes.contains(was), "a volume of another node");
             let protected = |v: &VolumeRecord| v.id == was.id && v.write_protect == was.write_protect;
             prop_assert!(mine || r.volumes.iter().any(protected), "a volume that another node can serve");
             prop_assert!(mine || before.reservations.iter().filter(|x| x.volume == was.id).all(|x| r.reservations.contains(x)));
             let is = r.volumes.iter().find(|v| v.id == was.id);
-            prop_assert!(!mine || is.is_none_or(|v| v.stage == Stage::Ready && v.write_protect == WriteProtect::None && v.resize_to.is_none()));
+            prop_assert!(!all || is.is_none_or(|v| v.stage == Stage::Ready && v.write_protect == WriteProtect::None && v.resize_to.is_none()));
         }
     }
 }

@@ -272,6 +272,9 @@ pub struct VolumeRecord {
     /// The policy that it goes back to when the resize under way cannot be done: by its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_before: Option<String>,
+    /// The node that is to own it whenever it can, as records name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_owner: Option<String>,
     /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
     #[serde(default)]
     pub format_to: Option<u32>,
@@ -294,6 +297,7 @@ impl VolumeRecord {
             attach_to: None,
             resize_to: None,
             policy_before: None,
+            preferred_owner: None,
             format_to: None,
             created_unix_s,
         }
@@ -327,6 +331,9 @@ pub struct ComponentRecord {
     /// The last epoch in which it was in sync, where it left since. 0: it never was, or never left.
     #[serde(default, skip_serializing_if = "is_never")]
     pub synced_to: Epoch,
+    /// Its node deletes it, and the volume does without it.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub leaving: bool,
 }
 
 /// Whether there was no such epoch.
@@ -354,6 +361,25 @@ const fn no_incarnation(incarnation: &Incarnation) -> bool {
 }
 
 impl ComponentRecord {
+    /// One that is to be made there, with its volume.
+    pub fn planned(id: ComponentId, slot: &Slot) -> ComponentRecord {
+        ComponentRecord {
+            id,
+            node: slot.node.clone(),
+            group: slot.group,
+            capacity_index: slot.capacity_index,
+            no: None,
+            bytes: slot.bytes,
+            reserve_chunks: slot.reserve_chunks,
+            state: CopyState::Active,
+            synced_to: Epoch(0),
+            leaving: false,
+        }
+    }
+    /// Whether its volume goes by it: a copy that is added later does not count before its node has made it, and one that leaves not any more.
+    pub const fn is_used(&self) -> bool {
+        !self.leaving && (self.no.is_some() || !matches!(self.state, CopyState::Absent))
+    }
     /// Bytes set aside for it.
     pub const fn reserved_bytes(&self) -> u64 {
         self.reserve_chunks * CHUNK_BYTES
@@ -386,17 +412,7 @@ impl ObjectRecord {
     pub fn planned(id: ObjectId, volume: VolumeId, layout: &Layout, mut id_of: impl FnMut(usize, usize) -> ComponentId) -> ObjectRecord {
         let mut mirrors = Vec::with_capacity(layout.mirrors.len());
         for (mirror, slots) in layout.mirrors.iter().enumerate() {
-            let component = |(copy, slot): (usize, &Slot)| ComponentRecord {
-                id: id_of(mirror, copy),
-                node: slot.node.clone(),
-                group: slot.group,
-                capacity_index: slot.capacity_index,
-                no: None,
-                bytes: slot.bytes,
-                reserve_chunks: slot.reserve_chunks,
-                state: CopyState::Active,
-                synced_to: Epoch(0),
-            };
+            let component = |(copy, slot): (usize, &Slot)| ComponentRecord::planned(id_of(mirror, copy), slot);
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
         ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: OwnershipChange::default(), mirrors }
@@ -404,6 +420,19 @@ impl ObjectRecord {
     /// Its components: the copies of all mirrors.
     pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {
         self.mirrors.iter().flatten()
+    }
+    /// The components that its volume goes by.
+    pub fn used(&self) -> impl Iterator<Item = &ComponentRecord> {
+        self.components().filter(|c| c.is_used())
+    }
+    /// Whether all that its volume goes by is on this node. Of one that goes by nothing yet: all that there is.
+    pub fn lies_on(&self, node: &str) -> bool {
+        let any = self.used().next().is_some();
+        self.components().filter(|c| !any || c.is_used()).all(|c| c.node == node)
+    }
+    /// Whether it lies, and always lay, on this node.
+    pub fn is_alone_on(&self, node: &str) -> bool {
+        self.owner.is_none() && self.lies_on(node)
     }
     /// The same, to be changed.
     pub fn components_mut(&mut self) -> impl Iterator<Item = &mut ComponentRecord> {

@@ -51,8 +51,12 @@ fn act(volume: &mut VolumeRecord, object: &mut ObjectRecord, node: &str, what: F
             assert!(owner);
             volume.format_to = None;
         }
+        Finish::Copies => {
+            object.components_mut().filter(|c| c.node == node && !c.leaving).for_each(|c| c.no = Some(1));
+            object.mirrors.iter_mut().for_each(|copies| copies.retain(|c| !(c.leaving && c.node == node)));
+        }
     }
-    under_way(volume).is_none()
+    under_way(volume, Some(object)).is_none()
 }
 
 /// Every order in which the nodes may act; how many there are.
@@ -79,6 +83,12 @@ fn every_change_ends() {
     for to in [8 * MIB, 4 * MIB, 16 * MIB] {
         assert_eq!(in_every_order(&VolumeRecord { resize_to: Some(to), ..volume.clone() }, &ready, false), 2, "{to}: the owner is first");
     }
+    let mut changing = ready.clone();
+    changing.mirrors.iter_mut().for_each(|copies| {
+        (copies[1].no, copies[1].state) = (None, base::CopyState::Absent);
+        copies[2].leaving = true;
+    });
+    assert_eq!(in_every_order(&volume, &changing, false), 2, "one copy comes, one goes");
     ready.owner = Some("c".into());
     assert_eq!(in_every_order(&VolumeRecord { resize_to: Some(MIB), ..volume.clone() }, &ready, false), 2, "whoever that is");
     assert_eq!(in_every_order(&VolumeRecord { format_to: Some(512), ..volume }, &ready, false), 1, "a format");

@@ -135,16 +135,18 @@ pub struct ObjectLayout {
 pub struct MirrorDesired {
     /// RAID-1: the copies; exactly one, in sync, while there is one node.
     pub copies: Vec<CopyAt<ComponentRef>>,
+    /// It is, and was, on this node alone: no machine of its owner is asked.
+    pub alone: bool,
 }
 
 impl MirrorDesired {
     /// With one copy, in sync.
     pub fn of_one(component: ComponentRef) -> MirrorDesired {
-        MirrorDesired { copies: vec![CopyAt::active_here(component)] }
+        MirrorDesired { copies: vec![CopyAt::active_here(component)], alone: true }
     }
     /// Of the components that serve it.
     pub fn of(usable: Vec<Usable>) -> MirrorDesired {
-        MirrorDesired { copies: usable.iter().map(ComponentRef::of).map(CopyAt::active_here).collect() }
+        MirrorDesired { copies: usable.iter().map(ComponentRef::of).map(CopyAt::active_here).collect(), alone: true }
     }
     /// The components of this node.
     pub fn here(&self) -> impl Iterator<Item = &ComponentRef> {

@@ -58,7 +58,7 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
             (PathState::NonOptimized | PathState::Inaccessible, _) => Vec::new(),
         };
         let mirrors =
-            mirrors.into_iter().zip(&object.mirrors).map(|(here, all)| mirror(here, all, &records.nodes, &observed.node)).collect();
+            mirrors.into_iter().zip(&object.mirrors).map(|(here, all)| mirror(object, here, all, &records.nodes, &observed.node)).collect();
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
         let desired = VolumeDesired::from_records(volume, object, &policy, reservation, mirrors);
@@ -72,8 +72,9 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
 }
 
 /// A mirror of an object that this node owns. `here`: its components that can be used.
-fn mirror(here: Vec<Usable>, all: &[ComponentRecord], nodes: &[NodeRecord], node: &str) -> MirrorDesired {
-    if all.iter().all(|c| c.node == node) {
+fn mirror(object: &ObjectRecord, here: Vec<Usable>, all: &[ComponentRecord], nodes: &[NodeRecord], node: &str) -> MirrorDesired {
+    let used = || all.iter().filter(|c| c.is_used());
+    if object.owner.is_none() && used().all(|c| c.node == node) {
         return MirrorDesired::of(here);
     }
     let place = |c: &ComponentRecord| match here.iter().find(|usable| usable.id == c.id) {
@@ -81,15 +82,14 @@ fn mirror(here: Vec<Usable>, all: &[ComponentRecord], nodes: &[NodeRecord], node
         None if c.node == node => None,
         None => Some(CopyPlace::On { node: nodes.iter().find(|n| n.name == c.node)?.id?, component: c.id }),
     };
-    MirrorDesired { copies: all.iter().filter_map(|c| Some(CopyAt { state: c.state, place: place(c)? })).collect() }
+    MirrorDesired { copies: used().filter_map(|c| Some(CopyAt { state: c.state, place: place(c)? })).collect(), alone: false }
 }
 
-/// The record of an object with copies on several nodes, of which this is one.
+/// The record of an object that has, or had, copies on several nodes, of which this is one.
 fn owned(object: &ObjectRecord, records: &Records, node: &str) -> Option<ObjectDesired> {
-    let here = object.components().any(|c| c.node == node) || owner_of(object) == Some(node);
-    let elsewhere = object.components().any(|c| c.node != node);
-    let made = object.components().all(|c| c.no.is_some());
-    if !here || !elsewhere || !made {
+    let here = object.used().any(|c| c.node == node) || owner_of(object) == Some(node);
+    let made = object.used().all(|c| c.no.is_some());
+    if !here || object.is_alone_on(node) || !made {
         return None;
     }
     let record = ownership_of(object, |name| records.nodes.iter().find(|n| n.name == name)?.id)?;
@@ -99,7 +99,7 @@ fn owned(object: &ObjectRecord, records: &Records, node: &str) -> Option<ObjectD
 /// What this node has of an object that another one owns.
 fn held(object: &ObjectRecord, records: &Records, observed: &Observed) -> Vec<HeldDesired> {
     let Some(owner) = owner_elsewhere(object, records, &observed.node) else { return Vec::new() };
-    let here = object.components().filter(|c| c.node == observed.node);
+    let here = object.used().filter(|c| c.node == observed.node);
     let found = |c: &ComponentRecord| {
         let no = c.no.filter(|no| observed.finds(c.group, c.id, *no))?;
         Some(ComponentRef { id: c.id, group: c.group, no: ComponentNo(no) })

@@ -103,7 +103,8 @@ fn volume_mirrors(volume: &VolumeDesired, ledger: &Ledger, cores: usize) -> Resu
     let of_term = TermCores::of(object.object, object.ownership.term, routes.iter().copied(), cores, before);
     let mirror = |((no, mirror), route): ((usize, &MirrorDesired), Option<_>)| -> Result<Mirror, DataPlaneError> {
         let copies = mirror.copies.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(Mirror::new(copies, of_term.of_mirror(no), route.map(|route| LaneCores::of_group(route, cores))))
+        let shards = route.filter(|_| mirror.alone).map(|route| LaneCores::of_group(route, cores));
+        Ok(Mirror::new(copies, of_term.of_mirror(no), shards))
     };
     let mirrors = object.mirrors.iter().enumerate().zip(routes).map(mirror).collect::<Result<_, _>>()?;
     Ok((mirrors, of_term))

@@ -17,8 +17,8 @@ fn alone(name: &str) -> Daemon {
     Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
 }
 
-/// Three nodes with a group each, and a volume with two copies; the nodes with the copies, the owner first, and then the one without.
-fn three() -> [Daemon; 3] {
+/// Three nodes with a group each, and a volume of this policy; the nodes with copies, the owner first, and then those without.
+fn three(policy: &str) -> [Daemon; 3] {
     let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
     a.create_cluster();
     b.join(&a, "");
@@ -30,7 +30,7 @@ fn three() -> [Daemon; 3] {
     }
     a.ok("policy create two --failures-to-tolerate 1");
     until("each says what it has", || {
-        let made = a.cli("volume create v --size 64MiB --policy two");
+        let made = a.cli(&format!("volume create v --size 64MiB --policy {policy}"));
         made.status.success().then_some(())
     });
     let shown = a.json("volume show v");
@@ -48,15 +48,21 @@ fn states(at: &Daemon) -> Vec<String> {
     components.iter().map(|c| c["state"].as_str().expect("a state").to_owned()).collect()
 }
 
+/// The nodes with copies.
+fn nodes(at: &Daemon) -> Vec<String> {
+    let shown = at.json("volume show v");
+    let components = shown["components"].as_array().expect("a list");
+    components.iter().map(|c| c["node"].as_str().expect("a node").to_owned()).collect()
+}
+
 fn owner(at: &Daemon) -> Value {
     at.json("volume show v")["owner"].clone()
 }
 
-#[test]
-fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
-    let [mut first, mut second, mut third] = three();
+/// A host that writes and verifies through a node, as long as the test goes on.
+fn load_through(node: &Daemon) -> Load {
     until("it is served", || {
-        let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(third.options(), 1) };
+        let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(node.options(), 1) };
         verified::run(once, |_| ()).ok().filter(|r| r.0.is_clean())
     });
     let spec = LoadSpec {
@@ -65,11 +71,65 @@ fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
         time: Duration::from_secs(24 * 3600),
         reconnect_for: Duration::from_secs(30),
         before: verified::Before::Unknown,
-        ..LoadSpec::new(third.options(), 1)
+        ..LoadSpec::new(node.options(), 1)
     };
     let load = Load::start(spec);
     std::thread::sleep(Duration::from_secs(1));
+    load.assert_running(node);
+    load
+}
+/// Ends the host, and reads all that it wrote through another node.
+fn load_is_right(load: Load, node: &Daemon, other: &Daemon) {
+    let (summary, saved) = load.finish(node);
+    assert_no_wrong_byte(&summary, node);
+    // Through the one path that it has, a host hears when nobody owns the volume; one with several tries the others.
+    let of_paths = |e: &str| e.contains("ANA_INACCESSIBLE") || e.contains("CONTROLLER_PATHING_ERROR") || e.contains("NAMESPACE_NOT_READY");
+    assert!(summary.errors.keys().all(|e| of_paths(e)), "{:?}\n{}", summary.errors, node.log_tail());
+    assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
+    println!("{} requests failed on the one path", summary.errors.values().sum::<u64>());
+    let check = LoadSpec { ops: Some(0), resume: Some(saved), ..LoadSpec::new(other.options(), 1) };
+    let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
+    assert_clean(&summary, other);
+    assert!(summary.units_checked > 0, "{summary:?}");
+}
+
+#[test]
+fn a_volume_gets_copies_goes_from_owner_to_owner_and_loses_them_while_a_host_goes_on() {
+    let [mut first, mut second, mut third] = three("default");
+    let load = load_through(&third);
+    third.ok("volume set v --policy two");
+    until("two copies are in sync", || (states(&third) == ["active", "active"]).then_some(()));
     load.assert_running(&third);
+    let (before, nodes) = (owner(&third), nodes(&third));
+    first.kill();
+    until("the new copy's node owns it", || (owner(&third) != before).then_some(()));
+    first.start();
+    until("it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
+    load.assert_running(&third);
+    let mut longest = Duration::ZERO;
+    for turn in 0..10 {
+        let to = &nodes[turn % 2];
+        let began = Instant::now();
+        third.ok(&format!("volume set v --owner {to}"));
+        until("it is handed over", || (owner(&third) == *to.as_str()).then_some(()));
+        longest = longest.max(began.elapsed());
+    }
+    println!("handed over within {longest:?}, the command with it");
+    load.assert_running(&third);
+    third.ok("volume set v --policy default");
+    until("one copy is left", || (states(&third) == ["active"]).then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    load.assert_running(&third);
+    load_is_right(load, &third, &second);
+    for node in [&mut third, &mut second, &mut first] {
+        node.stop();
+    }
+}
+
+#[test]
+fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
+    let [mut first, mut second, mut third] = three("two");
+    let load = load_through(&third);
     second.kill();
     until("the copy has left", || states(&third).iter().any(|s| s == "absent").then_some(()));
     std::thread::sleep(Duration::from_secs(1));
@@ -88,16 +148,7 @@ fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
     first.start();
     until("it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
     std::thread::sleep(Duration::from_secs(1));
-    let (summary, saved) = load.finish(&third);
-    assert_no_wrong_byte(&summary, &third);
-    // Through the one path that it has, a host hears when nobody owns the volume; one with several tries the others.
-    let of_paths = |e: &str| e.contains("ANA_INACCESSIBLE") || e.contains("CONTROLLER_PATHING_ERROR") || e.contains("NAMESPACE_NOT_READY");
-    assert!(summary.errors.keys().all(|e| of_paths(e)), "{:?}\n{}", summary.errors, third.log_tail());
-    assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
-    let check = LoadSpec { ops: Some(0), resume: Some(saved), ..LoadSpec::new(first.options(), 1) };
-    let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
-    assert_clean(&summary, &first);
-    assert!(summary.units_checked > 0, "{summary:?}");
+    load_is_right(load, &third, &first);
     for node in [&mut third, &mut second, &mut first] {
         node.stop();
     }

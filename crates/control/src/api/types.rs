@@ -263,6 +263,9 @@ pub struct Volume {
     /// The node that owns it: paths through that one are optimized. `None`: it has no data yet.
     #[serde(default)]
     pub owner: Option<String>,
+    /// The node that is to own it whenever it can; `None`: whichever.
+    #[serde(default)]
+    pub preferred_owner: Option<String>,
     /// Where its data lies.
     pub components: Vec<Component>,
     /// When it was made.
@@ -326,7 +329,12 @@ pub struct VolumeChange {
     pub policy: Option<String>,
     /// Whether hosts may only read.
     pub read_only: Option<bool>,
+    /// The node that is to own it whenever it can; `any`: whichever.
+    pub preferred_owner: Option<String>,
 }
+
+/// As [`VolumeChange::preferred_owner`]: whichever node.
+pub const ANY_OWNER: &str = "any";
 
 /// A new size of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -18,6 +18,9 @@ impl Control {
                         tracing::warn!(?action, error = %problem.message, "what is left of a change cannot be seen to yet");
                     }
                 }
+                if let Err(problem) = self.adapt_all() {
+                    tracing::warn!(error = %problem.message, "the copies of volumes could not be looked at");
+                }
                 self.live().led = leading;
             }
             Err(error) => tracing::warn!(%error, "what is left of changes could not be looked at"),
@@ -31,7 +34,10 @@ impl Control {
 
     fn left(&self) -> Result<Left, DirectoryError> {
         let volumes = self.directory.all::<VolumeRecord>()?;
+        let changing = |o: &&Versioned<ObjectRecord>| o.components().any(|c| !c.is_used());
+        let copying = self.directory.all::<ObjectRecord>()?.iter().filter(changing).map(|o| o.volume).collect();
         Ok(Left {
+            copying,
             volumes: volumes.into_iter().map(|v| (v.revision.0, v.value)).collect(),
             policies: self.directory.all::<PolicyRecord>()?.into_iter().map(|r| r.value).collect(),
             tasks: self.directory.all::<TaskRecord>()?.into_iter().map(|r| r.value).collect(),

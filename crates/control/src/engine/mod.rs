@@ -31,6 +31,7 @@ mod at_once_tests;
 #[cfg(test)]
 mod between;
 mod control_requests;
+mod copies;
 mod device_lock;
 mod follow;
 mod formation;

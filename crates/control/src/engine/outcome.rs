@@ -31,6 +31,7 @@ pub(super) fn word(what: Finish) -> &'static str {
         Finish::Delete => "delete",
         Finish::Resize => "resize",
         Finish::Format => "format",
+        Finish::Copies => "copy",
     }
 }
 
@@ -89,6 +90,7 @@ impl Control {
             Finish::Delete => self.finish_delete(volume),
             Finish::Resize => self.finish_resize(volume).map(drop),
             Finish::Format => self.finish_format(volume),
+            Finish::Copies => self.finish_copies(volume),
         }
     }
 
@@ -168,11 +170,17 @@ impl Control {
         let under_way = match (what, &volume) {
             (Finish::Delete, None) => return Ok(Some(Ok(()))),
             (_, None) => return Ok(Some(Err(gone()))),
-            (Finish::Create | Finish::Resize | Finish::Format, Some(v)) if v.stage == Stage::Deleting => return Ok(Some(Err(gone()))),
+            (Finish::Create | Finish::Resize | Finish::Format | Finish::Copies, Some(v)) if v.stage == Stage::Deleting => {
+                return Ok(Some(Err(gone())));
+            }
             (Finish::Create, Some(v)) => v.stage == Stage::Creating,
             (Finish::Delete, Some(v)) => v.stage == Stage::Deleting,
             (Finish::Resize, Some(v)) => v.resize_to.is_some(),
             (Finish::Format, Some(v)) => v.format_to.is_some(),
+            (Finish::Copies, Some(v)) => {
+                let object = self.directory.find::<ObjectRecord>(&v.object.to_string())?;
+                object.is_some_and(|o| o.components().any(|c| !c.is_used()))
+            }
         };
         if !under_way {
             return Ok(Some(Ok(())));

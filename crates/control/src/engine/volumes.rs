@@ -269,7 +269,7 @@ impl Control {
     }
 
     /// Whether a component was made before the crash is not known: making is idempotent, so make it and delete it.
-    fn delete_half_made(&self, group: GroupId, spec: ComponentSpec) -> Result<(), Problem> {
+    pub(super) fn delete_half_made(&self, group: GroupId, spec: ComponentSpec) -> Result<(), Problem> {
         match self.create_component(group, ComponentSpec { reserve_chunks: 0, ..spec }) {
             Ok(no) => Ok(self.delete_component(group, no)?),
             // no room for it: then it was not made
@@ -465,7 +465,25 @@ impl Control {
                 volume.value.write_protect = if read_only { WriteProtect::Protected } else { WriteProtect::None };
             }
         }
+        if let Some(owner) = &change.preferred_owner {
+            volume.value.preferred_owner = self.preferred_owner(&volume, owner)?;
+        }
         Ok((intent.update(&volume), id))
+    }
+
+    /// The node that is to own a volume, as records name it.
+    fn preferred_owner(&self, volume: &VolumeRecord, name: &str) -> Result<Option<String>, Problem> {
+        if name == api::ANY_OWNER {
+            return Ok(None);
+        }
+        let node = self.node_called(name)?.value.name;
+        if self.object_of(volume)?.used().all(|c| c.node != node) {
+            return Err(Problem::refused(
+                format!("node {name} has no copy of volume {}", volume.name),
+                format!("'basalt volume show {}' says which nodes have one", volume.name),
+            ));
+        }
+        Ok(Some(node))
     }
 
     /// Gives a volume a policy, and what that reserves; gives the policy that it had, if that was another one. A reservation that does not fit
@@ -487,6 +505,10 @@ impl Control {
         if before.is_some() {
             self.try_resize(self.volume_record(id)?)?;
         }
+        // What cannot be decided now, the leader looks at again.
+        if let Err(problem) = self.adapt_copies(id) {
+            tracing::info!(volume = id, error = %problem.message, "the volume gets the copies that its policy asks for later");
+        }
         Ok(before)
     }
 
@@ -495,6 +517,12 @@ impl Control {
         let object = self.object_of(volume)?;
         let mut missing = cluster::compliance(&policy.policy, &layout_of(&object), &self.inventory()?);
         missing.retain(|s| !matches!(s, Shortfall::Reservation { .. }));
+        let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
+        if more_copies && self.plane.serves_copies() && !policy.policy.force_provisioning {
+            // There has to be a place for them.
+            self.copies_change(&object, &policy.policy)?;
+            missing.retain(|s| !matches!(s, Shortfall::FaultDomains { .. }));
+        }
         if missing.is_empty() || policy.policy.force_provisioning {
             return Ok(());
         }
@@ -597,6 +625,7 @@ impl Control {
             attachments: attachments.collect(),
             reservation: shown.reservations.get(&volume.id).and_then(|r| super::reservations::show(r)),
             owner: object.and_then(cluster::owner_of).map(|owner| shown.shown_name(owner)),
+            preferred_owner: volume.preferred_owner.as_deref().map(|owner| shown.shown_name(owner)),
             components,
             created_unix_s: volume.created_unix_s,
         }

@@ -245,7 +245,7 @@ impl Lab {
             state: CopyState::Active,
             place: if *c == n { CopyPlace::Here(self.at(n)) } else { CopyPlace::On { node: node(*c), component: component(*c) } },
         };
-        let mirrors = if n == 0 { vec![MirrorDesired { copies: self.copies.iter().map(place).collect() }] } else { vec![] };
+        let mirrors = if n == 0 { vec![MirrorDesired { copies: self.copies.iter().map(place).collect(), alone: false }] } else { vec![] };
         let layout = ObjectLayout { object: ObjectId::from_bytes([9; 16]), ownership: Ownership::FIRST, mirrors };
         let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
         let volumes = vec![VolumeDesired { owner: (n > 0).then(|| node(0)), ..plain }];

@@ -93,7 +93,8 @@ impl Cluster {
             },
         };
         let serves = owner == n && self.terms[n] == Some(self.record.ownership.term);
-        let mirrors = if serves { vec![MirrorDesired { copies: self.record.copies.iter().map(place).collect() }] } else { vec![] };
+        let mirrors =
+            if serves { vec![MirrorDesired { copies: self.record.copies.iter().map(place).collect(), alone: false }] } else { vec![] };
         let layout = ObjectLayout { object: object(), ownership: self.record.ownership, mirrors };
         let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
         let volumes = vec![VolumeDesired { owner: (owner != n).then(|| node(owner)), ..plain }];

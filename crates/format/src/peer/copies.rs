@@ -127,7 +127,7 @@ pub enum CopyOutcome {
     NoComponent,
     /// Not now: to be sent again.
     Closing,
-    /// As far as the copy's node knows, the sender does not own the object: to be sent again, if it does.
+    /// As far as the copy's node knows, the sender does not own the object, or the copy is not there: to be sent again, if it does and is.
     NotOwner,
 }
 

@@ -71,6 +71,7 @@ fn object(n: u8, node: &str) -> ObjectRecord {
         reserve_chunks: 0,
         state: CopyState::Active,
         synced_to: base::Epoch(0),
+        leaving: false,
     };
     let mirrors = vec![vec![component]];
     ObjectRecord {

@@ -243,7 +243,7 @@ impl<S: Blocks> CopyDoor for VolumeRouter<S> {
         let own = held.and_then(|held| self.own_copy(held.at, Lane::of(block)));
         let outcome = match (refused, own) {
             (Some(outcome), _) => outcome,
-            (None, None) => CopyOutcome::Closing,
+            (None, None) => CopyOutcome::NotOwner,
             (None, Some(own)) => {
                 let work = match ask {
                     CopyAsk::List(list) => return self.lanes_mut().copies(rt).list_asked(rt, token, list),

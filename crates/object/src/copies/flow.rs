@@ -6,7 +6,7 @@
 use super::door::work_of_change;
 use super::{
     AGAIN_AFTER, Asked, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopiedVolume, Copies, CopyAnswer, CopyAsk, CopyMsg,
-    GRANTS_AGAIN_AFTER, OwnCopy, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
+    ELSEWHERE_MAX, GRANTS_AGAIN_AFTER, OwnCopy, Purpose, REPAIRS_MAX, ReplyTo, Service, Wait, WaitState, Work, io_error,
 };
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes, Merged, cut_out, merged};
@@ -357,6 +357,8 @@ impl<S: Blocks> Lanes<S> {
             CopiedStage::Changing(change) => Asked::Change(change.order.seq),
             _ => return,
         };
+        copies.is_there(rt, volume, component, outcome != CopyOutcome::NotOwner);
+        let copied = copies.part(id);
         let waits = waits_for(&copied.stage, component) && (what == asked || hooks::seeded(SeededFault::AnswerTakenForAnother));
         match outcome {
             _ if !waits => return,
@@ -572,6 +574,25 @@ impl Copies {
         let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.early } else { rt.boot_clock() };
         let cell = self.volumes.get(&volume).and_then(|v| v.cell.as_ref());
         cell.is_some_and(|cell| cell.may_answer(now)) || hooks::seeded(SeededFault::ReadWithoutGrants)
+    }
+    /// A node has the copy that it was asked about open, or has not. Without it for a while the copy fails.
+    fn is_there(&mut self, rt: &Rt, volume: VolumeRef, component: ComponentId, there: bool) {
+        if there {
+            if !self.elsewhere.is_empty() {
+                self.elsewhere.remove(&component);
+            }
+            return;
+        }
+        let now = rt.now();
+        let (since, last) = self.elsewhere.entry(component).or_insert((now, now));
+        if now.since(*last) >= ELSEWHERE_MAX {
+            *since = now;
+        }
+        *last = now;
+        if now.since(*since) >= ELSEWHERE_MAX {
+            self.elsewhere.remove(&component);
+            self.fails(volume, component);
+        }
     }
     /// A copy fails while another one is there.
     pub(super) fn fails(&mut self, volume: VolumeRef, component: ComponentId) {

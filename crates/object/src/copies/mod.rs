@@ -51,6 +51,8 @@ pub(crate) const COPIED: u32 = 1 << 31;
 const _: () = assert!(crate::lanes::PARTS_MAX < COPIED as usize);
 /// Before something that a copy could not do yet is tried again.
 pub const AGAIN_AFTER: Duration = Duration::from_millis(5);
+/// How long a node may say that it has not got a copy, or does not know of its owner, until the copy fails.
+pub const ELSEWHERE_MAX: Duration = Duration::from_secs(3);
 /// Before grants are looked at again.
 pub const GRANTS_AGAIN_AFTER: Duration = Duration::from_millis(2);
 /// Blocks that are written again at a time, because a copy could not be read. Others are at the next read.
@@ -374,6 +376,8 @@ pub struct Copies {
     /// Parts that wait for grants.
     gated: Vec<(u32, u32)>,
     repairs: usize,
+    /// Copies whose nodes say that they are not there: since when nothing else came, and when they said so last.
+    elsewhere: BTreeMap<ComponentId, (Instant, Instant)>,
     /// By which clock grants are looked at with [`SeededFault::GrantsAfterData`](base::hooks::SeededFault::GrantsAfterData).
     early: Instant,
     joining: Vec<Joining>,
@@ -408,6 +412,7 @@ impl Copies {
             again: Vec::new(),
             gated: Vec::new(),
             repairs: 0,
+            elsewhere: BTreeMap::new(),
             early: Instant(0),
             joining: Vec::new(),
             agreements: BTreeMap::new(),

@@ -747,6 +747,31 @@ fn no_space_on_all_copies_is_the_hosts_error_and_on_one_it_is_that_copys() {
 }
 
 #[test]
+fn a_copy_that_its_node_does_not_have_fails_after_a_while() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[0, 1]);
+        let rounds = (ELSEWHERE_MAX.as_millis() / AGAIN_AFTER.as_millis()) as u32;
+        let wait = async |rig: &mut Rig, rounds: u32| {
+            for _ in 0..rounds {
+                rig.turns(3).await;
+                rt.sleep(AGAIN_AFTER).await;
+            }
+        };
+        rig.serve(1, 2, 1);
+        rig.submit(1, write(3, 7));
+        wait(&mut rig, rounds * 3 / 4).await;
+        rig.serve(1, 0, 1);
+        wait(&mut rig, 2).await;
+        rig.serve(1, 2, 1);
+        rig.submit(2, write(4, 7));
+        wait(&mut rig, rounds * 3 / 4).await;
+        assert!(rig.events().is_empty(), "it was there meanwhile");
+        wait(&mut rig, rounds).await;
+        assert!(matches!(rig.events()[..], [Event::CopyFails(c)] if c == component(1)));
+    });
+}
+
+#[test]
 fn what_a_copy_cannot_read_is_read_elsewhere_and_written_again() {
     for bad in [0, 1] {
         in_world(async move |rt| {

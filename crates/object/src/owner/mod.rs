@@ -117,6 +117,11 @@ impl ObjectOwner {
         let Role::Serving(_, service) = &self.role else { return None };
         service.resync.as_ref().map(|r| (r.copy, r.at()))
     }
+    /// The copy that was asked to come back and has not answered.
+    pub fn invited(&self) -> Option<ComponentId> {
+        let Role::Serving(_, service) = &self.role else { return None };
+        service.resync.as_ref().filter(|r| !r.has_joined()).map(|r| r.copy.component)
+    }
     /// Whether nothing of an agreement is under way.
     pub fn has_agreed(&self) -> bool {
         matches!(&self.role, Role::Serving(_, service) if service.has_agreed())

@@ -6,7 +6,7 @@
 //! Never: decides on a change of the record.
 
 use super::action::{Action, Grants};
-use super::limits::REST;
+use super::limits::{FAILED, FAILED_MAX, JOINS, REST};
 use crate::owner::{Command, Event, Fenced, ObjectOwner, OwnerState};
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyState, Epoch, Instant, NodeId, ObjectId, OwnershipRecord};
@@ -29,6 +29,14 @@ impl Heard {
     }
 }
 
+/// A copy that has failed though its node answers.
+#[derive(Clone, Copy, Debug)]
+struct Failure {
+    /// It does not come back before.
+    until: Instant,
+    times: u32,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Hosted {
@@ -40,8 +48,10 @@ pub(super) struct Hosted {
     pub turn: Option<Instant>,
     /// It takes nothing over of itself before.
     pub rests: Instant,
-    /// Copies that have failed, and do not come back of themselves.
-    pub failed: BTreeSet<ComponentId>,
+    /// Copies that have failed, and come back only after a while.
+    failed: BTreeMap<ComponentId, Failure>,
+    /// The copy that was asked to come back and has not answered, and since when.
+    invited: Option<(ComponentId, Instant)>,
     /// The copy that was asked to come back.
     pub returning: Option<ComponentId>,
     /// What copies have answered in this term, before it is served.
@@ -64,7 +74,8 @@ impl Hosted {
             blocked: false,
             turn: None,
             rests: Instant(0),
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            invited: None,
             returning: None,
             fenced: BTreeMap::new(),
             drains: 0,
@@ -107,7 +118,7 @@ impl Hosted {
         self.drains != 0
     }
     /// What the cores say, each for itself, is said when the last one has.
-    pub fn joins(&mut self, event: Event, core: u16, cores: u16) -> Option<Event> {
+    pub fn joins(&mut self, event: Event, core: u16, cores: u16, now: Instant) -> Option<Event> {
         match event {
             Event::Drained(said) => {
                 let (_, number) = self.draining.filter(|(asked, _)| *asked == said)?;
@@ -115,7 +126,7 @@ impl Hosted {
             }
             Event::JoinDrained { copy, invited } => self.joined.hears((Some(copy), invited.0), core, cores).then_some(event),
             Event::CopyFails(copy) => {
-                self.failed.insert(copy);
+                self.fails(copy, now);
                 Some(event)
             }
             Event::CopyWorks(copy) => {
@@ -125,14 +136,38 @@ impl Hosted {
             event => Some(event),
         }
     }
+    fn fails(&mut self, copy: ComponentId, now: Instant) {
+        let failure = self.failed.entry(copy).or_insert(Failure { until: now, times: 0 });
+        if now.since(failure.until) >= FAILED_MAX {
+            failure.times = 0;
+        }
+        failure.until = now + (FAILED * (1 << failure.times.min(16))).min(FAILED_MAX);
+        failure.times += 1;
+    }
+    /// A node has begun anew: its copies may work again.
+    pub fn restarted(&mut self, node: NodeId) {
+        let record = self.owner.record();
+        self.failed.retain(|copy, _| record.and_then(|record| record.copy(*copy)).is_some_and(|copy| copy.node != node));
+    }
+    /// The copy that was asked to come back so long ago that it fails.
+    pub fn never_joined(&mut self, now: Instant) -> Option<ComponentId> {
+        let invited = self.owner.invited();
+        let before = self.invited.filter(|(copy, _)| Some(*copy) == invited);
+        self.invited = before.or(invited.map(|copy| (copy, now)));
+        let (copy, _) = self.invited.filter(|(_, since)| now.since(*since) >= JOINS)?;
+        self.invited = None;
+        self.fails(copy, now);
+        Some(copy)
+    }
     /// The copy that is to come back next, of those whose node is reached.
-    pub fn comes_back(&self, is_up: impl Fn(NodeId) -> bool) -> Option<ComponentId> {
+    pub fn comes_back(&self, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<ComponentId> {
         if self.owner.state() != OwnerState::Serving || self.owner.resync().is_some() {
             return None;
         }
         let mut copies = self.owned()?.copies.iter();
         let out = |state| matches!(state, CopyState::Absent | CopyState::Stale);
-        copies.find(|c| out(c.state) && !self.failed.contains(&c.component) && is_up(c.node)).map(|c| c.component)
+        let rests = |c: &ComponentId| self.failed.get(c).is_some_and(|failure| now < failure.until);
+        copies.find(|c| out(c.state) && !rests(&c.component) && is_up(c.node)).map(|c| c.component)
     }
 
     /// The machines of grants hear what has become of the object, before anything goes out that depends on it.

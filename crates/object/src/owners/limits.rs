@@ -28,3 +28,9 @@ pub const REST: Duration = Duration::from_secs(3);
 pub const EARLY: Duration = Duration::from_secs(10);
 /// A copy that could not make an epoch durable is asked again after this.
 pub const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
+/// A copy that fails though its node answers comes back after this, each further time after twice as long, up to [`FAILED_MAX`].
+pub const FAILED: Duration = Duration::from_secs(10);
+/// That is the longest, and after so long without failing it counts anew.
+pub const FAILED_MAX: Duration = Duration::from_secs(3600);
+/// A copy that was asked to come back and has not answered fails after this.
+pub const JOINS: Duration = Duration::from_secs(10);

@@ -43,10 +43,14 @@ impl Owners {
     }
     /// Copies that are out come back, a few at a time. What was asked for before goes first, and is asked for again: it may have come to nothing.
     fn bring_back(&mut self, g: &mut Grants<'_>) {
+        let late = |(object, hosted): (&ObjectId, &mut Hosted)| Some((*object, hosted.never_joined(g.now)?));
+        for (object, copy) in self.objects.iter_mut().filter_map(late).collect::<Vec<_>>() {
+            self.step(g, object, Event::CopyFails(copy));
+        }
         let reach = &self.reach;
         let is_up = |node: NodeId| node == self.me.node || reach.get(&node) == Some(&Reach::Up);
         let room = RESYNCS_MAX.saturating_sub(self.objects.values().filter(|hosted| hosted.owner.resync().is_some()).count());
-        let back = |hosted: &Hosted| hosted.comes_back(is_up);
+        let back = |hosted: &Hosted| hosted.comes_back(g.now, is_up);
         let candidates = self.objects.iter().filter_map(|(object, hosted)| Some((hosted.returning.is_none(), *object, back(hosted)?)));
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_unstable();

@@ -266,7 +266,9 @@ impl Owners {
     /// There is a new link with a node in this life: what was not answered is sent again.
     pub fn opened(&mut self, g: &mut Grants<'_>, node: NodeId, incarnation: Incarnation) {
         let life = self.lives.entry(node).or_insert(incarnation);
-        *life = incarnation.max(*life);
+        if core::mem::replace(life, incarnation.max(*life)) < incarnation {
+            self.objects.values_mut().for_each(|hosted| hosted.restarted(node));
+        }
         self.fences.stirs(|_| true, g.now);
         self.ask_due(g);
         self.all(g, Hosted::is_busy, &Event::Reset(node));
@@ -377,7 +379,7 @@ impl Owners {
     /// What a core says of an object's copies (`VolumeRouter::pop_copy_event`).
     pub fn plane(&mut self, g: &mut Grants<'_>, object: ObjectId, core: u16, event: Event) {
         let cores = self.cores;
-        let event = self.objects.get_mut(&object).and_then(|hosted| hosted.joins(event, core, cores));
+        let event = self.objects.get_mut(&object).and_then(|hosted| hosted.joins(event, core, cores, g.now));
         if let Some(event) = event {
             self.step(g, object, event);
         }

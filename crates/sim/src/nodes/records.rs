@@ -78,6 +78,7 @@ fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, Obj
             reserve_chunks: v.reserve_chunks,
             state: CopyState::Active,
             synced_to: base::Epoch(0),
+            leaving: false,
         }]
     };
     let volume = VolumeRecord {

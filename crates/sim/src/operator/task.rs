@@ -113,6 +113,7 @@ impl Record {
             attach_to: None,
             resize_to: self.resize_to,
             policy_before: None,
+            preferred_owner: None,
             format_to: v.formatting.then_some(v.lba_bytes),
             created_unix_s: 1,
         }
@@ -139,6 +140,7 @@ impl Record {
                 reserve_chunks: self.plan.reserve_chunks,
                 state: CopyState::Active,
                 synced_to: base::Epoch(0),
+                leaving: false,
             }]
         };
         let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);

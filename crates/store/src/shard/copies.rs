@@ -357,8 +357,8 @@ impl State {
 
     // ---- what it has ------------------------------------------------------------------------------------------------
 
-    /// What the first of these blocks hold, as many of them as are of one kind. Where a chunk has any of the blocks, the others of it are zeroes
-    /// to be read: data as well.
+    /// What the first of these blocks hold, as many of them as are of one kind. Blocks of a chunk that was written only in part are nothing: written
+    /// as zeroes elsewhere, they would keep a chunk there that is freed here.
     pub fn source_run(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
         let table = self.space.table();
         let chunk = table.lookup(component, block.chunk()).filter(|_| self.content(component, block.chunk()) != 0);
@@ -366,12 +366,12 @@ impl State {
         drop(table);
         let (mut run, mut last) = (SourceRun { content: SourceContent::Nothing, blocks: 0, chunk }, None);
         for part in chunk_parts(block, blocks) {
-            let has = self.content(component, part.chunk) & part.mask() != 0;
+            let has = self.content(component, part.chunk);
             for at in (part.first..part.first + part.blocks).map(u64::from) {
                 let (place, _) = self.locate(component, BlockNo(part.chunk * CHUNK_BLOCKS + at), &mut last);
                 let content = match place {
                     Place::Uncorrectable => SourceContent::Uncorrectable,
-                    _ if has => SourceContent::Data,
+                    _ if has >> at & 1 == 1 => SourceContent::Data,
                     _ => SourceContent::Nothing,
                 };
                 if run.blocks > 0 && content != run.content {

@@ -287,7 +287,9 @@ fn what_a_source_has_is_said_by_kind() {
         s.call_as(&rt, order(1, 1, 2, 0), c, 22, 1, OpKind::Uncorrectable).await.result.unwrap();
         let chunk = chunk(&s, c, 1).map(|(epoch, mask)| (Epoch(epoch), mask));
         assert_eq!(said(&s, 14, 30), SourceRun { content: C::Nothing, blocks: 2, chunk: None });
-        assert_eq!(said(&s, 16, 30), SourceRun { content: C::Data, blocks: 6, chunk }, "zeroes of a chunk that is there are data");
+        assert_eq!(said(&s, 16, 30), SourceRun { content: C::Nothing, blocks: 2, chunk }, "holes are no data");
+        assert_eq!(said(&s, 18, 30), SourceRun { content: C::Data, blocks: 2, chunk });
+        assert_eq!(said(&s, 20, 30), SourceRun { content: C::Nothing, blocks: 2, chunk });
         assert_eq!(said(&s, 22, 30), SourceRun { content: C::Uncorrectable, blocks: 1, chunk });
         assert_eq!(said(&s, 23, 3), SourceRun { content: C::Nothing, blocks: 3, chunk });
         write(&rt, &s, order(1, 1, 3, 0), c, 32, &[1; 16]).await.unwrap();

@@ -180,6 +180,40 @@ fn an_owner_without_a_copy_in_sync_that_restarts_is_taken_over_from() {
 }
 
 #[test]
+fn a_copy_that_fails_comes_back_after_a_while_and_each_time_after_a_longer_one() {
+    let mut world = World::new(15, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    for rest in [10_000, 20_000] {
+        world.with(0, |o, g| o.plane(g, object(0), 0, crate::owner::Event::CopyFails(component(0, 1))));
+        world.until(500, "it leaves", |world| active(world, 0) == [0].into());
+        let after = world.until(30_000, "it is back", World::all_whole);
+        assert!((rest - 600..rest + 2000).contains(&after), "after {after} ms");
+    }
+    world.with(0, |o, g| o.plane(g, object(0), 0, crate::owner::Event::CopyFails(component(0, 1))));
+    world.until(500, "it leaves", |world| active(world, 0) == [0].into());
+    world.stops(1);
+    world.plays(1500);
+    world.restarts(1);
+    let after = world.until(30_000, "it is back", World::all_whole);
+    assert!(after < 5000, "its node has begun anew: {after} ms");
+}
+
+#[test]
+fn a_copy_that_is_not_there_holds_the_return_of_no_other_one_up_for_ever() {
+    let mut world = World::new(16, &[1000, 1000], &[0; 12]);
+    everything_is_served(&mut world);
+    for k in 0..12 {
+        world.with(0, |o, g| o.plane(g, object(k), 0, crate::owner::Event::CopyFails(component(k, 1))));
+    }
+    world.until(800, "they leave", |world| (0..12).all(|k| active(world, k) == [0].into()));
+    (0..8).for_each(|k| world.with(1, |o, g| o.without(g, object(k), component(k, 1))));
+    world.until(30_000, "the others are back", |world| (8..12).all(|k| active(world, k).len() == 2));
+    assert!((0..8).all(|k| active(&world, k) == [0].into()));
+    (0..8).for_each(|k| world.with(1, |o, g| o.component(g, object(k), component(k, 1), None)));
+    world.until(60_000, "all are back", World::all_whole);
+}
+
+#[test]
 pub fn nothing_is_kept_of_objects_that_are_deleted() {
     let mut world = World::new(13, &[1000, 1100, 900], &[0, 1, 2, 0, 1, 2]);
     let empty = world.nodes[0].owners.kept();

@@ -1,0 +1,114 @@
+//! What is added and removed of a layout, for every number of copies that a policy can ask for.
+
+use super::*;
+use crate::inventory::{DeviceInventory, GroupInventory, NodeInventory};
+use crate::place::{component_bytes, place};
+use base::{GroupId, ObjectId, VolumeId};
+
+const GIB: u64 = 1 << 30;
+
+/// Nodes with two devices of 10 GiB each, each node a fault domain unless `domain` says otherwise.
+fn inventory(nodes: &[(&str, &str)]) -> Inventory {
+    let device = |index| DeviceInventory { index, bytes: 10 * GIB, free_bytes: 10 * GIB, promised_bytes: 0 };
+    let node = |(n, (name, domain)): (usize, &(&str, &str))| NodeInventory {
+        name: (*name).into(),
+        fault_domain: (*domain).into(),
+        groups: vec![GroupInventory { id: GroupId::from_bytes([n as u8; 16]), read_cache: false, devices: vec![device(0), device(1)] }],
+    };
+    Inventory { nodes: nodes.iter().enumerate().map(node).collect() }
+}
+fn plain(names: &[&'static str]) -> Inventory {
+    inventory(&names.iter().map(|name| (*name, *name)).collect::<Vec<_>>())
+}
+fn policy(failures_to_tolerate: u8) -> Policy {
+    Policy { failures_to_tolerate, ..Policy::default() }
+}
+fn ids() -> impl FnMut() -> ComponentId {
+    let mut next = 100u8;
+    move || {
+        next += 1;
+        ComponentId::from_bytes([next; 16])
+    }
+}
+
+/// An object of two mirrors, made, as it is placed on these nodes.
+fn object(nodes: &[&'static str], failures: u8) -> ObjectRecord {
+    let placed = place(&plain(nodes), &Policy { stripe_width: 2, ..policy(failures) }, 8 << 20, 8 << 20).unwrap();
+    let id = |m, c| ComponentId::from_bytes([(m * 16 + c) as u8; 16]);
+    let mut object = ObjectRecord::planned(ObjectId::from_bytes([1; 16]), VolumeId::from_bytes([1; 16]), &placed.layout, id);
+    object.components_mut().for_each(|c| c.no = Some(1));
+    object
+}
+fn nodes_of(object: &ObjectRecord) -> BTreeSet<&str> {
+    object.components().filter(|c| !c.leaving).map(|c| c.node.as_str()).collect()
+}
+
+#[test]
+fn copies_are_added_in_fault_domains_of_their_own() {
+    let all = plain(&["a", "b", "c", "d"]);
+    for wanted in 1..=3 {
+        let mut object = object(&["a"], 0);
+        let before = object.clone();
+        let change = copies_change(&all, &policy(wanted), &object).unwrap().expect("there is room");
+        change.apply(&mut object, ids());
+        assert!(object.mirrors.iter().all(|copies| copies.len() == usize::from(wanted) + 1));
+        assert_eq!(nodes_of(&object).len(), usize::from(wanted) + 1);
+        let bytes = component_bytes(8 << 20, 2);
+        assert!(object.components().skip(1).all(|c| c.bytes == bytes));
+        assert!(object.used().eq(before.components()), "what is not made does not count");
+        assert_eq!(copies_change(&all, &policy(wanted), &object), Ok(None), "it is under way");
+        object.components_mut().for_each(|c| c.no = Some(1));
+        assert_eq!(object.used().count(), object.components().count());
+        assert!(object.used().filter(|c| c.state == CopyState::Absent).all(|c| c.synced_to == Epoch(0)));
+        assert_eq!(copies_change(&all, &policy(wanted), &object), Ok(None), "it has them");
+    }
+}
+
+#[test]
+fn there_have_to_be_fault_domains_enough_or_force() {
+    let two_racks = inventory(&[("a", "one"), ("b", "one"), ("c", "two")]);
+    let object = object(&["a"], 0);
+    let change = copies_change(&two_racks, &policy(1), &object).unwrap().unwrap();
+    assert!(matches!(&change, CopiesChange::Add(copies) if copies.iter().flatten().all(|slot| slot.node == "c")), "{change:?}");
+    let why = copies_change(&two_racks, &policy(2), &object).unwrap_err();
+    assert!(matches!(&why, PlaceError::Shortfalls(s) if s == &[Shortfall::FaultDomains { failures: 2, needed: 3, have: 2 }]));
+    let force = |failures| Policy { force_provisioning: true, ..policy(failures) };
+    let some = copies_change(&two_racks, &force(2), &object).unwrap().unwrap();
+    assert!(matches!(some, CopiesChange::Add(copies) if copies.len() == 1), "as many as there can be");
+    assert_eq!(copies_change(&plain(&["a"]), &force(1), &object), Ok(None));
+    let thick = Policy { space_reservation_percent: 100, ..policy(1) };
+    let mut full = plain(&["a", "b"]);
+    full.nodes[1].groups[0].devices.iter_mut().for_each(|d| d.free_bytes = 0);
+    assert!(matches!(copies_change(&full, &thick, &object), Err(PlaceError::NoSpace { .. })));
+}
+
+#[test]
+fn a_copy_in_sync_and_the_owners_stay() {
+    let all = plain(&["a", "b", "c"]);
+    let three = object(&["a", "b", "c"], 2);
+    let owner = owner_of(&three).unwrap().to_owned();
+    for states in 0..8u8 {
+        let mut object = three.clone();
+        let out = |n: usize| states >> n & 1 == 1;
+        for copies in &mut object.mirrors {
+            (0..3).filter(|n| out(*n)).for_each(|n| copies[n].state = CopyState::Resyncing);
+        }
+        for (failures, kept) in [(0, 1), (1, 2)] {
+            let change = copies_change(&all, &policy(failures), &object).unwrap();
+            let Some(change) = change else {
+                assert_eq!(states, 0b111, "something is in sync");
+                continue;
+            };
+            let mut less = object.clone();
+            change.apply(&mut less, ids());
+            assert_eq!(nodes_of(&less).len(), kept);
+            assert!(less.mirrors.iter().all(|copies| copies.iter().any(|c| c.is_used() && c.state == CopyState::Active)));
+            let in_sync = (0..3).filter(|n| !out(*n)).count();
+            let stay = less.mirrors[0].iter().filter(|c| !c.leaving && c.state == CopyState::Active).count();
+            assert_eq!(stay, in_sync.min(kept), "who is in sync goes last");
+            let owners = object.mirrors[0].iter().position(|c| c.node == owner).unwrap();
+            assert!(out(owners) || nodes_of(&less).contains(owner.as_str()));
+            assert_eq!(copies_change(&all, &policy(failures), &less), Ok(None), "it is under way");
+        }
+    }
+}
