@@ -130,8 +130,6 @@ pub enum Action {
     SetStates(ObjectId, Vec<(ComponentId, CopyState)>),
     /// Go on with a volume.
     Finish(VolumeId, Finish),
-    /// Have this node own an object, by name: it is to, and has a copy in sync.
-    HandOver(ObjectId, String),
 }
 
 /// Everything that `observed.node` has to do now. What depends on the outcome of another action comes when that is observed.
@@ -141,7 +139,6 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
         actions.extend(restart(records, &observed.node));
     }
     actions.extend(terms(records, observed));
-    actions.extend(records.volumes.iter().filter_map(|volume| handed_over(records, observed, volume)));
     for group in records.groups.iter().filter(|g| g.node == observed.node) {
         actions.extend(for_group(group, observed.groups.get(&group.id)));
     }
@@ -198,15 +195,6 @@ fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item
     due.sort();
     let batches: Vec<Action> = due.chunks(TERMS_AT_ONCE).map(|batch| Action::BeginTerms(batch.to_vec())).collect();
     batches.into_iter()
-}
-
-/// What this node owns and another one is to own.
-fn handed_over(records: &Records, observed: &Observed, volume: &VolumeRecord) -> Option<Action> {
-    let to = volume.preferred_owner.as_ref().filter(|to| **to != observed.node && volume.stage == Stage::Ready)?;
-    let object = records.objects.iter().find(|o| o.id == volume.object && o.owner.as_ref() == Some(&observed.node))?;
-    let in_sync = object.used().any(|c| c.node == *to && c.state == CopyState::Active);
-    let can = in_sync && observed.forwards.contains(to) && records.nodes.iter().any(|n| n.name == *to && n.is_member());
-    can.then(|| Action::HandOver(object.id, to.clone()))
 }
 
 fn for_group(group: &GroupRecord, seen: Option<&GroupSeen>) -> Option<Action> {

@@ -205,36 +205,6 @@ fn volumes_are_finished_when_all_groups_have_been_tried() {
 }
 
 #[test]
-fn an_object_goes_to_the_node_that_is_to_own_it_while_that_has_a_copy_in_sync() {
-    let (g, there) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
-    let copies = vec![component(1, &g, Some(1), CopyState::Active), component(2, &there, Some(1), CopyState::Active)];
-    let (v, mut o) = volume(1, Stage::Ready, copies);
-    o.owner = Some(NODE.into());
-    let volume = VolumeRecord { preferred_owner: Some("b".into()), ..v };
-    let mut r = records(vec![g.clone(), there], vec![(volume, o)]);
-    r.nodes = vec![NodeRecord::new(NODE.into(), NODE.into(), 0), NodeRecord::new("b".into(), "b".into(), 0)];
-    let mut seen = observed([seen(&g, &[(1, 1)])]);
-    seen.forwards.insert("b".into());
-    let expected = [Action::HandOver(r.objects[0].id, "b".into())];
-    assert_eq!(reconcile(&r, &seen), expected);
-    type Undone = fn(&mut Records, &mut Observed);
-    let cases: [(&str, Undone); 7] = [
-        ("its owner is another one", |r, _| r.objects[0].owner = Some("b".into())),
-        ("no copy in sync", |r, _| r.objects[0].mirrors[0][1].state = CopyState::Resyncing),
-        ("its copy leaves", |r, _| r.objects[0].mirrors[0][1].leaving = true),
-        ("no link", |_, o| o.forwards.clear()),
-        ("it is this one", |r, _| r.volumes[0].preferred_owner = Some(NODE.into())),
-        ("whichever", |r, _| r.volumes[0].preferred_owner = None),
-        ("removed", |r, _| r.nodes[1].state = NodeState::Removed { unix_s: 1 }),
-    ];
-    for (what, undone) in cases {
-        let (mut r, mut seen) = (r.clone(), seen.clone());
-        undone(&mut r, &mut seen);
-        assert!(!reconcile(&r, &seen).iter().any(|a| matches!(a, Action::HandOver(..))), "{what}");
-    }
-}
-
-#[test]
 fn copies_that_are_added_or_leave_are_for_their_nodes_and_no_term_begins_with_them() {
     let (g, there) = (group(1, NODE, Stage::Ready, false), group(2, "b", Stage::Ready, false));
     let here = component(1, &g, Some(1), CopyState::Active);
@@ -333,7 +303,6 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
             }
         }
         Action::Finish(id, what) => finish(records, observed, *id, *what),
-        Action::HandOver(..) => {}
     }
 }
 

@@ -4,7 +4,7 @@
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
-use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeId, NodeSlot, ObjectId, VolumeId, counters::Figures, unit::CHUNK_BYTES};
+use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, VolumeId, counters::Figures, unit::CHUNK_BYTES};
 use dataplane::{
     ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, Found,
     NodeConfig, NodeStats, OpenError, OpenOptions, Settings,
@@ -217,9 +217,6 @@ impl DataPlane for LocalDataPlane {
     }
     fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
         self.handle.commands().directory_changed(request, outcome);
-    }
-    fn hand_over(&self, object: ObjectId, to: NodeId) {
-        self.handle.commands().hand_over(object, to);
     }
     fn shutdown(&self) -> Result<(), PlaneError> {
         Ok(self.handle.shutdown()?)

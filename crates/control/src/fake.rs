@@ -4,7 +4,7 @@
 
 use crate::plane::*;
 use base::counters::{self, FigureKind};
-use base::{ClusterId, GroupId, NodeId, ObjectId, VolumeId, unit::CHUNK_BYTES};
+use base::{ClusterId, GroupId, ObjectId, VolumeId, unit::CHUNK_BYTES};
 use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
@@ -46,8 +46,6 @@ struct State {
     events: Option<mpsc::Receiver<DataPlaneEvent>>,
     answers: Vec<(ControlRequestId, Result<Reply, Refused>)>,
     directory: Vec<DirectoryAnswer>,
-    /// Objects that were to go to other nodes.
-    handed_over: Vec<(ObjectId, NodeId)>,
 }
 
 /// What the host of owners was answered.
@@ -410,9 +408,6 @@ impl DataPlane for FakePlane {
     }
     fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
         self.state().directory.push(DirectoryAnswer::Changed(request, outcome));
-    }
-    fn hand_over(&self, object: ObjectId, to: NodeId) {
-        self.state().handed_over.push((object, to));
     }
     fn shutdown(&self) -> Result<(), PlaneError> {
         self.state().stopped = true;

@@ -6,7 +6,7 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ByteSize, ClusterId, GroupId, Histogram, NodeId, ObjectId, VolumeId, counters::Figures};
+use base::{ByteSize, ClusterId, GroupId, Histogram, ObjectId, VolumeId, counters::Figures};
 use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
@@ -275,8 +275,6 @@ pub trait DataPlane: Send + Sync {
     fn directory_read(&self, request: u64, records: Option<Vec<(ObjectId, Found)>>);
     /// Answers the host of owners: what has come of its changes. Does not wait.
     fn directory_changed(&self, request: u64, outcome: ChangeOutcome);
-    /// Another node is to own an object that this one owns, if it has a copy in sync. Does not wait: the record says when it does.
-    fn hand_over(&self, object: ObjectId, to: NodeId);
     /// Ends in order: what is under way is answered, checkpoints are made.
     fn shutdown(&self) -> Result<(), PlaneError>;
 }

@@ -33,6 +33,8 @@ pub struct ObjectDesired {
     pub revision: u64,
     /// The record.
     pub record: OwnershipRecord,
+    /// The node that is to own it whenever it can.
+    pub preferred: Option<NodeId>,
 }
 
 /// A component of this node, of an object that another node owns: that one sends its changes.

@@ -61,8 +61,6 @@ pub(crate) enum Happened {
     Changed(u64, ChangeOutcome),
     /// What source and copy of a resync have.
     Listed(ObjectId, Listed),
-    /// Another node is to own an object.
-    HandOver(ObjectId, NodeId),
 }
 
 /// See the module.
@@ -138,7 +136,7 @@ impl Ownership {
             }
             self.owners.removed(&mut g, *object);
         }
-        for ObjectDesired { object, revision, record } in objects {
+        for ObjectDesired { object, revision, record, preferred } in objects {
             for copy in record.copies.iter().filter(|c| c.node == self.me.node) {
                 if let Some(accepted) = accepted.get(&copy.component)
                     && self.copies.insert(copy.component, *object).is_none()
@@ -149,6 +147,7 @@ impl Ownership {
             if !self.owners.record(&mut g, *object, Revision(*revision), record.clone()) {
                 tracing::error!(%object, "this node has copies of as many objects as it can");
             }
+            self.owners.prefers(&mut g, *object, *preferred);
         }
         self.due = Instant(0);
     }
@@ -164,7 +163,6 @@ impl Ownership {
             Happened::Read(request, records) => self.owners.read(&mut g, request, records),
             Happened::Changed(request, outcome) => self.owners.changed(&mut g, request, outcome),
             Happened::Listed(object, listed) => self.owners.plane(&mut g, object, 0, Event::Listed(listed)),
-            Happened::HandOver(object, to) => self.owners.hand_over(&mut g, object, to),
         }
     }
     fn hears(&mut self, links: &mut dyn ControlDoor, now: Instant, event: ControlEvent) {
@@ -402,10 +400,6 @@ impl<F: FrontEnd> CommandSender<F> {
     /// Answers [`DirectoryAsk::Change`]. Made: when what the change says is served. Does not wait.
     pub fn directory_changed(&self, request: u64, outcome: ChangeOutcome) {
         self.happens(Happened::Changed(request, outcome));
-    }
-    /// Another node is to own an object that this one owns, if it has a copy in sync. Does not wait: the record says when it does.
-    pub fn hand_over(&self, object: ObjectId, to: NodeId) {
-        self.happens(Happened::HandOver(object, to));
     }
     fn happens(&self, what: Happened) {
         drop(self.give(move |c| async move {

@@ -6,7 +6,7 @@
 //! Never: decides whether a volume can be served (`cluster::serving`), reads a directory.
 
 use crate::desired::{ComponentRef, HeldDesired, MirrorDesired, ObjectDesired, VolumeDesired};
-use base::{ClusterId, ObjectId, VolumeId};
+use base::{ClusterId, NodeId, ObjectId, VolumeId};
 use cluster::record::{ComponentRecord, GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
 use cluster::{NotServed, Observed, Path, PathState, Policy, Records, Usable, owner_elsewhere, owner_of, ownership_of, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
@@ -40,12 +40,13 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
     let reservations: BTreeMap<VolumeId, &ReservationRecord> = records.reservations.iter().map(|r| (r.volume, r)).collect();
     let policies: BTreeMap<String, &PolicyRecord> = records.policies.iter().map(|p| (p.key(), p)).collect();
     let (mut served, mut ready) = (Served::default(), Vec::new());
+    let id_of = |name: &String| records.nodes.iter().find(|n| n.name == *name && n.is_member())?.id;
     for volume in records.volumes.iter().filter(|v| v.stage == Stage::Ready) {
         let Some(object) = objects.get(&volume.object) else {
             served.out_of_reach.insert(volume.id, NotServed::NoLayout);
             continue;
         };
-        ready.push(object);
+        ready.push((object, volume.preferred_owner.as_ref().and_then(id_of)));
         let path = path_of(object, records, observed);
         served.paths.insert(volume.id, path);
         let mirrors = match (path.state, serving(object, observed)) {
@@ -66,7 +67,7 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let owner = owner_elsewhere(object, records, &observed.node);
         served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
-    served.objects = ready.iter().filter_map(|object| owned(object, records, &observed.node)).collect();
+    served.objects = ready.iter().filter_map(|(object, preferred)| owned(object, records, &observed.node, *preferred)).collect();
     served.held = records.objects.iter().flat_map(|object| held(object, records, observed)).collect();
     served
 }
@@ -86,14 +87,14 @@ fn mirror(object: &ObjectRecord, here: Vec<Usable>, all: &[ComponentRecord], nod
 }
 
 /// The record of an object that has, or had, copies on several nodes, of which this is one.
-fn owned(object: &ObjectRecord, records: &Records, node: &str) -> Option<ObjectDesired> {
+fn owned(object: &ObjectRecord, records: &Records, node: &str, preferred: Option<NodeId>) -> Option<ObjectDesired> {
     let here = object.used().any(|c| c.node == node) || owner_of(object) == Some(node);
     let made = object.used().all(|c| c.no.is_some());
     if !here || object.is_alone_on(node) || !made {
         return None;
     }
     let record = ownership_of(object, |name| records.nodes.iter().find(|n| n.name == name)?.id)?;
-    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record })
+    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record, preferred })
 }
 
 /// What this node has of an object that another one owns.

@@ -51,9 +51,7 @@ pub fn carry_out(
             }
             touched
         })?,
-        Action::OpenGroup(_) | Action::RemakeGroup(_) | Action::ForgetGroup(_) | Action::Finish(..) | Action::HandOver(..) => {
-            return Ok(Outcome::NotHere);
-        }
+        Action::OpenGroup(_) | Action::RemakeGroup(_) | Action::ForgetGroup(_) | Action::Finish(..) => return Ok(Outcome::NotHere),
     };
     Ok(Outcome::Changed(changed))
 }

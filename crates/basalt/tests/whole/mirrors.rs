@@ -111,7 +111,9 @@ fn a_volume_gets_copies_goes_from_owner_to_owner_and_loses_them_while_a_host_goe
         let to = &nodes[turn % 2];
         let began = Instant::now();
         third.ok(&format!("volume set v --owner {to}"));
+        println!("  set {:?}", began.elapsed());
         until("it is handed over", || (owner(&third) == *to.as_str()).then_some(()));
+        println!("{:?}", began.elapsed());
         longest = longest.max(began.elapsed());
     }
     println!("handed over within {longest:?}, the command with it");

@@ -72,12 +72,6 @@ impl Control {
             Action::RemakeGroup(id) => self.with_group(*id, |group| self.remake(&group)),
             Action::ForgetGroup(id) => self.with_group(*id, |group| self.finish_forgetting(group)),
             Action::Finish(id, what) => self.finish(*id, *what),
-            Action::HandOver(object, to) => {
-                if let Some(to) = self.directory.find::<NodeRecord>(to)?.and_then(|n| n.id) {
-                    self.plane.hand_over(*object, to);
-                }
-                Ok(false)
-            }
             other => unreachable!("{other:?} changes records only"),
         }
     }

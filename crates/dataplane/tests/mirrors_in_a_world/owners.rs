@@ -100,7 +100,7 @@ impl Cluster {
         let volumes = vec![VolumeDesired { owner: (owner != n).then(|| node(owner)), ..plain }];
         let has = self.lab.copies.contains(&n);
         let held = (owner != n && has).then(|| HeldDesired { component: self.lab.at(n), owner: node(owner), epoch: self.record.epoch() });
-        let record = ObjectDesired { object: object(), revision: self.revision, record: self.record.clone() };
+        let record = ObjectDesired { object: object(), revision: self.revision, record: self.record.clone(), preferred: None };
         let objects = (has || owner == n).then_some(record).into_iter().collect();
         Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
     }

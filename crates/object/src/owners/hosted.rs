@@ -54,6 +54,10 @@ pub(super) struct Hosted {
     invited: Option<(ComponentId, Instant)>,
     /// The copy that was asked to come back.
     pub returning: Option<ComponentId>,
+    /// The node that is to own it whenever it can.
+    pub preferred: Option<NodeId>,
+    /// The machine has heard that it is to go there.
+    hands_over: bool,
     /// What copies have answered in this term, before it is served.
     fenced: BTreeMap<ComponentId, Epoch>,
     /// Commands to drain so far, of all terms: the machine counts those of one.
@@ -77,6 +81,8 @@ impl Hosted {
             failed: BTreeMap::new(),
             invited: None,
             returning: None,
+            preferred: None,
+            hands_over: false,
             fenced: BTreeMap::new(),
             drains: 0,
             draining: None,
@@ -135,6 +141,14 @@ impl Hosted {
             }
             event => Some(event),
         }
+    }
+    /// The node that it is to go to now, if the machine has not heard that; `again`: though it has.
+    pub fn hands_over(&mut self, again: bool, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving);
+        let can = |to: &NodeId| record.is_some_and(|r| r.owner.node != *to && r.active().any(|c| c.node == *to)) && is_up(*to);
+        let to = self.preferred.filter(can);
+        let heard = core::mem::replace(&mut self.hands_over, to.is_some());
+        to.filter(|_| again || !heard)
     }
     fn fails(&mut self, copy: ComponentId, now: Instant) {
         let failure = self.failed.entry(copy).or_insert(Failure { until: now, times: 0 });

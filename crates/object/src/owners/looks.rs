@@ -12,6 +12,7 @@ impl Owners {
         let objects: Vec<ObjectId> = self.objects.keys().copied().collect();
         for object in objects {
             self.look_at(g, object);
+            self.hands_over(g, object, true);
         }
         self.bring_back(g);
     }

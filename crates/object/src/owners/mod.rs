@@ -390,9 +390,19 @@ impl Owners {
             self.step(g, object, Event::TakeOver);
         }
     }
-    /// Another node is to own the object.
-    pub fn hand_over(&mut self, g: &mut Grants<'_>, object: ObjectId, to: NodeId) {
-        self.step(g, object, Event::HandOver(to));
+    /// Another node is to own the object, whenever it can; `None`: whichever.
+    pub fn prefers(&mut self, g: &mut Grants<'_>, object: ObjectId, node: Option<NodeId>) {
+        if let Some(hosted) = self.objects.get_mut(&object) {
+            hosted.preferred = node;
+        }
+        self.hands_over(g, object, false);
+    }
+    fn hands_over(&mut self, g: &mut Grants<'_>, object: ObjectId, again: bool) {
+        let reach = &self.reach;
+        let is_up = |node: NodeId| reach.get(&node) == Some(&Reach::Up);
+        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, is_up)) {
+            self.step(g, object, Event::HandOver(to));
+        }
     }
 
     // ---- the machines -----------------------------------------------------------------------------------------------
@@ -418,6 +428,7 @@ impl Owners {
         for command in out {
             self.carry(g, object, command);
         }
+        self.hands_over(g, object, false);
     }
     fn carry(&mut self, g: &mut Grants<'_>, object: ObjectId, command: Command) {
         match command {

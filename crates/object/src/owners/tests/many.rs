@@ -119,7 +119,7 @@ fn an_object_is_handed_over_to_the_node_that_was_named() {
     world.plays(1500);
     let began = world.now;
     let to: NodeId = node(2);
-    world.with(0, |o, g| o.hand_over(g, object(0), to));
+    world.with(0, |o, g| o.prefers(g, object(0), Some(to)));
     let after = world.until(800, "handed over", |world| world.serves(0) == Some(2));
     assert!(after < 500, "{after} ms: nothing was to be waited for");
     assert_eq!(transactions_since(&world, began), (1, 1));
@@ -132,10 +132,22 @@ fn an_object_is_handed_over_to_and_fro() {
     everything_is_served(&mut world);
     world.plays(1500);
     for turn in 0..6 {
-        let (from, to) = (turn % 2, (turn + 1) % 2);
-        world.with(from, |o, g| o.hand_over(g, object(0), node(to)));
+        let to = (turn + 1) % 2;
+        world.prefers(0, node(to));
         world.until(800, "handed over", |world| world.serves(0) == Some(to));
         world.plays(200);
+    }
+}
+
+#[test]
+fn an_object_that_is_not_served_yet_is_handed_over_when_it_is() {
+    let mut world = World::new(17, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    for turn in 0..6 {
+        let to = (turn + 1) % 2;
+        world.prefers(0, node(to));
+        world.until(800, "the record says so", |world| world.nodes[to].owners.state(object(0)) == Some(OwnerState::Fencing));
     }
 }
 

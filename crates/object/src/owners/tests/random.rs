@@ -21,7 +21,7 @@ fn chance(world: &mut World) {
             let reaches = !world.nodes[n].reaches_directory;
             world.directory(n, reaches);
         }
-        10 if world.nodes[n].up => world.with(n, |owners, g| owners.hand_over(g, object(k), node(o))),
+        10 => world.prefers(k, node(o)),
         11 if world.nodes[n].up => world.with(n, |owners, g| owners.take_over(g, object(k))),
         12 => world.touch(k),
         _ => {}

@@ -204,6 +204,12 @@ impl World {
         let record = self.records[&object(k)].1.clone();
         self.write(object(k), record);
     }
+    /// The administrator says who is to own an object.
+    pub fn prefers(&mut self, k: usize, to: NodeId) {
+        for n in (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect::<Vec<_>>() {
+            self.with(n, |o, g| o.prefers(g, object(k), Some(to)));
+        }
+    }
     pub fn remove(&mut self, k: usize) {
         self.records.remove(&object(k));
         self.watched(object(k), None);
