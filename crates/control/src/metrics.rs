@@ -105,7 +105,7 @@ impl Control {
                 store(&mut page, &group.name, figures);
             }
         }
-        let own = |v: &api::Volume| v.components.first().is_none_or(|c| c.node == node_name);
+        let own = |v: &api::Volume| v.owner.as_ref().is_none_or(|owner| *owner == node_name);
         for volume in self.volumes()?.into_iter().filter(own) {
             let labels = [("volume", volume.name.as_str())];
             page.gauge("basalt_volume_size_bytes", "Size of a volume as hosts see it.", &labels, volume.bytes);
@@ -114,6 +114,12 @@ impl Control {
             let online = u8::from(volume.state == api::VolumeState::Online);
             page.gauge("basalt_volume_online", "1 if the volume is served.", &labels, online);
             page.gauge("basalt_volume_compliant", "1 if the volume is what its policy asks.", &labels, u8::from(volume.compliant));
+            let mut states: BTreeMap<&str, u32> = BTreeMap::new();
+            volume.components.iter().for_each(|c| *states.entry(&c.state).or_default() += 1);
+            for (state, count) in states {
+                let labels = [labels[0], ("state", state)];
+                page.gauge("basalt_volume_components", "Components of a volume, by how they are.", &labels, count);
+            }
         }
         Ok(page.text())
     }

@@ -53,16 +53,26 @@ const PUBLISHED: &str = "
     basalt_frontend_tls_handshakes_total counter
     basalt_frontend_waits_for_buffers_total counter
     basalt_frontend_waits_for_queues_total counter
+    basalt_object_agreed_ranges_total counter
+    basalt_object_copied_changes_total counter
     basalt_object_crossed_parts_total counter
     basalt_object_discard_bytes_total counter
     basalt_object_discard_errors_total counter
     basalt_object_discards_total counter
+    basalt_object_held_changes_total counter
     basalt_object_latency_seconds histogram
     basalt_object_partial_block_parts_total counter
     basalt_object_parts_total counter
     basalt_object_read_bytes_total counter
     basalt_object_read_errors_total counter
+    basalt_object_reads_from_another_copy_total counter
     basalt_object_reads_total counter
+    basalt_object_reads_waiting_for_grants_total counter
+    basalt_object_refused_copy_requests_total counter
+    basalt_object_remote_reads_total counter
+    basalt_object_repaired_ranges_total counter
+    basalt_object_resent_changes_total counter
+    basalt_object_resynced_ranges_total counter
     basalt_object_throttled_requests_total counter
     basalt_object_waited_operations_total counter
     basalt_object_write_bytes_total counter

@@ -214,6 +214,10 @@ impl<F: FrontEnd> CoreController<F> {
             }
         }
         lanes.sort_unstable_by_key(|said| said.lane);
+        // It cannot say so much: it leaves, and comes back by resync.
+        if lanes.iter().any(|said| said.doubt.len() > object::IN_DOUBT_MAX) {
+            return Err(CopyRefused::TooManyInDoubt.into());
+        }
         // Later than what is in doubt was said: then it was said in this epoch.
         let views = self.views_of(&place).await?;
         if views.iter().any(|view| (view.accepted, view.by) != (epoch, by)) {

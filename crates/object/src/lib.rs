@@ -29,6 +29,7 @@ pub use io::{
 };
 pub use layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, HeldCopy, LayoutView, Mirror, VolumeLayout};
 pub use limit::{Limits, VolumeLimits};
+pub use order::IN_DOUBT_MAX;
 pub use part::RouterMsg;
 pub use pieces::{Survey, Surveyed};
 pub use router::{RouterStats, VolumeRouter};

@@ -6,7 +6,7 @@
 //! Never: waits for another router; looks at the bytes.
 
 use crate::{
-    copies::CopyDoor,
+    copies::{CopyDoor, CopyStats},
     cores::GroupRoute,
     io::{
         ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
@@ -163,6 +163,8 @@ base::counters! {
         pub throttled: u64 = counter("throttled_requests"),
         /// The lanes of this core.
         pub lanes: LaneStats = each(""),
+        /// Mirrors with copies elsewhere.
+        pub copies: CopyStats = each(""),
     }
 }
 
@@ -276,7 +278,7 @@ impl<S: Blocks> VolumeRouter<S> {
     }
     /// Counters so far.
     pub fn stats(&self) -> RouterStats {
-        RouterStats { lanes: self.lanes.stats(), ..self.stats.clone() }
+        RouterStats { lanes: self.lanes.stats(), copies: self.copy_stats(), ..self.stats.clone() }
     }
     /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
     pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! Owns: [`Replica`], of a component: the epoch it has accepted and whose, the records in doubt of each lane, what it knows of being out of
 //! sync; [`note`], the same as records of the log.
-//! Invariants: the accepted epoch never goes back; a change that is above the mark of its lane is listed once; at most [`IN_DOUBT_MAX`] are
-//! listed for a lane; what is known is what replay of the log from the oldest note on gives again.
+//! Invariants: the accepted epoch never goes back; a change that is above the mark of its lane is listed once, unless it is of an older term and later
+//! ones change all of its blocks; at most [`LISTED_MAX`] are listed for a lane; what is known is what replay of the log from the oldest note on gives again.
 //! Never: looks at blocks or chunks; exists for a component without other copies.
 
 mod note;
@@ -17,8 +17,12 @@ use format::disk::copies::{Accept, CopySync};
 pub(crate) use note::NOTE_RECORDS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Changes of a lane that are above its mark: the owner lets no more begin.
+/// Changes of a lane in one term that are above its mark: the owner lets no more begin.
 pub(crate) const IN_DOUBT_MAX: usize = 1024;
+/// The same with those of older terms, until they were agreed on.
+const LISTED_MAX: usize = 2 * IN_DOUBT_MAX;
+/// While there are more than [`IN_DOUBT_MAX`], those that need not be listed are looked for so often.
+const CONDENSE_EACH: usize = 64;
 /// Ranges of a lane that were in doubt when the copy got out of sync.
 const OWN_DOUBT_MAX: usize = 2 * IN_DOUBT_MAX;
 
@@ -120,7 +124,7 @@ impl Replica {
     pub fn in_doubt(&self, shard: u8) -> Vec<LaneDoubt> {
         let lanes = self.lanes.iter().enumerate().filter_map(|(i, at)| {
             let lane = Lane::new(i as u8 * self.step + shard)?;
-            let said = LaneDoubt { lane, mark: at.mark, doubt: at.durable().map(|e| e.range).collect() };
+            let said = LaneDoubt { lane, mark: at.mark, doubt: at.doubt() };
             (said.mark > Seq::default() || !said.doubt.is_empty()).then_some(said)
         });
         lanes.collect()
@@ -191,7 +195,7 @@ impl Replica {
     }
     /// Whether what was and is in doubt is little enough to be kept if it joined now.
     pub fn may_join(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.own_doubt_ranges().len() + lane.log.len() <= OWN_DOUBT_MAX)
+        self.lanes.iter().all(|lane| lane.own_doubt_ranges().len() + lane.doubt().len() <= OWN_DOUBT_MAX)
     }
     /// What is in doubt and durable.
     pub fn doubt(&self) -> Vec<BlockRange> {
@@ -232,7 +236,7 @@ impl Replica {
                 return Some(if entry.durable { Refusal::There } else { Refusal::UnderWay });
             }
         }
-        if lane.log.len() >= IN_DOUBT_MAX || room == 0 {
+        if lane.log.len() >= IN_DOUBT_MAX && lane.has_too_many(order.seq.term) || room == 0 {
             return Some(Refusal::Error(StoreError::TooManyInDoubt));
         }
         lane.log.push_back(Entry { seq: order.seq, range: BlockRange { first: block, blocks }, durable: false });
@@ -294,6 +298,33 @@ impl ReplicaLane {
     fn add(&mut self, seq: Seq, range: BlockRange) {
         self.log.push_back(Entry { seq, range, durable: true });
         self.highest = self.highest.max(seq);
+        if self.log.len() > LISTED_MAX {
+            self.condense(self.highest.term);
+        }
+    }
+    /// What is in doubt, in order: ranges that meet are one.
+    fn doubt(&self) -> Vec<BlockRange> {
+        merged(self.durable().map(|entry| entry.range))
+    }
+    /// Whether no more of this term may begin.
+    #[cold]
+    fn has_too_many(&mut self, term: Epoch) -> bool {
+        let len = self.log.len();
+        if len >= LISTED_MAX || len.is_multiple_of(CONDENSE_EACH) {
+            self.condense(term);
+        }
+        let of_term = || self.log.iter().filter(|entry| entry.seq.term == term).count();
+        self.log.len() >= LISTED_MAX || of_term() >= IN_DOUBT_MAX
+    }
+    /// Forgets what is of older terms where changes of this one are in doubt for all of its blocks: who sent it sends it no more, and the blocks
+    /// stay in doubt.
+    fn condense(&mut self, term: Epoch) {
+        let later = merged(self.durable().filter(|entry| entry.seq.term == term).map(|entry| entry.range));
+        let covered = |range: &BlockRange| {
+            let before = later.partition_point(|other| other.first <= range.first);
+            before.checked_sub(1).is_some_and(|n| later[n].end() >= range.end())
+        };
+        self.log.retain(|entry| !entry.durable || entry.seq.term >= term || !covered(&entry.range));
     }
     /// What is not durable here is not on all copies, whatever is said.
     fn take_mark(&mut self, mark: Seq) {
@@ -325,6 +356,22 @@ impl ReplicaLane {
         }
         ranges
     }
+}
+
+/// Ranges of a lane in order, those that meet as one; each stays within its piece.
+fn merged(ranges: impl Iterator<Item = BlockRange>) -> Vec<BlockRange> {
+    let mut all: Vec<BlockRange> = ranges.collect();
+    all.sort_unstable_by_key(|range| range.first);
+    let mut merged: Vec<BlockRange> = Vec::new();
+    for range in all {
+        match merged.last_mut() {
+            Some(last) if range.first <= last.end() && last.first.0 / PIECE_BLOCKS == range.first.0 / PIECE_BLOCKS => {
+                last.blocks = (range.end().max(last.end()).0 - last.first.0) as u32;
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 /// The bits of a range within its chunk.

@@ -13,7 +13,7 @@ use format::disk::copies::{Accept, CopySync, Doubt, LaneNote, OwnDoubt, Progress
 use format::disk::log::{Record, RecordKind};
 
 /// Records of one note, at most: those of a lane.
-pub(crate) const NOTE_RECORDS_MAX: usize = 1 + super::IN_DOUBT_MAX + super::OWN_DOUBT_MAX;
+pub(crate) const NOTE_RECORDS_MAX: usize = 1 + super::LISTED_MAX + super::OWN_DOUBT_MAX;
 
 impl Replica {
     /// The segment from which on the log is needed for what is known here; `None`: it is not.

@@ -364,9 +364,13 @@ impl State {
         let chunk = table.lookup(component, block.chunk()).filter(|_| self.content(component, block.chunk()) != 0);
         let chunk = chunk.map(|phys| (table.get(phys).epoch, table.get(phys).changed));
         drop(table);
-        let (mut run, mut last) = (SourceRun { content: SourceContent::Nothing, blocks: 0, chunk }, None);
+        let (mut run, mut last, mut there) = (SourceRun { content: SourceContent::Nothing, blocks: 0, chunk }, None, false);
         for part in chunk_parts(block, blocks) {
             let has = self.content(component, part.chunk);
+            if run.blocks > 0 && (has != 0) != there {
+                return run; // what is said of the chunk is true of the first one only
+            }
+            there = has != 0;
             for at in (part.first..part.first + part.blocks).map(u64::from) {
                 let (place, _) = self.locate(component, BlockNo(part.chunk * CHUNK_BLOCKS + at), &mut last);
                 let content = match place {

@@ -229,7 +229,8 @@ fn agrees(model: &Model, Seen(seen, doubt): &Seen, exact: bool) -> Result<(), St
     // Nor is replay wrong to keep what such a mark had settled when the copy joined.
     same("own doubt", if exact { model.own_doubt == seen.own_doubt } else { model.own_doubt.is_subset(&seen.own_doubt) })?;
     same("content", model.content == seen.content)?;
-    same("doubt", model.doubt() == *doubt)?;
+    let blocks = |ranges: &[(u64, u32)]| ranges.iter().flat_map(|(at, n)| *at..at + u64::from(*n)).collect::<BTreeSet<u64>>();
+    same("doubt", blocks(&model.doubt()) == blocks(doubt))?;
     let marks = |model: &Model| -> Vec<(usize, Seq)> {
         model.lanes.iter().filter(|(_, at)| at.mark > Seq::default()).map(|(lane, at)| (*lane, at.mark)).collect()
     };
