@@ -158,7 +158,13 @@ impl<F: FrontEnd> CoreApp<F> {
     }
 
     /// Hands on what the control plane is to know.
+    #[inline]
     fn report(&self, rt: &Rt, core: &mut Core<F>) -> bool {
+        (core.front.has_reports() || core.link_change.is_some()) && self.report_all(rt, core)
+    }
+    #[cold]
+    #[inline(never)]
+    fn report_all(&self, rt: &Rt, core: &mut Core<F>) -> bool {
         let mut reported = false;
         while let Some(request) = core.front.pop_control_request() {
             reported = true;

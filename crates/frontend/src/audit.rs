@@ -73,6 +73,11 @@ impl AuditQueue {
     pub fn push(&mut self, event: AuditEvent) {
         if self.waiting.len() < WAITING_MAX { self.waiting.push_back(event) } else { self.dropped += 1 }
     }
+    /// Whether there is no event.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
     /// The oldest event.
     pub fn pop(&mut self) -> Option<AuditEvent> {
         self.waiting.pop_front()

@@ -87,6 +87,8 @@ pub trait FrontEnd: Sized + 'static {
 
     /// The next question for the control plane.
     fn pop_control_request(&mut self) -> Option<ControlRequest>;
+    /// Whether there may be a control request, an event for the audit log, work or a link that has changed: asked in each turn, before those.
+    fn has_reports(&self) -> bool;
     /// The control plane's answer to a question of this half. Nothing happens when the command is gone.
     fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>);
     /// The next event for the audit log.

@@ -51,6 +51,9 @@ impl<C: Client> FrontEnd for InProcess<C> {
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
         None
     }
+    fn has_reports(&self) -> bool {
+        false
+    }
     fn on_answer(&mut self, _: &Rt, _: ControlRequestId, _: Result<Reply, Refused>) {}
     fn pop_audit(&mut self) -> Option<AuditEvent> {
         None

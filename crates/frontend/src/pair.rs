@@ -157,6 +157,9 @@ impl<A: FrontEnd, B: FrontEnd> FrontEnd for Pair<A, B> {
         let first = self.first.pop_control_request().map(|r| requested(r, 0));
         first.or_else(|| self.second.pop_control_request().map(|r| requested(r, 1)))
     }
+    fn has_reports(&self) -> bool {
+        self.first.has_reports() || self.second.has_reports()
+    }
     fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         let of = ControlRequestId { serial: id.serial >> 1, ..id };
         if id.serial & 1 == 0 { self.first.on_answer(rt, of, result) } else { self.second.on_answer(rt, of, result) }

@@ -109,6 +109,9 @@ impl FrontEnd for Asker {
     fn may_begin(&mut self, _: &Rt, token: u64) -> bool {
         self.answered.contains(&token)
     }
+    fn has_reports(&self) -> bool {
+        true
+    }
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
         let by = RequestedBy { host: "h".into(), host_id: [1; 16], export: "e".into(), session: 1 };
         let what = ControlVerb::DeleteUnit { unit: None };

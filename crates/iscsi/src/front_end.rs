@@ -43,6 +43,9 @@ impl FrontEnd for Target {
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
         None
     }
+    fn has_reports(&self) -> bool {
+        true
+    }
     fn on_answer(&mut self, _: &Rt, _: ControlRequestId, _: Result<Reply, Refused>) {}
     fn pop_audit(&mut self) -> Option<AuditEvent> {
         Target::pop_audit(self)

@@ -44,6 +44,10 @@ impl FrontEnd for Target {
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
         Target::pop_control_request(self)
     }
+    #[inline]
+    fn has_reports(&self) -> bool {
+        Target::has_reports(self)
+    }
     fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         Target::on_answer(self, rt, id, result);
     }

@@ -219,7 +219,9 @@ impl Target {
             self.on_event(rt, done.cookie, done.event);
         }
         busy |= self.receive_unauthenticated(rt);
-        self.fences.take_gone().into_iter().for_each(|token| backend.cancel(token));
+        while let Some(token) = self.fences.pop_gone() {
+            backend.cancel(token);
+        }
         // A request may be answered at once, an answer may let another command go on.
         loop {
             for request in self.ios.drain(..) {

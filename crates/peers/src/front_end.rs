@@ -45,6 +45,10 @@ impl FrontEnd for Peers {
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
         None
     }
+    #[inline]
+    fn has_reports(&self) -> bool {
+        self.has_link_changes()
+    }
     fn on_answer(&mut self, _: &Rt, _: ControlRequestId, _: Result<Reply, Refused>) {}
     fn pop_audit(&mut self) -> Option<AuditEvent> {
         None

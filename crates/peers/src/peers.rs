@@ -314,6 +314,10 @@ impl Peers {
     pub fn link_change(&mut self) -> Option<LinkChange> {
         self.link_changes.pop_front()
     }
+    #[inline]
+    pub(crate) fn has_link_changes(&self) -> bool {
+        !self.link_changes.is_empty()
+    }
     /// Whether this half goes by this revision of a volume's view, or a later one, and no request that another node judged by an earlier one is
     /// under way here.
     pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {

@@ -20,6 +20,12 @@ impl Target {
         self.control_requests.pop()
     }
 
+    /// Whether there is anything for the control plane or a worker.
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        !(self.audit.is_empty() && self.control_requests.is_empty() && self.works.is_empty())
+    }
+
     /// The control plane's answer to an ask of this core. Nothing happens when the command is gone.
     pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         let Some((token, slot)) = self.control_requests.answered(id) else { return };

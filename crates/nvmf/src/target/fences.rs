@@ -43,9 +43,10 @@ impl Fences {
         self.gone.extend(left.iter().map(|l| l.token));
         self.left.extend(left);
     }
-    /// Tokens of what was taken over since the last call.
-    pub(super) fn take_gone(&mut self) -> Vec<u64> {
-        core::mem::take(&mut self.gone)
+    /// The token of something that was taken over.
+    #[inline]
+    pub(super) fn pop_gone(&mut self) -> Option<u64> {
+        self.gone.pop()
     }
     /// Tokens of what such sessions have under way on a volume.
     pub(super) fn left_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {

@@ -30,6 +30,11 @@ impl AuthenticationWorks {
     pub(super) fn push(&mut self, token: u64, slot: u16, work: Work) {
         self.waiting.push_back((token, slot, work));
     }
+    /// Whether none waits to be taken.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
     /// The next piece, if there are not enough away already.
     pub(super) fn pop(&mut self, core: usize) -> Option<(WorkId, Work)> {
         if self.out >= WORKS_OUT_MAX {
@@ -65,6 +70,11 @@ impl ControlRequests {
         self.serial += 1;
         self.unanswered.insert(self.serial, (token, slot));
         self.waiting.push_back(ControlRequest { id: ControlRequestId { core, serial: self.serial }, by, what });
+    }
+    /// Whether none waits to be taken.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
     }
     /// The next one for the control plane.
     pub(super) fn pop(&mut self) -> Option<ControlRequest> {
