@@ -7,7 +7,7 @@ use base::{Epoch, Incarnation, OwnerId};
 use dataplane::{Change, ChangeOutcome, DataPlaneEvent, DirectoryAsk, RecordRevision};
 use directory::modelled::Faults;
 use directory::record::*;
-use directory::{Directory, Kind, Nonce, Typed};
+use directory::{Directory, Kind, Nonce, Transaction, Typed, Versioned};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -145,6 +145,82 @@ fn a_volume_with_copies_on_several_nodes_is_made_and_deleted_by_all_of_them() {
     f.done(at, "DELETE", "/api/v1/volumes/v2", Value::Null);
     check_idle(&f, "all");
     assert_eq!(NAMES.map(|node| f.planes[node].components().len()), [0; 3]);
+}
+
+/// Another policy adds copies to a volume that is there, and takes them away; a node that is down does its part when it is back.
+#[test]
+fn a_volume_gets_and_loses_copies_with_its_policy() {
+    let f = three(9, 8);
+    for failures in [1, 2] {
+        f.done("h1", "POST", "/api/v1/policies", json!({"name": format!("mirror{failures}"), "failures_to_tolerate": failures}));
+    }
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB}));
+    let owner = made["owner"].as_str().unwrap().to_owned();
+    let set = |at: &str, policy: &str| f.ask(at, "PATCH", "/api/v1/volumes/v", Some(&json!({"policy": policy})), None).unwrap();
+    let object = || f.directory.all::<ObjectRecord>().unwrap().remove(0).value;
+    let here = |node: &str| f.planes[node].components().len();
+    let active_all = || {
+        // As the owner does it when they are in sync.
+        let mut object = f.directory.all::<ObjectRecord>().unwrap().remove(0);
+        object.value.owner = Some(owner.clone());
+        object.value.components_mut().for_each(|c| c.state = base::CopyState::Active);
+        f.directory.commit(&Transaction::new().update(&object)).unwrap();
+    };
+    assert_eq!(set("h2", "mirror1").0, 200);
+    f.until("a second copy is made", || object().used().count() == 2);
+    let second = object().components().nth(1).unwrap().clone();
+    assert_eq!((second.state, second.synced_to, here(&second.node)), (base::CopyState::Absent, base::Epoch(0), 1));
+    assert_eq!(f.done("h3", "GET", "/api/v1/volumes/v", Value::Null)["compliant"], true);
+    active_all();
+    // A third one goes to a node that fails just then.
+    let third = NAMES.into_iter().find(|node| *node != owner && *node != second.node).unwrap();
+    f.planes[third].fail_next("create_component", crate::fake::full());
+    let (status, _) = set("h1", "mirror2");
+    assert_eq!(status, 200);
+    f.until("it is made in the end", || object().used().count() == 3);
+    active_all();
+    let (status, problem) = f.ask("h1", "PATCH", "/api/v1/volumes/v", Some(&json!({"preferred_owner": "nobody"})), None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (404, Some("not_found")), "{problem}");
+    let shown = f.done("h1", "PATCH", "/api/v1/volumes/v", json!({"preferred_owner": third}));
+    assert_eq!(shown["preferred_owner"], third);
+    assert!(f.done("h1", "PATCH", "/api/v1/volumes/v", json!({"preferred_owner": "any"}))["preferred_owner"].is_null());
+    // Down to one: what is on a node that is down goes when it is back.
+    let leader = f.leader().unwrap();
+    let killed = NAMES.into_iter().find(|node| *node != leader && *node != owner).unwrap();
+    f.kill(killed);
+    f.until("that is known", || f.directory.all::<PresenceRecord>().unwrap().len() == 2);
+    let (status, problem) = set(&leader, "default");
+    assert_eq!((status, problem["code"].as_str()), (503, Some("unavailable")), "a node that has a copy is down: {problem}");
+    f.start(killed);
+    f.until("it is up", || f.directory.all::<PresenceRecord>().unwrap().len() == 3);
+    assert_eq!(set(&leader, "default").0, 200);
+    f.until("one copy is left", || object().components().count() == 1);
+    assert_eq!(object().components().next().unwrap().node, owner);
+    f.until("the others are deleted", || NAMES.map(here).iter().sum::<usize>() == 1);
+    let (status, problem) = f.ask(&owner, "PATCH", "/api/v1/volumes/v", Some(&json!({"preferred_owner": third})), None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "{problem}");
+    f.done("h1", "DELETE", "/api/v1/volumes/v?force=true", Value::Null);
+    check_idle(&f, "all");
+}
+
+/// Copies come as soon as there are nodes for them, where the policy takes what is possible.
+#[test]
+fn a_volume_that_was_made_with_what_was_possible_gets_its_copies_later() {
+    let f = Fixture::new(&NAMES, 11);
+    NAMES.iter().for_each(|node| f.start(node));
+    f.until("one leads", || f.leader().is_some());
+    let reported = |count| {
+        let says = |p: &&Versioned<PresenceRecord>| p.groups.iter().any(|g| !g.devices.is_empty());
+        f.directory.all::<PresenceRecord>().unwrap().iter().filter(says).count() == count
+    };
+    f.done("h1", "POST", "/api/v1/groups", f.group("h1", "g0", 8));
+    f.until("it says what it has", || reported(1));
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "forced", "failures_to_tolerate": 1, "force_provisioning": true}));
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "forced"}));
+    assert!(made["compliant"] == false && made["components"].as_array().unwrap().len() == 1, "{made}");
+    f.done("h1", "POST", "/api/v1/groups", f.group("h2", "g1", 8));
+    f.until("it has a copy there", || f.directory.all::<ObjectRecord>().unwrap()[0].used().count() == 2);
+    assert_eq!(f.done("h3", "GET", "/api/v1/volumes/v", Value::Null)["compliant"], true);
 }
 
 /// What the host of owners at a node asks is answered by what the directory has; a change is made as a whole or not at all, and served when it is
