@@ -91,7 +91,7 @@ destage_high_percent = 50
 [target]
 host_connections_max = 1032
 TOML
-    if ((NODES > 1)); then printf '[cluster]\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
+    if ((NODES > 1)); then printf '[cluster]\ntry_mirrors = true\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
     { listener "${PORTS[n]}" io $((n - 1)); listener "${DISCOVERY_PORTS[n]}" discovery $((n - 1)); } >>"$dir/basalt.toml"
   done
   if ((${VM_NICS:-1} > 1 && NODES == 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
@@ -196,6 +196,9 @@ do_volume_create_on() { # NODE NAME BYTES: a volume with its data there
   local new; new=$(printf '{"name":"%s","bytes":%s,"fault_domain":"node%s"}' "$2" "$3" "$1")
   curl -sS --fail-with-body --unix-socket "$DIR/data/api.sock" -H 'content-type: application/json' -d "$new" http://localhost/api/v1/volumes
 }
+do_owner_on() { basalt_on "$1" volume show "$2" --json | jq -re .owner; } # NODE VOLUME: as that node says
+do_copies() { basalt_on "$1" volume show "$2" --json | jq -r '[.components[].state] | join(" ")'; } # NODE VOLUME: their states
+do_copy_nodes() { basalt_on "$1" volume show "$2" --json | jq -r '.components[].node'; } # NODE VOLUME
 do_owner() { basalt volume show "$1" --json | jq -r .owner; } # VOLUME: the name of the node
 
 # -------------------------------------------------------------------------------------- run

@@ -350,7 +350,7 @@ pub fn volume(v: &Volume) {
         vec![
             c.stripe.to_string(),
             c.copy.to_string(),
-            c.state.clone(),
+            c.resync_percent.map_or_else(|| c.state.clone(), |percent| format!("{} {percent} %", c.state)),
             c.node.clone(),
             c.group.clone(),
             c.device.clone(),

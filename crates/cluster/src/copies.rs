@@ -5,7 +5,7 @@
 //!                                                     └────────────┴────────────┴──► leaving ─► its node deletes it ─► gone
 //! ```
 //!
-//! Owns: [`copies_change`], what that makes of an object.
+//! Owns: [`copies_change`], what that makes of an object, and [`without`].
 //! Invariants: one change of an object at a time; what is added lies in a fault domain of its own; a copy in sync stays in each mirror, the owner's if
 //! it is one.
 //! Never: moves data, changes the number of mirrors.
@@ -79,6 +79,39 @@ fn added(inventory: &Inventory, policy: &Policy, object: &ObjectRecord, missing:
                 devices: domains.iter().map(|d| d.devices.len()).min().unwrap_or(0),
             })
         }
+    }
+}
+
+/// What becomes of an object when some of its components go, with a disk group or a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// It goes on with its other copies.
+    Kept(ObjectRecord),
+    /// The same, and its owner has one of them: while that serves, another node is to own it first.
+    Owned {
+        /// The owner, as records name it.
+        owner: String,
+        /// What is kept.
+        kept: ObjectRecord,
+    },
+    /// There is no other copy in sync of some mirror: it is lost.
+    Lost,
+}
+
+/// An object without the components that `goes` names. What else there is of the same copies leaves.
+pub fn without(object: &ObjectRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Without {
+    let mut kept = object.clone();
+    let copies = object.mirrors.iter().map(Vec::len).max().unwrap_or(0);
+    let going: Vec<usize> = (0..copies).filter(|n| object.mirrors.iter().any(|mirror| mirror.get(*n).is_some_and(&goes))).collect();
+    for mirror in &mut kept.mirrors {
+        mirror.iter_mut().enumerate().filter(|(n, _)| going.contains(n)).for_each(|(_, c)| c.leaving = true);
+        mirror.retain(|c| !goes(c));
+    }
+    let stays = |mirror: &Vec<ComponentRecord>| mirror.iter().any(|c| c.is_used() && c.state == CopyState::Active);
+    match owner_of(object) {
+        _ if !kept.mirrors.iter().all(stays) => Without::Lost,
+        Some(owner) if object.components().any(|c| c.node == owner && goes(c)) => Without::Owned { owner: owner.to_owned(), kept },
+        _ => Without::Kept(kept),
     }
 }
 

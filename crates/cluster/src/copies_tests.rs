@@ -112,3 +112,24 @@ fn a_copy_in_sync_and_the_owners_stay() {
         }
     }
 }
+
+#[test]
+fn an_object_outlives_a_node_that_goes_where_others_have_it() {
+    let mut three = object(&["a", "b", "c"], 2);
+    let owner = owner_of(&three).unwrap().to_owned();
+    let other = nodes_of(&three).into_iter().find(|node| *node != owner).unwrap().to_owned();
+    let Without::Kept(two) = without(&three, |c| c.node == other) else { panic!("two others have it") };
+    assert!(two.mirrors.iter().all(|copies| copies.len() == 2 && copies.iter().all(|c| c.node != other && c.is_used())));
+    let Without::Owned { owner: is, kept } = without(&three, |c| c.node == owner) else { panic!("its owner goes") };
+    assert!(is == owner && kept.used().count() == 4);
+    // A disk group goes that has one of the two mirrors: what is left of that copy leaves.
+    let Without::Kept(part) = without(&three, |c| c.node == other && c.id == three.mirrors[0].iter().find(|c| c.node == other).unwrap().id)
+    else {
+        panic!("two others have it")
+    };
+    assert!(part.mirrors[0].len() == 2 && part.mirrors[1].len() == 3 && part.mirrors[1].iter().any(|c| c.node == other && c.leaving));
+    for copies in &mut three.mirrors {
+        copies.iter_mut().filter(|c| c.node != other).for_each(|c| c.state = CopyState::Resyncing);
+    }
+    assert_eq!(without(&three, |c| c.node == other), Without::Lost, "nobody else is in sync");
+}

@@ -20,7 +20,7 @@ pub mod record;
 pub mod reservation;
 mod share;
 
-pub use copies::{CopiesChange, copies_change};
+pub use copies::{CopiesChange, Without, copies_change, without};
 pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};
 pub use join::{
     CLOCK_OFF_SECONDS_MAX, INVITE_SECONDS_DEFAULT, INVITE_SECONDS_MAX, INVITES_MAX, InviteRecord, JoinRefused, JoinRequest, KnownNode,

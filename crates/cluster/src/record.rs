@@ -716,6 +716,9 @@ pub struct PresenceRecord {
     /// What is not well there.
     #[serde(default)]
     pub checks: Vec<CheckReport>,
+    /// Copies that it brings back into sync, of those that are its own objects': how far, in percent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resyncs: BTreeMap<ComponentId, u8>,
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,

@@ -203,6 +203,35 @@ fn a_volume_gets_and_loses_copies_with_its_policy() {
     check_idle(&f, "all");
 }
 
+/// What goes with a disk group is a copy where there are others in sync, and another one is made elsewhere.
+#[test]
+fn a_volume_outlives_the_disk_group_of_a_copy() {
+    let f = three(12, 8);
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "mirror", "failures_to_tolerate": 1}));
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "mirror"}));
+    f.done("h1", "POST", "/api/v1/volumes", json!({"name": "w", "bytes": GIB, "fault_domain": "h3"}));
+    let owner = made["owner"].as_str().unwrap().to_owned();
+    let object = || f.directory.all::<ObjectRecord>().unwrap().into_iter().find(|o| o.mirrors[0].len() > 1 || o.owner.is_some());
+    let mut owned = object().unwrap();
+    owned.value.owner = Some(owner.clone());
+    f.directory.commit(&Transaction::new().update(&owned)).unwrap();
+    let other = owned.components().find(|c| c.node != owner).unwrap().clone();
+    let group_of = |node: &str| format!("/api/v1/groups/g{}", &node[1..]);
+    let remove = |node: &str| f.ask("h1", "DELETE", &format!("{}?force=true", group_of(node)), None, None).unwrap();
+    let (status, problem) = remove(&owner);
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "its owner has it: {problem}");
+    let (status, problem) = f.ask("h1", "DELETE", &group_of(&other.node), None, None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "not without force: {problem}");
+    assert_eq!(remove(&other.node).0, 204);
+    f.until("there is another copy", || object().is_some_and(|o| o.used().count() == 2));
+    let third = object().unwrap().components().find(|c| c.node != owner).unwrap().clone();
+    assert!(third.node != other.node && third.state == base::CopyState::Absent, "{third:?}");
+    assert_eq!(f.done("h1", "GET", "/api/v1/volumes/v", Value::Null)["compliant"], true);
+    let left = f.directory.all::<VolumeRecord>().unwrap().iter().map(|v| v.name.clone()).collect::<BTreeSet<_>>();
+    let expected: BTreeSet<String> = if other.node == "h3" { ["v".to_owned()].into() } else { ["v".to_owned(), "w".to_owned()].into() };
+    assert_eq!(left, expected, "a volume without other copies goes with its group");
+}
+
 /// Copies come as soon as there are nodes for them, where the policy takes what is possible.
 #[test]
 fn a_volume_that_was_made_with_what_was_possible_gets_its_copies_later() {

@@ -6,7 +6,7 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ByteSize, ClusterId, GroupId, Histogram, ObjectId, VolumeId, counters::Figures};
+use base::{ByteSize, ClusterId, ComponentId, GroupId, Histogram, ObjectId, VolumeId, counters::Figures};
 use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
@@ -160,6 +160,8 @@ pub struct Stats {
     pub front: LayerFigures,
     /// What is between the nodes.
     pub peers: Figures,
+    /// Copies that this node brings back into sync: how many of their bytes are complete.
+    pub resyncs: BTreeMap<ComponentId, u64>,
 }
 
 /// One core of the data plane.

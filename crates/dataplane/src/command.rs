@@ -221,10 +221,10 @@ impl<F: FrontEnd> CommandSender<F> {
                     Answer::OfCopies(_) => {}
                 }
             }
-            let ledger = &c.core.borrow().ledger;
-            let groups =
-                ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
-            Ok(NodeStats { cores, groups })
+            let core = c.core.borrow();
+            let groups = core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
+            let resyncs = core.ownership.as_ref().map(|own| own.resyncing()).unwrap_or_default();
+            Ok(NodeStats { cores, groups, resyncs })
         })
     }
     /// Checks the invariants of every shard, one core after the other. Slow; for simulations and tests.

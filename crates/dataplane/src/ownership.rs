@@ -105,6 +105,11 @@ impl Ownership {
         }
     }
 
+    /// The copies that this node brings back into sync, and how far it has come.
+    pub(crate) fn resyncing(&self) -> Vec<(ComponentId, Option<u64>)> {
+        self.owners.resyncing().collect()
+    }
+
     // ---- what comes -------------------------------------------------------------------------------------------------
 
     /// Something has happened.

@@ -7,7 +7,7 @@ use crate::record::{GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeR
 use crate::{Directory, DirectoryError, Record, Revision, Transaction, Typed, change};
 use base::hooks::{self, SeededFault};
 use base::{CopyState, Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
-use cluster::Action;
+use cluster::{Action, Without};
 
 /// What has come of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn begin_terms(
     change(decide, commit).map(|(_, begun)| begun)
 }
 
-/// The components that a group in memory held are made anew, with their volume. One that has other copies is behind them.
+/// The components that a group in memory held are gone. A volume with other copies in sync goes on without them; any other one is made anew.
 fn lose_components(
     directory: &(impl Directory + ?Sized),
     id: ObjectId,
@@ -117,11 +117,21 @@ fn lose_components(
 ) -> Result<bool, DirectoryError> {
     let decide = || {
         let Some(mut object) = directory.find::<ObjectRecord>(&id.to_string())? else { return Ok((Transaction::new(), false)) };
+        // Its owner cannot have served since: what it had is gone.
+        if let Without::Kept(kept) | Without::Owned { kept, .. } = cluster::without(&object, |c| c.group == group) {
+            object.value = kept;
+            return Ok((Transaction::new().update(&object), true));
+        }
         for mirror in &mut object.value.mirrors {
             let alone = mirror.len() == 1;
-            for c in mirror.iter_mut().filter(|c| c.group == group) {
-                c.no = None;
-                c.state = if alone { c.state } else { CopyState::Stale };
+            let others = mirror.iter().any(|c| c.group != group && c.is_used() && c.state == CopyState::Active);
+            for c in mirror.iter_mut() {
+                match c.group == group {
+                    true => (c.no, c.state) = (None, if others { CopyState::Stale } else if alone { c.state } else { CopyState::Active }),
+                    // It is behind a copy that is made anew: with whatever it holds.
+                    false if !others => (c.state, c.synced_to) = (CopyState::Absent, Epoch(0)),
+                    false => {}
+                }
             }
         }
         let mut intent = Transaction::new().update(&object);

@@ -12,7 +12,8 @@ fn record(node: &str, incarnation: u64) -> PresenceRecord {
         started_unix_s: 0,
         groups: Vec::new(),
         checks: Vec::new(),
-        reported_unix_s: 0,
+        resyncs: Default::default(),
+            reported_unix_s: 0,
     }
 }
 fn modelled(seed: u64, faults: Faults) -> Modelled {

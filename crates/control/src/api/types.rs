@@ -212,6 +212,9 @@ pub struct Component {
     pub copy: u32,
     /// `active`, `absent`, `degraded`, `stale` or `resyncing`.
     pub state: String,
+    /// How much of it is complete, in percent, while it is brought back into sync.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync_percent: Option<u8>,
     /// The node that has it.
     pub node: String,
     /// The disk group.

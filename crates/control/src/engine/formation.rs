@@ -104,11 +104,11 @@ impl Control {
             let names = groups.iter().map(|g| g.name.as_str()).collect::<Vec<_>>().join(", ");
             return Err(Problem::refused(
                 format!("node {} has the disk groups {names}, with data of {} volume(s)", node.shown_name(), lost.len()),
-                "remove the groups first; or use --force: the node's groups, and the volumes that have data there, are lost",
+                "remove the groups first; or use --force: the node's groups are lost, and the volumes that have no copy in sync elsewhere",
             ));
         }
         for volume in lost {
-            self.drop_volume(&volume, |c| c.node == node.name)?;
+            self.lose_components(&volume, |c| c.node == node.name)?;
         }
         for group in groups {
             let group = self.group_record(&group.id())?;

@@ -121,7 +121,7 @@ impl Control {
         self.group(&record.name)
     }
 
-    /// Removes a disk group. With `force` the volumes that have components on it go with it.
+    /// Removes a disk group. With `force` the volumes that have components on it go with it, or lose a copy.
     pub fn remove_group(&self, name: &str, force: bool) -> Result<(), Problem> {
         let group = self.group_record(name)?;
         if group.node == self.identity.node {
@@ -161,12 +161,12 @@ impl Control {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             return Err(Problem::refused(
                 format!("disk group {} holds data of {} volume(s): {}{more}", group.name, users.len(), names.join(", ")),
-                "delete these volumes first; or use --force, which deletes them with the group",
+                "delete these volumes first; or use --force: those without copies in sync elsewhere are deleted with the group",
             ));
         }
         for volume in users {
             // The request is decided when the group goes: until then it can be begun anew.
-            request::undecided(|| self.drop_volume(&volume, |c| c.group == group.id))?;
+            request::undecided(|| self.lose_components(&volume, |c| c.group == group.id))?;
         }
         self.apply()
     }
@@ -208,8 +208,34 @@ impl Control {
         Ok(self.directory.all::<VolumeRecord>()?.into_iter().filter(|v| objects.contains(&v.object)).collect())
     }
 
+    /// What becomes of a volume with components on what goes: it goes on with its other copies, or is deleted.
+    pub(super) fn lose_components(&self, volume: &VolumeRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Result<(), Problem> {
+        let (_, kept) = self.decided(|| {
+            let Some(mut object) = self.directory.find::<ObjectRecord>(&volume.object.to_string())? else {
+                return Ok((Transaction::new(), false));
+            };
+            match cluster::without(&object, &goes) {
+                cluster::Without::Lost => return Ok((Transaction::new(), false)),
+                cluster::Without::Kept(kept) => object.value = kept,
+                cluster::Without::Owned { owner, .. } => {
+                    let owner = self.shown_name_of(&owner)?;
+                    return Err(Problem::refused(
+                        format!("volume {} has other copies, and node {owner} owns it", volume.name),
+                        format!("'basalt volume set {} --owner NODE' first; when that node is down, another one owns it in seconds", volume.name),
+                    ));
+                }
+            }
+            Ok((Transaction::new().update(&object), true))
+        })?;
+        if !kept {
+            return self.drop_volume(volume, goes);
+        }
+        tracing::warn!(volume = %volume.name, "the volume goes on with fewer copies");
+        self.apply()
+    }
+
     /// Deletes a volume with components on what goes: other components are deleted in order, those that `goes` names go with it.
-    pub(super) fn drop_volume(&self, volume: &VolumeRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Result<(), Problem> {
+    fn drop_volume(&self, volume: &VolumeRecord, goes: impl Fn(&ComponentRecord) -> bool) -> Result<(), Problem> {
         let (_, there) = self.decided(|| {
             let Some(volume) = self.directory.find::<VolumeRecord>(&volume.id())? else { return Ok((Transaction::new(), false)) };
             let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;

@@ -10,6 +10,7 @@
 
 use super::*;
 use crate::api::types as api;
+use base::ComponentId;
 use crate::cluster_client::{NodeAnswer, NodeRequest, SendError, SendToNode};
 use directory::Presence;
 use directory::presence::PRESENCE_EVERY;
@@ -28,6 +29,14 @@ const LOOK: Duration = Duration::from_millis(250);
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Reads of the directory that take longer are slow.
 const SLOW: Duration = Duration::from_millis(500);
+
+/// Percent of a resync that are worth to be said.
+const RESYNC_STEP: u8 = 5;
+
+/// How much of a whole is done, in percent.
+pub(super) fn percent_of(done: u64, whole: u64) -> u8 {
+    (u128::from(done.min(whole)) * 100 / u128::from(whole.max(1))) as u8
+}
 
 /// A clock that only goes forward.
 type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
@@ -200,6 +209,16 @@ impl Control {
         ))
     }
 
+    /// Of copies that this node brings back into sync: how far, in steps that are worth to be said.
+    fn resync_percents(&self, stats: &Stats) -> Result<BTreeMap<ComponentId, u8>, DirectoryError> {
+        if stats.resyncs.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let objects = self.directory.all::<ObjectRecord>()?;
+        let of = |c: &ComponentRecord| stats.resyncs.get(&c.id).map(|done| (c.id, percent_of(*done, c.bytes) / RESYNC_STEP * RESYNC_STEP));
+        Ok(objects.iter().flat_map(|o| o.components()).filter_map(of).collect())
+    }
+
     fn presence_record(&self, checks: Vec<CheckReport>) -> PresenceRecord {
         let Identity { node, version, cores, .. } = &self.identity;
         let stats = self.stats().unwrap_or_default();
@@ -214,6 +233,7 @@ impl Control {
             started_unix_s: self.started_unix_s,
             groups,
             checks,
+            resyncs: self.resync_percents(&stats).unwrap_or_default(),
             reported_unix_s: now_unix_s(),
         }
     }
@@ -333,7 +353,7 @@ fn is_worth_saying(old: &PresenceRecord, new: &PresenceRecord) -> bool {
     let checks = |r: &PresenceRecord| r.checks.iter().map(|c| (c.id.clone(), c.health, c.subject.clone())).collect::<Vec<_>>();
     let who = |r: &PresenceRecord| (r.incarnation, r.release.clone(), r.cores);
     let groups = old.groups.len() != new.groups.len() || old.groups.iter().zip(&new.groups).any(|(o, n)| group(o, n));
-    who(old) != who(new) || groups || checks(old) != checks(new)
+    who(old) != who(new) || groups || checks(old) != checks(new) || old.resyncs != new.resyncs
 }
 
 #[cfg(test)]

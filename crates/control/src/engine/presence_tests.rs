@@ -12,7 +12,8 @@ fn said(free: u64) -> PresenceRecord {
         started_unix_s: 0,
         groups: vec![group],
         checks: Vec::new(),
-        reported_unix_s: free,
+        resyncs: Default::default(),
+            reported_unix_s: free,
     }
 }
 

@@ -40,6 +40,12 @@ impl Shown {
         let group = self.groups.get(&offline.group).map_or_else(|| offline.group.to_string(), |g| g.name.clone());
         Some(format!("disk group {group} is offline"))
     }
+    /// How far a copy is that is brought back into sync, as its object's owner says.
+    fn resync_percent(&self, c: &ComponentRecord) -> Option<u8> {
+        let own = self.stats.resyncs.get(&c.id).map(|done| super::presence::percent_of(*done, c.bytes));
+        let said = || self.others.as_ref()?.values().find_map(|p| p.resyncs.get(&c.id).copied());
+        if c.state == base::CopyState::Resyncing { own.or_else(said) } else { None }
+    }
     /// What a node is called that records name so.
     fn shown_name(&self, node: &str) -> String {
         self.nodes.get(node).map_or(node, |name| name).to_owned()
@@ -673,6 +679,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 id: c.id.to_string(),
                 stripe: m as u32,
                 copy: copy as u32,
+                resync_percent: shown.resync_percent(c),
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
                 node: shown.shown_name(&c.node),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),

@@ -34,6 +34,8 @@ struct Cluster {
     asked: BTreeMap<u64, usize>,
     /// Changes of the record so far.
     changes: u32,
+    /// It lies on node 0, and has no machine of its owner yet.
+    alone: bool,
 }
 
 impl Cluster {
@@ -51,10 +53,18 @@ impl Cluster {
         let nodes = cores.len();
         let (lives, terms) = (vec![1; nodes], vec![None; nodes]);
         let (made, asked) = (vec![], BTreeMap::new());
-        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0 };
+        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone: false };
         for n in 0..nodes {
             all.serve(n);
         }
+        all
+    }
+    /// A volume of one copy, on node 0; every node has a component that can become one.
+    fn alone(seed: u64, cores: &[usize]) -> Cluster {
+        let mut all = Cluster::new(seed, cores, &(0..cores.len()).collect::<Vec<_>>(), LinkSecurity::Plain);
+        all.record.copies.truncate(1);
+        (all.alone, all.terms[0]) = (true, Some(all.record.ownership.term));
+        all.layout_changes();
         all
     }
     /// A node serves, as after its start.
@@ -93,15 +103,15 @@ impl Cluster {
             },
         };
         let serves = owner == n && self.terms[n] == Some(self.record.ownership.term);
-        let mirrors =
-            if serves { vec![MirrorDesired { copies: self.record.copies.iter().map(place).collect(), alone: false }] } else { vec![] };
+        let copies = self.record.copies.iter().map(place).collect();
+        let mirrors = if serves { vec![MirrorDesired { copies, alone: self.alone }] } else { vec![] };
         let layout = ObjectLayout { object: object(), ownership: self.record.ownership, mirrors };
         let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
         let volumes = vec![VolumeDesired { owner: (owner != n).then(|| node(owner)), ..plain }];
-        let has = self.lab.copies.contains(&n);
+        let has = self.record.copies.iter().any(|c| c.node == node(n));
         let held = (owner != n && has).then(|| HeldDesired { component: self.lab.at(n), owner: node(owner), epoch: self.record.epoch() });
         let record = ObjectDesired { object: object(), revision: self.revision, record: self.record.clone(), preferred: None };
-        let objects = (has || owner == n).then_some(record).into_iter().collect();
+        let objects = (!self.alone && (has || owner == n)).then_some(record).into_iter().collect();
         Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
     }
 
@@ -160,6 +170,25 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// The control plane has changed which copies there are.
+    fn layout_changes(&mut self) {
+        self.revision += 1;
+        for at in (0..self.lab.nodes.len()).filter(|at| self.is_up(*at)) {
+            drop(self.lab.door(at).apply(self.desired(at)));
+        }
+    }
+    fn adds(&mut self, n: usize) {
+        let (node, component) = (node(n), component(n));
+        self.record.copies.push(CopyRecord { mirror: 0, node, component, state: CopyState::Absent, synced_to: Epoch(0) });
+        self.alone = false;
+        self.layout_changes();
+    }
+    fn takes_away(&mut self, n: usize) {
+        self.record.copies.retain(|c| c.node != node(n));
+        self.lab.copies.retain(|at| *at != n);
+        self.layout_changes();
     }
 
     // ---- faults -----------------------------------------------------------------------------------------------------
@@ -332,9 +361,50 @@ pub fn nodes_die_and_come_back_at_random() {
     nodes_die_and_come_back((0..8).chain([1000, 1009, 1026]));
 }
 
+/// A volume that lies on one node gets copies, and loses one, while hosts use it; nodes die meanwhile.
+fn copies_come_and_go(seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        let mut all = Cluster::alone(seed + 301, &[2, 1, 2]);
+        all.play(60);
+        all.adds(1);
+        all.play(10 + (seed % 50) as usize);
+        if seed % 2 == 0 {
+            all.kill(1);
+            all.play(60);
+            all.restart(1);
+        }
+        all.until("the second copy is in sync", |all| all.record.is_whole());
+        all.play(30);
+        all.adds(2);
+        all.play((seed % 30) as usize + 1);
+        let n = all.owner();
+        all.kill(n);
+        all.play(60);
+        all.restart(n);
+        all.until("all three are in sync", |all| all.record.is_whole() && all.record.copies.len() == 3);
+        let goes = (all.owner() + 1 + (seed % 2) as usize) % 3;
+        all.play(30);
+        all.takes_away(goes);
+        all.play(60);
+        let n = all.owner();
+        all.kill(n);
+        all.play(60);
+        all.restart(n);
+        all.until("both are in sync", |all| all.record.is_whole());
+        all.settle();
+        all.check();
+    }
+}
+
+#[test]
+pub fn a_volume_gets_copies_and_loses_them_while_nodes_die() {
+    copies_come_and_go(0..8);
+}
+
 /// `cargo test -p dataplane --test mirrors_in_a_world more_seeds -- --ignored`
 #[test]
 #[ignore = "some minutes; for who changes the protocol"]
 fn more_seeds() {
     nodes_die_and_come_back(1000..1400);
+    copies_come_and_go(1000..1300);
 }

@@ -92,6 +92,10 @@ impl Owners {
     pub fn resyncs(&self, object: ObjectId) -> Option<ComponentId> {
         self.objects.get(&object)?.owner.resync().map(|(copy, _)| copy.component)
     }
+    /// The copies that this node brings back into sync, each with the first chunk that is not known to be complete; `None`: all are.
+    pub fn resyncing(&self) -> impl Iterator<Item = (ComponentId, Option<u64>)> {
+        self.objects.values().filter_map(|hosted| hosted.owner.resync()).map(|(copy, chunk)| (copy.component, chunk))
+    }
     /// The record that this node goes by.
     pub fn record_of(&self, object: ObjectId) -> Option<&OwnershipRecord> {
         self.objects.get(&object)?.owner.record()

@@ -466,7 +466,8 @@ impl Node {
                 started_unix_s: 0,
                 groups: Vec::new(),
                 checks: Vec::new(),
-                reported_unix_s: 0,
+                resyncs: Default::default(),
+            reported_unix_s: 0,
             };
             {
                 let live = &mut *self.live.borrow_mut();
