@@ -386,6 +386,7 @@ impl DataPlane for FakePlane {
             figures: figures("destaged_bytes", 7),
         };
         Ok(Stats {
+            resyncs: BTreeMap::new(),
             cores: vec![CoreFigures { core: 0, figures: core }],
             groups: state
                 .groups

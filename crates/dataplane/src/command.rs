@@ -222,7 +222,8 @@ impl<F: FrontEnd> CommandSender<F> {
                 }
             }
             let core = c.core.borrow();
-            let groups = core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
+            let groups =
+                core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
             let resyncs = core.ownership.as_ref().map(|own| own.resyncing()).unwrap_or_default();
             Ok(NodeStats { cores, groups, resyncs })
         })

@@ -127,7 +127,18 @@ fn lose_components(
             let others = mirror.iter().any(|c| c.group != group && c.is_used() && c.state == CopyState::Active);
             for c in mirror.iter_mut() {
                 match c.group == group {
-                    true => (c.no, c.state) = (None, if others { CopyState::Stale } else if alone { c.state } else { CopyState::Active }),
+                    true => {
+                        (c.no, c.state) = (
+                            None,
+                            if others {
+                                CopyState::Stale
+                            } else if alone {
+                                c.state
+                            } else {
+                                CopyState::Active
+                            },
+                        )
+                    }
                     // It is behind a copy that is made anew: with whatever it holds.
                     false if !others => (c.state, c.synced_to) = (CopyState::Absent, Epoch(0)),
                     false => {}

@@ -13,7 +13,7 @@ fn record(node: &str, incarnation: u64) -> PresenceRecord {
         groups: Vec::new(),
         checks: Vec::new(),
         resyncs: Default::default(),
-            reported_unix_s: 0,
+        reported_unix_s: 0,
     }
 }
 fn modelled(seed: u64, faults: Faults) -> Modelled {

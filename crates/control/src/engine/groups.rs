@@ -221,7 +221,10 @@ impl Control {
                     let owner = self.shown_name_of(&owner)?;
                     return Err(Problem::refused(
                         format!("volume {} has other copies, and node {owner} owns it", volume.name),
-                        format!("'basalt volume set {} --owner NODE' first; when that node is down, another one owns it in seconds", volume.name),
+                        format!(
+                            "'basalt volume set {} --owner NODE' first; when that node is down, another one owns it in seconds",
+                            volume.name
+                        ),
                     ));
                 }
             }

@@ -10,8 +10,8 @@
 
 use super::*;
 use crate::api::types as api;
-use base::ComponentId;
 use crate::cluster_client::{NodeAnswer, NodeRequest, SendError, SendToNode};
+use base::ComponentId;
 use directory::Presence;
 use directory::presence::PRESENCE_EVERY;
 use serde::de::DeserializeOwned;

@@ -13,7 +13,7 @@ fn said(free: u64) -> PresenceRecord {
         groups: vec![group],
         checks: Vec::new(),
         resyncs: Default::default(),
-            reported_unix_s: free,
+        reported_unix_s: free,
     }
 }
 

@@ -467,7 +467,7 @@ impl Node {
                 groups: Vec::new(),
                 checks: Vec::new(),
                 resyncs: Default::default(),
-            reported_unix_s: 0,
+                reported_unix_s: 0,
             };
             {
                 let live = &mut *self.live.borrow_mut();
