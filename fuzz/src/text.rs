@@ -5,7 +5,7 @@ use auth::Secret;
 use base::{ByteSize, VolumeId};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use cluster::check_name;
-use control::config::{Config, ConfigError};
+use control::config::{Config, ConfigError, Listen};
 use format::token::{JoinToken, TOKEN_ADDRESSES_MAX, TOKEN_CHARS_MAX, TOKEN_PREFIX, TOKEN_SECRET_BYTES};
 use std::str::from_utf8;
 use tls::{ConfiguredPsk, HostIdentity, IDENTITY_BYTES_MAX, PskIdentity};
@@ -230,7 +230,11 @@ pub fn config(data: &[u8]) {
             let options = c.target_options(base::NodeSlot::FIRST);
             assert!(options.referrals.len() <= c.referrals.len() && !c.api_socket().as_os_str().is_empty());
             for l in &c.listeners {
-                assert_eq!((l.spec().addr, l.spec().kind), (l.address(), l.kind));
+                let addr = match l.spec() {
+                    Listen::Nvme(spec) => spec.addr,
+                    Listen::Iscsi(spec) => spec.addr,
+                };
+                assert_eq!(addr, l.address());
             }
             assert!(c.store.destage_low_percent < c.store.destage_high_percent);
             assert!(c.cores.count.is_none_or(|n| (1..=64).contains(&n)));

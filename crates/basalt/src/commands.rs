@@ -209,8 +209,8 @@ impl Session {
         let at = |subsystem: &str| format!("/subsystems/{}", part(subsystem));
         let any = |any: bool| SubsystemChange { allow_any_host: Some(any), ..SubsystemChange::default() };
         let changed: Subsystem = match command {
-            SubsystemCommand::Create { name, nqn, host, allow_any_host } => {
-                self.client.post("/subsystems", &NewSubsystem { name, nqn, allow_any_host, hosts: host })?
+            SubsystemCommand::Create { name, nqn, iscsi, iqn, host, allow_any_host } => {
+                self.client.post("/subsystems", &NewSubsystem { name, nqn, iscsi, iqn, allow_any_host, hosts: host })?
             }
             SubsystemCommand::List => return self.list("/subsystems", show::subsystems),
             SubsystemCommand::Show { subsystem } => return self.one(&at(&subsystem), show::subsystem),
@@ -222,10 +222,23 @@ impl Session {
             }
             SubsystemCommand::Allow { subsystem, .. } => self.client.patch(&at(&subsystem), &any(true))?,
             SubsystemCommand::Deny { subsystem, .. } => self.client.patch(&at(&subsystem), &any(false))?,
-            SubsystemCommand::Set { subsystem, security, manage_namespaces, policy, namespaces_max, bytes_max, no_manage_namespaces } => {
+            SubsystemCommand::Set {
+                subsystem,
+                security,
+                iscsi,
+                iqn,
+                no_iscsi,
+                manage_namespaces,
+                policy,
+                namespaces_max,
+                bytes_max,
+                no_manage_namespaces,
+            } => {
                 let namespace_grant =
                     bytes_max.filter(|_| manage_namespaces).map(|bytes_max| NamespaceGrant { policy, namespaces_max, bytes_max });
-                let change = SubsystemChange { allow_any_host: None, security, namespace_grant, no_namespace_grant: no_manage_namespaces };
+                let iscsi = if no_iscsi { Some(false) } else { iscsi.then_some(true) };
+                let no_namespace_grant = no_manage_namespaces;
+                let change = SubsystemChange { allow_any_host: None, security, namespace_grant, no_namespace_grant, iscsi, iqn };
                 self.client.patch(&at(&subsystem), &change)?
             }
             SubsystemCommand::Attach { subsystem, volume, nsid, host } => {
@@ -252,7 +265,21 @@ impl Session {
                 let host: Host = self.client.post("/hosts", &NewHost { nqn, name })?;
                 self.print(&host, show::host);
             }
-            HostCommand::Set { host, dhchap, tls } if tls.is_given() => {
+            HostCommand::Set { host, chap, .. } if chap.is_given() => {
+                let at = format!("/hosts/{}/chap", part(&host));
+                if chap.no_chap {
+                    let host: Host = self.client.delete(&at)?;
+                    self.print(&host, show::host);
+                    return Ok(());
+                }
+                let (change, made) = secrets::chap_change(&chap)?;
+                let host: Host = self.client.put(&at, Some(&change))?;
+                match made {
+                    Some(secret) => println!("{}", secret.as_str()),
+                    None => self.print(&host, show::host),
+                }
+            }
+            HostCommand::Set { host, dhchap, tls, .. } if tls.is_given() => {
                 let at = format!("/hosts/{}/tls-psk", part(&host));
                 if tls.no_tls_psk {
                     let host: Host = self.client.delete(&at)?;

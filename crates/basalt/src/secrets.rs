@@ -1,11 +1,11 @@
 //! Secrets on the command line: read from files or made new, never taken as an argument, which others could see.
 
 use crate::{
-    cli::{DhchapArgs, TlsArgs},
+    cli::{ChapArgs, DhchapArgs, TlsArgs},
     client::Failure,
 };
 use auth::{HashId, Secret};
-use control::api::types::{DhchapChange, SecretText, TlsPskChange};
+use control::api::types::{ChapChange, DhchapChange, SecretText, TlsPskChange};
 use std::{fs::File, io::Read, path::Path};
 use tls::{ConfiguredPsk, Hash};
 use zeroize::Zeroizing;
@@ -65,6 +65,28 @@ pub fn change(args: &DhchapArgs) -> Result<(DhchapChange, Option<Zeroizing<Strin
         made = Some(secret);
     }
     Ok((change, made))
+}
+
+/// Characters of a new secret for CHAP: as many as all hosts take.
+const CHAP_CHARACTERS: usize = 16;
+
+/// What to ask the daemon for, and the secret that was made for it.
+pub fn chap_change(args: &ChapArgs) -> Result<(ChapChange, Option<Zeroizing<String>>), Failure> {
+    let mut change = ChapChange { user: args.chap_user.clone(), secret: None, secret_path: args.chap_secret_path.clone() };
+    if let Some(path) = &args.chap_secret_file {
+        // The daemon says what it takes.
+        change.secret = Some(SecretText::new(read_text(path)?.to_string()));
+    }
+    if !args.chap_generate {
+        return Ok((change, None));
+    }
+    let mut bytes = Zeroizing::new([0u8; CHAP_CHARACTERS]);
+    File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut *bytes)).map_err(|e| Failure::Local(format!("/dev/urandom: {e}")))?;
+    // 64 characters, so that each is as likely: 96 bits in all.
+    let letters: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '-']).collect();
+    let made = Zeroizing::new(bytes.iter().map(|b| letters[usize::from(b % 64)]).collect::<String>());
+    change.secret = Some(SecretText::new(made.to_string()));
+    Ok((change, Some(made)))
 }
 
 /// What to ask the daemon for, and the key that was made for it.

@@ -9,7 +9,7 @@ use control::{
     Control, Identity,
     api::{self, Token},
     audit::AuditLog,
-    config::{Config, LogFormat},
+    config::{Config, Listen, LogFormat},
     data_plane::LocalDataPlane,
     formation::{self, Ending, Formation, Home, MembershipFile},
 };
@@ -155,7 +155,11 @@ fn run(
     drop(present.map_err(fail)?);
     let mut addresses = Vec::new();
     for listener in &config.listeners {
-        let bound = control.listen(listener.spec()).map_err(|e| {
+        let bound = match listener.spec() {
+            Listen::Nvme(spec) => control.listen(spec),
+            Listen::Iscsi(spec) => control.listen_iscsi(spec),
+        };
+        let bound = bound.map_err(|e| {
             fail(format!("{e} ('ss -ltnp' shows who listens; 'listeners' in the configuration says where this daemon does)"))
         })?;
         addresses.push(format!("{} on {bound}", listener.kind.word()));

@@ -408,9 +408,10 @@ pub fn volume_made(v: &Volume) {
 pub fn subsystems(subsystems: &[Subsystem]) {
     let row = |s: &Subsystem| {
         let hosts = if s.allow_any_host { "any".to_owned() } else { s.hosts.len().to_string() };
-        vec![s.name.clone(), s.nqn.clone(), s.namespaces.len().to_string(), hosts, s.sessions.to_string()]
+        let over = if s.iqn.is_some() { "NVMe/TCP, iSCSI" } else { "NVMe/TCP" };
+        vec![s.name.clone(), s.nqn.clone(), over.into(), s.namespaces.len().to_string(), hosts, s.sessions.to_string()]
     };
-    let columns = [("name", Left), ("nqn", Left), ("volumes", Right), ("hosts allowed", Right), ("connected", Right)];
+    let columns = [("name", Left), ("nqn", Left), ("over", Left), ("volumes", Right), ("hosts allowed", Right), ("connected", Right)];
     table::print(&columns, subsystems.iter().map(row).collect(), "There is no subsystem. Make one: basalt subsystem create --help");
 }
 
@@ -423,6 +424,7 @@ pub fn subsystem(s: &Subsystem) {
     facts(&[
         ("name", s.name.clone()),
         ("nqn", s.nqn.clone()),
+        ("iSCSI name", s.iqn.clone().unwrap_or_else(|| "none: not served over iSCSI".into())),
         ("serial", s.serial.clone()),
         ("any host", yes(s.allow_any_host)),
         ("hosts allowed", if s.allow_any_host && s.hosts.is_empty() { "all".into() } else { hosts }),
@@ -438,7 +440,8 @@ pub fn subsystem(s: &Subsystem) {
         Some(hosts) => hosts.join("\n"),
     };
     let row = |n: &Namespace| vec![n.nsid.to_string(), n.volume.clone(), size(n.bytes), n.volume_id.clone(), seen_by(n)];
-    let columns = [("nsid", Right), ("volume", Left), ("size", Right), ("uuid", Left), ("seen by", Left)];
+    let number = if s.iqn.is_some() { "nsid, LUN" } else { "nsid" };
+    let columns = [(number, Right), ("volume", Left), ("size", Right), ("uuid", Left), ("seen by", Left)];
     table::print(&columns, s.namespaces.iter().map(row).collect(), "No volume is attached to it.");
 }
 
@@ -476,13 +479,21 @@ pub fn audit(entries: &[AuditEntry]) {
     table::print(&columns, entries.iter().map(row).collect(), "Nothing was noted yet.");
 }
 
+fn authenticates(h: &Host) -> String {
+    match (&h.dhchap, &h.chap) {
+        (Some(d), _) => format!("DH-HMAC-CHAP; its secret is {}", d.host_secret),
+        (None, Some(c)) => format!("CHAP as {}; its secret is {}", c.user, c.secret),
+        (None, None) => "no".into(),
+    }
+}
+
 pub fn host(h: &Host) {
     let dhchap = |of: fn(&Dhchap) -> String| h.dhchap.as_ref().map(of).unwrap_or_default();
     facts(&[
         ("name", or_dash(h.name.clone().unwrap_or_default())),
         ("nqn", h.nqn.clone()),
         ("named by subsystems", or_dash(h.allowed.join(", "))),
-        ("authenticates", h.dhchap.as_ref().map_or("no".into(), |d| format!("DH-HMAC-CHAP; its secret is {}", d.host_secret))),
+        ("authenticates", authenticates(h)),
         ("controller's secret", or_dash(dhchap(|d| d.controller_secret.clone().unwrap_or_default()))),
         ("hash functions", or_dash(dhchap(|d| d.hashes.join(", ")))),
         ("DH groups", or_dash(dhchap(|d| d.groups.join(", ")))),
@@ -499,7 +510,11 @@ pub fn host(h: &Host) {
     ]);
     println!();
     let row = |s: &Session| {
-        let over = if s.encrypted { "TLS" } else { "plain" };
+        let over = match s.protocol {
+            Protocol::Iscsi => "iSCSI",
+            Protocol::NvmeTcp if s.encrypted => "TLS",
+            Protocol::NvmeTcp => "plain",
+        };
         let (queues, time) = (s.io_queues.to_string(), duration(s.connected_s));
         vec![s.controller.to_string(), s.subsystem_nqn.clone(), s.address.clone(), queues, over.into(), time]
     };

@@ -15,6 +15,7 @@ mod ownership;
 mod paths;
 mod place;
 mod policy;
+mod portals;
 mod reconcile;
 pub mod record;
 pub mod reservation;
@@ -27,7 +28,10 @@ pub use join::{
     Membership, judge_join, work_together,
 };
 pub use lead::{LeaderAction, Left, REQUEST_SECONDS, TASK_WORDS, lead};
-pub use name::{NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_name, check_nqn, default_nqn};
+pub use name::{
+    ISCSI_NAME_BYTES_MAX, NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_host, check_iscsi_name, check_name, check_nqn, default_iqn,
+    default_nqn, is_iscsi_name,
+};
 pub use ownership::{ownership_of, with_ownership};
 pub use paths::{
     FreeSlot, OpenLinks, Path, PathState, can_forward, free_slot, group_of, holder_of, other_nodes, owner_elsewhere, owner_of, path_of,
@@ -35,6 +39,7 @@ pub use paths::{
 };
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};
+pub use portals::portals_near;
 pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, reconcile, serving, state_after_open};
 pub use share::{is_sized, share_of};
 

@@ -48,6 +48,9 @@ pub struct NodeRecord {
     /// Where hosts reach it, by ascending listener.
     #[serde(default)]
     pub portals: Vec<PortalRecord>,
+    /// Where hosts reach it over iSCSI, by ascending listener.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iscsi_portals: Vec<PortalRecord>,
     /// Where it takes links of other nodes; `None`: it takes none, so nothing is passed on to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<LinksRecord>,
@@ -73,6 +76,7 @@ impl NodeRecord {
             address: None,
             etcd_peer: None,
             portals: Vec::new(),
+            iscsi_portals: Vec::new(),
             links: None,
             release: String::new(),
             created_unix_s,
@@ -516,11 +520,14 @@ pub struct SubsystemRecord {
     pub name: String,
     /// Its serial number: 20 characters at most.
     pub serial: String,
+    /// Its iSCSI name; `None`: it is not served over iSCSI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iqn: Option<String>,
     /// Whether every host may connect.
     pub allow_any_host: bool,
-    /// Hosts that may connect, by NQN.
+    /// Hosts that may connect, by NQN or iSCSI name.
     pub hosts: BTreeSet<String>,
-    /// What they see, by namespace id.
+    /// What they see, by namespace id, which is the LUN over iSCSI.
     pub namespaces: BTreeMap<u32, NamespaceRecord>,
     /// What connections must at least have.
     #[serde(default)]
@@ -574,14 +581,26 @@ pub struct TlsPskRecord {
     pub psk: SecretRecord,
 }
 
-/// A host NQN with a name that people know.
+/// What a host authenticates with over iSCSI (CHAP).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChapRecord {
+    /// Its user name (CHAP_N).
+    pub user: String,
+    /// Its secret.
+    pub secret: SecretRecord,
+}
+
+/// What a host connects as, with a name that people know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostEntryRecord {
-    /// The host's NQN.
+    /// The host's NQN, or its iSCSI name.
     pub nqn: String,
     /// Its name.
     pub name: String,
-    /// What it authenticates with; `None`: it has no secret.
+    /// What it authenticates with over iSCSI; `None`: it has no secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<ChapRecord>,
+    /// What it authenticates with over NVMe/TCP; `None`: it has no secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap: Option<DhchapRecord>,
     /// The keys by which it connects over TLS.

@@ -208,6 +208,42 @@ fn nqns_follow_the_specification() {
     }
 }
 
+#[test]
+fn iscsi_names_follow_the_standard_and_are_hosts_names_like_nqns() {
+    let long = format!("iqn.2026-11.io.basalt:{}", "x".repeat(202));
+    for good in [
+        "iqn.1993-08.org.debian:01:4a5b6c7d8e9f",
+        "iqn.1998-01.com.vmware:esx1-0a1b2c3d",
+        "iqn.1991-05.com.microsoft:server_1.example.com",
+        "iqn.2001-04.com.example",
+        "eui.02004567a425678d",
+        "naa.52004567ba64678d",
+        "naa.62004567ba64678d0123456789abcdef",
+        &default_iqn("Default"),
+    ] {
+        assert_eq!((check_iscsi_name(good), check_host(good), is_iscsi_name(good)), (Ok(()), Ok(()), true), "{good}");
+    }
+    for bad in [
+        "",
+        "iqn",
+        "iqn.",
+        "iqn.2026-13.io.basalt:x",
+        "iqn.2026-11.io.basalt:",
+        "iqn.2026-11.io.basalt:A",
+        "IQN.2026-11.io.basalt:a",
+        "iqn.2026-11.io.basalt:a b",
+        "iqn.2026-11.io.basalt:a,b",
+        "eui.02004567a425678",
+        "naa.02004567a425678dff",
+        "nqn.2026-11.io.basalt:x",
+        &long,
+    ] {
+        assert!(check_iscsi_name(bad).is_err(), "{bad}");
+    }
+    assert_eq!(check_host("nqn.2026-11.io.basalt:x"), Ok(()));
+    assert!(check_host("host").is_err() && check_host("iqn.x").is_err());
+}
+
 fn inventories() -> impl Strategy<Value = Inventory> {
     let device = 0..2000u64;
     let group = prop::collection::vec(device, 1..8);

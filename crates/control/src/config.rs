@@ -18,6 +18,8 @@ use nvmf::{ControllerIds, Referral, limits::REFERRALS_MAX};
 
 /// The port of NVMe/TCP I/O controllers (registered with IANA).
 pub const IO_PORT: u16 = 4420;
+/// The port of iSCSI (registered with IANA).
+pub const ISCSI_PORT: u16 = 3260;
 /// The port of the NVMe discovery service (registered with IANA).
 pub const DISCOVERY_PORT: u16 = 8009;
 /// The most cores of the data plane.
@@ -125,16 +127,52 @@ impl Default for ApiSection {
     }
 }
 
+/// What a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// NVMe/TCP.
+    Nvme(ListenerKind),
+    /// iSCSI: targets, and discovery of them.
+    Iscsi,
+}
+
+impl Default for Serves {
+    fn default() -> Self {
+        Self::Nvme(ListenerKind::default())
+    }
+}
+
+impl Serves {
+    /// All that there is.
+    pub const ALL: [Self; 3] = [Self::Nvme(ListenerKind::Io), Self::Nvme(ListenerKind::Discovery), Self::Iscsi];
+    /// As it is written in configurations.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nvme(kind) => kind.word(),
+            Self::Iscsi => "iscsi",
+        }
+    }
+}
+
+/// Where to listen, and for what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// For NVMe/TCP.
+    Nvme(ListenerSpec),
+    /// For iSCSI.
+    Iscsi(iscsi::ListenerSpec),
+}
+
 /// One of `[[listeners]]`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// The address; without a port: 4420 for `io`, 8009 for `discovery`.
+    /// The address; without a port: 4420 for `io`, 8009 for `discovery`, 3260 for `iscsi`.
     #[serde(deserialize_with = "address_text")]
     pub addr: String,
     /// What is served there.
     #[serde(default, deserialize_with = "listener_kind")]
-    pub kind: ListenerKind,
+    pub kind: Serves,
     /// The address that discovery tells hosts, where it is not the one they reached (NAT, port forwarding).
     #[serde(default, deserialize_with = "some_address")]
     pub advertise: Option<SocketAddr>,
@@ -146,21 +184,26 @@ pub struct Listener {
 
 impl Listener {
     /// What the data plane is given.
-    pub fn spec(&self) -> ListenerSpec {
-        ListenerSpec { addr: self.address(), kind: self.kind, advertise: self.advertise, security: self.security }
+    pub fn spec(&self) -> Listen {
+        let (addr, advertise) = (self.address(), self.advertise);
+        match self.kind {
+            Serves::Nvme(kind) => Listen::Nvme(ListenerSpec { addr, kind, advertise, security: self.security }),
+            Serves::Iscsi => Listen::Iscsi(iscsi::ListenerSpec { addr, advertise }),
+        }
     }
     /// The address with its port.
     pub fn address(&self) -> SocketAddr {
         let port = match self.kind {
-            ListenerKind::Io => IO_PORT,
-            ListenerKind::Discovery => DISCOVERY_PORT,
+            Serves::Nvme(ListenerKind::Io) => IO_PORT,
+            Serves::Nvme(ListenerKind::Discovery) => DISCOVERY_PORT,
+            Serves::Iscsi => ISCSI_PORT,
         };
         parse_address(&self.addr, Some(port)).expect("checked when it was read")
     }
 }
 
 fn default_listeners() -> Vec<Listener> {
-    let listener = |kind| Listener { addr: "0.0.0.0".into(), kind, advertise: None, security: Security::Plain };
+    let listener = |kind| Listener { addr: "0.0.0.0".into(), kind: Serves::Nvme(kind), advertise: None, security: Security::Plain };
     vec![listener(ListenerKind::Io), listener(ListenerKind::Discovery)]
 }
 
@@ -412,8 +455,14 @@ impl Config {
             if self.listeners[..n].iter().any(|l| l.address() == listener.address() && l.address().port() != 0) {
                 return wrong("listeners", &format!("{} is there twice; remove one", listener.address()));
             }
-            if listener.kind == ListenerKind::Discovery && listener.security == Security::Authenticated {
+            if listener.kind == Serves::Nvme(ListenerKind::Discovery) && listener.security == Security::Authenticated {
                 return wrong("listeners", "discovery authenticates nobody; a listener for it can have the security plain or encrypted");
+            }
+            if listener.kind == Serves::Iscsi && listener.security != Security::Plain {
+                return wrong(
+                    "listeners",
+                    "a listener for iSCSI has no security of its own, and no TLS; 'basalt subsystem set NAME --security authenticated' asks for CHAP",
+                );
             }
         }
         Ok(())
@@ -459,10 +508,10 @@ fn address_text<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
     Ok(text)
 }
 
-fn listener_kind<'de, D: Deserializer<'de>>(d: D) -> Result<ListenerKind, D::Error> {
-    const WORDS: &[&str] = &[ListenerKind::Io.word(), ListenerKind::Discovery.word()];
+fn listener_kind<'de, D: Deserializer<'de>>(d: D) -> Result<Serves, D::Error> {
+    const WORDS: &[&str] = &[Serves::ALL[0].word(), Serves::ALL[1].word(), Serves::ALL[2].word()];
     let text = String::deserialize(d)?;
-    ListenerKind::ALL.into_iter().find(|k| k.word() == text).ok_or_else(|| de::Error::unknown_variant(&text, WORDS))
+    Serves::ALL.into_iter().find(|k| k.word() == text).ok_or_else(|| de::Error::unknown_variant(&text, WORDS))
 }
 
 fn some_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {

@@ -49,7 +49,7 @@ fn wrong_values_are_reported_where_they_stand() {
         ("data_dir = '/d'\ncores.count = 0", "2:15", "1 to 64"),
         ("data_dir = '/d'\ncores.pin = [1, 1]", "2:13", "expected a boolean"),
         ("data_dir = '/d'\n[[listeners]]\naddr = 'somewhere'", "3:8", "not an address"),
-        ("data_dir = '/d'\n[[listeners]]\naddr = '::'\nkind = 'iscsi'", "4:8", "unknown variant"),
+        ("data_dir = '/d'\n[[listeners]]\naddr = '::'\nkind = 'iser'", "4:8", "unknown variant"),
         ("data_dir = '/d'\napi.socket_mode = '0777'", "2:19", "0660"),
         ("data_dir = '/d'\nlog.level = 'loud'", "2:13", "not a log level"),
         ("data_dir = '/d'\nstore.destage_low_percent = 100", "2:29", "1 to 99"),
@@ -74,6 +74,7 @@ fn keys_that_do_not_fit_each_other_are_reported() {
         ("api.token_file = '/t'", "api.listen"),
         ("store = { destage_low_percent = 70, destage_high_percent = 30 }", "must be below"),
         ("listeners = [{ addr = '[::]:4420' }, { addr = '::' }]", "twice"),
+        ("listeners = [{ addr = '::', kind = 'iscsi', security = 'encrypted' }]", "no TLS"),
         ("listeners = [{ addr = '::', kind = 'discovery', security = 'authenticated' }]", "discovery authenticates nobody"),
     ] {
         let said = error(&format!("data_dir = '/d'\n{text}"));

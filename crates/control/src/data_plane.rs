@@ -10,7 +10,7 @@ use dataplane::{
     NodeConfig, NodeStats, OpenError, OpenOptions, Settings,
 };
 use directory::record::DeviceRecord;
-use frontend::{ControlRequestId, Of, Refused, Reply};
+use frontend::{ControlRequestId, FrontEnd, HostLimits, Of, Refused, Reply};
 use nvmf::{CommandClass, ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,10 @@ use std::{
 use store::{GroupError, ShardStats};
 
 /// What the data plane of this node has counted.
-type NodeFigures = NodeStats<(nvmf::Figures, peers::PeersStats)>;
+type NodeFigures = NodeStats<((nvmf::Figures, iscsi::Figures), peers::PeersStats)>;
+
+/// Where one of its front ends listens.
+type Listener = <FrontEnds as FrontEnd>::Listener;
 
 /// The data plane of this node.
 pub struct LocalDataPlane {
@@ -34,9 +37,20 @@ impl LocalDataPlane {
     /// Starts the cores, of the node with this slot.
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
-        let shared = (Arc::new(nvmf::TargetShared::new(config.target_options(slot))), Arc::default());
+        let options = config.target_options(slot);
+        let limits = HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+        let nvme = Arc::new(nvmf::TargetShared::new(options));
+        // What hosts take is counted together, by whatever they come.
+        let iscsi = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));
+        let shared = (Arc::new((nvme, iscsi)), Arc::default());
         let handle = DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?;
         Ok(Self { handle, serves_copies: config.cluster.try_mirrors })
+    }
+
+    fn listen_at(&self, at: Listener) -> Result<SocketAddr, PlaneError> {
+        match self.handle.listen(at)? {
+            Of::First(Of::First(addr) | Of::Second(addr)) | Of::Second(addr) => Ok(addr),
+        }
     }
 }
 
@@ -47,7 +61,7 @@ fn settings(store: &StoreSection) -> Settings {
 
 /// Hosts that use volumes.
 fn hosts(stats: NodeFigures) -> Vec<SessionInfo> {
-    stats.cores.into_iter().flat_map(|c| c.front.0.sessions).filter(|s| !s.discovery).collect()
+    stats.cores.into_iter().flat_map(|c| c.front.0.0.sessions).filter(|s| !s.discovery).collect()
 }
 
 impl From<DataPlaneError> for PlaneError {
@@ -185,19 +199,24 @@ impl DataPlane for LocalDataPlane {
     }
 
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError> {
-        match self.handle.listen(Of::First(spec))? {
-            Of::First(addr) | Of::Second(addr) => Ok(addr),
-        }
+        self.listen_at(Of::First(Of::First(spec)))
+    }
+
+    fn listen_iscsi(&self, spec: iscsi::ListenerSpec) -> Result<SocketAddr, PlaneError> {
+        self.listen_at(Of::First(Of::Second(spec)))
     }
 
     fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError> {
-        match self.handle.listen(Of::Second(at))? {
-            Of::First(addr) | Of::Second(addr) => Ok(addr),
-        }
+        self.listen_at(Of::Second(at))
     }
 
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
         Ok(hosts(self.handle.stats()?))
+    }
+
+    fn iscsi_sessions(&self) -> Result<Vec<iscsi::SessionInfo>, PlaneError> {
+        let all = self.handle.stats()?.cores.into_iter().flat_map(|c| c.front.0.1.sessions);
+        Ok(all.filter(|s| !s.target.is_empty()).collect())
     }
 
     fn stats(&self) -> Result<Stats, PlaneError> {
@@ -230,6 +249,7 @@ fn gather(stats: &NodeFigures) -> Stats {
         groups: stats.groups.iter().map(|g| group(g, stats)).collect(),
         object: object(stats),
         front: front(stats),
+        iscsi: Figures::sum(stats.cores.iter().map(|c| &c.front.0.1.stats)),
         peers: Figures::sum(stats.cores.iter().map(|c| &c.front.1)),
     }
 }
@@ -248,7 +268,7 @@ fn object(stats: &NodeFigures) -> LayerFigures {
 }
 
 fn front(stats: &NodeFigures) -> LayerFigures {
-    let fronts = || stats.cores.iter().map(|c| &c.front.0);
+    let fronts = || stats.cores.iter().map(|c| &c.front.0.0);
     let of = |class: CommandClass| (class.name(), latencies(fronts().map(|f| &f.stats.classes[class as usize].latency)));
     LayerFigures { figures: Figures::sum(fronts()), latencies: CommandClass::ALL.map(of).into() }
 }

@@ -157,8 +157,8 @@ fn hosts_that_only_discover_are_no_sessions() {
         encrypted: false,
         since: base::Instant::default(),
     };
-    stats.cores[0].front.0.sessions = vec![session(1, false), session(2, true)];
-    stats.cores[1].front.0.sessions = vec![session(3, true), session(4, false)];
+    stats.cores[0].front.0.0.sessions = vec![session(1, false), session(2, true)];
+    stats.cores[1].front.0.0.sessions = vec![session(3, true), session(4, false)];
     assert_eq!(hosts(stats).iter().map(|s| s.cntlid).collect::<Vec<_>>(), [1, 4]);
 }
 

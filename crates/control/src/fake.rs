@@ -35,6 +35,7 @@ struct State {
     desired: Desired,
     applies: u32,
     sessions: Vec<SessionInfo>,
+    iscsi_sessions: Vec<iscsi::SessionInfo>,
     failures: VecDeque<(&'static str, u32, PlaneError)>,
     scrubs: Vec<GroupId>,
     freed: Vec<(VolumeId, u64)>,
@@ -123,6 +124,10 @@ impl FakePlane {
     pub fn connect(&self, session: SessionInfo) {
         self.state().sessions.push(session);
     }
+    /// A host logs in over iSCSI.
+    pub fn log_in(&self, session: iscsi::SessionInfo) {
+        self.state().iscsi_sessions.push(session);
+    }
     /// Groups that were scrubbed.
     pub fn scrubs(&self) -> Vec<GroupId> {
         self.state().scrubs.clone()
@@ -139,6 +144,7 @@ impl FakePlane {
         let mut state = self.state();
         state.desired = Desired::default();
         state.sessions.clear();
+        state.iscsi_sessions.clear();
         state.stopped = false;
         state.groups.retain(|_, g| !g.devices.iter().any(|d| matches!(d, DeviceRecord::Memory { .. })));
         state.groups.values_mut().for_each(|g| g.open = false);
@@ -336,6 +342,11 @@ impl DataPlane for FakePlane {
         Ok(SocketAddr::new(spec.addr.ip(), port))
     }
 
+    fn listen_iscsi(&self, spec: iscsi::ListenerSpec) -> Result<SocketAddr, PlaneError> {
+        drop(self.check("listen")?);
+        Ok(spec.addr)
+    }
+
     fn take_events(&self) -> Option<mpsc::Receiver<DataPlaneEvent>> {
         self.state().events.take()
     }
@@ -347,6 +358,10 @@ impl DataPlane for FakePlane {
 
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError> {
         Ok(self.check("sessions")?.sessions.clone())
+    }
+
+    fn iscsi_sessions(&self) -> Result<Vec<iscsi::SessionInfo>, PlaneError> {
+        Ok(self.check("sessions")?.iscsi_sessions.clone())
     }
 
     fn stats(&self) -> Result<Stats, PlaneError> {
@@ -400,6 +415,7 @@ impl DataPlane for FakePlane {
                 .collect(),
             object: LayerFigures { figures: figures("reads", 3), latencies: vec![("read", latency.clone())] },
             front: LayerFigures { figures: figures("commands", 4), latencies: vec![("read", latency.clone())] },
+            iscsi: figures("logins", 6),
             peers: figures("forwarded_requests", 5),
         })
     }

@@ -147,6 +147,7 @@ fn planes(page: &mut Page, stats: &Stats) {
     }
     page.figures("peers", &stats.peers, &[]);
     page.figures("frontend", &stats.front.figures, &[]);
+    page.figures("iscsi", &stats.iscsi, &[]);
     for (operation, latencies) in &stats.front.latencies {
         let help = "Latency of commands, from the last byte of the command to the first of the response.";
         page.histogram("basalt_frontend_latency_seconds", help, &[("operation", operation)], latencies);

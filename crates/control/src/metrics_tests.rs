@@ -53,6 +53,17 @@ const PUBLISHED: &str = "
     basalt_frontend_tls_handshakes_total counter
     basalt_frontend_waits_for_buffers_total counter
     basalt_frontend_waits_for_queues_total counter
+    basalt_iscsi_check_conditions_total counter
+    basalt_iscsi_commands_aborted_total counter
+    basalt_iscsi_commands_total counter
+    basalt_iscsi_connections_refused_total counter
+    basalt_iscsi_connections_total counter
+    basalt_iscsi_logins_refused_total counter
+    basalt_iscsi_logins_total counter
+    basalt_iscsi_pdus_received_total counter
+    basalt_iscsi_read_bytes_total counter
+    basalt_iscsi_sessions_ended_total counter
+    basalt_iscsi_timeouts_total counter
     basalt_object_agreed_ranges_total counter
     basalt_object_copied_changes_total counter
     basalt_object_crossed_parts_total counter

@@ -13,10 +13,17 @@ use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
 use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
 
+/// What hosts reach this node by: NVMe/TCP, and iSCSI.
+pub type Hosts = frontend::Pair<nvmf::Target, iscsi::Target>;
 /// The front ends of this node: what hosts reach it by, and what the other nodes of its cluster do.
-pub type FrontEnds = frontend::Pair<nvmf::Target, peers::Peers>;
+pub type FrontEnds = frontend::Pair<Hosts, peers::Peers>;
 /// What this node is to serve through them.
-pub type Desired = dataplane::Desired<(nvmf::Desired, peers::PeersDesired)>;
+pub type Desired = dataplane::Desired<((nvmf::Desired, iscsi::Desired), peers::PeersDesired)>;
+
+const _: () = {
+    let requests = nvmf::limits::REQUESTS_MAX + iscsi::limits::REQUESTS_MAX;
+    assert!(requests <= frontend::REQUESTS_MAX, "what all hosts of a core may ask for at once");
+};
 
 /// Why the data plane did not do it, by what it means for who asked; the cause says what, where and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -156,8 +163,10 @@ pub struct Stats {
     pub groups: Vec<GroupFigures>,
     /// All volumes together: requests as they enter the object layer.
     pub object: LayerFigures,
-    /// The front end.
+    /// The front end of NVMe/TCP.
     pub front: LayerFigures,
+    /// The front end of iSCSI.
+    pub iscsi: Figures,
     /// What is between the nodes.
     pub peers: Figures,
     /// Copies that this node brings back into sync: how many of their bytes are complete.
@@ -263,10 +272,14 @@ pub trait DataPlane: Send + Sync {
     fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError>;
     /// Listens for hosts; gives the address with its port.
     fn listen(&self, spec: ListenerSpec) -> Result<SocketAddr, PlaneError>;
+    /// Listens for hosts that speak iSCSI; gives the address with its port.
+    fn listen_iscsi(&self, spec: iscsi::ListenerSpec) -> Result<SocketAddr, PlaneError>;
     /// Takes links of other nodes there; gives the address with its port.
     fn listen_for_nodes(&self, at: SocketAddr) -> Result<SocketAddr, PlaneError>;
-    /// Who is connected, discovery left out.
+    /// Who is connected over NVMe/TCP, discovery left out.
     fn sessions(&self) -> Result<Vec<SessionInfo>, PlaneError>;
+    /// Who is connected over iSCSI, discovery left out.
+    fn iscsi_sessions(&self) -> Result<Vec<iscsi::SessionInfo>, PlaneError>;
     /// Figures of every layer.
     fn stats(&self) -> Result<Stats, PlaneError>;
     /// What the data plane tells without being asked; `None` when somebody follows it already.

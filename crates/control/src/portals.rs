@@ -4,6 +4,7 @@
 //! Invariant: an address that only this machine can reach is no portal of a listener on all addresses.
 //! Never: changes a record.
 
+use base::{ListenerKind, Security};
 use directory::record::PortalRecord;
 use nvmf::ListenerSpec;
 use std::collections::BTreeSet;
@@ -44,6 +45,15 @@ pub fn portals(listeners: &[ListenerSpec], own: &[OwnAddress]) -> Vec<PortalReco
         reached.for_each(|a| add(a.ip, Some(a.bits)));
     }
     all
+}
+
+/// The portals of a node with these listeners for iSCSI, in their order.
+pub fn iscsi_portals(listeners: &[iscsi::ListenerSpec], own: &[OwnAddress]) -> Vec<PortalRecord> {
+    let spec = |l: &iscsi::ListenerSpec| {
+        let (kind, security) = (ListenerKind::Io, Security::Plain);
+        ListenerSpec { addr: l.addr, kind, advertise: l.advertise, security }
+    };
+    portals(&listeners.iter().map(spec).collect::<Vec<_>>(), own)
 }
 
 /// The addresses by which others may reach this machine; none where that cannot be found out.
@@ -94,7 +104,6 @@ fn ipv6(if_inet6: &str) -> BTreeSet<OwnAddress> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{ListenerKind, Security};
 
     const FIB_TRIE: &str = "Main:
   +-- 0.0.0.0/0 3 0 5

@@ -147,6 +147,7 @@ fn history() -> (Vec<Step>, Vec<Content>) {
             nqn: format!("nqn.{which}.{n}"),
             name: "x".repeat(if n.is_multiple_of(5) { 9000 } else { n }),
             dhchap: None,
+            chap: None,
             tls_psks: Vec::new(),
             created_unix_s: 0,
         };
@@ -186,7 +187,14 @@ fn after_a_loss_of_power_at_any_step_every_transaction_that_was_answered_is_ther
             let n = which.unwrap();
             *seen.entry(if n > answered { "one more than was answered" } else { "what was answered" }).or_default() += 1;
             // It goes on from there.
-            let more = HostEntryRecord { nqn: "nqn.more".into(), name: "m".into(), dhchap: None, tls_psks: Vec::new(), created_unix_s: 0 };
+            let more = HostEntryRecord {
+                nqn: "nqn.more".into(),
+                name: "m".into(),
+                chap: None,
+                dhchap: None,
+                tls_psks: Vec::new(),
+                created_unix_s: 0,
+            };
             assert_eq!(again.commit(&Transaction::new().create(&more)).unwrap().0, found.1 + 1, "cut at {cut}, {kept:?}");
         }
     }
@@ -197,7 +205,14 @@ fn after_a_loss_of_power_at_any_step_every_transaction_that_was_answered_is_ther
 fn a_commit_that_fails_half_way_is_unknown_and_ends_the_use_of_the_file() {
     let storage = Storage::default();
     let directory = open(&storage).unwrap();
-    let entry = |nqn: &str| HostEntryRecord { nqn: nqn.into(), name: "n".into(), dhchap: None, tls_psks: Vec::new(), created_unix_s: 0 };
+    let entry = |nqn: &str| HostEntryRecord {
+        nqn: nqn.into(),
+        name: "n".into(),
+        chap: None,
+        dhchap: None,
+        tls_psks: Vec::new(),
+        created_unix_s: 0,
+    };
     directory.commit(&Transaction::new().create(&entry("nqn.a"))).unwrap();
     let mut watch = directory.watch(Revision(1)).unwrap();
     storage.broken.store(true, SeqCst);

@@ -13,7 +13,7 @@ fn open(dir: &Path) -> Embedded {
 }
 
 fn entry(nqn: &str, name: &str) -> HostEntryRecord {
-    HostEntryRecord { nqn: nqn.into(), name: name.into(), dhchap: None, tls_psks: Vec::new(), created_unix_s: 0 }
+    HostEntryRecord { nqn: nqn.into(), name: name.into(), chap: None, dhchap: None, tls_psks: Vec::new(), created_unix_s: 0 }
 }
 
 #[test]

@@ -25,4 +25,5 @@ pub use quota::{HostLimits, LEASE_BYTES, Place, Quotas, Reserve};
 pub use ranges::{ByteRange, RangeCopy, RangeTrim};
 pub use volumes::{ServedVolume, UnknownVolume, VolumeView, Volumes};
 // The door into a volume.
+pub use object::router::REQUESTS_MAX;
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};

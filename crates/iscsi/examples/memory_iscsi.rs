@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
-use base::{SecretBytes, Visibility, VolumeId, WriteProtect, crc32c};
+use base::{NodeSlot, SecretBytes, Visibility, VolumeId, WriteProtect, crc32c};
 use frontend::{ServedVolume, VolumeView};
 use iscsi::{Credentials, HostView, Shared, Target, TargetMsg, TargetView, UnitView, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
@@ -122,7 +122,7 @@ impl App for Core {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let addr = args.next().unwrap_or_else(|| "127.0.0.1:3260".into()).parse().expect("an address and port");
+    let addr: std::net::SocketAddr = args.next().unwrap_or_else(|| "127.0.0.1:3260".into()).parse().expect("an address and port");
     let cores: usize = args.next().map_or(1, |v| v.parse().expect("a number of cores"));
     let mib: u64 = args.next().map_or(1024, |v| v.parse().expect("a size in MiB"));
     let hosts = match (args.next(), args.next(), args.next()) {
@@ -152,9 +152,12 @@ fn main() {
     };
     let view = Arc::new(View {
         generation: 1,
+        slot: NodeSlot::FIRST,
+        nodes: vec![],
         targets: vec![TargetView {
             name: "iqn.2026-11.io.basalt:memory".into(),
             allow_any_host: true,
+            authenticated: false,
             hosts: vec![],
             units: [0, 1].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All })).into(),
         }],
@@ -171,7 +174,7 @@ fn main() {
         let mut target = Target::new(&rt, Arc::clone(&shared));
         target.apply(&rt, Arc::clone(&view));
         if rt.core() == 0 {
-            let at = target.listen(&rt, addr);
+            let at = target.listen(&rt, addr.into());
             println!("listening at {}", at.expect("the address is free"));
         }
         let memory = Memory { volumes: volumes.clone(), done: vec![] };

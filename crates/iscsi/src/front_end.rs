@@ -4,10 +4,10 @@ use crate::desired::Desired;
 use crate::shared::Shared;
 use crate::stats::Figures;
 use crate::target::{Target, TargetMsg};
-use crate::view::View;
+use crate::view::{ListenerSpec, View};
 use auth::{Work, WorkDone};
 use frontend::{AuditEvent, ControlRequest, ControlRequestId, FrontEnd, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId};
-use object::Backend;
+use object::{Backend, VolumeRef};
 use rt::Rt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl FrontEnd for Target {
     type Shared = Shared;
     type Desired = Desired;
     type View = View;
-    type Listener = SocketAddr;
+    type Listener = ListenerSpec;
     type Listening = SocketAddr;
     type Msg = TargetMsg;
     type Figures = Figures;
@@ -30,8 +30,8 @@ impl FrontEnd for Target {
     fn serve(&mut self, rt: &Rt, view: Arc<View>) {
         self.apply(rt, view);
     }
-    fn listen(&mut self, rt: &Rt, at: SocketAddr) -> Result<SocketAddr, ListenError> {
-        Target::listen(self, rt, at).map_err(|cause| ListenError { at: at.to_string(), cause })
+    fn listen(&mut self, rt: &Rt, at: ListenerSpec) -> Result<SocketAddr, ListenError> {
+        Target::listen(self, rt, at).map_err(|cause| ListenError { at: at.addr.to_string(), cause })
     }
     #[inline]
     fn poll<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
@@ -41,12 +41,15 @@ impl FrontEnd for Target {
         Target::may_begin(self, rt, token)
     }
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
-        None
+        Target::pop_control_request(self)
     }
+    fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
+        Target::on_answer(self, rt, id, result);
+    }
+    #[inline]
     fn has_reports(&self) -> bool {
-        true
+        Target::has_reports(self)
     }
-    fn on_answer(&mut self, _: &Rt, _: ControlRequestId, _: Result<Reply, Refused>) {}
     fn pop_audit(&mut self) -> Option<AuditEvent> {
         Target::pop_audit(self)
     }
@@ -57,6 +60,9 @@ impl FrontEnd for Target {
         None
     }
     fn on_work_done(&mut self, _: &Rt, _: WorkId, _: WorkDone) {}
+    fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        Target::is_settled(self, volume, revision)
+    }
     fn pop_msg(&mut self) -> Option<(usize, TargetMsg)> {
         Target::pop_msg(self)
     }

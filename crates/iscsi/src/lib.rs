@@ -28,4 +28,4 @@ pub use desired::{Desired, TargetDesired, UnitDesired};
 pub use shared::Shared;
 pub use stats::{Figures, SessionInfo, Stats};
 pub use target::{Target, TargetMsg};
-pub use view::{HostView, TargetView, UnitView, View};
+pub use view::{HostView, ListenerSpec, NodeView, TargetView, UnitView, View};

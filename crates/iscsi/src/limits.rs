@@ -67,9 +67,11 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 pub const LINGER_MAX: Duration = Duration::from_secs(5);
 /// How often deadlines are looked at.
 pub const TICK: Duration = Duration::from_millis(500);
-/// Units of a target.
-pub const UNITS_MAX: u32 = 1024;
+/// LUNs of a target are below this: 1 to 1024 are the namespace IDs that a subsystem can have.
+pub const UNITS_MAX: u32 = 1025;
 
 const _: () = assert!(TRANSFER_MAX as u64 <= DATA_HELD_MAX, "one command always fits");
 const _: () = assert!(COMMANDS_MAX as usize + IMMEDIATE_MAX < u16::MAX as usize);
-const _: () = assert!(CONNECTIONS_MAX * (COMMANDS_MAX as usize + IMMEDIATE_MAX) <= object::router::REQUESTS_MAX);
+/// Requests that all sessions of a core may have with volumes at once: one for each command.
+pub const REQUESTS_MAX: usize = CONNECTIONS_MAX * (COMMANDS_MAX as usize + IMMEDIATE_MAX);
+const _: () = assert!(REQUESTS_MAX <= object::router::REQUESTS_MAX);

@@ -112,6 +112,8 @@ pub type Admitted = Result<Option<Arc<Credentials>>, Refusal>;
 pub struct Door<'a> {
     /// Whether this host may have this, once the names are known; and what it has to authenticate with.
     pub admit: &'a mut dyn FnMut(&Who) -> Admitted,
+    /// The portal group of this node.
+    pub portal_group: u16,
     /// Bytes that nobody can guess.
     pub random: &'a mut dyn FnMut(&mut [u8]),
 }
@@ -258,7 +260,7 @@ impl Login {
                 self.method_chosen = true;
                 push_pair(out, key, method);
                 if !self.who.discovery {
-                    push_pair(out, "TargetPortalGroupTag", "1");
+                    push_pair(out, "TargetPortalGroupTag", &door.portal_group.to_string());
                 }
                 Ok(())
             }

@@ -2,10 +2,10 @@
 //!
 //! Invariant: nothing here is waited for on the path of an I/O: the locks guard what logins and discovery look at.
 
-use crate::limits::MEMORY_BYTES_MAX;
+use crate::limits::{HOST_CONNECTIONS_MAX, HOST_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX};
 use crate::login::Who;
 use base::HostId;
-use frontend::Quotas;
+use frontend::{HostLimits, Quotas};
 use rt::MESH_CORES_MAX;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +18,7 @@ type Nexus = (String, [u8; 6], String);
 /// Shared by the [`crate::Target`]s of all cores.
 pub struct Shared {
     quotas: Arc<Quotas>,
+    host_limits: HostLimits,
     portals: Mutex<Vec<SocketAddr>>,
     nexuses: Mutex<BTreeMap<Nexus, (usize, u64)>>,
     tsih: AtomicU16,
@@ -26,13 +27,8 @@ pub struct Shared {
 
 impl Default for Shared {
     fn default() -> Self {
-        Self {
-            quotas: Arc::new(Quotas::new(MEMORY_BYTES_MAX)),
-            portals: Mutex::default(),
-            nexuses: Mutex::default(),
-            tsih: AtomicU16::new(0),
-            load: [const { AtomicU32::new(0) }; MESH_CORES_MAX],
-        }
+        let host_limits = HostLimits { connections: HOST_CONNECTIONS_MAX, memory: HOST_MEMORY_BYTES_MAX };
+        Self::new(Arc::new(Quotas::new(MEMORY_BYTES_MAX)), host_limits)
     }
 }
 
@@ -41,6 +37,21 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// With the counts of what hosts take, of all front ends of a node together, and what each host may take that has no limits of its own.
+    pub fn new(quotas: Arc<Quotas>, host_limits: HostLimits) -> Self {
+        Self {
+            quotas,
+            host_limits,
+            portals: Mutex::default(),
+            nexuses: Mutex::default(),
+            tsih: AtomicU16::new(0),
+            load: [const { AtomicU32::new(0) }; MESH_CORES_MAX],
+        }
+    }
+    /// What a host may take that has no limits of its own.
+    pub(crate) fn host_limits(&self) -> HostLimits {
+        self.host_limits
+    }
     /// What each host takes.
     pub fn quotas(&self) -> &Arc<Quotas> {
         &self.quotas

@@ -1,5 +1,6 @@
 //! Counters of one core's front end.
 
+use base::Instant;
 use std::net::SocketAddr;
 
 base::counters! {
@@ -44,6 +45,8 @@ pub struct SessionInfo {
     pub tsih: u16,
     /// Commands under way.
     pub running: usize,
+    /// When its connection was accepted.
+    pub since: Instant,
 }
 
 /// What a half has counted, and its sessions.

@@ -8,17 +8,17 @@ use crate::limits::{
     ADDRESS_LOGINS_MAX, CONNECTIONS_MAX, DISCOVERIES_MAX, LINGER_MAX, LOGIN_TIME_MAX, LOGINS_MAX, PDU_TIME_MAX, PING_AFTER, RECV_BYTES,
     RECV_FRESH_BYTES, SENDS_MAX, SILENCE_MAX, TICK,
 };
-use crate::session::{Cx, Session, SessionEvent};
+use crate::session::{Asked, Cx, Session, SessionEvent};
 use crate::shared::Shared;
 use crate::stats::{Figures, SessionInfo, Stats};
-use crate::view::View;
+use crate::view::{ListenerSpec, View};
 use base::Instant;
 use connection::{Accepts, Came, Connection, Layer, RefusalLog, Unauthenticated};
-use frontend::{AuditEvent, AuditKind, AuditQueue};
-use object::{Backend, IoRequest};
+use frontend::{AuditEvent, AuditKind, AuditQueue, ControlRequest, ControlRequestId, Refused, Reply};
+use object::{Backend, IoRequest, VolumeRef};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
 use slab::Slab;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tls::HostIdentity;
@@ -101,6 +101,10 @@ pub struct Target {
     listeners: Vec<ListenerId>,
     msgs: VecDeque<(usize, TargetMsg)>,
     ios: Vec<IoRequest>,
+    asked: VecDeque<Asked>,
+    /// Control requests that are away: by serial number, the session and slot of each.
+    away: BTreeMap<u64, u64>,
+    asks: u64,
     events: Vec<(u64, SessionEvent)>,
     under_way: u64,
     tick: Option<TimerId>,
@@ -111,6 +115,8 @@ pub struct Target {
     refusal_log: RefusalLog,
     audit: AuditQueue,
     resets: resets::Resets,
+    /// Requests that are with their volumes and may not be there any more by what is served now, or whose sessions are gone.
+    fenced: BTreeMap<u64, VolumeRef>,
 }
 
 macro_rules! cx {
@@ -122,6 +128,7 @@ macro_rules! cx {
             draining: $t.draining,
             random: &mut |out| $rt.random_secret(out),
             ios: &mut $t.ios,
+            asked: &mut $t.asked,
             stats: &mut $t.stats,
             events: &mut $t.events,
         }
@@ -145,6 +152,9 @@ impl Target {
             listeners: Vec::new(),
             msgs: VecDeque::new(),
             ios: Vec::new(),
+            asked: VecDeque::new(),
+            away: BTreeMap::new(),
+            asks: 0,
             events: Vec::new(),
             under_way: 0,
             tick: None,
@@ -155,15 +165,20 @@ impl Target {
             refusal_log: RefusalLog::new("'basalt audit' shows them"),
             audit: AuditQueue::default(),
             resets: resets::Resets::default(),
+            fenced: BTreeMap::new(),
         }
     }
 
     /// Listens. Call it on core 0; connections are dealt to all cores.
-    pub fn listen(&mut self, rt: &Rt, at: SocketAddr) -> Result<SocketAddr, NetError> {
-        let id = rt.listen(&self.queue, COOKIE_LISTEN, at)?;
+    pub fn listen(&mut self, rt: &Rt, at: ListenerSpec) -> Result<SocketAddr, NetError> {
+        let id = rt.listen(&self.queue, COOKIE_LISTEN, at.addr)?;
         let addr = rt.local_addr(id);
         self.listeners.push(id);
-        self.shared.add_portal(addr);
+        let mut shown = at.advertise.unwrap_or(addr);
+        if shown.port() == 0 {
+            shown.set_port(addr.port());
+        }
+        self.shared.add_portal(shown);
         Ok(addr)
     }
 
@@ -173,6 +188,8 @@ impl Target {
         let places: Vec<usize> = self.conns.iter().map(|(place, _)| place).collect();
         for place in places {
             let conn = &mut self.conns[place];
+            let cx: &Cx<'_> = cx!(self, rt);
+            self.fenced.extend(conn.session.fenced(cx));
             if !conn.session.apply(&self.view) {
                 conn.session.end(cx!(self, rt), "its access ended");
                 self.mark(place);
@@ -198,6 +215,9 @@ impl Target {
             while let Some(done) = backend.pop() {
                 busy = true;
                 self.under_way -= 1;
+                if !self.fenced.is_empty() {
+                    self.fenced.remove(&done.token);
+                }
                 let token = token_of_request(done.token);
                 if let Some(place) = self.place(token) {
                     self.conns[place].session.on_io_done(cx!(self, rt), done);
@@ -222,6 +242,13 @@ impl Target {
         let Some(place) = self.place(token_of_request(request)) else { return false };
         let cx = cx!(self, rt);
         self.conns[place].session.may_begin(cx, request)
+    }
+
+    /// Whether it goes by this revision of a volume's view, or a later one, and has nothing with the volume that is forbidden since: no write of a
+    /// host that has lost its rights takes effect afterwards.
+    pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        let view = self.view.volumes.get(volume.0 as usize).and_then(Option::as_ref);
+        view.is_none_or(|v| v.revision >= revision) && !self.fenced.values().any(|v| *v == volume)
     }
 
     fn place(&self, token: u64) -> Option<usize> {
@@ -376,7 +403,9 @@ impl Target {
             self.leave(place, why);
         }
         if !self.conns[place].socket.has_operations() {
-            self.conns.remove(place);
+            // What it has with its volumes may still take effect.
+            let conn = self.conns.remove(place);
+            self.fenced.extend(conn.session.with_volumes());
             self.shared.gone(self.core);
         }
     }
@@ -397,14 +426,15 @@ impl Target {
             let Some(place) = self.place(token) else { continue };
             match event {
                 SessionEvent::LoggedIn { proved } => self.on_logged_in(rt, place, proved),
-                SessionEvent::Refused(why) => {
+                SessionEvent::Refused { why, unproved } => {
                     self.stats.logins_refused += 1;
                     let conn = &self.conns[place];
                     if self.refusal_log.reports(rt.now()) {
                         let Conn { peer, session, .. } = conn;
                         tracing::warn!(%peer, host = session.who().host, target = session.who().target, why, "a login was refused");
                     }
-                    let event = event_of(conn, AuditKind::Refused, why);
+                    let kind = if unproved { AuditKind::AuthenticationFailed } else { AuditKind::Refused };
+                    let event = event_of(conn, kind, why);
                     self.audit.push(event);
                 }
                 SessionEvent::Reset { tag, lun, attention } => self.begin_reset(rt, place, (tag, lun, attention)),
@@ -464,6 +494,27 @@ impl Target {
             Msg::Reset(reset) => self.on_reset(rt, reset),
             Msg::ResetDone { id } => self.on_reset_done(id),
         }
+    }
+
+    /// Whether there is a question for the control plane, or an event for the audit log.
+    #[inline]
+    pub fn has_reports(&self) -> bool {
+        !self.asked.is_empty() || !self.audit.is_empty()
+    }
+    /// The next question for the control plane.
+    pub fn pop_control_request(&mut self) -> Option<ControlRequest> {
+        let Asked { request, by, what } = self.asked.pop_front()?;
+        self.asks += 1;
+        self.away.insert(self.asks, request);
+        Some(ControlRequest { id: ControlRequestId { core: self.core, serial: self.asks }, by, what })
+    }
+    /// The control plane's answer.
+    pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
+        let Some(request) = self.away.remove(&id.serial) else { return };
+        let Some(place) = self.place(token_of_request(request)) else { return };
+        self.conns[place].session.on_answer(cx!(self, rt), (request & 0xFFFF) as u16, result);
+        self.mark(place);
+        rt.wake(self.core);
     }
 
     /// The next event for the audit log.
@@ -551,6 +602,7 @@ impl Target {
             target: c.session.who().target.clone(),
             tsih: c.session.tsih(),
             running: c.session.running(),
+            since: c.since,
         };
         Figures { stats: self.stats.clone(), sessions: known.map(|(_, c)| info(c)).collect() }
     }

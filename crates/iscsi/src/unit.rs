@@ -14,15 +14,13 @@ use format::scsi::{Command, Invalid, Lun, SENSE_BYTES_MAX, SelectReport, Sense, 
 const VENDOR: &str = "BASALT";
 /// Product identification.
 const PRODUCT: &str = "Volume";
-/// Portal group tag of every portal.
-pub const PORTAL_GROUP: u16 = 1;
 
-/// Operation codes of the table that are not served: persistent and old reservations, EXTENDED COPY and its results, REPORT TARGET PORT
-/// GROUPS, LOG SENSE, WRITE ATOMIC.
+/// Operation codes of the table that are not served: old reservations, READ FULL STATUS and REGISTER AND MOVE of persistent ones, EXTENDED COPY
+/// and its results, REPORT TARGET PORT GROUPS, LOG SENSE, WRITE ATOMIC.
 fn is_served(entry: &Supported) -> bool {
     let (code, action) = (entry.opcode(), entry.action());
-    let refused = matches!(code, 0x16 | 0x17 | 0x56 | 0x57 | 0x4D | 0x5E | 0x5F | 0x83 | 0x84 | 0x9C);
-    !(refused || code == 0xA3 && action == 0x0A)
+    let refused = matches!(code, 0x16 | 0x17 | 0x56 | 0x57 | 0x4D | 0x83 | 0x84 | 0x9C);
+    !(refused || matches!((code, action), (0xA3, 0x0A) | (0x5E, 3) | (0x5F, 7)))
 }
 
 /// Whether a command is served.
@@ -32,8 +30,6 @@ pub fn serves(command: &Command) -> bool {
         Command::Reserve
             | Command::Release
             | Command::LogSense(_)
-            | Command::PersistentReserveIn { .. }
-            | Command::PersistentReserveOut(_)
             | Command::ExtendedCopy { .. }
             | Command::ReceiveCopyResults { .. }
             | Command::ReportPortGroups { .. }
@@ -88,8 +84,8 @@ pub fn inquiry(unit: Option<&Unit>, target: &str, page: Option<u8>) -> Result<Ve
             &[
                 Designator::Naa6(naa6(*unit.id.as_bytes())),
                 Designator::T10Vendor { vendor: VENDOR.into(), id: unit.serial() },
-                Designator::RelativePort(PORTAL_GROUP),
-                Designator::Name(Association::Port, port_name(target, PORTAL_GROUP)),
+                Designator::RelativePort(unit.port),
+                Designator::Name(Association::Port, port_name(target, unit.port)),
                 Designator::Name(Association::Device, target.into()),
             ],
         ),

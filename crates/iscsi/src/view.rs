@@ -3,11 +3,13 @@
 //! Invariant: a picture never changes; a new one has a higher generation.
 
 use crate::chap::Credentials;
-use crate::limits::{HOST_CONNECTIONS_MAX, HOST_MEMORY_BYTES_MAX, UNITS_MAX};
-use base::{HostId, Visibility, VolumeId, WriteProtect};
+use crate::limits::UNITS_MAX;
+use base::{HostId, NodeSlot, Visibility, VolumeId, WriteProtect};
+use cluster::record::PortalRecord;
 use cluster::reservation::Access;
 use frontend::{HostLimits, VolumeRef, VolumeView};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// All that is served.
@@ -15,12 +17,45 @@ use std::sync::Arc;
 pub struct View {
     /// Grows with each change.
     pub generation: u64,
+    /// The slot of this node.
+    pub slot: NodeSlot,
+    /// The other nodes that serve the same targets.
+    pub nodes: Vec<NodeView>,
     /// The targets.
     pub targets: Vec<TargetView>,
     /// Volumes by [`VolumeRef`]; `None` for one that is gone.
     pub volumes: Vec<Option<VolumeView>>,
     /// What is known of hosts, by name.
     pub hosts: BTreeMap<String, HostView>,
+}
+
+/// Where this node listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerSpec {
+    /// The address.
+    pub addr: SocketAddr,
+    /// The address that discovery tells hosts, where it is not the one that they reached; without a port: that of `addr`.
+    pub advertise: Option<SocketAddr>,
+}
+
+impl From<SocketAddr> for ListenerSpec {
+    fn from(addr: SocketAddr) -> Self {
+        Self { addr, advertise: None }
+    }
+}
+
+/// Another node that serves the same targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Its slot.
+    pub slot: NodeSlot,
+    /// Where hosts reach it.
+    pub portals: Vec<PortalRecord>,
+}
+
+/// The portal group of the node with this slot, which is its relative target port too: not zero.
+pub const fn portal_group(slot: NodeSlot) -> u16 {
+    slot.number() as u16 + 1
 }
 
 /// What is known of a host.
@@ -43,6 +78,8 @@ pub struct TargetView {
     pub allow_any_host: bool,
     /// Names of the hosts that may.
     pub hosts: Vec<String>,
+    /// Hosts have to prove who they are.
+    pub authenticated: bool,
     /// By LUN, below [`UNITS_MAX`].
     pub units: BTreeMap<u32, UnitView>,
 }
@@ -61,6 +98,8 @@ pub struct UnitView {
 pub struct Unit {
     /// Its LUN.
     pub lun: u32,
+    /// The target port that it is reached by: see [`portal_group`].
+    pub port: u16,
     /// Its volume.
     pub volume: VolumeRef,
     /// The volume's identity.
@@ -107,6 +146,7 @@ impl View {
         let shift = v.lba_bytes.trailing_zeros();
         Some(Unit {
             lun,
+            port: portal_group(self.slot),
             volume: unit.volume,
             id: v.id,
             shift,
@@ -125,11 +165,11 @@ impl View {
         seen.map(|(lun, _)| *lun).collect()
     }
     /// What a host may take: its own limits, or those of all.
-    pub fn limits_of(&self, host: &str) -> HostLimits {
+    pub fn limits_of(&self, host: &str, all: HostLimits) -> HostLimits {
         let own = self.hosts.get(host);
         HostLimits {
-            connections: own.and_then(|h| h.connections_max).unwrap_or(HOST_CONNECTIONS_MAX),
-            memory: own.and_then(|h| h.memory_bytes_max).unwrap_or(HOST_MEMORY_BYTES_MAX),
+            connections: own.and_then(|h| h.connections_max).unwrap_or(all.connections),
+            memory: own.and_then(|h| h.memory_bytes_max).unwrap_or(all.memory),
         }
     }
 }

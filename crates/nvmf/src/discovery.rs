@@ -49,28 +49,11 @@ pub(crate) const fn port_id(slot: NodeSlot, listener: u16) -> u16 {
     slot.number() as u16 * PORTS_MAX + place
 }
 
-/// Whether two addresses lie in one network of so many bits.
-fn same_network(a: IpAddr, b: IpAddr, bits: u8) -> bool {
-    let wide = |ip: IpAddr| match ip {
-        IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, 32),
-        IpAddr::V6(ip) => (u128::from(ip), 128),
-    };
-    let ((a, of_a), (b, of_b)) = (wide(a), wide(b));
-    let bits = u32::from(bits).min(of_a);
-    of_a == of_b && (a ^ b).checked_shr(128 - bits).unwrap_or(0) == 0
-}
-
-/// Where a host that reached this node at `reached` finds what listeners of `kind` on another node serve. A listener there that is on all
-/// addresses has one for each network; a host is referred to that in the network by which it came, and to all where none is.
+/// Where a host that reached this node at `reached` finds what listeners of `kind` on another node serve.
 fn ports_of(node: &NodeView, kind: ListenerKind, reached: Option<IpAddr>) -> Vec<Port> {
-    let of_kind = || node.portals.iter().filter(move |p| p.kind == kind);
-    let near = |p: &PortalRecord| p.network_bits.zip(reached).is_some_and(|(bits, ip)| same_network(p.addr.ip(), ip, bits));
-    let shown = |p: &&PortalRecord| {
-        let others_are_near = || of_kind().any(|o| o.listener == p.listener && near(o));
-        p.network_bits.is_none() || near(p) || !others_are_near()
-    };
+    let of_kind: Vec<&PortalRecord> = node.portals.iter().filter(|p| p.kind == kind).collect();
     let port = |p: &PortalRecord| Port { addr: p.addr, security: p.security, id: port_id(node.slot, p.listener) };
-    let mut out: Vec<Port> = of_kind().filter(shown).map(port).collect();
+    let mut out: Vec<Port> = cluster::portals_near(&of_kind, reached).into_iter().map(port).collect();
     once_each(&mut out);
     out
 }
@@ -170,14 +153,5 @@ mod tests {
         let ids: BTreeSet<u16> = NodeSlot::all().flat_map(|slot| (0..PORTS_MAX).map(move |n| port_id(slot, n))).collect();
         assert_eq!(ids.len(), 64 * usize::from(PORTS_MAX));
         assert_eq!((port_id(NodeSlot::FIRST, 0), port_id(NodeSlot::new(1).unwrap(), 0)), (1, 1025));
-    }
-
-    #[test]
-    fn networks_end_at_their_bits() {
-        let same = |a: &str, b: &str, bits| same_network(a.parse().unwrap(), b.parse().unwrap(), bits);
-        assert!(same("10.1.2.3", "10.1.2.250", 24) && !same("10.1.2.3", "10.1.3.3", 24) && same("10.1.2.3", "10.1.3.3", 23));
-        assert!(same("10.1.2.3", "10.1.2.3", 32) && !same("10.1.2.3", "10.1.2.2", 32) && same("10.1.2.3", "200.1.1.1", 0));
-        assert!(same("2001:db8::1", "2001:db8::ffff", 64) && !same("2001:db8::1", "2001:db8:0:1::1", 64));
-        assert!(!same("10.1.2.3", "::ffff:10.1.2.3", 0), "of two families");
     }
 }

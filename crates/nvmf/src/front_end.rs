@@ -7,7 +7,7 @@ use crate::target::{Target, TargetMsg};
 use crate::view::{ListenerSpec, View};
 use auth::{Work, WorkDone};
 use frontend::{AuditEvent, ControlRequest, ControlRequestId, FrontEnd, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId};
-use object::Backend;
+use object::{Backend, VolumeRef};
 use rt::Rt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,6 +62,9 @@ impl FrontEnd for Target {
     }
     fn on_work_done(&mut self, rt: &Rt, id: WorkId, done: WorkDone) {
         Target::on_work_done(self, rt, id, done);
+    }
+    fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        Target::is_settled(self, volume, revision)
     }
     fn pop_msg(&mut self) -> Option<(usize, TargetMsg)> {
         Target::pop_msg(self)

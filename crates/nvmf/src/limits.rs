@@ -149,10 +149,9 @@ pub const PORTS_MAX: u16 = 1 << 10;
 pub const ADMIN_DATA_MAX: u32 = TRANSFER_MAX;
 
 const _: () = assert!(4096 << MDTS == TRANSFER_MAX);
-const _: () = {
-    let requests = CONNECTIONS_MAX * QUEUE_ENTRIES_MAX as usize * RANGES_UNDER_WAY_MAX as usize;
-    assert!(requests <= object::router::REQUESTS_MAX, "what all queues of a core may ask for at once");
-};
+/// Requests that all queues of a core may have with volumes at once.
+pub const REQUESTS_MAX: usize = CONNECTIONS_MAX * QUEUE_ENTRIES_MAX as usize * RANGES_UNDER_WAY_MAX as usize;
+const _: () = assert!(REQUESTS_MAX <= object::router::REQUESTS_MAX);
 const _: () = assert!(TRANSFER_MAX <= DATA_HELD_MAX, "one command always fits the quota");
 const _: () = assert!(HANDSHAKES_MAX + DISCOVERY_CONTROLLERS_MAX < CONNECTIONS_MAX / 2, "unauthenticated leave room for hosts");
 const _: () = assert!(QUEUE_WAIT_MAX.as_nanos() < HANDSHAKE_MAX.as_nanos());

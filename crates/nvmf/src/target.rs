@@ -187,6 +187,7 @@ impl Target {
         self.end_insecure(rt);
         self.discovery_check(rt);
         self.send_events(rt);
+        self.note_forbidden(rt);
     }
 
     /// Looks whether what discovery tells changed for the hosts that listen.

@@ -197,6 +197,10 @@ impl View {
     pub fn volume(&self, at: VolumeRef) -> Option<&VolumeView> {
         self.volumes.get(at.0 as usize)?.as_ref()
     }
+    /// Whether some hosts may not do with a volume what others may, or nobody may change it.
+    pub fn is_restricted(&self, at: VolumeRef) -> bool {
+        self.volume(at).is_some_and(|v| v.reservation.is_some() || v.write_protect.is_on())
+    }
     /// Whether limits may hold back what is asked of a volume.
     pub fn is_limited(&self, at: VolumeRef) -> bool {
         self.volume(at).is_some_and(|v| v.limited)

@@ -30,8 +30,8 @@ use std::sync::Arc;
 use store::Crcs;
 
 /// Requests of the front ends of one core that are under way, or held back by a limit: all queues here follow from them. The front ends keep within it
-/// (`nvmf::limits`).
-pub const REQUESTS_MAX: usize = 1 << 26;
+/// (`nvmf::limits`, `iscsi::limits`).
+pub const REQUESTS_MAX: usize = 1 << 27;
 /// Requests of a core that the host makes itself ([`VolumeRouter::free_range`]), beside those; it keeps within it.
 pub const OWN_REQUESTS_MAX: usize = 64;
 const _: () = assert!(REQUESTS_MAX + OWN_REQUESTS_MAX <= u32::MAX as usize, "a part names its request in 32 bits");

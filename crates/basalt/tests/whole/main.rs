@@ -16,6 +16,7 @@ mod faults;
 mod flood;
 mod harness;
 mod io_commands;
+mod iscsi;
 mod kill_restart;
 mod lab;
 mod mirrors;

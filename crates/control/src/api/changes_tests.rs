@@ -115,7 +115,7 @@ impl Model {
         assert_eq!(names, self.subsystems.keys().collect::<Vec<_>>(), "{after}");
         for (shown, (name, s)) in shown.as_array().unwrap().iter().zip(&self.subsystems) {
             let at = format!("{name}, after {after}");
-            let served = desired.exports.0.subsystems.iter().find(|d| d.nqn.ends_with(&format!(":{name}"))).expect("served");
+            let served = desired.exports.0.0.subsystems.iter().find(|d| d.nqn.ends_with(&format!(":{name}"))).expect("served");
             let namespaces: Vec<Value> = s
                 .namespaces
                 .iter()
@@ -512,7 +512,7 @@ async fn a_subsystem_keeps_what_a_change_does_not_name_and_refuses_what_cannot_b
     let kept = bench.ok("PATCH", path, json!({})).await;
     let got = json!([kept["allow_any_host"], kept["security"], kept["namespace_grant"]]);
     assert_eq!(got, json!([true, "encrypted", grant]));
-    let served = |bench: &Bench| bench.plane.desired().exports.0.subsystems.into_iter().find(|s| s.nqn.ends_with(":s")).unwrap();
+    let served = |bench: &Bench| bench.plane.desired().exports.0.0.subsystems.into_iter().find(|s| s.nqn.ends_with(":s")).unwrap();
     assert!(served(&bench).manage_namespaces && served(&bench).allow_any_host);
     for (method, path, body, status) in [
         ("POST", "/api/v1/subsystems", json!({"name": "t", "nqn": "nqn.2026-11.org.example:s"}), 409),
@@ -709,7 +709,7 @@ async fn a_volume_that_is_deleted_is_shown_in_no_subsystem_any_more() {
         for s in bench.get("/api/v1/subsystems").await.as_array().unwrap() {
             assert_eq!(s["namespaces"], json!([]), "{}", s["name"]);
         }
-        assert!(bench.plane.desired().exports.0.subsystems.iter().all(|s| s.namespaces.is_empty()));
+        assert!(bench.plane.desired().exports.0.0.subsystems.iter().all(|s| s.namespaces.is_empty()));
     }
 }
 
@@ -737,7 +737,7 @@ async fn what_a_host_proves_itself_with_is_kept_changed_and_served_piece_by_piec
     for taken in [json!({"nqn": HOST, "name": "other"}), json!({"nqn": OTHER, "name": "KVM1"})] {
         assert_eq!(bench.refused("POST", "/api/v1/hosts", taken).await.0, 409);
     }
-    let served = |bench: &Bench| bench.plane.desired().exports.0.hosts.get(HOST).cloned();
+    let served = |bench: &Bench| bench.plane.desired().exports.0.0.hosts.get(HOST).cloned();
     assert_eq!(served(&bench), None);
     // Keys: one for each subsystem and one for all, the newest of each.
     let psk = "/api/v1/hosts/kvm1/tls-psk";

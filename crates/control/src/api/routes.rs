@@ -54,6 +54,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(hosts, add_host))
         .routes(routes!(host, remove_host))
         .routes(routes!(set_dhchap, remove_dhchap))
+        .routes(routes!(set_chap, remove_chap))
         .routes(routes!(set_tls_psk, remove_tls_psks))
         .routes(routes!(sessions))
         .merge(super::formation_routes::all())
@@ -620,6 +621,31 @@ async fn set_dhchap(State(control): Engine, Path(host): Path<String>, Body(body)
 )]
 async fn remove_dhchap(State(control): Engine, Path(host): Path<String>) -> Answer<Host> {
     run(control, move |c| c.remove_dhchap(&host)).await.map(Json)
+}
+
+/// Sets what a host authenticates with over iSCSI (CHAP).
+#[utoipa::path(
+    put,
+    path = "/api/v1/hosts/{host}/chap",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or iSCSI name")),
+    request_body = ChapChange,
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn set_chap(State(control): Engine, Path(host): Path<String>, Body(body): Body<ChapChange>) -> Answer<Host> {
+    run(control, move |c| c.set_chap(&host, &body)).await.map(Json)
+}
+
+/// Takes the secret of a host for iSCSI away.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/hosts/{host}/chap",
+    tag = "hosts",
+    params(("host" = String, Path, description = "Name or iSCSI name")),
+    responses((status = 200, description = "As it is now", body = Host), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_chap(State(control): Engine, Path(host): Path<String>) -> Answer<Host> {
+    run(control, move |c| c.remove_chap(&host)).await.map(Json)
 }
 
 /// Hosts that are connected now.

@@ -148,7 +148,7 @@ async fn a_volume_needs_nothing_but_a_group_to_be_served() {
     assert_eq!(volume["components"][0]["group"], "g1");
     let desired = bench.plane.desired();
     assert_eq!((desired.volumes.len(), desired.volumes[0].bytes, desired.volumes[0].checksum), (1, 10 * GIB, true));
-    let subsystem = &desired.exports.0.subsystems[0];
+    let subsystem = &desired.exports.0.0.subsystems[0];
     assert!(subsystem.allow_any_host && subsystem.serial.len() <= 20);
     assert_eq!(subsystem.namespaces.get(&1).map(|n| n.volume), Some(desired.volumes[0].id));
 }
@@ -446,7 +446,7 @@ async fn removing_a_group_by_force_deletes_its_volumes() {
     bench.ok("DELETE", "/api/v1/groups/g1?force=true", Value::Null).await;
     assert_eq!(bench.get("/api/v1/groups").await, json!([]));
     assert_eq!(bench.get("/api/v1/volumes").await, json!([]));
-    assert_eq!(bench.plane.desired().exports.0.subsystems[0].namespaces.len(), 0);
+    assert_eq!(bench.plane.desired().exports.0.0.subsystems[0].namespaces.len(), 0);
 }
 
 #[tokio::test]
@@ -481,7 +481,7 @@ async fn subsystems_say_who_may_connect_and_what_they_see() {
     let made = bench.ok("POST", "/api/v1/subsystems", json!({"name": "vms", "hosts": ["kvm1"]})).await;
     assert_eq!((&made["nqn"], &made["hosts"][0]), (&json!("nqn.2026-11.io.basalt:vms"), &json!(HOST)));
     bench.ok("PUT", "/api/v1/subsystems/vms/volumes/v", json!({"nsid": 7})).await;
-    let served = bench.plane.desired().exports.0.subsystems.into_iter().find(|s| s.nqn.ends_with(":vms")).unwrap();
+    let served = bench.plane.desired().exports.0.0.subsystems.into_iter().find(|s| s.nqn.ends_with(":vms")).unwrap();
     assert_eq!((served.allow_any_host, served.hosts, served.namespaces.len()), (false, vec![HOST.to_owned()], 1));
     assert!(served.namespaces.contains_key(&7));
     bench.session("nqn.2026-11.io.basalt:vms");

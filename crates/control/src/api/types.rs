@@ -370,6 +370,9 @@ pub struct Namespace {
 pub struct Subsystem {
     /// Its NQN.
     pub nqn: String,
+    /// Its iSCSI name: over iSCSI it is the target with this name, and its namespace ids are LUNs. None: it is not served over iSCSI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iqn: Option<String>,
     /// Its name.
     pub name: String,
     /// Its serial number.
@@ -397,7 +400,7 @@ pub enum Security {
     /// Nothing.
     #[default]
     Plain,
-    /// The host has proved who it is (DH-HMAC-CHAP).
+    /// The host has proved who it is (DH-HMAC-CHAP; CHAP over iSCSI).
     Authenticated,
     /// TLS 1.3 with a pre-shared key.
     Encrypted,
@@ -443,10 +446,16 @@ pub struct NewSubsystem {
     pub name: String,
     /// Its NQN. Default: `nqn.2026-11.io.basalt:NAME`.
     pub nqn: Option<String>,
+    /// Serve it over iSCSI too.
+    #[serde(default)]
+    pub iscsi: bool,
+    /// Its iSCSI name; it is served over iSCSI then. Default: `iqn.2026-11.io.basalt:NAME`.
+    #[serde(default)]
+    pub iqn: Option<String>,
     /// Let every host connect.
     #[serde(default)]
     pub allow_any_host: bool,
-    /// Hosts that may connect, by NQN or by name.
+    /// Hosts that may connect, by NQN, iSCSI name or name.
     #[serde(default)]
     pub hosts: Vec<String>,
 }
@@ -463,6 +472,10 @@ pub struct SubsystemChange {
     pub namespace_grant: Option<NamespaceGrant>,
     /// Let hosts manage namespaces no longer.
     pub no_namespace_grant: bool,
+    /// Serve it over iSCSI too, or no longer.
+    pub iscsi: Option<bool>,
+    /// Its iSCSI name; it is served over iSCSI then. Default: the one that it has, or `iqn.2026-11.io.basalt:NAME`.
+    pub iqn: Option<String>,
 }
 
 /// How to attach a volume.
@@ -475,12 +488,26 @@ pub struct Attach {
     pub hosts: Vec<String>,
 }
 
+/// By what hosts connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// NVMe/TCP.
+    #[default]
+    NvmeTcp,
+    /// iSCSI.
+    Iscsi,
+}
+
 /// A connected host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     /// The node through which it is connected.
     pub node: String,
-    /// The host's NQN.
+    /// What it speaks.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The host's NQN, or its iSCSI name.
     pub host_nqn: String,
     /// Its name, if it has one here.
     pub host: Option<String>,
@@ -488,9 +515,9 @@ pub struct Session {
     pub subsystem_nqn: String,
     /// Where the host comes from.
     pub address: String,
-    /// Its controller id.
+    /// Its controller id; over iSCSI its session's number (TSIH).
     pub controller: u16,
-    /// I/O queues.
+    /// I/O queues; over iSCSI connections.
     pub io_queues: u16,
     /// Its admin queue goes over TLS.
     pub encrypted: bool,
@@ -501,7 +528,7 @@ pub struct Session {
 /// A host that is known or connected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Host {
-    /// Its NQN.
+    /// Its NQN, or its iSCSI name.
     pub nqn: String,
     /// Its name, if it has one here.
     pub name: Option<String>,
@@ -510,6 +537,9 @@ pub struct Host {
     /// What it authenticates with, if it has a secret. Secrets themselves are never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dhchap: Option<Dhchap>,
+    /// What it authenticates with over iSCSI, if it has a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<Chap>,
     /// The keys by which it may connect over TLS. Keys themselves are never shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tls_psks: Vec<TlsPsk>,
@@ -599,11 +629,32 @@ pub struct DhchapChange {
     pub groups: Option<Vec<String>>,
 }
 
-/// A name for a host's NQN.
+/// What is shown of a host's authentication over iSCSI (CHAP).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Chap {
+    /// Its user name.
+    pub user: String,
+    /// Where its secret is kept.
+    pub secret: String,
+}
+
+/// A change of what a host authenticates with over iSCSI; what is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChapChange {
+    /// Its user name. Default: its iSCSI name.
+    pub user: Option<String>,
+    /// Its secret: 12 to 255 printable characters. It is stored encrypted.
+    pub secret: Option<SecretText>,
+    /// Or the absolute path of a file of the daemon's node that holds it and that only its owner may read.
+    pub secret_path: Option<String>,
+}
+
+/// A name for a host's NQN, or for its iSCSI name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
-    /// Its NQN, as /etc/nvme/hostnqn has it there.
+    /// Its NQN, as /etc/nvme/hostnqn has it there; or its iSCSI name, as /etc/iscsi/initiatorname.iscsi has it.
     pub nqn: String,
     /// Its name.
     pub name: String,
@@ -655,7 +706,7 @@ impl Check {
 /// An address that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {
-    /// `io` or `discovery`.
+    /// `io`, `discovery` or `iscsi`.
     pub kind: String,
     /// The address.
     pub address: String,

@@ -93,7 +93,7 @@ impl Bench {
         (Arc::clone(&self.plane), control_in(copy.path(), &self.plane))
     }
     fn seen_by(&self) -> Visibility {
-        self.plane.desired().exports.0.subsystems[0].namespaces[&1].hosts.clone()
+        self.plane.desired().exports.0.0.subsystems[0].namespaces[&1].hosts.clone()
     }
     fn protection(&self) -> WriteProtect {
         self.plane.desired().volumes[0].write_protect

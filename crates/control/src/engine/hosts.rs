@@ -1,4 +1,4 @@
-//! Hosts that connect: names for their NQNs, and who is connected now.
+//! Hosts that connect: names for their NQNs and iSCSI names, and who is connected now.
 
 use super::*;
 use crate::api::types as api;
@@ -16,13 +16,15 @@ impl Control {
             name: None,
             allowed: Vec::new(),
             dhchap: None,
+            chap: None,
             tls_psks: Vec::new(),
             sessions: Vec::new(),
         };
         for entry in self.directory.all::<HostEntryRecord>()? {
-            let HostEntryRecord { nqn, name, dhchap, tls_psks, .. } = entry.value;
+            let HostEntryRecord { nqn, name, dhchap, chap, tls_psks, .. } = entry.value;
             let host = hosts.entry(nqn.clone()).or_insert_with(|| blank(&nqn));
             (host.name, host.dhchap) = (Some(name), dhchap.as_ref().map(super::secrets::show));
+            host.chap = chap.as_ref().map(super::chap::show);
             host.tls_psks = tls_psks.iter().map(super::tls_psks::show).collect();
         }
         for subsystem in self.directory.all::<SubsystemRecord>()? {
@@ -43,13 +45,14 @@ impl Control {
         self.hosts()?.into_iter().find(named).ok_or_else(|| Problem::not_found("host", name, "host list"))
     }
 
-    /// Gives a host's NQN a name.
+    /// Gives a host's NQN, or its iSCSI name, a name.
     pub fn add_host(&self, new: &api::NewHost) -> Result<api::Host, Problem> {
         cluster::check_name(&new.name)?;
-        cluster::check_nqn(&new.nqn)?;
+        cluster::check_host(&new.nqn)?;
         let record = HostEntryRecord {
             nqn: new.nqn.clone(),
             name: new.name.clone(),
+            chap: None,
             dhchap: None,
             tls_psks: Vec::new(),
             created_unix_s: now_unix_s(),
@@ -74,7 +77,7 @@ impl Control {
         let (at, had_secrets) = self.decided(|| {
             let record = self.resolve::<HostEntryRecord>(Kind::HostEntry, name, "named host", "host list")?;
             let gone = self.freeing(Transaction::new().remove(&record), Kind::HostEntry, &record.name)?;
-            Ok((gone, record.dhchap.is_some() || !record.tls_psks.is_empty()))
+            Ok((gone, record.dhchap.is_some() || record.chap.is_some() || !record.tls_psks.is_empty()))
         })?;
         if had_secrets { self.serve(at) } else { Ok(()) }
     }
@@ -117,8 +120,9 @@ impl Control {
         let names: BTreeMap<String, String> =
             self.directory.all::<HostEntryRecord>()?.into_iter().map(|e| (e.value.nqn, e.value.name)).collect();
         let now_ns = monotonic_ns();
-        let session = |s: nvmf::SessionInfo| api::Session {
+        let nvme = |s: nvmf::SessionInfo| api::Session {
             node: self.identity.node.clone(),
+            protocol: api::Protocol::NvmeTcp,
             host: names.get(&s.host_nqn).cloned(),
             host_nqn: s.host_nqn,
             subsystem_nqn: s.subsystem,
@@ -128,18 +132,38 @@ impl Control {
             encrypted: s.encrypted,
             connected_s: now_ns.saturating_sub(s.since.0) / 1_000_000_000,
         };
-        Ok(self.plane.sessions()?.into_iter().map(session).collect())
+        let mut sessions: Vec<api::Session> = self.plane.sessions()?.into_iter().map(nvme).collect();
+        let over_iscsi = self.plane.iscsi_sessions()?;
+        if over_iscsi.is_empty() {
+            return Ok(sessions);
+        }
+        let subsystems = self.directory.all::<SubsystemRecord>()?.into_iter().map(|s| s.value);
+        let nqns: BTreeMap<String, String> = subsystems.filter_map(|s| Some((s.iqn?, s.nqn))).collect();
+        sessions.extend(over_iscsi.into_iter().map(|s| api::Session {
+            node: self.identity.node.clone(),
+            protocol: api::Protocol::Iscsi,
+            host: names.get(&s.host).cloned(),
+            host_nqn: s.host,
+            // One that is served no longer: its sessions are about to end.
+            subsystem_nqn: nqns.get(&s.target).cloned().unwrap_or(s.target),
+            address: s.peer.to_string(),
+            controller: s.tsih,
+            io_queues: 1,
+            encrypted: false,
+            connected_s: now_ns.saturating_sub(s.since.0) / 1_000_000_000,
+        }));
+        Ok(sessions)
     }
 
-    /// The NQN that a name or an NQN means.
+    /// The NQN or iSCSI name that a name, or one of these, means.
     pub(super) fn host_nqn(&self, host: &str) -> Result<String, Problem> {
         if let Some(nqn) = self.directory.named(Kind::HostEntry, host)? {
             return Ok(nqn);
         }
-        if !host.starts_with("nqn.") {
+        if !host.starts_with("nqn.") && !cluster::is_iscsi_name(host) {
             return Err(Problem::not_found("host", host, "host list"));
         }
-        cluster::check_nqn(host)?;
+        cluster::check_host(host)?;
         Ok(host.to_owned())
     }
 }

@@ -55,8 +55,13 @@ impl Control {
         let unserved = Unserved { offline, elsewhere: others.map(|(volume, _)| *volume).collect() };
         let subsystems = self.directory.all::<SubsystemRecord>()?;
         let exports = nvmf::Desired::of_records(subsystems.iter().map(|s| &s.value), &records.nodes, &self.identity.node, &paths);
+        let targets = iscsi::Desired::of_records(subsystems.iter().map(|s| &s.value), &records.nodes, &self.identity.node, &paths);
         let mut hosts: BTreeMap<String, HostView> = BTreeMap::new();
+        let mut iscsi_hosts = BTreeMap::new();
         for entry in self.directory.all::<HostEntryRecord>()? {
+            if let Some(credentials) = self.chap_or_none_fits(&entry) {
+                iscsi_hosts.insert(entry.nqn.clone(), iscsi::HostView { credentials: Some(credentials), ..Default::default() });
+            }
             let (credentials, tls_psks) = (self.credentials_or_none_fits(&entry), self.tls_psks(&entry));
             if credentials.is_some() || !tls_psks.is_empty() {
                 hosts.insert(entry.value.nqn, HostView { credentials, tls_psks, ..HostView::default() });
@@ -64,7 +69,8 @@ impl Control {
         }
         let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node)
             .with_security(self.link_security.clone());
-        Ok((Desired { generation, volumes, held, objects, exports: (nvmf::Desired { hosts, ..exports }, peers) }, at, unserved))
+        let for_hosts = (nvmf::Desired { hosts, ..exports }, iscsi::Desired { hosts: iscsi_hosts, ..targets });
+        Ok((Desired { generation, volumes, held, objects, exports: (for_hosts, peers) }, at, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.

@@ -43,6 +43,7 @@ impl GroupLive {
 pub(super) struct Live {
     pub(super) groups: BTreeMap<GroupId, GroupLive>,
     pub(super) listeners: Vec<ListenerSpec>,
+    pub(super) iscsi_listeners: Vec<iscsi::ListenerSpec>,
     pub(super) orphans: Vec<Orphan>,
     /// Why a volume is not served.
     pub(super) offline: BTreeMap<base::VolumeId, String>,

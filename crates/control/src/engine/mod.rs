@@ -30,6 +30,7 @@
 mod at_once_tests;
 #[cfg(test)]
 mod between;
+mod chap;
 mod control_requests;
 mod copies;
 mod device_lock;
@@ -254,6 +255,14 @@ impl Control {
         Ok(bound)
     }
 
+    /// Listens on one more address for iSCSI.
+    pub fn listen_iscsi(&self, mut spec: iscsi::ListenerSpec) -> Result<SocketAddr, PlaneError> {
+        let bound = self.plane.listen_iscsi(spec)?;
+        spec.addr = bound;
+        self.live().iscsi_listeners.push(spec);
+        Ok(bound)
+    }
+
     /// Tries again what is not finished: called now and then.
     pub fn retry(&self) {
         let _devices = self.devices();
@@ -324,6 +333,7 @@ impl Control {
                 hosts: Default::default(),
                 namespaces: Default::default(),
                 security: Default::default(),
+                iqn: None,
                 namespace_grant: None,
                 created_unix_s: now,
             };

@@ -21,13 +21,13 @@ fn a_host_makes_attaches_and_deletes_a_namespace() {
     assert_eq!(create(&b, 64, true), Ok(Reply::Value(2)));
     let v = volume(&b, "default-ns2");
     assert_eq!((v.bytes, v.lba_bytes, v.policy.as_str()), (64 << 20, 4096, "default"));
-    let served = b.plane.desired().exports.0.subsystems[0].namespaces[&2].clone();
+    let served = b.plane.desired().exports.0.0.subsystems[0].namespaces[&2].clone();
     assert_eq!(served.hosts, Visibility::Only(Default::default()), "attached to nobody");
     let attach = |host: &str| b.ask(ControlVerb::AttachUnit { unit: 2, hosts: vec![host.into()] });
     assert_eq!((attach(HOST), attach(OTHER)), (Ok(Reply::Done), Ok(Reply::Done)));
     assert_eq!(attach(OTHER), Err(Refused::AlreadyAttached));
     assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Ok(Reply::Done));
-    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().exports.0.subsystems[0].namespaces.contains_key(&2));
+    assert!(b.control.volume("default-ns2").is_err() && !b.plane.desired().exports.0.0.subsystems[0].namespaces.contains_key(&2));
     assert_eq!(b.ask(ControlVerb::DeleteUnit { unit: Some(2) }), Err(Refused::NoUnit));
     assert_eq!(b.control.audit_entries(10).unwrap().len(), 4);
 }
@@ -100,7 +100,7 @@ fn what_is_protected_or_shown_elsewhere_is_neither_deleted_nor_formatted() {
     let b = bench();
     b.grant();
     let both = |b: &Bench| (b.ask(ControlVerb::DeleteUnit { unit: Some(1) }), b.ask(ControlVerb::Format { unit: 1, lba_bytes: 512 }));
-    let elsewhere = api::NewSubsystem { name: "other".into(), nqn: None, allow_any_host: true, hosts: vec![] };
+    let elsewhere = api::NewSubsystem { name: "other".into(), allow_any_host: true, ..Default::default() };
     b.control.create_subsystem(&elsewhere).unwrap();
     b.control.attach_volume("other", "v1", &api::Attach::default()).unwrap();
     assert_eq!(both(&b), (Err(Refused::Invalid), Err(Refused::Invalid)));

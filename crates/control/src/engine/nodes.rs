@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::api::types as api;
-use crate::portals::{OwnAddress, portals};
+use crate::portals::{OwnAddress, iscsi_portals, portals};
 use base::{NodeId, NodeSlot};
 use cluster::{FreeSlot, free_slot};
 
@@ -64,11 +64,15 @@ impl Control {
 
     /// Writes down where hosts reach this node, for the other nodes to tell. To be called when it listens on all addresses; `own`: this machine's.
     pub fn publish_portals(&self, own: &[OwnAddress]) -> Result<(), Problem> {
-        let now = portals(&self.live().listeners, own);
+        let (now, iscsi) = {
+            let live = self.live();
+            (portals(&live.listeners, own), iscsi_portals(&live.iscsi_listeners, own))
+        };
         let decide = || {
             let mut node: Versioned<NodeRecord> = self.again(&self.identity.node)?;
-            let changed = node.portals != now;
+            let changed = node.portals != now || node.iscsi_portals != iscsi;
             node.portals.clone_from(&now);
+            node.iscsi_portals.clone_from(&iscsi);
             Ok((if changed { Transaction::new().update(&node) } else { Transaction::new() }, ()))
         };
         self.decided(decide).map(drop)

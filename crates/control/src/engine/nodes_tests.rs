@@ -141,17 +141,17 @@ fn each_node_serves_every_volume_and_says_how_well_and_where_the_others_are() {
             plane.desired()
         })
         .collect();
-    let namespace = |n: usize| seen[n].exports.0.subsystems[0].namespaces[&1].clone();
+    let namespace = |n: usize| seen[n].exports.0.0.subsystems[0].namespaces[&1].clone();
     assert_eq!((namespace(0).ana.group, namespace(0).ana.state), (1, AnaState::Optimized));
     assert_eq!((namespace(1).ana.group, namespace(1).ana.state), (1, AnaState::Inaccessible), "nothing is passed on yet");
     let identity = |n: usize| {
-        let s = &seen[n].exports.0.subsystems[0];
-        (s.nqn.clone(), s.serial.clone(), s.model.clone(), seen[n].exports.0.firmware.clone(), seen[n].volumes[0].volume.clone())
+        let s = &seen[n].exports.0.0.subsystems[0];
+        (s.nqn.clone(), s.serial.clone(), s.model.clone(), seen[n].exports.0.0.firmware.clone(), seen[n].volumes[0].volume.clone())
     };
     assert_eq!(identity(0), identity(1));
-    assert_eq!(seen[0].exports.0.firmware, "1.0.0", "the lower release of the two");
+    assert_eq!(seen[0].exports.0.0.firmware, "1.0.0", "the lower release of the two");
     for (n, other) in [(0, 2), (1, 1)] {
-        let [heard] = &seen[n].exports.0.nodes[..] else { panic!("the other node: {:?}", seen[n].exports.0.nodes) };
+        let [heard] = &seen[n].exports.0.0.nodes[..] else { panic!("the other node: {:?}", seen[n].exports.0.0.nodes) };
         let at: Vec<_> = heard.portals.iter().map(|p| (p.addr.to_string(), p.listener, p.network_bits)).collect();
         assert_eq!(at, [(format!("10.0.0.{other}:4420"), 0, Some(24)), (format!("10.0.0.{other}:8009"), 1, Some(24))]);
         assert_eq!(heard.slot.number() + 1, other);
@@ -169,7 +169,7 @@ fn paths_follow_the_links_while_the_directory_does_not_answer() {
     let of = record(&d, "h1").id.unwrap();
     let state_with = |open| {
         control.link_changed(frontend::LinkChange { node: of, lane: 0, lanes: 1, open });
-        plane.desired().exports.0.subsystems[0].namespaces[&1].ana.state
+        plane.desired().exports.0.0.subsystems[0].namespaces[&1].ana.state
     };
     [1, 2].into_iter().for_each(|member| d.set_up(member, false));
     for _ in 0..2 {
@@ -198,5 +198,5 @@ fn portals_are_written_when_they_change_and_a_node_alone_has_no_others() {
 
     let alone = node(directory(), "h1", "1");
     alone.0.start().unwrap();
-    assert_eq!((alone.1.desired().exports.0.nodes, alone.1.desired().exports.0.firmware), (vec![], "1".to_owned()));
+    assert_eq!((alone.1.desired().exports.0.0.nodes, alone.1.desired().exports.0.0.firmware), (vec![], "1".to_owned()));
 }

@@ -218,7 +218,7 @@ fn a_volume_that_was_half_made_is_attached_once_and_one_that_was_half_made_and_d
     let nqn = cluster::default_nqn(DEFAULT_NAME);
     change(&|v| (v.stage, v.attach_to) = (Stage::Creating, Some(nqn.clone())));
     b.control.retry();
-    assert_eq!(b.plane.desired().exports.0.subsystems[0].namespaces.len(), 1, "it was attached already");
+    assert_eq!(b.plane.desired().exports.0.0.subsystems[0].namespaces.len(), 1, "it was attached already");
     // Whether its component was made is not known, and there is no room to make it now.
     let mut object = b.directory().all::<ObjectRecord>().unwrap().remove(0);
     object.value.mirrors[0][0].no = None;

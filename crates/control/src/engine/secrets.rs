@@ -59,6 +59,10 @@ impl Control {
 
     fn new_dhchap(&self, record: &mut HostEntryRecord, change: &api::DhchapChange) -> Result<(), Problem> {
         let nqn = record.nqn.clone();
+        if cluster::is_iscsi_name(&nqn) {
+            let why = format!("host {} connects over iSCSI, and DH-HMAC-CHAP is for NVMe/TCP", record.name);
+            return Err(Problem::invalid(why, "give it a secret for CHAP, with --chap-secret-file or --chap-generate"));
+        }
         let host_secret = self.secret_record(&nqn, "host", change.secret.as_ref(), change.secret_path.as_deref())?;
         let controller =
             self.secret_record(&nqn, "controller", change.controller_secret.as_ref(), change.controller_secret_path.as_deref())?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::types as api;
+use crate::config::Serves;
 use api::Health;
 use base::ByteSize;
 use format::disk::{Descriptor, DiskError};
@@ -41,6 +42,11 @@ impl Control {
             address: l.addr.to_string(),
             advertise: l.advertise.map(|a| a.to_string()),
         };
+        let iscsi_listener = |l: &iscsi::ListenerSpec| api::ListenerStatus {
+            kind: Serves::Iscsi.word().into(),
+            address: l.addr.to_string(),
+            advertise: l.advertise.map(|a| a.to_string()),
+        };
         let sum = |pick: fn(&api::Group) -> u64| groups.iter().map(pick).sum();
         Ok(api::Status {
             health: checks.iter().map(|c| c.health).max().unwrap_or(Health::Ok),
@@ -49,7 +55,7 @@ impl Control {
             cluster: self.directory.cluster().to_string(),
             node: self.shown_name_of(&self.identity.node)?,
             started_unix_s: self.started_unix_s,
-            listeners: live.listeners.iter().map(listener).collect(),
+            listeners: live.listeners.iter().map(listener).chain(live.iscsi_listeners.iter().map(iscsi_listener)).collect(),
             cores: self.identity.cores as u32,
             groups: groups.len() as u32,
             volumes: volumes.len() as u32,
@@ -182,8 +188,17 @@ impl Control {
                 action,
             ));
         }
-        if live.listeners.iter().all(|l| l.kind != ListenerKind::Io) && any_volumes {
-            let action = "add a listener of kind 'io' to the configuration".into();
+        if live.iscsi_listeners.is_empty() {
+            let on_iscsi = self.directory.all::<SubsystemRecord>()?.into_iter().filter(|s| s.iqn.is_some() && !s.namespaces.is_empty());
+            checks.extend(on_iscsi.map(|s| {
+                let action = "add a listener of kind 'iscsi' to the configuration, or 'basalt subsystem set NAME --no-iscsi'".into();
+                let message = "it is to be served over iSCSI, and no address is listened on for that".into();
+                check("no_iscsi_listener", Health::Warning, &format!("{}, subsystem {}", self.subject(), s.name), message, action)
+            }));
+        }
+        let none_for_nvme = live.listeners.iter().all(|l| l.kind != ListenerKind::Io);
+        if none_for_nvme && live.iscsi_listeners.is_empty() && any_volumes {
+            let action = "add a listener of kind 'io' or 'iscsi' to the configuration".into();
             let message = "no address is listened on, so no host can connect".into();
             checks.push(check("no_listener", Health::Warning, &self.subject(), message, action));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::types as api;
-use base::Visibility;
+use base::{Security, Visibility};
 use std::collections::BTreeSet;
 
 /// Namespaces of one subsystem.
@@ -32,6 +32,8 @@ impl Control {
         cluster::check_name(&new.name)?;
         let nqn = new.nqn.clone().unwrap_or_else(|| cluster::default_nqn(&new.name));
         cluster::check_nqn(&nqn)?;
+        let iqn = new.iqn.clone().or_else(|| new.iscsi.then(|| cluster::default_iqn(&new.name)));
+        iqn.as_deref().map_or(Ok(()), cluster::check_iscsi_name)?;
         let mut record = SubsystemRecord {
             nqn: nqn.clone(),
             name: new.name.clone(),
@@ -40,6 +42,7 @@ impl Control {
             hosts: Default::default(),
             namespaces: Default::default(),
             security: Default::default(),
+            iqn,
             namespace_grant: None,
             created_unix_s: now_unix_s(),
         };
@@ -50,20 +53,62 @@ impl Control {
             if self.directory.find::<SubsystemRecord>(&nqn)?.is_some() {
                 return Err(Problem::exists("subsystem", &nqn));
             }
+            if let Some(iqn) = &record.iqn {
+                self.check_free(iqn)?;
+            }
             if self.directory.list(Kind::Subsystem)?.len() >= SUBSYSTEMS_MAX {
                 return Err(Problem::refused(format!("there are {SUBSYSTEMS_MAX} subsystems already"), "delete some that are not needed"));
             }
             record.hosts = self.host_nqns(&new.hosts)?;
-            Ok((Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn), ()))
+            let made = Transaction::new().create(&record).take_name(Kind::Subsystem, &record.name, &nqn);
+            Ok((record.iqn.iter().fold(made, |t, iqn| t.take_name(Kind::Subsystem, iqn, &nqn)), ()))
         })?;
         self.serve(at)?;
         tracing::info!(subsystem = %record.name, nqn, "subsystem created");
         self.subsystem(&nqn)
     }
 
-    /// Changes who may connect.
+    /// Whether no subsystem has this iSCSI name.
+    fn check_free(&self, iqn: &str) -> Result<(), Problem> {
+        if self.directory.named(Kind::Subsystem, iqn)?.is_some() { Err(Problem::exists("subsystem", iqn)) } else { Ok(()) }
+    }
+
+    /// Gives a subsystem the iSCSI name that a change says, or takes it away. Gives what else is to be changed for that.
+    fn rename_for_iscsi(&self, s: &mut SubsystemRecord, change: &api::SubsystemChange) -> Result<Transaction, Problem> {
+        let usual = || s.iqn.clone().unwrap_or_else(|| cluster::default_iqn(&s.name));
+        let iqn = match (&change.iqn, change.iscsi) {
+            (Some(_), Some(false)) => {
+                return Err(Problem::invalid("an iSCSI name is given to what is not to be served over iSCSI", "leave one of them out"));
+            }
+            (Some(iqn), _) => Some(iqn.clone()),
+            (None, Some(true)) => Some(usual()),
+            (None, Some(false)) => None,
+            (None, None) => s.iqn.clone(),
+        };
+        let mut with = Transaction::new();
+        if iqn != s.iqn {
+            if let Some(old) = &s.iqn {
+                with = self.freeing(with, Kind::Subsystem, old)?;
+            }
+            if let Some(new) = &iqn {
+                cluster::check_iscsi_name(new)?;
+                self.check_free(new)?;
+                with = with.take_name(Kind::Subsystem, new, &s.nqn);
+            }
+            s.iqn = iqn;
+        }
+        if s.iqn.is_some() && s.security == Security::Encrypted {
+            return Err(Problem::refused(
+                format!("subsystem {} cannot be served over iSCSI while its connections have to be encrypted", s.name),
+                "iSCSI has no encryption here: use the security 'authenticated', or --no-iscsi",
+            ));
+        }
+        Ok(with)
+    }
+
+    /// Changes who may connect, and over what.
     pub fn change_subsystem(&self, name: &str, change: &api::SubsystemChange) -> Result<api::Subsystem, Problem> {
-        self.edit(name, |s| {
+        self.edit_with(name, |s| {
             let grant = change.namespace_grant.as_ref().map(|g| self.grant(g)).transpose()?;
             s.allow_any_host = change.allow_any_host.unwrap_or(s.allow_any_host);
             s.security = change.security.map_or(s.security, Into::into);
@@ -72,7 +117,7 @@ impl Control {
                 None if change.no_namespace_grant => None,
                 None => s.namespace_grant.take(),
             };
-            Ok(())
+            self.rename_for_iscsi(s, change)
         })
     }
 
@@ -179,10 +224,16 @@ impl Control {
             if let Some(session) = sessions.iter().find(|s| s.subsystem_nqn == record.nqn) {
                 return Err(Problem::refused(
                     format!("host {} is connected to subsystem {}", session.host_nqn, record.name),
-                    "disconnect it there (nvme disconnect -n NQN), or use --force",
+                    match session.protocol {
+                        api::Protocol::NvmeTcp => "disconnect it there (nvme disconnect -n NQN), or use --force",
+                        api::Protocol::Iscsi => "log it out there (iscsiadm -m node -T IQN -u), or use --force",
+                    },
                 ));
             }
-            let gone = self.freeing(Transaction::new().remove(&record), Kind::Subsystem, &record.name)?;
+            let mut gone = self.freeing(Transaction::new().remove(&record), Kind::Subsystem, &record.name)?;
+            if let Some(iqn) = &record.iqn {
+                gone = self.freeing(gone, Kind::Subsystem, iqn)?;
+            }
             Ok((gone, record.value.name))
         })?;
         self.serve(at)?;
@@ -236,6 +287,7 @@ impl Control {
         }
         Ok(api::Subsystem {
             nqn: s.nqn.clone(),
+            iqn: s.iqn.clone(),
             name: s.name.clone(),
             serial: s.serial.clone(),
             allow_any_host: s.allow_any_host,

@@ -14,7 +14,7 @@ use format::iscsi::{DataIn, DataOut, NO_TAG, ReadyToTransfer, ScsiCommand, ScsiR
 use format::scsi::capacity::parse_unmap;
 use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey};
 use frontend::{ByteRange, RangeTrim};
-use object::{CompareWrite, Data, DataVec, IoDone, IoError, IoOp, IoRequest, extents};
+use object::{CompareWrite, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
 
 impl Session {
@@ -101,6 +101,11 @@ impl Session {
             && let Some(code) = self.pop_attention(of.lun)
         {
             return (unit, 0, Err(Sense::new(SenseKey::UnitAttention, code).into()));
+        }
+        if let Command::PersistentReserveIn { action, allocation } = command {
+            let report = super::reserve::report_of(cx, &of, action);
+            let answer = report.map_or_else(Outcome::from, |data| Outcome::Good(format::scsi::cut(data, allocation.into())));
+            return (unit, 0, Err(answer));
         }
         (unit, judge::bytes_out(&of, &command), judge::job(&of, &self.who.target, &command))
     }
@@ -230,6 +235,9 @@ impl Session {
         if let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task) {
             return self.finish(cx, slot, outcome);
         }
+        if let Job::Reserve(p) = task.job {
+            return self.reserve(cx, slot, &p);
+        }
         match task.first_op() {
             Ok(Some(op)) => self.submit(cx, slot, op),
             Ok(None) => self.finish(cx, slot, Outcome::GOOD),
@@ -255,6 +263,17 @@ impl Session {
     pub fn may_begin(&self, cx: &Cx<'_>, request: u64) -> bool {
         let task = self.tasks.get((request & 0xFFFF) as usize).filter(|t| !t.aborted);
         task.is_some_and(|t| Self::may_task(&self.who, self.host_id, cx, t).is_ok())
+    }
+
+    /// Its requests that are with their volumes.
+    pub fn with_volumes(&self) -> impl Iterator<Item = (u64, VolumeRef)> + '_ {
+        let of = |(slot, t): (usize, &Task)| Some((self.token | slot as u64, t.unit.filter(|_| t.is_with_volume())?.volume));
+        self.tasks.iter().filter_map(of)
+    }
+    /// Those of them that may not be there by what is served now.
+    pub fn fenced(&self, cx: &Cx<'_>) -> Vec<(u64, VolumeRef)> {
+        let may = |t: &Task| Self::may_task(&self.who, self.host_id, cx, t).is_ok();
+        self.with_volumes().filter(|(request, _)| !may(&self.tasks[(request & 0xFFFF) as usize])).collect()
     }
 
     /// The volume's answer.
@@ -422,7 +441,9 @@ impl Task {
                 }
             }
             Job::Answer(_) | Job::Read { .. } | Job::Verify { .. } | Job::Flush | Job::Trim(_) => {}
-            Job::CompareWrite { .. } | Job::Compare { .. } | Job::Same { .. } | Job::Unmap | Job::ModeSelect { .. } => self.wanted = most,
+            Job::CompareWrite { .. } | Job::Compare { .. } | Job::Same { .. } | Job::Unmap | Job::ModeSelect { .. } | Job::Reserve(_) => {
+                self.wanted = most;
+            }
         }
         // Of these a part cannot be carried out, and what is more makes no sense.
         let differs = self.transfer_out != u64::from(self.expected_out);
@@ -479,7 +500,7 @@ impl Task {
                 unit::mode_select(&unit, long, &list)?;
                 return Ok(None);
             }
-            Job::Trim(_) | Job::Answer(_) => return Ok(None),
+            Job::Trim(_) | Job::Answer(_) | Job::Reserve(_) => return Ok(None),
         }))
     }
 

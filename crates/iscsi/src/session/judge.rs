@@ -3,6 +3,7 @@
 //! Invariant: a command that gets as far as a job has a range that lies within its unit, and a size that is bounded.
 
 use super::outcome::Outcome;
+use super::reserve;
 use super::task::Job;
 use crate::limits::{TRANSFER_MAX, WRITE_SAME_BYTES_MAX};
 use crate::unit::{self, in_range};
@@ -47,7 +48,8 @@ pub(super) fn may(unit: &Unit, command: &Job) -> Result<(), Outcome> {
         Job::Read { .. } | Job::Compare { .. } | Job::Verify { .. } => (true, false),
         Job::Write { .. } | Job::Same { .. } | Job::Unmap | Job::Trim(_) => (false, true),
         Job::CompareWrite { .. } => (true, true),
-        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } => (false, false),
+        // What a reservation command may is decided with it.
+        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } | Job::Reserve(_) => (false, false),
     };
     may_access(unit, reads, changes)
 }
@@ -128,6 +130,7 @@ pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, O
             Job::Same { at, end: at + len, unmap: w.unmap, pattern: None }
         }
         Command::Unmap { .. } => Job::Unmap,
+        Command::PersistentReserveOut(p) => reserve::job(p)?,
         Command::ModeSelect(m) => Job::ModeSelect { long: m.long },
         _ => return Err(Invalid::Opcode.into()),
     })

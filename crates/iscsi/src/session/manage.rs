@@ -22,6 +22,10 @@ impl Task {
     pub(super) fn is_with_volume(&self) -> bool {
         matches!(self.phase, Phase::Turn | Phase::Io)
     }
+    /// Whether something of it is away, and will be answered.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.is_with_volume() || self.phase == Phase::Control
+    }
 }
 
 impl Session {
@@ -101,7 +105,7 @@ impl Session {
         self.answer_managements();
     }
 
-    /// Aborts these tasks. The tags of those that are with their volumes.
+    /// Aborts these tasks. The tags of those that something is away of.
     fn abort_slots(&mut self, cx: &mut Cx<'_>, slots: &[u16]) -> Vec<u32> {
         let mut left = Vec::new();
         for slot in slots {
@@ -109,7 +113,7 @@ impl Session {
             cx.stats.aborted += 1;
             task.aborted = true;
             // Data that is under way from the host for one that is gone is thrown away.
-            if task.is_with_volume() { left.push(task.tag) } else { self.drop_task(cx, *slot) }
+            if task.is_under_way() { left.push(task.tag) } else { self.drop_task(cx, *slot) }
         }
         left
     }

@@ -14,6 +14,7 @@ mod judge;
 mod manage;
 mod out;
 mod outcome;
+mod reserve;
 mod task;
 
 use crate::framing::{Fault, Framing, Whole};
@@ -22,7 +23,7 @@ use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
 use crate::params::Params;
 use crate::shared::Shared;
 use crate::stats::Stats;
-use crate::view::View;
+use crate::view::{View, portal_group};
 use base::{Duration, HostId, Instant};
 use format::iscsi::{
     Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
@@ -33,10 +34,11 @@ use frontend::Place;
 use manage::Management;
 use object::{IoRequest, VolumeRef};
 use out::Outgoing;
+pub use reserve::Asked;
 use rt::SendList;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use task::Task;
 
 /// What a session needs of its core.
@@ -53,6 +55,8 @@ pub struct Cx<'a> {
     pub random: &'a mut dyn FnMut(&mut [u8]),
     /// Requests to volumes.
     pub ios: &'a mut Vec<IoRequest>,
+    /// Control requests.
+    pub asked: &'a mut VecDeque<Asked>,
     /// What is counted.
     pub stats: &'a mut Stats,
     /// What the core is to do.
@@ -68,7 +72,12 @@ pub enum SessionEvent {
         proved: bool,
     },
     /// A login was refused.
-    Refused(&'static str),
+    Refused {
+        /// Why, in words.
+        why: &'static str,
+        /// The host could not prove who it is.
+        unproved: bool,
+    },
     /// It is over, by this end.
     Over(&'static str),
     /// Commands of all sessions with its target are to be aborted, for the function with this tag.
@@ -127,8 +136,12 @@ pub struct Session {
     attentions: BTreeMap<u32, VecDeque<SenseCode>>,
     managements: Vec<Management>,
     pinged: bool,
+    /// The host has proved who it is.
+    proved: bool,
     /// The units that it sees, with their volumes and blocks.
     units: BTreeMap<u32, (VolumeRef, u64)>,
+    /// The last notice of each unit's volume that it knows.
+    notices_seen: BTreeMap<u32, (VolumeRef, u64)>,
 }
 
 impl Session {
@@ -156,7 +169,9 @@ impl Session {
             attentions: BTreeMap::new(),
             managements: Vec::new(),
             pinged: false,
+            proved: false,
             units: BTreeMap::new(),
+            notices_seen: BTreeMap::new(),
         }
     }
 
@@ -235,7 +250,7 @@ impl Session {
     /// It is over: what runs comes to nothing.
     pub fn close(&mut self) {
         self.phase = Phase::Over;
-        let idle: Vec<usize> = self.tasks.iter().filter(|(_, t)| !t.is_with_volume()).map(|(slot, _)| slot).collect();
+        let idle: Vec<usize> = self.tasks.iter().filter(|(_, t)| !t.is_under_way()).map(|(slot, _)| slot).collect();
         for slot in idle {
             let task = self.tasks.remove(slot);
             self.held -= task.held;
@@ -257,7 +272,7 @@ impl Session {
         if !matches!(self.phase, Phase::Full) || self.who.discovery {
             return true;
         }
-        if !view.target(&self.who.target).is_some_and(|t| t.allows(&self.who.host)) {
+        if !view.target(&self.who.target).is_some_and(|t| t.allows(&self.who.host) && (self.proved || !t.authenticated)) {
             return false;
         }
         let now = self.units_of(view);
@@ -272,6 +287,7 @@ impl Session {
                 _ => {}
             }
         }
+        self.note_reservations(view);
         true
     }
     fn units_of(&self, view: &View) -> BTreeMap<u32, (VolumeRef, u64)> {
@@ -391,12 +407,13 @@ impl Session {
             self.exp_cmd_sn = request.cmd_sn;
         }
         let (view, shared, draining, random) = (cx.view, cx.shared, cx.draining, &mut *cx.random);
-        let mut door = Door { admit: &mut |who: &Who| admit(view, draining, who), random };
+        let portal_group = portal_group(view.slot);
+        let mut door = Door { admit: &mut |who: &Who| admit(view, draining, who), portal_group, random };
         let (mut response, mut text, mut step) = login.take(request, data, &mut door);
         if step == Step::Done {
             // Not before it has proved who it is: others must not take its places.
             let host = &login.who().host;
-            self.place = shared.quotas().enter(host, view.limits_of(host));
+            self.place = shared.quotas().enter(host, view.limits_of(host, shared.host_limits()));
             if self.place.is_none() {
                 (response.status, response.transit, response.next) = (status::NO_RESOURCES, false, 0);
                 (text, step) = (Vec::new(), Step::Refused("the host has as many connections as it may"));
@@ -411,17 +428,20 @@ impl Session {
         match step {
             Step::GoesOn => {}
             Step::Refused(why) => {
-                cx.events.push((self.token, SessionEvent::Refused(why)));
+                let unproved = response.status == status::AUTHENTICATION_FAILED;
+                cx.events.push((self.token, SessionEvent::Refused { why, unproved }));
                 self.who = login.who().clone();
                 self.close();
             }
             Step::Done => {
                 let proved = login.has_proved();
+                self.proved = proved;
                 (self.who, self.params) = (login.who().clone(), login.params());
                 self.host_id = crate::shared::host_id(&self.who);
                 self.out.digests = (self.params.header_digest, self.params.data_digest);
                 self.phase = Phase::Full;
                 self.units = self.units_of(cx.view);
+                self.skip_reservations(cx.view);
                 cx.stats.logins += 1;
                 cx.events.push((self.token, SessionEvent::LoggedIn { proved }));
             }
@@ -512,8 +532,12 @@ impl Session {
         };
         for target in cx.view.targets.iter().filter(|t| t.allows(&self.who.host) && wanted(&t.name)) {
             push_pair(out, "TargetName", &target.name);
-            for portal in cx.shared.portals(self.local) {
-                push_pair(out, "TargetAddress", &format!("{portal},{}", crate::unit::PORTAL_GROUP));
+            let mut add = |portal: SocketAddr, slot| push_pair(out, "TargetAddress", &format!("{portal},{}", portal_group(slot)));
+            cx.shared.portals(self.local).into_iter().for_each(|portal| add(portal, cx.view.slot));
+            for node in &cx.view.nodes {
+                let all: Vec<_> = node.portals.iter().collect();
+                let near = cluster::portals_near(&all, self.local.map(|ip| ip.to_canonical()));
+                near.into_iter().for_each(|portal| add(portal.addr, node.slot));
             }
         }
     }
@@ -524,11 +548,15 @@ fn admit(view: &View, draining: bool, who: &Who) -> Admitted {
     if draining || view.generation == 0 && view.targets.is_empty() {
         return Err(refuse(status::UNAVAILABLE, "nothing is served now"));
     }
+    let credentials = view.hosts.get(&who.host).and_then(|h| h.credentials.clone());
     if !who.discovery {
         let target = view.target(&who.target).ok_or(refuse(status::NOT_FOUND, "there is no such target"))?;
         if !target.allows(&who.host) {
             return Err(refuse(status::FORBIDDEN, "the host is not on the target's list"));
         }
+        if target.authenticated && credentials.is_none() {
+            return Err(refuse(status::AUTHENTICATION_FAILED, "the target wants a secret, and the host has none here"));
+        }
     }
-    Ok(view.hosts.get(&who.host).and_then(|h| h.credentials.clone()))
+    Ok(credentials)
 }

@@ -4,13 +4,14 @@
 //!                                       ┌► Turn ─► Memory ─► Solicited ─┐
 //!  command ─► Early (unsolicited data) ─┼──────────────────────────────►├─► Io, step by step ─► answered
 //!                                       └► Turn ─► Memory (of a read) ──┘
+//! A reservation command is with the control plane instead (Control).
 //! ```
 //!
 //! Invariant: at most one request to the volume is under way for a task.
 
 use super::outcome::Outcome;
 use crate::view::Unit;
-use format::scsi::LUN_BYTES;
+use format::scsi::{LUN_BYTES, PersistentReserveOut};
 use frontend::RangeTrim;
 use object::extents;
 use rt::Buf;
@@ -38,6 +39,8 @@ pub(super) enum Job {
     Unmap,
     /// Unmap what is left.
     Trim(RangeTrim),
+    /// PERSISTENT RESERVE OUT, with the list that was sent.
+    Reserve(PersistentReserveOut),
     /// The list of MODE SELECT.
     ModeSelect { long: bool },
 }
@@ -55,6 +58,8 @@ pub(super) enum Phase {
     Solicited,
     /// A request is with the volume.
     Io,
+    /// A control request is with the control plane.
+    Control,
 }
 
 /// Data that was asked for.

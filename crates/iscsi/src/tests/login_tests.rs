@@ -7,7 +7,8 @@ fn request(stage: u8, next: Option<u8>) -> LoginRequest {
     LoginRequest { transit: next.is_some(), stage, next: next.unwrap_or(0), isid: [1; 6], tag: 1, ..LoginRequest::default() }
 }
 fn take(login: &mut Login, request: &LoginRequest, text: &str) -> (LoginResponse, String, Step) {
-    let (response, out, step) = login.take(request, text.as_bytes(), &mut Door { admit: &mut |_| Ok(None), random: &mut |_| {} });
+    let (response, out, step) =
+        login.take(request, text.as_bytes(), &mut Door { admit: &mut |_| Ok(None), portal_group: 3, random: &mut |_| {} });
     (response, String::from_utf8(out).unwrap(), step)
 }
 fn status_of(request: &LoginRequest, text: &str) -> u16 {
@@ -20,7 +21,7 @@ fn a_login_goes_through_both_stages_and_declares_what_this_end_takes() {
     let (response, text, step) =
         take(&mut login, &request(0, Some(1)), &format!("{HOST}{TARGET}SessionType=Normal\0AuthMethod=CHAP,None\0"));
     assert_eq!((response.status, response.transit, response.next, step), (0, true, 1, Step::GoesOn));
-    assert_eq!(text, "AuthMethod=None\0TargetPortalGroupTag=1\0");
+    assert_eq!(text, "AuthMethod=None\0TargetPortalGroupTag=3\0");
     let (response, text, step) = take(&mut login, &request(1, Some(3)), "HeaderDigest=CRC32C\0InitialR2T=No\0");
     assert_eq!((response.status, response.transit, response.next, step), (0, true, 3, Step::Done));
     assert_eq!(text, "HeaderDigest=CRC32C\0InitialR2T=No\0MaxRecvDataSegmentLength=262144\0");
@@ -56,7 +57,7 @@ fn what_is_wrong_with_a_login_is_said_by_its_status() {
     let refused = Login::default().take(
         &request(1, Some(3)),
         both.as_bytes(),
-        &mut Door { admit: &mut |_| Err(refuse(status::FORBIDDEN, "no")), random: &mut |_| {} },
+        &mut Door { admit: &mut |_| Err(refuse(status::FORBIDDEN, "no")), portal_group: 3, random: &mut |_| {} },
     );
     assert_eq!((refused.0.status, refused.2), (status::FORBIDDEN, Step::Refused("no")));
 }
@@ -85,7 +86,7 @@ fn a_login_is_bounded_and_stays_who_it_was() {
 fn with_secret(login: &mut Login, request: &LoginRequest, text: &str) -> (LoginResponse, String, Step) {
     let secret = base::SecretBytes::new(b"secret-of-12".to_vec());
     let of = Arc::new(Credentials { user: "me".into(), secret });
-    let mut door = Door { admit: &mut |_| Ok(Some(Arc::clone(&of))), random: &mut |out| out.fill(9) };
+    let mut door = Door { admit: &mut |_| Ok(Some(Arc::clone(&of))), portal_group: 3, random: &mut |out| out.fill(9) };
     let (response, out, step) = login.take(request, text.as_bytes(), &mut door);
     (response, String::from_utf8(out).unwrap(), step)
 }
@@ -97,7 +98,7 @@ fn a_host_with_a_secret_gets_in_by_proving_it_and_not_otherwise() {
         let mut login = Login::default();
         let (response, text, _) = with_secret(&mut login, &request(0, Some(1)), &format!("{both}AuthMethod=CHAP,None\0"));
         assert_eq!((response.status, response.transit), (0, false), "not yet");
-        assert_eq!(text, "AuthMethod=CHAP\0TargetPortalGroupTag=1\0");
+        assert_eq!(text, "AuthMethod=CHAP\0TargetPortalGroupTag=3\0");
         let (response, text, _) = with_secret(&mut login, &request(0, None), "CHAP_A=5\0");
         assert_eq!((response.status, text), (0, format!("CHAP_A=5\0CHAP_I=9\0CHAP_C=0x{}\0", "09".repeat(32))));
         let (response, _, step) = with_secret(&mut login, &request(0, Some(1)), last);

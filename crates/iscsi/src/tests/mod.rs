@@ -26,6 +26,7 @@ fn view() -> View {
         targets: vec![TargetView {
             name: TARGET.into(),
             allow_any_host: false,
+            authenticated: false,
             hosts: vec![HOST.into()],
             units: [0, 1, 2, 3].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All })).into(),
         }],

@@ -131,7 +131,7 @@ impl Rig {
         let of_client = Peer { queue: rt.queue(), rt, wires: Rc::default() };
         *peer.borrow_mut() = Some(of_client.clone());
         let at = SocketAddr::new(world.addr(server), 3260);
-        let addr = servers.borrow()[0].borrow_mut().target.listen(&world.rt(server, 0), at).unwrap();
+        let addr = servers.borrow()[0].borrow_mut().target.listen(&world.rt(server, 0), at.into()).unwrap();
         Rig { world, server, servers, peer: of_client, addr }
     }
     fn connect(&mut self) -> usize {
@@ -289,6 +289,59 @@ fn a_reset_of_a_unit_ends_what_other_sessions_have_under_way_before_it_is_answer
     assert_eq!(format::scsi::Sense::parse(&sense[2..]).unwrap().code, format::scsi::SenseCode::LOGICAL_UNIT_RESET);
 }
 
+#[test]
+fn a_change_of_rights_is_settled_when_what_it_forbids_has_ended_also_of_sessions_that_are_gone() {
+    use cluster::reservation::{Command, ReservationType, State};
+    let mut rig = Rig::new(6);
+    let at = rig.log_in();
+    let hold = |rig: &mut Rig, hold: bool| {
+        for core in 0..CORES {
+            rig.servers.borrow()[core].borrow_mut().memory.hold = hold;
+            rig.world.rt(rig.server, core).wake(core);
+        }
+        rig.world.run_for(Duration::from_millis(50));
+    };
+    let settled = |rig: &Rig, volume, revision| {
+        (0..CORES).all(|core| rig.servers.borrow()[core].borrow().target.is_settled(object::VolumeRef(volume), revision))
+    };
+    let apply = |rig: &Rig, revision: u64| {
+        let (mut view, other) = (super::view(), base::HostId::from_bytes([7; 16]));
+        let mut state = State::default();
+        state.execute(other, &Command::Register { nrkey: 1, ptpl: None }).unwrap();
+        state.execute(other, &Command::Acquire { crkey: 1, rtype: ReservationType::WriteExclusive }).unwrap();
+        let volume = view.volumes[0].as_mut().unwrap();
+        (volume.volume.reservation, volume.revision) = (Some(Arc::new(state)), revision);
+        let view = Arc::new(view);
+        for core in 0..CORES {
+            rig.servers.borrow()[core].borrow_mut().target.apply(&rig.world.rt(rig.server, core), Arc::clone(&view));
+        }
+    };
+    hold(&mut rig, true);
+    for lun in [0, 1] {
+        rig.send(at, |c| {
+            c.write(lun, &[0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0], if lun == 0 { 512 } else { 4096 }, &vec![1; 512 << (3 * lun)], true)
+        });
+    }
+    rig.send(at, |c| c.read(0, &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512));
+    rig.world.run_for(Duration::from_millis(50));
+    assert!(settled(&rig, 0, 0) && !settled(&rig, 0, 1), "that view is not served yet");
+    apply(&rig, 1);
+    assert!(!settled(&rig, 0, 1) && settled(&rig, 1, 0), "a write that is forbidden now is with its volume; others do not count");
+    hold(&mut rig, false);
+    assert!(settled(&rig, 0, 1) && !settled(&rig, 0, 2));
+
+    // A session that goes while its request is with the volume.
+    hold(&mut rig, true);
+    rig.send(at, |c| c.read(0, &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512));
+    rig.world.run_for(Duration::from_millis(50));
+    rig.send(at, |c| c.wire(HostPdu::Logout(format::iscsi::LogoutRequest::default()), true, &[]));
+    assert!(rig.closes_within(at, Duration::from_secs(1)));
+    apply(&rig, 2);
+    assert!(!settled(&rig, 0, 2));
+    hold(&mut rig, false);
+    assert!(settled(&rig, 0, 2));
+}
+
 /// A target on one real core.
 struct Real {
     server: Server,
@@ -325,7 +378,7 @@ fn a_host_on_a_real_socket_is_served() {
         let mesh = rt::mesh(1, 16).into_iter().next().expect("one core");
         let mut target = Target::new(&rt, Arc::new(Shared::default()));
         target.apply(&rt, Arc::new(view()));
-        let at = target.listen(&rt, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = target.listen(&rt, SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         say.lock().unwrap().send(at).unwrap();
         Box::new(Real { server: Server { target, memory: Memory::default(), mesh }, stop: Arc::clone(&stopped) })
     })

@@ -18,6 +18,15 @@ impl Session {
     /// Whether a command may still be carried out, now that its data is there or a limit lets it begin: what was allowed when it came may not be
     /// any more.
     pub(super) fn judge_again(&mut self, cx: &Cx<'_>, at: u16) -> Result<(), Status> {
+        let judged = self.judge_now(cx, at);
+        if judged.is_err_and(|status| status.code == StatusCode::RESERVATION_CONFLICT) {
+            hooks::reached(CoverageMark::ConflictAfterData);
+        }
+        judged
+    }
+
+    /// Whether a command may be carried out by what is served now.
+    fn judge_now(&mut self, cx: &Cx<'_>, at: u16) -> Result<(), Status> {
         let slot = &self.slots[usize::from(at)];
         let Some(volume) = slot.plan.volume() else { return Ok(()) };
         let (nsid, opcode, paired) = (slot.sqe.nsid, slot.sqe.opcode, slot.mate != NO_MATE);
@@ -32,7 +41,6 @@ impl Session {
         // Halves of a fused operation run together, so either needs the rights of both.
         let conflicts = paired && !ns.access.write || reservation::conflicts(op, ns.access);
         if ns.access != Access::FULL && conflicts && !hooks::seeded(SeededFault::JudgedOnce) {
-            hooks::reached(CoverageMark::ConflictAfterData);
             return Err(StatusCode::RESERVATION_CONFLICT.into());
         }
         if ns.write_protect.is_on() && op.verb().is_some_and(IoVerb::changes) {
@@ -90,6 +98,16 @@ impl Session {
         let works = |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.turn != Turn::Awaited;
         let on = move |s: &CommandSlot| works(s) && s.plan.volume() == Some(volume);
         self.slots.iter().filter(move |(_, s)| on(s)).map(|(at, _)| self.token_base | u64::from(at))
+    }
+    /// Those of them, on whatever volume, that may not be carried out any more by what is served now, with their volumes.
+    pub fn forbidden(&mut self, cx: &Cx<'_>) -> Vec<(u64, VolumeRef)> {
+        let works = |s: &CommandSlot| s.stage == CommandStage::Running && s.parts > 0 && s.turn != Turn::Awaited;
+        let restricted = |s: &CommandSlot| s.plan.volume().filter(|v| cx.view.is_restricted(*v));
+        let all = self.slots.iter().filter(|(_, s)| works(s)).filter_map(|(at, s)| Some((at, restricted(s)?)));
+        let under_way: Vec<(u16, VolumeRef)> = all.collect();
+        let base = self.token_base;
+        let forbidden = under_way.into_iter().filter(|(at, _)| self.judge_now(cx, *at).is_err());
+        forbidden.map(|(at, volume)| (base | u64::from(at), volume)).collect()
     }
     /// Whether a volume works on the command with this token.
     pub fn is_under_way(&self, token: u64) -> bool {

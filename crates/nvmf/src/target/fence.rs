@@ -75,6 +75,28 @@ impl Target {
         rt.wake(self.core);
     }
 
+    /// What is served has changed: notes what is under way and may not be any more.
+    pub(super) fn note_forbidden(&mut self, rt: &Rt) {
+        let view = Arc::clone(&self.view);
+        if !(0..view.volumes.len()).any(|at| view.is_restricted(VolumeRef(at as u32))) {
+            return;
+        }
+        let mut forbidden = Vec::new();
+        for (_, conn) in self.conns.iter_mut() {
+            self.fences.adopt(conn.session.take_left());
+            if matches!(conn.session.kind(), Some(QueueKind::Io(_))) {
+                forbidden.extend(conn.session.forbidden(&cx!(self, rt)));
+            }
+        }
+        self.fences.forbid(forbidden, |volume| view.is_restricted(volume));
+    }
+
+    /// Whether this half goes by this revision of a volume's view, or a later one, and has nothing under way on the volume that is forbidden since:
+    /// what a reservation command of a host of another front end waits for.
+    pub fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
+        self.view.volume(volume).is_none_or(|v| v.revision >= revision) && !self.fences.has_forbidden(volume)
+    }
+
     /// Takes over what a session has left behind: its place may be given to another connection.
     pub(super) fn adopt_left(&mut self, place: usize) {
         let left = self.conns[place].session.take_left();

@@ -16,6 +16,8 @@ pub(super) struct Fences {
     standing: Vec<(u64, usize, BTreeSet<u64>)>,
     /// Of connections that are gone.
     left: Vec<Left>,
+    /// What is under way and may not be any more by what is served now, by token: until it has come back.
+    forbidden: BTreeMap<u64, VolumeRef>,
     /// Tokens of these, for the door into volumes: nobody waits for their answers.
     gone: Vec<u64>,
 }
@@ -52,6 +54,16 @@ impl Fences {
     pub(super) fn left_on(&self, volume: VolumeRef) -> impl Iterator<Item = u64> + '_ {
         self.left.iter().filter(move |l| l.volume == volume).map(|l| l.token)
     }
+    /// What is served has changed: these are under way, and may not be any more; of what sessions left behind on a volume that is `restricted` it
+    /// is not known who had it.
+    pub(super) fn forbid(&mut self, under_way: Vec<(u64, VolumeRef)>, restricted: impl Fn(VolumeRef) -> bool) {
+        self.forbidden.extend(under_way);
+        self.forbidden.extend(self.left.iter().filter(|l| restricted(l.volume)).map(|l| (l.token, l.volume)));
+    }
+    /// Whether something is under way on a volume that may not be any more.
+    pub(super) fn has_forbidden(&self, volume: VolumeRef) -> bool {
+        self.forbidden.values().any(|v| *v == volume)
+    }
     /// A fence of the core `home` waits for what is under way here.
     pub(super) fn stand(&mut self, id: u64, home: usize, under_way: BTreeSet<u64>) {
         self.standing.push((id, home, under_way));
@@ -59,7 +71,7 @@ impl Fences {
     /// Whether answers of volumes must be looked at: something waits for them.
     #[inline]
     pub(super) fn are_waiting(&self) -> bool {
-        !self.standing.is_empty() || !self.left.is_empty()
+        !self.standing.is_empty() || !self.left.is_empty() || !self.forbidden.is_empty()
     }
     /// A request came back. Whether no more of its command is under way among what was left behind.
     pub(super) fn settle(&mut self, token: u64) -> bool {
@@ -67,6 +79,7 @@ impl Fences {
     }
     /// A command has wholly come back: the fences that ended with it, each with its home.
     pub(super) fn ended_with(&mut self, token: u64) -> Vec<(usize, u64)> {
+        self.forbidden.remove(&token);
         let mut ended = Vec::new();
         self.standing.retain_mut(|(id, home, under_way)| {
             under_way.remove(&token);

@@ -178,6 +178,41 @@ fn a_fence_waits_for_every_part_of_a_command_also_of_a_connection_that_is_lost()
     }
 }
 
+/// What another front end's hosts wait for: of two connections of a host that has lost its rights, one that stays and one that is lost.
+#[test]
+fn a_change_of_rights_is_settled_when_what_it_forbids_has_come_back_and_waits_for_nothing_else() {
+    let mut rig = Rig::new(170);
+    let (mine, theirs) = (controller_of(&mut rig, MINE), controller_of(&mut rig, THEIRS));
+    let own = queue_of(&mut rig, MINE, 1, mine).0;
+    let (stays, lost) = (queue_of(&mut rig, THEIRS, 1, theirs).0, queue_of(&mut rig, THEIRS, 2, theirs).0);
+    let settled =
+        |rig: &Rig, revision| (0..CORES).all(|core| rig.servers.borrow()[core].borrow().target.is_settled(VolumeRef(0), revision));
+    rig.hold(true);
+    for (at, slba) in [(own, 0), (stays, 8), (lost, 8)] {
+        rig.send(at, |c| c.capsule(with_capsule(BlockRange::new(slba, 7).sqe(IoOpcode::Write, 5, 1), 4096), &[1; 4096]));
+    }
+    rig.world.run_for(Duration::from_millis(20));
+    let mut state = State::default();
+    state.execute(HostId::from_bytes([MINE; 16]), &Command::Register { nrkey: 7, ptpl: None }).unwrap();
+    state.execute(HostId::from_bytes([MINE; 16]), &Command::Acquire { crkey: 7, rtype: ReservationType::WriteExclusive }).unwrap();
+    let mut view = super::view();
+    view.generation = 99;
+    let volume = view.volumes[0].as_mut().unwrap();
+    (volume.volume.reservation, volume.revision) = (Some(Arc::new(state)), 3);
+    assert!(!settled(&rig, 3), "that view is not served yet");
+    rig.apply(view);
+    rig.close(lost);
+    rig.world.run_for(Duration::from_millis(20));
+    let theirs = |r: &IoRequest| matches!(&r.op, IoOp::Write { offset: 4096, .. });
+    for _ in 0..2 {
+        assert!(!settled(&rig, 3));
+        assert!(answer_one(&mut rig, false, theirs));
+        rig.world.run_for(Duration::from_millis(20));
+    }
+    assert!(settled(&rig, 3) && !settled(&rig, 4), "the holder's write is under way still");
+    rig.hold(false);
+}
+
 #[test]
 fn a_preempt_aborts_what_has_not_begun_on_its_volume_and_nothing_else() {
     let preempted = StatusCode::ABORTED_PREEMPT;

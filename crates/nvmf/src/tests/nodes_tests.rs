@@ -93,6 +93,7 @@ fn subsystem(nqn: &str, hosts: &[&str]) -> SubsystemRecord {
         hosts: hosts.iter().map(|h| (*h).into()).collect(),
         namespaces: (1..=3u8).map(|n| (n.into(), NamespaceRecord::for_all(id(n)))).collect(),
         security: Security::Plain,
+        iqn: None,
         namespace_grant: None,
         created_unix_s: 0,
     }

@@ -109,6 +109,7 @@ fn subsystem(volumes: usize) -> SubsystemRecord {
         hosts: Default::default(),
         namespaces: (0..volumes).map(|at| (at as u32 + 1, NamespaceRecord::for_all(volume_id(at)))).collect(),
         security: Default::default(),
+        iqn: None,
         namespace_grant: None,
         created_unix_s: 1,
     }

@@ -1,0 +1,190 @@
+//! Persistent reservations (SPC-4 5.9, 6.15, 6.16): what a command asks of the control plane, what it answers, and the reports.
+//!
+//! Invariants: a command is answered when the change is durable, served on all cores, and what it forbids has ended; what a registration is
+//! decided by is the host port (name and ISID), whatever portal it came by.
+//! Never: decides what a reservation command means: that is `cluster::reservation`, for all protocols.
+
+use super::outcome::Outcome;
+use super::task::{Job, Phase};
+use super::{Cx, Session};
+use crate::unit::illegal;
+use crate::view::Unit;
+use cluster::reservation::{self as engine, State};
+use format::scsi::reservation::{
+    Capabilities, OUT_LIST_BYTES, OutList, ReservationType, ReserveIn, ReserveOut, build_keys, build_reservation,
+};
+use format::scsi::{Invalid, PersistentReserveOut, ScsiStatus, Sense, SenseCode, SenseKey};
+use frontend::{ControlVerb, Refused, Reply, RequestedBy};
+use object::VolumeRef;
+
+/// A control request of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The session, and the slot of its command in the 16 low bits.
+    pub request: u64,
+    /// Who asks.
+    pub by: RequestedBy,
+    /// What for.
+    pub what: ControlVerb,
+}
+
+const TYPES: [(ReservationType, engine::ReservationType); 6] = [
+    (ReservationType::WriteExclusive, engine::ReservationType::WriteExclusive),
+    (ReservationType::ExclusiveAccess, engine::ReservationType::ExclusiveAccess),
+    (ReservationType::WriteExclusiveRegistrantsOnly, engine::ReservationType::WriteExclusiveRegistrantsOnly),
+    (ReservationType::ExclusiveAccessRegistrantsOnly, engine::ReservationType::ExclusiveAccessRegistrantsOnly),
+    (ReservationType::WriteExclusiveAllRegistrants, engine::ReservationType::WriteExclusiveAllRegistrants),
+    (ReservationType::ExclusiveAccessAllRegistrants, engine::ReservationType::ExclusiveAccessAllRegistrants),
+];
+
+fn engine_type(kind: Option<ReservationType>) -> Result<engine::ReservationType, Invalid> {
+    TYPES.into_iter().find(|(scsi, _)| Some(*scsi) == kind).map(|(_, of)| of).ok_or(PersistentReserveOut::BAD_TYPE)
+}
+fn scsi_type(kind: engine::ReservationType) -> ReservationType {
+    TYPES.into_iter().find(|(_, of)| *of == kind).map_or(ReservationType::WriteExclusive, |(scsi, _)| scsi)
+}
+
+/// PERSISTENT RESERVE OUT as it may be carried out; what is optional and not served is refused.
+pub(super) fn job(p: &PersistentReserveOut) -> Result<Job, Outcome> {
+    match p.action {
+        ReserveOut::RegisterAndMove => return Err(Invalid::cdb_bit(1, 4).into()),
+        ReserveOut::Reserve | ReserveOut::Release | ReserveOut::Preempt | ReserveOut::PreemptAndAbort => {
+            engine_type(p.kind)?;
+        }
+        ReserveOut::Register | ReserveOut::RegisterAndIgnore | ReserveOut::Clear => {}
+    }
+    // With SPEC_I_PT it would be longer.
+    if p.list_length as usize != OUT_LIST_BYTES { Err(Invalid::LIST_LENGTH.into()) } else { Ok(Job::Reserve(*p)) }
+}
+
+/// PERSISTENT RESERVE IN.
+pub(super) fn report(state: &State, action: ReserveIn) -> Result<Vec<u8>, Sense> {
+    Ok(match action {
+        ReserveIn::ReadKeys => build_keys(state.generation(), state.registrants().values().copied()),
+        ReserveIn::ReadReservation => {
+            let holder = state.registrants().iter().find(|(host, _)| state.is_holder(**host)).map_or(0, |(_, key)| *key);
+            let held = state.rtype().map(|kind| (if kind.is_all_registrants() { 0 } else { holder }, scsi_type(kind)));
+            build_reservation(state.generation(), held)
+        }
+        ReserveIn::ReportCapabilities => {
+            let (persist_capable, persist_active) = (true, state.ptpl());
+            Capabilities { persist_capable, persist_active, all_target_ports: true, ..Capabilities::default() }.to_bytes().to_vec()
+        }
+        // A registrant may be a host of NVMe/TCP, and of one of iSCSI the name is not kept.
+        ReserveIn::ReadFullStatus => return Err(Invalid::cdb_bit(1, 4).sense()),
+    })
+}
+
+/// What is to be done for a list; `Err`: how the command ends at once.
+fn command(p: &PersistentReserveOut, list: &OutList, registered: bool) -> Result<engine::Command, Outcome> {
+    use engine::Command as Do;
+    let conflict = Outcome::Status(ScsiStatus::ReservationConflict);
+    let (crkey, nrkey, ptpl) = (list.key, list.action_key, Some(list.persist));
+    Ok(match (p.action, registered) {
+        // Who is not registered has no key (SPC-4 table 57).
+        (ReserveOut::Register, false) if crkey != 0 => return Err(conflict),
+        (ReserveOut::Register | ReserveOut::RegisterAndIgnore, false) if nrkey == 0 => return Err(Outcome::GOOD),
+        (ReserveOut::Register, false) => Do::Register { nrkey, ptpl },
+        (ReserveOut::Register, true) if nrkey == 0 => Do::Unregister { crkey: Some(crkey), ptpl },
+        (ReserveOut::Register, true) => Do::Replace { crkey: Some(crkey), nrkey, ptpl },
+        (ReserveOut::RegisterAndIgnore, true) if nrkey == 0 => Do::Unregister { crkey: None, ptpl },
+        (ReserveOut::RegisterAndIgnore, _) => Do::Replace { crkey: None, nrkey, ptpl },
+        (ReserveOut::Reserve, _) => Do::Acquire { crkey, rtype: engine_type(p.kind)? },
+        (ReserveOut::Release, _) => Do::Release { crkey, rtype: Some(engine_type(p.kind)?) },
+        (ReserveOut::Clear, _) => Do::Clear { crkey },
+        (ReserveOut::Preempt | ReserveOut::PreemptAndAbort, _) => {
+            let abort = p.action == ReserveOut::PreemptAndAbort;
+            Do::Preempt { crkey, prkey: nrkey, rtype: engine_type(p.kind)?, abort }
+        }
+        (ReserveOut::RegisterAndMove, _) => return Err(Invalid::cdb_bit(1, 4).into()),
+    })
+}
+
+/// How a command ends that was refused.
+fn of_refusal(action: ReserveOut, refused: Refused) -> Outcome {
+    match refused {
+        Refused::ReservationConflict => Outcome::Status(ScsiStatus::ReservationConflict),
+        Refused::Invalid if action == ReserveOut::Release => illegal(SenseCode::INVALID_RELEASE_OF_RESERVATION).into(),
+        Refused::Invalid => Invalid::parameter(8).into(),
+        Refused::NoUnit => illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).into(),
+        Refused::Busy => Outcome::Status(ScsiStatus::Busy),
+        // Of these the engine of reservations knows only one: there are as many registrants as there can be.
+        Refused::Failed => illegal(SenseCode::INSUFFICIENT_REGISTRATION_RESOURCES).into(),
+        _ => Sense::new(SenseKey::AbortedCommand, SenseCode::INTERNAL_TARGET_FAILURE).into(),
+    }
+}
+
+impl Session {
+    /// The list of a command has come: asks the control plane.
+    pub(super) fn reserve(&mut self, cx: &mut Cx<'_>, slot: u16, p: &PersistentReserveOut) {
+        let Some(task) = self.tasks.get_mut(slot.into()) else { return };
+        let Some(unit) = task.unit else { return };
+        let list = task.gathered();
+        let registered = reservation(cx, unit.volume).is_some_and(|r| r.registrants().contains_key(&self.host_id));
+        let asked = OutList::parse(p.action, &list).map_err(Outcome::from).and_then(|list| command(p, &list, registered));
+        let command = match asked {
+            Ok(command) => command,
+            Err(outcome) => return self.finish(cx, slot, outcome),
+        };
+        task.phase = Phase::Control;
+        let by = RequestedBy {
+            host: self.who.host.clone(),
+            host_id: *self.host_id.as_bytes(),
+            export: self.who.target.clone(),
+            session: self.tsih,
+        };
+        let what = ControlVerb::Reservation { volume: unit.id, command };
+        cx.asked.push_back(Asked { request: self.token | u64::from(slot), by, what });
+    }
+
+    /// The control plane's answer for the command in a slot.
+    pub fn on_answer(&mut self, cx: &mut Cx<'_>, slot: u16, result: Result<Reply, Refused>) {
+        let over = self.is_over();
+        let Some(task) = self.tasks.get(slot.into()).filter(|t| t.phase == Phase::Control) else { return };
+        let Job::Reserve(p) = &task.job else { return };
+        if task.aborted || over {
+            return self.drop_task(cx, slot);
+        }
+        // What the change forbids has ended by now (`is_settled`), a fence among it.
+        let outcome = result.map_or_else(|refused| of_refusal(p.action, refused), |_| Outcome::GOOD);
+        self.finish(cx, slot, outcome);
+    }
+
+    /// What other hosts' reservation commands have done to this one: unit attentions (SPC-4 5.9.10 and 5.9.11).
+    pub(super) fn note_reservations(&mut self, view: &crate::view::View) {
+        for (lun, (volume, _)) in self.units.clone() {
+            let Some(state) = view.volumes.get(volume.0 as usize).and_then(|v| v.as_ref()?.reservation.as_deref()) else { continue };
+            let seen = self.notices_seen.insert(lun, (volume, state.last_notice()));
+            // Of another volume, or one that had no reservation: what is there is not news, unless it came while the session saw the unit.
+            let seen = seen.filter(|(of, _)| *of == volume).map_or(0, |(_, seen)| seen);
+            let news: Vec<_> = state.notices_after(seen).filter(|n| n.hosts.contains(&self.host_id)).map(|n| n.kind).collect();
+            for kind in news {
+                self.add_attention(
+                    lun,
+                    match kind {
+                        engine::NoticeKind::RegistrationPreempted => SenseCode::REGISTRATIONS_PREEMPTED,
+                        engine::NoticeKind::ReservationReleased => SenseCode::RESERVATIONS_RELEASED,
+                        engine::NoticeKind::ReservationPreempted => SenseCode::RESERVATIONS_PREEMPTED,
+                    },
+                );
+            }
+        }
+    }
+    /// What was before the session is no news.
+    pub(super) fn skip_reservations(&mut self, view: &crate::view::View) {
+        for (lun, (volume, _)) in &self.units {
+            let last = view.volumes.get(volume.0 as usize).and_then(|v| Some(v.as_ref()?.reservation.as_deref()?.last_notice()));
+            self.notices_seen.insert(*lun, (*volume, last.unwrap_or(0)));
+        }
+    }
+}
+
+/// The reservation of a volume, and its registrants.
+pub(super) fn reservation<'a>(cx: &Cx<'a>, volume: VolumeRef) -> Option<&'a State> {
+    cx.view.volumes.get(volume.0 as usize)?.as_ref()?.reservation.as_deref()
+}
+
+/// PERSISTENT RESERVE IN on a unit.
+pub(super) fn report_of(cx: &Cx<'_>, unit: &Unit, action: ReserveIn) -> Result<Vec<u8>, Sense> {
+    report(reservation(cx, unit.volume).unwrap_or(&State::default()), action)
+}
