@@ -31,7 +31,7 @@ longest_ms() { # of fio's operations
 }
 STALLS=() SEED=0
 begin() { # fio, 2 s before what is to happen
-  SEED=$((SEED + 1)); verify --filename="$D" --rw=randwrite "$MIXED" --iodepth=8 --size=12m --rate=,1m --randseed="$SEED" & FIO=$!
+  SEED=$((SEED + 1)); verify --filename="$D" --rw=randwrite "$MIXED" --iodepth=8 --size=8m --rate=,1m --randseed="$SEED" & FIO=$!
   sleep 2; kill -0 $FIO 2>/dev/null || { echo "FAIL fio ended before"; FAILURES=$((FAILURES + 1)); }
 }
 went() { # WHAT

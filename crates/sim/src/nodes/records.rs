@@ -90,7 +90,7 @@ fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, Obj
     let object = ObjectRecord {
         id: object,
         volume: id,
-        owner: Some(name_of(owner)),
+        owner: None,
         ownership: Ownership::FIRST,
         change: Default::default(),
         mirrors,
