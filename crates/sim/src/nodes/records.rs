@@ -87,14 +87,7 @@ fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, Obj
         ..VolumeRecord::planned(id, format!("v{at}"), bytes_of(v), format!("v{at}"), object, 1)
     };
     let mirrors = v.stripes.iter().enumerate().map(component).collect();
-    let object = ObjectRecord {
-        id: object,
-        volume: id,
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        mirrors,
-    };
+    let object = ObjectRecord { id: object, volume: id, owner: None, ownership: Ownership::FIRST, change: Default::default(), mirrors };
     let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, ..Policy::default() };
     (volume, object, PolicyRecord::new(format!("v{at}"), policy, 1))
 }
