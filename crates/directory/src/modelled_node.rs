@@ -161,7 +161,8 @@ impl ModelledNode {
     fn make<D: NodeDevices>(&mut self, mut volume: Versioned<VolumeRecord>, devices: &mut D) -> Result<(), D::Error> {
         let mut object = self.known::<ObjectRecord>(volume.object);
         for (mirror, copy) in object.places() {
-            if object.mirrors[mirror][copy].no.is_none() {
+            let c = &object.mirrors[mirror][copy];
+            if c.no.is_none() && c.node == self.observed.node {
                 let no = devices.create_component(&volume, &object, mirror, copy)?;
                 let c = &mut object.mirrors[mirror][copy];
                 c.no = Some(no);
@@ -170,8 +171,13 @@ impl ModelledNode {
                 }
             }
         }
-        volume.stage = Stage::Ready;
-        self.commit(Transaction::new().update(&object).update(&volume)).expect("nobody else writes");
+        let made = object.components().all(|c| c.no.is_some());
+        let mut intent = Transaction::new().update(&object);
+        if made {
+            volume.stage = Stage::Ready;
+            intent = intent.update(&volume);
+        }
+        self.commit(intent).expect("nobody else writes");
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 
 use crate::copies::CopyDoor;
 use arrayvec::ArrayVec;
+use base::crc32c;
 use base::unit::{BLOCK_BYTES, IO_BYTES_MAX, PIECE_BYTES};
 use base::{Instant, IoVerb, NodeId, VolumeId};
 use rt::{Buf, Rt};
@@ -37,6 +38,11 @@ impl Extent {
     pub const fn is_aligned(&self) -> bool {
         self.offset.is_multiple_of(BLOCK_BYTES as u64) && (self.len as usize).is_multiple_of(BLOCK_BYTES)
     }
+    /// How many blocks it touches.
+    pub const fn blocks(&self) -> u32 {
+        let end = (self.offset + self.len as u64).div_ceil(BLOCK_BYTES as u64);
+        (end - self.offset / BLOCK_BYTES as u64) as u32
+    }
 }
 
 /// Cuts a request at the borders of pieces.
@@ -52,6 +58,29 @@ pub fn extents(offset: u64, len: u32) -> ArrayVec<Extent, EXTENTS_MAX> {
         parts.push(Extent { offset: offset + u64::from(room), len: len - room });
     }
     parts
+}
+
+/// An extent that touches more than half of its piece, and its data, as two that do not: either side of the middle of the piece.
+pub(crate) fn halves(extent: Extent, data: Data) -> [(Extent, Data); 2] {
+    let (Extent { offset, len }, Data { buf, mut crcs }) = (extent, data);
+    let first = (PIECE_BYTES / 2 - offset % (PIECE_BYTES / 2)) as u32;
+    let (one, two) = (Extent { offset, len: first }, Extent { offset: offset + u64::from(first), len: len - first });
+    let bufs: [Buf; 2] = match (first as usize).is_multiple_of(BLOCK_BYTES) {
+        true => {
+            let mut parts = buf.cut([one.len as usize, two.len as usize]).into_iter();
+            [(); 2].map(|()| parts.next().expect("it was cut in two"))
+        }
+        false => [Buf::copy_of(&buf[..first as usize]), Buf::copy_of(&buf[first as usize..])],
+    };
+    let rest: Crcs = if crcs.is_empty() { Crcs::new() } else { crcs.drain(first as usize / BLOCK_BYTES..).collect() };
+    let [a, b] = bufs;
+    // A half that begins and ends with whole blocks has a checksum of each, whatever the other one has.
+    let whole = |extent: Extent, buf: Buf, crcs: Crcs| {
+        let missing = extent.is_aligned() && crcs.is_empty();
+        let crcs = if missing { buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect() } else { crcs };
+        (extent, Data { buf, crcs })
+    };
+    [whole(one, a, crcs), whole(two, b, rest)]
 }
 
 /// The bytes of one [`Extent`].

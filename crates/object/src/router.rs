@@ -10,7 +10,7 @@ use crate::{
     cores::GroupRoute,
     io::{
         ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
-        VolumeRef, extents,
+        VolumeRef, extents, halves,
     },
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupSlot, LayoutView, VolumeLayout},
@@ -729,6 +729,15 @@ impl<S: Blocks> VolumeRouter<S> {
     #[cold]
     #[inline(never)]
     fn send_elsewhere(&mut self, rt: &Rt, id: usize, index: u8, extent: Extent, op: PartOp, no: usize) {
+        let op = match op {
+            PartOp::Write(Some(data)) if extent.blocks() > store::ATOMIC_BLOCKS => {
+                // A copy takes a change as a whole: each half is one of its own.
+                let halves = halves(extent, data);
+                self.requests[id].parts += 1;
+                return halves.into_iter().for_each(|(half, data)| self.send_elsewhere(rt, id, index, half, PartOp::Write(Some(data)), no));
+            }
+            op => op,
+        };
         let (origin, request) = (self.core as u8, &self.requests[id]);
         let mirror = &request.layout.mirrors[no];
         if mirror.serving().is_some() || !mirror.has_copies() {

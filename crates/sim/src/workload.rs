@@ -661,7 +661,7 @@ impl Workload {
             StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,
             _ => self.unsteady && !status.dnr,
         };
-        let settled = self.settled_after(status, now);
+        let settled = self.settled_after(place.volume, status, now);
         self.each_change(op, flight, |cell| {
             if changes {
                 cell.unsure(op, settled)

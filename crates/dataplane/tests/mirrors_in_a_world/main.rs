@@ -452,6 +452,23 @@ fn two_nodes_have_the_same_whatever_becomes_of_their_links() {
     }
 }
 
+/// Segments of small devices take half of a piece at once, and a copy takes each change as a whole.
+#[test]
+fn as_much_as_a_host_may_write_at_once_is_written_however_small_the_devices_are() {
+    let mut lab = Lab::new(31, &[2, 1], &[0, 1], LinkSecurity::Plain);
+    for (n, offset) in [0, PIECE_BYTES / 2 - 512, PIECE_BYTES + 512, 2 * PIECE_BYTES + 512 - 4096].into_iter().enumerate() {
+        lab.next += 1;
+        let (token, value, len) = (lab.next, 200 + n as u8, PIECE_BYTES as u32);
+        let first = offset / SECTOR_BYTES as u64;
+        lab.model.change(token, first..first + u64::from(len) / SECTOR_BYTES as u64, value);
+        lab.submit(0, n % 2, 0, token, IoOp::Write { offset, data: data(offset, len, value) });
+        lab.world.run_for(Duration::from_secs(1));
+        assert_eq!(lab.take(), 1, "it is answered");
+    }
+    lab.play_more(50);
+    lab.check();
+}
+
 #[test]
 fn three_nodes_do_with_and_without_a_copy_at_the_owner() {
     for (seed, copies) in (0..4).zip([&[0, 1, 2][..], &[1, 2]].into_iter().cycle()) {

@@ -166,7 +166,10 @@ impl Owners {
             self.forget(g, object);
             return true;
         }
-        self.look_at(g, object);
+        // What it has just asked for says nothing that it would ask for again at once: where it cannot take over, it looks now and then.
+        if !read {
+            self.look_at(g, object);
+        }
         true
     }
     /// A new machine hears of all nodes: first of those that are up, so it knows who else may take over.

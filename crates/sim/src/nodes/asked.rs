@@ -3,8 +3,8 @@
 //! Invariants: a change is answered as done when the owner of its volume serves it; as not done only when it can never happen.
 //! Never: decides what a reservation command means (`cluster::reservation` does).
 
-use super::node::Node;
-use super::records::volume_id;
+use super::node::{Node, Wish};
+use super::records::{name_of, volume_id};
 use super::truth::Asked;
 use base::{HostId, VolumeId, WriteProtect};
 use cluster::record::{ReservationRecord, VolumeRecord};
@@ -112,13 +112,16 @@ impl Node {
     pub(super) async fn administrators(self: Rc<Self>) {
         self.moment.until(|| self.is_serving()).await;
         loop {
-            self.moment.until(|| !self.live.borrow().protects.is_empty()).await;
-            let (volume, on) = {
+            self.moment.until(|| !self.live.borrow().wishes.is_empty()).await;
+            let (volume, what) = {
                 let live = &mut *self.live.borrow_mut();
                 live.at_work[1] = true;
-                live.protects.pop_front().expect("looked at above")
+                live.wishes.pop_front().expect("looked at above")
             };
-            self.protect(volume_id(volume), on).await;
+            match what {
+                Wish::Protected(on) => self.protect(volume_id(volume), on).await,
+                Wish::Owner(node) => self.prefer(volume_id(volume), node).await,
+            }
             self.live.borrow_mut().at_work[1] = false;
         }
     }
@@ -133,6 +136,16 @@ impl Node {
             && self.serve(at).await.is_ok()
         {
             let _ = self.confirm(id, at).await;
+        }
+    }
+    async fn prefer(&self, id: VolumeId, node: Option<usize>) {
+        let decide = || {
+            let Some(mut record) = self.way.find::<VolumeRecord>(&id.to_string())? else { return Ok(Transaction::new()) };
+            record.value.preferred_owner = node.map(name_of);
+            Ok(Transaction::new().update(&record))
+        };
+        if let Ok(at) = self.change(decide).await {
+            let _ = self.serve(at).await;
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     let mut plan = NodesPlan { base: Plan::draw_for_nodes(rng, seed), ..NodesPlan::two(seed) };
     let nodes = 2 + rng.below(4) as usize;
     plan.nodes = (0..nodes).map(|_| node(rng)).collect();
+    plan.mirrored = vec![Vec::new(); plan.base.volumes.len()];
     plan.owners = plan.base.volumes.iter().map(|_| rng.below(nodes as u64) as usize).collect();
     plan.client_at = plan.base.clients.iter().map(|_| rng.below(nodes as u64) as usize).collect();
     plan.end_ns = 20_000_000 + up_to_one_of(rng, [50_000_000, 500_000_000, 3_000_000_000]);
@@ -28,6 +29,7 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     flap(rng, &mut plan);
     stop_and_reset(rng, &mut plan);
     clocks(&mut Rng::new(seed ^ 0xC10C), &mut plan);
+    mirrors(&mut Rng::new(seed ^ 0x0312_2025), &mut plan);
     directory(&mut Rng::new(seed ^ 0xD14E_C704), &mut plan);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
@@ -119,6 +121,41 @@ fn directory(rng: &mut Rng, plan: &mut NodesPlan) {
     for _ in 0..rng.below(4) {
         let (node, volume) = (rng.below(plan.nodes.len() as u64) as usize, rng.below(plan.base.volumes.len() as u64) as usize);
         plan.events.push((rng.below(end), NodeEvent::Protect { node, volume, on: rng.one_in(2) }));
+    }
+}
+
+/// In half of the plans volumes have copies on several nodes, and enough time passes for another one to take them over.
+fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
+    if rng.one_in(2) {
+        return;
+    }
+    let nodes = plan.nodes.len();
+    for (owner, others) in plan.owners.iter().zip(&mut plan.mirrored) {
+        if rng.one_in(4) {
+            continue;
+        }
+        let from = rng.below(nodes as u64) as usize;
+        let most = 1 + rng.below(2) as usize;
+        others.extend((0..nodes).map(|n| (from + n) % nodes).filter(|n| n != owner).take(most));
+    }
+    if plan.mirrored.iter().all(Vec::is_empty) {
+        return;
+    }
+    plan.end_ns = [plan.end_ns, 3_000_000_000, 12_000_000_000][rng.below(3) as usize].max(plan.end_ns);
+    plan.portions = plan.portions.max([1, 40, 100][rng.below(3) as usize]);
+    for _ in 0..rng.below(6) {
+        let ((a, b), at) = (two_nodes(rng, plan), rng.below(plan.end_ns));
+        let for_ns = 1_000_000 * (1 + up_to_one_of(rng, [500, 2_500, 6_000]));
+        let event = match rng.below(8) {
+            0..3 => NodeEvent::Restart { node: a, power: rng.one_in(2), for_ns },
+            3 => NodeEvent::Pause { node: a, core: None, for_ns },
+            4 | 5 => NodeEvent::Cut { from: a, to: b, both: rng.one_in(2), for_ns },
+            _ => {
+                let volume = rng.below(plan.base.volumes.len() as u64) as usize;
+                NodeEvent::Prefer { node: a, volume, owner: (!rng.one_in(4)).then_some(b) }
+            }
+        };
+        plan.events.push((at, event));
     }
 }
 

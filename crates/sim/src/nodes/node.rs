@@ -5,6 +5,7 @@
 //!  life:      incarnation ─► what `cluster::reconcile` wants ─► serve ─► listen for nodes, then for hosts ─► serving
 //!  follow:    what others have changed is served, and worked off            links:    paths follow the links, also on what was last seen
 //!  requests:  a host's command: decide ─► durable ─► served ─► confirmed by the owner ─► answered                    (`asked`)
+//!  owners:    what the host of owners asks of the directory: reads, and changes of the records of objects                  (`owners`)
 //!  presence:  the session is kept alive; it leads when nobody does
 //! ```
 //!
@@ -21,7 +22,7 @@ use crate::workload::Workload;
 use base::Security;
 use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
 use cluster::{Action, GroupSeen, Observed, OpenLinks, Records};
-use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device};
+use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device, DirectoryAsk};
 use directory::carry_out::Outcome;
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use directory::{Attempt, Directory, DirectoryError, Followed, Nonce, Presence, Revision, Transaction, Typed, commit_known};
@@ -52,6 +53,15 @@ const PRESENCE_EVERY_NS: u64 = 1_000_000_000;
 /// Rounds of decisions in one pass.
 const ROUNDS_MAX: u32 = 16;
 
+/// What an administrator wants of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// That it is write protected, or not any more.
+    Protected(bool),
+    /// That this node owns it, whenever it can; `None`: any.
+    Owner(Option<usize>),
+}
+
 /// What it knows of this life.
 #[derive(Default)]
 pub(super) struct Live {
@@ -72,7 +82,9 @@ pub(super) struct Live {
     /// Why the data plane did not do something that it has to.
     refused: Option<String>,
     pub(super) requests: VecDeque<ControlRequest>,
-    pub(super) protects: VecDeque<(usize, bool)>,
+    /// What the host of owners asks: reads, changes.
+    pub(super) asks: [VecDeque<DirectoryAsk>; 2],
+    pub(super) wishes: VecDeque<(usize, Wish)>,
     /// It is at work on what a host, or an administrator, asked for.
     pub(super) at_work: [bool; 2],
 }
@@ -156,7 +168,7 @@ impl NodeControl {
     /// Whether it is served up to a revision, and has nothing to do.
     pub fn is_idle(&self, at: Revision) -> bool {
         let live = self.node.live.borrow();
-        let quiet = !live.links_changed && !live.applying && live.requests.is_empty() && live.protects.is_empty();
+        let quiet = !live.links_changed && !live.applying && live.requests.is_empty() && live.wishes.is_empty();
         live.serving && quiet && live.at_work == [false; 2] && live.served.is_some_and(|served| served >= at)
     }
     /// Why it cannot be brought into service.
@@ -182,15 +194,15 @@ impl NodeControl {
     /// What keeps it from its rest, for messages.
     pub fn state(&self) -> String {
         let live = self.node.live.borrow();
-        let Live { served, applying, serving, requests, protects, at_work, links_changed, .. } = &*live;
-        let waiting = (requests.len(), protects.len());
+        let Live { served, applying, serving, requests, wishes, at_work, links_changed, .. } = &*live;
+        let waiting = (requests.len(), wishes.len());
         format!(
             "served {served:?}, applying {applying}, serving {serving}, waiting {waiting:?}, at work {at_work:?}, links {links_changed}"
         )
     }
-    /// An administrator asks for another write protection.
-    pub fn protect(&mut self, volume: usize, on: bool) {
-        self.node.live.borrow_mut().protects.push_back((volume, on));
+    /// An administrator asks for a change of a volume.
+    pub fn wish(&mut self, volume: usize, what: Wish) {
+        self.node.live.borrow_mut().wishes.push_back((volume, what));
         self.node.moment.wake();
     }
     /// The daemon does nothing until then.
@@ -213,6 +225,8 @@ impl NodeControl {
         self.tasks.begin(Rc::clone(&self.node).follow_links());
         self.tasks.begin(Rc::clone(&self.node).requests());
         self.tasks.begin(Rc::clone(&self.node).administrators());
+        self.tasks.begin(Rc::clone(&self.node).owners_read());
+        self.tasks.begin(Rc::clone(&self.node).owners_change());
         self.tasks.begin(Rc::clone(&self.node).presence());
     }
     /// It is `now`.
@@ -258,7 +272,7 @@ impl Node {
                     live.links_changed = true;
                 }
                 DataPlaneEvent::Audit(_) => {}
-                DataPlaneEvent::Directory(ask) => panic!("no volume of these worlds has copies on several nodes: {ask:?}"),
+                DataPlaneEvent::Directory(ask) => live.asks[usize::from(matches!(ask, DirectoryAsk::Change { .. }))].push_back(ask),
             }
         }
     }

@@ -123,6 +123,15 @@ pub enum NodeEvent {
         /// Whether it is from now on.
         on: bool,
     },
+    /// An administrator names the node that is to own a volume, through a node.
+    Prefer {
+        /// Through which.
+        node: usize,
+        /// Which volume.
+        volume: usize,
+        /// Which node; `None`: any.
+        owner: Option<usize>,
+    },
 }
 
 /// How the directory answers nobody.
@@ -143,8 +152,10 @@ pub struct NodesPlan {
     pub base: Plan,
     /// The nodes.
     pub nodes: Vec<NodePlan>,
-    /// The node that owns each volume.
+    /// The node that owns each volume; of one with several copies, at first.
     pub owners: Vec<usize>,
+    /// The nodes that have copies of each volume besides its owner.
+    pub mirrored: Vec<Vec<usize>>,
     /// The node that each client connects to.
     pub client_at: Vec<usize>,
     /// What happens when, in nanoseconds from the beginning.
@@ -205,6 +216,7 @@ impl NodesPlan {
             base,
             nodes: vec![plain_node(2), plain_node(1)],
             owners: vec![0, 1],
+            mirrored: vec![vec![]; 2],
             client_at: vec![0, 1],
             events: vec![],
             directory: Faults::NONE,
@@ -214,6 +226,12 @@ impl NodesPlan {
         }
     }
 
+    /// The nodes with copies of a volume: its owner first.
+    pub fn copies(&self, volume: usize) -> Vec<usize> {
+        let mut all = vec![self.owners[volume]];
+        all.extend(&self.mirrored[volume]);
+        all
+    }
     /// What a seed means.
     pub fn draw(seed: u64) -> NodesPlan {
         super::draw::draw(seed)

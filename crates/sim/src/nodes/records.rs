@@ -64,31 +64,41 @@ fn bytes_of(v: &VolumePlan) -> u64 {
     ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096)
 }
 
-/// A volume that is to be made on the group of its owner.
-fn volume_records(at: usize, v: &VolumePlan, owner: usize) -> (VolumeRecord, ObjectRecord, PolicyRecord) {
-    let (id, object) = (volume_id(at), ObjectId::from_bytes([at as u8 + 1; 16]));
-    let component = |(mirror, _): (usize, &u8)| {
-        vec![ComponentRecord {
-            id: ComponentId::from_bytes([at as u8 * 8 + mirror as u8 + 1; 16]),
-            node: name_of(owner),
-            group: group_of(owner),
-            capacity_index: 0,
-            no: None,
-            bytes: COMPONENT_BYTES,
-            reserve_chunks: v.reserve_chunks,
-            state: CopyState::Active,
-            synced_to: base::Epoch(0),
-            leaving: false,
-        }]
+/// The object of a volume.
+pub fn object_id(volume: usize) -> ObjectId {
+    ObjectId::from_bytes([volume as u8 + 1; 16])
+}
+/// A component of a volume: of which mirror, on which node.
+fn component_id(volume: usize, mirror: usize, node: usize) -> ComponentId {
+    let mut id = [volume as u8 * 8 + mirror as u8 + 1; 16];
+    id[0] = node as u8 + 1;
+    ComponentId::from_bytes(id)
+}
+
+/// A volume that is to be made with copies on the groups of these nodes, of which the first is the owner.
+fn volume_records(at: usize, v: &VolumePlan, nodes: &[usize]) -> (VolumeRecord, ObjectRecord, PolicyRecord) {
+    let (id, object) = (volume_id(at), object_id(at));
+    let copy = |mirror: usize, node: usize| ComponentRecord {
+        id: component_id(at, mirror, node),
+        node: name_of(node),
+        group: group_of(node),
+        capacity_index: 0,
+        no: None,
+        bytes: COMPONENT_BYTES,
+        reserve_chunks: v.reserve_chunks,
+        state: CopyState::Active,
+        synced_to: base::Epoch(0),
+        leaving: false,
     };
     let volume = VolumeRecord {
         lba_bytes: v.lba_bytes,
         write_protect: WriteProtect::None,
         ..VolumeRecord::planned(id, format!("v{at}"), bytes_of(v), format!("v{at}"), object, 1)
     };
-    let mirrors = v.stripes.iter().enumerate().map(component).collect();
+    let mirrors = (0..v.stripes.len()).map(|mirror| nodes.iter().map(|node| copy(mirror, *node)).collect()).collect();
     let object = ObjectRecord { id: object, volume: id, owner: None, ownership: Ownership::FIRST, change: Default::default(), mirrors };
-    let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, ..Policy::default() };
+    let tolerated = nodes.len() as u8 - 1;
+    let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, failures_to_tolerate: tolerated, ..Policy::default() };
     (volume, object, PolicyRecord::new(format!("v{at}"), policy, 1))
 }
 
@@ -115,7 +125,7 @@ pub fn write(directory: &mut ModelledNode, plan: &NodesPlan, links: &[SocketAddr
         all = all.create(&node_record(plan, node, *addr)).create(&group_record(plan, node));
     }
     for (at, v) in plan.base.volumes.iter().enumerate() {
-        let (volume, object, policy) = volume_records(at, v, plan.owners[at]);
+        let (volume, object, policy) = volume_records(at, v, &plan.copies(at));
         all = all.create(&volume).create(&object).create(&policy);
     }
     directory.commit(all).map(drop)

@@ -2,11 +2,12 @@
 //!
 //! Owns: the order of things, and the checks at the end. Invariant: a run ends, whatever its seed, by its limits in virtual time. Never: prints.
 
-use super::plan::NodesPlan;
+use super::plan::{NodeEvent, NodesPlan};
+use super::records::name_of;
 use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
 use crate::workload::Workload;
-use base::Duration;
+use base::{CopyState, Duration};
 
 /// What the calm part may take, in virtual time.
 const CALM_MAX: Duration = Duration::from_secs(120);
@@ -16,6 +17,13 @@ const LINKS_SETTLE: Duration = Duration::from_secs(3);
 
 /// Within this the session of a node that has died has ended, the others say that they are up, and one of them leads.
 const KNOWN_MAX: Duration = Duration::from_secs(15);
+
+/// Within this the copies of all volumes are in sync when nothing disturbs; one that has failed waits the longest.
+const IN_SYNC_MAX: Duration = Duration::from_secs(300);
+/// Within this a volume is handed over to the node that is to own it.
+const HAND_OVER_MAX: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const STEP: Duration = Duration::from_millis(50);
 
 /// Plays a seed.
 pub fn run(seed: u64, whole_trace: bool) -> Result<Report, Failure> {
@@ -115,6 +123,66 @@ impl Run<'_> {
         }
     }
 
+    /// Everything is read, and nothing may fail any more.
+    fn read_all(&mut self) -> Result<(), String> {
+        let now = self.lab.world.now().0;
+        self.workload(|w| {
+            w.all_nodes_serve(now);
+            w.unsteady = false;
+            w.calm = true;
+            w.verify_all();
+        });
+        self.lab.wake_clients();
+        let read = self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0);
+        if read { Ok(()) } else { Err("not everything could be read in the calm".into()) }
+    }
+
+    fn mirrored(&self) -> impl Iterator<Item = usize> {
+        let mirrored = &self.plan.mirrored;
+        (0..mirrored.len()).filter(|volume| !mirrored[*volume].is_empty())
+    }
+    fn runs_until(&mut self, limit: Duration, holds: impl Fn(&NodesLab) -> bool) -> bool {
+        let until = self.lab.world.now() + limit;
+        while !holds(&self.lab) {
+            if self.lab.world.now() >= until || self.lab.workload.borrow().wrong.is_some() {
+                return false;
+            }
+            self.lab.run(STEP, |_, _| false);
+        }
+        true
+    }
+    /// Copies that have missed changes come back by themselves.
+    fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
+        let volumes: Vec<usize> = self.mirrored().collect();
+        let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.state == CopyState::Active);
+        if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| in_sync(lab, *v))) {
+            return Ok(());
+        }
+        let out: Vec<_> = volumes.iter().filter(|v| !in_sync(&self.lab, **v)).map(|v| self.lab.object(*v)).collect();
+        Err(format!("copies are not in sync again, though nothing disturbs: {out:#?}"))
+    }
+    /// An owner reads its own copy: so each node with one owns its volumes in turn, and everything is read again.
+    fn read_every_copy(&mut self) -> Result<(), String> {
+        let volumes: Vec<(usize, Vec<usize>)> = self.mirrored().map(|volume| (volume, self.plan.copies(volume))).collect();
+        for turn in 0..volumes.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or(0) {
+            self.workload(|w| w.unsteady = true);
+            let wanted: Vec<(usize, usize)> = volumes.iter().map(|(volume, nodes)| (*volume, nodes[turn % nodes.len()])).collect();
+            for (volume, node) in &wanted {
+                self.lab.strike(&NodeEvent::Prefer { node: *node, volume: *volume, owner: Some(*node) });
+            }
+            let owns =
+                |lab: &NodesLab, (volume, node): &(usize, usize)| lab.object(*volume).owner.is_some_and(|owner| owner == name_of(*node));
+            if !self.runs_until(HAND_OVER_MAX, |lab| wanted.iter().all(|one| owns(lab, one))) {
+                let objects: Vec<_> = wanted.iter().map(|(volume, node)| (node, self.lab.object(*volume))).collect();
+                return Err(format!("volumes are not handed over to the nodes that are to own them: {objects:#?}"));
+            }
+            self.lab.run(LINKS_SETTLE, |_, _| false);
+            self.all_copies_are_in_sync()?;
+            self.read_all()?;
+        }
+        Ok(())
+    }
+
     /// Nothing disturbs any more: all that is under way ends, all is read, through every node that a client is connected to.
     fn calm(&mut self) -> Result<(), String> {
         self.lab.heal_due(true);
@@ -145,17 +213,9 @@ impl Run<'_> {
         if !self.lab.run(KNOWN_MAX, |nodes, _| known(nodes)) {
             return Err("the directory does not say that all nodes are up, and that one of them leads".into());
         }
-        let now = self.lab.world.now().0;
-        self.workload(|w| {
-            w.all_nodes_serve(now);
-            w.unsteady = false;
-            w.calm = true;
-            w.verify_all();
-        });
-        self.lab.wake_clients();
-        if !self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0) {
-            return Err("not everything could be read in the calm".into());
-        }
+        self.all_copies_are_in_sync()?;
+        self.read_all()?;
+        self.read_every_copy()?;
         self.workload(|w| w.ops_left = 200);
         self.lab.wake_clients();
         if !self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0) {

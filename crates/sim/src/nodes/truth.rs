@@ -8,7 +8,7 @@
 use super::records::node_called;
 use crate::served::State;
 use crate::workload::Workload;
-use base::{HostId, VolumeId};
+use base::{CopyState, HostId, VolumeId};
 use cluster::record::{ObjectRecord, ReservationRecord, Stage, SubsystemRecord, VolumeRecord};
 use cluster::reservation::{self, Command, Outcome, Refusal};
 use directory::modelled::Modelled;
@@ -117,9 +117,14 @@ impl Truth {
         let at = changes.revision;
         let of_kind = |kind: Kind| changes.events.iter().filter(move |e| e.key.kind == kind).map(|e| e.key.clone());
         let reservations: Vec<Key> = of_kind(Kind::Reservation).collect();
+        let objects: Vec<Key> = of_kind(Kind::Object).collect();
+        let were: Vec<Option<ObjectRecord>> = objects.iter().map(|key| self.object(key)).collect();
         let before: Vec<Option<VolumeId>> = reservations.iter().map(|key| self.reservation(key).map(|r| r.volume)).collect();
         let serves = of_kind(Kind::Volume).chain(of_kind(Kind::Subsystem)).next().is_some();
         self.view.apply(changes);
+        for (key, was) in objects.iter().zip(were) {
+            self.count_change(key, was, workload, now);
+        }
         for (key, before) in reservations.iter().zip(before) {
             self.reservation_changed(at, key, before, workload, now);
         }
@@ -128,6 +133,26 @@ impl Truth {
         }
     }
 
+    fn object(&self, key: &Key) -> Option<ObjectRecord> {
+        self.view.find(&key.id).expect("it can be read").map(|r| r.value)
+    }
+    /// What becomes of a volume with several copies, for the report of the run.
+    fn count_change(&self, key: &Key, was: Option<ObjectRecord>, workload: &mut Workload, now: u64) {
+        let (Some(was), Some(is)) = (was, self.object(key)) else { return };
+        let owners = [&was, &is].map(|object| cluster::owner_of(object));
+        let active = |object: &ObjectRecord| object.used().filter(|c| c.state == CopyState::Active).count();
+        let mut count = |what: &str| {
+            *workload.counts.acts.entry(what.into()).or_default() += 1;
+            workload.note(now, format!("{what}: {:?}, {:?}, {} copies in sync", is.id, owners[1], active(&is)));
+        };
+        if owners[0] != owners[1] {
+            count("takeovers");
+        } else if active(&is) < active(&was) {
+            count("evictions");
+        } else if active(&is) > active(&was) {
+            count("resyncs");
+        }
+    }
     fn reservation(&self, key: &Key) -> Option<ReservationRecord> {
         self.view.find(&key.id).expect("it can be read").map(|r| r.value)
     }
@@ -149,7 +174,9 @@ impl Truth {
                 workload.reserved(place, by, record.state, &command, &outcome, now);
             }
             // Power was lost, as its hosts see it.
-            (None, None) if self.owner(place).is_some_and(|owner| self.starting.contains(&owner)) => {
+            (None, None)
+                if !workload.paths().owner_may_change(place) && self.owner(place).is_some_and(|owner| self.starting.contains(&owner)) =>
+            {
                 workload.owner_started(place, reservation::State::default(), now)
             }
             (asked, after) => return workload.fail(format!("{asked:?} made the reservation of volume {place} {after:?}"), None),
@@ -195,7 +222,10 @@ impl Truth {
         }
         let everywhere = served.iter().flatten().min().copied().unwrap_or(Revision(u64::MAX));
         let mut noted = std::mem::take(&mut self.noted);
-        for n in noted.iter_mut().filter(|n| !n.owner_serves) {
+        let mut waits = |n: &&mut Noted| !n.owner_serves && !workload.paths().owner_may_change(n.volume);
+        // Of a volume whose owner may change only what its owner confirms is in force there: an earlier one may not have heard that it is none.
+        let waiting: Vec<&mut Noted> = noted.iter_mut().filter(&mut waits).collect();
+        for n in waiting {
             let owner = self.owner(n.volume).and_then(|owner| served.get(owner).copied().flatten());
             if owner.is_some_and(|owner| owner >= n.at) {
                 n.owner_serves = true;
@@ -224,7 +254,7 @@ impl Truth {
         let outlasts = |r: &ReservationRecord| !r.state.clone().power_lost();
         for r in all.iter().filter(|r| r.revision <= before && !outlasts(r)) {
             let place = self.places.get(&r.volume).copied();
-            if place.is_some_and(|place| self.owner(place) == Some(node)) {
+            if place.is_some_and(|place| !workload.paths().owner_may_change(place) && self.owner(place) == Some(node)) {
                 workload.fail(format!("a reservation of volume {place:?} outlasts the restart of its owner, and must not"), None);
             }
         }

@@ -3,9 +3,9 @@
 //! Invariant: everything lives in one simulated world, in one thread.
 //! Never: draws anything; a plan says it all.
 
-use super::node::{Door, FrontEnds, NodeControl, Parts};
+use super::node::{Door, FrontEnds, NodeControl, Parts, Wish};
 use super::plan::{NodeEvent, NodesPlan, Outage};
-use super::records::{self, NQN, cluster, volume_id};
+use super::records::{self, NQN, cluster, object_id, volume_id};
 use super::truth::Truth;
 use super::way::{Through, Way};
 use crate::client::{Client, ClientApp};
@@ -164,7 +164,8 @@ impl NodesLab {
         let modelled = Modelled::new(plan.base.seed, cluster(), Faults::NONE);
         let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[1])).collect();
         let pauses = plan.events.iter().any(|(_, event)| matches!(event, NodeEvent::Pause { .. }));
-        let paths = Paths::of(hosts.len(), plan.client_at.clone(), plan.owners.clone(), pauses);
+        let owners = plan.owners.iter().zip(&plan.mirrored).map(|(owner, others)| others.is_empty().then_some(*owner)).collect();
+        let paths = Paths::of(hosts.len(), plan.client_at.clone(), owners, pauses);
         let workload = Workload::new(Rc::new(plan.base.clone())).of_several_nodes(paths);
         let (mut made, workload) = (Vec::new(), Rc::new(RefCell::new(workload)));
         for (node, door) in doors.iter().enumerate() {
@@ -299,7 +300,8 @@ impl NodesLab {
             NodeEvent::Outage { how, for_ns } => self.outage(how, for_ns),
             NodeEvent::Compact => self.directory.compact(),
             NodeEvent::ExpireSessions => self.directory.expire_sessions(),
-            NodeEvent::Protect { node, volume, on } => self.nodes[node].control.protect(volume, on),
+            NodeEvent::Protect { node, volume, on } => self.nodes[node].control.wish(volume, Wish::Protected(on)),
+            NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.wish(volume, Wish::Owner(owner)),
         }
     }
     fn disturb(&mut self, for_ns: u64, what: Disturbed) {
@@ -393,6 +395,12 @@ impl NodesLab {
             let workload = workload.borrow();
             workload.wrong.is_some() || stop(nodes, &workload)
         })
+    }
+    /// The record of the object of a volume, as the directory truly has it.
+    pub fn object(&self, volume: usize) -> ObjectRecord {
+        let truth = self.truth.borrow();
+        let found = truth.view().find::<ObjectRecord>(&object_id(volume).to_string()).expect("it can be read");
+        found.expect("no volume goes in these worlds").value
     }
     /// Whether every client can send commands.
     pub fn all_serving(&self) -> bool {

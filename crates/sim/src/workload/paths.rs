@@ -20,8 +20,8 @@ struct Period {
 pub struct Paths {
     /// The node that each client is connected to.
     pub client_at: Vec<usize>,
-    /// The owner of each volume.
-    pub owners: Vec<usize>,
+    /// The owner of each volume; `None`: it has copies on several nodes, and any of these may own it.
+    pub owners: Vec<Option<usize>>,
     /// From one node to another: what the first one serves.
     serves: Vec<Vec<Vec<Period>>>,
     /// Since when what the one sends the other is held up.
@@ -32,7 +32,7 @@ pub struct Paths {
 
 impl Paths {
     /// Of so many nodes, none of which reaches another.
-    pub fn of(nodes: usize, client_at: Vec<usize>, owners: Vec<usize>, pauses: bool) -> Paths {
+    pub fn of(nodes: usize, client_at: Vec<usize>, owners: Vec<Option<usize>>, pauses: bool) -> Paths {
         let closed = vec![Period { open: false, from: 0, until: u64::MAX }];
         Paths { client_at, owners, serves: vec![vec![closed; nodes]; nodes], cut: vec![vec![None; nodes]; nodes], pauses }
     }
@@ -57,6 +57,10 @@ impl Paths {
         self.cut[from][to] = since.map(|now| self.cut[from][to].unwrap_or(now));
     }
 
+    /// Whether another node may become the owner of a volume.
+    pub fn owner_may_change(&self, volume: usize) -> bool {
+        self.owners.get(volume).is_some_and(Option::is_none)
+    }
     /// Whether a command of a client, sent at `since`, may be answered so for the path that it took. `None`: the answer is not about paths.
     pub fn may_answer(&self, client: usize, volume: usize, status: Status, since: u64, now: u64) -> Option<bool> {
         let wanted = match status.code {
@@ -64,7 +68,7 @@ impl Paths {
             StatusCode::ANA_INACCESSIBLE => false,
             _ => return None,
         };
-        let (node, owner) = (self.client_at.get(client)?, self.owners.get(volume)?);
+        let (node, owner) = (self.client_at.get(client)?, self.owners.get(volume)?.as_ref()?);
         if node == owner {
             return Some(false);
         }
@@ -81,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_path_answers_by_what_its_node_may_have_served_meanwhile() {
-        let mut paths = Paths::of(2, vec![0, 1], vec![1], false);
+        let mut paths = Paths::of(2, vec![0, 1], vec![Some(1)], false);
         let (error, inaccessible) = (Status::retry(StatusCode::CONTROLLER_PATHING_ERROR), Status::retry(StatusCode::ANA_INACCESSIBLE));
         let may = |paths: &Paths, client, since, now| [error, inaccessible].map(|s| paths.may_answer(client, 0, s, since, now).unwrap());
         assert_eq!(may(&paths, 0, 5, 6), [false, true], "it reaches nobody");

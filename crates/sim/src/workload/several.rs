@@ -35,9 +35,11 @@ impl Workload {
         }
     }
     /// Until when a change may take effect that was answered so now.
-    pub(super) fn settled_after(&self, status: Status, now: u64) -> u64 {
-        // It is with its owner, or was; what has begun there goes on.
-        if self.several.is_some() && status.code == StatusCode::CONTROLLER_PATHING_ERROR { now + INDETERMINATE_NS } else { now }
+    pub(super) fn settled_after(&self, volume: usize, status: Status, now: u64) -> u64 {
+        let Some(paths) = &self.several else { return now };
+        // It is with its owner, or was; what has begun there goes on. What an owner that ends has begun is agreed on by the next one.
+        let begun = status.code == StatusCode::CONTROLLER_PATHING_ERROR || paths.owner_may_change(volume);
+        if begun { now + INDETERMINATE_NS } else { now }
     }
     /// The owner of a volume was started, which is a loss of power for its hosts: this is left of its reservation.
     pub fn owner_started(&mut self, volume: usize, left: reservation::State, now: u64) {

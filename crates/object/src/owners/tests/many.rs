@@ -37,6 +37,21 @@ pub fn the_objects_of_a_node_that_dies_are_taken_over_in_few_transactions() {
     an_owner_dies(&[1000, 900, 1100], 130);
 }
 
+/// The only copy in sync of a part of the object is on the node that is gone: nobody can take it over, and nobody asks without end.
+#[test]
+fn who_cannot_take_over_looks_now_and_then() {
+    let mut world = World::new(7, &[1000, 1000, 1000], &[0]);
+    world.stripe(0, 1);
+    world.plays(4000);
+    world.stops(0);
+    world.plays(2000);
+    let reads = world.reads;
+    world.plays(10_000);
+    assert!(!world.all_served(), "a copy is missing");
+    let reads = world.reads - reads;
+    assert!((5..=25).contains(&reads), "{reads} reads in ten seconds");
+}
+
 fn a_copy_comes_back(rates: &[u64]) {
     let objects = 40;
     let mut world = World::new(3, rates, &vec![0; objects]);

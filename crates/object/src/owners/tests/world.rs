@@ -204,6 +204,22 @@ impl World {
         let record = self.records[&object(k)].1.clone();
         self.write(object(k), record);
     }
+    /// An object is striped over two mirrors, each with one copy in sync: the one on its owner, the other on node `n`.
+    pub fn stripe(&mut self, k: usize, n: usize) {
+        let mut record = self.records[&object(k)].1.clone();
+        let owner = record.owner.node;
+        record.copies.retain(|c| c.node == owner || c.node == node(n));
+        let second: Vec<CopyRecord> =
+            record.copies.iter().map(|c| CopyRecord { mirror: 1, component: component(k + 1000, number(c.node)), ..*c }).collect();
+        for (n, copy) in second.iter().map(|c| (number(c.node), c.component)) {
+            self.nodes[n].copies.insert((object(k), copy), Some((record.epoch(), record.owner)));
+        }
+        record.copies.extend(second);
+        for c in record.copies.iter_mut().filter(|c| (c.mirror == 0) != (c.node == owner)) {
+            c.state = CopyState::Absent;
+        }
+        self.write(object(k), record);
+    }
     /// The administrator says who is to own an object.
     pub fn prefers(&mut self, k: usize, to: NodeId) {
         for n in (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect::<Vec<_>>() {
