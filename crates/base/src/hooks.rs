@@ -516,6 +516,8 @@ listed! {
         ResentWithNewNumber,
         /// A read is answered without the grants of the other nodes.
         ReadWithoutGrants,
+        /// A read is answered with what a change has brought to one copy that the others have not got.
+        ReadUnsettled,
         /// A copy carries out what a node sends that does not own the object, or did in an earlier epoch.
         StaleOwnerCarriedOut,
         /// What is in doubt ends without going to the other copies.
@@ -724,6 +726,8 @@ listed! {
         ChangeWaits,
         /// A read waits for an overlapping change.
         ReadWaits,
+        /// What was read is answered when the changes have ended that ran meanwhile.
+        ReadSettles,
         /// A write of a part of a block is merged with the rest.
         PartOfBlockWritten,
         /// A write finds there what it brings.

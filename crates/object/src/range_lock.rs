@@ -1,7 +1,7 @@
 //! The order of overlapping operations in one lane.
 //!
 //! Owns: which ranges of which pieces are being changed, and who waits for them.
-//! Invariants: two changes that overlap never run together; a read that overlaps a running change waits for it; whoever waits keeps its
+//! Invariants: what was read is answered when the changes that ran meanwhile have ended, where that is asked for (`settles`); two changes that overlap never run together; a read that overlaps a running change waits for it; whoever waits keeps its
 //! place, so nothing starves and overlapping changes happen in the order in which they came.
 //! Never: does I/O, looks at data.
 
@@ -45,6 +45,8 @@ struct Entry {
 struct Piece {
     running: SmallVec<[Entry; 4]>,
     waiting: SmallVec<[Entry; 2]>,
+    /// Reads that have ended, and the changes that may be in what they found.
+    settling: Vec<(u32, SmallVec<[u32; 4]>)>,
 }
 
 /// The changes under way in the lanes of one core.
@@ -93,6 +95,9 @@ impl RangeLocks {
         let piece = self.pieces.get_mut(&key).expect("the piece of a running change");
         let place = piece.running.iter().position(|e| e.id == id).expect("a running change");
         piece.running.swap_remove(place);
+        if !piece.settling.is_empty() {
+            settle(&mut piece.settling, id, &mut begin);
+        }
         let mut next = 0;
         while next < piece.waiting.len() {
             let entry = piece.waiting[next];
@@ -107,9 +112,23 @@ impl RangeLocks {
             begin(entry.id);
         }
         if piece.running.is_empty() {
-            assert!(piece.waiting.is_empty(), "whoever waits, waits for a running change");
+            assert!(piece.waiting.is_empty() && piece.settling.is_empty(), "whoever waits, waits for a running change");
             self.pieces.remove(&key);
         }
+    }
+
+    /// Read `id` has found something: whether that will stay. `false`: a change that began after it runs still and may be in it; the
+    /// [`RangeLocks::end`] of the last one of these names it. Changes that begin later are not waited for.
+    pub fn settles(&mut self, range: Range, id: u32) -> bool {
+        let Some(piece) = self.pieces.get_mut(&range.key()) else { return true };
+        let changes: SmallVec<[u32; 4]> = piece.running.iter().filter(|e| e.range.overlaps(&range)).map(|e| e.id).collect();
+        if changes.is_empty() {
+            return true;
+        }
+        hooks::reached(CoverageMark::ReadSettles);
+        piece.settling.push((id, changes));
+        self.waited += 1;
+        false
     }
 
     /// Names the pieces of a window in which a change of the volume runs or waits, in any order.
@@ -134,6 +153,13 @@ impl RangeLocks {
     pub fn is_idle(&self) -> bool {
         self.pieces.is_empty()
     }
+}
+
+/// Change `id` has ended: reads that waited for no other one are answered.
+#[cold]
+fn settle(settling: &mut Vec<(u32, SmallVec<[u32; 4]>)>, id: u32, mut begin: impl FnMut(u32)) {
+    settling.iter_mut().for_each(|(_, changes)| changes.retain(|change| *change != id));
+    settling.extract_if(.., |(_, changes)| changes.is_empty()).for_each(|(read, _)| begin(read));
 }
 
 fn blocked(entry: &Entry, running: &[Entry], before: &[Entry]) -> bool {
@@ -166,6 +192,22 @@ mod tests {
         assert_eq!(end(&mut order, range(0, 4), 1), [2, 4]);
         assert_eq!(end(&mut order, range(3, 2), 2), []);
         assert_eq!(end(&mut order, range(8, 1), 3), []);
+        assert!(order.is_idle());
+    }
+
+    #[test]
+    fn what_was_read_waits_for_the_changes_that_ran_meanwhile_and_for_no_others() {
+        let mut order = RangeLocks::default();
+        assert!(order.begin(range(0, 8), 1, false) && order.settles(range(0, 8), 1));
+        assert!(order.begin(range(0, 8), 1, false));
+        assert!(order.begin(range(0, 1), 2, true) && order.begin(range(7, 1), 3, true) && order.begin(range(9, 1), 4, true));
+        assert!(!order.settles(range(0, 8), 1), "two of them may be in it");
+        assert!(order.begin(range(1, 1), 5, true) && !order.begin(range(0, 1), 6, true));
+        assert_eq!(end(&mut order, range(9, 1), 4), []);
+        assert_eq!(end(&mut order, range(0, 1), 2), [6]);
+        assert_eq!(end(&mut order, range(7, 1), 3), [1], "later ones are not waited for");
+        assert_eq!(end(&mut order, range(1, 1), 5), []);
+        assert_eq!(end(&mut order, range(0, 1), 6), []);
         assert!(order.is_idle());
     }
 

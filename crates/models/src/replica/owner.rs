@@ -71,12 +71,16 @@ impl World {
             for b in 0..bounds.blocks {
                 // A copy elsewhere refuses who is the owner of a lower epoch.
                 let refused = self.copies[owner.source(n)].accepted > owner.record.epoch && owner.source(n) != n;
-                if !refused && (!owner.is_locked(1 << b) || !bounds.has(Rule::ReadsWait)) {
+                // An agreement may take back what the copy has: reads begin after it. A host's change may be in what is read, and is waited for.
+                let agreeing = owner.ops.iter().any(|op| matches!(op.what, What::Agree { .. }) && op.blocks >> b & 1 == 1);
+                if !refused && !(agreeing && bounds.has(Rule::ReadsWait)) {
                     out.push(Action::ReadData { owner: me, block: b as u8 });
                 }
             }
         }
-        if node.read.is_some_and(|read| if bounds.has(Rule::GrantsAfterData) { self.is_granted(bounds, n) } else { read.granted }) {
+        let settled = |read: &Read| !owner.ops.iter().any(|op| op.blocks >> read.block & 1 == 1 && op.seq.1 <= read.until);
+        let granted = |read: &Read| if bounds.has(Rule::GrantsAfterData) { self.is_granted(bounds, n) } else { read.granted };
+        if node.read.is_some_and(|read| granted(&read) && (settled(&read) || !bounds.has(Rule::ReadsWait))) {
             out.push(Action::AnswerRead { owner: me });
         }
         if self.budget.handovers < bounds.handovers && owner.ops.is_empty() && node.cas.is_none() && node.read.is_none() {
@@ -153,7 +157,8 @@ impl World {
         let Role::Owner(owner) = &self.nodes[n].role else { return };
         let (b, source) = (usize::from(block), owner.source(n));
         self.budget.reads += 1;
-        self.nodes[n].read = Some(Read { block, value: self.copies[source].content[b], granted, after: self.monitor.finished(b) });
+        let until = owner.last;
+        self.nodes[n].read = Some(Read { block, value: self.copies[source].content[b], granted, after: self.monitor.finished(b), until });
     }
     pub(super) fn answer_read(&mut self, n: usize) -> Result<(), Broken> {
         let Some(read) = self.nodes[n].read.take() else { return Ok(()) };

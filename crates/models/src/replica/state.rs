@@ -249,6 +249,8 @@ pub struct Read {
     pub granted: bool,
     /// What was finished before it began.
     pub after: Mask,
+    /// Changes up to this number that run still may be in its data.
+    pub until: u8,
 }
 
 /// A node's memory.

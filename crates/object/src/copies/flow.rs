@@ -63,9 +63,14 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn begin_copied(&mut self, rt: &Rt, id: u32) {
         let copies = self.has_copies();
         let (volume, purpose) = (copies.part(id).part.volume, copies.part(id).purpose);
+        let found = copies.part(id).found.take();
         let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
         match v.service {
             Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
+            _ if found.is_some() => {
+                let (result, data) = found.expect("just seen");
+                return self.gate_by_grants(rt, id, result, data);
+            }
             _ if matches!(purpose, Purpose::Agree | Purpose::Range) => return self.begin_transfer(rt, id),
             Service::Waiting => return v.waiting.push_back(id),
             Service::Serving if v.draining.is_some() && purpose == Purpose::Request => return v.waiting.push_back(id),
@@ -177,8 +182,19 @@ impl<S: Blocks> Lanes<S> {
         copies.part(repair).bad = bad;
         self.range_copied(rt, repair);
     }
-    /// What was read is answered while the grants are there, looked at now.
+    /// What was read is answered when it stays: not before the changes that ran meanwhile are on all copies, or are no changes any more.
     fn gate(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        let copied = self.has_copies().part(id);
+        let (range, changes) = (copied.part.range(), copied.part.changes());
+        if !changes && !hooks::seeded(SeededFault::ReadUnsettled) && !self.order.settles(range, id) {
+            let copied = self.has_copies().part(id);
+            (copied.stage, copied.found) = (CopiedStage::Waiting, Some((result, data)));
+            return;
+        }
+        self.gate_by_grants(rt, id, result, data);
+    }
+    /// And while the grants are there, looked at now.
+    fn gate_by_grants(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let copies = self.has_copies();
         let volume = copies.part(id).part.volume;
         if copies.may_answer(rt, volume) {

@@ -160,7 +160,7 @@ enum Purpose {
 /// A part of a mirror with copies elsewhere.
 ///
 /// ```text
-///  Waiting ─► Reading ─► Gated ─► answered        (a read; a compare that failed)
+///  Waiting ─► Reading ─► (Waiting: for changes that ran meanwhile) ─► Gated ─► answered        (a read; a compare that failed)
 ///     │          └─► Numbering ─► Changing ─► answered
 ///     └──────────────────┘
 ///  Waiting ─► Queued ─► Fetching ─► Numbering ─► Changing ─► ended    (what one copy has goes to others: see `transfer`)
@@ -181,6 +181,8 @@ struct Copied {
     /// Of what one copy has and others get.
     transfer: Option<Box<Transfer>>,
     stage: CopiedStage,
+    /// What was read, while changes run that may be in it.
+    found: Option<(Result<(), IoError>, Option<Data>)>,
     /// Copies that could not be read, and how the last one failed.
     bad: SmallVec<[ComponentId; 1]>,
     error: IoError,
@@ -188,7 +190,7 @@ struct Copied {
 
 #[derive(Debug)]
 enum CopiedStage {
-    /// For an overlapping change, or for the owner to serve.
+    /// For an overlapping change, before it begins or with what it has found; or for the owner to serve.
     Waiting,
     /// Of this copy; `None`: of none, until there are other targets.
     Reading(Option<CopyRef>),
@@ -429,8 +431,8 @@ impl Copies {
         assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
-        let (ranged, transfer) = (false, None);
-        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, transfer, stage, bad, error }) as u32 | COPIED
+        let (ranged, transfer, found) = (false, None, None);
+        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, transfer, stage, found, bad, error }) as u32 | COPIED
     }
     fn get(&mut self, id: u32) -> Option<&mut Copied> {
         self.parts.get_mut((id & !COPIED) as usize)

@@ -649,6 +649,33 @@ fn no_mark_is_above_what_a_copy_has_not_acknowledged() {
     });
 }
 
+fn a_read_shows_nothing_that_is_not_on_all_copies() {
+    in_world(async |rt| {
+        let mut waited = 0;
+        for seed in 0..20 {
+            let mut rig = Rig::new(rt, seed, &[0, 1]);
+            rig.held_up.insert(1);
+            // The store of the own copy carries them out in any order.
+            rig.submit(1, read(3));
+            let mut done = rig.turns(seed as usize % 6).await;
+            rig.submit(2, write(3, 7));
+            done.extend(rig.turns(100).await);
+            let shows = |done: &IoDone| done.data[0].buf[0];
+            assert!(done.iter().all(|done| done.token == 1 && shows(done) == 0), "seed {seed}: node 1 has not got it");
+            waited += usize::from(done.is_empty());
+            if seed % 2 == 0 {
+                rig.command(&Command::Stop);
+                let ended = rig.turns(50).await;
+                assert!(ended.len() + done.len() == 2 && ended.iter().all(|done| done.result == Err(IoError::Closing)), "seed {seed}");
+            } else {
+                rig.held_up.clear();
+                assert_eq!(rig.turns(100).await.len() + done.len(), 2, "seed {seed}");
+            }
+        }
+        assert!((3..18).contains(&waited), "{waited} of 20");
+    });
+}
+
 fn a_read_is_answered_while_the_other_nodes_grant_it() {
     in_world(async |rt| {
         let mut rig = Rig::new(rt, 1, &[0, 1]);
@@ -723,6 +750,7 @@ fn rules_of_changes_and_reads() {
     what_waited_for_a_copy_that_leaves_is_answered_when_the_epoch_is_heard();
     a_change_keeps_its_number_on_another_link_and_in_another_epoch();
     no_mark_is_above_what_a_copy_has_not_acknowledged();
+    a_read_shows_nothing_that_is_not_on_all_copies();
     a_read_is_answered_while_the_other_nodes_grant_it();
     a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then();
     a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over();
@@ -867,6 +895,7 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::AnsweredBeforeEpochHeard, what_waited_for_a_copy_that_leaves_is_answered_when_the_epoch_is_heard);
     notices(SeededFault::ResentWithNewNumber, a_change_keeps_its_number_on_another_link_and_in_another_epoch);
     notices(SeededFault::MarkSkipsOpen, no_mark_is_above_what_a_copy_has_not_acknowledged);
+    notices(SeededFault::ReadUnsettled, a_read_shows_nothing_that_is_not_on_all_copies);
     notices(SeededFault::ReadWithoutGrants, a_read_is_answered_while_the_other_nodes_grant_it);
     notices(SeededFault::GrantsAfterData, a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then);
     notices(SeededFault::StaleOwnerCarriedOut, a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over);

@@ -18,6 +18,10 @@ const LINKS_SETTLE: Duration = Duration::from_secs(3);
 /// Within this the session of a node that has died has ended, the others say that they are up, and one of them leads.
 const KNOWN_MAX: Duration = Duration::from_secs(15);
 
+/// Within this a node takes over what it owned in an earlier life, or another one does.
+const OWNED_MAX: Duration = Duration::from_secs(5);
+/// Within this it serves that.
+const FENCED_MAX: Duration = Duration::from_secs(2);
 /// Within this the copies of all volumes are in sync when nothing disturbs; one that has failed waits the longest.
 const IN_SYNC_MAX: Duration = Duration::from_secs(300);
 /// Within this a volume is handed over to the node that is to own it.
@@ -151,6 +155,17 @@ impl Run<'_> {
         }
         true
     }
+    /// Who owns a volume has taken it over in the life that it has.
+    fn all_have_owners(&mut self) -> Result<(), String> {
+        let volumes: Vec<usize> = self.mirrored().collect();
+        if self.runs_until(OWNED_MAX, |lab| volumes.iter().all(|v| lab.is_owned(*v))) {
+            // From the record to service: every copy has to accept the epoch.
+            self.lab.run(FENCED_MAX, |_, _| false);
+            return Ok(());
+        }
+        let not: Vec<_> = volumes.iter().filter(|v| !self.lab.is_owned(**v)).map(|v| self.lab.object(*v)).collect();
+        Err(format!("volumes are not taken over, though nothing disturbs: {not:#?}"))
+    }
     /// Copies that have missed changes come back by themselves.
     fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
@@ -213,6 +228,7 @@ impl Run<'_> {
         if !self.lab.run(KNOWN_MAX, |nodes, _| known(nodes)) {
             return Err("the directory does not say that all nodes are up, and that one of them leads".into());
         }
+        self.all_have_owners()?;
         self.all_copies_are_in_sync()?;
         self.read_all()?;
         self.read_every_copy()?;

@@ -402,6 +402,12 @@ impl NodesLab {
         let found = truth.view().find::<ObjectRecord>(&object_id(volume).to_string()).expect("it can be read");
         found.expect("no volume goes in these worlds").value
     }
+    /// Whether the owner of a volume has taken it over in the life that it has.
+    pub fn is_owned(&self, volume: usize) -> bool {
+        let object = self.object(volume);
+        let (Some(owner), life) = (object.owner, object.change.owner_incarnation) else { return false };
+        self.nodes.iter().any(|n| n.control.life() == (owner.clone(), life.0))
+    }
     /// Whether every client can send commands.
     pub fn all_serving(&self) -> bool {
         self.clients.iter().all(|c| c.client.borrow().is_serving())
