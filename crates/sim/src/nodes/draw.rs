@@ -157,6 +157,44 @@ fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
         };
         plan.events.push((at, event));
     }
+    match rng.below(4) {
+        0 => owners_stand_still(rng, plan),
+        1 => nodes_come_and_go(rng, plan),
+        _ => {}
+    }
+}
+
+/// Nodes with copies stand still so long that others take over what they own, while all hosts use few blocks: who wakes knows nothing of that.
+fn owners_stand_still(rng: &mut Rng, plan: &mut NodesPlan) {
+    plan.base.hot = 1;
+    plan.base.op_blocks_max = plan.base.op_blocks_max.min(4);
+    plan.base.mix.extend([(OpKind::Read, 150), (OpKind::Write, 60)]);
+    plan.base.clients.iter_mut().for_each(|c| c.depth = c.depth.max(8));
+    plan.end_ns = plan.end_ns.max(8_000_000_000);
+    (plan.portions, plan.ops) = (200, plan.ops + 3_000);
+    for _ in 0..2 + rng.below(4) {
+        let volume = rng.below(plan.owners.len() as u64) as usize;
+        let nodes = plan.copies(volume);
+        let node = nodes[rng.below(nodes.len() as u64) as usize];
+        let core = rng.one_in(4).then(|| rng.below(plan.nodes[node].cores as u64) as usize);
+        let for_ns = 1_000_000 * (600 + up_to_one_of(rng, [500, 2_500, 6_000]));
+        plan.events.push((rng.below(plan.end_ns), NodeEvent::Pause { node, core, for_ns }));
+    }
+}
+
+/// Nodes die and come back one after the other and several at once, so that copies are out, return and are out again before they have all.
+fn nodes_come_and_go(rng: &mut Rng, plan: &mut NodesPlan) {
+    plan.end_ns = plan.end_ns.max([8_000_000_000, 25_000_000_000][rng.below(2) as usize]);
+    (plan.portions, plan.ops) = (150, plan.ops + 1_500);
+    for _ in 0..6 + rng.below(14) {
+        let ((node, other), at) = (two_nodes(rng, plan), rng.below(plan.end_ns));
+        let for_ns = 1_000_000 * (1 + up_to_one_of(rng, [300, 1_500, 4_000]));
+        plan.events.push((at, NodeEvent::Restart { node, power: rng.one_in(2), for_ns }));
+        if rng.one_in(3) {
+            let at = at + rng.below(for_ns + 2_000_000_000);
+            plan.events.push((at, NodeEvent::Restart { node: other, power: rng.one_in(2), for_ns: 1_000_000 + rng.below(1_000_000_000) }));
+        }
+    }
 }
 
 /// A number below one of these.
