@@ -83,6 +83,7 @@ const PUBLISHED: &str = "
     basalt_object_remote_reads_total counter
     basalt_object_repaired_ranges_total counter
     basalt_object_resent_changes_total counter
+    basalt_object_resynced_blocks_total counter
     basalt_object_resynced_ranges_total counter
     basalt_object_throttled_requests_total counter
     basalt_object_waited_operations_total counter

@@ -3,6 +3,7 @@
 
 use super::*;
 use base::{CopyRecord, Nonce, OwnershipRecord};
+use std::collections::BTreeSet;
 
 /// The object, as node 0 has made it.
 fn object() -> ObjectId {
@@ -399,6 +400,117 @@ fn copies_come_and_go(seeds: impl IntoIterator<Item = u64>) {
 #[test]
 pub fn a_volume_gets_copies_and_loses_them_while_nodes_die() {
     copies_come_and_go(0..8);
+}
+
+/// What a copy had in doubt when it left is copied again: changes of which no later one has said that all have them, also those of its last resync.
+const IN_DOUBT: u64 = 24;
+
+impl Cluster {
+    /// Blocks that resyncs have moved so far, on nodes in their present lives.
+    fn moved(&mut self) -> u64 {
+        let up: Vec<usize> = (0..self.lab.nodes.len()).filter(|n| self.is_up(*n)).collect();
+        up.into_iter().map(|n| self.lab.must(n, |c| c.stats()).cores.iter().map(|core| core.router.copies.copied_blocks).sum::<u64>()).sum()
+    }
+    /// The owner's host writes blocks at random, one every so often. The blocks that it has written.
+    fn writes(&mut self, count: usize, pause: Duration) -> BTreeSet<u64> {
+        let (owner, mut written) = (self.owner(), BTreeSet::new());
+        for _ in 0..count {
+            let block = self.lab.rng.below(5 * PIECE_BYTES / BLOCK_BYTES as u64);
+            self.lab.next += 1;
+            let (token, value, offset) = (self.lab.next, 1 + (self.lab.next % 250) as u8, block * BLOCK_BYTES as u64);
+            self.lab.model.change(token, block * SECTORS_A_BLOCK..(block + 1) * SECTORS_A_BLOCK, value);
+            self.lab.submit(owner, 0, 0, token, IoOp::Write { offset, data: data(offset, BLOCK_BYTES as u32, value) });
+            self.asked.insert(token, owner);
+            written.insert(block);
+            let until = self.lab.world.now() + pause;
+            while self.lab.world.now() < until {
+                self.turn();
+            }
+        }
+        self.settle();
+        written
+    }
+    /// The chunks that a copy has.
+    fn chunks(&mut self, n: usize) -> Vec<u64> {
+        self.lab.list(n, 1024).iter().filter(|c| c.there.is_some()).map(|c| c.chunk).collect()
+    }
+}
+
+/// After an outage of a minute under random writes: what changed is moved, and nothing else.
+fn a_resync_moves_what_has_changed() {
+    for seed in 0..3 {
+        let mut all = Cluster::new(seed + 401, &[2, 1, 2], &[0, 1], LinkSecurity::Plain);
+        all.play(300);
+        all.settle();
+        all.kill(1);
+        let written = all.writes(1_200, Duration::from_millis(50));
+        assert_eq!(all.state(1), CopyState::Absent);
+        assert!((500..1_200).contains(&written.len()), "some are written twice: {}", written.len());
+        let before = all.moved();
+        all.restart(1);
+        all.until("it is in sync again", |all| all.record.is_whole());
+        let (moved, most) = (all.moved() - before, written.len() as u64 * 105 / 100);
+        assert!((written.len() as u64..=most).contains(&moved), "seed {seed}: {moved} blocks for {}", written.len());
+        all.check();
+    }
+}
+
+#[test]
+fn an_outage_costs_what_was_changed_in_it() {
+    a_resync_moves_what_has_changed();
+}
+
+/// Half of the volume is trimmed while a copy is out: it comes back with no more chunks than the other has, and nothing is moved.
+#[test]
+fn what_was_trimmed_meanwhile_is_gone_from_the_copy_that_returns() {
+    let mut all = Cluster::new(421, &[2, 2], &[0, 1], LinkSecurity::Plain);
+    all.play(100);
+    all.writes(700, Duration::from_micros(300));
+    assert_eq!(all.chunks(0), all.chunks(1));
+    all.kill(1);
+    all.until("it has left", |all| all.state(1) == CopyState::Absent);
+    let (half, owner) = (5 * PIECE_BYTES / 2, all.owner());
+    all.lab.next += 1;
+    let token = all.lab.next;
+    all.lab.model.change(token, 0..half / SECTOR_BYTES as u64, 0);
+    all.lab.submit(owner, 0, 0, token, IoOp::Trim { offset: 0, len: half });
+    all.asked.insert(token, owner);
+    all.settle();
+    let before = all.moved();
+    all.restart(1);
+    all.until("it is in sync again", |all| all.record.is_whole());
+    let moved = all.moved() - before;
+    assert!(moved <= IN_DOUBT, "{moved} blocks, and nothing of it is data");
+    let (one, other) = (all.chunks(0), all.chunks(1));
+    assert!(one == other && one.iter().all(|chunk| *chunk * base::unit::CHUNK_BYTES >= half), "{one:?}, {other:?}");
+    all.check();
+}
+
+/// Ten outages a day, of either node: every one costs what was changed in it.
+#[test]
+fn a_month_of_epochs() {
+    let mut all = Cluster::new(431, &[1, 2], &[0, 1], LinkSecurity::Plain);
+    all.play(50);
+    all.settle();
+    let (mut last, mut more) = (0, Vec::new());
+    for outage in 0..300 {
+        let n = outage % 2;
+        all.kill(n);
+        all.until("the other one serves without it", |all| all.state(n) == CopyState::Absent && all.owner() != n);
+        // As hosts do: what is asked before it serves waits, or is asked again.
+        let written = all.writes(1 + outage % 40, Duration::from_micros(300));
+        let before = all.moved();
+        all.restart(n);
+        all.until("it is in sync again", |all| all.record.is_whole());
+        let (moved, changed) = (all.moved() - before, written.len() as u64);
+        assert!(moved <= (changed * 105).div_ceil(100) + IN_DOUBT + last, "outage {outage}: {moved} blocks for {changed}");
+        more.push(moved.saturating_sub(changed));
+        last = changed;
+    }
+    let [first, .., end] = more.chunks(100).map(|more| more.iter().sum::<u64>()).collect::<Vec<_>>()[..] else { unreachable!("three") };
+    assert!(end <= first * 5 / 4 + IN_DOUBT, "it becomes no more with time: {first}, then {end}");
+    assert!(all.record.epoch() > Epoch(900), "{:?}", all.record.epoch());
+    all.check();
 }
 
 /// `cargo test -p dataplane --test mirrors_in_a_world more_seeds -- --ignored`

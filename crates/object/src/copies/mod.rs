@@ -343,6 +343,8 @@ base::counters! {
         pub agreed: u64 = counter("agreed_ranges"),
         /// Ranges that were copied to copies under resync.
         pub copied: u64 = counter("resynced_ranges"),
+        /// Blocks of these that were sent as data.
+        pub copied_blocks: u64 = counter("resynced_blocks"),
         /// Changes of other owners that came to a shard.
         pub held_changes: u64 = counter("held_changes"),
         /// Requests of nodes that do not own the object, or in an epoch that is over.

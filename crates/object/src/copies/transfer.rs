@@ -268,8 +268,11 @@ impl<S: Blocks> Lanes<S> {
     }
     /// The next blocks of a range go out.
     fn send_run(&mut self, rt: &Rt, id: u32, run: SourceRun, data: Option<Data>) {
-        let copied = self.has_copies().part(id);
-        copied.transfer.as_mut().expect("a range has it").run = Some(run);
+        let copies = self.has_copies();
+        let copied = copies.part(id);
+        let transfer = copied.transfer.as_mut().expect("a range has it");
+        transfer.run = Some(run);
+        let resyncs = transfer.range.is_some() && data.is_some();
         let data = data.map(|Data { buf, crcs }| {
             let crcs = if crcs.len() == run.blocks as usize { crcs } else { buf.chunks_exact(BLOCK_BYTES).map(crc32c).collect() };
             Data { buf, crcs }
@@ -280,6 +283,7 @@ impl<S: Blocks> Lanes<S> {
             SourceContent::Uncorrectable => ChangeVerb::Uncorrectable,
         };
         copied.stage = CopiedStage::Numbering(verb, data);
+        copies.stats.copied_blocks += if resyncs { u64::from(run.blocks) } else { 0 };
         self.number_copied(rt, id);
     }
     /// Blocks of a range are where they belong, or could not be brought there.
