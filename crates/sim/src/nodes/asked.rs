@@ -121,6 +121,7 @@ impl Node {
             match what {
                 Wish::Protected(on) => self.protect(volume_id(volume), on).await,
                 Wish::Owner(node) => self.prefer(volume_id(volume), node).await,
+                Wish::Copies(copies) => self.has_copies(volume_id(volume), copies).await,
             }
             self.live.borrow_mut().at_work[1] = false;
         }

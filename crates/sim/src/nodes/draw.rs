@@ -157,6 +157,12 @@ fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
         };
         plan.events.push((at, event));
     }
+    if rng.one_in(3) {
+        for _ in 0..1 + rng.below(3) {
+            let (node, volume) = (rng.below(nodes as u64) as usize, rng.below(plan.owners.len() as u64) as usize);
+            plan.events.push((rng.below(plan.end_ns), NodeEvent::Copies { node, volume, copies: 1 + rng.below(3) as usize }));
+        }
+    }
     match rng.below(4) {
         0 => owners_stand_still(rng, plan),
         1 => nodes_come_and_go(rng, plan),

@@ -21,7 +21,7 @@ use super::way::Way;
 use crate::workload::Workload;
 use base::Security;
 use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
-use cluster::{Action, GroupSeen, Observed, OpenLinks, Records};
+use cluster::{Action, Finish, GroupSeen, Inventory, Observed, OpenLinks, Records};
 use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device, DirectoryAsk};
 use directory::carry_out::Outcome;
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
@@ -60,6 +60,8 @@ pub enum Wish {
     Protected(bool),
     /// That this node owns it, whenever it can; `None`: any.
     Owner(Option<usize>),
+    /// That it has so many copies.
+    Copies(usize),
 }
 
 /// What it knows of this life.
@@ -106,6 +108,7 @@ pub struct Node {
     lag_ns: (u64, u64),
     /// How much faster its clock is, in thousandths.
     clock_permille: i32,
+    pub(super) inventory: Inventory,
     pub(super) live: RefCell<Live>,
 }
 
@@ -149,6 +152,7 @@ impl NodeControl {
             rng: RefCell::new(Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32)),
             lag_ns: plan.nodes[number].lag_ns,
             clock_permille: plan.nodes[number].clock_permille,
+            inventory: super::copies::inventory(plan),
             live: RefCell::default(),
         };
         NodeControl { node: Rc::new(node), tasks, paused_until: 0 }
@@ -365,7 +369,7 @@ impl Node {
     }
 
     /// Does everything that there is to do for this node, as far as it can be done now.
-    async fn work(&self) -> Result<(), DirectoryError> {
+    pub(super) async fn work(&self) -> Result<(), DirectoryError> {
         let mut tried = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
             let records = self.look()?;
@@ -378,13 +382,13 @@ impl Node {
                 match directory::carry_out(&self.way, &action, |t| commit_known(&self.way, t, self.nonce(), |_| {}))? {
                     Outcome::Changed(_) => {}
                     Outcome::Begun(begun) => self.live.borrow_mut().observed.terms.extend(begun),
-                    Outcome::NotHere => self.act(action).await,
+                    Outcome::NotHere => self.act(action).await?,
                 }
             }
         }
         Ok(())
     }
-    async fn act(&self, action: Action) {
+    async fn act(&self, action: Action) -> Result<(), DirectoryError> {
         match action {
             Action::OpenGroup(group) => {
                 let opened = self.answer(self.commands().open_group(Some(cluster()), self.devices.clone())).await;
@@ -397,8 +401,10 @@ impl Node {
                     Err(error) => drop(live.refused.get_or_insert(error.to_string())),
                 }
             }
+            Action::Finish(volume, Finish::Copies) => self.finish_copies(volume).await?,
             other => unreachable!("{other:?} is of nothing that this world does"),
         }
+        Ok(())
     }
 
     // ---- tasks ------------------------------------------------------------------------------------------------------
@@ -446,13 +452,14 @@ impl Node {
     /// What others have changed is served, and worked off.
     async fn follow(self: Rc<Self>) {
         self.moment.until(|| self.is_serving()).await;
+        let mut unfinished = false;
         loop {
             let lag = self.rng.borrow_mut().between(self.lag_ns);
             self.moment.sleep(lag).await;
             let Ok(newest) = self.way.revision() else { continue };
-            if self.live.borrow().served < Some(newest) {
+            if self.live.borrow().served < Some(newest) || unfinished {
                 let _ = self.serve(newest).await;
-                let _ = self.work().await;
+                unfinished = self.work().await.is_err();
             }
         }
     }

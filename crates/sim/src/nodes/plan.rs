@@ -132,6 +132,15 @@ pub enum NodeEvent {
         /// Which node; `None`: any.
         owner: Option<usize>,
     },
+    /// An administrator asks for another number of copies of a volume, through a node.
+    Copies {
+        /// Through which.
+        node: usize,
+        /// Which volume.
+        volume: usize,
+        /// How many.
+        copies: usize,
+    },
 }
 
 /// How the directory answers nobody.
@@ -231,6 +240,11 @@ impl NodesPlan {
         let mut all = vec![self.owners[volume]];
         all.extend(&self.mirrored[volume]);
         all
+    }
+    /// Whether a volume has, or may get, copies on several nodes.
+    pub fn is_mirrored(&self, volume: usize) -> bool {
+        let changes = |event: &NodeEvent| matches!(event, NodeEvent::Copies { volume: of, .. } if *of == volume);
+        !self.mirrored[volume].is_empty() || self.events.iter().any(|(_, event)| changes(event))
     }
     /// What a seed means.
     pub fn draw(seed: u64) -> NodesPlan {

@@ -3,7 +3,7 @@
 //! Owns: the order of things, and the checks at the end. Invariant: a run ends, whatever its seed, by its limits in virtual time. Never: prints.
 
 use super::plan::{NodeEvent, NodesPlan};
-use super::records::name_of;
+use super::records::{name_of, node_called};
 use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
 use crate::workload::Workload;
@@ -142,8 +142,8 @@ impl Run<'_> {
     }
 
     fn mirrored(&self) -> impl Iterator<Item = usize> {
-        let mirrored = &self.plan.mirrored;
-        (0..mirrored.len()).filter(|volume| !mirrored[*volume].is_empty())
+        let has_owner = |volume: &usize| self.lab.object(*volume).owner.is_some() || self.lab.object(*volume).mirrors[0].len() > 1;
+        (0..self.plan.owners.len()).filter(|volume| self.plan.is_mirrored(*volume)).filter(has_owner)
     }
     fn runs_until(&mut self, limit: Duration, holds: impl Fn(&NodesLab) -> bool) -> bool {
         let until = self.lab.world.now() + limit;
@@ -169,7 +169,7 @@ impl Run<'_> {
     /// Copies that have missed changes come back by themselves.
     fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
-        let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.state == CopyState::Active);
+        let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.is_used() && c.state == CopyState::Active);
         if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| in_sync(lab, *v))) {
             return Ok(());
         }
@@ -178,7 +178,8 @@ impl Run<'_> {
     }
     /// An owner reads its own copy: so each node with one owns its volumes in turn, and everything is read again.
     fn read_every_copy(&mut self) -> Result<(), String> {
-        let volumes: Vec<(usize, Vec<usize>)> = self.mirrored().map(|volume| (volume, self.plan.copies(volume))).collect();
+        let nodes = |volume| self.lab.object(volume).mirrors[0].iter().filter_map(|c| node_called(&c.node)).collect();
+        let volumes: Vec<(usize, Vec<usize>)> = self.mirrored().map(|volume| (volume, nodes(volume))).collect();
         for turn in 0..volumes.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or(0) {
             self.workload(|w| w.unsteady = true);
             let wanted: Vec<(usize, usize)> = volumes.iter().map(|(volume, nodes)| (*volume, nodes[turn % nodes.len()])).collect();

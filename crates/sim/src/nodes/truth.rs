@@ -5,7 +5,7 @@
 //! Invariants: a change counts from when it happened in the directory; what was answered as not done must never happen.
 //! Never: changes the directory, decides anything.
 
-use super::records::node_called;
+use super::records::{name_of, node_called};
 use crate::served::State;
 use crate::workload::Workload;
 use base::{CopyState, HostId, VolumeId};
@@ -47,8 +47,8 @@ pub struct Truth {
     asked: BTreeMap<Nonce, (Asked, bool)>,
     /// Changes that not every node is known to serve, in order.
     noted: Vec<Noted>,
-    /// Nodes that have begun a life and do not serve yet.
-    starting: BTreeSet<usize>,
+    /// Nodes that have begun a life and do not serve yet; and the volumes that lay on each alone.
+    starting: BTreeMap<usize, BTreeSet<VolumeId>>,
     /// The newest changes that were in force at the time, for each volume: its reservation's, and the other.
     numbers: BTreeMap<(usize, bool), Vec<(Revision, usize)>>,
 }
@@ -58,7 +58,7 @@ impl Truth {
     pub fn new(directory: Modelled, volumes: impl Iterator<Item = VolumeId>) -> Truth {
         let view = View::new(directory.snapshot().expect("it has no faults yet"));
         let places = volumes.zip(0..).collect();
-        Truth { directory, view, places, asked: BTreeMap::new(), noted: Vec::new(), starting: BTreeSet::new(), numbers: BTreeMap::new() }
+        Truth { directory, view, places, asked: BTreeMap::new(), noted: Vec::new(), starting: BTreeMap::new(), numbers: BTreeMap::new() }
     }
     /// The newest revision.
     pub fn newest(&self) -> Revision {
@@ -174,9 +174,7 @@ impl Truth {
                 workload.reserved(place, by, record.state, &command, &outcome, now);
             }
             // Power was lost, as its hosts see it.
-            (None, None)
-                if !workload.paths().owner_may_change(place) && self.owner(place).is_some_and(|owner| self.starting.contains(&owner)) =>
-            {
+            (None, None) if before.is_some_and(|volume| self.starting.values().any(|alone| alone.contains(&volume))) => {
                 workload.owner_started(place, reservation::State::default(), now)
             }
             (asked, after) => return workload.fail(format!("{asked:?} made the reservation of volume {place} {after:?}"), None),
@@ -215,6 +213,13 @@ impl Truth {
         cluster::owner_of(&object).and_then(node_called)
     }
 
+    /// Whether all of a volume lies on a node: its restart is a loss of power for hosts.
+    fn lies_on(&self, volume: VolumeId, node: usize) -> bool {
+        let record = self.view.find::<VolumeRecord>(&volume.to_string()).ok().flatten();
+        let object = record.and_then(|v| self.view.find::<ObjectRecord>(&v.object.to_string()).ok().flatten());
+        object.is_some_and(|object| object.lies_on(&name_of(node)))
+    }
+
     /// Up to which revision each node serves; `None`: it serves nothing.
     pub fn nodes_serve(&mut self, served: &[Option<Revision>], workload: &mut Workload, now: u64) {
         if self.noted.is_empty() {
@@ -244,17 +249,18 @@ impl Truth {
 
     /// A node begins a life: what is there now is from before.
     pub fn starts(&mut self, node: usize) -> Revision {
-        self.starting.insert(node);
+        let alone = self.places.keys().filter(|volume| self.lies_on(**volume, node)).copied().collect();
+        self.starting.insert(node, alone);
         self.directory.newest()
     }
     /// The owner of volumes has started and is about to serve; what was there before it, at `before`, and does not outlast that must be gone.
     pub fn has_started(&mut self, node: usize, before: Revision, workload: &mut Workload) {
         let all = self.view.all::<ReservationRecord>().expect("they can be read");
-        self.starting.remove(&node);
+        let alone = self.starting.remove(&node).unwrap_or_default();
         let outlasts = |r: &ReservationRecord| !r.state.clone().power_lost();
         for r in all.iter().filter(|r| r.revision <= before && !outlasts(r)) {
             let place = self.places.get(&r.volume).copied();
-            if place.is_some_and(|place| !workload.paths().owner_may_change(place) && self.owner(place) == Some(node)) {
+            if alone.contains(&r.volume) && self.lies_on(r.volume, node) {
                 workload.fail(format!("a reservation of volume {place:?} outlasts the restart of its owner, and must not"), None);
             }
         }

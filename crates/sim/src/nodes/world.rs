@@ -164,7 +164,7 @@ impl NodesLab {
         let modelled = Modelled::new(plan.base.seed, cluster(), Faults::NONE);
         let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[1])).collect();
         let pauses = plan.events.iter().any(|(_, event)| matches!(event, NodeEvent::Pause { .. }));
-        let owners = plan.owners.iter().zip(&plan.mirrored).map(|(owner, others)| others.is_empty().then_some(*owner)).collect();
+        let owners = (0..plan.owners.len()).map(|v| (!plan.is_mirrored(v)).then_some(plan.owners[v])).collect();
         let paths = Paths::of(hosts.len(), plan.client_at.clone(), owners, pauses);
         let workload = Workload::new(Rc::new(plan.base.clone())).of_several_nodes(paths);
         let (mut made, workload) = (Vec::new(), Rc::new(RefCell::new(workload)));
@@ -301,6 +301,7 @@ impl NodesLab {
             NodeEvent::Compact => self.directory.compact(),
             NodeEvent::ExpireSessions => self.directory.expire_sessions(),
             NodeEvent::Protect { node, volume, on } => self.nodes[node].control.wish(volume, Wish::Protected(on)),
+            NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.wish(volume, Wish::Copies(copies)),
             NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.wish(volume, Wish::Owner(owner)),
         }
     }
