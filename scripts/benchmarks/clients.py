@@ -49,6 +49,15 @@ def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=Tr
             "errors": [f"{case['errors']} operations failed"] * bool(case["errors"])}
 
 
+def tries(what):
+    """Whether it can be done now."""
+    try:
+        what()
+        return True
+    except Failed:
+        return False
+
+
 def fio(file, load, seconds):
     """fio on processor 1, io_uring with O_DIRECT; writes are O_DSYNC as well: durable when they are answered."""
     pattern = "rand" * load.random + ("read" if load.reads == 1 else "write")

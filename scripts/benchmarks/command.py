@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from . import Failed, beside_fio, beside_spdk, forward, host
+from . import Failed, beside_fio, beside_spdk, forward, host, mirrored
 from .report import PAIRS, Runs, text, write
 from .rows import KINDS, ROWS
 
@@ -52,7 +52,7 @@ def show(rows):
 def missing(o, kind):
     """Why rows of this kind cannot be measured; None when they can."""
     beside = pathlib.Path(o.basalt).parent
-    if kind in ("spdk", "digests"):
+    if kind in ("spdk", "digests", "mirror"):
         if not o.spdk:
             return "no SPDK tree was given (make bench SPDK=DIR)"
         lacks = [f for f in ("build/bin/nvmf_tgt", "build/bin/spdk_nvme_perf", "scripts/rpc.py") if not os.path.exists(f"{o.spdk}/{f}")]
@@ -62,7 +62,7 @@ def missing(o, kind):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
         return f"no {beside}/basalt-client (cargo build --release -p lab)"
-    if kind.startswith("forward") and forward.etcd_programs() is None:
+    if kind.startswith(("forward", "mirror")) and forward.etcd_programs() is None:
         return "no etcd (apt install etcd-server etcd-client, or scripts/etcd-for-tests)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
@@ -81,7 +81,8 @@ def measure(o, rows, runs):
         beside_spdk.both_clients(o, rows, runs)
         return left_out
     measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
-                "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure}
+                "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure,
+                "mirror": mirrored.measure, "mirror-plain": mirrored.measure}
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
         why = missing(o, kind) if mine else None

@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import time
 
-from . import Failed, clients
+from . import clients
 from .processes import Basalt, processor_seconds, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,11 +28,11 @@ def etcd_programs():
 class Node(Basalt):
     """A node of a cluster, with a disk group and a volume in memory if it is the owner."""
 
-    def __init__(self, o, name, processors, plain):
+    def __init__(self, o, name, processors, plain, more=""):
         super().__init__(o.basalt, "memory:1GiB:populated", "memory:1GiB:populated", volume="256MiB", processors=processors)
         self.name = name
         self.more = (f'[node]\nname = "{name}"\n[cluster]\netcd_programs = "{etcd_programs()}"\n'
-                     f'plain_links = {"true" if plain else "false"}\n')
+                     f'plain_links = {"true" if plain else "false"}\n{more}')
 
     def prepare(self):
         """Groups and volumes come when the cluster is there: until then the daemon begins anew."""
@@ -51,11 +51,11 @@ class Node(Basalt):
 
 
 @contextlib.contextmanager
-def cluster(o, plain):
-    """The owner of a volume, and another node."""
+def cluster(o, plain, more=""):
+    """The owner of a volume, and another node. `more`: of the section [cluster] of both."""
     apart = (os.cpu_count() or 1) >= APART_MIN
     every = f"0-{(os.cpu_count() or 1) - 1}"
-    with Node(o, "owner", "0" if apart else every, plain) as owner, Node(o, "other", "1" if apart else every, plain) as other:
+    with Node(o, "owner", "0" if apart else every, plain, more) as owner, Node(o, "other", "1" if apart else every, plain, more) as other:
         owner.admin("cluster", "create", "--address", "127.0.0.1:0")
         wait_for(owner.is_formed, "no cluster was made", process=owner.process)
         token = owner.asked("node", "invite").strip()
@@ -75,7 +75,7 @@ def measure(o, rows, runs):
         owner, other = nodes
         clients.lab(o.basalt, [owner.address()], rows[0].load, 0.5, owner.dir, prepare=True, **run)
         # Until the link is there for hosts, the path through the other node does not work.
-        wait_for(lambda: tries(lambda: clients.lab(o.basalt, [other.address()], rows[0].load, 0.1, other.dir, **run)), "nothing is forwarded")
+        wait_for(lambda: clients.tries(lambda: clients.lab(o.basalt, [other.address()], rows[0].load, 0.1, other.dir, **run)), "nothing is forwarded")
         for round_no in range(o.rounds):
             for row in rows:
                 cases = [("local", owner), ("forwarded", other)]
@@ -88,11 +88,3 @@ def measure(o, rows, runs):
                     shares = ", ".join(f"{node.name} {share:.2f}" for node, share in zip(nodes, sample["node_cores"]))
                     print(f"         processors: {shares}, client {sample['client_cores']:.2f}; "
                           f"{sample['iops'] / sum(sample['node_cores']):,.0f} IOPS a core of the nodes", flush=True)
-
-
-def tries(what):
-    try:
-        what()
-        return True
-    except Failed:
-        return False

@@ -119,6 +119,10 @@ class Basalt(Target):
         if done.returncode:
             raise Failed(f"basalt {' '.join(words)}: {done.stderr.strip()}")
 
+    def tries(self, *words):
+        """Whether a command of the administrator succeeds."""
+        return subprocess.run([self.binary, "--api", self.api, *words], capture_output=True, text=True).returncode == 0
+
     def address(self, n=1):
         return f"nvme-tcp://127.0.0.1:{self.port}/{self.nqn}?nsid={n}"
 
@@ -157,6 +161,10 @@ class Spdk(Target):
         super().__init__("spdk")
         self.tree = tree
 
+    def devices(self):
+        """The commands that make what it serves, and what that is called."""
+        return [["bdev_malloc_create", "-b", "M0", "1024", "4096"]], "M0"
+
     def start(self):
         rpc = f"{self.dir}/rpc.sock"
         self.process = subprocess.Popen([f"{self.tree}/build/bin/nvmf_tgt", "-m", "0x1", "--no-huge", "-s", "2560", "--no-pci",
@@ -165,8 +173,9 @@ class Spdk(Target):
                  process=self.process)
         time.sleep(1)
         env = {**os.environ, "PATH": "/usr/bin:" + os.environ["PATH"]}
-        for words in (["nvmf_create_transport", "-t", "TCP", "-c", "8192", "-q", "256"], ["bdev_malloc_create", "-b", "M0", "1024", "4096"],
-                      ["nvmf_create_subsystem", self.nqn, "-a"], ["nvmf_subsystem_add_ns", self.nqn, "M0"],
+        devices, served = self.devices()
+        for words in (["nvmf_create_transport", "-t", "TCP", "-c", "8192", "-q", "256"], *devices,
+                      ["nvmf_create_subsystem", self.nqn, "-a"], ["nvmf_subsystem_add_ns", self.nqn, served],
                       ["nvmf_subsystem_add_listener", self.nqn, "-t", "tcp", "-a", "127.0.0.1", "-s", str(self.port)]):
             done = subprocess.run([f"{self.tree}/scripts/rpc.py", "-s", rpc, *words], env=env, capture_output=True, text=True)
             if done.returncode:

@@ -46,6 +46,8 @@ KINDS = {
     "cores": "Two cores of the target beside one",
     "forward": "Through a node that passes requests on to the owner over TLS, beside the owner itself; RAM-backed, a core each",
     "forward-plain": "The same with plain links",
+    "mirror": "Two copies on two nodes, TLS between them, beside SPDK's RAID-1 of a malloc device and one over NVMe/TCP in one process; RAM-backed",
+    "mirror-plain": "Two copies on two nodes beside one copy, plain links; RAM-backed",
     "idle": "Processor time at rest",
     "memory": "Resident memory",
     "growth": "The write buffer as it grows",
@@ -80,6 +82,10 @@ ROWS = [
     # At depth 1 the latency is to be at most 1.6 times that of the owner.
     *(Row(f"4 KiB random {what}, depth {depth}", kind, "the node that owns the volume", 1 / 1.6 if depth == 1 else 0, Load(depth, 4 * KIB, reads))
       for kind in ("forward", "forward-plain") for what, reads in (("read", 1.0), ("write", 0.0)) for depth in (1, 32)),
+    # At depth 1 the latency is to be at most 1.25 times SPDK's.
+    *(Row(f"4 KiB random {what}, depth {depth}, two copies", kind, "SPDK, RAID-1" if kind == "mirror" else "the same nodes, one copy",
+          {1: 1 / 1.25, 32: 0.9}[depth] if kind == "mirror" and what == "write" else 0, Load(depth, 4 * KIB, reads))
+      for kind in ("mirror", "mirror-plain") for what, reads in (("write", 0.0), ("read", 1.0)) for depth in (1, 32)),
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),

@@ -604,7 +604,8 @@ impl Workload {
             let telling = |s: &Status| {
                 matches!(s.code, StatusCode::RESERVATION_CONFLICT | StatusCode::ABORTED_PREEMPT) || self.may_be_unserved(flight, *s, now)
             };
-            let why = if compare.is_success() { write } else { compare };
+            let only_other = compare.is_success() || compare.code == StatusCode::ABORTED_FAILED_FUSED;
+            let why = if only_other { write } else { compare };
             let status = [compare, write].into_iter().find(telling).unwrap_or(why);
             self.failed(op, flight, status, now);
         }

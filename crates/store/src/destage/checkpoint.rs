@@ -19,15 +19,15 @@ use core::cell::RefCell;
 use rt::Rt;
 use std::rc::Rc;
 
-/// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them.
-pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
+/// One checkpoint. Errors are counted and slow the next one down; nothing is lost by them. False: there is no room now for what has to come first.
+pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) -> bool {
     let (target, began) = {
         let mut s = state.borrow_mut();
         s.destage.last_checkpoint = rt.now();
         (s.advance_clean(), (s.log.ring().head(), s.log.next_lsn()))
     };
     // Before the pages are taken: what an epoch stamps after it, replay stamps with what the notes say is in doubt.
-    let Some((notes, target)) = write_notes(rt, state, target).await else { return };
+    let Some((notes, target)) = write_notes(rt, state, target).await else { return false };
     let pages = state.borrow().space.checkpoint(rt);
     let result = match hooks::seeded(SeededFault::EarlyTail) {
         true => Ok(capacity::CheckpointReport::default()),
@@ -38,15 +38,16 @@ pub(crate) async fn run(rt: &Rt, state: &Rc<RefCell<State>>) {
         hooks::reached(CoverageMark::CheckpointFailed);
         s.figures.capacity_write_errors += 1;
         s.destage.failed(error.error, rt.now());
-        return;
+        return true;
     }
     let target = if hooks::seeded(SeededFault::LateTarget) { state.borrow_mut().advance_clean() } else { target };
     if !write_tail(rt, state, target).await {
-        return;
+        return true;
     }
     release(rt, state, target).await;
     state.borrow_mut().log.rests(began, target, notes);
     state.borrow_mut().figures.checkpoints += 1;
+    true
 }
 
 /// Has batches note what copies know, as far as the log before `target` is needed for it: how many, and what may be given up then. That is less where

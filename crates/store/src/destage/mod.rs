@@ -102,7 +102,9 @@ async fn control(rt: Rt, state: Rc<RefCell<State>>) {
     let wake = state.borrow().destage.wake.clone();
     loop {
         match next_step(&rt, &state) {
-            Step::Checkpoint => checkpoint::run(&rt, &state).await,
+            Step::Checkpoint if checkpoint::run(&rt, &state).await => {}
+            // What is in its way takes time to go: a summary that is being written, a reader.
+            Step::Checkpoint => rt.sleep(TICK).await,
             Step::Wait(None) => wake.notified().await,
             Step::Wait(Some(time)) => first_of(wake.notified(), rt.sleep(time)).await,
             Step::Quiet => {
