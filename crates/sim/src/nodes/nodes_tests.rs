@@ -54,6 +54,39 @@ fn links_that_are_cut_and_healed_lose_nothing() {
     }
 }
 
+#[test]
+fn ownership_is_handed_over_while_hosts_go_on() {
+    let mut plan = NodesPlan { owners: vec![0, 1], mirrored: vec![vec![1], vec![0]], client_at: vec![0, 1], ..NodesPlan::two(31) };
+    plan.base.mix = vec![(OpKind::Read, 50), (OpKind::Write, 50)];
+    let to = |n: u64| NodeEvent::Prefer { node: n as usize % 2, volume: 0, owner: Some((n as usize + 1) % 2) };
+    plan.events = (0..100).map(|n| (1_000_000_000 + n * 100_000_000, to(n))).collect();
+    (plan.end_ns, plan.portions, plan.ops) = (12_000_000_000, 1_200, 20_000);
+    let counts = run_plan(&plan, false).unwrap_or_else(|f| panic!("{}", f.what)).counts;
+    assert!(counts.acts["takeovers"] >= 100, "{counts:?}");
+    assert!(counts.latency_max_ns < 100_000_000, "a command took {} ms", counts.latency_max_ns / 1_000_000);
+    // Those that come between the two are asked for again at once.
+    let only = counts.statuses.iter().all(|(status, times)| status == "NAMESPACE_NOT_READY" && *times < 2_500);
+    assert!(only, "{:?}", counts.statuses);
+}
+
+/// Every write buffer is full for ten minutes, on nodes of different speed: late is not gone, so nobody is evicted.
+#[test]
+fn overload_evicts_nobody() {
+    let mut plan = NodesPlan { owners: vec![0, 1], mirrored: vec![vec![1], vec![0]], client_at: vec![0, 1], ..NodesPlan::two(41) };
+    for (node, bytes_per_s) in plan.nodes.iter_mut().zip([1_000_000, 3_000_000]) {
+        (node.devices[1].0, node.devices[1].1.bytes_per_s) = (128, bytes_per_s);
+    }
+    plan.base.mix = vec![(OpKind::Write, 100)];
+    plan.base.hot = 0;
+    plan.base.volumes.iter_mut().for_each(|v| v.blocks = 4_000_000_000 / u64::from(v.lba_bytes) / 200);
+    let offered = 60_000;
+    (plan.end_ns, plan.portions, plan.ops) = (600_000_000_000, 1, offered);
+    let counts = run_plan(&plan, false).unwrap_or_else(|f| panic!("{}", f.what)).counts;
+    let (written, evicted) = (counts.ops[&OpKind::Write], counts.acts.get("evictions"));
+    assert!(written < offered && counts.latency_max_ns > 1_000_000_000, "more was asked for than could be written: {counts:?}");
+    assert!(evicted.is_none() && counts.statuses.keys().all(|status| status == "NAMESPACE_NOT_READY"), "{counts:?}");
+}
+
 /// Seeds that were wrong once: a read that showed what a takeover took back; a shard that waited for room without letting time pass; a volume that
 /// nobody could take over, and who asked for that without end.
 #[test]
