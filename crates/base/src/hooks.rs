@@ -496,6 +496,8 @@ listed! {
         RefusedBatchDropped,
         /// A fence that waits for grants is not asked again.
         WaitingFenceForgotten,
+        /// An owner that has stopped because its copy has left stays the owner.
+        KeptWithoutCopy,
         /// What a node had in mind for an object outlasts it.
         RemovedObjectKept,
         /// A copy on another node answers for one that is not its own.

@@ -178,7 +178,7 @@ impl Ownership {
             ControlEvent::Fence(by, fence) => self.owners.fence(&mut g, by, fence),
             ControlEvent::Fenced(from, fenced) => self.owners.fenced(&mut g, from, fenced),
             ControlEvent::Outranked(object, epoch) => self.owners.outranked(&mut g, object, epoch),
-            ControlEvent::Released(_, object, next) => self.owners.released(&mut g, object, next),
+            ControlEvent::Released(from, object, next) => self.owners.released(&mut g, object, from, next),
             ControlEvent::Left(node) => self.owners.left(node),
         }
     }

@@ -732,9 +732,10 @@ impl<S: Blocks> VolumeRouter<S> {
         let op = match op {
             PartOp::Write(Some(data)) if extent.blocks() > store::ATOMIC_BLOCKS => {
                 // A copy takes a change as a whole: each half is one of its own.
-                let halves = halves(extent, data);
                 self.requests[id].parts += 1;
-                return halves.into_iter().for_each(|(half, data)| self.send_elsewhere(rt, id, index, half, PartOp::Write(Some(data)), no));
+                return halves(extent, data)
+                    .into_iter()
+                    .for_each(|(half, data)| self.send_elsewhere(rt, id, index, half, PartOp::Write(Some(data)), no));
             }
             op => op,
         };

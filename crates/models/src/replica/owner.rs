@@ -73,7 +73,7 @@ impl World {
                 let refused = self.copies[owner.source(n)].accepted > owner.record.epoch && owner.source(n) != n;
                 // An agreement may take back what the copy has: reads begin after it. A host's change may be in what is read, and is waited for.
                 let agreeing = owner.ops.iter().any(|op| matches!(op.what, What::Agree { .. }) && op.blocks >> b & 1 == 1);
-                if !refused && !(agreeing && bounds.has(Rule::ReadsWait)) {
+                if !(refused || agreeing && bounds.has(Rule::ReadsWait)) {
                     out.push(Action::ReadData { owner: me, block: b as u8 });
                 }
             }

@@ -157,6 +157,8 @@ pub enum Event {
     CopyWorks(ComponentId),
     /// This node is to own the object: after its restart, or since another one has given it up.
     TakeOver,
+    /// A node has given the object up, and this one is to own it.
+    Released(NodeId),
     /// Its turn among those that may take over has come.
     Turn,
     /// So many ranges of an agreement of a lane are on all copies.

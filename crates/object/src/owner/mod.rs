@@ -42,10 +42,19 @@ enum Intent {
     Nothing,
     /// The owner is gone; others come first.
     WaitsTurn,
-    /// It takes over when it has read the record. `asked`: whether the owner is gone or not.
-    Reads {
-        asked: bool,
-    },
+    /// It takes over when it has read the record.
+    Reads(Why),
+}
+
+/// Why a holder takes over, whatever the record says when it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// It is asked to.
+    Asked,
+    /// The owner is gone, if it is still so.
+    Gone,
+    /// This node has given the object up, if it is still the owner.
+    GivenUp(NodeId),
 }
 
 /// See the drawing.
@@ -144,8 +153,9 @@ impl ObjectOwner {
             Event::CopyWorks(copy) => {
                 self.failing.remove(&copy);
             }
-            Event::TakeOver => self.intends(Intent::Reads { asked: true }, out),
-            Event::Turn if matches!(self.role, Role::Holder(Intent::WaitsTurn)) => self.intends(Intent::Reads { asked: false }, out),
+            Event::TakeOver => self.intends(Intent::Reads(Why::Asked), out),
+            Event::Released(by) => self.intends(Intent::Reads(Why::GivenUp(by)), out),
+            Event::Turn if matches!(self.role, Role::Holder(Intent::WaitsTurn)) => self.intends(Intent::Reads(Why::Gone), out),
             Event::Turn => {}
             event => self.serves(event, out),
         }
@@ -209,7 +219,7 @@ impl ObjectOwner {
         }
         self.known = Some((revision, record.clone()));
         match &mut self.role {
-            &mut Role::Holder(Intent::Reads { asked }) if read => self.take_over(asked, out),
+            &mut Role::Holder(Intent::Reads(why)) if read => self.take_over(why, out),
             Role::Holder(_) => self.resumes(revision, record, out),
             Role::TakingOver(_) => self.judge(revision, &record, out),
             Role::Fencing(term, ..) | Role::Serving(term, _) => {
@@ -247,7 +257,7 @@ impl ObjectOwner {
                         self.steps_down(out);
                     }
                 }
-                _ => self.take_over(true, out),
+                _ => self.take_over(Why::Asked, out),
             },
         }
     }
@@ -444,13 +454,14 @@ impl ObjectOwner {
             out.push(Command::ReadRecord);
         }
     }
-    /// The record was read: asks for the ownership. `asked`: whether the owner is gone or not.
-    fn take_over(&mut self, asked: bool, out: &mut Vec<Command>) {
+    /// The record was read: asks for the ownership.
+    fn take_over(&mut self, why: Why, out: &mut Vec<Command>) {
         self.role = Role::Holder(Intent::Nothing);
         let Some((on, record)) = &self.known else { return };
         let gone = self.reach.get(&record.owner.node) == Some(&Reach::Gone);
+        let may = gone || why == Why::Asked || why == Why::GivenUp(record.owner.node);
         let holds = record.active().any(|c| c.node == self.me.node) || !self.rules.has(Rule::TakeOverInSync);
-        if record.restored && self.rules.has(Rule::RestoredHearsAll) || !holds || !asked && !gone {
+        if record.restored && self.rules.has(Rule::RestoredHearsAll) || !holds || !may {
             return;
         }
         let (me, failing) = (self.me, &self.failing);

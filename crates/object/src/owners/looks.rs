@@ -5,6 +5,7 @@
 
 use super::limits::RESYNCS_MAX;
 use super::*;
+use std::collections::BTreeSet;
 
 impl Owners {
     /// All objects: who is to take over, which copies are to come back.
@@ -20,19 +21,32 @@ impl Owners {
     pub(super) fn look_at(&mut self, g: &mut Grants<'_>, object: ObjectId) {
         let Some(hosted) = self.objects.get(&object) else { return };
         let Some(record) = hosted.owner.record() else { return };
-        if hosted.is_busy() || hosted.turn.is_some() || hosted.rests > g.now || self.queue.reads(object) || record.restored {
+        if hosted.is_busy() || hosted.turn.is_some() || self.queue.reads(object) || record.restored {
             return;
         }
-        let owner = record.owner;
+        let (owner, mine) = (record.owner, record.active().any(|c| c.node == self.me.node));
+        if owner.node == self.me.node && !mine && !hooks::seeded(SeededFault::KeptWithoutCopy) {
+            return self.gives_away(object);
+        }
+        if hosted.rests > g.now {
+            return;
+        }
         if self.reach.get(&owner.node) == Some(&Reach::Gone) {
             return self.step(g, object, Event::Node { node: owner.node, reach: Reach::Gone });
         }
-        let mine = record.active().any(|c| c.node == self.me.node);
         // Who takes over evicts whom it does not reach: it waits until that is known of each.
         let known = |node: NodeId| node == self.me.node || matches!(self.reach.get(&node), Some(Reach::Up | Reach::Gone));
         if mine && record.active().all(|c| known(c.node)) && (owner.node == self.me.node || self.takes_turn_of(record)) {
             self.take_over(g, object);
         }
+    }
+    /// By the record this node is the owner; it does not serve, and cannot take over, because its copy has left: another node is to do it.
+    fn gives_away(&mut self, object: ObjectId) {
+        let Some(record) = self.objects.get(&object).and_then(|hosted| hosted.owner.record()) else { return };
+        let nodes: BTreeSet<NodeId> = record.active().map(|c| c.node).collect();
+        let Some(next) = nodes.iter().copied().find(|node| self.reach.get(node) == Some(&Reach::Up)) else { return };
+        let release = Release { object, epoch: record.epoch(), next };
+        self.actions.extend(nodes.into_iter().map(|to| Action::Release { to, release }));
     }
     /// The owner has restarted and cannot take over, having no copy in sync: the first of the others does.
     fn takes_turn_of(&self, record: &OwnershipRecord) -> bool {

@@ -296,11 +296,11 @@ impl Owners {
         self.step(g, object, Event::Outranked(epoch));
     }
     /// A node has given an object up. This node takes it over if it is to.
-    pub fn released(&mut self, g: &mut Grants<'_>, object: ObjectId, next: NodeId) {
+    pub fn released(&mut self, g: &mut Grants<'_>, object: ObjectId, from: NodeId, next: NodeId) {
         self.fences.stirs(|(of, _)| *of == object, g.now);
         self.ask_due(g);
-        if next == self.me.node {
-            self.take_over(g, object);
+        if next == self.me.node && self.busy < CLAIMS_MAX {
+            self.step(g, object, Event::Released(from));
         }
     }
 

@@ -3,7 +3,7 @@
 //! Invariants: a change is answered as done when the owner of its volume serves it; as not done only when it can never happen.
 //! Never: decides what a reservation command means (`cluster::reservation` does).
 
-use super::node::{Node, Wish};
+use super::node::{Node, VolumeChange};
 use super::records::{name_of, volume_id};
 use super::truth::Asked;
 use base::{HostId, VolumeId, WriteProtect};
@@ -112,16 +112,16 @@ impl Node {
     pub(super) async fn administrators(self: Rc<Self>) {
         self.moment.until(|| self.is_serving()).await;
         loop {
-            self.moment.until(|| !self.live.borrow().wishes.is_empty()).await;
+            self.moment.until(|| !self.live.borrow().volume_changes.is_empty()).await;
             let (volume, what) = {
                 let live = &mut *self.live.borrow_mut();
                 live.at_work[1] = true;
-                live.wishes.pop_front().expect("looked at above")
+                live.volume_changes.pop_front().expect("looked at above")
             };
             match what {
-                Wish::Protected(on) => self.protect(volume_id(volume), on).await,
-                Wish::Owner(node) => self.prefer(volume_id(volume), node).await,
-                Wish::Copies(copies) => self.has_copies(volume_id(volume), copies).await,
+                VolumeChange::Protected(on) => self.protect(volume_id(volume), on).await,
+                VolumeChange::Owner(node) => self.prefer(volume_id(volume), node).await,
+                VolumeChange::Copies(copies) => self.has_copies(volume_id(volume), copies).await,
             }
             self.live.borrow_mut().at_work[1] = false;
         }

@@ -55,7 +55,7 @@ const ROUNDS_MAX: u32 = 16;
 
 /// What an administrator wants of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum VolumeChange {
     /// That it is write protected, or not any more.
     Protected(bool),
     /// That this node owns it, whenever it can; `None`: any.
@@ -86,7 +86,7 @@ pub(super) struct Live {
     pub(super) requests: VecDeque<ControlRequest>,
     /// What the host of owners asks: reads, changes.
     pub(super) asks: [VecDeque<DirectoryAsk>; 2],
-    pub(super) wishes: VecDeque<(usize, Wish)>,
+    pub(super) volume_changes: VecDeque<(usize, VolumeChange)>,
     /// It is at work on what a host, or an administrator, asked for.
     pub(super) at_work: [bool; 2],
 }
@@ -172,7 +172,7 @@ impl NodeControl {
     /// Whether it is served up to a revision, and has nothing to do.
     pub fn is_idle(&self, at: Revision) -> bool {
         let live = self.node.live.borrow();
-        let quiet = !live.links_changed && !live.applying && live.requests.is_empty() && live.wishes.is_empty();
+        let quiet = !live.links_changed && !live.applying && live.requests.is_empty() && live.volume_changes.is_empty();
         live.serving && quiet && live.at_work == [false; 2] && live.served.is_some_and(|served| served >= at)
     }
     /// Why it cannot be brought into service.
@@ -198,15 +198,15 @@ impl NodeControl {
     /// What keeps it from its rest, for messages.
     pub fn state(&self) -> String {
         let live = self.node.live.borrow();
-        let Live { served, applying, serving, requests, wishes, at_work, links_changed, .. } = &*live;
-        let waiting = (requests.len(), wishes.len());
+        let Live { served, applying, serving, requests, volume_changes, at_work, links_changed, .. } = &*live;
+        let waiting = (requests.len(), volume_changes.len());
         format!(
             "served {served:?}, applying {applying}, serving {serving}, waiting {waiting:?}, at work {at_work:?}, links {links_changed}"
         )
     }
     /// An administrator asks for a change of a volume.
-    pub fn wish(&mut self, volume: usize, what: Wish) {
-        self.node.live.borrow_mut().wishes.push_back((volume, what));
+    pub fn change_volume(&mut self, volume: usize, what: VolumeChange) {
+        self.node.live.borrow_mut().volume_changes.push_back((volume, what));
         self.node.moment.wake();
     }
     /// The daemon does nothing until then.

@@ -3,7 +3,7 @@
 //! Invariant: everything lives in one simulated world, in one thread.
 //! Never: draws anything; a plan says it all.
 
-use super::node::{Door, FrontEnds, NodeControl, Parts, Wish};
+use super::node::{Door, FrontEnds, NodeControl, Parts, VolumeChange};
 use super::plan::{NodeEvent, NodesPlan, Outage};
 use super::records::{self, NQN, cluster, object_id, volume_id};
 use super::truth::Truth;
@@ -300,9 +300,9 @@ impl NodesLab {
             NodeEvent::Outage { how, for_ns } => self.outage(how, for_ns),
             NodeEvent::Compact => self.directory.compact(),
             NodeEvent::ExpireSessions => self.directory.expire_sessions(),
-            NodeEvent::Protect { node, volume, on } => self.nodes[node].control.wish(volume, Wish::Protected(on)),
-            NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.wish(volume, Wish::Copies(copies)),
-            NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.wish(volume, Wish::Owner(owner)),
+            NodeEvent::Protect { node, volume, on } => self.nodes[node].control.change_volume(volume, VolumeChange::Protected(on)),
+            NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.change_volume(volume, VolumeChange::Copies(copies)),
+            NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.change_volume(volume, VolumeChange::Owner(owner)),
         }
     }
     fn disturb(&mut self, for_ns: u64, what: Disturbed) {

@@ -52,6 +52,22 @@ fn who_cannot_take_over_looks_now_and_then() {
     assert!((5..=25).contains(&reads), "{reads} reads in ten seconds");
 }
 
+/// Its copy leaves with a layout change: it stops, and has nothing to take over with.
+#[test]
+pub fn an_owner_without_a_copy_gives_its_object_away() {
+    for lost in [0, 5] {
+        let mut world = World::new(8, &[1000, 1000, 1000], &[0, 0]);
+        everything_is_served(&mut world);
+        world.lost = lost;
+        world.plays(1000);
+        world.loses(0, 0);
+        world.until(100, "it stops", |world| world.serves(0) != Some(0));
+        let after = world.until(4000, "another one serves it", |world| world.serves(0).is_some_and(|n| n > 0));
+        assert!(lost > 0 || after < 1500, "{after} ms");
+        assert_eq!(world.serves(1), Some(0), "what it has a copy of it keeps");
+    }
+}
+
 fn a_copy_comes_back(rates: &[u64]) {
     let objects = 40;
     let mut world = World::new(3, rates, &vec![0; objects]);

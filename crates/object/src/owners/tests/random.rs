@@ -72,6 +72,7 @@ fn whatever_happens_there_is_one_owner_and_everything_comes_back() {
 fn seeded_faults_of_the_host_are_noticed() {
     use super::{host, many};
     use base::hooks::{SeededFault, notices};
+    notices(SeededFault::KeptWithoutCopy, many::an_owner_without_a_copy_gives_its_object_away);
     notices(SeededFault::FencedBeforeOwned, many::the_objects_of_a_node_that_dies_are_taken_over_in_few_transactions);
     notices(SeededFault::ChangeBeforeNeeds, many::a_copy_whose_node_is_silent_is_evicted_and_comes_back);
     notices(SeededFault::AcceptedBeforeStop, many::an_owner_that_does_not_hear_of_the_record_stops_before_its_copy_accepts);

@@ -220,6 +220,12 @@ impl World {
         }
         self.write(object(k), record);
     }
+    /// A layout change takes the copy of a node away.
+    pub fn loses(&mut self, k: usize, n: usize) {
+        let mut record = self.records[&object(k)].1.clone();
+        record.copies.retain(|c| c.node != node(n));
+        self.write(object(k), record);
+    }
     /// The administrator says who is to own an object.
     pub fn prefers(&mut self, k: usize, to: NodeId) {
         for n in (0..self.nodes.len()).filter(|n| self.nodes[*n].up).collect::<Vec<_>>() {
@@ -376,7 +382,7 @@ impl World {
                     }
                     Msg::Release(release) => {
                         self.nodes[n].granter.released(id, release.object, release.epoch);
-                        self.with(n, |owners, g| owners.released(g, release.object, release.next));
+                        self.with(n, |owners, g| owners.released(g, release.object, id, release.next));
                     }
                     Msg::Fence(by, fence) => self.with(n, |owners, g| owners.fence(g, by, fence)),
                     Msg::Fenced(fenced) => self.with(n, |owners, g| owners.fenced(g, id, fenced)),
