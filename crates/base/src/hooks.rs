@@ -562,6 +562,8 @@ listed! {
         CancelledBegins,
         /// The owner does not compare by which view of the volume a forwarded request was judged.
         ViewRevisionNotCompared,
+        /// A change that was under way when its owner stopped is taken for one that did not happen.
+        StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.
         LostTakenForUndone,
         /// A change whose link was lost is answered at once, while it may still begin.

@@ -185,6 +185,17 @@ pub enum IoOp {
 }
 
 impl IoOp {
+    /// What only some operations must hold: to be made of whole blocks, or to lie within what can be done at once.
+    pub(crate) fn is_sane(&self) -> bool {
+        match self {
+            IoOp::CompareWrite { offset, both } => {
+                let len = both.data.buf.len() as u64;
+                len == both.compare.buf.len() as u64 && (1..=ATOMIC_BYTES_MAX).contains(&len) && offset % PIECE_BYTES + len <= PIECE_BYTES
+            }
+            IoOp::Uncorrectable { offset, len } => (offset | len).is_multiple_of(BLOCK_BYTES as u64),
+            _ => true,
+        }
+    }
     /// What it does.
     #[inline]
     pub const fn verb(&self) -> IoVerb {

@@ -9,8 +9,7 @@ use crate::{
     copies::{CopyDoor, CopyStats},
     cores::GroupRoute,
     io::{
-        ATOMIC_BYTES_MAX, Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
-        VolumeRef, extents, halves,
+        Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents, halves,
     },
     lanes::{Blocks, LaneStats, Lanes},
     layout::{GroupSlot, LayoutView, VolumeLayout},
@@ -116,6 +115,16 @@ struct Request {
     range_operation: Option<Box<RangeOperation>>,
     /// Asked by the node itself, not by a front end: answered through [`VolumeRouter::pop_own`].
     own: bool,
+    /// A change in several parts, of a mirror with copies elsewhere.
+    several: bool,
+}
+
+impl Request {
+    #[inline(always)]
+    fn of(token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, class: IoClass, bytes: u64, since: Instant) -> Self {
+        let (data, range_operation) = (ArrayVec::new(), None);
+        Self { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: false, several: false }
+    }
 }
 
 /// What is known of a request that may begin.
@@ -293,8 +302,7 @@ impl<S: Blocks> VolumeRouter<S> {
         let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
         let (since, class) = (rt.now(), IoClass::Discard);
         let bytes = range.end.saturating_sub(range.start);
-        let data = ArrayVec::new();
-        let request = Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: true };
+        let request = Request { range_operation, own: true, ..Request::of(token, volume, layout, class, bytes, since) };
         let id = self.requests.insert(request);
         self.range_operation(rt, id);
     }
@@ -412,7 +420,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if self.closing {
             return Err(IoError::Closing);
         }
-        if !is_sane(&request.op) {
+        if !request.op.is_sane() {
             return Err(IoError::Unaligned);
         }
         let layout = self.view.get(request.volume).ok_or(IoError::NoVolume)?;
@@ -452,9 +460,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
-        let data = ArrayVec::new();
-        let mut made =
-            Request { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation: None, own: false };
+        let mut made = Request::of(token, volume, layout, class, bytes, since);
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -514,8 +520,7 @@ impl<S: Blocks> VolumeRouter<S> {
     fn forward(&mut self, request: IoRequest, Judged { layout, bytes }: Judged, class: IoClass, since: Instant) {
         let IoRequest { token, volume, op, .. } = request;
         let (owner, id, revision) = (layout.owner.expect("judged"), layout.id, layout.revision);
-        let (result, data) = (Ok(()), ArrayVec::new());
-        let made = Request { token, volume, layout, class, bytes, since, parts: 1, result, data, range_operation: None, own: false };
+        let made = Request { parts: 1, ..Request::of(token, volume, layout, class, bytes, since) };
         let at = self.requests.insert(made) as u32;
         self.forwarding += 1;
         self.forwards.push_back(Forward { id: at, owner, volume: id, revision, since, op });
@@ -739,6 +744,8 @@ impl<S: Blocks> VolumeRouter<S> {
             }
             op => op,
         };
+        let several = self.requests[id].parts > 1 || self.requests[id].range_operation.is_some();
+        self.requests[id].several |= several && !matches!(op, PartOp::Read | PartOp::Verify);
         let (origin, request) = (self.core as u8, &self.requests[id]);
         let mirror = &request.layout.mirrors[no];
         if mirror.serving().is_some() || !mirror.has_copies() {
@@ -790,7 +797,10 @@ impl<S: Blocks> VolumeRouter<S> {
     }
 
     fn finish(&mut self, rt: &Rt, id: usize) {
-        let request = self.requests.remove(id);
+        let mut request = self.requests.remove(id);
+        if request.several && request.result == Err(IoError::Closing) {
+            request.result = Err(IoError::NoPath);
+        }
         let stats = self.stats.class_mut(request.class);
         stats.requests += 1;
         match request.result {
@@ -834,18 +844,6 @@ fn turn_of(request: &IoRequest, layout: &VolumeLayout, bytes: u64, now: Instant)
         (1..requests).for_each(|_| _ = layout.limits.begin_at(now, bytes));
     }
     layout.limits.begin_at(now, bytes)
-}
-
-/// What only some operations must hold: to be made of whole blocks, or to lie within what can be done at once.
-fn is_sane(op: &IoOp) -> bool {
-    match op {
-        IoOp::CompareWrite { offset, both } => {
-            let len = both.data.buf.len() as u64;
-            len == both.compare.buf.len() as u64 && (1..=ATOMIC_BYTES_MAX).contains(&len) && offset % PIECE_BYTES + len <= PIECE_BYTES
-        }
-        IoOp::Uncorrectable { offset, len } => (offset | len).is_multiple_of(BLOCK_BYTES as u64),
-        _ => true,
-    }
 }
 
 impl<S: Blocks> Backend for VolumeRouter<S> {

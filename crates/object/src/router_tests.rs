@@ -586,7 +586,7 @@ fn a_compare_and_write_writes_only_what_was_expected() {
             assert_eq!(answer(&rt, &mut router, compare_write(offset, len, 5, 0)).await.result, Ok(()), "{offset}");
         }
         // Not within one piece, or too long to be atomic.
-        for (offset, len) in [(PIECE_BYTES - 512, 1024), (0, ATOMIC_BYTES_MAX as u32 + 512)] {
+        for (offset, len) in [(PIECE_BYTES - 512, 1024), (0, crate::io::ATOMIC_BYTES_MAX as u32 + 512)] {
             let one = || Data { buf: Buf::zeroed(len as usize), crcs: Crcs::new() };
             let op = IoOp::CompareWrite { offset, both: Box::new(CompareWrite { compare: one(), data: one() }) };
             assert_eq!(answer(&rt, &mut router, op).await.result, Err(IoError::Unaligned));

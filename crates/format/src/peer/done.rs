@@ -40,6 +40,8 @@ pub enum Outcome {
     Withdrawn = 9,
     /// The owner is ending. It may have done a part of it.
     Closing = 10,
+    /// The owner has stopped while it was under way: it has happened, or happens when another one takes over, or never.
+    Lost = 11,
     /// It did not happen: it was too old when it was about to begin.
     TooOld = 32,
     /// It did not happen: the owner has another view of the volume.
@@ -56,7 +58,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Outcome; 17] = [
+    pub const ALL: [Outcome; 18] = [
         Outcome::Done,
         Outcome::NoSpace,
         Outcome::Media,
@@ -68,6 +70,7 @@ impl Outcome {
         Outcome::Failed,
         Outcome::Withdrawn,
         Outcome::Closing,
+        Outcome::Lost,
         Outcome::TooOld,
         Outcome::Stale,
         Outcome::Cancelled,

@@ -127,7 +127,9 @@ impl<S: Blocks> Lanes<S> {
         let begun = copies.parts.iter().filter(|(_, c)| c.part.volume == volume && !matches!(c.stage, CopiedStage::Waiting));
         ending.extend(begun.map(|(id, _)| id as u32 | COPIED));
         for id in ending {
-            self.finish_copied(rt, id, Err(error), None);
+            // What has a number may be on a copy: a next owner agrees on it. It is not to be carried out once more by whoever passed it on.
+            let begun = self.has_copies().part(id).seq().counter > 0 && !hooks::seeded(SeededFault::StoppedTakenForUndone);
+            self.finish_copied(rt, id, Err(if begun { IoError::NoPath } else { error }), None);
         }
         self.numbers.let_go_all(volume);
     }

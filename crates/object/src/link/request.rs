@@ -165,7 +165,8 @@ impl ForwardError {
             ForwardError::Io(IoError::Failed) => (Outcome::Failed, 0),
             ForwardError::Io(IoError::Withdrawn) => (Outcome::Withdrawn, 0),
             // Who has sent it here takes another way, as from a node that ends.
-            ForwardError::Io(IoError::Closing | IoError::NoPath) => (Outcome::Closing, 0),
+            ForwardError::Io(IoError::Closing) => (Outcome::Closing, 0),
+            ForwardError::Io(IoError::NoPath) => (Outcome::Lost, 0),
             ForwardError::Miscompare { offset } => (Outcome::Miscompare, offset),
             ForwardError::TooOld => (Outcome::TooOld, 0),
             ForwardError::Stale => (Outcome::Stale, 0),
@@ -192,6 +193,7 @@ pub(super) fn result_of(done: &Done) -> Result<(), ForwardError> {
         Outcome::Failed => IoError::Failed.into(),
         Outcome::Withdrawn => IoError::Withdrawn.into(),
         Outcome::Closing => IoError::Closing.into(),
+        Outcome::Lost => IoError::NoPath.into(),
         Outcome::TooOld => ForwardError::TooOld,
         Outcome::Stale => ForwardError::Stale,
         Outcome::Cancelled => ForwardError::Cancelled,
