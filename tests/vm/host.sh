@@ -9,7 +9,7 @@
 set -uo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
-NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=()
+NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=() ISCSI_PORTS=()
 DAEMONS=() # process ids, by node
 etcd_of() { pgrep -P "${DAEMONS[$1]}" -x etcd; } # NODE: the member of etcd that its daemon runs
 . "$ROOT/tests/vm/administrators.sh"
@@ -76,7 +76,7 @@ write_config() { # of all nodes; guests reach node N by NIC N-1
   for ((n = 1; n <= NODES; n++)); do
     dir=$(node_dir "$n"); mkdir -p "$dir"
     if ((NODES == 1)); then name=vm; else name=node$n; fi
-    PORTS[n]=$(free_port) DISCOVERY_PORTS[n]=$(free_port)
+    PORTS[n]=$(free_port) DISCOVERY_PORTS[n]=$(free_port) ISCSI_PORTS[n]=$(free_port)
     # Destaging begins at once, so that the cases see capacity devices at work.
     cat >"$dir/basalt.toml" <<TOML
 data_dir = "$dir/data"
@@ -93,6 +93,7 @@ host_connections_max = 1032
 TOML
     if ((NODES > 1)); then printf '[cluster]\ntry_mirrors = true\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
     { listener "${PORTS[n]}" io $((n - 1)); listener "${DISCOVERY_PORTS[n]}" discovery $((n - 1)); } >>"$dir/basalt.toml"
+    [[ -z ${VM_ISCSI:-} ]] || listener "${ISCSI_PORTS[n]}" iscsi $((n - 1)) >>"$dir/basalt.toml"
   done
   if ((${VM_NICS:-1} > 1 && NODES == 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
 }
@@ -176,6 +177,9 @@ do_remap() { # NSID VOLUME NEW: another volume under the NSID, faster than a hos
 do_new_secret() { # HOST: the secret is in new.key of the shared folder, as on a command line others could see it
   basalt host set "$1" --dhchap-secret-file "$VM_CTL/new.key"
 }
+do_new_chap_secrets() { # HOST: those of the host and of targets, in chap.host and chap.target of the shared folder
+  basalt host set "$1" --chap-secret-file "$VM_CTL/chap.host" --chap-target-secret-file "$VM_CTL/chap.target"
+}
 do_new_controller_secret() { basalt host set "$1" --dhchap-controller-secret-file "$VM_CTL/new.key"; }
 do_subsystems_create() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem create "many$n" --allow-any-host >/dev/null || return 1; done; } # COUNT: many1, many2, ...
 do_subsystems_delete() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem delete "many$n" || return 1; done; }
@@ -209,7 +213,7 @@ if do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
   env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES"
     "NQN=$NQN" "KILLS=${KILLS:-}" "LARGE=${LARGE:-}")
-  for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=10.0.$((1 + n)).2" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}"); done
+  for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=10.0.$((1 + n)).2" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
   leave_env "${env[@]}"
 else
   tail -n 20 "$VM_OUT"/daemon*.log; leave_env START_FAILED=1

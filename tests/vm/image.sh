@@ -15,6 +15,7 @@ declare -A LAYERS=(
   [storage]="lvm2 dmsetup thin-provisioning-tools cryptsetup-bin btrfs-progs mdadm"
   [multipath]="multipath-tools dmsetup udev"
   [blktests]="coreutils gzip gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
+  [iscsi]="open-iscsi sg3-utils"
   [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
 )
 # Where the loader finds libraries of the sysroot.
@@ -38,6 +39,7 @@ MODULES=(
   crc32c_generic crc32c-intel crc32c-cryptoapi libcrc32c sha256_generic sha512_generic
   btrfs blake2b_generic xxhash_generic raid1 dm-thin-pool dm-snapshot dm-crypt xts cbc af_alg algif_skcipher algif_hash
   dm-multipath dm-round-robin dm-queue-length dm-service-time
+  iscsi_tcp sd_mod sg scsi_dh_alua
 )
 
 apt_setup() { # apt_setup [SUITE] -> APT: options that make apt work below $CACHE, and fresh package lists

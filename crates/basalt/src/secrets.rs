@@ -72,12 +72,20 @@ const CHAP_CHARACTERS: usize = 16;
 
 /// What to ask the daemon for, and the secret that was made for it.
 pub fn chap_change(args: &ChapArgs) -> Result<(ChapChange, Option<Zeroizing<String>>), Failure> {
-    let mut change = ChapChange { user: args.chap_user.clone(), secret: None, secret_path: args.chap_secret_path.clone() };
-    if let Some(path) = &args.chap_secret_file {
-        // The daemon says what it takes.
-        change.secret = Some(SecretText::new(read_text(path)?.to_string()));
-    }
-    if !args.chap_generate {
+    // The daemon says what it takes.
+    let text = |path: &Option<std::path::PathBuf>| {
+        path.as_ref().map(|path| Ok::<_, Failure>(SecretText::new(read_text(path)?.to_string()))).transpose()
+    };
+    let mut change = ChapChange {
+        user: args.chap_user.clone(),
+        secret: text(&args.chap_secret_file)?,
+        secret_path: args.chap_secret_path.clone(),
+        target_user: args.chap_target_user.clone(),
+        target_secret: text(&args.chap_target_secret_file)?,
+        target_secret_path: args.chap_target_secret_path.clone(),
+        no_target_secret: args.no_chap_target,
+    };
+    if !args.chap_generate && !args.chap_target_generate {
         return Ok((change, None));
     }
     let mut bytes = Zeroizing::new([0u8; CHAP_CHARACTERS]);
@@ -85,7 +93,12 @@ pub fn chap_change(args: &ChapArgs) -> Result<(ChapChange, Option<Zeroizing<Stri
     // 64 characters, so that each is as likely: 96 bits in all.
     let letters: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '-']).collect();
     let made = Zeroizing::new(bytes.iter().map(|b| letters[usize::from(b % 64)]).collect::<String>());
-    change.secret = Some(SecretText::new(made.to_string()));
+    let made_text = Some(SecretText::new(made.to_string()));
+    if args.chap_generate {
+        change.secret = made_text
+    } else {
+        change.target_secret = made_text
+    }
     Ok((change, Some(made)))
 }
 

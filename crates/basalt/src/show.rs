@@ -482,7 +482,10 @@ pub fn audit(entries: &[AuditEntry]) {
 fn authenticates(h: &Host) -> String {
     match (&h.dhchap, &h.chap) {
         (Some(d), _) => format!("DH-HMAC-CHAP; its secret is {}", d.host_secret),
-        (None, Some(c)) => format!("CHAP as {}; its secret is {}", c.user, c.secret),
+        (None, Some(c)) => {
+            let target = c.target_user.iter().zip(&c.target_secret).map(|(user, kept)| format!("; targets as {user}: {kept}"));
+            format!("CHAP as {}; its secret is {}{}", c.user, c.secret, target.collect::<String>())
+        }
         (None, None) => "no".into(),
     }
 }

@@ -588,6 +588,18 @@ pub struct ChapRecord {
     pub user: String,
     /// Its secret.
     pub secret: SecretRecord,
+    /// What targets prove themselves with to it (mutual CHAP); `None`: they cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<ChapTargetRecord>,
+}
+
+/// What targets prove themselves with to a host (mutual CHAP).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChapTargetRecord {
+    /// Their user name (CHAP_N).
+    pub user: String,
+    /// Their secret.
+    pub secret: SecretRecord,
 }
 
 /// What a host connects as, with a name that people know.

@@ -143,6 +143,19 @@ pub enum Command {
         /// The host's key.
         crkey: u64,
     },
+    /// REGISTER AND MOVE of SCSI (SPC-4 5.12.8): the holder passes the reservation on. NVM Express has no such command.
+    Move {
+        /// The host's key.
+        crkey: u64,
+        /// Who becomes the holder; it is registered with `nrkey`.
+        to: HostId,
+        /// The new holder's key.
+        nrkey: u64,
+        /// The host is no registrant any more.
+        unregister: bool,
+        /// New value of Persist Through Power Loss.
+        ptpl: bool,
+    },
     /// Set Features, Reservation Persistence: from anyone.
     Persist {
         /// New value of Persist Through Power Loss.
@@ -218,6 +231,15 @@ impl Outcome {
     }
 }
 
+/// A host's port, where the identity of a registrant is a digest of it: an iSCSI initiator port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPort {
+    /// The host's name.
+    pub name: String,
+    /// Which port of the host: the ISID.
+    pub number: [u8; 6],
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Held {
     rtype: ReservationType,
@@ -232,6 +254,9 @@ pub struct State {
     /// Persist Through Power Loss.
     ptpl: bool,
     registrants: BTreeMap<HostId, u64>,
+    /// What registrants are called, where their protocol tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ports: BTreeMap<HostId, HostPort>,
     held: Option<Held>,
     #[serde(default)]
     notices: VecDeque<Notice>,
@@ -251,6 +276,15 @@ impl State {
     /// Registrants with their keys, by Host Identifier.
     pub fn registrants(&self) -> &BTreeMap<HostId, u64> {
         &self.registrants
+    }
+    /// What a registrant is called, where that is known: a host of NVMe is its identifier.
+    pub fn port(&self, host: HostId) -> Option<&HostPort> {
+        self.ports.get(&host)
+    }
+    /// Keeps what hosts are called, of those that are registrants.
+    pub fn name_ports(&mut self, ports: &BTreeMap<HostId, HostPort>) {
+        let registered = ports.iter().filter(|(host, _)| self.registrants.contains_key(host));
+        self.ports.extend(registered.map(|(host, port)| (*host, port.clone())));
     }
     /// The type of the reservation that is held.
     pub fn rtype(&self) -> Option<ReservationType> {
@@ -294,11 +328,17 @@ impl State {
             Command::Preempt { crkey, prkey, rtype, abort } => self.preempt(by, crkey, prkey, rtype, abort)?,
             Command::Release { crkey, rtype } => self.release(by, crkey, rtype)?,
             Command::Clear { crkey } => self.clear(by, crkey)?,
+            Command::Move { crkey, to, nrkey, unregister, ptpl } => {
+                self.pass_on(by, crkey, (to, nrkey), unregister)?;
+                self.ptpl = ptpl;
+                Outcome::default()
+            }
             Command::Persist { ptpl } => {
                 self.ptpl = ptpl;
                 Outcome::default()
             }
         };
+        self.ports.retain(|host, _| self.registrants.contains_key(host));
         outcome.narrowed = self.narrows(&before);
         Ok(outcome)
     }
@@ -306,6 +346,7 @@ impl State {
     /// An administrator takes everything away: all registrants, and the reservation. They are informed as by Clear.
     pub fn clear_all(&mut self) {
         let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
+        self.ports.clear();
         self.held = None;
         self.grow();
         self.note(NoticeKind::ReservationPreempted, hosts);
@@ -470,6 +511,29 @@ impl State {
             self.note(NoticeKind::ReservationReleased, self.others(by));
         }
         Ok(Outcome::default())
+    }
+
+    /// The reservation goes to a host and the key that it gets (SPC-4 table 67). Where every registrant is a holder there is nothing to pass on.
+    fn pass_on(&mut self, by: HostId, crkey: u64, (to, nrkey): (HostId, u64), unregister: bool) -> Result<(), Refusal> {
+        self.check_key(by, Some(crkey))?;
+        let Some(held) = self.held else { return Err(Refusal::InvalidField) };
+        if held.holder != Some(by) {
+            return Err(Refusal::Conflict);
+        }
+        if to == by || nrkey == 0 {
+            return Err(Refusal::InvalidField);
+        }
+        let left = self.registrants.len() - usize::from(unregister);
+        if !self.registrants.contains_key(&to) && left >= REGISTRANTS_MAX {
+            return Err(Refusal::TooManyRegistrants);
+        }
+        self.registrants.insert(to, nrkey);
+        self.held = Some(Held { holder: Some(to), ..held });
+        if unregister {
+            self.registrants.remove(&by);
+        }
+        self.grow();
+        Ok(())
     }
 
     fn clear(&mut self, by: HostId, crkey: u64) -> Result<Outcome, Refusal> {

@@ -1,4 +1,6 @@
-use crate::reservation::{Access, Command, NOTICES_MAX, Notice, NoticeKind, Outcome, REGISTRANTS_MAX, Refusal, ReservationType, State};
+use crate::reservation::{
+    Access, Command, HostPort, NOTICES_MAX, Notice, NoticeKind, Outcome, REGISTRANTS_MAX, Refusal, ReservationType, State,
+};
 use ReservationType::*;
 use base::HostId;
 use proptest::prelude::*;
@@ -51,6 +53,43 @@ fn the_table_of_the_standard_holds_for_each_type_and_role() {
     }
     assert_eq!(State::default().access(host(1)), Access::FULL);
     assert_eq!((ReservationType::parse(0), ReservationType::parse(7)), (None, None));
+}
+
+#[test]
+fn a_holder_passes_its_reservation_on_and_registers_who_gets_it() {
+    let to = |n, nrkey, unregister| Command::Move { crkey: 10, to: host(n), nrkey, unregister, ptpl: true };
+    let mut s = held(ExclusiveAccess);
+    let names = BTreeMap::from([
+        (host(4), HostPort { name: "iqn.x".into(), number: [1; 6] }),
+        (host(5), HostPort { name: "iqn.y".into(), number: [2; 6] }),
+    ]);
+    assert!(s.execute(host(1), &to(4, 44, true)).unwrap().narrowed, "who had it may do less");
+    s.name_ports(&names);
+    assert!(s.is_holder(host(4)) && s.ptpl() && s.rtype() == Some(ExclusiveAccess));
+    assert_eq!(s.registrants(), &BTreeMap::from([(host(2), 20), (host(3), 30), (host(4), 44)]));
+    assert_eq!((s.port(host(4)), s.port(host(5))), (names.get(&host(4)), None), "only registrants have a name");
+    assert_eq!(s.access(host(1)), Access { read: false, write: false });
+    let stored = serde_json::to_string(&s).unwrap();
+    assert_eq!(serde_json::from_str::<State>(&stored).unwrap(), s);
+    s.execute(host(4), &Command::Unregister { crkey: Some(44), ptpl: None }).unwrap();
+    assert_eq!(s.port(host(4)), None);
+
+    let mut s = held(WriteExclusive);
+    assert_eq!(s.execute(host(1), &to(2, 22, false)).map(|o| o.narrowed), Ok(true));
+    assert_eq!((s.registrants()[&host(1)], s.registrants()[&host(2)], s.is_holder(host(2))), (10, 22, true));
+    for (state, by, command, want) in [
+        (held(WriteExclusive), 2, Command::Move { crkey: 20, to: host(3), nrkey: 3, unregister: false, ptpl: false }, Refusal::Conflict),
+        (held(WriteExclusiveAllRegistrants), 1, to(2, 22, false), Refusal::Conflict),
+        (held(WriteExclusive), 1, to(1, 22, false), Refusal::InvalidField),
+        (held(WriteExclusive), 1, to(2, 0, false), Refusal::InvalidField),
+        (held(WriteExclusive), 4, to(2, 22, false), Refusal::Conflict),
+    ] {
+        let mut s = state.clone();
+        assert_eq!((s.execute(host(by), &command), &s), (Err(want), &state), "{command:?}");
+    }
+    let mut nobody = State::default();
+    register(&mut nobody, 1, 10);
+    assert_eq!(nobody.execute(host(1), &to(2, 22, false)), Err(Refusal::InvalidField), "there is nothing to pass on");
 }
 
 #[test]
@@ -377,6 +416,22 @@ impl Model {
                 reported.push((3, self.but(me)));
                 *self = Model { generation: self.generation + 1, ptpl: self.ptpl, ..Model::default() };
             }
+            Command::Move { crkey, to, nrkey, unregister, ptpl } => {
+                let to = to.as_bytes()[0];
+                match self.reservation {
+                    _ if mine != Some(crkey) => return Answer::Conflict,
+                    None => return Answer::InvalidField,
+                    Some((t, holder)) if t > 4 || holder != me => return Answer::Conflict,
+                    Some(_) if to == me || nrkey == 0 => return Answer::InvalidField,
+                    Some((t, _)) => self.reservation = Some((t, to)),
+                }
+                self.keys.insert(to, nrkey);
+                if unregister {
+                    self.keys.remove(&me);
+                }
+                self.ptpl = ptpl;
+                self.generation += 1;
+            }
             Command::Persist { ptpl } => self.ptpl = ptpl,
         }
         reported.retain(|(_, list)| !list.is_empty());
@@ -403,6 +458,8 @@ fn any_command() -> impl Strategy<Value = Command> {
         4 => (key(), key(), rtype(), any::<bool>()).prop_map(|(crkey, prkey, rtype, abort)| Command::Preempt { crkey, prkey, rtype, abort }),
         2 => (key(), proptest::option::weighted(0.9, rtype())).prop_map(|(crkey, rtype)| Command::Release { crkey, rtype }),
         1 => key().prop_map(|crkey| Command::Clear { crkey }),
+        2 => (key(), 1u8..5, key(), any::<bool>(), any::<bool>())
+            .prop_map(|(crkey, to, nrkey, unregister, ptpl)| Command::Move { crkey, to: host(to), nrkey, unregister, ptpl }),
         1 => any::<bool>().prop_map(|ptpl| Command::Persist { ptpl }),
     ]
 }
@@ -415,7 +472,7 @@ proptest! {
         for (me, mut command, knows) in commands {
             // Mostly hosts know their keys.
             let key = m.keys.get(&me).copied().filter(|_| knows);
-            if let (Some(key), Command::Acquire { crkey, .. } | Command::Preempt { crkey, .. } | Command::Release { crkey, .. } | Command::Clear { crkey }) = (key, &mut command) {
+            if let (Some(key), Command::Acquire { crkey, .. } | Command::Preempt { crkey, .. } | Command::Release { crkey, .. } | Command::Clear { crkey } | Command::Move { crkey, .. }) = (key, &mut command) {
                 *crkey = key;
             }
             let (before, seen, could) = (s.clone(), s.last_notice(), (1..6).map(|h| m.may(h)).collect::<Vec<_>>());

@@ -8,7 +8,7 @@
 
 use base::{HostId, VolumeId};
 use cluster::reservation;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names an ask; the answer brings it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +30,8 @@ pub struct RequestedBy {
     pub export: String,
     /// The number of its session (a controller).
     pub session: u16,
+    /// What the identities of hosts in the request are called, where that is more than a name; kept with their registrations.
+    pub ports: BTreeMap<HostId, reservation::HostPort>,
 }
 
 /// A question.

@@ -113,7 +113,7 @@ impl FrontEnd for Asker {
         true
     }
     fn pop_control_request(&mut self) -> Option<ControlRequest> {
-        let by = RequestedBy { host: "h".into(), host_id: [1; 16], export: "e".into(), session: 1 };
+        let by = RequestedBy { host: "h".into(), host_id: [1; 16], export: "e".into(), session: 1, ports: Default::default() };
         let what = ControlVerb::DeleteUnit { unit: None };
         Some(ControlRequest { id: ControlRequestId { core: 3, serial: self.asks.pop()? }, by, what })
     }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a picture never changes; a new one has a higher generation. A [`VolumeRef`] never means another volume.
 
+use base::unit::CHUNK_BYTES;
 use base::{HostId, NodeId, VolumeId, WriteProtect};
 use cluster::reservation::{self, Access};
 use object::{ChunksUsed, VolumeRef};
@@ -66,6 +67,13 @@ pub struct VolumeView {
     pub owner: Option<NodeId>,
     /// Of this view of it: the same on all nodes, and higher with each change of what hosts may do.
     pub revision: u64,
+}
+
+impl VolumeView {
+    /// Bytes of space that it has now; `None` when that is not known here.
+    pub fn used_bytes(&self) -> Option<u64> {
+        (!self.used.is_empty()).then(|| self.used.iter().map(|u| u.get() * CHUNK_BYTES).sum())
+    }
 }
 
 impl Deref for VolumeView {

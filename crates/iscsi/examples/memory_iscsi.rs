@@ -5,8 +5,9 @@
 #![forbid(unsafe_code)]
 
 use base::unit::{BLOCK_BYTES, PIECE_BYTES};
-use base::{NodeSlot, SecretBytes, Visibility, VolumeId, WriteProtect, crc32c};
-use frontend::{ServedVolume, VolumeView};
+use base::{HostId, NodeSlot, SecretBytes, Visibility, VolumeId, WriteProtect, crc32c};
+use cluster::Path;
+use frontend::{ControlRequest, ControlVerb, Refused, Reply, ServedVolume, VolumeView};
 use iscsi::{Credentials, HostView, Shared, Target, TargetMsg, TargetView, UnitView, View};
 use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::{App, Buf, MeshEnd, Progress, Rt, UringOptions, launch};
@@ -100,6 +101,29 @@ struct Core {
     target: Target,
     memory: Memory,
     mesh: MeshEnd<TargetMsg>,
+    view: Arc<View>,
+}
+
+impl Core {
+    /// Reservations, as the control plane decides them; one core has what is served, so there are none with several.
+    fn decide(&mut self, rt: &Rt, request: ControlRequest) {
+        let ControlVerb::Reservation { volume: id, command } = &request.what else {
+            return self.target.on_answer(rt, request.id, Err(Refused::Failed));
+        };
+        let mut view = View::clone(&self.view);
+        let volume = view.volumes.iter_mut().flatten().find(|v| v.volume.id == *id);
+        let Some(volume) = volume.filter(|_| rt.cores() == 1) else {
+            return self.target.on_answer(rt, request.id, Err(Refused::Busy));
+        };
+        let mut state = volume.reservation.as_deref().cloned().unwrap_or_default();
+        let result = state.execute(HostId::from_bytes(request.by.host_id), command);
+        state.name_ports(&request.by.ports);
+        volume.volume.reservation = Some(Arc::new(state));
+        view.generation += 1;
+        self.view = Arc::new(view);
+        self.target.apply(rt, Arc::clone(&self.view));
+        self.target.on_answer(rt, request.id, result.map(|outcome| Reply::reserved(*id, outcome)).map_err(Refused::from));
+    }
 }
 
 impl App for Core {
@@ -110,6 +134,10 @@ impl App for Core {
             self.target.on_msg(rt, msg);
         }
         busy |= self.target.poll(rt, &mut self.memory);
+        while let Some(request) = self.target.pop_control_request() {
+            busy = true;
+            self.decide(rt, request);
+        }
         while let Some((to, msg)) = self.target.pop_msg() {
             if self.mesh.send(rt, to, msg).is_err() {
                 return Progress::Stop;
@@ -127,7 +155,7 @@ fn main() {
     let mib: u64 = args.next().map_or(1024, |v| v.parse().expect("a size in MiB"));
     let hosts = match (args.next(), args.next(), args.next()) {
         (Some(host), Some(user), Some(secret)) => {
-            let credentials = Credentials { user, secret: SecretBytes::new(secret.into_bytes()) };
+            let credentials = Credentials { user, secret: SecretBytes::new(secret.into_bytes()), target: None };
             [(host, HostView { credentials: Some(Arc::new(credentials)), ..HostView::default() })].into()
         }
         _ => Default::default(),
@@ -159,7 +187,7 @@ fn main() {
             allow_any_host: true,
             authenticated: false,
             hosts: vec![],
-            units: [0, 1].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All })).into(),
+            units: [0, 1].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All, path: Path::ALONE })).into(),
         }],
         hosts,
         volumes: vec![volume(1, 4096), volume(2, 512)],
@@ -178,7 +206,7 @@ fn main() {
             println!("listening at {}", at.expect("the address is free"));
         }
         let memory = Memory { volumes: volumes.clone(), done: vec![] };
-        Box::new(Core { target, memory, mesh })
+        Box::new(Core { target, memory, mesh, view: Arc::clone(&view) })
     });
     running.expect("cores start").join().expect("cores end well");
 }

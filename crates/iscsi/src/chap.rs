@@ -1,6 +1,6 @@
-//! CHAP (RFC 1994, RFC 7143 12.1.3): a host proves that it has its secret. One way: the target proves nothing.
+//! CHAP (RFC 1994, RFC 7143 12.1.3): a host proves that it has its secret; where it asks for it, the target proves that it has its own (mutual).
 //!
-//! Invariants: a challenge is answered once; what is compared takes as long whatever differs; a secret is in no text.
+//! Invariants: a challenge is answered once; a target answers nobody who has not proved who it is, and no challenge of its own; what is compared takes as long whatever differs; a secret is in no text.
 
 use base::SecretBytes;
 use openssl::base64;
@@ -9,6 +9,8 @@ use openssl::hash::{Hasher, MessageDigest};
 
 /// Bytes of a challenge.
 const CHALLENGE_BYTES: usize = 32;
+/// Bytes of a host's challenge, at most (RFC 7143 12.1.3).
+const HOST_CHALLENGE_BYTES_MAX: usize = 1024;
 
 /// What a host authenticates with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,17 @@ pub struct Credentials {
     /// CHAP_N of the host.
     pub user: String,
     /// Its secret, at least 12 bytes (RFC 7143 9.2.1).
+    pub secret: SecretBytes,
+    /// What a target proves itself with to this host; `None`: it cannot.
+    pub target: Option<TargetProof>,
+}
+
+/// What a target proves itself with (mutual CHAP).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetProof {
+    /// CHAP_N of the target.
+    pub user: String,
+    /// Its secret, which is not that of the host (RFC 7143 9.2.1).
     pub secret: SecretBytes,
 }
 
@@ -65,14 +78,32 @@ impl Challenge {
     /// The values of CHAP_A, CHAP_I and CHAP_C.
     pub(crate) fn values(&self) -> [(&'static str, String); 3] {
         let algorithm = if self.algorithm == Algorithm::Md5 { "5" } else { "7" };
-        let hex: String = self.bytes.iter().map(|b| format!("{b:02x}")).collect();
-        [("CHAP_A", algorithm.into()), ("CHAP_I", self.id.to_string()), ("CHAP_C", format!("0x{hex}"))]
+        [("CHAP_A", algorithm.into()), ("CHAP_I", self.id.to_string()), ("CHAP_C", hex(&self.bytes))]
     }
     /// Whether name and response (CHAP_N, CHAP_R) are those of who has the secret.
     pub(crate) fn is_met(&self, of: &Credentials, name: &str, response: &str) -> bool {
         let want = self.algorithm.response(self.id, &of.secret, &self.bytes);
         let (Ok(want), Some(got)) = (want, binary(response)) else { return false };
         name == of.user && want.len() == got.len() && openssl::memcmp::eq(&want, &got)
+    }
+    /// CHAP_N and CHAP_R for the challenge of a host (CHAP_I, CHAP_C) that has met this one; `None`: its challenge is none, or this one.
+    pub(crate) fn prove(&self, proof: &TargetProof, id: &str, challenge: &str) -> Option<[(&'static str, String); 2]> {
+        let challenge = binary(challenge).filter(|c| (1..=HOST_CHALLENGE_BYTES_MAX).contains(&c.len()) && c[..] != self.bytes)?;
+        let response = self.algorithm.response(number(id)?, &proof.secret, &challenge).ok()?;
+        Some([("CHAP_N", proof.user.clone()), ("CHAP_R", hex(&response))])
+    }
+}
+
+/// A large binary value, as it is sent.
+fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    format!("0x{digits}")
+}
+/// A number of one byte: decimal, or hexadecimal after `0x`.
+fn number(text: &str) -> Option<u8> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
     }
 }
 
@@ -107,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_the_secret_and_the_name_meet_a_challenge() {
-        let of = Credentials { user: "host".into(), secret: SecretBytes::new(b"secret-of-12".to_vec()) };
+        let of = Credentials { user: "host".into(), secret: SecretBytes::new(b"secret-of-12".to_vec()), target: None };
         let c = Challenge::new("6,7,5", &mut |out| out.fill(9)).unwrap();
         assert_eq!(c.values()[0].1, "7");
         let right = c.algorithm.response(9, b"secret-of-12", &[9; CHALLENGE_BYTES]).unwrap();
@@ -116,5 +147,23 @@ mod tests {
         assert!(!c.is_met(&of, "other", &format!("0x{hex}")) && !c.is_met(&of, "host", &format!("0x{}", &hex[2..])));
         assert!(!c.is_met(&of, "host", "0x") && !c.is_met(&of, "host", "") && !c.is_met(&of, "host", "0xé"));
         assert!(Challenge::new("6,8", &mut |_| {}).is_none());
+    }
+
+    #[test]
+    fn a_target_proves_itself_for_any_challenge_but_its_own() {
+        let proof = TargetProof { user: "target".into(), secret: SecretBytes::new(b"secret-of-12".to_vec()) };
+        let c = Challenge::new("5", &mut |out| out.fill(9)).unwrap();
+        let want = "0xc7145ea507a9f67b85d43ab2ac5476f6";
+        for (id, challenge) in [("39", "0x000102030405060708090a0b0c0d0e0f"), ("0x27", "0bAAECAwQFBgcICQoLDA0ODw==")] {
+            assert_eq!(c.prove(&proof, id, challenge).unwrap(), [("CHAP_N", "target".into()), ("CHAP_R", want.into())]);
+        }
+        let own = hex(&[9; CHALLENGE_BYTES]);
+        let (longest, longer) = (hex(&[1; 1024]), hex(&[1; 1025]));
+        assert!(c.prove(&proof, "1", &longest).is_some());
+        for (id, challenge) in
+            [("1", own.as_str()), ("1", &longer), ("1", "0x"), ("1", "text"), ("256", "0x00"), ("-1", "0x00"), ("", "0x00")]
+        {
+            assert_eq!(c.prove(&proof, id, challenge), None, "{id}, {challenge}");
+        }
     }
 }

@@ -42,6 +42,8 @@ pub struct UnitDesired {
     pub volume: VolumeId,
     /// The hosts that see it.
     pub hosts: Visibility,
+    /// The path to it through this node.
+    pub path: Path,
 }
 
 impl Desired {
@@ -79,18 +81,19 @@ impl Desired {
 impl TargetDesired {
     /// As its record says, with the units whose volumes have a path; `None`: it is not served over iSCSI.
     fn of_record(s: &SubsystemRecord, paths: &BTreeMap<VolumeId, Path>) -> Option<TargetDesired> {
-        let seen = s.namespaces.iter().filter(|(_, n)| paths.contains_key(&n.volume));
+        let seen = s.namespaces.iter().filter_map(|(nsid, n)| Some((nsid, n, *paths.get(&n.volume)?)));
         Some(TargetDesired {
             name: s.iqn.clone().filter(|_| s.security != Security::Encrypted)?,
             allow_any_host: s.allow_any_host,
             hosts: s.hosts.iter().cloned().collect(),
             authenticated: s.security == Security::Authenticated,
-            units: seen.map(|(nsid, n)| (*nsid, UnitDesired { volume: n.volume, hosts: n.hosts.clone() })).collect(),
+            units: seen.map(|(nsid, n, path)| (*nsid, UnitDesired { volume: n.volume, hosts: n.hosts.clone(), path })).collect(),
         })
     }
     fn resolve(&self, volumes: &Volumes) -> Result<TargetView, UnknownVolume> {
-        let unit =
-            |(lun, u): (&u32, &UnitDesired)| Ok((*lun, UnitView { volume: volumes.place(&self.name, u.volume)?, hosts: u.hosts.clone() }));
+        let unit = |(lun, u): (&u32, &UnitDesired)| {
+            Ok((*lun, UnitView { volume: volumes.place(&self.name, u.volume)?, hosts: u.hosts.clone(), path: u.path }))
+        };
         let units = self.units.iter().map(unit).collect::<Result<_, _>>()?;
         let (name, hosts) = (self.name.clone(), self.hosts.clone());
         Ok(TargetView { name, allow_any_host: self.allow_any_host, hosts, authenticated: self.authenticated, units })
@@ -127,11 +130,16 @@ mod tests {
         let slot = |n| NodeSlot::new(n).unwrap();
         let mut nodes = ["x", "y"].map(|name| NodeRecord::new(name.into(), name.into(), 0));
         (nodes[0].slot, nodes[1].slot) = (Some(slot(4)), Some(slot(9)));
-        let paths = BTreeMap::from([(id(1), Path { state: PathState::Optimized, group: 5 })]);
+        let path = Path { state: PathState::Optimized, group: 5 };
+        let paths = BTreeMap::from([(id(1), path)]);
         let desired = Desired::of_records(&all, &nodes, "x", &paths);
         assert_eq!((desired.slot, desired.nodes.iter().map(|n| n.slot).collect::<Vec<_>>()), (slot(4), vec![slot(9)]));
         let [target] = &desired.targets[..] else { panic!("{:?}", desired.targets) };
         assert_eq!((target.name.as_str(), target.authenticated, &target.hosts[..]), ("iqn.a", true, &["iqn.h".to_owned()][..]));
-        assert_eq!(target.units, [(3, UnitDesired { volume: id(1), hosts: Visibility::All })].into(), "what has no path here is left out");
+        assert_eq!(
+            target.units,
+            [(3, UnitDesired { volume: id(1), hosts: Visibility::All, path })].into(),
+            "what has no path here is left out"
+        );
     }
 }

@@ -6,11 +6,13 @@
 //! Never: knows where data lives.
 #![forbid(unsafe_code)]
 
+mod alua;
 mod chap;
 mod desired;
 mod framing;
 mod front_end;
 pub mod limits;
+mod log;
 pub mod login;
 pub mod params;
 pub mod session;
@@ -23,7 +25,7 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
-pub use chap::Credentials;
+pub use chap::{Credentials, TargetProof};
 pub use desired::{Desired, TargetDesired, UnitDesired};
 pub use shared::Shared;
 pub use stats::{Figures, SessionInfo, Stats};

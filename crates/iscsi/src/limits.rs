@@ -2,6 +2,7 @@
 
 use base::Duration;
 use base::unit::IO_BYTES_MAX;
+use format::scsi::vpd::CopyLimits;
 
 /// Connections of one core.
 pub const CONNECTIONS_MAX: usize = 1024;
@@ -23,12 +24,30 @@ pub const COMMANDS_MAX: u32 = 128;
 pub const IMMEDIATE_MAX: usize = 8;
 /// Data that one command moves, in bytes.
 pub const TRANSFER_MAX: u32 = IO_BYTES_MAX as u32;
-/// Bytes that WRITE SAME changes.
-pub const WRITE_SAME_BYTES_MAX: u64 = 1 << 30;
+/// Blocks that WRITE SAME changes: as many as its 10-byte command can name.
+pub const WRITE_SAME_BLOCKS_MAX: u64 = u16::MAX as u64;
+/// log2 of the bytes of a threshold set, in which a thin volume's use of space is counted (SBC-3 4.7.3.7).
+pub const THRESHOLD_SET_SHIFT: u32 = 20;
 /// Blocks that UNMAP changes, over all of its ranges.
 pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 /// Ranges of UNMAP.
 pub const UNMAP_RANGES_MAX: usize = 256;
+/// Bytes of the list of REGISTER AND MOVE: more than the longest name of a port takes.
+pub const MOVE_LIST_BYTES_MAX: usize = 512;
+/// What one EXTENDED COPY may ask for. A segment has no other limit than its count of blocks, which has 16 bits.
+pub const COPY_LIMITS: CopyLimits = CopyLimits {
+    targets_max: 8,
+    segments_max: 16,
+    list_bytes_max: 8 * 32 + 16 * 28,
+    segment_bytes_max: u16::MAX as u32 * 512,
+    concurrent_max: COPIES_MAX as u8,
+};
+/// Copies of a session under way at once.
+pub const COPIES_MAX: usize = 16;
+/// Results of copies that a session keeps.
+pub const COPIES_KEPT_MAX: usize = 16;
+/// Bytes of the list of EXTENDED COPY that are looked at: more than any that is allowed.
+pub const COPY_LIST_BYTES_MAX: u32 = 4096;
 /// Data that commands of a session hold, in bytes, but for unsolicited data: beyond, they wait in their order.
 pub const DATA_HELD_MAX: u64 = 8 << 20;
 /// MaxRecvDataSegmentLength: data of one PDU from a host, in bytes.

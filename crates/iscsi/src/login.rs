@@ -181,7 +181,7 @@ impl Login {
         for (key, value) in &pairs {
             self.key(key, value, door, out)?;
         }
-        self.prove(&pairs)?;
+        self.prove(&pairs, out)?;
         let owes = self.required.is_some() && !self.proved;
         if owes && (self.stage == OPERATIONAL || request.transit && !self.method_chosen) {
             return Err(refuse(status::AUTHENTICATION_FAILED, "it does not authenticate"));
@@ -192,14 +192,26 @@ impl Login {
         Ok(request.transit && !owes)
     }
 
-    /// Looks at the answer to a challenge, if there is one: there is one try.
-    fn prove(&mut self, pairs: &[(&str, &str)]) -> Result<(), Refusal> {
+    /// Looks at the answer to a challenge, if there is one: there is one try. Whoever has proved who it is may ask for the same with it.
+    fn prove(&mut self, pairs: &[(&str, &str)], out: &mut Vec<u8>) -> Result<(), Refusal> {
         let of = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
-        let (Some(name), Some(response)) = (of("CHAP_N"), of("CHAP_R")) else { return Ok(()) };
-        let failed = refuse(status::AUTHENTICATION_FAILED, "it has not the secret of the host");
-        let (Some(challenge), Some(secret)) = (self.challenge.take(), &self.required) else { return Err(failed) };
-        self.proved = challenge.is_met(secret, name, response);
-        if self.proved { Ok(()) } else { Err(failed) }
+        let keys = ["CHAP_N", "CHAP_R", "CHAP_I", "CHAP_C"].map(of);
+        let failed = |why| Err(refuse(status::AUTHENTICATION_FAILED, why));
+        let ([Some(name), Some(response), None, None] | [Some(name), Some(response), Some(_), Some(_)]) = keys else {
+            return if keys == [None; 4] { Ok(()) } else { failed("a key of CHAP is missing") };
+        };
+        let (Some(challenge), Some(credentials)) = (self.challenge.take(), &self.required) else {
+            return failed("it answers a challenge that was not sent");
+        };
+        self.proved = challenge.is_met(credentials, name, response);
+        if !self.proved {
+            return failed("it has not the secret of the host");
+        }
+        let [_, _, Some(id), Some(value)] = keys else { return Ok(()) };
+        let Some(proof) = &credentials.target else { return failed("it asks for mutual CHAP, and the target has no secret for it") };
+        let Some(answer) = challenge.prove(proof, id, value) else { return failed("its challenge is none, or that of the target") };
+        answer.iter().for_each(|(k, v)| push_pair(out, k, v));
+        Ok(())
     }
 
     fn check(&mut self, request: &LoginRequest) -> Result<(), Refusal> {
@@ -271,9 +283,10 @@ impl Login {
                 self.challenge = Some(challenge);
                 Ok(())
             }
-            "CHAP_N" | "CHAP_R" if self.stage == SECURITY => Ok(()),
+            // See `prove`.
+            "CHAP_N" | "CHAP_R" | "CHAP_I" | "CHAP_C" if self.stage == SECURITY => Ok(()),
             "CHAP_A" | "CHAP_I" | "CHAP_C" | "CHAP_N" | "CHAP_R" => {
-                Err(refuse(status::AUTHENTICATION_FAILED, "a key of CHAP out of its order, or of mutual CHAP, which is not served"))
+                Err(refuse(status::AUTHENTICATION_FAILED, "a key of CHAP out of its order"))
             }
             _ if self.stage == SECURITY => {
                 if key != "InitiatorAlias" {

@@ -1,6 +1,6 @@
 //! What a logical unit answers from what is known of it: no I/O (SPC-4, SBC-3).
 
-use crate::limits::{TRANSFER_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX, WRITE_SAME_BYTES_MAX};
+use crate::limits::{COPY_LIMITS, THRESHOLD_SET_SHIFT, TRANSFER_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::view::Unit;
 use format::scsi::capacity::{Capacity, LbaRange, ProvisioningStatus, build_lba_status, build_no_defects};
 use format::scsi::designator::{Association, Designator, build_identification, naa6, port_name};
@@ -9,32 +9,21 @@ use format::scsi::mode::{ModePages, ModeValues};
 use format::scsi::supported::{TaskManagement, build_opcodes};
 use format::scsi::vpd::{self, BlockLimits, ExtendedInquiry, Provisioning};
 use format::scsi::{Command, Invalid, Lun, SENSE_BYTES_MAX, SelectReport, Sense, SenseCode, SenseKey, Supported, build_luns};
+use object::ATOMIC_BYTES_MAX;
 
 /// T10 vendor identification.
 const VENDOR: &str = "BASALT";
 /// Product identification.
 const PRODUCT: &str = "Volume";
 
-/// Operation codes of the table that are not served: old reservations, READ FULL STATUS and REGISTER AND MOVE of persistent ones, EXTENDED COPY
-/// and its results, REPORT TARGET PORT GROUPS, LOG SENSE, WRITE ATOMIC.
-fn is_served(entry: &Supported) -> bool {
-    let (code, action) = (entry.opcode(), entry.action());
-    let refused = matches!(code, 0x16 | 0x17 | 0x56 | 0x57 | 0x4D | 0x83 | 0x84 | 0x9C);
-    !(refused || matches!((code, action), (0xA3, 0x0A) | (0x5E, 3) | (0x5F, 7)))
+/// Operation codes of the table that are not served: old reservations; RECEIVE COPY DATA, as no data of a copy is held.
+pub(crate) fn is_served(entry: &Supported) -> bool {
+    !matches!((entry.opcode(), entry.action()), (0x16 | 0x17 | 0x56 | 0x57, _) | (0x84, 1))
 }
 
 /// Whether a command is served.
 pub fn serves(command: &Command) -> bool {
-    !matches!(
-        command,
-        Command::Reserve
-            | Command::Release
-            | Command::LogSense(_)
-            | Command::ExtendedCopy { .. }
-            | Command::ReceiveCopyResults { .. }
-            | Command::ReportPortGroups { .. }
-            | Command::WriteAtomic { .. }
-    )
+    !matches!(command, Command::Reserve | Command::Release)
 }
 
 /// Sense data of ILLEGAL REQUEST.
@@ -42,13 +31,13 @@ pub const fn illegal(code: SenseCode) -> Sense {
     Sense::new(SenseKey::IllegalRequest, code)
 }
 
-fn standard() -> Inquiry {
+fn standard(unit: &Unit) -> Inquiry {
     Inquiry {
         qualifier: 0,
         device_type: 0,
-        implicit_alua: false,
-        third_party_copy: false,
-        multi_port: false,
+        implicit_alua: true,
+        third_party_copy: true,
+        multi_port: unit.multi_port,
         vendor: VENDOR.into(),
         product: PRODUCT.into(),
         revision: env!("CARGO_PKG_VERSION").chars().take(4).collect(),
@@ -62,7 +51,7 @@ pub fn inquiry(unit: Option<&Unit>, target: &str, page: Option<u8>) -> Result<Ve
         let none = Inquiry::no_unit(VENDOR, PRODUCT, "");
         return if page.is_none() { Ok(none.to_bytes().to_vec()) } else { Err(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)) };
     };
-    let standard = standard();
+    let standard = standard(unit);
     let first = standard.peripheral();
     Ok(match page {
         None => standard.to_bytes().to_vec(),
@@ -73,6 +62,7 @@ pub fn inquiry(unit: Option<&Unit>, target: &str, page: Option<u8>) -> Result<Ve
                 vpd::PAGE_SERIAL,
                 vpd::PAGE_IDENTIFICATION,
                 vpd::PAGE_EXTENDED,
+                vpd::PAGE_COPY,
                 vpd::PAGE_LIMITS,
                 vpd::PAGE_CHARACTERISTICS,
                 vpd::PAGE_PROVISIONING,
@@ -85,15 +75,19 @@ pub fn inquiry(unit: Option<&Unit>, target: &str, page: Option<u8>) -> Result<Ve
                 Designator::Naa6(naa6(*unit.id.as_bytes())),
                 Designator::T10Vendor { vendor: VENDOR.into(), id: unit.serial() },
                 Designator::RelativePort(unit.port),
+                // The ports of a node are a group of their own, with the same number.
+                Designator::PortGroup(unit.port),
                 Designator::Name(Association::Port, port_name(target, unit.port)),
                 Designator::Name(Association::Device, target.into()),
             ],
         ),
         Some(vpd::PAGE_EXTENDED) => ExtendedInquiry { volatile_cache: false, sense_bytes_max: SENSE_BYTES_MAX as u8 }.to_bytes(first),
+        Some(vpd::PAGE_COPY) => COPY_LIMITS.to_page(first),
         Some(vpd::PAGE_LIMITS) => limits(unit).to_bytes(first),
         Some(vpd::PAGE_CHARACTERISTICS) => vpd::build_characteristics(first),
         Some(vpd::PAGE_PROVISIONING) => {
-            Provisioning { threshold_exponent: 0, unmap: true, write_same16: true, write_same10: true, reads_zeroes: true, thin: unit.thin }
+            let threshold_exponent = if unit.thin { (THRESHOLD_SET_SHIFT - unit.shift) as u8 } else { 0 };
+            Provisioning { threshold_exponent, unmap: true, write_same16: true, write_same10: true, reads_zeroes: true, thin: unit.thin }
                 .to_bytes(first)
         }
         Some(_) => return Err(Invalid::cdb(2).sense()),
@@ -107,7 +101,6 @@ fn blocks(unit: &Unit, bytes: u64) -> u32 {
 
 fn limits(unit: &Unit) -> BlockLimits {
     BlockLimits {
-        flags: vpd::WRITE_SAME_NON_ZERO,
         compare_blocks_max: 1,
         transfer_granularity: (4096 >> unit.shift) as u16,
         transfer_max: blocks(unit, TRANSFER_MAX.into()),
@@ -115,7 +108,8 @@ fn limits(unit: &Unit) -> BlockLimits {
         unmap_blocks_max: UNMAP_BLOCKS_MAX as u32,
         unmap_descriptors_max: UNMAP_RANGES_MAX as u32,
         unmap_granularity: 4096 >> unit.shift,
-        write_same_max: WRITE_SAME_BYTES_MAX >> unit.shift,
+        write_same_max: WRITE_SAME_BLOCKS_MAX,
+        atomic_max: blocks(unit, ATOMIC_BYTES_MAX),
         ..BlockLimits::default()
     }
 }

@@ -5,6 +5,7 @@
 use crate::chap::Credentials;
 use crate::limits::UNITS_MAX;
 use base::{HostId, NodeSlot, Visibility, VolumeId, WriteProtect};
+use cluster::Path;
 use cluster::record::PortalRecord;
 use cluster::reservation::Access;
 use frontend::{HostLimits, VolumeRef, VolumeView};
@@ -91,6 +92,8 @@ pub struct UnitView {
     pub volume: VolumeRef,
     /// The hosts that see it.
     pub hosts: Visibility,
+    /// The path to it through this node.
+    pub path: Path,
 }
 
 /// A logical unit as commands use it.
@@ -118,6 +121,10 @@ pub struct Unit {
     pub limited: bool,
     /// What the host may do while there is a reservation.
     pub access: Access,
+    /// The path to it through this node.
+    pub path: Path,
+    /// There are portals of other nodes.
+    pub multi_port: bool,
 }
 
 impl Unit {
@@ -156,6 +163,8 @@ impl View {
             thin: v.thin,
             limited: v.limited,
             access: v.access(id),
+            path: unit.path,
+            multi_port: !self.nodes.is_empty(),
         })
     }
     /// The LUNs of a target that a host sees, ascending.

@@ -151,6 +151,10 @@ pub fn describe(command: &Command) -> String {
         }
         Command::Release { crkey, .. } => format!("release with key {crkey:#x}"),
         Command::Clear { crkey } => format!("clear with key {crkey:#x}"),
+        Command::Move { crkey, to, nrkey, unregister, .. } => {
+            let gone = if *unregister { " and unregister" } else { "" };
+            format!("move with key {crkey:#x} to host {to} with key {nrkey:#x}{gone}")
+        }
         Command::Persist { ptpl } => format!("persist through power loss: {ptpl}"),
     }
 }

@@ -154,6 +154,23 @@ impl Rules {
                 knows(Some(crkey))?;
                 self.clear_all();
             }
+            // SPC-4 5.12.8.
+            Command::Move { crkey, to, nrkey, unregister, ptpl } => {
+                knows(Some(crkey))?;
+                if self.rtype > 0 && self.holder != Some(by) {
+                    return Err(Refusal::Conflict);
+                }
+                if self.rtype == 0 || to == by || nrkey == 0 {
+                    return Err(Refusal::InvalidField);
+                }
+                self.keys.insert(to, nrkey);
+                self.holder = Some(to);
+                if unregister {
+                    self.keys.remove(&by);
+                }
+                self.ptpl = ptpl;
+                self.generation += 1;
+            }
             Command::Persist { ptpl } => self.ptpl = ptpl,
         }
         Ok(())
@@ -206,7 +223,11 @@ mod tests {
         let rtype = ReservationType::ALL[rng.below(6) as usize];
         let ptpl = [None, Some(false), Some(true)][rng.below(3) as usize];
         key = if rng.one_in(4) { 1 } else { key };
-        match rng.below(9) {
+        match rng.below(10) {
+            8 => {
+                let to = HostId::from_bytes([rng.below(3) as u8 + 1; 16]);
+                Command::Move { crkey: key, to, nrkey: other, unregister: rng.one_in(2), ptpl: rng.one_in(2) }
+            }
             0 | 1 => Command::Register { nrkey: key, ptpl },
             2 => Command::Unregister { crkey: (!rng.one_in(3)).then_some(key), ptpl },
             3 => Command::Replace { crkey: (!rng.one_in(3)).then_some(key), nrkey: other, ptpl },

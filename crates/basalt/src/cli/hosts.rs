@@ -179,6 +179,7 @@ A machine that connects over both has two names here, one for each.")]
   basalt host set kvm1 --tls-psk-file kvm1.psk --tls-subsystem db
   basalt host set esx1 --chap-generate > esx1.chap       # for connections over iSCSI
   basalt host set esx1 --chap-secret-file esx1.chap --chap-user esx1
+  basalt host set esx1 --chap-target-generate > esx1.target   # with which targets prove themselves to it
   basalt host set esx1 --no-chap")]
     Set {
         /// NQN, iSCSI name or name
@@ -251,8 +252,23 @@ pub struct ChapArgs {
     /// The user name that goes with the secret [default: the host's iSCSI name]
     #[arg(long, value_name = "NAME", conflicts_with_all = ["host_secret", "controller_secret", "tls_psk"])]
     pub chap_user: Option<String>,
-    /// Take the secret for iSCSI away: the host's name is believed
-    #[arg(long, conflicts_with_all = ["chap_secret", "chap_user", "host_secret", "controller_secret", "tls_psk"])]
+    /// The secret with which targets prove themselves to the host when it asks (mutual CHAP), from a file; stored encrypted
+    #[arg(long, value_name = "FILE", group = "chap_target_secret", conflicts_with_all = ["host_secret", "controller_secret", "tls_psk"])]
+    pub chap_target_secret_file: Option<PathBuf>,
+    /// A new secret for targets, of 16 characters; it is printed, once
+    #[arg(long, group = "chap_target_secret", conflicts_with_all = ["chap_generate", "host_secret", "controller_secret", "tls_psk"])]
+    pub chap_target_generate: bool,
+    /// The targets' secret stays in this file
+    #[arg(long, value_name = "PATH", group = "chap_target_secret", conflicts_with_all = ["host_secret", "controller_secret", "tls_psk"])]
+    pub chap_target_secret_path: Option<String>,
+    /// The user name of targets [default: basalt]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["host_secret", "controller_secret", "tls_psk"])]
+    pub chap_target_user: Option<String>,
+    /// Take the targets' secret away
+    #[arg(long, group = "chap_target_secret", conflicts_with_all = ["chap_target_user", "host_secret", "controller_secret", "tls_psk"])]
+    pub no_chap_target: bool,
+    /// Take the secrets for iSCSI away: the host's name is believed
+    #[arg(long, conflicts_with_all = ["chap_secret", "chap_user", "chap_target_secret", "chap_target_user", "host_secret", "controller_secret", "tls_psk"])]
     pub no_chap: bool,
 }
 
@@ -260,7 +276,8 @@ impl ChapArgs {
     /// Whether any of them is given.
     pub fn is_given(&self) -> bool {
         let secret = self.chap_secret_file.is_some() || self.chap_generate || self.chap_secret_path.is_some();
-        secret || self.chap_user.is_some() || self.no_chap
+        let target = self.chap_target_secret_file.is_some() || self.chap_target_generate || self.chap_target_secret_path.is_some();
+        secret || target || self.chap_user.is_some() || self.chap_target_user.is_some() || self.no_chap_target || self.no_chap
     }
 }
 

@@ -636,6 +636,12 @@ pub struct Chap {
     pub user: String,
     /// Where its secret is kept.
     pub secret: String,
+    /// The user name that targets prove themselves with to it (mutual CHAP); none: they cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_user: Option<String>,
+    /// Where the targets' secret is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_secret: Option<String>,
 }
 
 /// A change of what a host authenticates with over iSCSI; what is left out stays.
@@ -648,6 +654,14 @@ pub struct ChapChange {
     pub secret: Option<SecretText>,
     /// Or the absolute path of a file of the daemon's node that holds it and that only its owner may read.
     pub secret_path: Option<String>,
+    /// The user name that targets prove themselves with to the host, where it asks for mutual CHAP. Default: `basalt`.
+    pub target_user: Option<String>,
+    /// The secret that they prove themselves with: another one than the host's. It is stored encrypted.
+    pub target_secret: Option<SecretText>,
+    /// Or the absolute path of a file with it, as above.
+    pub target_secret_path: Option<String>,
+    /// Targets prove nothing to the host any more.
+    pub no_target_secret: bool,
 }
 
 /// A name for a host's NQN, or for its iSCSI name.

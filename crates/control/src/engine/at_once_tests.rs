@@ -63,7 +63,13 @@ fn world() -> World {
 
 /// A host asks by an NVMe command at the default subsystem.
 fn ask(control: &Control, what: ControlVerb) -> Result<(), Problem> {
-    let by = RequestedBy { host: HOST.into(), host_id: [1; 16], export: cluster::default_nqn(DEFAULT_NAME), session: 7 };
+    let by = RequestedBy {
+        host: HOST.into(),
+        host_id: [1; 16],
+        export: cluster::default_nqn(DEFAULT_NAME),
+        session: 7,
+        ports: Default::default(),
+    };
     let request = ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what };
     let code = |refused| if refused == Refused::Busy { crate::Code::Conflict } else { crate::Code::Refused };
     control.decide(&request).map(drop).map_err(|refused| Problem::new(code(refused), refused.to_string(), ""))

@@ -71,7 +71,7 @@ impl Bench {
     }
     pub fn ask(&self, what: ControlVerb) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = RequestedBy { host: HOST.into(), host_id: [1; 16], export: subsystem, session: 7 };
+        let by = RequestedBy { host: HOST.into(), host_id: [1; 16], export: subsystem, session: 7, ports: Default::default() };
         let ask = ControlRequest { id: ControlRequestId { core: 0, serial: 1 }, by, what };
         let answer = self.control.decide(&ask);
         // Busy: a test may have written the record of a change that is under way.

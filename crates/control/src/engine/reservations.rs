@@ -25,6 +25,7 @@ impl Control {
             let old = self.directory.find::<ReservationRecord>(&volume.to_string()).map_err(busy)?;
             let mut state = old.as_ref().map(|r| r.state.clone()).unwrap_or_default();
             let outcome = state.execute(HostId::from_bytes(by.host_id), command)?;
+            state.name_ports(&by.ports);
             // Who deletes the volume removes what it finds after its intent: nothing comes after that.
             let there = Transaction::new().expect(&record);
             let transaction = match old {

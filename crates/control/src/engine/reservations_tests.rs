@@ -9,7 +9,7 @@ const READ_ONLY: Access = Access { read: true, write: false };
 impl Bench {
     fn reserve(&self, host: u8, command: Command) -> Result<Reply, Refused> {
         let subsystem = cluster::default_nqn(DEFAULT_NAME);
-        let by = RequestedBy { host: HOST.into(), host_id: [host; 16], export: subsystem, session: 7 };
+        let by = RequestedBy { host: HOST.into(), host_id: [host; 16], export: subsystem, session: 7, ports: Default::default() };
         let volume = self.plane.desired().volumes[0].id;
         self.control.decide(&ControlRequest {
             id: ControlRequestId { core: 0, serial: 1 },

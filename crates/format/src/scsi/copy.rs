@@ -76,8 +76,8 @@ impl CopyList {
     /// From the list, whole; `None` when it is empty, which copies nothing and is no error.
     ///
     /// # Errors
-    /// A list that is cut off, longer than its lengths say, or beyond `limits`; descriptors of other types; inline data; an index that names
-    /// no target.
+    /// A list that is cut off, longer than its lengths say, or beyond `limits`; descriptors of other types; inline data. Whether an index names a
+    /// target is the caller's to check: it is no error of the list, but ends the copy.
     pub fn parse(b: &[u8], limits: &CopyLimits) -> Result<Option<Self>, Invalid> {
         if b.is_empty() {
             return Ok(None);
@@ -93,11 +93,11 @@ impl CopyList {
         if !targets.is_multiple_of(TARGET_BYTES) {
             return Err(Invalid::parameter(2));
         }
+        if bytes_of(limits.list_bytes_max).is_ok_and(|max| segments > max.saturating_sub(targets)) {
+            return Err(Invalid::LIST_LENGTH);
+        }
         if targets / TARGET_BYTES > limits.targets_max.into() {
             return Err(Invalid::Request(SenseCode::TOO_MANY_TARGET_DESCRIPTORS));
-        }
-        if bytes_of(limits.list_bytes_max).is_ok_and(|max| segments > max.saturating_sub(targets)) {
-            return Err(Invalid::parameter(8));
         }
         let (targets, rest) = b[LIST_HEAD_BYTES..].split_at_checked(targets).ok_or(Invalid::LIST_LENGTH)?;
         if rest.len() != segments {
@@ -111,7 +111,7 @@ impl CopyList {
             _ => return Err(Invalid::parameter_bit(1, 4)),
         };
         let targets = parse_targets(targets)?;
-        let segments = parse_segments(rest, b.len() - rest.len(), targets.len(), limits)?;
+        let segments = parse_segments(rest, b.len() - rest.len(), limits)?;
         Ok(Some(Self { list_id: b[0], usage, targets, segments }))
     }
     /// The list.
@@ -146,8 +146,8 @@ impl CopyTarget {
         b
     }
     fn parse(at: usize, b: &[u8; TARGET_BYTES]) -> Result<Self, Invalid> {
-        // LU ID TYPE 00b, NUL zero, PERIPHERAL DEVICE TYPE 00h: a block device by its LUN's designator.
-        if b[0] != TARGET_IDENTIFICATION || b[1] != 0 {
+        // PERIPHERAL DEVICE TYPE 00h: a block device. LU ID TYPE and NUL are passed over (obsolete in SPC-4).
+        if b[0] != TARGET_IDENTIFICATION || b[1] & 0x1F != 0 {
             return Err(Invalid::Request(SenseCode::UNSUPPORTED_TARGET_DESCRIPTOR));
         }
         let association = match b[5] >> 4 & 3 {
@@ -182,7 +182,7 @@ fn parse_targets(b: &[u8]) -> Result<Vec<CopyTarget>, Invalid> {
 }
 
 /// Segments of a list, the first of which lies at `at` of it.
-fn parse_segments(b: &[u8], mut at: usize, targets: usize, limits: &CopyLimits) -> Result<Vec<CopySegment>, Invalid> {
+fn parse_segments(b: &[u8], mut at: usize, limits: &CopyLimits) -> Result<Vec<CopySegment>, Invalid> {
     let (mut rest, mut out) = (b, Vec::new());
     while !rest.is_empty() {
         if rest[0] != SEGMENT_BLOCKS {
@@ -206,11 +206,6 @@ fn parse_segments(b: &[u8], mut at: usize, targets: usize, limits: &CopyLimits) 
             source_lba: be64(one, 12),
             destination_lba: be64(one, 20),
         };
-        for (field, index) in [(4, segment.source), (6, segment.destination)] {
-            if usize::from(index) >= targets {
-                return Err(Invalid::parameter(at + field));
-            }
-        }
         out.push(segment);
         rest = after;
         at += SEGMENT_BYTES;

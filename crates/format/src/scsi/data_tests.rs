@@ -470,8 +470,9 @@ fn copies_lie_where_the_standard_puts_them() {
     assert_eq!(with(15, 1), Err(Invalid::Request(SenseCode::INLINE_DATA_LENGTH_EXCEEDED)));
     assert_eq!(with(16, 0xE0), Err(Invalid::Request(SenseCode::UNSUPPORTED_TARGET_DESCRIPTOR)));
     assert_eq!(with(48, 0x00), Err(Invalid::Request(SenseCode::UNSUPPORTED_SEGMENT_DESCRIPTOR)));
-    assert_eq!(with(53, 1), Err(Invalid::parameter(52)), "no such source");
-    assert_eq!(with(55, 1), Err(Invalid::parameter(54)), "no such destination");
+    assert_eq!(with(53, 1).unwrap().unwrap().segments[0].source, 1, "the caller's to check");
+    assert_eq!(with(17, 0xE0), with(17, 0), "LU ID TYPE and NUL");
+    assert_eq!(with(17, 0x01), Err(Invalid::Request(SenseCode::UNSUPPORTED_TARGET_DESCRIPTOR)), "no block device");
     assert_eq!(with(51, 23), Err(Invalid::parameter(50)));
     assert_eq!(with(49, 1), Err(Invalid::parameter_bit(49, 0)), "CAT");
     assert_eq!(with(1, 0x18), Err(Invalid::parameter(0)), "a list identifier that must be 0");
@@ -479,7 +480,7 @@ fn copies_lie_where_the_standard_puts_them() {
     let tight = |limits: CopyLimits| CopyList::parse(&b, &limits);
     assert_eq!(tight(CopyLimits { targets_max: 0, ..LIMITS }), Err(Invalid::Request(SenseCode::TOO_MANY_TARGET_DESCRIPTORS)));
     assert_eq!(tight(CopyLimits { segments_max: 1, ..LIMITS }), Err(Invalid::Request(SenseCode::TOO_MANY_SEGMENT_DESCRIPTORS)));
-    assert_eq!(tight(CopyLimits { list_bytes_max: 80, ..LIMITS }), Err(Invalid::parameter(8)));
+    assert_eq!(tight(CopyLimits { list_bytes_max: 80, ..LIMITS }), Err(Invalid::LIST_LENGTH));
     assert_eq!(CopyList::parse(&[], &LIMITS), Ok(None));
 }
 

@@ -10,7 +10,7 @@ use crate::unit::{self, illegal, in_range};
 use crate::view::Unit;
 use base::crc32c;
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, is_zero};
-use format::iscsi::{DataIn, DataOut, NO_TAG, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
+use format::iscsi::{DataIn, DataOut, Header, NO_TAG, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
 use format::scsi::capacity::parse_unmap;
 use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey};
 use frontend::{ByteRange, RangeTrim};
@@ -19,20 +19,21 @@ use rt::Buf;
 
 impl Session {
     /// A command. Its CmdSN was taken.
-    pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, c: &ScsiCommand, immediate: bool, data: &[u8]) {
+    pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, c: &ScsiCommand, header: &Header, data: &[u8]) {
+        let immediate = Parts::parse(header).immediate;
         let early_max = self.params.first_burst.min(c.expected_bytes) as usize;
         let no_data = data.is_empty() || c.write && self.params.immediate_data && data.len() <= early_max;
         if !no_data || !c.last && (!c.write || self.params.initial_r2t) {
             return self.end(cx, "data that nobody asked for");
         }
         if self.by_tag.contains_key(&c.tag) || c.tag == NO_TAG {
-            return self.reject(reject::PROTOCOL, &c.to_header(data.len()));
+            return self.reject(reject::PROTOCOL, header);
         }
         if c.read && c.write {
-            return self.reject(reject::NOT_SUPPORTED, &c.to_header(data.len()));
+            return self.reject(reject::NOT_SUPPORTED, header);
         }
         if immediate && self.tasks.iter().filter(|(_, t)| t.immediate).count() >= IMMEDIATE_MAX {
-            return self.reject(reject::TOO_MANY_IMMEDIATE, &c.to_header(data.len()));
+            return self.reject(reject::TOO_MANY_IMMEDIATE, header);
         }
         cx.stats.commands += 1;
         let (unit, transfer_out, verdict) = if cx.draining { (None, 0, Err(Outcome::Status(ScsiStatus::Busy))) } else { self.judge(cx, c) };
@@ -50,6 +51,7 @@ impl Session {
             phase: Phase::Early,
             early: Vec::new(),
             early_bytes: 0,
+            incomplete: false,
             parts: Vec::new(),
             received: 0,
             asked: None,
@@ -102,6 +104,23 @@ impl Session {
         {
             return (unit, 0, Err(Sense::new(SenseKey::UnitAttention, code).into()));
         }
+        if !crate::alua::may_pass(of.path.state, &command) {
+            return (unit, 0, Err(Sense::new(SenseKey::NotReady, SenseCode::PORT_UNAVAILABLE).into()));
+        }
+        if let Command::LogSense(l) = &command {
+            let used = cx.view.volumes.get(of.volume.0 as usize).and_then(|v| v.as_ref()?.used_bytes());
+            let answer = crate::log::sense(&of, used, l).map_err(Invalid::sense);
+            let cut = |data| Outcome::Good(format::scsi::cut(data, l.allocation.into()));
+            return (unit, 0, Err(answer.map_or_else(Outcome::from, cut)));
+        }
+        if let Command::ReceiveCopyResults { what, list_id, allocation } = command {
+            let results = self.copy_results(what, list_id).map(|data| Outcome::Good(format::scsi::cut(data, allocation)));
+            return (unit, 0, Err(results.unwrap_or_else(Outcome::from)));
+        }
+        if let Command::ReportPortGroups { extended, allocation } = command {
+            let data = crate::alua::report(cx.view, &of, extended);
+            return (unit, 0, Err(Outcome::Good(format::scsi::cut(data, allocation))));
+        }
         if let Command::PersistentReserveIn { action, allocation } = command {
             let report = super::reserve::report_of(cx, &of, action);
             let answer = report.map_or_else(Outcome::from, |data| Outcome::Good(format::scsi::cut(data, allocation.into())));
@@ -115,14 +134,24 @@ impl Session {
         // Of a command that is gone it is thrown away.
         let Some(slot) = self.by_tag.get(&d.tag).copied() else { return };
         let task = &mut self.tasks[slot.into()];
-        if d.data_sn != task.data_sn {
-            return self.end(cx, "data out of order");
+        let asked = task.asked.filter(|a| a.transfer_tag == d.transfer_tag && task.phase == Phase::Solicited);
+        if !(asked.is_some() || d.transfer_tag == NO_TAG && task.phase == Phase::Early) {
+            return self.end(cx, "data that nobody asked for");
+        }
+        if task.incomplete || d.data_sn != task.data_sn {
+            // A PDU before it was lost: the command ends when the host has sent what it was to send (RFC 7143 7.9 and 7.8).
+            task.incomplete = true;
+            if d.last {
+                let lost = Sense::new(SenseKey::AbortedCommand, SenseCode::PROTOCOL_CRC_ERROR);
+                self.finish(cx, slot, lost.into());
+            }
+            return;
         }
         task.data_sn = task.data_sn.wrapping_add(1);
         let len = data.len() as u32;
-        if d.transfer_tag == NO_TAG {
+        let Some(asked) = asked else {
             let fits = self.params.first_burst.min(task.expected_out).checked_sub(task.early_bytes).is_some_and(|room| len <= room);
-            if task.phase != Phase::Early || d.offset != task.early_bytes || !fits {
+            if d.offset != task.early_bytes || !fits {
                 return self.end(cx, "data that nobody asked for");
             }
             task.add_early(data);
@@ -130,9 +159,6 @@ impl Session {
                 self.go_on(cx, slot);
             }
             return;
-        }
-        let Some(asked) = task.asked.filter(|a| a.transfer_tag == d.transfer_tag && task.phase == Phase::Solicited) else {
-            return self.end(cx, "data that nobody asked for");
         };
         let end = d.offset.checked_add(len);
         if d.offset != task.received || end.is_none_or(|end| end > asked.end || d.last != (end == asked.end)) {
@@ -174,7 +200,7 @@ impl Session {
         self.want_memory(cx, slot);
     }
 
-    fn want_memory(&mut self, cx: &mut Cx<'_>, slot: u16) {
+    pub(super) fn want_memory(&mut self, cx: &mut Cx<'_>, slot: u16) {
         self.tasks[slot.into()].phase = Phase::Memory;
         self.waiting.push_back(slot);
         self.grant_memory(cx);
@@ -195,7 +221,7 @@ impl Session {
             self.waiting.pop_front();
             task.held = task.memory();
             self.held = sum;
-            if matches!(task.job, Job::Read { .. }) {
+            if matches!(task.job, Job::Read { .. } | Job::Copy(_)) {
                 self.begin(cx, slot);
             } else {
                 task.phase = Phase::Solicited;
@@ -233,10 +259,13 @@ impl Session {
         let task = &mut self.tasks[slot.into()];
         task.phase = Phase::Io;
         if let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task) {
-            return self.finish(cx, slot, outcome);
+            return if matches!(task.job, Job::Copy(_)) { self.end_copy(cx, slot, outcome) } else { self.finish(cx, slot, outcome) };
         }
-        if let Job::Reserve(p) = task.job {
-            return self.reserve(cx, slot, &p);
+        match task.job {
+            Job::Reserve(p) => return self.reserve(cx, slot, &p),
+            Job::CopyList => return self.begin_copy(cx, slot),
+            Job::Copy(_) => return self.copy_read(cx, slot),
+            _ => {}
         }
         match task.first_op() {
             Ok(Some(op)) => self.submit(cx, slot, op),
@@ -252,8 +281,11 @@ impl Session {
         cx.ios.push(IoRequest { counted: task.counted, ..request });
     }
 
-    fn may_task(who: &crate::login::Who, id: base::HostId, cx: &Cx<'_>, task: &Task) -> Result<(), Outcome> {
+    pub(super) fn may_task(who: &crate::login::Who, id: base::HostId, cx: &Cx<'_>, task: &Task) -> Result<(), Outcome> {
         let Some(then) = &task.unit else { return Ok(()) };
+        if let Job::Copy(run) = &task.job {
+            return run.may(|lun| cx.view.unit(&who.target, lun, &who.host, id));
+        }
         let now = cx.view.unit(&who.target, then.lun, &who.host, id).filter(|u| u.volume == then.volume && u.shift == then.shift);
         let now = now.ok_or_else(|| Outcome::from(illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)))?;
         judge::may(&now, &task.job)
@@ -267,7 +299,7 @@ impl Session {
 
     /// Its requests that are with their volumes.
     pub fn with_volumes(&self) -> impl Iterator<Item = (u64, VolumeRef)> + '_ {
-        let of = |(slot, t): (usize, &Task)| Some((self.token | slot as u64, t.unit.filter(|_| t.is_with_volume())?.volume));
+        let of = |(slot, t): (usize, &Task)| Some((self.token | slot as u64, t.volume().filter(|_| t.is_with_volume())?));
         self.tasks.iter().filter_map(of)
     }
     /// Those of them that may not be there by what is served now.
@@ -283,6 +315,9 @@ impl Session {
         let Some(task) = self.tasks.get_mut(slot.into()) else { return };
         if task.aborted || over {
             return self.drop_task(cx, slot);
+        }
+        if matches!(task.job, Job::Copy(_)) {
+            return self.copy_done(cx, slot, done);
         }
         if let Err(error) = done.result {
             let mut outcome = of_error(error, task.unit.as_ref());
@@ -433,7 +468,7 @@ impl Task {
         let most = self.transfer_out.min(self.expected_out.into()) as u32;
         let block = self.unit.map_or(512, |u| u.block_bytes());
         match &mut self.job {
-            Job::Write { len, .. } => {
+            Job::Write { len, atomic: false, .. } => {
                 *len = most / block * block;
                 self.wanted = *len;
                 if *len == 0 {
@@ -441,15 +476,21 @@ impl Task {
                 }
             }
             Job::Answer(_) | Job::Read { .. } | Job::Verify { .. } | Job::Flush | Job::Trim(_) => {}
-            Job::CompareWrite { .. } | Job::Compare { .. } | Job::Same { .. } | Job::Unmap | Job::ModeSelect { .. } | Job::Reserve(_) => {
-                self.wanted = most;
-            }
+            Job::CompareWrite { .. }
+            | Job::Write { .. }
+            | Job::Compare { .. }
+            | Job::Same { .. }
+            | Job::Unmap
+            | Job::ModeSelect { .. }
+            | Job::CopyList
+            | Job::Copy(_)
+            | Job::Reserve(_) => self.wanted = most,
         }
         // Of these a part cannot be carried out, and what is more makes no sense.
         let differs = self.transfer_out != u64::from(self.expected_out);
         let short = self.transfer_out > u64::from(most);
         let refused = match self.job {
-            Job::CompareWrite { .. } | Job::Same { .. } => differs,
+            Job::CompareWrite { .. } | Job::Same { .. } | Job::Write { atomic: true, .. } => differs,
             Job::Compare { .. } => short,
             _ => false,
         };
@@ -500,14 +541,14 @@ impl Task {
                 unit::mode_select(&unit, long, &list)?;
                 return Ok(None);
             }
-            Job::Trim(_) | Job::Answer(_) | Job::Reserve(_) => return Ok(None),
+            Job::Trim(_) | Job::Answer(_) | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => return Ok(None),
         }))
     }
 
     /// What it asks of its volume after an answer with this data; `None`: it is done.
     fn next_op(&mut self, data: DataVec) -> Result<Option<IoOp>, Outcome> {
         Ok(match &mut self.job {
-            Job::Write { offset, len, verify: true } => {
+            Job::Write { offset, len, verify: true, .. } => {
                 let op = IoOp::Verify { offset: *offset, len: (*len).into() };
                 self.job = Job::Flush;
                 Some(op)

@@ -5,10 +5,12 @@
 use super::outcome::Outcome;
 use super::reserve;
 use super::task::Job;
-use crate::limits::{TRANSFER_MAX, WRITE_SAME_BYTES_MAX};
+use crate::limits::{COPY_LIST_BYTES_MAX, TRANSFER_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::unit::{self, in_range};
 use crate::view::Unit;
+use base::unit::PIECE_BYTES;
 use format::scsi::{BlockRange, ByteCheck, Command, Invalid, ScsiStatus, Sense, SenseCode, SenseKey, Transfer};
+use object::ATOMIC_BYTES_MAX;
 
 /// Bytes of a range, in the unit; its length at most [`TRANSFER_MAX`].
 fn range(unit: &Unit, r: &BlockRange) -> Result<(u64, u32), Outcome> {
@@ -30,6 +32,7 @@ fn changes(command: &Command) -> bool {
         command,
         Command::Write(_)
             | Command::WriteAndVerify { .. }
+            | Command::WriteAtomic { .. }
             | Command::WriteSame(_)
             | Command::Unmap { .. }
             | Command::CompareAndWrite(_)
@@ -49,12 +52,14 @@ pub(super) fn may(unit: &Unit, command: &Job) -> Result<(), Outcome> {
         Job::Write { .. } | Job::Same { .. } | Job::Unmap | Job::Trim(_) => (false, true),
         Job::CompareWrite { .. } => (true, true),
         // What a reservation command may is decided with it.
-        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } | Job::Reserve(_) => (false, false),
+        // What a copy may, is judged with its list, and before each step.
+        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => (false, false),
     };
     may_access(unit, reads, changes)
 }
 
-fn may_access(unit: &Unit, reads: bool, changes: bool) -> Result<(), Outcome> {
+/// Whether a host may do this with a unit now.
+pub(super) fn may_access(unit: &Unit, reads: bool, changes: bool) -> Result<(), Outcome> {
     if reads && !unit.access.read || changes && !unit.access.write {
         return Err(Outcome::Status(ScsiStatus::ReservationConflict));
     }
@@ -89,11 +94,25 @@ pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, O
         }
         Command::Write(r) => {
             let (offset, len) = range(unit, r)?;
-            nothing(Job::Write { offset, len, verify: false }, len)
+            nothing(Job::Write { offset, len, verify: false, atomic: false }, len)
+        }
+        Command::WriteAtomic { range: r, boundary } => {
+            let (offset, len) = range(unit, r)?;
+            if *boundary != 0 {
+                return Err(Invalid::cdb(10).into());
+            }
+            if u64::from(len) > ATOMIC_BYTES_MAX {
+                return Err(Invalid::cdb(12).into());
+            }
+            // Across pieces it would be two writes.
+            if offset % PIECE_BYTES + u64::from(len) > PIECE_BYTES {
+                return Err(Invalid::cdb(2).into());
+            }
+            nothing(Job::Write { offset, len, verify: false, atomic: true }, len)
         }
         Command::WriteAndVerify { range: r, .. } => {
             let (offset, len) = range(unit, r)?;
-            nothing(Job::Write { offset, len, verify: true }, len)
+            nothing(Job::Write { offset, len, verify: true, atomic: false }, len)
         }
         Command::Verify { range: r, check: ByteCheck::Medium } => {
             in_range(unit, r.lba, r.blocks.into())?;
@@ -121,17 +140,22 @@ pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, O
             Job::Answer(Outcome::GOOD)
         }
         Command::WriteSame(w) => {
-            in_range(unit, w.lba, w.blocks.into())?;
-            let len = u64::from(w.blocks) << unit.shift;
-            if len == 0 || len > WRITE_SAME_BYTES_MAX {
+            // No count stands for all that follows (SBC-3 5.46).
+            let blocks = if w.blocks == 0 { unit.blocks.saturating_sub(w.lba).max(1) } else { w.blocks.into() };
+            in_range(unit, w.lba, blocks)?;
+            if blocks > WRITE_SAME_BLOCKS_MAX {
                 return Err(illegal_field());
             }
+            let len = blocks << unit.shift;
             let at = w.lba << unit.shift;
             Job::Same { at, end: at + len, unmap: w.unmap, pattern: None }
         }
         Command::Unmap { .. } => Job::Unmap,
         Command::PersistentReserveOut(p) => reserve::job(p)?,
         Command::ModeSelect(m) => Job::ModeSelect { long: m.long },
+        Command::ExtendedCopy { list_length } if *list_length > COPY_LIST_BYTES_MAX => return Err(Invalid::LIST_LENGTH.into()),
+        Command::ExtendedCopy { list_length: 0 } => Job::Answer(Outcome::GOOD),
+        Command::ExtendedCopy { .. } => Job::CopyList,
         _ => return Err(Invalid::Opcode.into()),
     })
 }

@@ -47,6 +47,9 @@ impl Session {
             }
             management::ABORT_TASK_SET => {
                 let lun = m.lun;
+                if self.lun(&lun).is_none() {
+                    return self.respond(m.tag, response::NO_LUN);
+                }
                 self.abort(cx, m.tag, &|t| t.lun == lun);
             }
             management::CLEAR_TASK_SET => self.ask_reset(cx, m, Some(m.lun), SenseCode::COMMANDS_CLEARED_BY_ANOTHER),

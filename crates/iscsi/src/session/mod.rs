@@ -10,6 +10,7 @@
 //! Never: does I/O.
 
 mod command;
+mod copy;
 mod judge;
 mod manage;
 mod out;
@@ -25,6 +26,7 @@ use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::view::{View, portal_group};
 use base::{Duration, HostId, Instant};
+use cluster::Path;
 use format::iscsi::{
     Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
     parse_pairs, push_pair, reject,
@@ -111,6 +113,14 @@ struct LongText {
     left: Vec<u8>,
 }
 
+/// What a host has seen of a unit, and hears of when it changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    volume: VolumeRef,
+    blocks: u64,
+    path: Path,
+}
+
 /// See the module.
 pub struct Session {
     token: u64,
@@ -135,11 +145,13 @@ pub struct Session {
     text: LongText,
     attentions: BTreeMap<u32, VecDeque<SenseCode>>,
     managements: Vec<Management>,
+    /// Results of copies, the last one last.
+    copies: VecDeque<copy::CopyResult>,
     pinged: bool,
     /// The host has proved who it is.
     proved: bool,
-    /// The units that it sees, with their volumes and blocks.
-    units: BTreeMap<u32, (VolumeRef, u64)>,
+    /// The units that it sees.
+    units: BTreeMap<u32, Seen>,
     /// The last notice of each unit's volume that it knows.
     notices_seen: BTreeMap<u32, (VolumeRef, u64)>,
 }
@@ -168,6 +180,7 @@ impl Session {
             text: LongText::default(),
             attentions: BTreeMap::new(),
             managements: Vec::new(),
+            copies: VecDeque::new(),
             pinged: false,
             proved: false,
             units: BTreeMap::new(),
@@ -203,6 +216,11 @@ impl Session {
     /// Requests and commands under way.
     pub fn running(&self) -> usize {
         self.tasks.len()
+    }
+    /// Bytes of memory that its commands hold, but for unsolicited data.
+    #[cfg(test)]
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held
     }
     /// When the PDU began of which a part has come.
     pub fn pdu_began(&self) -> Option<Instant> {
@@ -280,19 +298,28 @@ impl Session {
         if !before.keys().eq(now.keys()) {
             now.keys().for_each(|lun| self.add_attention(*lun, SenseCode::REPORTED_LUNS_CHANGED));
         }
-        for (lun, (volume, blocks)) in now {
-            match before.get(&lun) {
-                Some((v, b)) if *v == volume && *b != blocks => self.add_attention(lun, SenseCode::CAPACITY_CHANGED),
-                Some((v, _)) if *v != volume => self.add_attention(lun, SenseCode::INQUIRY_DATA_CHANGED),
-                _ => {}
+        for (lun, now) in now {
+            let Some(before) = before.get(&lun) else { continue };
+            if before.volume != now.volume {
+                self.add_attention(lun, SenseCode::INQUIRY_DATA_CHANGED);
+                continue;
+            }
+            if before.blocks != now.blocks {
+                self.add_attention(lun, SenseCode::CAPACITY_CHANGED);
+            }
+            if before.path != now.path {
+                self.add_attention(lun, SenseCode::ACCESS_STATE_CHANGED);
             }
         }
         self.note_reservations(view);
         true
     }
-    fn units_of(&self, view: &View) -> BTreeMap<u32, (VolumeRef, u64)> {
+    fn units_of(&self, view: &View) -> BTreeMap<u32, Seen> {
         let luns = view.luns(&self.who.target, &self.who.host).into_iter();
-        let unit = |lun| view.unit(&self.who.target, lun, &self.who.host, self.host_id).map(|u| (lun, (u.volume, u.blocks)));
+        let unit = |lun| {
+            let u = view.unit(&self.who.target, lun, &self.who.host, self.host_id)?;
+            Some((lun, Seen { volume: u.volume, blocks: u.blocks, path: u.path }))
+        };
         luns.filter_map(unit).collect()
     }
     fn pop_attention(&mut self, lun: u32) -> Option<SenseCode> {
@@ -372,7 +399,7 @@ impl Session {
             HostPdu::Text(t) => self.on_text(cx, &t, data, &whole.header),
             HostPdu::Logout(l) => self.on_logout(cx, &l),
             _ if self.who.discovery => self.reject(reject::PROTOCOL, &whole.header),
-            HostPdu::Command(c) => self.on_command(cx, &c, immediate, data),
+            HostPdu::Command(c) => self.on_command(cx, &c, &whole.header, data),
             HostPdu::DataOut(d) => self.on_data_out(cx, &d, data),
             HostPdu::Management(m) => self.on_management(cx, &m),
             HostPdu::Snack(_) => self.reject(reject::SNACK, &whole.header),
@@ -492,6 +519,8 @@ impl Session {
             let mut out = Vec::new();
             for (key, value) in pairs {
                 match key {
+                    // All targets are named in discovery sessions only (13.3).
+                    "SendTargets" if value == "All" && !self.who.discovery => push_pair(&mut out, key, "Reject"),
                     "SendTargets" => self.send_targets(cx, value, &mut out),
                     "MaxRecvDataSegmentLength" => {
                         self.params.take(key, value);

@@ -7,13 +7,18 @@
 use super::outcome::Outcome;
 use super::task::{Job, Phase};
 use super::{Cx, Session};
+use crate::limits::MOVE_LIST_BYTES_MAX;
+use crate::login::Who;
+use crate::shared::host_id;
 use crate::unit::illegal;
-use crate::view::Unit;
-use cluster::reservation::{self as engine, State};
+use crate::view::{Unit, portal_group};
+use base::HostId;
+use cluster::reservation::{self as engine, HostPort, State};
 use format::scsi::reservation::{
-    Capabilities, OUT_LIST_BYTES, OutList, ReservationType, ReserveIn, ReserveOut, build_keys, build_reservation,
+    Capabilities, FullStatus, MoveList, OUT_LIST_BYTES, OutList, ReservationType, ReserveIn, ReserveOut, build_full_status, build_keys,
+    build_reservation,
 };
-use format::scsi::{Invalid, PersistentReserveOut, ScsiStatus, Sense, SenseCode, SenseKey};
+use format::scsi::{Invalid, PersistentReserveOut, ScsiStatus, Sense, SenseCode, SenseKey, TransportId};
 use frontend::{ControlVerb, Refused, Reply, RequestedBy};
 use object::VolumeRef;
 
@@ -47,7 +52,10 @@ fn scsi_type(kind: engine::ReservationType) -> ReservationType {
 /// PERSISTENT RESERVE OUT as it may be carried out; what is optional and not served is refused.
 pub(super) fn job(p: &PersistentReserveOut) -> Result<Job, Outcome> {
     match p.action {
-        ReserveOut::RegisterAndMove => return Err(Invalid::cdb_bit(1, 4).into()),
+        ReserveOut::RegisterAndMove => {
+            let fits = (OUT_LIST_BYTES..=MOVE_LIST_BYTES_MAX).contains(&(p.list_length as usize));
+            return if fits { Ok(Job::Reserve(*p)) } else { Err(Invalid::LIST_LENGTH.into()) };
+        }
         ReserveOut::Reserve | ReserveOut::Release | ReserveOut::Preempt | ReserveOut::PreemptAndAbort => {
             engine_type(p.kind)?;
         }
@@ -70,9 +78,22 @@ pub(super) fn report(state: &State, action: ReserveIn) -> Result<Vec<u8>, Sense>
             let (persist_capable, persist_active) = (true, state.ptpl());
             Capabilities { persist_capable, persist_active, all_target_ports: true, ..Capabilities::default() }.to_bytes().to_vec()
         }
-        // A registrant may be a host of NVMe/TCP, and of one of iSCSI the name is not kept.
-        ReserveIn::ReadFullStatus => return Err(Invalid::cdb_bit(1, 4).sense()),
+        ReserveIn::ReadFullStatus => {
+            let list: Vec<FullStatus> = state.registrants().iter().map(|(host, key)| full_status(state, *host, *key)).collect();
+            build_full_status(state.generation(), list.iter())
+        }
     })
+}
+
+/// A registration. It holds for the ports of all nodes.
+fn full_status(state: &State, host: HostId, key: u64) -> FullStatus {
+    let holds = state.rtype().filter(|_| state.is_holder(host)).map(scsi_type);
+    let transport_id = match state.port(host) {
+        Some(port) => TransportId { name: port.name.clone(), isid: Some(port.number) },
+        // A host of NVMe/TCP, which has no name in iSCSI.
+        None => TransportId { name: cluster::default_iqn(&format!("host:{host}")), isid: None },
+    };
+    FullStatus { key, all_target_ports: true, holds, port: 0, transport_id }
 }
 
 /// What is to be done for a list; `Err`: how the command ends at once.
@@ -96,8 +117,30 @@ fn command(p: &PersistentReserveOut, list: &OutList, registered: bool) -> Result
             let abort = p.action == ReserveOut::PreemptAndAbort;
             Do::Preempt { crkey, prkey: nrkey, rtype: engine_type(p.kind)?, abort }
         }
+        // It has another list: see `passing_on`.
         (ReserveOut::RegisterAndMove, _) => return Err(Invalid::cdb_bit(1, 4).into()),
     })
+}
+
+/// REGISTER AND MOVE: what is to be done, and what the new holder is called.
+fn passing_on(cx: &Cx<'_>, who: &Who, list: &[u8]) -> Result<(engine::Command, (HostId, HostPort)), Outcome> {
+    let MoveList { key: crkey, action_key: nrkey, unregister, persist: ptpl, port, to } = MoveList::parse(list)?;
+    let Some(isid) = to.isid else { return Err(Invalid::parameter(OUT_LIST_BYTES).into()) };
+    if nrkey == 0 {
+        return Err(Invalid::parameter(8).into());
+    }
+    let ports = core::iter::once(cx.view.slot).chain(cx.view.nodes.iter().map(|n| n.slot)).map(portal_group);
+    if !ports.into_iter().any(|known| known == port) {
+        return Err(Invalid::parameter(18).into());
+    }
+    let new = Who { host: to.name.clone(), isid, ..Who::default() };
+    let may_come = cx.view.target(&who.target).is_some_and(|t| t.allows(&to.name));
+    if !may_come || (new.host == who.host && isid == who.isid) {
+        return Err(Invalid::parameter(OUT_LIST_BYTES).into());
+    }
+    let id = host_id(&new);
+    let command = engine::Command::Move { crkey, to: id, nrkey, unregister, ptpl };
+    Ok((command, (id, HostPort { name: to.name, number: isid })))
 }
 
 /// How a command ends that was refused.
@@ -105,6 +148,8 @@ fn of_refusal(action: ReserveOut, refused: Refused) -> Outcome {
     match refused {
         Refused::ReservationConflict => Outcome::Status(ScsiStatus::ReservationConflict),
         Refused::Invalid if action == ReserveOut::Release => illegal(SenseCode::INVALID_RELEASE_OF_RESERVATION).into(),
+        // There is no reservation (SPC-4 5.12.8).
+        Refused::Invalid if action == ReserveOut::RegisterAndMove => Invalid::cdb_bit(1, 4).into(),
         Refused::Invalid => Invalid::parameter(8).into(),
         Refused::NoUnit => illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).into(),
         Refused::Busy => Outcome::Status(ScsiStatus::Busy),
@@ -121,13 +166,20 @@ impl Session {
         let Some(unit) = task.unit else { return };
         let list = task.gathered();
         let registered = reservation(cx, unit.volume).is_some_and(|r| r.registrants().contains_key(&self.host_id));
-        let asked = OutList::parse(p.action, &list).map_err(Outcome::from).and_then(|list| command(p, &list, registered));
-        let command = match asked {
-            Ok(command) => command,
+        let own = (self.host_id, HostPort { name: self.who.host.clone(), number: self.who.isid });
+        let asked = if p.action == ReserveOut::RegisterAndMove {
+            passing_on(cx, &self.who, &list).map(|(command, to)| (command, [own, to].into()))
+        } else {
+            let list = OutList::parse(p.action, &list).map_err(Outcome::from);
+            list.and_then(|list| command(p, &list, registered)).map(|command| (command, [own].into()))
+        };
+        let (command, ports) = match asked {
+            Ok(asked) => asked,
             Err(outcome) => return self.finish(cx, slot, outcome),
         };
         task.phase = Phase::Control;
         let by = RequestedBy {
+            ports,
             host: self.who.host.clone(),
             host_id: *self.host_id.as_bytes(),
             export: self.who.target.clone(),
@@ -152,7 +204,7 @@ impl Session {
 
     /// What other hosts' reservation commands have done to this one: unit attentions (SPC-4 5.9.10 and 5.9.11).
     pub(super) fn note_reservations(&mut self, view: &crate::view::View) {
-        for (lun, (volume, _)) in self.units.clone() {
+        for (lun, super::Seen { volume, .. }) in self.units.clone() {
             let Some(state) = view.volumes.get(volume.0 as usize).and_then(|v| v.as_ref()?.reservation.as_deref()) else { continue };
             let seen = self.notices_seen.insert(lun, (volume, state.last_notice()));
             // Of another volume, or one that had no reservation: what is there is not news, unless it came while the session saw the unit.
@@ -172,7 +224,7 @@ impl Session {
     }
     /// What was before the session is no news.
     pub(super) fn skip_reservations(&mut self, view: &crate::view::View) {
-        for (lun, (volume, _)) in &self.units {
+        for (lun, super::Seen { volume, .. }) in &self.units {
             let last = view.volumes.get(volume.0 as usize).and_then(|v| Some(v.as_ref()?.reservation.as_deref()?.last_notice()));
             self.notices_seen.insert(*lun, (*volume, last.unwrap_or(0)));
         }

@@ -9,11 +9,12 @@
 //!
 //! Invariant: at most one request to the volume is under way for a task.
 
+use super::copy::CopyRun;
 use super::outcome::Outcome;
 use crate::view::Unit;
 use format::scsi::{LUN_BYTES, PersistentReserveOut};
 use frontend::RangeTrim;
-use object::extents;
+use object::{VolumeRef, extents};
 use rt::Buf;
 
 /// What is to be done.
@@ -23,8 +24,8 @@ pub(super) enum Job {
     Answer(Outcome),
     /// Read.
     Read { offset: u64, len: u32 },
-    /// Write what was sent, then read it again when `verify`.
-    Write { offset: u64, len: u32, verify: bool },
+    /// Write what was sent, then read it again when `verify`. `atomic`: all of it, or nothing.
+    Write { offset: u64, len: u32, verify: bool, atomic: bool },
     /// Write blocks when others are there.
     CompareWrite { offset: u64, len: u32 },
     /// Read and compare with what was sent: all of it, or again and again the one block.
@@ -43,6 +44,10 @@ pub(super) enum Job {
     Reserve(PersistentReserveOut),
     /// The list of MODE SELECT.
     ModeSelect { long: bool },
+    /// The list of EXTENDED COPY.
+    CopyList,
+    /// Copy what it said, step by step.
+    Copy(Box<CopyRun>),
 }
 
 /// How far it is.
@@ -92,6 +97,8 @@ pub(super) struct Task {
     pub(super) early: Vec<u8>,
     /// Bytes of unsolicited data that came, kept or not.
     pub(super) early_bytes: u32,
+    /// A PDU of its data was lost: it fails when the host has sent the rest.
+    pub(super) incomplete: bool,
     pub(super) parts: Vec<Buf>,
     /// Bytes that are in `parts`.
     pub(super) received: u32,
@@ -114,8 +121,13 @@ impl Task {
     pub(super) fn memory(&self) -> u64 {
         match self.job {
             Job::Read { len, .. } => len.into(),
+            Job::Copy(ref run) => run.step_bytes(),
             _ => self.wanted.into(),
         }
+    }
+    /// The volume that its request is with.
+    pub(super) fn volume(&self) -> Option<VolumeRef> {
+        if let Job::Copy(run) = &self.job { run.volume() } else { self.unit.map(|u| u.volume) }
     }
     /// Whether data has to be asked for.
     pub(super) fn wants_more(&self) -> bool {

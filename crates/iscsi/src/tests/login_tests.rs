@@ -1,4 +1,5 @@
 use super::*;
+use crate::chap::TargetProof;
 
 const HOST: &str = "InitiatorName=iqn.2026-11.example:host\0";
 const TARGET: &str = "TargetName=iqn.2026-11.io.basalt:test\0";
@@ -84,8 +85,12 @@ fn a_login_is_bounded_and_stays_who_it_was() {
 
 /// One request of a host that has a secret.
 fn with_secret(login: &mut Login, request: &LoginRequest, text: &str) -> (LoginResponse, String, Step) {
+    with_secrets(login, request, text, &None)
+}
+/// The same where the target has one too.
+fn with_secrets(login: &mut Login, request: &LoginRequest, text: &str, target: &Option<TargetProof>) -> (LoginResponse, String, Step) {
     let secret = base::SecretBytes::new(b"secret-of-12".to_vec());
-    let of = Arc::new(Credentials { user: "me".into(), secret });
+    let of = Arc::new(Credentials { user: "me".into(), secret, target: target.clone() });
     let mut door = Door { admit: &mut |_| Ok(Some(Arc::clone(&of))), portal_group: 3, random: &mut |out| out.fill(9) };
     let (response, out, step) = login.take(request, text.as_bytes(), &mut door);
     (response, String::from_utf8(out).unwrap(), step)
@@ -122,4 +127,40 @@ fn a_host_with_a_secret_gets_in_by_proving_it_and_not_otherwise() {
     assert_eq!(first(&request(0, Some(1)), "AuthMethod=None\0"), status::AUTHENTICATION_FAILED);
     assert_eq!(first(&request(0, Some(1)), "CHAP_A=5\0"), status::AUTHENTICATION_FAILED, "no method was agreed");
     assert_eq!(first(&request(0, Some(1)), "CHAP_N=me\0CHAP_R=0x00\0"), status::AUTHENTICATION_FAILED, "no challenge was sent");
+}
+
+/// MD5 of an identifier, a secret and a challenge, as CHAP_R has it.
+fn md5(id: u8, secret: &[u8], challenge: &[u8]) -> String {
+    let digest = openssl::hash::hash(openssl::hash::MessageDigest::md5(), &[&[id][..], secret, challenge].concat()).unwrap();
+    format!("0x{}", digest.iter().map(|b| format!("{b:02x}")).collect::<String>())
+}
+
+#[test]
+fn a_target_proves_itself_to_a_host_that_has_proved_who_it_is() {
+    let proof = Some(TargetProof { user: "storage".into(), secret: base::SecretBytes::new(b"another-secret".to_vec()) });
+    let answered = |last: &str, proof: &Option<TargetProof>| {
+        let mut login = Login::default();
+        with_secrets(&mut login, &request(0, None), &format!("{HOST}{TARGET}AuthMethod=CHAP\0"), proof);
+        with_secrets(&mut login, &request(0, None), "CHAP_A=5\0", proof);
+        let (response, text, _) = with_secrets(&mut login, &request(0, Some(1)), last, proof);
+        (response.status, text)
+    };
+    let own = md5(9, b"secret-of-12", &[9; 32]);
+    let right = format!("CHAP_N=me\0CHAP_R={own}\0CHAP_I=7\0CHAP_C=0x0102\0");
+    let want = format!("CHAP_N=storage\0CHAP_R={}\0", md5(7, b"another-secret", &[1, 2]));
+    assert_eq!(answered(&right, &proof), (status::SUCCESS, want));
+    assert_eq!(answered(&format!("CHAP_N=me\0CHAP_R={own}\0"), &proof), (status::SUCCESS, String::new()), "it does not ask");
+    let failed = (status::AUTHENTICATION_FAILED, String::new());
+    assert_eq!(answered(&right, &None), failed, "the target has no secret");
+    let reflected = format!("CHAP_N=me\0CHAP_R={own}\0CHAP_I=9\0CHAP_C=0x{}\0", "09".repeat(32));
+    for wrong in [
+        right.replace(&own, "0x00"),
+        right.replace("CHAP_I=7\0", ""),
+        right.replace("CHAP_C=0x0102\0", ""),
+        right.replace("CHAP_I=7", "CHAP_I=256"),
+        "CHAP_I=7\0CHAP_C=0x0102\0".into(),
+        reflected,
+    ] {
+        assert_eq!(answered(&wrong, &proof), failed, "{wrong}");
+    }
 }

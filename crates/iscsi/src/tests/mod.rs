@@ -1,13 +1,21 @@
 //! Tests of the front end: one session under bytes ([`session_tests`]), whole targets in a simulated world and on real sockets
 //! ([`world_tests`]).
 
+mod alua_tests;
+mod cases;
 mod client;
+mod command_tests;
+mod copy_tests;
 mod memory;
+mod reserve_tests;
+mod rig;
 mod session_tests;
+mod support_tests;
 mod world_tests;
 
 use crate::view::{TargetView, UnitView, View};
 use base::{Visibility, VolumeId, WriteProtect};
+use cluster::Path;
 use frontend::{ServedVolume, VolumeView};
 use object::VolumeRef;
 
@@ -28,7 +36,7 @@ fn view() -> View {
             allow_any_host: false,
             authenticated: false,
             hosts: vec![HOST.into()],
-            units: [0, 1, 2, 3].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All })).into(),
+            units: [0, 1, 2, 3].map(|lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All, path: Path::ALONE })).into(),
         }],
         volumes: vec![
             volume(1, 512, WriteProtect::None),

@@ -10,7 +10,13 @@ impl Target {
     pub(super) fn request_control(&mut self, rt: &Rt, place: usize, slot: u16, what: ControlVerb) {
         let conn = &mut self.conns[place];
         let Some(c) = conn.session.controller() else { return };
-        let by = RequestedBy { host: c.host_nqn.clone(), host_id: c.host_id, export: c.subsystem.clone(), session: c.cntlid };
+        let by = RequestedBy {
+            host: c.host_nqn.clone(),
+            host_id: c.host_id,
+            export: c.subsystem.clone(),
+            session: c.cntlid,
+            ports: BTreeMap::new(),
+        };
         self.control_requests.push(self.core, (conn.token, slot), by, what);
         rt.wake(self.core);
     }

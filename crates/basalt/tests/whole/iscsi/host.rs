@@ -8,6 +8,7 @@ use format::iscsi::{
     DataOut, HEADER_BYTES, HostPdu, LoginRequest, NO_TAG, NopOut, Parts, ReadyToTransfer, ScsiCommand, TargetPdu, TextRequest, pad_bytes,
     parse_pairs, push_pair,
 };
+use format::scsi::alua::{AccessState, parse_port_groups};
 use format::scsi::reservation::{parse_keys, parse_reservation};
 use format::scsi::{Lun, ScsiStatus, Sense, SenseCode, SenseKey};
 use openssl::hash::{MessageDigest, hash};
@@ -31,6 +32,8 @@ pub struct Login {
     pub target: Option<String>,
     /// User and secret.
     pub chap: Option<(String, String)>,
+    /// User and secret that the target has to prove itself with.
+    pub mutual: Option<(String, String)>,
     /// The last byte of the ISID: another one is another session.
     pub session: u8,
 }
@@ -75,8 +78,17 @@ impl Host {
             let answer = host.step(login, (SECURITY, None), &names)?;
             if answer.get("AuthMethod").map(String::as_str) == Some("CHAP") {
                 let challenge = host.step(login, (SECURITY, None), &[("CHAP_A", "5".into())])?;
-                let answer = [("CHAP_N", user.clone()), ("CHAP_R", respond(&challenge, secret))];
-                host.step(login, (SECURITY, Some(OPERATIONAL)), &answer)?;
+                let mut answer = vec![("CHAP_N", user.clone()), ("CHAP_R", respond(&challenge, secret))];
+                let own =
+                    BTreeMap::from([("CHAP_I".to_owned(), "77".to_owned()), ("CHAP_C".to_owned(), "0x00112233445566778899".to_owned())]);
+                if login.mutual.is_some() {
+                    answer.extend([("CHAP_I", own["CHAP_I"].clone()), ("CHAP_C", own["CHAP_C"].clone())]);
+                }
+                let proof = host.step(login, (SECURITY, Some(OPERATIONAL)), &answer)?;
+                match &login.mutual {
+                    Some((user, secret)) => assert_eq!((&proof["CHAP_N"], &proof["CHAP_R"]), (user, &respond(&own, secret))),
+                    None => assert!(!proof.contains_key("CHAP_N"), "nobody asked for it"),
+                }
             } else {
                 host.step(login, (SECURITY, Some(OPERATIONAL)), &[])?;
             }
@@ -247,6 +259,11 @@ impl Host {
         keys.sort_unstable();
         let (_, held) = parse_reservation(&ask(1)).expect("a reservation, or none");
         (keys, held.map(|(key, kind)| (key, kind.code())))
+    }
+    /// The target port groups, with their states for a LUN.
+    pub fn port_groups(&mut self, lun: u64) -> Vec<(u16, AccessState)> {
+        let data = self.command(lun, &[0xA3, 0x0A, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256, &[]).good();
+        parse_port_groups(&data).into_iter().map(|g| (g.id, g.state)).collect()
     }
     /// The LUNs that it sees.
     pub fn luns(&mut self) -> Vec<Lun> {

@@ -2,8 +2,11 @@
 
 mod host;
 
+use crate::harness::turn::Subject;
 use crate::harness::{Daemon, Setup, USUAL, until};
 use format::nvme::StatusCode;
+use format::scsi::alua::AccessState;
+use format::scsi::designator::{Designator, parse_identification};
 use format::scsi::{Lun, ScsiStatus, SenseCode, SenseKey};
 use host::{Host, Login};
 use initiator::reservation::Reservation;
@@ -26,7 +29,7 @@ impl Daemon {
     }
     fn iscsi(&self, chap: Option<(&str, &str)>) -> Login {
         let chap = chap.map(|(user, secret)| (user.to_owned(), secret.to_owned()));
-        Login { at: self.addrs("iscsi")[0], host: HOST.into(), target: Some(TARGET.into()), chap, session: 1 }
+        Login { at: self.addrs("iscsi")[0], host: HOST.into(), target: Some(TARGET.into()), chap, mutual: None, session: 1 }
     }
     fn turned_away(&self, login: &Login) -> u16 {
         Host::log_in(login).err().expect("it is refused")
@@ -135,6 +138,26 @@ fn only_hosts_that_may_get_in_and_only_by_their_secret() {
     daemon.kill_and_start();
     Host::log_in(&with(&daemon, "esx1", "new-secret-of-19-ch")).unwrap().ready(1).good();
 
+    // The target proves itself too, to a host that asks for it (the host of this test checks the answer).
+    let own = with(&daemon, "esx1", "new-secret-of-19-ch");
+    let mutual = |daemon: &Daemon, user: &str, secret: &str| Login {
+        mutual: Some((user.into(), secret.into())),
+        ..with(daemon, "esx1", "new-secret-of-19-ch")
+    };
+    assert_eq!(daemon.turned_away(&mutual(&daemon, "basalt", "any")), AUTHENTICATION_FAILED, "it has no secret for it");
+    let target = daemon.ok("host set esx1 --chap-target-generate").trim().to_owned();
+    Host::log_in(&mutual(&daemon, "basalt", &target)).unwrap().ready(1).good();
+    Host::log_in(&own).unwrap().ready(1).good();
+    daemon.ok("host set esx1 --chap-target-user storage");
+    daemon.kill_and_start();
+    Host::log_in(&mutual(&daemon, "storage", &target)).unwrap().ready(1).good();
+    let same = format!("host set esx1 --chap-target-secret-file {}", file.display());
+    assert!(daemon.fails(&same, 2).contains("is that of the host"), "one secret for both");
+    let known = daemon.ok("host show esx1");
+    assert!(known.contains("targets as storage: stored, encrypted") && !known.contains(&target), "{known}");
+    daemon.ok("host set esx1 --no-chap-target");
+    assert_eq!(daemon.turned_away(&mutual(&daemon, "storage", &target)), AUTHENTICATION_FAILED, "it has none any more");
+
     // What is seen of it, and what is refused.
     let shown = [daemon.ok("host show esx1"), daemon.ok("host list --json"), daemon.ok("audit --json"), daemon.log()];
     assert!(shown.iter().all(|text| !text.contains("new-secret-of") && !text.contains(&secret)), "a secret is shown");
@@ -178,6 +201,50 @@ fn iscsi_names_are_unique_and_free_again_and_a_missing_listener_is_said() {
     daemon.ok("volume create v --size 32MiB --subsystem b");
     let status = daemon.ok("status");
     assert!(status.contains("to be served over iSCSI, and no address is listened on for that"), "{status}");
+}
+
+#[test]
+fn every_node_is_a_port_whose_state_follows_the_owner_of_the_volume() {
+    use AccessState::{NonOptimized, Optimized, Unavailable};
+    let node = |name: &str| {
+        let more = crate::cluster::config(name);
+        Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, listeners: LISTENERS, ..USUAL })
+    };
+    let (mut a, mut b) = (node("a"), node("b"));
+    a.group_on_files(2, "256MiB", "512MiB");
+    a.create_cluster();
+    b.join(&a, "");
+    a.ok("volume create v --size 32MiB");
+    a.ok("subsystem set default --iscsi");
+    let states = [(1, Optimized), (2, NonOptimized)];
+    let through = |of: &Daemon| {
+        let login = of.iscsi(None);
+        until("the node passes on what it is asked", || {
+            let mut host = Host::log_in(&login).ok()?;
+            (host.luns() == [Lun::Unit(1)] && host.port_groups(1) == states).then_some(host)
+        })
+    };
+    // The same groups through both; each is the relative port of VPD page 83h, and the portal group of its addresses.
+    let (mut by_a, mut by_b) = (through(&a), through(&b));
+    for (host, port) in [(&mut by_a, 1), (&mut by_b, 2)] {
+        let page = parse_identification(&host.command(1, &[0x12, 1, 0x83, 1, 0, 0], 256, &[]).good()).expect("page 83h");
+        assert!(page.contains(&Designator::RelativePort(port)) && page.contains(&Designator::PortGroup(port)), "{page:?}");
+        assert!(page.iter().any(|d| matches!(d, Designator::Naa6(_))));
+    }
+    let portals = &Host::log_in(&Login { target: None, ..b.iscsi(None) }).unwrap().targets()[TARGET];
+    let mut tags: Vec<&str> = portals.iter().map(|at| at.rsplit(',').next().expect("a tag")).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, ["1", "2"], "{portals:?}");
+    let block = pattern(4096, 3);
+    by_b.write(1, 5, &block, 4096).good();
+    assert!(by_a.read(1, 5, 1, 4096).good() == block);
+
+    // The owner dies: the other node has no path to the volume, and says so.
+    a.kill();
+    let changed = Some((SenseKey::UnitAttention, SenseCode::ACCESS_STATE_CHANGED));
+    until("the host hears of it", || (by_b.ready(1).sense == changed).then_some(()));
+    assert_eq!(by_b.port_groups(1), [(1, Optimized), (2, Unavailable)]);
+    assert_eq!(by_b.read(1, 5, 1, 4096).sense, Some((SenseKey::NotReady, SenseCode::PORT_UNAVAILABLE)));
 }
 
 /// Service actions of PERSISTENT RESERVE OUT.
