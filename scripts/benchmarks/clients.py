@@ -40,7 +40,7 @@ def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=Tr
         disks = [f"{d}{'&' if '?' in d else '?'}digests=both" for d in disks]
     command = ["taskset", "-c", processors, binary, "lab", "run", profile, *disks, "--json", "--destroy", "--workers", str(workers),
                *["--spin"] * spin, "--warm-up", f"{round(WARM_UP_S * 1000)}ms", "--time", f"{round(seconds * 1000)}ms", "--results", f"{folder}/results", "--seed", str(next(SEEDS)),
-               *["--prepare", "random"] * prepare]
+               *(["--prepare", "random"] if prepare else ["--unwritten"])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + (1200 if prepare else 60))
     if done.returncode:
         raise Failed(f"the lab failed against {' '.join(disks)}:\n{done.stdout}\n{done.stderr}")

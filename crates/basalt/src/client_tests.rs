@@ -21,3 +21,10 @@ fn a_daemon_that_does_not_answer_is_given_up_and_the_user_reads_what_to_look_at(
     let Failure::Unreachable { action, .. } = failure else { panic!("{failure}") };
     assert!(action.starts_with("what was asked may still be done"), "{action}");
 }
+
+#[test]
+fn failed_operations_of_the_lab_have_a_status_of_their_own() {
+    let failed = Failure::from(lab::LabError::Failed { failed: 1109, ended: 5 });
+    assert_eq!(failed.status(), 8);
+    assert!(failed.to_string().starts_with("1109 operations failed"), "{failed}");
+}

@@ -51,6 +51,14 @@ pub enum LabError {
         /// Where, what was expected, what was found.
         problem: String,
     },
+    /// Operations of a run failed; all that was measured is kept.
+    #[error("{failed} operations failed, {ended} ended well; the verdict and the report say in which cases")]
+    Failed {
+        /// Operations that failed.
+        failed: u64,
+        /// Operations that ended well.
+        ended: u64,
+    },
     /// The user ended the run; what was measured until then is kept.
     #[error("stopped")]
     Stopped,

@@ -30,6 +30,14 @@ nvme-tcp://HOST:4420/NQN?nsid=1. What holds data is not written without --destro
 The maximum is measured in a closed loop, window after window of --time, until three of them differ by
 at most 5 %. The shares come in an open loop: latency counts from when an operation should have come.")]
     Curve(CurveArgs),
+    /// Find the highest load that keeps a bound on latency
+    #[command(after_help = "Examples:
+  basalt lab search random-8k /dev/nvme1n1 --p99 5ms --time 30s --destroy
+  basalt lab search easy-run:4k-70-30 disk.img:10GiB --p99 2ms --mean 1ms --unit 100 --prepare random
+
+A closed loop finds the ceiling. Then loads below it are halved until the highest is known within 2 %. Loads come in an
+open loop, at random times; latency counts from when an operation should have come.")]
+    Search(SearchArgs),
     /// Measure every combination of parameters
     #[command(after_help = "Examples:
   basalt lab sweep four-corners:4k-random-read /dev/nvme1n1 --over depth=1,2,4,8,16,32
@@ -121,12 +129,21 @@ pub struct CommonArgs {
     /// Write the whole working set first: with zeroes or with data
     #[arg(long, value_enum, value_name = "HOW")]
     pub prepare: Option<Prepare>,
+    /// Measure reads of what was never written, which storage answers without its drives
+    #[arg(long)]
+    pub unwritten: bool,
     /// Threads on each disk, instead of the workload's
     #[arg(long, value_name = "N")]
     pub depth: Option<u32>,
-    /// Part of each disk that is used, in percent, instead of the workload's
-    #[arg(long, value_name = "PERCENT")]
-    pub working_set: Option<f64>,
+    /// What is used of each disk, from its start, instead of the workload's: percent, or bytes such as 4GiB
+    #[arg(long, value_parser = working_set, value_name = "PERCENT|BYTES", allow_hyphen_values = true)]
+    pub working_set: Option<WorkingSet>,
+    /// Operations a second, in an open loop at random times, instead of the workload's arrivals
+    #[arg(long, value_name = "IOPS")]
+    pub rate: Option<f64>,
+    /// End the run after the case in which more operations than this have failed
+    #[arg(long, value_name = "N")]
+    pub errors_max: Option<u64>,
     /// Check every block that is read against what this run wrote there; wrong data ends the run with status 6
     #[arg(long)]
     pub verify: bool,
@@ -182,6 +199,21 @@ pub struct CurveArgs {
     /// The maximum in operations a second, instead of measuring it
     #[arg(long, value_name = "IOPS")]
     pub maximum: Option<f64>,
+}
+
+#[derive(Args, Debug)]
+pub struct SearchArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// The 99th percentile of latency must stay within this
+    #[arg(long, value_parser = seconds, value_name = "TIME", required_unless_present = "mean")]
+    pub p99: Option<f64>,
+    /// The mean latency must stay within this
+    #[arg(long, value_parser = seconds, value_name = "TIME")]
+    pub mean: Option<f64>,
+    /// The load is a whole number of these, in operations a second
+    #[arg(long, default_value_t = 10.0, value_name = "IOPS")]
+    pub unit: f64,
 }
 
 #[derive(Args, Debug)]
@@ -287,6 +319,32 @@ fn axis(text: &str) -> Result<lab::run::Axis, String> {
         _ => v.parse().map_err(|_| format!("'{v}' is not a number")),
     };
     Ok(lab::run::Axis { parameter, values: values.split(',').map(value).collect::<Result<_, _>>()? })
+}
+
+/// What is used of each disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WorkingSet {
+    /// In percent of it.
+    Percent(f64),
+    /// In bytes.
+    Bytes(u64),
+}
+
+/// `50`, `50%`: percent; `4GiB`: bytes.
+fn working_set(text: &str) -> Result<WorkingSet, String> {
+    let text = text.trim();
+    if let Ok(percent) = text.trim_end_matches('%').trim_end().parse::<f64>() {
+        return match percent {
+            p if p > 0.0 && p <= 100.0 => Ok(WorkingSet::Percent(p)),
+            _ => Err(format!("'{text}': a working set in percent is above 0 and at most 100; in bytes it has a unit, such as 4GiB")),
+        };
+    }
+    let bytes = text.parse::<base::ByteSize>().map_err(|e| format!("{e}; write percent, such as 50, or bytes, such as 4GiB"))?;
+    match bytes.0 {
+        0 => Err("nothing would be used: write percent, such as 50, or bytes, such as 4GiB".into()),
+        b if b % lab::workload::GRAIN_BYTES != 0 => Err(format!("'{text}': bytes are a multiple of {}", lab::workload::GRAIN_BYTES)),
+        b => Ok(WorkingSet::Bytes(b)),
+    }
 }
 
 /// `90`, `90s`, `1.5m`, `2h`: seconds.

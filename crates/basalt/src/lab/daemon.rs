@@ -21,6 +21,7 @@ const DESTAGED_BYTES: &str = "basalt_store_destaged_bytes_total";
 /// A daemon on this machine or another.
 pub struct Target {
     client: Client,
+    pid: Option<u32>,
     process: Option<Process>,
     before: Option<(Instant, BTreeMap<&'static str, f64>, Option<f64>)>,
     silent: bool,
@@ -31,8 +32,14 @@ impl Target {
     pub fn of(api: &str) -> Option<Target> {
         let client = Client::new(api, Some(WAIT)).ok()?;
         let _: Status = client.get("/status").ok()?;
-        let process = client.peer().map(Process::new);
-        Some(Target { client, process, before: None, silent: false })
+        let pid = client.peer();
+        let process = pid.map(Process::new);
+        Some(Target { client, pid, process, before: None, silent: false })
+    }
+
+    /// Its process, when it is on this machine.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     /// Processor time that it has used, in seconds.

@@ -196,6 +196,10 @@ impl Watch for Follower {
         self.target.as_mut()?.second()
     }
 
+    fn target_pid(&self) -> Option<u32> {
+        self.target.as_ref()?.pid()
+    }
+
     fn target_cpu_s(&mut self) -> Option<f64> {
         self.target.as_ref()?.cpu_s()
     }

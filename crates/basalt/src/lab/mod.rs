@@ -11,18 +11,19 @@ mod live;
 
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
-use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs};
+use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs, WorkingSet};
 use case_name::case_name;
 use daemon::Target;
 use follow::Follower;
 use lab::LabError;
 use lab::engine::Fill;
 use lab::engine::open::{EngineKind, System};
+use lab::report::figures::percentile_us;
 use lab::results::folder::{self, Folder};
 use lab::results::{Measured, RunKind, RunState, Verified};
 use lab::run::{self, Config, Curve, verdict};
-use lab::workload::Spacing;
-use lab::workload::profiles::{self, Profile};
+use lab::workload::profiles::{self, Profile, Search};
+use lab::workload::{Arrivals, Spacing};
 use serde_json::json;
 use std::path::Path;
 use studies::model::cluster::Cluster;
@@ -43,6 +44,11 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
             };
             let curve = Curve { loads: args.loads, spacing, maximum_iops: args.maximum };
             Bench { api, json }.single(&args.run, RunKind::Curve, |config| config.curve = curve)
+        }
+        LabCommand::Search(args) => {
+            let ms = |s: Option<f64>| s.map(|s| s * 1e3);
+            let search = Search { iops_unit: args.unit, mean_ms_max: ms(args.mean), p99_ms_max: ms(args.p99) };
+            Bench { api, json }.single(&args.run, RunKind::Run, |config| config.search = Some(search))
         }
         LabCommand::Sweep(args) => Bench { api, json }.single(&args.run, RunKind::Sweep, |config| config.sweep = args.over),
         LabCommand::Compare(args) => Bench { api, json }.compare(&args),
@@ -90,8 +96,19 @@ fn workloads(name: &str, common: &CommonArgs) -> Result<Profile, Failure> {
     };
     for w in &mut profile.workloads {
         w.depth = common.depth.unwrap_or(w.depth);
-        w.working_set = common.working_set.map_or(w.working_set, |percent| percent / 100.0);
+        (w.working_set, w.working_set_bytes) = match common.working_set {
+            None => (w.working_set, w.working_set_bytes),
+            Some(WorkingSet::Percent(percent)) => (percent / 100.0, None),
+            Some(WorkingSet::Bytes(bytes)) => (1.0, Some(bytes)),
+        };
         w.verify |= common.verify;
+        if let Some(iops) = common.rate {
+            let spacing = match w.arrivals {
+                Arrivals::Open { spacing, .. } => spacing,
+                _ => Spacing::default(),
+            };
+            w.arrivals = Arrivals::Open { iops, spacing };
+        }
     }
     profile.check(name)?;
     Ok(profile)
@@ -105,6 +122,8 @@ fn config(kind: RunKind, profile: Profile, systems: Vec<System>, common: &Common
         warm_up_s: common.warm_up,
         measure_s: common.time,
         cool_down_s: common.cool_down,
+        unwritten: common.unwritten,
+        errors_max: common.errors_max,
         prepare: common.prepare.map(|p| if p == Prepare::Zero { Fill::Zero } else { Fill::Random }),
         search: profile.search,
         curve: Curve::default(),
@@ -181,7 +200,7 @@ impl Bench<'_> {
 /// After a run, whether it came to its end or not.
 fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: bool) -> Done {
     drop(follow);
-    if let Err(e @ LabError::WrongData { .. }) = ended {
+    if let Err(e @ (LabError::WrongData { .. } | LabError::Failed { .. })) = ended {
         // What was found is to be seen in the report, too.
         lab::report::write_all(folder.path())?;
         show(folder, json)?;
@@ -194,7 +213,17 @@ fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: 
         return Err(e.into());
     }
     lab::report::write_all(folder.path())?;
-    show(folder, json)
+    show(folder, json)?;
+    failed_operations(&folder.cases()?)
+}
+
+/// What was measured stands; but a script must see that some of it failed.
+fn failed_operations(cases: &[Measured]) -> Done {
+    let all = cases.iter().map(Measured::total).fold((0, 0), |sum, f| (sum.0 + f.errors, sum.1 + f.operations));
+    match all {
+        (0, _) => Ok(()),
+        (failed, ended) => Err(LabError::Failed { failed, ended }.into()),
+    }
 }
 
 fn report(folder: &Path, beside: Option<&Path>, json: bool) -> Done {
@@ -316,7 +345,7 @@ fn show(folder: &Folder, json: bool) -> Done {
 
 fn row(m: &Measured) -> Vec<String> {
     let (all, time) = (m.total(), |ns: f64| verdict::time(ns));
-    let percentile = |p: f64| time(all.latency.percentile_ns(p) as f64);
+    let percentile = |p: f64| verdict::percentile(&all.latency, p);
     vec![
         case_name(&m.workload.name, &m.labels),
         verdict::number(m.iops()),
@@ -348,14 +377,14 @@ fn verified_words(v: Verified) -> String {
 /// A case without its histograms and seconds.
 fn summary(m: &Measured) -> serde_json::Value {
     let all = m.total();
-    let us = |p: f64| all.latency.percentile_ns(p) as f64 / 1e3;
+    let us = |p: f64| percentile_us(&all.latency, p);
     json!({
         "labels": m.labels, "engine": m.engine, "workload": m.workload.name, "measured_s": m.measured_s, "iops": m.iops(), "mib_s": m.mib_s(),
         "reads": m.reads.operations, "writes": m.writes.operations, "trims": m.trims.operations, "errors": all.errors,
         "mean_us": all.latency.mean_ns() / 1e3, "p50_us": us(50.0), "p95_us": us(95.0), "p99_us": us(99.0), "p99_9_us": us(99.9),
         "p99_99_us": us(99.99), "max_us": all.latency.max_ns() as f64 / 1e3,
         "client_cores": m.client_cpu_s / m.measured_s.max(1e-9), "target_cores": m.target_cpu_s.map(|s| s / m.measured_s.max(1e-9)),
-        "verified": m.verified, "notes": m.notes,
+        "verified": m.verified, "carried": m.carried, "waiting": m.waiting, "noise": m.noise, "notes": m.notes,
     })
 }
 

@@ -123,7 +123,7 @@ fn bad_input_is_reported_with_its_exit_status_and_harms_nothing() {
     d.ok(&import);
     let (reported, kept) = (d.fails(&import, 5), fs::read(d.path("job.toml")).unwrap());
     assert!(reported.contains("already"), "{reported}");
-    d.ok(&run(&format!("{} {disk}.new:16MiB {SHORT}", d.at("job.toml"))));
+    d.ok(&run(&format!("{} {disk}.new:16MiB --unwritten {SHORT}", d.at("job.toml"))));
     assert_eq!(fs::read(d.path("job.toml")).unwrap(), kept);
 }
 
@@ -165,7 +165,7 @@ fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
     d.group_on_files(2, "512MiB", "1GiB");
     d.ok("volume create v --size 32MiB");
     let results = d.at("results");
-    let long = Long::start(&d, &format!("lab run easy-run --time 3s --warm-up 0s --workers 1 --results {results}"));
+    let long = Long::start(&d, &format!("lab run easy-run --unwritten --time 3s --warm-up 0s --workers 1 --results {results}"));
     second_case_runs(&d);
     until("its queue is open beside the admin queue", || (d.metric("basalt_frontend_open_connections") >= 2).then_some(()));
     d.kill();
@@ -189,8 +189,10 @@ fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
 fn ctrl_c_and_sigterm_end_a_run_in_order() {
     for signal in ["-INT", "-TERM"] {
         let d = alone();
-        let long =
-            Long::start(&d, &format!("lab run easy-run {}:16MiB --time 2s --warm-up 0s --results {}", d.at("disk"), d.at("results")));
+        let long = Long::start(
+            &d,
+            &format!("lab run easy-run {}:16MiB --unwritten --time 2s --warm-up 0s --results {}", d.at("disk"), d.at("results")),
+        );
         second_case_runs(&d);
         let sent = Command::new("kill").args([signal, &long.0.id().to_string()]).status().unwrap();
         assert!(sent.success());

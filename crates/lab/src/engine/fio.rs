@@ -234,6 +234,10 @@ impl Engine for Fio {
         if prepare || workload.changes_data() { self.may_write() } else { Ok(()) }
     }
 
+    fn unwritten(&mut self, workload: &Workload) -> Result<Option<f64>, LabError> {
+        super::guard::unwritten(self.disks.iter().map(|(p, bytes)| (p.as_path(), working_set_bytes(workload, *bytes))))
+    }
+
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         let disks: Vec<_> = self.disks.iter().map(|(p, _)| (p.clone(), None)).collect();
         super::native::Native::open(&disks, self.options.clone())?.prepare(workload, fill, watch)
@@ -278,6 +282,9 @@ impl Engine for Fio {
             target_cpu_s: None,
             seconds: Vec::new(),
             notes,
+            carried: 0,
+            waiting: 0,
+            noise: None,
         })
     }
 }

@@ -6,6 +6,7 @@
 //! Never: writes to a disk.
 
 use crate::error::LabError;
+use crate::workload::GRAIN_BYTES;
 use drive::{SIGNATURE_PROBE_BYTES, Scanner, signature};
 use std::cell::Cell;
 use std::fs;
@@ -87,6 +88,33 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
     fs::File::open(path)?.take(SIGNATURE_PROBE_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
+}
+
+/// Places of a working set, evenly spread, that are looked at for [`unwritten`].
+pub const PLACES: u64 = 256;
+
+/// Where to look: [`PLACES`] blocks of 4 KiB, or all there are, in the first `bytes` of a disk.
+pub fn places(bytes: u64) -> impl Iterator<Item = u64> {
+    let blocks = bytes / GRAIN_BYTES;
+    let all = blocks.min(PLACES);
+    (0..all).map(move |n| n * blocks / all * GRAIN_BYTES)
+}
+
+/// The part of the first bytes of disks, (path, bytes) each, that holds zeroes only; `None`: a disk cannot be read.
+pub fn unwritten<'a>(disks: impl Iterator<Item = (&'a Path, u64)>) -> Result<Option<f64>, LabError> {
+    let (mut seen, mut empty) = (0u32, 0u32);
+    for (path, bytes) in disks {
+        let Ok(file) = fs::File::open(path) else { return Ok(None) };
+        let mut block = [0; GRAIN_BYTES as usize];
+        for at in places(bytes) {
+            if std::os::unix::fs::FileExt::read_exact_at(&file, &mut block, at).is_err() {
+                return Ok(None);
+            }
+            seen += 1;
+            empty += u32::from(block.iter().all(|&b| b == 0));
+        }
+    }
+    Ok((seen > 0).then(|| f64::from(empty) / f64::from(seen)))
 }
 
 /// Refuses to go on when something would be lost and the user did not say `destroy`.

@@ -114,6 +114,8 @@ pub struct Load {
     window: Window,
     /// Of a limited loop: when the next operation may start, and the gap.
     pace: Option<(f64, f64)>,
+    /// Of an open loop: operations that should have come before the measurement and ended in it.
+    carried: u64,
     /// What was counted.
     pub recorder: Recorder,
 }
@@ -149,7 +151,7 @@ impl Load {
             _ => None,
         };
         let recorder = Recorder::new(window, workload.streams.len());
-        Load { lanes, slots: vec![None; slots], slot_lane, turn: 0, in_flight: 0, window, pace, recorder }
+        Load { lanes, slots: vec![None; slots], slot_lane, turn: 0, in_flight: 0, window, pace, carried: 0, recorder }
     }
 
     /// Writes the first bytes of disks, (disk, bytes) each, once: [`FILL_DEPTH`] operations of [`FILL_BYTES`] at a time.
@@ -167,7 +169,7 @@ impl Load {
         let lanes: Vec<Lane> = disks.iter().enumerate().map(lane).collect();
         let slot_lane = (0..lanes.len() * depth).map(|slot| slot / depth).collect();
         let slots = vec![None; lanes.len() * depth];
-        Load { lanes, slots, slot_lane, turn: 0, in_flight: 0, window, pace: None, recorder: Recorder::new(window, 1) }
+        Load { lanes, slots, slot_lane, turn: 0, in_flight: 0, window, pace: None, carried: 0, recorder: Recorder::new(window, 1) }
     }
 
     /// Slots of this worker: operations that can be under way.
@@ -251,8 +253,16 @@ impl Load {
         self.lanes[self.slot_lane[slot]].free.push(slot);
         if now_ns < self.window.to_ns {
             let latency = now_ns.saturating_sub(flight.began_ns);
+            if good && flight.began_ns < self.window.from_ns && now_ns >= self.window.from_ns {
+                self.carried += u64::from(self.lanes[self.slot_lane[slot]].schedule.is_some());
+            }
             self.recorder.record(now_ns, flight.op.kind, flight.op.stream, flight.op.bytes, latency, good);
         }
+    }
+
+    /// Of an open loop: operations that should have come before the measurement and ended in it.
+    pub fn carried(&self) -> u64 {
+        self.carried
     }
 
     /// Arrivals that were still waiting when time was up.

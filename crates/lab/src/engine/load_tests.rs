@@ -14,7 +14,12 @@ fn random_reads(depth: u32, arrivals: Arrivals) -> Workload {
 
 /// Runs a load on one server with a queue; `service` gives the time of an operation that starts at a time.
 fn run(w: &Workload, seconds: u64, service: impl Fn(u64) -> u64) -> Load {
-    let window = Window { from_ns: 0, to_ns: seconds * S };
+    run_after(w, 0, seconds, service)
+}
+
+/// The same with a warm-up, in seconds; `seconds` is the end of the measurement.
+fn run_after(w: &Workload, warm_up: u64, seconds: u64, service: impl Fn(u64) -> u64) -> Load {
+    let window = Window { from_ns: warm_up * S, to_ns: seconds * S };
     let plans = [AccessPlan::new(w, "fake", 1 << 30).unwrap()];
     let mut load = Load::new(w, &plans, &[LanePart { disk: 0, first: 0, count: w.depth }], 3, window);
     let mut ends: BinaryHeap<std::cmp::Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -104,6 +109,19 @@ fn too_much_load_is_reported_by_what_was_left_waiting() {
     assert!(load.left_waiting().abs_diff(50_000) < 20);
     let mut load = run(&random_reads(4, Arrivals::Closed), 1, |_| 100_000);
     assert_eq!(load.left_waiting(), 0);
+}
+
+#[test]
+fn a_backlog_from_the_warm_up_is_counted_apart() {
+    // 5,000 a second come; the server stands still in the first two seconds and does 10,000 a second from then on.
+    let w = random_reads(4, Arrivals::Open { iops: 5000.0, spacing: Spacing::Fixed });
+    let stall = |at: u64| if at < 2 * S { 2 * S - at } else { 100_000 };
+    let load = run_after(&w, 2, 3, stall);
+    let done = load.recorder.kinds[0].operations;
+    assert!(done.abs_diff(10_000) < 20 && load.carried().abs_diff(10_000) < 20, "{done}, {} of them from before", load.carried());
+    let load = run_after(&w, 2, 3, |_| 100_000);
+    assert!(load.carried() <= 4, "what is under way is no backlog: {}", load.carried());
+    assert_eq!(run_after(&random_reads(4, Arrivals::Closed), 2, 3, |_| 100_000).carried(), 0);
 }
 
 #[test]

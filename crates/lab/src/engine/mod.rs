@@ -48,6 +48,10 @@ pub trait Watch {
     fn target(&mut self) -> Option<TargetSecond> {
         None
     }
+    /// The process on this machine that is measured, where it is known.
+    fn target_pid(&self) -> Option<u32> {
+        None
+    }
     /// Processor time of the target until now, in seconds, where it is known.
     fn target_cpu_s(&mut self) -> Option<f64> {
         None
@@ -73,6 +77,11 @@ pub trait Engine {
     /// Whether it can, and may, run this load (after preparing, if so): asked before anything begins.
     fn admit(&mut self, workload: &Workload, _prepare: bool) -> Result<(), LabError> {
         workload.check(&workload.name)
+    }
+    /// The part of the working set, 0 to 1, that holds zeroes only, from places looked at: nothing was written there as far as can be seen.
+    /// `None`: it cannot be looked at.
+    fn unwritten(&mut self, _: &Workload) -> Result<Option<f64>, LabError> {
+        Ok(None)
     }
     /// Writes the whole working set of every disk.
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError>;

@@ -179,6 +179,10 @@ impl Engine for Native {
         if prepare { self.may_write() } else { Ok(()) }
     }
 
+    fn unwritten(&mut self, workload: &Workload) -> Result<Option<f64>, LabError> {
+        guard::unwritten(self.disks.iter().map(|d| (d.path.as_path(), working_set_bytes(workload, d.device.bytes()))))
+    }
+
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         self.may_write()?;
         let disks = self.disks();

@@ -178,6 +178,19 @@ impl Disk {
             after_trim: if self.namespace.zeroes_after_trim { AfterTrim::ZeroesOrOld } else { AfterTrim::Anything },
         }
     }
+    /// Places of the first `bytes` that were looked at, and how many of them hold zeroes only.
+    fn unwritten(&self, bytes: u64) -> Result<(u32, u32), Error> {
+        self.controller.set_queues(1)?;
+        let mut queue = self.controller.open_queue(1, 2, self.namespace)?;
+        let grain = GRAIN_BYTES.max(u64::from(self.namespace.lba_bytes));
+        let (mut seen, mut empty) = (0, 0);
+        for at in guard::places(bytes).map(|at| at / grain * grain).filter(|at| at + grain <= bytes) {
+            seen += 1;
+            empty += u32::from(queue.read(at, grain as u32)?.iter().all(|&b| b == 0));
+        }
+        queue.disconnect()?;
+        Ok((seen, empty))
+    }
     fn would_be_lost(&self) -> Result<Option<String>, Error> {
         self.controller.set_queues(1)?;
         let mut queue = self.controller.open_queue(1, 2, self.namespace)?;
@@ -215,6 +228,16 @@ impl Engine for NvmeTcp {
         self.disks.iter().try_for_each(|d| AccessPlan::new(workload, &d.name, d.namespace.bytes()).map(drop))?;
         self.fits(workload)?;
         if prepare { self.check_writable() } else { Ok(()) }
+    }
+
+    fn unwritten(&mut self, workload: &Workload) -> Result<Option<f64>, LabError> {
+        let (mut seen, mut empty) = (0, 0);
+        for d in &self.disks {
+            let bytes = working_set_bytes(workload, d.namespace.bytes());
+            let (s, e) = d.unwritten(bytes).map_err(|e| broken(&d.name, &e))?;
+            (seen, empty) = (seen + s, empty + e);
+        }
+        Ok((seen > 0).then(|| f64::from(empty) / f64::from(seen)))
     }
 
     fn prepare(&mut self, workload: &Workload, fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {

@@ -38,8 +38,10 @@ enum Report {
 
 struct Ended {
     recorder: Recorder,
+    carried: u64,
     waiting: u64,
     checked: Option<(Verified, Vec<String>)>,
+    first_failure: Option<String>,
     problem: Option<String>,
 }
 
@@ -59,6 +61,7 @@ pub struct WorkerContext {
     stop: Arc<AtomicBool>,
     reports: Sender<Report>,
     failures: u32,
+    first_failure: Option<String>,
     problem: Option<String>,
 }
 
@@ -116,9 +119,15 @@ impl WorkerContext {
         match result {
             Ok(()) => self.failures = 0,
             Err(why) => {
+                let mut last = String::new();
                 self.failures += 1;
+                if self.first_failure.is_none() || self.failures == FAILURES_MAX {
+                    let why = why();
+                    self.first_failure.get_or_insert_with(|| why.clone());
+                    last = why;
+                }
                 if self.failures == FAILURES_MAX {
-                    self.fail(format!("{FAILURES_MAX} operations failed one after the other; the last: {}", why()));
+                    self.fail(format!("{FAILURES_MAX} operations failed one after the other; the last: {last}"));
                 }
             }
         }
@@ -164,9 +173,9 @@ impl Drop for WorkerContext {
         }
         let window = Window { from_ns: 0, to_ns: 0 };
         let recorder = std::mem::replace(&mut self.load.recorder, Recorder::new(window, 0));
-        let waiting = self.load.left_waiting();
+        let (carried, waiting) = (self.load.carried(), self.load.left_waiting());
         let checked = self.check.take().map(|c| (c.tally, c.findings));
-        let ended = Ended { recorder, waiting, checked, problem: self.problem.take() };
+        let ended = Ended { recorder, carried, waiting, checked, first_failure: self.first_failure.take(), problem: self.problem.take() };
         let _ = self.reports.send(Report::Ended(Box::new(ended)));
     }
 }
@@ -251,6 +260,7 @@ impl Workers {
             stop: Arc::clone(&stop),
             reports: sender.clone(),
             failures: 0,
+            first_failure: None,
             problem: None,
         };
         let contexts = loads.into_iter().enumerate().map(context).collect();
@@ -262,7 +272,10 @@ impl Workers {
 struct Gathered {
     recorders: Vec<Recorder>,
     seconds: Vec<Second>,
+    carried: u64,
     waiting: u64,
+    /// Why the first operation failed that did.
+    first_failure: Option<String>,
     verified: Option<Verified>,
     findings: Vec<String>,
     problem: Option<String>,
@@ -281,7 +294,9 @@ impl Collector {
         let mut g = Gathered {
             recorders: Vec::new(),
             seconds: Vec::new(),
+            carried: 0,
             waiting: 0,
+            first_failure: None,
             verified: None,
             findings: Vec::new(),
             problem: None,
@@ -313,7 +328,9 @@ impl Collector {
                 Ok(Report::Ended(e)) => {
                     ended += 1;
                     g.ended_ns = self.now_ns();
+                    g.carried += e.carried;
                     g.waiting += e.waiting;
+                    g.first_failure = g.first_failure.take().or(e.first_failure);
                     if let Some((tally, findings)) = e.checked {
                         g.verified = Some(g.verified.unwrap_or_default().merge(tally));
                         g.findings.extend(findings);
@@ -364,6 +381,7 @@ impl Collector {
             _ => {}
         }
         let mut notes: Vec<String> = g.findings.into_iter().chain(g.problem).collect();
+        notes.extend(g.first_failure.map(|why| format!("The first operation that failed: {why}.")));
         if g.waiting > 0 {
             notes.push(format!(
                 "{} operations that should have been started were still waiting when the time was up: the storage does not keep this rate. They are in no figure.",
@@ -392,6 +410,9 @@ impl Collector {
             target_cpu_s: g.target_cpu_s,
             seconds: g.seconds,
             notes,
+            carried: g.carried,
+            waiting: g.waiting,
+            noise: None,
         })
     }
 

@@ -10,7 +10,7 @@
 use super::imported::{Imported, ImportedPlan};
 use super::units;
 use crate::error::LabError;
-use crate::workload::{Access, Arrivals, DEPTH_MAX, Data, Hot, Size, Skew, Spacing, Stream, TRANSFER_BYTES_MAX, Workload};
+use crate::workload::{Access, Arrivals, DEPTH_MAX, Data, GRAIN_BYTES, Hot, Size, Skew, Spacing, Stream, TRANSFER_BYTES_MAX, Workload};
 use std::collections::BTreeMap;
 
 /// Sections and options of one file.
@@ -235,7 +235,7 @@ impl Importer<'_> {
         if verify && let Some(g) = &asked {
             self.out.remark(g.line, &g.text, "taken over as our own way of verifying all data read, not this one");
         }
-        let working_set = self.working_set(job);
+        let (working_set, working_set_bytes) = self.working_set(job);
         let streams = self.streams(job, kind)?;
         let mut w = Workload {
             name: job.name.clone(),
@@ -244,6 +244,7 @@ impl Importer<'_> {
             arrivals: self.arrivals(job, jobs)?,
             depth,
             working_set,
+            working_set_bytes,
             data,
             verify,
         };
@@ -359,19 +360,25 @@ impl Importer<'_> {
         }
     }
 
-    fn working_set(&mut self, job: &Job) -> f64 {
-        let Some(g) = job.options.get("size") else { return 1.0 };
-        if let (true, Some(share)) = (g.value.ends_with('%'), units::share(&g.value).filter(|s| *s > 0.0)) {
-            return share;
+    /// As a part of the disk, and in bytes of it.
+    fn working_set(&mut self, job: &Job) -> (f64, Option<u64>) {
+        let Some(g) = job.options.get("size") else { return (1.0, None) };
+        if g.value.ends_with('%') {
+            if let Some(share) = units::share(&g.value).filter(|s| *s > 0.0) {
+                return (share, None);
+            }
+        } else if job.options.get("filename").is_some_and(|f| !f.value.starts_with("/dev/")) {
+            self.out.remark(g.line, &g.text, "taken over as the size of the file");
+            return (1.0, None);
+        } else if let Some(bytes) = units::bytes(&g.value).filter(|b| *b >= GRAIN_BYTES) {
+            let whole = bytes / GRAIN_BYTES * GRAIN_BYTES;
+            if whole != bytes {
+                self.out.remark(g.line, &g.text, format!("taken over as {whole} bytes: a working set is a multiple of {GRAIN_BYTES}"));
+            }
+            return (1.0, Some(whole));
         }
-        let file = job.options.get("filename").is_some_and(|f| !f.value.starts_with("/dev/"));
-        let why = if file {
-            "taken over as the size of the file"
-        } else {
-            "not taken over: give the part of the disk in percent (--working-set)"
-        };
-        self.out.remark(g.line, &g.text, why);
-        1.0
+        self.out.remark(g.line, &g.text, "not taken over: give the working set in percent or bytes (--working-set)");
+        (1.0, None)
     }
 
     fn arrivals(&mut self, job: &Job, jobs: u32) -> Result<Arrivals, LabError> {

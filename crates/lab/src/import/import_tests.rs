@@ -154,6 +154,27 @@ fn a_fio_file_becomes_workloads() {
 }
 
 #[test]
+fn the_size_of_a_fio_job_is_taken_over_in_bytes() {
+    let of = |disk: &str, size: &str| {
+        let i = import(&format!("[j]\nfilename={disk}\nrw=randread\nsize={size}\n"), "f", "f").unwrap();
+        let w = by_name(&i, "j");
+        (w.working_set, w.working_set_bytes, i.remark_lines().iter().filter(|l| l.contains("size=")).cloned().collect::<Vec<_>>())
+    };
+    assert_eq!(of("/dev/sda", "4g"), (1.0, Some(4 << 30), Vec::new()));
+    assert_eq!(of("/dev/sda", "50%"), (0.5, None, Vec::new()));
+    let (part, bytes, said) = of("/dev/sda", "10000");
+    assert_eq!((part, bytes), (1.0, Some(8192)));
+    assert!(said[0].contains("taken over as 8192 bytes"), "{said:?}");
+    for (disk, size, says) in
+        [("/dev/sda", "512", "not taken over"), ("/dev/sda", "much", "not taken over"), ("/tmp/f", "4g", "size of the file")]
+    {
+        let (part, bytes, said) = of(disk, size);
+        assert_eq!((part, bytes), (1.0, None), "{size}");
+        assert!(said[0].contains(says), "{said:?}");
+    }
+}
+
+#[test]
 fn equal_fio_jobs_on_several_devices_are_one_load_on_several_disks() {
     let text = "[global]\nrw=randrw\nrwmixread=70\nioengine=libaio\niodepth=9\n[job0]\nfilename=/dev/sda\n[job1]\nfilename=/dev/sdb\n";
     let i = import(text, "f", "f").unwrap();

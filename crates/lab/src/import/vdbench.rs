@@ -409,6 +409,7 @@ impl Importer<'_> {
             arrivals: self.arrivals(rd, turn)?,
             depth: self.depth(rd, wds, parsed, turn)?,
             working_set: 1.0,
+            working_set_bytes: None,
             data: self.data(parsed)?,
             verify: parsed.general.get("validate").is_some_and(|g| g.first().starts_with('y')),
         };

@@ -4,6 +4,7 @@
 //! Never: drives a load.
 
 pub mod cpu;
+pub mod noise;
 pub mod recorder;
 
 use base64::Engine as _;

@@ -4,11 +4,12 @@
 //! Invariants: a sentence says only what a figure beside it shows; what went wrong is said first.
 //! Never: formats a page.
 
+use crate::report::caveats::caveats;
 use crate::report::compare::{Comparison, comparisons};
 use crate::report::figures::Case;
 use crate::report::load::Loaded;
-use crate::report::text::{latency, number, parameter, percent, whole};
-use crate::results::{Measured, RunKind, RunState};
+use crate::report::text::{LatencyUnit, number, parameter, percent};
+use crate::results::{Measured, RunKind};
 use serde::Serialize;
 
 /// Below this share of what was asked for, a rate was not held.
@@ -17,6 +18,11 @@ pub const DELIVERED_MIN: f64 = 0.95;
 pub const KNEE_GROWTH: f64 = 2.0;
 /// Sentences of one kind in a verdict that nobody wrote.
 const SENTENCES_MAX: usize = 8;
+
+/// A label that says the requested rate in figures: it follows from the load and makes no series of its own.
+pub const REQUESTED: &str = "requested IOPS";
+/// Labels that differ from point to point of one curve.
+pub const LOAD_LABELS: [&str; 2] = ["load", REQUESTED];
 
 /// A curve: rising load on one system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +72,8 @@ pub struct Analysis {
     pub warnings: Vec<String>,
     /// Sentences that answer what was asked.
     pub verdict: Vec<String>,
+    /// The unit of all latencies.
+    pub unit: LatencyUnit,
     /// The cases.
     pub cases: Vec<Case>,
     /// Curves.
@@ -82,12 +90,14 @@ impl Analysis {
     /// Computes all of it.
     pub fn new(run: &Loaded) -> Analysis {
         let cases: Vec<Case> = run.cases.iter().map(|(n, m)| Case::new(*n, m)).collect();
-        let curves = curves(&cases);
+        let unit = LatencyUnit::of(cases.iter().filter_map(|c| c.all.p99_us().or(c.all.mean_us)));
+        let curves = curves(&cases, unit);
         let parameters = parameters(&cases);
         let comparisons = comparisons(&cases);
         let mut a = Analysis {
             warnings: Vec::new(),
             verdict: run.record.verdict.clone(),
+            unit,
             curves,
             parameters,
             comparisons,
@@ -95,43 +105,13 @@ impl Analysis {
             cases,
         };
         a.published = a.published(run);
-        a.warnings = a.warnings(run);
+        a.warnings = caveats(run, &a.cases);
+        // A run's own verdict begins with them, too.
+        a.verdict.retain(|v| !a.warnings.contains(v));
         if a.verdict.is_empty() {
             a.verdict = a.sentences(run);
         }
         a
-    }
-
-    fn warnings(&self, run: &Loaded) -> Vec<String> {
-        let mut list = Vec::new();
-        let short = self.cases.iter().filter(|c| c.cut_short).count();
-        // A case that was cut short is measured again when the run goes on.
-        let here = self.cases.len() - usize::from(run.record.state != RunState::Complete && self.cases.last().is_some_and(|c| c.cut_short));
-        let wrong: u64 = self.cases.iter().filter_map(|c| c.verified).map(|v| v.wrong).sum();
-        if wrong > 0 {
-            list.push(format!(
-                "{} blocks that were read did not hold what was written there. This storage lost or changed data.",
-                whole(wrong)
-            ));
-        }
-        let errors: u64 = self.cases.iter().map(|c| c.all.errors).sum();
-        if errors > 0 {
-            let done: u64 = self.cases.iter().map(|c| c.all.operations).sum();
-            list.push(format!("{} operations failed ({} ended well); latencies are of those that ended well.", whole(errors), whole(done)));
-        }
-        if here < run.record.cases {
-            let why = match run.record.state {
-                RunState::Interrupted => "the run was interrupted",
-                RunState::Running => "the run is still going, or its process died",
-                RunState::Complete => "files are missing though the run is said to be complete",
-            };
-            list.push(format!("Not everything was measured: {here} of {} cases are there; {why}.", run.record.cases));
-        }
-        if short > 0 {
-            let (cases, their) = if short == 1 { ("case", "its") } else { ("cases", "their") };
-            list.push(format!("{short} {cases} ended before {their} time."));
-        }
-        list
     }
 
     /// The verdict, when nobody wrote one.
@@ -157,23 +137,38 @@ impl Analysis {
         list
     }
 
+    /// A case in words: its name, rate and latencies.
+    fn words(&self, c: &Case) -> String {
+        let mut words = format!("{}: {} IOPS", c.name, number(c.all.iops));
+        if c.all.bytes > 0 && c.all.operations > 0 && c.all.bytes / c.all.operations >= 65_536 {
+            words = format!("{}: {} MiB/s", c.name, number(c.all.mib_s));
+        }
+        if let Some(mean) = c.all.mean_us {
+            words.push_str(&format!(", {} mean", self.unit.text(mean)));
+        }
+        if let Some(p99) = c.all.p99_us() {
+            words.push_str(&format!(", {} at p99", self.unit.text(p99)));
+        }
+        words
+    }
+
     fn best_sentences(&self) -> Vec<String> {
         let mut list = Vec::new();
         let (first, rest) = (&self.cases[0], &self.cases[1..]);
         if rest.is_empty() || self.cases.len() <= 4 && self.parameters.is_empty() {
-            return self.cases.iter().map(|c| format!("{}.", case_words(c))).collect();
+            return self.cases.iter().map(|c| format!("{}.", self.words(c))).collect();
         }
         let most = |f: fn(&Case) -> f64| rest.iter().fold(first, |best, c| if f(c) > f(best) { c } else { best });
         let (iops, mib) = (most(|c| c.all.iops), most(|c| c.all.mib_s));
-        list.push(format!("Most operations: {}.", case_words(iops)));
+        list.push(format!("Most operations: {}.", self.words(iops)));
         if mib.number != iops.number {
-            list.push(format!("Most data: {}, {} MiB/s.", case_words(mib), number(mib.all.mib_s)));
+            list.push(format!("Most data: {}, {} MiB/s.", self.words(mib), number(mib.all.mib_s)));
         }
         let quick = self.cases.iter().filter(|c| c.all.p99_us().is_some());
         if let Some(c) = quick.min_by(|a, b| a.all.p99_us().unwrap_or(0.0).total_cmp(&b.all.p99_us().unwrap_or(0.0)))
             && c.number != iops.number
         {
-            list.push(format!("Shortest p99: {}.", case_words(c)));
+            list.push(format!("Shortest p99: {}.", self.words(c)));
         }
         list
     }
@@ -181,18 +176,16 @@ impl Analysis {
     fn curve_sentence(&self, curve: &Curve) -> Option<String> {
         let at = |i: usize| {
             let c = &self.cases[curve.points[i]];
-            let p99 = c.all.p99_us().map_or(String::new(), |p| format!(" with p99 at {}", latency(p)));
+            let p99 = c.all.p99_us().map_or(String::new(), |p| format!(" with p99 at {}", self.unit.text(p)));
             format!("{} IOPS{p99}", number(c.all.iops))
         };
         let share = |i: usize| self.cases[curve.points[i]].label("load").map_or(String::new(), |l| format!(" ({l})"));
         let last = curve.points.len().checked_sub(1)?;
-        let maximum =
-            curve.maximum.map_or(String::new(), |m| format!(" The maximum without a rate was {} IOPS.", number(self.cases[m].all.iops)));
         Some(match &curve.knee {
-            None => format!("{}: held at every rate up to {}{}, without a knee.{maximum}", curve.group, at(last), share(last)),
-            Some((0, why)) => format!("{}: not held even at the lowest rate: {why}.{maximum}", curve.group),
+            None => format!("{}: held at every rate up to {}{}, without a knee.", curve.group, at(last), share(last)),
+            Some((0, why)) => format!("{}: not held even at the lowest rate: {why}.", curve.group),
             Some((i, why)) => {
-                format!("{}: held up to {}{}. At the next point{} {why}.{maximum}", curve.group, at(i - 1), share(i - 1), share(*i))
+                format!("{}: held up to {}{}. At the next point{} {why}.", curve.group, at(i - 1), share(i - 1), share(*i))
             }
         })
     }
@@ -255,7 +248,7 @@ impl Analysis {
                     figure: p.figure.clone(),
                     ours,
                     theirs: p.value,
-                    ratio: ratio(ours, p.value),
+                    ratio: ratio(ours, p.value).filter(|_| !p.other_hardware),
                     remark: p.remark.clone(),
                 }
             })
@@ -287,21 +280,6 @@ impl Analysis {
 
 fn ratio(ours: Option<f64>, theirs: f64) -> Option<f64> {
     ours.filter(|_| theirs > 0.0).map(|o| o / theirs)
-}
-
-/// A case in words: its name, rate and latencies.
-pub fn case_words(c: &Case) -> String {
-    let mut words = format!("{}: {} IOPS", c.name, number(c.all.iops));
-    if c.all.bytes > 0 && c.all.operations > 0 && c.all.bytes / c.all.operations >= 65_536 {
-        words = format!("{}: {} MiB/s", c.name, number(c.all.mib_s));
-    }
-    if let Some(mean) = c.all.mean_us {
-        words.push_str(&format!(", {} mean", latency(mean)));
-    }
-    if let Some(p99) = c.all.p99_us() {
-        words.push_str(&format!(", {} at p99", latency(p99)));
-    }
-    words
 }
 
 fn compare_sentences(c: &Comparison) -> Vec<String> {
@@ -346,10 +324,10 @@ fn soak_sentence(m: &Measured, c: &Case) -> Option<String> {
     })
 }
 
-fn curves(cases: &[Case]) -> Vec<Curve> {
+fn curves(cases: &[Case], unit: LatencyUnit) -> Vec<Curve> {
     let mut list: Vec<Curve> = Vec::new();
     for (i, c) in cases.iter().enumerate().filter(|(_, c)| c.label("load").is_some()) {
-        let group = c.group(&["load"]);
+        let group = c.group(&LOAD_LABELS);
         let at = list.iter().position(|x| x.group == group).unwrap_or_else(|| {
             list.push(Curve { group, points: Vec::new(), maximum: None, knee: None });
             list.len() - 1
@@ -363,25 +341,22 @@ fn curves(cases: &[Case]) -> Vec<Curve> {
     for curve in &mut list {
         let rate = |i: usize| cases[i].requested_iops.unwrap_or(0.0);
         curve.points.sort_by(|a, b| rate(*a).total_cmp(&rate(*b)));
-        curve.knee = knee(&curve.points.iter().map(|i| &cases[*i]).collect::<Vec<_>>());
+        curve.knee = knee(&curve.points.iter().map(|i| &cases[*i]).collect::<Vec<_>>(), unit);
     }
     list
 }
 
-fn knee(points: &[&Case]) -> Option<(usize, String)> {
+fn knee(points: &[&Case], unit: LatencyUnit) -> Option<(usize, String)> {
     for (i, c) in points.iter().enumerate() {
         let requested = c.requested_iops.unwrap_or(0.0);
-        if requested > 0.0 && c.all.iops < DELIVERED_MIN * requested {
-            return Some((
-                i,
-                format!("only {} of the requested {} IOPS were delivered", percent(c.all.iops / requested), number(requested)),
-            ));
+        if let Some(share) = c.delivered().filter(|share| *share < DELIVERED_MIN) {
+            return Some((i, format!("only {} of the requested {} IOPS were delivered", percent(share), number(requested))));
         }
         if i > 0
             && let (Some(before), Some(now)) = (points[i - 1].all.p99_us(), c.all.p99_us())
             && now > KNEE_GROWTH * before
         {
-            return Some((i, format!("p99 rises from {} to {}", latency(before), latency(now))));
+            return Some((i, format!("p99 rises from {} to {}", unit.text(before), unit.text(now))));
         }
     }
     None
@@ -397,7 +372,7 @@ fn parameters(cases: &[Case]) -> Vec<Parameter> {
             None => list.push(Parameter { key: key.clone(), values: vec![value.clone()], numeric: false }),
         }
     }
-    list.retain(|p| p.values.len() > 1 && p.key != "round");
+    list.retain(|p| p.values.len() > 1 && p.key != "round" && p.key != REQUESTED);
     for p in &mut list {
         p.numeric = p.values.iter().all(|v| parameter(v).is_some());
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::report::example;
-use crate::results::Record;
+use crate::results::{Record, RunState};
 
 fn analysis((record, cases): (Record, Vec<Measured>)) -> Analysis {
     Analysis::new(&Loaded { record, cases: cases.into_iter().enumerate().collect() })

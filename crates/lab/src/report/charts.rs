@@ -1,20 +1,26 @@
 //! Which charts a run has, and what is drawn in them.
 //!
-//! Invariants: a chart shows no more series than have looks of their own, and says when there were more; long times are thinned out so that a
+//! Invariants: a chart shows no more series than have looks of their own: those that the verdict speaks of; it says what it leaves out; long times are thinned out so that a
 //! stall stays visible (largest p99, longest operation).
 //! Never: draws.
 
 use crate::measure::{Latency, Second};
-use crate::report::analysis::{Analysis, Beside};
+use crate::report::analysis::{Analysis, Beside, LOAD_LABELS, REQUESTED};
+use crate::report::caveats::P99_OPERATIONS;
 use crate::report::chart::axis::{Measure, Scale};
 use crate::report::chart::svg::SERIES_MAX;
 use crate::report::chart::{Bar, Bars, Chart, POINTS_MAX, Panel, Series, Shape, Value};
+use crate::report::figures::BEYOND;
 use crate::report::load::Loaded;
-use crate::report::text::{self, number};
+use crate::report::text::{self, LatencyUnit, number};
 use crate::results::{Measured, RunKind};
 
 /// Bars of one chart.
 const BARS_MAX: usize = 24;
+/// Series that are named as left out.
+const LEFT_OUT_NAMED: usize = 4;
+/// Sizes of operations that differ by more are not compared in operations alone.
+const SIZES_ALIKE: f64 = 2.5;
 /// Charts of one kind, when a run has many parameters or curves.
 const CHARTS_MAX: usize = 6;
 
@@ -51,57 +57,94 @@ pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
         list.extend(scaling.take(CHARTS_MAX).map(|p| Picture::Chart(scaling_chart(a, &p.key))));
     }
     if !list.iter().any(|p| matches!(p, Picture::Chart(_))) && run.record.kind != RunKind::Compare && a.cases.len() > 1 {
-        list.push(Picture::Bars(rates(a)));
+        list.extend(rates(a).into_iter().map(Picture::Bars));
     }
     if a.cases.len() > 1 {
-        list.push(Picture::Chart(percentiles("Latency percentiles of all cases", latencies(run, a).into_iter())));
+        let (all, left_out) = shown(latencies(run, a), &a.verdict, |l| &l.0.values);
+        let all = all.into_iter().map(|(c, latency)| (c.name, latency));
+        list.push(Picture::Chart(percentiles("Latency percentiles of all cases", all, &left_out, a.unit)));
     }
     list.retain(|p| !matches!(p, Picture::Chart(c) if c.is_empty()));
     list
 }
 
-/// The latencies of each case; of a comparison, those of all rounds of a system merged.
-fn latencies(run: &Loaded, a: &Analysis) -> Vec<(String, Latency)> {
-    let mut list: Vec<(String, Latency)> = Vec::new();
+/// What a series is called, and the words by which a verdict speaks of it.
+struct Called {
+    name: String,
+    values: Vec<String>,
+}
+
+impl Called {
+    /// A case, or a group of cases, but for some labels.
+    fn of(c: &crate::report::figures::Case, without: &[&str]) -> Called {
+        let labels = c.labels.iter().filter(|l| !without.contains(&l.0.as_str()));
+        let values = std::iter::once(c.workload.clone()).chain(labels.map(|l| l.1.clone())).collect();
+        Called { name: c.group(without), values }
+    }
+}
+
+/// The latencies of each case; of a comparison, those of all rounds of a system merged; of several cases of one name (windows of a maximum), the last.
+fn latencies(run: &Loaded, a: &Analysis) -> Vec<(Called, Latency)> {
+    let mut list: Vec<(Called, Latency)> = Vec::new();
+    let compare = run.record.kind == RunKind::Compare;
     for ((_, m), c) in run.cases.iter().zip(&a.cases) {
-        let name = if run.record.kind == RunKind::Compare { c.group(&["round"]) } else { c.name.clone() };
+        let called = Called::of(c, if compare { &["round"] } else { &[REQUESTED] });
         let latency = m.total().latency;
-        match list.iter_mut().find(|l| l.0 == name && run.record.kind == RunKind::Compare) {
-            Some(l) => l.1.merge(&latency),
-            None => list.push((name, latency)),
+        match list.iter_mut().find(|l| l.0.name == called.name) {
+            Some(l) if compare => l.1.merge(&latency),
+            Some(l) => l.1 = latency,
+            None => list.push((called, latency)),
         }
     }
     list
 }
 
+/// Of more series than there are looks for: those that the verdict speaks of, then others, evenly. And what to say of the rest.
+fn shown<T>(all: Vec<T>, verdict: &[String], values: impl Fn(&T) -> &Vec<String>) -> (Vec<T>, String) {
+    let most = usize::from(SERIES_MAX);
+    if all.len() <= most {
+        return (all, String::new());
+    }
+    let spoken_of = |t: &T| verdict.iter().map(|v| values(t).iter().filter(|x| v.contains(x.as_str())).count()).max().unwrap_or(0);
+    let mut ranks: Vec<(usize, usize)> = all.iter().enumerate().map(|(i, t)| (spoken_of(t), i)).collect();
+    ranks.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    // Those of the rank that has not room for all of its own are taken evenly.
+    let last = ranks[most - 1].0;
+    let (sure, even): (Vec<_>, Vec<_>) = ranks.into_iter().filter(|r| r.0 >= last).partition(|r| r.0 > last);
+    let room = most - sure.len();
+    let mut taken: Vec<usize> = sure.iter().map(|r| r.1).chain((0..room).map(|n| even[n * even.len() / room].1)).collect();
+    taken.sort_unstable();
+    let left: Vec<String> = all.iter().enumerate().filter(|(i, _)| !taken.contains(i)).map(|(_, t)| values(t).join(", ")).collect();
+    let more = left.len().saturating_sub(LEFT_OUT_NAMED);
+    let names = left.iter().take(LEFT_OUT_NAMED).cloned().collect::<Vec<_>>().join("; ");
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let note = format!(" Left out, for room: {names}{more}. The tables have all.");
+    (all.into_iter().enumerate().filter(|(i, _)| taken.contains(i)).map(|(_, t)| t).collect(), note)
+}
+
 /// The charts of one case.
-pub fn case(m: &Measured) -> Vec<Picture> {
+pub fn case(m: &Measured, unit: LatencyUnit) -> Vec<Picture> {
     let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims)];
     let latencies: Vec<(String, Latency)> =
         kinds.iter().filter(|(_, f)| f.latency.count() > 0).map(|(n, f)| ((*n).to_string(), f.latency.clone())).collect();
-    let mut list: Vec<Chart> = time(m).into_iter().collect();
-    list.push(percentiles("Latency percentiles", latencies.iter().cloned()));
-    list.push(histogram(&latencies));
+    let mut list: Vec<Chart> = time(m, unit).into_iter().collect();
+    list.push(percentiles("Latency percentiles", latencies.iter().cloned(), "", unit));
+    list.push(histogram(&latencies, unit));
     list.into_iter().filter(|c| !c.is_empty()).map(Picture::Chart).collect()
-}
-
-fn too_many(all: usize, what: &str) -> String {
-    if all > usize::from(SERIES_MAX) {
-        format!(" Shown are the first {SERIES_MAX} of {all} {what}; the tables have all.")
-    } else {
-        String::new()
-    }
 }
 
 /// Latency against throughput.
 fn curves(a: &Analysis) -> Vec<Chart> {
-    let curves: Vec<_> = a.curves.iter().filter(|c| !c.points.is_empty()).collect();
+    let curves = a.curves.iter().filter(|c| !c.points.is_empty());
+    let curves: Vec<_> = curves.map(|c| (c, Called::of(&a.cases[c.points[0]], &LOAD_LABELS).values)).collect();
     if curves.is_empty() {
         return Vec::new();
     }
+    let (curves, left_out) = shown(curves, &a.verdict, |c| &c.1);
+    let curves: Vec<_> = curves.into_iter().map(|c| c.0).collect();
     let one = curves.len() == 1;
     let mut series = Vec::new();
-    for (n, c) in curves.iter().take(usize::from(SERIES_MAX)).enumerate() {
+    for (n, c) in curves.iter().enumerate() {
         let n = n as u8;
         let points = |f: &dyn Fn(&crate::report::figures::Case) -> Option<f64>| -> Vec<(f64, f64)> {
             c.points.iter().filter_map(|i| f(&a.cases[*i]).map(|y| (a.cases[*i].all.iops, y))).collect()
@@ -119,23 +162,21 @@ fn curves(a: &Analysis) -> Vec<Chart> {
     let knees = curves.iter().filter_map(|c| c.knee.as_ref().map(|(i, _)| a.cases[c.points[*i]].all.iops)).collect();
     let note = format!(
         "Each point is one requested rate, from the lowest to the highest; to the right is more work done, lower is quicker. \
-         A vertical line marks the first rate that was not held (under 95 % delivered, or p99 more than doubled).{}",
-        too_many(curves.len(), "curves")
+         A vertical line marks the first rate that was not held (under 95 % delivered, or p99 more than doubled).{left_out}"
     );
     let mut first = chart(
         "Latency against throughput",
         note,
         Measure::Iops(""),
         Scale::FromZero,
-        vec![panel(Measure::Latency(""), Scale::Log, series)],
+        vec![panel(Measure::Latency("", a.unit), Scale::Log, series)],
     );
     first.marks = knees;
     let delivered: Vec<Series> = curves
         .iter()
-        .take(usize::from(SERIES_MAX))
         .enumerate()
         .map(|(n, c)| {
-            let points = c.points.iter().filter_map(|i| a.cases[*i].requested_iops.map(|r| (r, a.cases[*i].all.iops / r)));
+            let points = c.points.iter().filter_map(|i| a.cases[*i].requested_iops.zip(a.cases[*i].delivered()));
             Series::new(c.group.clone(), n as u8, Shape::Dots, points.collect())
         })
         .collect();
@@ -153,10 +194,14 @@ fn curves(a: &Analysis) -> Vec<Chart> {
 /// A figure over a numeric parameter.
 fn scaling_chart(a: &Analysis, key: &str) -> Chart {
     let groups: Vec<_> = a.series_over(key).into_iter().filter(|g| g.1.len() > 1).collect();
-    let all = groups.len();
-    let shown = || groups.iter().take(usize::from(SERIES_MAX)).enumerate();
+    let called = |g: &(String, Vec<(f64, usize)>)| Called::of(&a.cases[g.1[0].1], &[key]).values;
+    let groups: Vec<_> = groups.into_iter().map(|g| (called(&g), g)).collect();
+    let (groups, left_out) = shown(groups, &a.verdict, |g| &g.0);
+    let groups: Vec<_> = groups.into_iter().map(|g| g.1).collect();
     let of = |f: &dyn Fn(&crate::report::figures::Case) -> Option<f64>| -> Vec<Series> {
-        shown()
+        groups
+            .iter()
+            .enumerate()
             .map(|(n, (name, points))| {
                 Series::new(
                     name.clone(),
@@ -178,21 +223,29 @@ fn scaling_chart(a: &Analysis, key: &str) -> Chart {
     let panels = vec![
         panel(Measure::Iops(""), Scale::FromZero, of(&|c| Some(c.all.iops))),
         panel(Measure::MibS, Scale::FromZero, of(&|c| Some(c.all.mib_s))),
-        panel(Measure::Latency("p99"), Scale::Log, of(&|c| c.all.p99_us())),
+        panel(Measure::Latency("p99", a.unit), Scale::Log, of(&|c| c.all.p99_us())),
     ];
-    let note =
-        format!("Each line joins cases that differ only in {key}: operations, data, and p99 of the latency.{}", too_many(all, "lines"));
+    let note = format!("Each line joins cases that differ only in {key}: operations, data, and p99 of the latency.{left_out}");
     let mut chart = chart(format!("Scaling with {key}"), note, measure, scale, panels);
     chart.ticks = values;
     chart
 }
 
-/// IOPS of all cases, as bars.
-fn rates(a: &Analysis) -> Bars {
+/// Operations of all cases as bars; and data, where sizes differ so that operations do not compare.
+fn rates(a: &Analysis) -> Vec<Bars> {
     let more = a.cases.len().saturating_sub(BARS_MAX);
-    let bars = a.cases.iter().take(BARS_MAX).map(|c| Bar { name: c.name.clone(), values: vec![bar(c.all.iops, 0)] }).collect();
     let note = if more > 0 { format!("The first {BARS_MAX} cases; the tables have all.") } else { String::new() };
-    Bars { title: "Operations a second".into(), note, measure: Measure::Iops(""), from: 0.0, bars, legend: Vec::new() }
+    let bars = |f: &dyn Fn(&crate::report::figures::Case) -> f64, look| {
+        a.cases.iter().take(BARS_MAX).map(|c| Bar { name: c.name.clone(), values: vec![bar(f(c), look)] }).collect()
+    };
+    let chart = |title: &str, measure, bars| Bars { title: title.into(), note: note.clone(), measure, from: 0.0, bars, legend: Vec::new() };
+    let sizes = a.cases.iter().filter(|c| c.all.operations > 0).map(|c| c.all.bytes as f64 / c.all.operations as f64);
+    let (least, most) = sizes.fold((f64::INFINITY, 0.0f64), |(l, m), b| (l.min(b), m.max(b)));
+    let mut list = vec![chart("Operations a second", Measure::Iops(""), bars(&|c| c.all.iops, 0))];
+    if most > least * SIZES_ALIKE {
+        list.push(chart("Data a second", Measure::MibS, bars(&|c| c.all.mib_s, 2)));
+    }
+    list
 }
 
 /// B against A with intervals: rates, then ratios.
@@ -245,7 +298,7 @@ fn compare(a: &Analysis) -> impl Iterator<Item = Bars> + use<> {
 /// Ours beside others', a chart for each figure.
 pub fn beside(list: &[Beside], ours: &str, theirs: &str) -> Vec<Bars> {
     let mut figures: Vec<&str> = Vec::new();
-    for b in list.iter().filter(|b| b.ours.is_some()) {
+    for b in list.iter().filter(|b| b.ratio.is_some()) {
         if !figures.contains(&b.figure.as_str()) {
             figures.push(&b.figure);
         }
@@ -273,33 +326,31 @@ pub fn beside(list: &[Beside], ours: &str, theirs: &str) -> Vec<Bars> {
 }
 
 /// Percentile curves.
-fn percentiles(title: &str, latencies: impl Iterator<Item = (String, Latency)>) -> Chart {
+fn percentiles(title: &str, latencies: impl Iterator<Item = (String, Latency)>, left_out: &str, unit: LatencyUnit) -> Chart {
     let mut series = Vec::new();
-    let mut all = 0;
     for (name, l) in latencies.filter(|l| l.1.count() > 0) {
-        all += 1;
         if series.len() < usize::from(SERIES_MAX) {
-            // Beyond one in a million nobody reads a line.
-            let count = (l.count() as f64).min(1e6);
-            // 24 points a decade of slowness, up to the longest operation.
+            // As far as ten operations lie beyond; beyond one in a million nobody reads a line.
+            let count = (l.count() as f64 / BEYOND).clamp(1.0, 1e6);
+            // 24 points a decade of slowness.
             let steps = (count.log10() * 24.0).ceil() as i32;
             let mut points: Vec<(f64, f64)> = (0..=steps)
                 .map(|i| 10f64.powf(f64::from(i) / 24.0).min(count))
-                .map(|x| (x, if x >= l.count() as f64 { l.max_ns() } else { l.percentile_ns(100.0 - 100.0 / x) } as f64 / 1e3))
+                .map(|x| (x, l.percentile_ns(100.0 - 100.0 / x) as f64 / 1e3))
                 .collect();
             points.dedup_by(|a, b| a.0 == b.0);
             series.push(Series::new(name, series.len() as u8, Shape::Line, points));
         }
     }
     let note = format!(
-        "How long the slowest operations took: at 99 % one operation in a hundred took longer. Both axes are logarithmic.{}",
-        too_many(all, "lines")
+        "How long the slowest operations took: at 99 % one operation in a hundred took longer. Both axes are logarithmic. \
+         A line ends where fewer than ten operations took longer.{left_out}"
     );
-    chart(title, note, Measure::Percentile, Scale::Log, vec![panel(Measure::Latency(""), Scale::Log, series)])
+    chart(title, note, Measure::Percentile, Scale::Log, vec![panel(Measure::Latency("", unit), Scale::Log, series)])
 }
 
 /// Shares of operations by latency.
-fn histogram(latencies: &[(String, Latency)]) -> Chart {
+fn histogram(latencies: &[(String, Latency)], unit: LatencyUnit) -> Chart {
     const BINS_A_DECADE: f64 = 20.0;
     let series = latencies
         .iter()
@@ -325,7 +376,7 @@ fn histogram(latencies: &[(String, Latency)]) -> Chart {
     chart(
         "Latency histogram",
         "Share of the operations of each kind by latency, twenty steps a decade.",
-        Measure::Latency(""),
+        Measure::Latency("", unit),
         Scale::Log,
         vec![panel(Measure::Percent("operations"), Scale::FromZero, series)],
     )
@@ -349,6 +400,10 @@ impl TimeSpan<'_> {
     fn largest(&self, f: impl Fn(&Second) -> f64) -> f64 {
         self.0.iter().map(f).fold(0.0, f64::max)
     }
+    /// Whether each of its seconds has so many operations.
+    fn known(&self, operations: u64) -> bool {
+        self.0.iter().all(|s| s.reads + s.writes >= operations)
+    }
     fn target(&self, f: impl Fn(&crate::measure::TargetSecond) -> f64) -> Option<f64> {
         let v: Vec<f64> = self.0.iter().filter_map(|s| s.target.as_ref()).map(f).collect();
         (!v.is_empty()).then(|| v.iter().sum::<f64>() / v.len() as f64)
@@ -356,7 +411,7 @@ impl TimeSpan<'_> {
 }
 
 /// What happened when: rates, data, latency and, where the target reported it, its buffer.
-fn time(m: &Measured) -> Option<Chart> {
+fn time(m: &Measured, unit: LatencyUnit) -> Option<Chart> {
     if m.seconds.len() < 2 {
         return None;
     }
@@ -385,11 +440,11 @@ fn time(m: &Measured) -> Option<Chart> {
             ],
         ),
         panel(
-            Measure::Latency(""),
+            Measure::Latency("", unit),
             Scale::Log,
             vec![
                 line("p50", 2, &|s| s.middle(|x| x.p50_us)),
-                line("p99", 4, &|s| s.largest(|x| x.p99_us)),
+                some("p99", 4, &|s| s.known(P99_OPERATIONS).then(|| s.largest(|x| x.p99_us))),
                 line("longest", 5, &|s| s.largest(|x| x.max_us)),
             ],
         ),
@@ -423,3 +478,7 @@ fn time(m: &Measured) -> Option<Chart> {
     }
     Some(c)
 }
+
+#[cfg(test)]
+#[path = "charts_tests.rs"]
+mod tests;

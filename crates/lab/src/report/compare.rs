@@ -102,8 +102,9 @@ pub fn comparisons(cases: &[Case]) -> Vec<Comparison> {
 fn comparison(group: &str, cases: &[&Case]) -> Option<Comparison> {
     let of = |system: &str| cases.iter().filter(|c| c.label("system") == Some(system)).copied().collect::<Vec<_>>();
     let (a, b) = (of("A"), of("B"));
-    let name =
-        |list: &[&Case], letter: &str| list.first().and_then(|c| c.label("name")).map_or(letter.to_string(), |n| format!("{letter} ({n})"));
+    let name = |list: &[&Case], letter: &str| {
+        list.first().and_then(|c| c.label("name")).filter(|n| *n != letter).map_or(letter.to_string(), |n| format!("{letter} ({n})"))
+    };
     let pairs: Vec<(&Case, &Case)> =
         a.iter().filter_map(|x| b.iter().find(|y| y.label("round") == x.label("round")).map(|y| (*x, *y))).collect();
     if pairs.is_empty() {

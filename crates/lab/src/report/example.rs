@@ -64,6 +64,9 @@ pub fn case(workload: &Workload, labels: &[(&str, &str)], iops: f64, us: f64, se
         target_cpu_s: Some(seconds as f64 * 1.7),
         seconds: series(&mut dice, stream.reads, bytes, iops, us, seconds),
         notes: Vec::new(),
+        carried: 0,
+        waiting: 0,
+        noise: None,
     }
 }
 
@@ -125,6 +128,7 @@ pub fn record(kind: RunKind, title: &str, cases: usize) -> Record {
         published: Vec::new(),
         source: String::new(),
         cases,
+        noise: Vec::new(),
     }
 }
 
@@ -209,7 +213,7 @@ pub fn study() -> (Record, Vec<Measured>) {
             m.notes = vec!["Modelled CM6 drives, scale 1 : 64.".into()];
             let labels = vec![("workload".into(), load.into()), ("namespaces".into(), layout.into())];
             let remark = if layout == "none" { "half the outstanding I/O of the others" } else { "" };
-            r.published.push(Published { labels, figure: "IOPS".into(), value: theirs, remark: remark.into() });
+            r.published.push(Published { labels, figure: "IOPS".into(), value: theirs, remark: remark.into(), other_hardware: false });
             cases.push(m);
         }
     }

@@ -1,16 +1,25 @@
 //! What is computed from a case: the figures that tables, charts and `report.json` have in common.
 //!
-//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is left out where there are too few
-//! operations for it.
+//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is left out where fewer than [`BEYOND`]
+//! operations took longer.
 //! Never: reads files.
 
-use crate::measure::Figures;
+use crate::measure::{Figures, Latency};
 use crate::results::{Measured, Verified};
 use crate::workload::Arrivals;
 use serde::Serialize;
 
 /// The percentiles of every table, with their names.
 pub const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
+
+/// Operations that have to lie beyond a percentile: with fewer, one slow operation more or less is another percentile. p99 takes 1,000 of them.
+pub const BEYOND: f64 = 10.0;
+
+/// Percentile `p` in microseconds, where enough operations lie beyond it.
+pub fn percentile_us(latency: &Latency, p: f64) -> Option<f64> {
+    let enough = latency.count() as f64 * (100.0 - p) / 100.0 >= BEYOND * 0.999_999;
+    enough.then(|| latency.percentile_ns(p) as f64 / 1e3)
+}
 
 /// Figures of some operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -40,11 +49,6 @@ impl Op {
     pub fn new(name: &str, f: &Figures, measured_s: f64) -> Op {
         let counted = f.latency.count();
         let some = |v: f64| (counted > 0).then_some(v);
-        let percentile = |p: f64| {
-            // Percentile p needs one operation beyond it: 100 for p99, 10,000 for p99.99.
-            let enough = counted as f64 * (100.0 - p) / 100.0 >= 0.999_999;
-            enough.then(|| f.latency.percentile_ns(p) as f64 / 1e3)
-        };
         let per_s = |v: f64| if measured_s > 0.0 { v / measured_s } else { 0.0 };
         Op {
             name: name.into(),
@@ -54,7 +58,7 @@ impl Op {
             iops: per_s(f.operations as f64),
             mib_s: per_s(f.bytes as f64 / 1_048_576.0),
             mean_us: some(f.latency.mean_ns() / 1e3),
-            percentiles_us: PERCENTILES.map(|p| percentile(p.0)),
+            percentiles_us: PERCENTILES.map(|p| percentile_us(&f.latency, p.0)),
             max_us: some(f.latency.max_ns() as f64 / 1e3),
         }
     }
@@ -83,6 +87,8 @@ pub struct Case {
     pub cut_short: bool,
     /// Operations a second that were asked for.
     pub requested_iops: Option<f64>,
+    /// Of an open loop: operations a second that were due in the measured time and ended in it. What was carried from before is none of them.
+    pub kept_iops: f64,
     /// All operations.
     pub all: Op,
     /// Kinds that occurred.
@@ -95,10 +101,17 @@ pub struct Case {
     pub client_cores: f64,
     /// Cores that the target used, where it is known.
     pub target_cores: Option<f64>,
+    /// Mean destaging of the target in MiB a second, where it is known.
+    pub destage_mib_s: Option<f64>,
     /// Operations a second for each core of the target.
     pub iops_per_target_core: Option<f64>,
     /// What a reader should know.
     pub notes: Vec<String>,
+}
+
+fn destage_mib_s(m: &Measured) -> Option<f64> {
+    let rates: Vec<f64> = m.seconds.iter().filter(|s| s.at_s >= 0.0).filter_map(|s| Some(s.target.as_ref()?.destaged_bytes)).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1_048_576.0)
 }
 
 impl Case {
@@ -128,6 +141,8 @@ impl Case {
                 Arrivals::Closed => None,
                 Arrivals::Limited { iops } | Arrivals::Open { iops, .. } => Some(iops),
             },
+            destage_mib_s: destage_mib_s(m),
+            kept_iops: if m.measured_s > 0.0 { m.kept_iops() } else { 0.0 },
             iops_per_target_core: target_cores.filter(|c| *c > 0.0).map(|c| all.iops / c),
             all,
             kinds,
@@ -137,6 +152,10 @@ impl Case {
             target_cores,
             notes: m.notes.clone(),
         }
+    }
+    /// The part of the requested rate that was kept: due in the measured time, and ended in it.
+    pub fn delivered(&self) -> Option<f64> {
+        self.requested_iops.filter(|r| *r > 0.0).map(|r| self.kept_iops / r)
     }
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -151,6 +170,14 @@ impl Case {
     /// A figure by the name that published figures have: "IOPS", "MiB/s", "mean latency ms", "p99 latency ms", "read IOPS" and so on.
     pub fn figure(&self, name: &str) -> Option<f64> {
         let lower = name.to_lowercase();
+        if lower == "destage mib/s" {
+            return self.destage_mib_s;
+        }
+        // "mean write latency ms" is "write mean latency ms".
+        let lower = match ["read", "write"].into_iter().find(|kind| lower.contains(&format!(" {kind} latency"))) {
+            Some(kind) => format!("{kind} {}", lower.replace(&format!(" {kind} latency"), " latency")),
+            None => lower,
+        };
         let (op, rest) = if let Some(rest) = lower.strip_prefix("read ") {
             (self.kinds.iter().find(|k| k.name == "reads")?, rest)
         } else if let Some(rest) = lower.strip_prefix("write ") {

@@ -2,7 +2,7 @@ use super::*;
 use crate::report::example;
 
 #[test]
-fn a_percentile_is_shown_only_with_an_operation_beyond_it() {
+fn a_percentile_is_shown_only_with_ten_operations_beyond_it() {
     let f = |n: u64| {
         let mut f = Figures { operations: n, ..Figures::default() };
         (1..=n).for_each(|i| f.latency.record(i * 1000));
@@ -10,10 +10,11 @@ fn a_percentile_is_shown_only_with_an_operation_beyond_it() {
     };
     assert_eq!(f(0).percentiles_us, [None; 5]);
     assert_eq!((f(0).mean_us, f(0).max_us), (None, None));
-    assert!(f(99).percentiles_us[2].is_none());
-    let hundred = f(100);
-    assert!((hundred.p99_us().unwrap() - 99.0).abs() < 0.1 && hundred.percentiles_us[3].is_none());
-    assert!(f(10_000).percentiles_us.iter().all(Option::is_some));
+    assert!(f(19).percentiles_us[0].is_none() && f(20).percentiles_us[0].is_some());
+    assert!(f(999).percentiles_us[2].is_none());
+    let thousand = f(1000);
+    assert!((thousand.p99_us().unwrap() - 990.0).abs() < 1.0 && thousand.percentiles_us[3].is_none());
+    assert!(f(100_000).percentiles_us.iter().all(Option::is_some));
 }
 
 #[test]
@@ -33,6 +34,9 @@ fn figures_are_found_by_the_names_that_published_ones_have() {
     assert_eq!(c.figure("MiB/s"), Some(10_000.0 * 4096.0 / 1_048_576.0));
     assert_eq!(c.figure("mean latency ms"), c.all.mean_us.map(|v| v / 1e3));
     assert_eq!(c.figure("p99 latency µs"), c.all.p99_us());
+    assert_eq!(c.figure("mean write latency ms"), c.kinds[1].mean_us.map(|v| v / 1e3));
+    assert_eq!(c.figure("destage MiB/s"), c.destage_mib_s);
+    assert!(c.destage_mib_s.is_some());
     assert_eq!(c.figure("trim IOPS"), None);
     assert_eq!(c.figure("smiles"), None);
     assert_eq!(c.figure("p98 latency ms"), None);

@@ -1,16 +1,16 @@
 //! The page: one HTML file that needs nothing else.
 //!
 //! Owns: structure and style sheet.
-//! Invariants: everything is readable without scripts and without a network; what comes from files is escaped (by `maud`, and by `chart::svg`); the
-//! page forbids browsers to load anything.
+//! Invariants: everything is readable without scripts and without a network; what comes from files is escaped (by `maud`, by `chart::svg` and by
+//! `chart::live`); the page forbids browsers to load anything, and to run any script but the two that it has, by their hashes.
 //! Never: computes a figure.
 
 use crate::report::Report;
-use crate::report::chart::{NARROW, Shape, WIDE};
+use crate::report::chart::{NARROW, Shape, WIDE, live};
 use crate::report::charts::{self, Picture};
 use crate::report::figures::Case;
 use crate::report::table::{self, Table};
-use crate::report::text;
+use crate::report::text::{self, LatencyUnit};
 use crate::results::{Measured, RunKind, RunState};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -21,6 +21,15 @@ const UNFOLDED_MAX: usize = 4;
 
 const STYLE: &str = include_str!("style.css");
 
+/// Hashes of the scripts of the page, as a browser takes them: the library with its licence, and what hands it the data.
+pub const SCRIPTS: [&str; 2] =
+    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-wJqfw92/OsMLaq3s3MmcEv8pL4kOH+LdpaauV9gVrHs="];
+
+/// The library, with its licence before it.
+pub fn library() -> String {
+    format!("/*\n{}\n*/\n{}", live::LICENCE, live::LIBRARY)
+}
+
 /// The whole page.
 pub fn page(r: &Report) -> String {
     let record = &r.run.record;
@@ -30,12 +39,13 @@ pub fn page(r: &Report) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta http-equiv="Content-Security-Policy" content={ "default-src 'none'; style-src 'unsafe-inline'; script-src" @for hash in SCRIPTS { " '" (hash) "'" } };
                 meta name="generator" content={ "Basalt " (env!("CARGO_PKG_VERSION")) };
                 title { (record.title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(live::STYLE)) }
             }
-            body { main {
+            body {
+            main {
                 (head(r))
                 (verdict(r))
                 (results(r))
@@ -43,8 +53,11 @@ pub fn page(r: &Report) -> String {
                 (earlier(r))
                 (details(r))
                 (setting(r))
-                footer { "Made by basalt lab report, version " (env!("CARGO_PKG_VERSION")) ", from the files of the run alone. cases.csv, seconds.csv and report.json beside it hold the figures." }
-            } }
+                footer { "Made by basalt lab report, version " (env!("CARGO_PKG_VERSION")) ", from the files of the run alone. cases.csv, seconds.csv and report.json beside it hold the figures. Charts: uPlot, © 2022 Leon Sorokin, MIT licence, in this page." }
+            }
+            script { (PreEscaped(library())) }
+            script { (PreEscaped(live::GLUE)) }
+            }
         }
     };
     page.into_string()
@@ -117,7 +130,7 @@ fn results(r: &Report) -> Markup {
                 // Of a comparison, single rounds matter least.
                 @if !r.analysis.comparisons.is_empty() { (compared(r)) @for p in &pictures { (picture(p)) } }
                 (table_of(&table::cases(&r.analysis)))
-                p.note { "Percentiles are those of all operations of a case, from one merged histogram; – : too few operations to tell. "
+                p.note { "Percentiles are those of all operations of a case, from one merged histogram; – : fewer than ten operations beyond it. "
                     "One operation in a hundred took longer than p99, one in ten thousand longer than p99.99." }
                 @if r.analysis.comparisons.is_empty() { @for p in &pictures { (picture(p)) } }
             }
@@ -174,7 +187,7 @@ fn details(r: &Report) -> Markup {
                 @for ((_, m), c) in r.run.cases.iter().zip(&r.analysis.cases).take(DETAILS_MAX) {
                     details id={ "case-" (c.number) } open[all <= UNFOLDED_MAX] {
                         summary { "Case " (c.number) ": " (c.name) }
-                        (one_case(m, c))
+                        (one_case(m, c, r.analysis.unit))
                     }
                 }
             }
@@ -182,7 +195,7 @@ fn details(r: &Report) -> Markup {
     }
 }
 
-fn one_case(m: &Measured, c: &Case) -> Markup {
+fn one_case(m: &Measured, c: &Case, unit: LatencyUnit) -> Markup {
     html! {
         p.soft {
             @if !m.workload.description.is_empty() { (m.workload.description.trim_end_matches('.')) ". " }
@@ -196,8 +209,9 @@ fn one_case(m: &Measured, c: &Case) -> Markup {
             "."
         }
         @for n in &m.notes { p.note { (n) } }
-        (table_of(&table::operations(c)))
-        @for p in charts::case(m) { (picture(&p)) }
+        @if let Some(n) = &m.noise { p.note.bad[n.problem().is_some()] { "The machine meanwhile: " (n.words()) } }
+        (table_of(&table::operations(c, unit)))
+        @for p in charts::case(m, unit) { (picture(&p)) }
     }
 }
 
@@ -271,6 +285,7 @@ fn picture(p: &Picture) -> Markup {
     };
     html! {
         figure {
+            @if let Picture::Chart(c) = p { script type="application/json" { (PreEscaped(c.data())) } }
             figcaption { h3 { (title) } (legend(p)) }
             (PreEscaped(wide)) (PreEscaped(narrow))
             @if !note.is_empty() { p.note { (note) } }

@@ -53,6 +53,7 @@ fn tidy_record(r: &mut Record) {
         tidy(t);
     }
     r.command.iter_mut().chain(&mut r.verdict).for_each(tidy);
+    r.noise.iter_mut().flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
     r.configuration = text::lines(&r.configuration);
     for p in &mut r.published {
         tidy_labels(&mut p.labels);
@@ -69,6 +70,7 @@ fn tidy_case(m: &mut Measured) {
     m.disks.iter_mut().for_each(|d| tidy(&mut d.0));
     m.streams.iter_mut().for_each(|s| tidy(&mut s.0));
     m.notes.iter_mut().for_each(tidy);
+    m.noise.iter_mut().flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
     // Seconds in order, and none that no axis can hold.
     m.seconds.retain(|s| s.at_s.is_finite());
     m.seconds.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));

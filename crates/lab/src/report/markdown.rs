@@ -25,7 +25,7 @@ pub fn page(r: &Report) -> String {
         out.push_str("No case has been measured.\n");
     } else {
         table_of(&mut out, &table::cases(a));
-        out.push_str("\n– : too few operations to tell that percentile.\n");
+        out.push_str("\n– : fewer than ten operations beyond that percentile.\n");
     }
     if !a.comparisons.is_empty() {
         out.push_str("\n## Comparison\n\n");

@@ -3,9 +3,10 @@
 //! Owns: `report.html`, `report.md`, `report.json`, `cases.csv` and `seconds.csv` in a results folder.
 //! Invariants: made from the files of the run alone, so that an old run can be rendered again; each file is whole or not there; the same files make
 //! the same report, byte for byte.
-//! Never: changes what was measured; needs a network, a script or a font to be read.
+//! Never: changes what was measured; needs a network, a script or a font to be read. A script makes its charts live where scripts run.
 
 pub mod analysis;
+pub mod caveats;
 pub mod chart;
 mod charts;
 pub mod compare;

@@ -51,6 +51,10 @@ fn elements(html: &str) -> Vec<(String, Vec<(String, String)>)> {
         if !closed && !VOID.contains(&name.as_str()) {
             open.push(name.clone());
         }
+        if name == "script" {
+            // Raw text up to its end.
+            rest = &rest[rest.find("</script>").expect("an end of the script")..];
+        }
         list.push((name, attributes));
     }
     assert!(open.is_empty(), "not ended: {open:?}");
@@ -62,7 +66,10 @@ fn check_page(html: &str, cases: usize) {
     let found = elements(html);
     let mut ids = BTreeSet::new();
     for (name, attributes) in &found {
-        assert!(!["script", "img", "iframe", "object", "embed", "base", "form", "link"].contains(&name.as_str()), "<{name}>");
+        if name == "script" {
+            assert!(attributes.is_empty() || attributes == &[("type".to_owned(), "application/json".to_owned())], "{attributes:?}");
+        }
+        assert!(!["img", "iframe", "object", "embed", "base", "form", "link"].contains(&name.as_str()), "<{name}>");
         for (key, value) in attributes {
             assert!(!key.starts_with("on"), "a handler: {key}");
             assert!(key != "src" && key != "srcset" && key != "action" && key != "style", "{key}");
@@ -77,11 +84,40 @@ fn check_page(html: &str, cases: usize) {
     for (_, attributes) in found.iter().filter(|(n, _)| n == "a") {
         assert!(attributes.iter().any(|(k, v)| k == "href" && ids.contains(&v[1..])), "a link to nowhere: {attributes:?}");
     }
+    let ours = [html::library(), chart::live::GLUE.to_owned()];
+    let scripts: Vec<&str> = html.split("<script>").skip(1).map(|s| s.split("</script>").next().unwrap()).collect();
+    assert_eq!(scripts, ours, "no script but the two");
+    data(html);
+    let html: String = html.split("<script>").next().unwrap().into();
     assert!(!html.contains("url(") && !html.contains("@import"), "the style sheet loads something");
     let rows: BTreeSet<&str> =
         found.iter().filter(|(n, _)| n == "tr").flat_map(|(_, a)| a).filter(|(k, _)| k == "data-case").map(|(_, v)| v.as_str()).collect();
     assert_eq!(rows.len(), cases, "every case has a row");
-    charts(html).iter().for_each(|s| check_svg(s));
+    charts(&html).iter().for_each(|s| check_svg(s));
+}
+
+/// The data that a page hands to the library, chart by chart; what must hold of all of them is checked.
+fn data(html: &str) -> Vec<serde_json::Value> {
+    let blocks = html.split("<script type=\"application/json\">").skip(1);
+    let all: Vec<serde_json::Value> = blocks.map(|b| serde_json::from_str(b.split("</script>").next().unwrap()).unwrap()).collect();
+    for c in &all {
+        let within = |a: &serde_json::Value, v: &serde_json::Value| {
+            let (v, lo, hi) = (v.as_f64().unwrap(), a["lo"].as_f64().unwrap(), a["hi"].as_f64().unwrap());
+            assert!(v >= lo - lo.abs() * 1e-9 && v <= hi + hi.abs() * 1e-9, "{v} is not on the axis {a}");
+        };
+        for p in c["panels"].as_array().unwrap() {
+            let series = p["series"].as_array().unwrap();
+            assert!(series.len() <= usize::from(chart::svg::SERIES_MAX), "{c}");
+            for s in series {
+                assert!(!s["name"].as_str().unwrap().is_empty() && !s["points"].as_array().unwrap().is_empty(), "{s}");
+                s["points"].as_array().unwrap().iter().for_each(|q| {
+                    within(&c["x"], &q[0]);
+                    within(&p["y"], &q[1]);
+                });
+            }
+        }
+    }
+    all
 }
 
 /// The charts of a page.
@@ -183,13 +219,15 @@ fn hostile_texts_stay_texts() {
             m.engine = HOSTILE.into();
             m.labels.push((HOSTILE.into(), HOSTILE.into()));
             m.notes.push(HOSTILE.into());
+            let processes = vec![(HOSTILE.to_owned(), 1.5)];
+            m.noise = Some(crate::measure::noise::Noise { seconds: 9.0, processors: 2, others: 1.5, processes, ..Default::default() });
             m.disks.push((HOSTILE.into(), 1));
             m.streams = vec![(HOSTILE.into(), m.reads.clone())];
         }
         let count = cases.len();
         let (_dir, r) = report_of((record, cases));
         check_page(&r.html(), count);
-        assert!(!r.html().contains("<script") && !r.html().contains("<img"));
+        assert!(!r.html().contains("<script>alert") && !r.html().contains("<img"));
         let markdown = r.markdown();
         let outside: String = markdown.split("\n```").step_by(2).collect();
         assert!(!outside.contains("<script") && !outside.contains("<img"), "{outside}");

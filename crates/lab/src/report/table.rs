@@ -6,7 +6,7 @@
 use crate::report::analysis::{Analysis, Beside};
 use crate::report::compare::Comparison;
 use crate::report::figures::{Case, Op, PERCENTILES};
-use crate::report::text::{change, number, whole};
+use crate::report::text::{LatencyUnit, change, number, whole};
 
 /// Labels that have columns of their own; beyond that they are joined in one.
 const LABEL_COLUMNS_MAX: usize = 5;
@@ -50,36 +50,24 @@ fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), mood: None }
 }
 
-/// One unit of latency for a whole table.
-struct Unit {
-    name: &'static str,
-    us: f64,
+fn time_cell(unit: LatencyUnit, us: Option<f64>) -> Cell {
+    cell(us.map_or_else(|| "–".into(), |v| number(v / unit.us())))
 }
 
-impl Unit {
-    fn of<'a>(ops: impl Iterator<Item = &'a Op>) -> Unit {
-        let longest = ops.filter_map(|o| o.percentiles_us[0].or(o.mean_us)).fold(0.0, f64::max);
-        if longest >= 1000.0 { Unit { name: "ms", us: 1000.0 } } else { Unit { name: "µs", us: 1.0 } }
-    }
-    fn cell(&self, us: Option<f64>) -> Cell {
-        cell(us.map_or_else(|| "–".into(), |v| number(v / self.us)))
-    }
-}
-
-fn op_columns(t: &mut Table, unit: &Unit) {
+fn op_columns(t: &mut Table, unit: LatencyUnit) {
     t.column("IOPS", "", false);
     t.column("data", "MiB/s", false);
-    t.column("mean", unit.name, false);
+    t.column("mean", unit.name(), false);
     for (_, name) in PERCENTILES {
-        t.column(name, unit.name, false);
+        t.column(name, unit.name(), false);
     }
-    t.column("longest", unit.name, false);
+    t.column("longest", unit.name(), false);
 }
 
-fn op_cells(op: &Op, unit: &Unit) -> Vec<Cell> {
-    let mut row = vec![cell(number(op.iops)), cell(number(op.mib_s)), unit.cell(op.mean_us)];
-    row.extend(op.percentiles_us.iter().map(|p| unit.cell(*p)));
-    row.push(unit.cell(op.max_us));
+fn op_cells(op: &Op, unit: LatencyUnit) -> Vec<Cell> {
+    let mut row = vec![cell(number(op.iops)), cell(number(op.mib_s)), time_cell(unit, op.mean_us)];
+    row.extend(op.percentiles_us.iter().map(|p| time_cell(unit, *p)));
+    row.push(time_cell(unit, op.max_us));
     row
 }
 
@@ -89,8 +77,7 @@ fn errors_cell(errors: u64) -> Cell {
 
 /// All cases.
 pub fn cases(a: &Analysis) -> Table {
-    let mut t = Table::default();
-    let unit = Unit::of(a.cases.iter().map(|c| &c.all));
+    let (mut t, unit) = (Table::default(), a.unit);
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in a.cases.iter().flat_map(|c| &c.labels) {
         if !keys.contains(&key.as_str()) {
@@ -112,7 +99,7 @@ pub fn cases(a: &Analysis) -> Table {
     if requested {
         t.column("requested", "IOPS", false);
     }
-    op_columns(&mut t, &unit);
+    op_columns(&mut t, unit);
     let errors = a.cases.iter().any(|c| c.all.errors > 0);
     let cores = a.cases.iter().any(|c| c.target_cores.is_some());
     if cores {
@@ -136,10 +123,8 @@ pub fn cases(a: &Analysis) -> Table {
         if requested {
             row.push(cell(c.requested_iops.map_or("–".into(), number)));
         }
-        let mut figures = op_cells(&c.all, &unit);
-        if let Some(requested) = c.requested_iops
-            && c.all.iops < requested * crate::report::analysis::DELIVERED_MIN
-        {
+        let mut figures = op_cells(&c.all, unit);
+        if c.delivered().is_some_and(|share| share < crate::report::analysis::DELIVERED_MIN) {
             figures[0].mood = Some(false);
         }
         row.extend(figures);
@@ -157,7 +142,7 @@ pub fn cases(a: &Analysis) -> Table {
 }
 
 /// Kinds of operations and streams of one case.
-pub fn operations(c: &Case) -> Table {
+pub fn operations(c: &Case, unit: LatencyUnit) -> Table {
     let mut t = Table::default();
     let ops: Vec<(&str, &Op)> = c
         .kinds
@@ -166,14 +151,13 @@ pub fn operations(c: &Case) -> Table {
         .chain((c.kinds.len() > 1).then_some(("", &c.all)))
         .chain(c.streams.iter().map(|o| ("stream ", o)))
         .collect();
-    let unit = Unit::of(ops.iter().map(|o| o.1));
     t.column("operations", "", true);
     t.column("ended", "", false);
-    op_columns(&mut t, &unit);
+    op_columns(&mut t, unit);
     t.column("errors", "", false);
     for (prefix, op) in ops {
         let mut row = vec![cell(format!("{prefix}{}", op.name)), cell(whole(op.operations))];
-        row.extend(op_cells(op, &unit));
+        row.extend(op_cells(op, unit));
         row.push(errors_cell(op.errors));
         t.rows.push((None, row));
     }

@@ -98,6 +98,43 @@ pub fn latency(us: f64) -> String {
     format!("{} {unit}", number(v))
 }
 
+/// The one unit that all latencies of a report are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub enum LatencyUnit {
+    /// Microseconds.
+    #[default]
+    #[serde(rename = "µs")]
+    Us,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Ms,
+}
+
+impl LatencyUnit {
+    /// The one that suits typical latencies, given in microseconds, the longest of which decides.
+    pub fn of(typical_us: impl IntoIterator<Item = f64>) -> LatencyUnit {
+        if typical_us.into_iter().fold(0.0, f64::max) >= 1000.0 { LatencyUnit::Ms } else { LatencyUnit::Us }
+    }
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LatencyUnit::Us => "µs",
+            LatencyUnit::Ms => "ms",
+        }
+    }
+    /// How many microseconds it is.
+    pub fn us(self) -> f64 {
+        match self {
+            LatencyUnit::Us => 1.0,
+            LatencyUnit::Ms => 1000.0,
+        }
+    }
+    /// A latency given in microseconds.
+    pub fn text(self, us: f64) -> String {
+        format!("{} {}", number(us / self.us()), self.name())
+    }
+}
+
 /// Bytes, with a unit that fits.
 pub fn bytes(v: f64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -17,6 +17,7 @@ fn record() -> Record {
         published: Vec::new(),
         source: String::new(),
         cases: 2,
+        noise: Vec::new(),
     }
 }
 
@@ -41,6 +42,9 @@ fn measured() -> Measured {
         target_cpu_s: None,
         seconds: Vec::new(),
         notes: Vec::new(),
+        carried: 0,
+        waiting: 0,
+        noise: None,
     }
 }
 

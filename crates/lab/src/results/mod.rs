@@ -12,6 +12,7 @@
 pub mod folder;
 pub mod machine;
 
+use crate::measure::noise::Noise;
 use crate::measure::{Figures, Second};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,15 @@ pub struct Measured {
     /// What a reader should know: a model's scale, a limit that was hit.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// Of an open loop: operations that should have come before the measurement and ended in it.
+    #[serde(default)]
+    pub carried: u64,
+    /// Of an open loop: operations that should have come and had not been started when the time was up.
+    #[serde(default)]
+    pub waiting: u64,
+    /// What else the machine of the client did meanwhile, warm-up included.
+    #[serde(default)]
+    pub noise: Option<Noise>,
 }
 
 impl Measured {
@@ -75,6 +85,11 @@ impl Measured {
     /// Operations a second.
     pub fn iops(&self) -> f64 {
         (self.reads.operations + self.writes.operations + self.trims.operations) as f64 / self.measured_s.max(1e-9)
+    }
+    /// Operations a second that should have come in the measured time and ended in it: a backlog that was worked off is none of them.
+    pub fn kept_iops(&self) -> f64 {
+        let all = self.reads.operations + self.writes.operations + self.trims.operations;
+        all.saturating_sub(self.carried) as f64 / self.measured_s.max(1e-9)
     }
     /// MiB a second, reads and writes.
     pub fn mib_s(&self) -> f64 {
@@ -155,6 +170,9 @@ pub struct Published {
     /// What a reader should know of it.
     #[serde(default)]
     pub remark: String,
+    /// It is of other hardware, such as twelve drives beside a model of one: ours is not divided by it.
+    #[serde(default)]
+    pub other_hardware: bool,
 }
 
 /// A run.
@@ -186,4 +204,7 @@ pub struct Record {
     pub source: String,
     /// How many cases are planned.
     pub cases: usize,
+    /// What the machine did before the first case, and after the last.
+    #[serde(default)]
+    pub noise: Vec<Noise>,
 }

@@ -33,6 +33,12 @@ pub struct Config {
     /// How disks are made ready, once, before the first case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Fill>,
+    /// Reads of what nothing was written to may be measured: the user said so.
+    #[serde(default)]
+    pub unwritten: bool,
+    /// More operations than this may not fail: a run ends after the case in which they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors_max: Option<u64>,
     /// Of a profile whose result is a largest load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,

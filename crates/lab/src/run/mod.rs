@@ -17,15 +17,26 @@ pub mod verdict;
 
 pub use config::{Axis, Case, Config, Curve, Parameter, SECONDS_MAX};
 
+use crate::engine::nvme_address::SCHEME;
 use crate::engine::open::{Models, System};
 use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Job, Watch};
 use crate::error::LabError;
+use crate::measure::noise::{self, Noise};
+use crate::report::text::percent;
 use crate::results::folder::{CASES_MAX, Folder};
 use crate::results::{Machine, Measured, Record, RunState, VERSION};
+use crate::workload::generate::working_set_bytes;
 use crate::workload::{Data, Workload};
 use std::path::Path;
 use std::time::Duration;
+
+/// This part of a working set may hold zeroes only before reads of it are refused, 0 to 1.
+const UNWRITTEN_MAX: f64 = 0.05;
+/// How long the machine is looked at before the first case and after the last, in parts of a case's time, and at most.
+const LOOK_SHARE: f64 = 0.25;
+/// See [`LOOK_SHARE`].
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Whoever follows a run.
 pub trait Follow: Watch {
@@ -52,6 +63,7 @@ pub fn start(
     for system in &config.systems {
         let engine = open.get(system)?;
         config.workloads.iter().try_for_each(|w| engine.admit(w, config.prepare.is_some()))?;
+        written(config, engine)?;
     }
     let record = Record {
         version: VERSION,
@@ -66,11 +78,38 @@ pub fn start(
         published: Vec::new(),
         source: String::new(),
         cases: plan::next(config, &[]).map_or(0, |c| c.of),
+        noise: Vec::new(),
     };
     let folder = Folder::create(results, &config.title, &record)?;
     follow.folder(&folder);
     go_on(config, &folder, record, open, follow)?;
     Ok(folder)
+}
+
+/// Bytes of all disks that a workload uses.
+fn used_bytes(workload: &Workload, disks: &[(String, u64)]) -> u64 {
+    disks.iter().map(|d| working_set_bytes(workload, d.1)).sum()
+}
+
+/// Refuses to read what nothing was written to, unless the user wants that.
+fn written(config: &Config, engine: &mut dyn Engine) -> Result<(), LabError> {
+    let reads = |w: &&Workload| w.streams.iter().any(|s| s.reads > 0.0) || config.sweep.iter().any(|a| a.parameter == Parameter::Reads);
+    if config.prepare.is_some() || config.unwritten {
+        return Ok(());
+    }
+    let disks = engine.disks();
+    let Some(largest) = config.workloads.iter().filter(reads).max_by_key(|w| used_bytes(w, &disks)) else { return Ok(()) };
+    match engine.unwritten(largest)? {
+        Some(share) if share > UNWRITTEN_MAX => {
+            let disk = engine.disks().into_iter().map(|d| d.0).collect::<Vec<_>>().join(", ");
+            let problem = format!(
+                "{} of what would be read holds zeroes only: it was never written, and storage answers such reads without its drives. Add --prepare random (writes all of it first), or --unwritten to measure it as it is",
+                percent(share)
+            );
+            Err(LabError::Disk { disk, problem })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Goes on with a run that was interrupted.
@@ -115,7 +154,9 @@ fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open<'_
     let mut cases = folder.cases()?;
     record.state = RunState::Running;
     folder.write_record(&record)?;
+    record.noise.extend(look(config, follow));
     let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
+    record.noise.extend(look(config, follow));
     let done = plan::next(config, &cases).is_none();
     record.state = if done { RunState::Complete } else { RunState::Interrupted };
     record.verdict = verdict::of(config, &record, &cases);
@@ -136,11 +177,12 @@ fn all_cases(
     if let Some(fill) = config.prepare
         && (cases.is_empty() || verify && plan::next(config, cases).is_some())
     {
-        // The largest working set holds the others.
-        let largest = config.workloads.iter().max_by(|a, b| a.working_set.total_cmp(&b.working_set)).cloned();
-        let largest = largest.map(|w| Workload { verify, data: if verify { Data::default() } else { w.data }, ..w });
         for system in &config.systems {
             let engine = open.get(system)?;
+            let disks = engine.disks();
+            // The largest working set holds the others.
+            let largest = config.workloads.iter().max_by_key(|w| used_bytes(w, &disks)).cloned();
+            let largest = largest.map(|w| Workload { verify, data: if verify { Data::default() } else { w.data }, ..w });
             largest.as_ref().map_or(Ok(()), |w| engine.prepare(w, fill, follow))?;
         }
     }
@@ -162,8 +204,13 @@ fn all_cases(
         let engine = open.get(&case.setting)?;
         let (warm_up, measure) = (Duration::from_secs_f64(config.warm_up_s), Duration::from_secs_f64(config.measure_s));
         let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
+        let before = noise::Snapshot::now().filter(|_| case.setting.simulate.is_none());
         let mut measured = engine.run(&job, follow)?;
         measured.labels = case.labels;
+        measured.noise = before.and_then(|before| {
+            let noise = before.noise(&noise::Snapshot::now()?, follow.target_pid());
+            Some(Noise { with_target: is_here(&case.setting) && follow.target_pid().is_none(), ..noise })
+        });
         let wrong = measured.verified.is_some_and(|v| v.wrong > 0).then(|| measured.notes.first().cloned().unwrap_or_default());
         if let Some(problem) = wrong {
             // That is an answer, and the one that matters: it stays, whatever comes after.
@@ -183,8 +230,34 @@ fn all_cases(
         folder.write_case(number, &measured)?;
         follow.case_done(number, &measured);
         cases.push(measured);
+        too_many_failed(config, cases)?;
     }
     Ok(())
+}
+
+/// Ends a run of which more operations failed than the user allows.
+fn too_many_failed(config: &Config, cases: &[Measured]) -> Result<(), LabError> {
+    let (failed, ended) = cases.iter().map(Measured::total).fold((0, 0), |sum, f| (sum.0 + f.errors, sum.1 + f.operations));
+    match config.errors_max {
+        Some(most) if failed > most => Err(LabError::Failed { failed, ended }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a system's target may be a process of this machine.
+fn is_here(system: &System) -> bool {
+    let here = ["127.", "localhost", "[::1]"].map(|host| format!("{SCHEME}{host}"));
+    system.disks.iter().any(|d| here.iter().any(|h| d.starts_with(h)))
+}
+
+/// What the machine does while nothing is measured; nothing of a run on models, whose time is not the machine's.
+fn look(config: &Config, follow: &dyn Follow) -> Option<Noise> {
+    if config.systems.iter().all(|s| s.simulate.is_some()) {
+        return None;
+    }
+    let time = Duration::from_secs_f64(config.measure_s * LOOK_SHARE).min(LOOK_MAX);
+    let with_target = config.systems.iter().any(is_here) && follow.target_pid().is_none();
+    noise::look(time, follow.target_pid()).map(|noise| Noise { with_target, ..noise })
 }
 
 /// Waits between cases, unless the user wants it to end.

@@ -51,6 +51,9 @@ pub fn check(config: &Config) -> Result<(), LabError> {
         RunKind::Compare if config.rounds == 0 || config.rounds > ROUNDS_MAX => {
             wrong("rounds", format!("a comparison has 1 to {ROUNDS_MAX} rounds"))
         }
+        _ if config.search.is_some_and(|s| !s.is_sound()) => {
+            wrong("search", "a search has a unit and at least one bound, above 0 and at most 60 s".into())
+        }
         RunKind::Sweep => check_sweep(config),
         _ => Ok(()),
     }
@@ -171,7 +174,7 @@ impl Axis {
                 }
             }
             Parameter::Reads => workload.streams.iter_mut().for_each(|s| (s.reads, s.trims) = (value / 100.0, 0.0)),
-            Parameter::WorkingSet => workload.working_set = value / 100.0,
+            Parameter::WorkingSet => (workload.working_set, workload.working_set_bytes) = (value / 100.0, None),
             Parameter::Rate => {
                 workload.arrivals = match workload.arrivals {
                     Arrivals::Open { spacing, .. } => Arrivals::Open { iops: value, spacing },
@@ -221,9 +224,7 @@ pub fn found(search: &Search, mine: &[&Measured]) -> Option<Found> {
     let mut f = Found { kept: 0, lost: ((ceiling.iops() * 1.2 / search.iops_unit) as u64 + 2).max(2), ended: false };
     for m in mine {
         let Some(n) = units(m) else { continue };
-        let keeps = m.total().latency.mean_ns() <= search.mean_ms_max * 1e6
-            && m.iops() >= KEPT * search.iops_unit * n as f64
-            && m.total().operations > 0;
+        let keeps = search.holds(&m.total().latency) && m.kept_iops() >= KEPT * search.iops_unit * n as f64 && m.total().operations > 0;
         if keeps { f.kept = f.kept.max(n) } else { f.lost = f.lost.min(n) }
     }
     f.ended = f.lost <= f.kept + 1 || (f.lost - f.kept) as f64 <= SEARCH_WITHIN * f.kept as f64 || mine.len() > SEARCH_STEPS_MAX;

@@ -31,6 +31,9 @@ fn measure(case: &Case, most: f64, ms: impl Fn(f64) -> f64) -> Measured {
         target_cpu_s: None,
         seconds: Vec::new(),
         notes: Vec::new(),
+        carried: 0,
+        waiting: 0,
+        noise: None,
     }
 }
 

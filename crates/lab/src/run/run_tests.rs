@@ -3,7 +3,7 @@ use crate::engine::Fill;
 use crate::engine::open::NoModels;
 use crate::measure::Second;
 use crate::results::RunKind;
-use crate::workload::profiles;
+use crate::workload::profiles::{self, Search};
 use std::fs;
 
 #[derive(Default)]
@@ -44,6 +44,8 @@ pub(crate) fn example(kind: RunKind, profile: &str) -> Config {
         measure_s: 0.1,
         cool_down_s: 0.0,
         prepare: Some(Fill::Random),
+        unwritten: false,
+        errors_max: None,
         search: profile.search,
         curve: Curve::default(),
         sweep: Vec::new(),
@@ -182,4 +184,128 @@ fn a_run_that_verifies_says_how_much_and_what_it_could_not() {
     c.workloads[0].streams[0].reads = 0.0;
     let text = said(&c, 2);
     assert!(text.contains("nothing was read"), "{text}");
+}
+
+#[test]
+fn what_was_never_written_is_not_read_without_a_word_of_will() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(1);
+    c.prepare = None;
+    let run =
+        |c: &Config, n: usize| start(c, &dir.path().join(format!("results{n}")), false, &NoModels, Vec::new(), &mut Follower::default());
+    let e = run(&c, 0).unwrap_err().to_string();
+    assert!(e.contains("100 % of what would be read") && e.contains("--prepare random") && e.contains("--unwritten"), "{e}");
+    assert!(!dir.path().join("results0").exists());
+    // Who only writes, says so, or prepares, may go on; and then it is written.
+    let mut writes = c.clone();
+    writes.workloads[0].streams[0].reads = 0.0;
+    run(&writes, 1).unwrap();
+    run(&Config { unwritten: true, ..c.clone() }, 2).unwrap();
+    run(&Config { prepare: Some(Fill::Random), ..c.clone() }, 3).unwrap();
+    run(&c, 4).unwrap();
+}
+
+#[test]
+fn a_run_keeps_what_else_the_machine_did_and_says_that_it_was_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(1);
+    c.measure_s = 1.0;
+    let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
+    let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
+    let noise = cases[0].noise.as_ref().unwrap();
+    assert!(noise.seconds >= 0.99 && noise.processors > 0, "{noise:?}");
+    assert_eq!(record.noise.len(), 2, "before the first case and after the last");
+    let sentences = record.verdict.join("\n");
+    assert!(sentences.contains("Short: 1 s measured"), "{sentences}");
+    assert_eq!(sentences.contains("busy with other things"), record.noise.iter().chain([noise]).any(|n| n.problem().is_some()));
+    let figures = record.verdict.iter().position(|s| s.contains("IOPS") && s.contains("mean")).unwrap();
+    assert!(record.verdict.iter().position(|s| s.starts_with("Short: ")).unwrap() < figures, "{sentences}");
+}
+
+#[test]
+fn the_largest_working_set_is_prepared_whether_it_is_a_part_or_bytes() {
+    let disks = [("a".to_owned(), 16u64 << 20), ("b".to_owned(), 32 << 20)];
+    let w = |part: f64, bytes: Option<u64>| Workload {
+        working_set: part,
+        working_set_bytes: bytes,
+        ..profiles::find("easy-run").unwrap().workloads.remove(0)
+    };
+    assert_eq!(used_bytes(&w(0.5, None), &disks), 24 << 20);
+    assert_eq!(used_bytes(&w(1.0, Some(13 << 20)), &disks), 26 << 20);
+    // Both workloads read on a disk where the larger, in bytes, was prepared: nothing is left unwritten.
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(2);
+    (c.workloads[0].working_set, c.workloads[1].working_set_bytes) = (0.25, Some(12 << 20));
+    let run =
+        |c: &Config, n: usize| start(c, &dir.path().join(format!("results{n}")), false, &NoModels, Vec::new(), &mut Follower::default());
+    run(&c, 0).unwrap();
+    c.prepare = None;
+    run(&c, 1).unwrap();
+    c.workloads[1].working_set_bytes = Some(16 << 20);
+    assert!(run(&c, 2).unwrap_err().to_string().contains("--prepare random"));
+}
+
+#[test]
+fn a_search_keeps_a_bound_on_p99_for_any_profile() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(1);
+    c.search = Some(Search { iops_unit: 10.0, mean_ms_max: None, p99_ms_max: Some(30_000.0) });
+    let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
+    let sentences = folder.record().unwrap().verdict.join("\n");
+    assert!(sentences.contains("a p99 of 30000 ms"), "{sentences}");
+    assert!(folder.cases().unwrap().len() > 1);
+    c.search = Some(Search { iops_unit: 10.0, mean_ms_max: None, p99_ms_max: None });
+    let e = start(&c, &dir.path().join("results2"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
+    assert!(e.contains("at least one bound"), "{e}");
+}
+
+#[test]
+fn a_run_ends_when_more_operations_have_failed_than_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut m = crate::report::example::run().1.remove(0);
+    m.reads.errors = 11;
+    let c = Config { errors_max: Some(10), ..config(dir.path()) };
+    let e = too_many_failed(&c, std::slice::from_ref(&m)).unwrap_err().to_string();
+    assert!(e.starts_with("11 operations failed"), "{e}");
+    m.reads.errors = 10;
+    assert!(too_many_failed(&c, std::slice::from_ref(&m)).is_ok());
+    m.reads.errors = 11;
+    assert!(too_many_failed(&Config { errors_max: None, ..c }, &[m]).is_ok());
+}
+
+/// Cuts a file to a part of its size when the first case begins.
+struct Cutter(std::path::PathBuf);
+
+impl Watch for Cutter {
+    fn second(&mut self, _: &Second) {}
+    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+impl Follow for Cutter {
+    fn folder(&mut self, _: &Folder) {}
+    fn case_begins(&mut self, _: usize, _: &Case, _: &Config) {
+        fs::File::options().write(true).open(&self.0).unwrap().set_len(12 << 20).unwrap();
+    }
+    fn case_done(&mut self, _: usize, _: &Measured) {}
+}
+
+#[test]
+fn operations_that_failed_come_first_in_the_verdict_with_the_first_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(1);
+    c.workloads[0].streams[0].reads = 1.0;
+    c.measure_s = 0.5;
+    let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Cutter(dir.path().join("disk"))).unwrap();
+    let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
+    assert!(cases[0].total().errors > 0 && cases[0].total().operations > 0, "{:?}", cases[0].notes);
+    let first = &record.verdict[0];
+    assert!(first.contains(" operations failed (") && first.contains("The first operation that failed: "), "{first}");
 }

@@ -5,7 +5,10 @@
 
 use super::config::Config;
 use super::plan;
+use crate::measure::Latency;
 use crate::report::analysis::Analysis;
+use crate::report::caveats::NOT_WHAT_WAS_WRITTEN;
+use crate::report::figures::percentile_us;
 use crate::report::load::Loaded;
 use crate::results::{Measured, Record, RunKind, Verified};
 
@@ -15,11 +18,13 @@ pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
         return Vec::new();
     }
     let record = Record { verdict: Vec::new(), ..record.clone() };
-    let said = Analysis::new(&Loaded { record, cases: cases.iter().cloned().enumerate().collect() }).verdict;
+    let analysis = Analysis::new(&Loaded { record, cases: cases.iter().cloned().enumerate().collect() });
     let verified = cases.iter().filter_map(|m| m.verified).reduce(Verified::merge);
     let mut own = verified.and_then(|v| wrong_data(&v, cases)).into_iter().collect::<Vec<_>>();
+    // What makes the rest doubtful comes before it.
+    own.extend(analysis.warnings.into_iter().filter(|w| !w.contains(NOT_WHAT_WAS_WRITTEN) || verified.is_none_or(|v| v.wrong == 0)));
     own.extend(searches(config, cases));
-    own.extend(said);
+    own.extend(analysis.verdict);
     own.extend(maxima(config, cases));
     own.extend(verified.map(|v| checked(&v)));
     own
@@ -56,14 +61,15 @@ fn searches(config: &Config, cases: &[Measured]) -> Vec<String> {
     let sentence = |name: &str| {
         let mine: Vec<&Measured> = cases.iter().filter(|m| m.workload.name == name).collect();
         let found = plan::found(&search, &mine)?;
-        let limit = format!("a mean response time of {} ms", search.mean_ms_max);
+        let limit = search.words();
         let best = mine.iter().find(|m| m.labels.iter().any(|l| l.0 == "units" && l.1 == found.kept.to_string()));
         Some(match best {
             Some(m) => format!(
-                "{name}: {} units of {} IOPS keep {limit} (they had {}); {} units do not.",
+                "{name}: {} units of {} IOPS keep {limit} (they had a mean of {} and a p99 of {}); {} units do not.",
                 found.kept,
                 search.iops_unit,
                 time(m.total().latency.mean_ns()),
+                percentile(&m.total().latency, 99.0),
                 found.lost
             ),
             None => format!("{name}: not one load that was tried keeps {limit}; the smallest was {} units.", found.lost),
@@ -136,6 +142,11 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A percentile in the unit that suits it; – where too few operations lie beyond it.
+pub fn percentile(latency: &Latency, p: f64) -> String {
+    percentile_us(latency, p).map_or_else(|| "–".into(), |us| time(us * 1e3))
+}
+
 /// One line for one case.
 pub fn line(m: &Measured) -> String {
     let all = m.total();
@@ -144,9 +155,9 @@ pub fn line(m: &Measured) -> String {
         number(m.iops()),
         number(m.mib_s()),
         time(all.latency.mean_ns()),
-        time(all.latency.percentile_ns(50.0) as f64),
-        time(all.latency.percentile_ns(99.0) as f64),
-        time(all.latency.percentile_ns(99.9) as f64),
+        percentile(&all.latency, 50.0),
+        percentile(&all.latency, 99.0),
+        percentile(&all.latency, 99.9),
         time(all.latency.max_ns() as f64)
     )
 }

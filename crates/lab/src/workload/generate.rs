@@ -27,6 +27,9 @@ pub struct Operation {
 
 /// Bytes of a disk of `disk_bytes` that a workload uses, from its start.
 pub fn working_set_bytes(workload: &Workload, disk_bytes: u64) -> u64 {
+    if let Some(bytes) = workload.working_set_bytes {
+        return bytes.min(disk_bytes) / GRAIN_BYTES * GRAIN_BYTES;
+    }
     let part = if workload.working_set >= 1.0 { disk_bytes } else { (disk_bytes as f64 * workload.working_set) as u64 };
     part.min(disk_bytes) / GRAIN_BYTES * GRAIN_BYTES
 }
@@ -67,6 +70,10 @@ struct Placed {
 impl AccessPlan {
     /// Lays `workload` on a disk; an error says what does not fit. `disk` is its name, for errors.
     pub fn new(workload: &Workload, disk: &str, disk_bytes: u64) -> Result<Arc<AccessPlan>, LabError> {
+        if let Some(bytes) = workload.working_set_bytes.filter(|bytes| *bytes > disk_bytes) {
+            let problem = format!("has {disk_bytes} bytes, the working set {bytes}: take a larger disk or a smaller working set");
+            return Err(LabError::Disk { disk: disk.into(), problem });
+        }
         let space = working_set_bytes(workload, disk_bytes);
         let streams = workload.streams.iter().enumerate().map(|(i, s)| lay(s, i, space, disk, disk_bytes)).collect::<Result<_, _>>()?;
         Ok(Arc::new(AccessPlan { shares: cumulative(workload.streams.iter().map(|s| s.share)), streams }))

@@ -22,6 +22,24 @@ fn near(got: f64, want: f64, within: f64) {
 }
 
 #[test]
+fn a_working_set_in_bytes_is_never_left_and_has_to_fit() {
+    let w = Workload { working_set_bytes: Some(40_960), ..random(Skew::Uniform) };
+    let places = operations(&w, GIB, 500).iter().map(|o| o.offset / 4096).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(places.into_iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    let e = AccessPlan::new(&w, "disk", 36_864).unwrap_err().to_string();
+    assert!(e.contains("disk: has 36864 bytes, the working set 40960"), "{e}");
+    AccessPlan::new(&w, "disk", 40_960).unwrap();
+    for (wrong, says) in [
+        (Workload { working_set_bytes: Some(0), ..w.clone() }, "multiple of 4096"),
+        (Workload { working_set_bytes: Some(5000), ..w.clone() }, "multiple of 4096"),
+        (Workload { working_set: 0.5, ..w.clone() }, "leave one of them out"),
+    ] {
+        let e = wrong.check("t").unwrap_err().to_string();
+        assert!(e.contains("working_set_bytes") && e.contains(says), "{e}");
+    }
+}
+
+#[test]
 fn sequential_runs_have_no_gaps_and_begin_again() {
     let w = Workload::simple("t", 65536, 1.0, Access::Sequential { shared: false }, 1);
     let ops = operations(&w, 10 * 65536 + 4096, 25);

@@ -40,6 +40,9 @@ pub struct Workload {
     /// The part of each disk that is used, from its start, 0 to 1.
     #[serde(default = "whole")]
     pub working_set: f64,
+    /// Bytes of each disk that are used, from its start, instead of a part: a multiple of [`GRAIN_BYTES`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set_bytes: Option<u64>,
     /// What is written.
     #[serde(default)]
     pub data: Data,
@@ -219,6 +222,7 @@ impl Workload {
             arrivals: Arrivals::Closed,
             depth,
             working_set: 1.0,
+            working_set_bytes: None,
             data: Data::default(),
             verify: false,
         }
@@ -241,6 +245,12 @@ impl Workload {
         }
         if !(self.working_set > 0.0 && self.working_set <= 1.0) {
             return wrong("working_set".into(), "the working set is a part of the disk: above 0, at most 1");
+        }
+        if self.working_set_bytes.is_some_and(|bytes| bytes == 0 || bytes % GRAIN_BYTES != 0) {
+            return wrong("working_set_bytes".into(), "the bytes that are used of each disk are above 0 and a multiple of 4096");
+        }
+        if self.working_set_bytes.is_some() && self.working_set != 1.0 {
+            return wrong("working_set_bytes".into(), "the working set is given as a part and in bytes: leave one of them out");
         }
         if !share(self.data.compressible) || !share(self.data.duplicates) {
             return wrong("data".into(), "shares are from 0 to 1");

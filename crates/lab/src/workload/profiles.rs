@@ -6,6 +6,7 @@
 
 use super::Workload;
 use crate::error::LabError;
+use crate::measure::Latency;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -37,7 +38,34 @@ pub struct Search {
     /// Operations a second of one unit; the result is a whole number of units.
     pub iops_unit: f64,
     /// The mean latency must stay within so many milliseconds.
-    pub mean_ms_max: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ms_max: Option<f64>,
+    /// The 99th percentile of latency must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ms_max: Option<f64>,
+}
+
+impl Search {
+    /// Its bounds, in words.
+    pub fn words(&self) -> String {
+        let mean = self.mean_ms_max.map(|ms| format!("a mean response time of {ms} ms"));
+        let p99 = self.p99_ms_max.map(|ms| format!("a p99 of {ms} ms"));
+        mean.into_iter().chain(p99).collect::<Vec<_>>().join(" and ")
+    }
+    /// Whether these latencies keep the bounds.
+    pub fn holds(&self, latency: &Latency) -> bool {
+        self.mean_ms_max.is_none_or(|ms| latency.mean_ns() <= ms * 1e6)
+            && self.p99_ms_max.is_none_or(|ms| latency.percentile_ns(99.0) as f64 <= ms * 1e6)
+    }
+    /// Whether it makes sense: a unit, and at least one bound.
+    pub fn is_sound(&self) -> bool {
+        let bound = |b: Option<f64>| b.is_none_or(|ms| ms > 0.0 && ms <= 60_000.0);
+        self.iops_unit > 0.0
+            && self.iops_unit <= 1e6
+            && bound(self.mean_ms_max)
+            && bound(self.p99_ms_max)
+            && (self.mean_ms_max.is_some() || self.p99_ms_max.is_some())
+    }
 }
 
 const BUILT_IN: [(&str, &str); 8] = [
@@ -106,9 +134,12 @@ impl Profile {
             return wrong("workloads", "a profile has 1 to 64 workloads");
         }
         if let Some(s) = self.search
-            && !(s.iops_unit > 0.0 && s.iops_unit <= 1e6 && s.mean_ms_max > 0.0 && s.mean_ms_max <= 60_000.0)
+            && !s.is_sound()
         {
-            return wrong("search", "a unit has above 0 and at most 1e6 operations a second, the limit is above 0 and at most 60000 ms");
+            return wrong(
+                "search",
+                "a unit has above 0 and at most 1e6 operations a second; mean_ms_max, p99_ms_max or both are above 0 and at most 60000 ms",
+            );
         }
         for (i, w) in self.workloads.iter().enumerate() {
             w.check(&format!("{place}: workloads[{i}] ({})", w.name))?;

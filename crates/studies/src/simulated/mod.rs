@@ -229,6 +229,9 @@ impl Simulated {
             target_cpu_s: Some(cores_s * n),
             seconds,
             notes,
+            carried: 0,
+            waiting: 0,
+            noise: None,
         }
     }
 
@@ -281,7 +284,7 @@ impl Engine for Simulated {
     fn prepare(&mut self, workload: &Workload, _fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         // Contents do not matter to a model; where there is data does.
         let mut fill = Workload::simple("prepare", PREPARE_BYTES, 0.0, Access::Sequential { shared: true }, PREPARE_DEPTH);
-        fill.working_set = workload.working_set;
+        (fill.working_set, fill.working_set_bytes) = (workload.working_set, workload.working_set_bytes);
         let bytes: u64 = Engine::disks(self).iter().map(|(_, b)| working_set_bytes(&fill, *b)).sum();
         self.begin(&fill, 0)?;
         self.world.with_play(|play| play.tally.measuring = true);

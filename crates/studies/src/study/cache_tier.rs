@@ -5,10 +5,12 @@
 //! writes times four. Device rates and buffer fill are those of the one group.
 //!
 //! ```text
-//! fill all disks ─► rest ─► as fast as it goes, buffer empty (the published maximum) ─► 10 % ... 100 % of that ─► as fast as it goes, sustained
+//! fill all disks ─► rest ─► as fast as it goes, buffer empty (the published maximum) ─► 10 % ... 100 % of that
+//!                                                                                            ─► as fast as it goes, sustained ─► 50 % ... 100 % of that
 //! ```
 //!
-//! Invariant: the same steps for both drives and both controllers; the buffer goes on from step to step.
+//! Invariants: the same steps for both drives and both controllers; on one drive both controllers get the same loads, those that the published rules
+//! reach, after the same history; the buffer goes on from step to step.
 //! Never: puts into the model what the study found, but for the figures of the drives and the rules.
 
 use super::follow::Follow;
@@ -50,6 +52,18 @@ const DELIVERED: f64 = 0.95;
 
 /// The write buffers that are compared.
 const TIERS: [(&str, &str, f64); 2] = [("NAND", "sas-nand-800", 600e9), ("Optane", "optane-p5800x-400-study", 399e9)];
+/// What the loads of a series are parts of: what is reached with an empty write buffer, or for good.
+const EMPTY: &str = "empty buffer";
+/// See [`EMPTY`].
+const SUSTAINED: &str = "sustained";
+/// The load without a rate.
+const MAXIMUM: &str = "maximum";
+/// Steps of the published curve, in percent.
+const EMPTY_STEPS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+/// Two rates are the same when they differ by no more than this.
+const SAME_IOPS: f64 = 0.05;
+/// Two p99 are the same when neither is more than so many times the other.
+const SAME_P99: f64 = 1.25;
 /// Steps of the sustainable load, in percent of it.
 const SUSTAINED_STEPS: [u32; 8] = [50, 60, 70, 80, 90, 95, 98, 100];
 /// A p99 is a jump when it is more than so many times that of the step before, as in every report.
@@ -119,6 +133,8 @@ fn of_cluster(mut m: Measured, iops: Option<f64>, depth: f64) -> Measured {
 pub fn run(options: &Options, follow: &mut dyn Follow) -> Result<Vec<Measured>, LabError> {
     let mut all = Vec::new();
     for tier in TIERS {
+        // The published rules come first: what they reach is what both are measured with.
+        let mut bases = None;
         for (rules_name, rules) in RULES {
             follow.begins(&format!("{} write buffer, {rules_name} rules", tier.0));
             let mut series = Series {
@@ -127,10 +143,17 @@ pub fn run(options: &Options, follow: &mut dyn Follow) -> Result<Vec<Measured>, 
                 labels: vec![("cache", tier.0), ("rules", rules_name)],
                 done: &mut all,
             };
-            series.run(follow)?;
+            bases = Some(series.run(bases, follow)?);
         }
     }
     Ok(all)
+}
+
+/// What 100 % is, in the cluster's operations a second.
+#[derive(Clone, Copy)]
+struct Bases {
+    empty: f64,
+    sustained: f64,
 }
 
 struct Series<'a> {
@@ -141,26 +164,34 @@ struct Series<'a> {
 }
 
 impl Series<'_> {
-    fn run(&mut self, follow: &mut dyn Follow) -> Result<(), LabError> {
+    /// `bases`: of the series that this one is compared with; `None`: this one finds them.
+    fn run(&mut self, bases: Option<Bases>, follow: &mut dyn Follow) -> Result<Bases, LabError> {
         let rate = self.engine.cluster().scale.rate;
         self.engine.prepare(&workload(None, DEPTH, rate), Fill::Zero, follow)?;
         self.engine.rest(60);
-        let maximum = self.case("maximum, buffer empty", None, DEPTH, MAXIMUM_S, follow)?;
-        for percent in (10..=100).step_by(10) {
-            self.case(&format!("{percent} %"), Some(maximum * f64::from(percent) / 100.0), DEPTH, STEP_S, follow)?;
+        let reached = self.case((EMPTY, MAXIMUM), None, DEPTH, MAXIMUM_S, follow)?;
+        let empty = bases.map_or(reached, |b| b.empty);
+        for percent in EMPTY_STEPS {
+            self.case((EMPTY, &step(percent)), Some(empty * f64::from(percent) / 100.0), DEPTH, STEP_S, follow)?;
         }
-        let sustained = self.case("maximum, steady", None, STEADY_DEPTH, SUSTAINED_S, follow)?;
-        if self.labels[1].1 == "smooth" {
-            // The steps of the sustainable load: from a full buffer, so that nothing is owed to an empty one.
-            for percent in SUSTAINED_STEPS {
-                self.case(&format!("{percent} % of steady"), Some(sustained * f64::from(percent) / 100.0), STEADY_DEPTH, STEP_S, follow)?;
-            }
+        let reached = self.case((SUSTAINED, MAXIMUM), None, STEADY_DEPTH, SUSTAINED_S, follow)?;
+        let sustained = bases.map_or(reached, |b| b.sustained);
+        // From a full buffer, so that nothing is owed to an empty one.
+        for percent in SUSTAINED_STEPS {
+            self.case((SUSTAINED, &step(percent)), Some(sustained * f64::from(percent) / 100.0), STEADY_DEPTH, STEP_S, follow)?;
         }
-        Ok(())
+        Ok(Bases { empty, sustained })
     }
 
-    /// One step; gives the cluster's operations a second.
-    fn case(&mut self, load: &str, iops: Option<f64>, depth: f64, seconds: f64, follow: &mut dyn Follow) -> Result<f64, LabError> {
+    /// One step, (base, load); gives the cluster's operations a second.
+    fn case(
+        &mut self,
+        (base, load): (&str, &str),
+        iops: Option<f64>,
+        depth: f64,
+        seconds: f64,
+        follow: &mut dyn Follow,
+    ) -> Result<f64, LabError> {
         let scale = self.engine.cluster().scale;
         let seconds = seconds * self.options.time * 100.0 / scale.size;
         let workload = workload(iops, depth, scale.rate);
@@ -172,7 +203,7 @@ impl Series<'_> {
         };
         let mut measured = of_cluster(self.engine.run(&job, follow)?, iops, depth);
         measured.labels = labels(&self.labels);
-        measured.labels.push(("load".into(), load.into()));
+        measured.labels.extend(labels(&[("base", base), ("load", load)]));
         if let Some(iops) = iops {
             measured.labels.push(("requested IOPS".into(), format!("{iops:.0}")));
         }
@@ -183,88 +214,145 @@ impl Series<'_> {
     }
 }
 
+fn step(percent: u32) -> String {
+    format!("{percent} %")
+}
+
 /// The published figures.
 pub fn figures() -> Vec<Published> {
-    let max = "maximum, buffer empty";
-    let of = |cache, load| [("cache", cache), ("rules", "published"), ("load", load)];
+    let of = |cache, load| [("cache", cache), ("rules", "published"), ("base", EMPTY), ("load", load)];
     vec![
-        published(&of("NAND", max), "IOPS", 305_000.0, "the maximum that the curve is made of"),
-        published(&of("Optane", max), "IOPS", 450_000.0, "the maximum that the curve is made of"),
+        published(&of("NAND", MAXIMUM), "IOPS", 305_000.0, "the maximum that the curve is made of"),
+        published(&of("Optane", MAXIMUM), "IOPS", 450_000.0, "the maximum that the curve is made of"),
         published(&of("NAND", "60 %"), "mean write latency ms", 15.5, "from 60 % of the maximum on latency jumps and IOPS fall"),
-        published(&of("NAND", "10 %"), "destage MiB/s", 8.0, "at first, buffer near 40 %"),
-        published(&of("NAND", "100 %"), "destage MiB/s", 280.0, "later: stuck near it"),
-        published(&of("Optane", "10 %"), "destage MiB/s", 434.0, "at first, buffer at 60 %"),
-        published(&of("Optane", "100 %"), "destage MiB/s", 820.0, "146 and then rising to this"),
+        published(&of("NAND", "10 %"), "destage MiB/s", 8.0, "at first, buffer near 40 %; ours: mean of the step"),
+        published(&of("NAND", "100 %"), "destage MiB/s", 280.0, "later: stuck near it; ours: mean of the step"),
+        published(&of("Optane", "10 %"), "destage MiB/s", 434.0, "at first, buffer at 60 %; ours: mean of the step"),
+        published(&of("Optane", "100 %"), "destage MiB/s", 820.0, "146 and then rising to this; ours: mean of the step"),
     ]
 }
 
-fn find<'a>(cases: &'a [Measured], cache: &str, rules: &str, load: &str) -> Option<&'a Measured> {
-    cases.iter().find(|m| label(m, "cache") == cache && label(m, "rules") == rules && label(m, "load") == load)
+fn find<'a>(cases: &'a [Measured], cache: &str, rules: &str, (base, load): (&str, &str)) -> Option<&'a Measured> {
+    let want = [("cache", cache), ("rules", rules), ("base", base), ("load", load)];
+    cases.iter().find(|m| want.iter().all(|(k, v)| label(m, k) == *v))
 }
 
 fn requested(m: &Measured) -> Option<f64> {
     label(m, "requested IOPS").parse().ok()
 }
 
-/// Mean destaging of a case in MiB a second, of one group.
-pub fn destage_mib_s(m: &Measured) -> f64 {
-    let rates: Vec<f64> = m.seconds.iter().filter_map(|s| s.target.as_ref()).map(|t| t.destaged_bytes).collect();
-    rates.iter().sum::<f64>() / rates.len().max(1) as f64 / 1_048_576.0
+fn p99_ms(m: &Measured) -> f64 {
+    m.total().latency.percentile_ns(99.0) as f64 / 1e6
 }
 
-/// The first step, in percent, that does not deliver what was asked; `None`: all do.
-fn breaks_at(cases: &[Measured], cache: &str, rules: &str) -> Option<u32> {
-    (10..=100).step_by(10).find(|percent| {
-        let case = find(cases, cache, rules, &format!("{percent} %"));
-        case.and_then(|m| Some(m.iops() < requested(m)? * DELIVERED)).unwrap_or(false)
-    })
+/// A step under both rules.
+struct Pair<'a> {
+    percent: u32,
+    published: &'a Measured,
+    smooth: &'a Measured,
+}
+
+impl Pair<'_> {
+    /// Whether nothing is to be seen of the rules.
+    fn same(&self) -> bool {
+        let near = |a: f64, b: f64, within: f64| a.max(b) <= a.min(b) * within;
+        near(self.published.iops(), self.smooth.iops(), 1.0 + SAME_IOPS) && near(p99_ms(self.published), p99_ms(self.smooth), SAME_P99)
+    }
+}
+
+/// The first step at which a curve breaks: less than 95 % of what is asked is delivered, or p99 jumps.
+fn breaks_at(steps: &[(u32, &Measured)]) -> Option<(u32, String)> {
+    let mut before: Option<f64> = None;
+    for (percent, m) in steps {
+        let (asked, p99) = (requested(m)?, p99_ms(m));
+        let short = m.iops() < asked * DELIVERED;
+        if short || before.is_some_and(|b| p99 > b * JUMP) {
+            let mean = m.writes.latency.mean_ns() / 1e6;
+            return Some((*percent, format!("{:.0} of {asked:.0} IOPS, p99 {p99:.1} ms, writes {mean:.1} ms on average", m.iops())));
+        }
+        before = Some(p99);
+    }
+    None
 }
 
 /// What came out, in sentences.
 pub fn verdict(cases: &[Measured]) -> Vec<String> {
-    let iops = |cache, rules, load: &str| find(cases, cache, rules, load).map_or(0.0, Measured::iops);
-    let max = "maximum, buffer empty";
+    let iops = |cache| find(cases, cache, "published", (EMPTY, MAXIMUM)).map_or(0.0, Measured::iops) / 1e3;
     let mut says = vec![format!(
         "Maximum with an empty buffer: {:.0},000 IOPS with NAND, {:.0},000 with Optane (published: 305,000 and 450,000).",
-        iops("NAND", "published", max) / 1e3,
-        iops("Optane", "published", max) / 1e3
+        iops("NAND"),
+        iops("Optane")
     )];
-    for cache in ["NAND", "Optane"] {
-        says.push(match breaks_at(cases, cache, "published") {
-            Some(at) => {
-                let m = find(cases, cache, "published", &format!("{at} %")).expect("found above");
-                format!(
-                    "{cache}, published rules: from {at} % of the maximum the curve breaks: {:.0} of {:.0} IOPS, writes take {:.1} ms on average.",
-                    m.iops(),
-                    requested(m).unwrap_or(0.0),
-                    m.writes.latency.mean_ns() / 1e6
-                )
-            }
-            None => format!("{cache}, published rules: every step delivers at least 95 % of what is asked."),
-        });
-    }
-    for cache in ["NAND", "Optane"] {
-        says.extend(smooth_sentence(cases, cache));
+    for (cache, ..) in TIERS {
+        says.extend(sustained_sentence(cases, cache));
+        says.extend(compared(cases, cache, EMPTY, &EMPTY_STEPS));
+        says.extend(compared(cases, cache, SUSTAINED, &SUSTAINED_STEPS));
     }
     says
 }
 
-fn smooth_sentence(cases: &[Measured], cache: &str) -> Option<String> {
-    let steady = find(cases, cache, "smooth", "maximum, steady")?.iops();
-    let steps: Vec<&Measured> = SUSTAINED_STEPS.iter().filter_map(|p| find(cases, cache, "smooth", &format!("{p} % of steady"))).collect();
-    let least = steps.iter().filter_map(|m| Some(m.iops() / requested(m)?)).fold(f64::INFINITY, f64::min);
-    let p99: Vec<f64> = steps.iter().map(|m| m.total().latency.percentile_ns(99.0) as f64 / 1e6).collect();
-    let jump = p99.windows(2).position(|w| w[1] > w[0] * JUMP).map_or("no step is a jump".into(), |at| {
-        let before = SUSTAINED_STEPS[at];
-        format!("up to {before} % without a jump, then {:.1} times", p99[at + 1] / p99[at].max(1e-6))
+fn sustained_sentence(cases: &[Measured], cache: &str) -> Option<String> {
+    let of = |rules| find(cases, cache, rules, (SUSTAINED, MAXIMUM)).map(|m| m.iops() / 1e3);
+    Some(format!("{cache}: {:.0},000 IOPS sustained with published rules, {:.0},000 with smooth ones.", of("published")?, of("smooth")?))
+}
+
+/// Both rules at the same loads from the same starting point.
+fn compared(cases: &[Measured], cache: &str, base: &str, steps: &[u32]) -> Vec<String> {
+    let pair = |percent: &u32| {
+        let of = |rules| find(cases, cache, rules, (base, &step(*percent)));
+        Some(Pair { percent: *percent, published: of("published")?, smooth: of("smooth")? })
+    };
+    let pairs: Vec<Pair> = steps.iter().filter_map(pair).collect();
+    let Some(whole) = pairs.iter().rev().find_map(|p| Some(requested(p.published)? / f64::from(p.percent) * 100.0)) else {
+        return Vec::new();
+    };
+    let published: Vec<(u32, &Measured)> = pairs.iter().map(|p| (p.percent, p.published)).collect();
+    let smooth: Vec<(u32, &Measured)> = pairs.iter().map(|p| (p.percent, p.smooth)).collect();
+    let words = |at: &Option<(u32, String)>| match at {
+        Some((percent, how)) => format!("break at {percent} % ({how})"),
+        None => "hold every step".into(),
+    };
+    let (theirs, ours) = (breaks_at(&published), breaks_at(&smooth));
+    let mut says = vec![format!(
+        "{cache}, loads of the {base} base (100 % is {:.0},000 IOPS): published rules {}, smooth rules {}.",
+        whole / 1e3,
+        words(&theirs),
+        words(&ours)
+    )];
+    let percents = |list: &[&Pair<'_>]| list.iter().map(|p| p.percent.to_string()).collect::<Vec<_>>().join(", ");
+    let (same, differ): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|p| p.same());
+    says.push(match (same.as_slice(), differ.as_slice()) {
+        (_, []) => format!("{cache}, {base} base: the rules do not differ at any of these loads."),
+        (same, differ) => {
+            let list: Vec<String> = differ
+                .iter()
+                .map(|p| {
+                    let (a, b) = (p.published, p.smooth);
+                    format!("{} %: {:.0} and {:.0} IOPS, p99 {:.1} and {:.1} ms", p.percent, a.iops(), b.iops(), p99_ms(a), p99_ms(b))
+                })
+                .collect();
+            let alike = if same.is_empty() { String::new() } else { format!(" They do not differ at {} %.", percents(same)) };
+            format!("{cache}, {base} base, published and smooth rules: {}.{alike}", list.join("; "))
+        }
     });
-    let steps = SUSTAINED_STEPS.map(|p| p.to_string()).join(", ");
-    let list = p99.iter().map(|ms| format!("{ms:.1}")).collect::<Vec<_>>().join(", ");
-    Some(format!(
-        "{cache}, smooth rules: {:.0},000 IOPS sustained; at {steps} % of that at least {:.0} % of each rate is delivered, p99 is {list} ms ({jump}; a jump is more than {JUMP} times the step before).",
-        steady / 1e3,
-        least * 100.0
-    ))
+    says.extend(ours.and_then(|(at, _)| why_it_breaks(cases, cache, base, at, whole)));
+    says
+}
+
+/// What is to be said of smooth rules that do not remove the cliff.
+fn why_it_breaks(cases: &[Measured], cache: &str, base: &str, at: u32, whole: f64) -> Option<String> {
+    let kept = find(cases, cache, "smooth", (SUSTAINED, MAXIMUM))?.iops();
+    let asked = whole * f64::from(at) / 100.0;
+    let why = if asked > kept {
+        format!(
+            "{:.0},000 IOPS are asked for there and {:.0},000 are what the capacity drives take for good, so a buffer of any size runs full and no rules of destaging can change it",
+            asked / 1e3,
+            kept / 1e3
+        )
+    } else {
+        format!("{:.0},000 IOPS are less than the {:.0},000 that are kept for good, so better rules could", asked / 1e3, kept / 1e3)
+    };
+    Some(format!("{cache}, {base} base: smooth rules do not remove the cliff; it is at {at} %. {why}."))
 }
 
 #[cfg(test)]

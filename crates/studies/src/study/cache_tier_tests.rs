@@ -35,19 +35,111 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let study = super::super::find("cache-tier").unwrap();
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
-    assert_eq!((record.state, record.cases, cases.len()), (lab::results::RunState::Complete, 64, 64));
-    let depth = |load| find(&cases, "NAND", "smooth", load).unwrap().workload.depth;
-    assert_eq!([depth("maximum, buffer empty"), depth("maximum, steady"), depth("90 % of steady")], [16, 4, 4]);
+    assert_eq!((record.state, record.cases, cases.len()), (lab::results::RunState::Complete, 80, 80));
+    let depth = |base, load| find(&cases, "NAND", "smooth", (base, load)).unwrap().workload.depth;
+    assert_eq!([depth(EMPTY, MAXIMUM), depth(SUSTAINED, MAXIMUM), depth(SUSTAINED, "90 %")], [16, 4, 4]);
+    // Both rules get the same loads, on both bases.
+    for (base, load) in [(EMPTY, "60 %"), (EMPTY, "100 %"), (SUSTAINED, "50 %"), (SUSTAINED, "100 %")] {
+        let asked = |rules| requested(find(&cases, "NAND", rules, (base, load)).unwrap()).unwrap();
+        assert!(asked("published") > 1000.0 && asked("published") == asked("smooth"), "{base}, {load}");
+    }
     assert_eq!(workload(None, STEADY_DEPTH, RATE).depth, 1, "the scale leaves something of the smaller depth");
-    let max = |cache| find(&cases, cache, "published", "maximum, buffer empty").unwrap().iops();
+    let max = |cache| find(&cases, cache, "published", (EMPTY, MAXIMUM)).unwrap().iops();
     let (nand, optane) = (max("NAND"), max("Optane"));
     assert!((230e3..340e3).contains(&nand) && (370e3..480e3).contains(&optane), "{nand} and {optane}");
     // a light load is a light load with every buffer and rule
-    for m in cases.iter().filter(|m| label(m, "load") == "10 %") {
+    for m in cases.iter().filter(|m| label(m, "base") == EMPTY && label(m, "load") == "10 %") {
         assert!(m.writes.latency.mean_ns() < 1.5e6, "{:?}: {} ns", m.labels, m.writes.latency.mean_ns());
     }
-    let all = find(&cases, "NAND", "smooth", "10 %").unwrap().total();
+    let all = find(&cases, "NAND", "smooth", (EMPTY, "10 %")).unwrap().total();
     assert!(all.errors == 0 && all.operations > 0);
-    assert!(record.verdict[0].contains("published: 305,000 and 450,000"), "{:?}", record.verdict);
+    assert!(record.verdict[0].starts_with("Short: each case had 10.0 % of the study's own time"), "{:?}", record.verdict);
+    assert!(record.verdict.iter().any(|v| v.contains("published: 305,000 and 450,000")), "{:?}", record.verdict);
     assert!(!record.published.is_empty());
+}
+
+/// A step of a series with these operations a second, of those asked for, and this latency.
+fn case(cache: &str, rules: &str, (base, load): (&str, &str), asked: f64, iops: f64, ms: f64) -> Measured {
+    let figures = |n: f64| {
+        let mut f = lab::measure::Figures { operations: n as u64, bytes: n as u64 * u64::from(BYTES), ..Default::default() };
+        f.latency.record_n((ms * 1e6) as u64, n as u64);
+        f
+    };
+    let mut list = labels(&[("cache", cache), ("rules", rules), ("base", base), ("load", load)]);
+    if asked > 0.0 {
+        list.push(("requested IOPS".into(), format!("{asked:.0}")));
+    }
+    Measured {
+        engine: "simulated".into(),
+        workload: workload(None, DEPTH, 1.0),
+        labels: list,
+        disks: Vec::new(),
+        began_unix_s: 0,
+        warm_up_s: 1.0,
+        measured_s: 1.0,
+        cut_short: false,
+        reads: figures(iops * READS),
+        writes: figures(iops * (1.0 - READS)),
+        trims: Default::default(),
+        streams: Vec::new(),
+        verified: None,
+        client_cpu_s: 0.0,
+        target_cpu_s: None,
+        seconds: Vec::new(),
+        notes: Vec::new(),
+        carried: 0,
+        waiting: 0,
+        noise: None,
+    }
+}
+
+/// Series in which steps of the empty-buffer base above `kept` operations a second are not kept, by either rules.
+fn both_break(kept: f64, smooth_ms: f64) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for rules in ["published", "smooth"] {
+        all.push(case("NAND", rules, (EMPTY, MAXIMUM), 0.0, 300_000.0, 1.0));
+        all.push(case("NAND", rules, (SUSTAINED, MAXIMUM), 0.0, 169_000.0, 1.0));
+        for percent in EMPTY_STEPS {
+            let asked = 3000.0 * f64::from(percent);
+            let (iops, ms) = if asked > kept { (kept, 13.0) } else { (asked, if rules == "smooth" { smooth_ms } else { 1.0 }) };
+            all.push(case("NAND", rules, (EMPTY, &step(percent)), asked, iops, ms));
+        }
+    }
+    all
+}
+
+#[test]
+fn rules_that_give_the_same_are_said_to_and_a_cliff_that_stays_is_explained() {
+    let says = verdict(&both_break(169_000.0, 1.0)).join("\n");
+    assert!(says.contains("published rules break at 60 %") && says.contains("smooth rules break at 60 %"), "{says}");
+    assert!(says.contains("the rules do not differ at any of these loads"), "{says}");
+    assert!(
+        says.contains("smooth rules do not remove the cliff; it is at 60 %") && says.contains("no rules of destaging can change it"),
+        "{says}"
+    );
+    // Where p99 is another up to the cliff, that is said step by step.
+    let says = verdict(&both_break(169_000.0, 0.5)).join("\n");
+    assert!(says.contains("50 %: 150000 and 150000 IOPS, p99 1.0 and 0.5 ms"), "{says}");
+    assert!(says.contains("They do not differ at 60, 70, 80, 90, 100 %."), "{says}");
+    // Below what is kept for good it would be the rules' fault.
+    let says = verdict(&both_break(100_000.0, 1.0)).join("\n");
+    assert!(says.contains("it is at 40 %") && says.contains("better rules could"), "{says}");
+}
+
+#[test]
+fn each_published_figure_has_one_of_ours_beside_it() {
+    let cases: Vec<Measured> = figures()
+        .iter()
+        .map(|f| {
+            let of = |key: &str| f.labels.iter().find(|l| l.0 == key).unwrap().1.clone();
+            let mut m = case(&of("cache"), "published", (EMPTY, &of("load")), 0.0, 1000.0, 1.0);
+            let target = lab::measure::TargetSecond { destaged_bytes: 1048576.0, ..Default::default() };
+            m.seconds = vec![Second { target: Some(target), ..Default::default() }];
+            m
+        })
+        .collect();
+    for (f, m) in figures().iter().zip(&cases) {
+        let ours = lab::report::figures::Case::new(0, m).figure(&f.figure);
+        assert!(ours.is_some_and(|v| v > 0.0), "{}: {ours:?}", f.figure);
+    }
 }

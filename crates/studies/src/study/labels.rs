@@ -12,5 +12,5 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 pub(super) fn published(pairs: &[(&str, &str)], figure: &str, value: f64, remark: &str) -> Published {
-    Published { labels: labels(pairs), figure: figure.into(), value, remark: remark.into() }
+    Published { labels: labels(pairs), figure: figure.into(), value, remark: remark.into(), other_hardware: false }
 }

@@ -22,6 +22,10 @@ pub use options::Options;
 use lab::LabError;
 use lab::engine::Watch;
 use lab::measure::Second;
+use lab::measure::noise::Snapshot;
+use lab::report::analysis::Analysis;
+use lab::report::load::Loaded;
+use lab::report::text::percent;
 use lab::results::folder::Folder;
 use lab::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
 use std::path::Path;
@@ -107,16 +111,25 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
         published: (study.figures)(),
         source: study.source.into(),
         cases: 0,
+        noise: Vec::new(),
     };
     let folder = Folder::create(results, study.name, &record)?;
     follow.folder(&folder);
     let mut keeper = Keeper { folder: &folder, follow, kept: 0, real: options.real.is_some() };
+    // Models have a time of their own; files have that of the machine.
+    let before = Snapshot::now().filter(|_| options.real.is_some());
     let ended = run(&mut keeper);
+    let noise = before.and_then(|before| Some(before.noise(&Snapshot::now()?, None)));
     record.cases = keeper.kept;
     match ended {
         Ok(verdict) => {
-            record.verdict = verdict;
             record.state = RunState::Complete;
+            record.noise.extend(noise);
+            // What makes the rest doubtful comes before it.
+            let cases = folder.cases()?.into_iter().enumerate().collect();
+            record.verdict = short(options).into_iter().collect();
+            record.verdict.extend(Analysis::new(&Loaded { record: Record { verdict: Vec::new(), ..record.clone() }, cases }).warnings);
+            record.verdict.extend(verdict);
             folder.write_record(&record)?;
             Ok(folder)
         }
@@ -127,6 +140,16 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
             Err(error)
         }
     }
+}
+
+/// What is said of a study that did not have its time.
+fn short(options: &Options) -> Option<String> {
+    (options.time < 1.0).then(|| {
+        format!(
+            "Short: each case had {} of the study's own time, so buffers may not have come to their level. This is a first look: what it says of sustained loads can be the other way round in the whole study.",
+            percent(options.time)
+        )
+    })
 }
 
 impl Study {

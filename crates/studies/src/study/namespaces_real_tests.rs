@@ -29,6 +29,9 @@ fn case(load: &Workload, iops: f64) -> Measured {
         target_cpu_s: None,
         seconds: (-1..10).map(|at| Second { at_s: f64::from(at), ..Second::default() }).collect(),
         notes: Vec::new(),
+        carried: 0,
+        waiting: 0,
+        noise: None,
     }
 }
 

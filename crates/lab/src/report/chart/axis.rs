@@ -3,7 +3,7 @@
 //! Invariants: all data of a finite range lie on the axis; ticks are round, ascending, and no more than there is room for.
 //! Never: a tick without its unit being named in the axis's title.
 
-use crate::report::text;
+use crate::report::text::{self, LatencyUnit};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ pub enum Measure {
     Iops(&'static str),
     /// MiB a second.
     MibS,
-    /// Latency, data in microseconds; which, when that is not plain.
-    Latency(&'static str),
+    /// Latency, data in microseconds; which, when that is not plain, and the report's unit.
+    Latency(&'static str, LatencyUnit),
     /// Time, data in seconds.
     Time,
     /// Shares 0 to 1, shown as percent.
@@ -50,6 +50,8 @@ pub struct Axis {
     pub hi: f64,
     /// Logarithmic.
     pub log: bool,
+    /// A value is divided by this before it is shown.
+    pub by: f64,
     /// (value, its text), ascending.
     pub ticks: Vec<(f64, String)>,
 }
@@ -109,16 +111,9 @@ fn unit(measure: &Measure, hi: f64) -> (f64, String) {
         }
         Measure::MibS if hi >= 20_480.0 => (1024.0, "GiB/s".into()),
         Measure::MibS => (1.0, "MiB/s".into()),
-        Measure::Latency(which) => {
-            let (divisor, unit) = if hi >= 2e6 {
-                (1e6, "s")
-            } else if hi >= 2e3 {
-                (1e3, "ms")
-            } else {
-                (1.0, "µs")
-            };
+        Measure::Latency(which, unit) => {
             let space = if which.is_empty() { "" } else { " " };
-            (divisor, format!("{which}{space}latency, {unit}"))
+            (unit.us(), format!("{which}{space}latency, {}", unit.name()))
         }
         Measure::Time if hi >= 4.0 * 3600.0 => (3600.0, "time, h".into()),
         Measure::Time if hi >= 600.0 => (60.0, "time, min".into()),
@@ -187,15 +182,11 @@ impl Axis {
         // A value axis ends on ticks; a time axis ends where the data ends.
         let (lo, hi) = if tight { (lo, hi) } else { ((lo / step + 1e-9).floor() * step, (hi / step - 1e-9).ceil() * step) };
         let ticks = multiples(lo, hi, step).into_iter().map(|v| (v, tick_text(measure, v, divisor))).collect();
-        Axis { title, lo, hi, log: false, ticks }
+        Axis { title, lo, hi, log: false, by: divisor, ticks }
     }
 
     fn log(measure: &Measure, lo: f64, hi: f64, max: usize) -> Axis {
-        let (divisor, title) = match measure {
-            // What spans decades is labelled in the unit of its middle.
-            Measure::Latency(_) => unit(measure, (lo * hi).sqrt() * 4.0),
-            _ => unit(measure, hi),
-        };
+        let (divisor, title) = unit(measure, hi);
         let (lo, hi) = match measure {
             Measure::Percentile => (lo, hi.max(lo * 10.0)),
             Measure::Plain(_) | Measure::Bytes(_) => (lo / 1.1, (hi * 1.1).max(lo * 1.3)),
@@ -217,7 +208,7 @@ impl Axis {
             ticks = multiples(lo, hi, round_step(hi - lo, max));
         }
         let ticks = ticks.into_iter().map(|v| (v, tick_text(measure, v, divisor))).collect();
-        Axis { title, lo, hi, log: true, ticks }
+        Axis { title, lo, hi, log: true, by: divisor, ticks }
     }
 
     /// Puts ticks at these values, for few and distinct parameters.

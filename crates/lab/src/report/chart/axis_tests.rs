@@ -1,4 +1,5 @@
 use super::*;
+use crate::report::text::LatencyUnit;
 use proptest::prelude::*;
 
 fn texts(axis: &Axis) -> Vec<&str> {
@@ -15,7 +16,7 @@ fn iops_are_labelled_in_thousands_from_zero() {
 
 #[test]
 fn latencies_over_decades_have_round_ticks() {
-    let a = Axis::new(&Measure::Latency(""), Scale::Log, [80.0, 15_500.0], 8);
+    let a = Axis::new(&Measure::Latency("", LatencyUnit::Ms), Scale::Log, [80.0, 15_500.0], 8);
     assert_eq!(a.title, "latency, ms");
     assert_eq!(texts(&a), ["0.1", "0.2", "0.5", "1", "2", "5", "10"]);
 }
@@ -55,7 +56,7 @@ proptest! {
         values in proptest::collection::vec(prop_oneof![Just(0.0), 1e-6..1e12f64, Just(f64::NAN), Just(f64::INFINITY)], 0..20),
         max in 2usize..10,
         scale in prop_oneof![Just(Scale::FromZero), Just(Scale::Linear), Just(Scale::Log)],
-        measure in prop_oneof![Just(Measure::Iops("")), Just(Measure::Latency("")), Just(Measure::Time), Just(Measure::MibS), Just(Measure::Plain("n".into())), Just(Measure::Bytes("b".into()))],
+        measure in prop_oneof![Just(Measure::Iops("")), Just(Measure::Latency("", LatencyUnit::Ms)), Just(Measure::Time), Just(Measure::MibS), Just(Measure::Plain("n".into())), Just(Measure::Bytes("b".into()))],
     ) {
         let axis = Axis::new(&measure, scale, values.iter().copied(), max);
         prop_assert!(axis.lo.is_finite() && axis.hi.is_finite() && axis.lo < axis.hi, "{axis:?}");

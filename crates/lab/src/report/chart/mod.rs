@@ -1,10 +1,11 @@
-//! Charts: what is to be drawn, and the drawing of it at two widths, one for large screens and paper and one for phones.
+//! Charts: what is to be drawn; the data of it for the browser ([`live`]), and a static picture at two widths, for paper and where scripts are off.
 //!
 //! Owns: panels, series, legends; the layout inside of an SVG.
 //! Invariants: everything lies inside of the view box; panels of one chart share their x axis; a series looks the same in all panels.
 //! Never: knows what a run is.
 
 pub mod axis;
+pub mod live;
 pub mod svg;
 
 use axis::{Axis, Measure, Scale};
@@ -115,7 +116,8 @@ impl Layout {
 }
 
 const LEFT: u32 = 62;
-const RIGHT: u32 = 18;
+/// Half of the longest text of a tick, which ends where the axis does.
+const RIGHT: u32 = 28;
 const TOP: u32 = 12;
 const X_LABELS: u32 = 20;
 const X_TITLE: u32 = 20;
@@ -135,6 +137,12 @@ impl Chart {
             }
         }
         list
+    }
+
+    fn y_axis(&self, panel: &Panel) -> Axis {
+        let values = panel.series.iter().flat_map(|s| s.points.iter().map(|p| p.1).chain(s.whiskers.iter().flat_map(|w| [w.1, w.2])));
+        let most = if self.panels.len() == 1 { 7 } else { 5 };
+        Axis::new(&panel.measure, panel.scale, values.chain(panel.rules.iter().copied()), most)
     }
 
     fn x_axis(&self, layout: Layout) -> Axis {
@@ -175,9 +183,7 @@ impl Chart {
         last: bool,
     ) -> Result<(), DrawingAreaErrorKind<std::convert::Infallible>> {
         let f = FINE as u32;
-        let values = panel.series.iter().flat_map(|s| s.points.iter().map(|p| p.1).chain(s.whiskers.iter().flat_map(|w| [w.1, w.2])));
-        let y =
-            Axis::new(&panel.measure, panel.scale, values.chain(panel.rules.iter().copied()), if self.panels.len() == 1 { 7 } else { 5 });
+        let y = self.y_axis(panel);
         let color = Role::Text.color();
         let text = |size: u32| TextStyle::from(("sans-serif", f64::from(size * f))).color(&color);
         let mut chart = ChartBuilder::on(area)
@@ -332,7 +338,7 @@ impl Bars {
         let x = Axis::new(&self.measure, scale, ends, layout.x_ticks.min(7));
         let edge = f64::from(RIGHT);
         let x = x.without_overlaps(edge, edge + wide, f64::from(layout.width), letter);
-        let y = Axis { title: String::new(), lo: 0.0, hi: f64::from(rows), log: false, ticks: Vec::new() };
+        let y = Axis { title: String::new(), lo: 0.0, hi: f64::from(rows), log: false, by: 1.0, ticks: Vec::new() };
         let color = Role::Text.color();
         let text = |v: VPos| TextStyle::from(("sans-serif", f64::from(layout.font * f))).color(&color).pos(Pos::new(HPos::Left, v));
         let mut chart = ChartBuilder::on(&root)
