@@ -147,6 +147,7 @@ Hosts that are connected with less than --security asks for are disconnected.")]
 }
 
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub enum HostCommand {
     /// List hosts that are known or connected
     #[command(visible_alias = "ls", after_help = "Examples:\n  basalt host list")]

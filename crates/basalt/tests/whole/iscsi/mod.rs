@@ -208,7 +208,7 @@ fn every_node_is_a_port_whose_state_follows_the_owner_of_the_volume() {
     use AccessState::{NonOptimized, Optimized, Unavailable};
     let node = |name: &str| {
         let more = crate::cluster::config(name);
-        Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, listeners: LISTENERS, ..USUAL })
+        Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, listeners: LISTENERS })
     };
     let (mut a, mut b) = (node("a"), node("b"));
     a.group_on_files(2, "256MiB", "512MiB");
