@@ -64,8 +64,11 @@ fn ownership_is_handed_over_while_hosts_go_on() {
     let counts = run_plan(&plan, false).unwrap_or_else(|f| panic!("{}", f.what)).counts;
     assert!(counts.acts["takeovers"] >= 100, "{counts:?}");
     assert!(counts.latency_max_ns < 100_000_000, "a command took {} ms", counts.latency_max_ns / 1_000_000);
-    // Those that come between the two are asked for again at once.
-    let only = counts.statuses.iter().all(|(status, times)| status == "NAMESPACE_NOT_READY" && *times < 2_500);
+    // Those that come between the two are asked for again at once; of several parts, on another path.
+    let most = |status: &str| {
+        [("NAMESPACE_NOT_READY", 2_500), ("CONTROLLER_PATHING_ERROR", 100)].iter().find(|(name, _)| *name == status).map_or(0, |m| m.1)
+    };
+    let only = counts.statuses.iter().all(|(status, times)| *times < most(status));
     assert!(only, "{:?}", counts.statuses);
 }
 
