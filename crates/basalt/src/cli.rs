@@ -435,6 +435,9 @@ pub struct PolicyArgs {
     /// Make volumes with what is possible, and say what is missing
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
     pub force_provisioning: Option<Switch>,
+    /// Let a copy leave that takes ten times as long for changes as the others; off: it stays, and is reported
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub slow_copies_leave: Option<Switch>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]

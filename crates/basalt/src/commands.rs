@@ -331,6 +331,7 @@ impl From<PolicyArgs> for PolicyChange {
             bandwidth_limit: args.bandwidth_limit,
             checksum: switch(args.checksum),
             force_provisioning: switch(args.force_provisioning),
+            slow_copies_leave: switch(args.slow_copies_leave),
         }
     }
 }

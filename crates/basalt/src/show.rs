@@ -285,9 +285,18 @@ pub fn policy(p: &Policy) {
         ("bandwidth limit", limit(p.bandwidth_limit, |n| format!("{} a second", size(n)))),
         ("checksum", if p.checksum { "on" } else { "off" }.into()),
         ("force provisioning", if p.force_provisioning { "on" } else { "off" }.into()),
+        ("slow copies", if p.slow_copies_leave { "leave" } else { "stay" }.into()),
         ("volumes", p.volumes.to_string()),
         ("not possible now", p.not_possible.join("; ")),
     ]);
+}
+
+fn copy_state(c: &Component) -> String {
+    match c.resync_percent {
+        Some(percent) => format!("{} {percent} %", c.state),
+        None if c.slow => format!("{}, slow", c.state),
+        None => c.state.clone(),
+    }
 }
 
 pub fn policy_made(p: &Policy, done: &str) {
@@ -350,7 +359,7 @@ pub fn volume(v: &Volume) {
         vec![
             c.stripe.to_string(),
             c.copy.to_string(),
-            c.resync_percent.map_or_else(|| c.state.clone(), |percent| format!("{} {percent} %", c.state)),
+            copy_state(c),
             c.node.clone(),
             c.group.clone(),
             c.device.clone(),

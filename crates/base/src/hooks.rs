@@ -534,6 +534,8 @@ listed! {
         RangeWithoutLock,
         /// A source says what it has before it has accepted the epoch.
         SourceNotStamped,
+        /// What an owner wants before its node serves the picture is not done.
+        UnplacedForgotten,
         /// An answer to a question of a part is taken for one to another.
         AnswerTakenForAnother,
         /// Chunks that only the returning copy has are not listed.

@@ -37,6 +37,9 @@ pub struct Policy {
     pub checksum: bool,
     /// Create the volume with what is possible where the cluster cannot give all that is asked, and say so.
     pub force_provisioning: bool,
+    /// A copy that takes much longer for changes than the others leaves, as one that fails. Else it stays, and is reported.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub slow_copies_leave: bool,
 }
 
 impl Default for Policy {
@@ -51,6 +54,7 @@ impl Default for Policy {
             bandwidth_limit: None,
             checksum: true,
             force_provisioning: false,
+            slow_copies_leave: false,
         }
     }
 }

@@ -750,6 +750,9 @@ pub struct PresenceRecord {
     /// Copies that it brings back into sync, of those that are its own objects': how far, in percent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resyncs: BTreeMap<ComponentId, u8>,
+    /// Copies of its own objects that take much longer for changes than the others.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub slow_copies: BTreeSet<ComponentId>,
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,

@@ -114,6 +114,8 @@ impl Control {
             let online = u8::from(volume.state == api::VolumeState::Online);
             page.gauge("basalt_volume_online", "1 if the volume is served.", &labels, online);
             page.gauge("basalt_volume_compliant", "1 if the volume is what its policy asks.", &labels, u8::from(volume.compliant));
+            let slow = volume.components.iter().filter(|c| c.slow).count();
+            page.gauge("basalt_volume_slow_components", "Copies that take much longer for changes than the others.", &labels, slow);
             let mut states: BTreeMap<&str, u32> = BTreeMap::new();
             volume.components.iter().for_each(|c| *states.entry(&c.state).or_default() += 1);
             for (state, count) in states {

@@ -11,7 +11,11 @@ use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPl
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
-use std::{collections::BTreeMap, net::SocketAddr, sync::mpsc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::mpsc,
+};
 
 /// What hosts reach this node by: NVMe/TCP, and iSCSI.
 pub type Hosts = frontend::Pair<nvmf::Target, iscsi::Target>;
@@ -171,6 +175,8 @@ pub struct Stats {
     pub peers: Figures,
     /// Copies that this node brings back into sync: how many of their bytes are complete.
     pub resyncs: BTreeMap<ComponentId, u64>,
+    /// Copies that take much longer for changes than the others, of objects that this node serves.
+    pub slow_copies: BTreeSet<ComponentId>,
 }
 
 /// One core of the data plane.

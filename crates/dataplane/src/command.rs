@@ -225,7 +225,8 @@ impl<F: FrontEnd> CommandSender<F> {
             let groups =
                 core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
             let resyncs = core.ownership.as_ref().map(|own| own.resyncing()).unwrap_or_default();
-            Ok(NodeStats { cores, groups, resyncs })
+            let slow_copies = core.ownership.as_ref().map(|own| own.slow_copies()).unwrap_or_default();
+            Ok(NodeStats { cores, groups, resyncs, slow_copies })
         })
     }
     /// Checks the invariants of every shard, one core after the other. Slow; for simulations and tests.

@@ -35,6 +35,8 @@ pub struct ObjectDesired {
     pub record: OwnershipRecord,
     /// The node that is to own it whenever it can.
     pub preferred: Option<NodeId>,
+    /// A copy that takes much longer for changes than the others leaves.
+    pub slow_copies_leave: bool,
 }
 
 /// A component of this node, of an object that another node owns: that one sends its changes.

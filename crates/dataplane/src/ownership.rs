@@ -110,6 +110,11 @@ impl Ownership {
         self.owners.resyncing().collect()
     }
 
+    /// Copies that take much longer for changes than the others, of objects that this node serves.
+    pub(crate) fn slow_copies(&self) -> Vec<ComponentId> {
+        self.owners.slow_copies().collect()
+    }
+
     // ---- what comes -------------------------------------------------------------------------------------------------
 
     /// Something has happened.
@@ -141,7 +146,7 @@ impl Ownership {
             }
             self.owners.removed(&mut g, *object);
         }
-        for ObjectDesired { object, revision, record, preferred } in objects {
+        for ObjectDesired { object, revision, record, preferred, slow_copies_leave } in objects {
             for copy in record.copies.iter().filter(|c| c.node == self.me.node) {
                 if let Some(accepted) = accepted.get(&copy.component)
                     && self.copies.insert(copy.component, *object).is_none()
@@ -152,6 +157,7 @@ impl Ownership {
             if !self.owners.record(&mut g, *object, Revision(*revision), record.clone()) {
                 tracing::error!(%object, "this node has copies of as many objects as it can");
             }
+            self.owners.slow_copies_leave(*object, *slow_copies_leave);
             self.owners.prefers(&mut g, *object, *preferred);
         }
         self.due = Instant(0);

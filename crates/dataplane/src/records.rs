@@ -46,7 +46,8 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
             served.out_of_reach.insert(volume.id, NotServed::NoLayout);
             continue;
         };
-        ready.push((object, volume.preferred_owner.as_ref().and_then(id_of)));
+        let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
+        ready.push((object, volume.preferred_owner.as_ref().and_then(id_of), policy.slow_copies_leave));
         let path = path_of(object, records, observed);
         served.paths.insert(volume.id, path);
         let mirrors = match (path.state, serving(object, observed)) {
@@ -60,14 +61,14 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         };
         let mirrors =
             mirrors.into_iter().zip(&object.mirrors).map(|(here, all)| mirror(object, here, all, &records.nodes, &observed.node)).collect();
-        let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
         let reservation = reservations.get(&volume.id).map(|r| Arc::new(r.state.clone()));
         let desired = VolumeDesired::from_records(volume, object, &policy, reservation, mirrors);
         // Also while it does not answer: what is on its way there is tried until its time is over, and not taken for failed.
         let owner = owner_elsewhere(object, records, &observed.node);
         served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
-    served.objects = ready.iter().filter_map(|(object, preferred)| owned(object, records, &observed.node, *preferred)).collect();
+    served.objects =
+        ready.iter().filter_map(|(object, preferred, leave)| owned(object, records, &observed.node, (*preferred, *leave))).collect();
     served.held = records.objects.iter().flat_map(|object| held(object, records, observed)).collect();
     served
 }
@@ -87,14 +88,19 @@ fn mirror(object: &ObjectRecord, here: Vec<Usable>, all: &[ComponentRecord], nod
 }
 
 /// The record of an object that has, or had, copies on several nodes, of which this is one.
-fn owned(object: &ObjectRecord, records: &Records, node: &str, preferred: Option<NodeId>) -> Option<ObjectDesired> {
+fn owned(
+    object: &ObjectRecord,
+    records: &Records,
+    node: &str,
+    (preferred, slow_copies_leave): (Option<NodeId>, bool),
+) -> Option<ObjectDesired> {
     let here = object.used().any(|c| c.node == node) || owner_of(object) == Some(node);
     let made = object.used().all(|c| c.no.is_some());
     if !here || object.is_alone_on(node) || !made {
         return None;
     }
     let record = ownership_of(object, |name| records.nodes.iter().find(|n| n.name == name)?.id)?;
-    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record, preferred })
+    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record, preferred, slow_copies_leave })
 }
 
 /// What this node has of an object that another one owns.

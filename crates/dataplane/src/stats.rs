@@ -51,6 +51,8 @@ pub struct NodeStats<S> {
     pub groups: Vec<GroupSnapshot>,
     /// Copies that this node brings back into sync, each with its first chunk that is not known to be complete; `None`: all are.
     pub resyncs: Vec<(ComponentId, Option<u64>)>,
+    /// Copies that take much longer for changes than the others, of objects that this node serves.
+    pub slow_copies: Vec<ComponentId>,
 }
 
 impl<S> NodeStats<S> {
@@ -82,7 +84,8 @@ mod tests {
         };
         let fullest = |cores: Vec<Vec<ShardSnapshot>>| {
             let core = |(core, shards)| CoreSnapshot { core, reactor: Arc::default(), router: RouterStats::default(), shards, front: () };
-            NodeStats { cores: cores.into_iter().enumerate().map(core).collect(), groups: vec![], resyncs: vec![] }.fullest_buffer()
+            NodeStats { cores: cores.into_iter().enumerate().map(core).collect(), groups: vec![], resyncs: vec![], slow_copies: vec![] }
+                .fullest_buffer()
         };
         assert_eq!(fullest(vec![vec![], vec![]]), 0.0);
         assert_eq!(fullest(vec![vec![shard(1, 0.5), shard(2, 0.25)], vec![shard(1, 0.0), shard(2, 0.75)]]), 0.5);

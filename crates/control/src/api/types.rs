@@ -144,6 +144,9 @@ pub struct Policy {
     pub checksum: bool,
     /// Create volumes with what is possible.
     pub force_provisioning: bool,
+    /// A copy that takes much longer for changes than the others leaves. Else it stays, and is reported.
+    #[serde(default)]
+    pub slow_copies_leave: bool,
     /// Volumes that have it.
     pub volumes: u32,
     /// What this cluster cannot give now. A volume with this policy is refused, except under force provisioning.
@@ -174,6 +177,8 @@ pub struct PolicyChange {
     pub checksum: Option<bool>,
     /// Create volumes with what is possible.
     pub force_provisioning: Option<bool>,
+    /// A copy that takes much longer for changes than the others leaves.
+    pub slow_copies_leave: Option<bool>,
 }
 
 /// How a volume is.
@@ -215,6 +220,9 @@ pub struct Component {
     /// How much of it is complete, in percent, while it is brought back into sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_percent: Option<u8>,
+    /// It takes much longer for changes than the other copies, as the volume's owner says.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub slow: bool,
     /// The node that has it.
     pub node: String,
     /// The disk group.

@@ -1,12 +1,12 @@
 //! What the owners of objects on this node ask of the directory: records of objects on several nodes, and changes of them.
 //!
 //! ```text
-//!  data plane ──► read ─────────────────────────────► records, as they are
+//!  data plane ──► read ────────────────────► serve ─► records, as they are
 //!             ──► change ─► if all are still so ─► serve ─► made
 //! ```
 //!
-//! Invariants: changes of one question are made in one transaction or not at all; a change is called made when this node serves what it says; what
-//! is not known is called lost.
+//! Invariants: changes of one question are made in one transaction or not at all; a change is called made when this node serves what it says, and
+//! records are answered when it has tried to; what is not known, or not served, is called lost.
 //! Never: decides who owns an object.
 
 use super::*;
@@ -22,7 +22,11 @@ impl Control {
                 if let Err(error) = &read {
                     tracing::warn!(%error, "the records of objects cannot be read");
                 }
-                self.plane.directory_read(request, read.ok());
+                let read = read.ok().map(|(found, revision)| {
+                    self.serves_owners(revision);
+                    found
+                });
+                self.plane.directory_read(request, read);
             }
             DirectoryAsk::Change { request, changes } => {
                 let outcome = self.change_objects(&changes).unwrap_or_else(|error| {
@@ -42,7 +46,17 @@ impl Control {
         }
     }
 
-    fn read_objects(&self, objects: &[ObjectId]) -> Result<Vec<(ObjectId, Found)>, DirectoryError> {
+    /// Has this node serve what the directory says as of a revision. Whether it does.
+    fn serves_owners(&self, revision: Revision) -> bool {
+        let served = self.serve(revision);
+        if let Err(problem) = &served {
+            tracing::error!(error = %problem.message, "not everything could be served");
+        }
+        served.is_ok()
+    }
+
+    /// Records, and as of which revision they are so.
+    fn read_objects(&self, objects: &[ObjectId]) -> Result<(Vec<(ObjectId, Found)>, Revision), DirectoryError> {
         let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
         followed.look(&*self.directory, Instant::now())?;
         let nodes = followed.view().all::<NodeRecord>()?;
@@ -52,7 +66,7 @@ impl Control {
             let found = record.and_then(|r| Some((RecordRevision(r.revision.0), cluster::ownership_of(&r.value, id_of)?)));
             Ok((*object, found))
         };
-        objects.iter().map(found).collect()
+        Ok((objects.iter().map(found).collect::<Result<_, _>>()?, followed.view().revision()))
     }
 
     fn change_objects(&self, changes: &[Change]) -> Result<ChangeOutcome, DirectoryError> {
@@ -64,10 +78,8 @@ impl Control {
         self.live().terms.extend(begun);
         match request::outside(|| self.commit(transaction)) {
             Ok(revision) => {
-                if let Err(problem) = self.serve(revision) {
-                    tracing::error!(error = %problem.message, "not everything could be served");
-                }
-                Ok(ChangeOutcome::Made(RecordRevision(revision.0)))
+                // What is made and not served is not known to have been made: it is read, and served then.
+                Ok(if self.serves_owners(revision) { ChangeOutcome::Made(RecordRevision(revision.0)) } else { ChangeOutcome::Lost })
             }
             Err(DirectoryError::Conflict { key }) => {
                 let of = changes.iter().map(|c| c.object).find(|object| key == directory::Key::new(Kind::Object, object.to_string()));

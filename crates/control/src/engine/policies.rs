@@ -230,6 +230,7 @@ impl Control {
             bandwidth_limit: p.bandwidth_limit,
             checksum: p.checksum,
             force_provisioning: p.force_provisioning,
+            slow_copies_leave: p.slow_copies_leave,
             volumes: self.policy_users(record)?,
             not_possible: p.shortfalls(inventory).iter().map(ToString::to_string).collect(),
             created_unix_s: record.created_unix_s,
@@ -249,6 +250,7 @@ fn changed(policy: Policy, change: &api::PolicyChange) -> Policy {
         bandwidth_limit: limit(change.bandwidth_limit, policy.bandwidth_limit),
         checksum: change.checksum.unwrap_or(policy.checksum),
         force_provisioning: change.force_provisioning.unwrap_or(policy.force_provisioning),
+        slow_copies_leave: change.slow_copies_leave.unwrap_or(policy.slow_copies_leave),
     }
 }
 
@@ -274,5 +276,6 @@ fn taken_back(now: &Policy, changed: &Policy, before: &Policy) -> Policy {
         bandwidth_limit: field(now.bandwidth_limit, changed.bandwidth_limit, before.bandwidth_limit),
         checksum: field(now.checksum, changed.checksum, before.checksum),
         force_provisioning: field(now.force_provisioning, changed.force_provisioning, before.force_provisioning),
+        slow_copies_leave: field(now.slow_copies_leave, changed.slow_copies_leave, before.slow_copies_leave),
     }
 }

@@ -234,6 +234,7 @@ impl Control {
             groups,
             checks,
             resyncs: self.resync_percents(&stats).unwrap_or_default(),
+            slow_copies: stats.slow_copies.clone(),
             reported_unix_s: now_unix_s(),
         }
     }
@@ -353,7 +354,7 @@ fn is_worth_saying(old: &PresenceRecord, new: &PresenceRecord) -> bool {
     let checks = |r: &PresenceRecord| r.checks.iter().map(|c| (c.id.clone(), c.health, c.subject.clone())).collect::<Vec<_>>();
     let who = |r: &PresenceRecord| (r.incarnation, r.release.clone(), r.cores);
     let groups = old.groups.len() != new.groups.len() || old.groups.iter().zip(&new.groups).any(|(o, n)| group(o, n));
-    who(old) != who(new) || groups || checks(old) != checks(new) || old.resyncs != new.resyncs
+    who(old) != who(new) || groups || checks(old) != checks(new) || (&old.resyncs, &old.slow_copies) != (&new.resyncs, &new.slow_copies)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ fn said(free: u64) -> PresenceRecord {
         groups: vec![group],
         checks: Vec::new(),
         resyncs: Default::default(),
+        slow_copies: Default::default(),
         reported_unix_s: free,
     }
 }

@@ -46,6 +46,11 @@ impl Shown {
         let said = || self.others.as_ref()?.values().find_map(|p| p.resyncs.get(&c.id).copied());
         if c.state == base::CopyState::Resyncing { own.or_else(said) } else { None }
     }
+    /// Whether a copy takes much longer for changes than the others, as its object's owner says.
+    fn is_slow(&self, c: &ComponentRecord) -> bool {
+        let said = || self.others.as_ref().is_some_and(|o| o.values().any(|p| p.slow_copies.contains(&c.id)));
+        c.state == base::CopyState::Active && (self.stats.slow_copies.contains(&c.id) || said())
+    }
     /// What a node is called that records name so.
     fn shown_name(&self, node: &str) -> String {
         self.nodes.get(node).map_or(node, |name| name).to_owned()
@@ -680,6 +685,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 stripe: m as u32,
                 copy: copy as u32,
                 resync_percent: shown.resync_percent(c),
+                slow: shown.is_slow(c),
                 state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
                 node: shown.shown_name(&c.node),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),

@@ -37,6 +37,8 @@ struct Cluster {
     changes: u32,
     /// It lies on node 0, and has no machine of its owner yet.
     alone: bool,
+    /// A copy that is much slower than the others leaves.
+    slow_copies_leave: bool,
 }
 
 impl Cluster {
@@ -54,7 +56,8 @@ impl Cluster {
         let nodes = cores.len();
         let (lives, terms) = (vec![1; nodes], vec![None; nodes]);
         let (made, asked) = (vec![], BTreeMap::new());
-        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone: false };
+        let (alone, slow_copies_leave) = (false, false);
+        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone, slow_copies_leave };
         for n in 0..nodes {
             all.serve(n);
         }
@@ -111,7 +114,13 @@ impl Cluster {
         let volumes = vec![VolumeDesired { owner: (owner != n).then(|| node(owner)), ..plain }];
         let has = self.record.copies.iter().any(|c| c.node == node(n));
         let held = (owner != n && has).then(|| HeldDesired { component: self.lab.at(n), owner: node(owner), epoch: self.record.epoch() });
-        let record = ObjectDesired { object: object(), revision: self.revision, record: self.record.clone(), preferred: None };
+        let record = ObjectDesired {
+            object: object(),
+            revision: self.revision,
+            record: self.record.clone(),
+            preferred: None,
+            slow_copies_leave: self.slow_copies_leave,
+        };
         let objects = (!self.alone && (has || owner == n)).then_some(record).into_iter().collect();
         Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
     }
@@ -325,6 +334,44 @@ fn another_node_takes_over_when_the_owner_dies_and_that_one_comes_back() {
         all.restart(0);
         all.until("it is in sync again", |all| all.state(0) == CopyState::Active);
         all.play(200);
+        all.settle();
+        all.check();
+    }
+}
+
+#[test]
+fn a_copy_that_is_much_slower_is_reported_and_leaves_only_where_the_policy_says_so() {
+    for leaves in [false, true] {
+        let mut all = Cluster::new(91, &[2, 1, 2], &[0, 1, 2], LinkSecurity::Plain);
+        all.slow_copies_leave = leaves;
+        all.layout_changes();
+        all.play(2_000);
+        let slow = |all: &mut Cluster| {
+            let owner = all.owner();
+            all.lab.must(owner, |c| c.stats()).slow_copies
+        };
+        assert_eq!((slow(&mut all), all.owner()), (vec![], 0), "all are as fast");
+        all.lab.set_speed(1, 400);
+        let is_over = |all: &mut Cluster| if leaves { all.state(1) == CopyState::Absent } else { slow(all) == [component(1)] };
+        let until = all.lab.world.now() + Duration::from_secs(60);
+        while !is_over(&mut all) {
+            all.play(20);
+            assert!(all.lab.world.now() < until, "nobody says so: {:?}", all.record);
+        }
+        all.play(200);
+        assert_eq!(
+            (all.state(1), slow(&mut all)),
+            if leaves { (CopyState::Absent, vec![]) } else { (CopyState::Active, vec![component(1)]) }
+        );
+        all.lab.set_speed(1, 1);
+        if leaves {
+            all.until("it is in sync again", |all| all.state(1) == CopyState::Active);
+        }
+        let until = all.lab.world.now() + Duration::from_secs(60);
+        while slow(&mut all) != [] {
+            all.play(200);
+            assert!(all.lab.world.now() < until, "it keeps up again");
+        }
         all.settle();
         all.check();
     }

@@ -65,6 +65,7 @@ impl<S: Blocks> Lanes<S> {
             v.service = Service::Waiting;
         }
         let gets = |copy: &CopyRef| targets.copies.iter().any(|(of, _)| of.component == copy.component);
+        v.paces.keep(|component| targets.copies.iter().any(|(of, state)| of.component == component && state.is_in_sync()));
         copies.joining.retain(|join| join.volume != volume || gets(&join.copy));
         for id in copies.parts_of(volume) {
             self.new_targets(rt, id, targets, rises);
@@ -120,8 +121,9 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn stop(&mut self, rt: &Rt, volume: VolumeRef, error: IoError) {
         let copies = self.copies(rt);
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
-        v.service = Service::Stopped;
+        (v.service, v.paces) = (Service::Stopped, Default::default());
         copies.joining.retain(|join| join.volume != volume);
+        copies.unplaced.retain(|(of, _)| *of != volume);
         copies.agreements.retain(|(of, ..), _| *of != volume);
         let mut ending: Vec<u32> = v.waiting.drain(..).collect();
         let begun = copies.parts.iter().filter(|(_, c)| c.part.volume == volume && !matches!(c.stage, CopiedStage::Waiting));

@@ -4,7 +4,7 @@
 //! Never: knows links.
 
 use super::transfer::{AgreedOn, extent_of};
-use super::{CopiedPart, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReplyTo, Work};
+use super::{CopiedPart, Copies, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStats, OwnCopy, ReplyTo, Work};
 use crate::grant::GrantCell;
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::Blocks;
@@ -42,18 +42,30 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Does on this core what the owner's machine wants, if it is of lanes: give each command to every core, in order. `here`: this node. Copies on
     /// other nodes have to be in the picture that is served before they are in [`Command::Targets`].
     pub fn copy_command(&mut self, rt: &Rt, here: NodeId, volume: VolumeRef, command: &Command) -> bool {
+        let waits = |copies: &Copies| copies.unplaced.iter().any(|(of, _)| *of == volume);
         let done = match command {
+            // The agreement comes first.
+            Command::Serve if self.lanes().copies.as_ref().is_some_and(|copies| waits(copies)) => self.waits_for_place(rt, volume, command),
             Command::Agree { term, mirror, lane, base_mark, source, ranges } => {
                 let on = AgreedOn { term: *term, mirror: *mirror, lane: *lane, base_mark: *base_mark, source: *source };
-                self.agree(rt, volume, &on, ranges)
+                self.agree(rt, volume, &on, ranges) || self.waits_for_place(rt, volume, command)
             }
-            Command::CopyRange(range) => self.copy_range(rt, volume, range),
+            Command::CopyRange(range) => self.copy_range(rt, volume, range) || self.waits_for_place(rt, volume, command),
             command => self.lanes_mut().command(rt, here, volume, command),
         };
         self.copies_out();
         done
     }
-    /// Ranges of a lane are agreed on, if the lane is on this core.
+    /// The owner of a volume wants something of its mirrors before a picture is served that has them: it is done as soon as one is.
+    #[cold]
+    #[inline(never)]
+    fn waits_for_place(&mut self, rt: &Rt, volume: VolumeRef, command: &Command) -> bool {
+        if !hooks::seeded(SeededFault::UnplacedForgotten) {
+            self.lanes_mut().copies(rt).unplaced.push((volume, command.clone()));
+        }
+        true
+    }
+    /// Ranges of a lane are agreed on, if the lane is on this core. False: it is not known where it is.
     #[cold]
     #[inline(never)]
     fn agree(&mut self, rt: &Rt, volume: VolumeRef, on: &AgreedOn, ranges: &[BlockRange]) -> bool {
@@ -68,7 +80,7 @@ impl<S: Blocks> VolumeRouter<S> {
             }
         }
     }
-    /// A range of a chunk is copied, if its lane is on this core.
+    /// A range of a chunk is copied, if its lane is on this core. False: it is not known where that is.
     #[cold]
     #[inline(never)]
     fn copy_range(&mut self, rt: &Rt, volume: VolumeRef, range: &RangeCopy) -> bool {
@@ -177,6 +189,11 @@ impl<S: Blocks> VolumeRouter<S> {
                     lanes.numbers.forget_volume(volume);
                 }
             }
+        }
+        let unplaced = self.lanes_mut().copies.as_mut().map(|copies| std::mem::take(&mut copies.unplaced));
+        for (volume, command) in unplaced.into_iter().flatten() {
+            // None of them names this node.
+            self.copy_command(rt, NodeId::from_bytes([0; 16]), volume, &command);
         }
     }
     /// What is for other cores goes there.

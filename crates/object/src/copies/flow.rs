@@ -16,7 +16,7 @@ use crate::part::{Part, PartDone, PartOp, range_bytes};
 use crate::range_lock::Range;
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{ComponentId, Order, Ownership, Seq, crc32c};
+use base::{ComponentId, CopyState, Instant, Order, Ownership, Seq, crc32c};
 use format::peer::{Change, ChangeVerb, CopyOutcome, CopyRead, RequestId};
 use rt::{Buf, Rt};
 use smallvec::SmallVec;
@@ -259,7 +259,7 @@ impl<S: Blocks> Lanes<S> {
                 }
             },
         };
-        let waits = self.waits_of(id, &order);
+        let waits = self.waits_of(rt, id, &order);
         let copies = self.has_copies();
         copies.stats.changes += 1;
         let copied = copies.part(id);
@@ -291,12 +291,19 @@ impl<S: Blocks> Lanes<S> {
         if let Given::Number(order) = given { Some(order) } else { None }
     }
     /// The copies that get a change.
-    fn waits_of(&mut self, id: u32, order: &Order) -> SmallVec<[Wait; 3]> {
+    fn waits_of(&mut self, rt: &Rt, id: u32, order: &Order) -> SmallVec<[Wait; 3]> {
         let copies = self.has_copies();
         let Copied { part, transfer, .. } = &copies.parts[(id & !COPIED) as usize];
         let gets = |copy: &CopyRef| transfer.as_ref().is_none_or(|transfer| transfer.goes_to(copy));
         let all = copies.volumes[&part.volume].copies(part.mirror).filter(|(copy, _)| gets(copy));
-        all.map(|(copy, state)| Wait { copy: *copy, resync: !state.is_in_sync(), sent: order.epoch, state: WaitState::Sent }).collect()
+        let wait = |(copy, state): &(CopyRef, CopyState)| Wait {
+            copy: *copy,
+            resync: !state.is_in_sync(),
+            sent: order.epoch,
+            since: rt.now(),
+            state: WaitState::Sent,
+        };
+        all.map(wait).collect()
     }
     /// Sends a change to a copy that has not answered.
     pub(super) fn send_change(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {
@@ -411,9 +418,10 @@ impl<S: Blocks> Lanes<S> {
                     _ => WaitState::Failed(io_error(outcome)),
                 };
                 let mirror = wait.copy.mirror;
-                let hears = outcome == CopyOutcome::Done && !wait.resync;
+                let (since, hears) = (wait.since, outcome == CopyOutcome::Done && !wait.resync);
                 self.settle(rt, id);
                 if hears {
+                    self.has_copies().paces(rt, volume, (component, mirror), since);
                     self.heard(rt, volume, mirror, heard);
                 }
             }
@@ -590,6 +598,13 @@ impl Copies {
         let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.early } else { rt.boot_clock() };
         let cell = self.volumes.get(&volume).and_then(|v| v.cell.as_ref());
         cell.is_some_and(|cell| cell.may_answer(now)) || hooks::seeded(SeededFault::ReadWithoutGrants)
+    }
+    /// A copy in sync has a change that was sent to it at that time.
+    fn paces(&mut self, rt: &Rt, volume: VolumeRef, copy: (ComponentId, u16), since: Instant) {
+        let Some(v) = self.volumes.get_mut(&volume) else { return };
+        for (copy, slow) in v.paces.has(copy, since, rt.now()) {
+            self.says(volume, Event::CopyPace { copy, slow });
+        }
     }
     /// A node has the copy that it was asked about open, or has not. Without it for a while the copy fails.
     fn is_there(&mut self, rt: &Rt, volume: VolumeRef, component: ComponentId, there: bool) {

@@ -116,8 +116,13 @@ impl<S: Blocks> Lanes<S> {
         let gone = view.is_none() && copy.newest(at.no, Lane::of(BlockNo(block))).is_none();
         let stamped = view.is_none_or(|view| view.durable >= order.epoch) || hooks::seeded(SeededFault::SourceNotStamped);
         let &ReplyTo::Node { from, .. } = reply else {
-            // Of the owner here. What it copies from is stamped.
-            return (run && !stamped).then_some(CopyOutcome::Closing);
+            // Of the owner here. Its copies in sync are fenced with each epoch; one under resync hears of it with the first change, as others do.
+            let rises = view.filter(|view| changes && resync && order.epoch > view.accepted);
+            if let Some(view) = rises {
+                self.rises(rt, view.by.node, (at.group, shard, at.no), &order, &view, true);
+            }
+            // What it copies from is stamped.
+            return (run && !stamped || rises.is_some()).then_some(CopyOutcome::Closing);
         };
         let copies = self.copies(rt);
         let Some(view) = view else {

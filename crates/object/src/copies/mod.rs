@@ -20,6 +20,7 @@ mod flow;
 mod holder;
 mod lists;
 mod message;
+mod pace;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -31,7 +32,7 @@ pub use message::{CopyAnswer, CopyAsk, CopyCall};
 use crate::grant::GrantCell;
 use crate::io::{Data, IoError, VolumeRef};
 use crate::layout::ComponentAt;
-use crate::owner::{CopyRef, Event, RangeCopy, Targets};
+use crate::owner::{Command, CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
 use crate::range_lock::Range;
 use accept::Accepting;
@@ -39,6 +40,7 @@ use base::{ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
 use holder::{AtWork, Holder};
 use lists::Lists;
+use pace::Paces;
 use rt::{Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -246,6 +248,8 @@ struct Wait {
     resync: bool,
     /// In which epoch it was sent last.
     sent: Epoch,
+    /// When it was sent first.
+    since: Instant,
     state: WaitState,
 }
 
@@ -282,6 +286,8 @@ struct CopiedVolume {
     draining: Option<u32>,
     /// Parts that begin when it serves.
     waiting: VecDeque<u32>,
+    /// How long its copies take.
+    paces: Paces,
 }
 
 impl CopiedVolume {
@@ -296,6 +302,7 @@ impl CopiedVolume {
             service: Service::Waiting,
             draining: None,
             waiting: VecDeque::new(),
+            paces: Paces::default(),
         }
     }
     fn copies(&self, mirror: u16) -> impl Iterator<Item = &(CopyRef, CopyState)> {
@@ -386,6 +393,8 @@ pub struct Copies {
     early: Instant,
     joining: Vec<Joining>,
     agreements: BTreeMap<(VolumeRef, u16, Lane), Agreement>,
+    /// What the owner wants of mirrors that the served picture does not have yet, in order.
+    unplaced: Vec<(VolumeRef, Command)>,
     /// Parts that wait for their turn to be copied, and how many are at it.
     queued: VecDeque<(u32, u32)>,
     transfers: usize,
@@ -420,6 +429,7 @@ impl Copies {
             early: Instant(0),
             joining: Vec::new(),
             agreements: BTreeMap::new(),
+            unplaced: Vec::new(),
             queued: VecDeque::new(),
             transfers: 0,
             stats: CopyStats::default(),

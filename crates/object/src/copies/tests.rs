@@ -695,6 +695,7 @@ fn rules_of_changes_and_reads() {
     what_waited_for_a_copy_that_leaves_is_answered_when_the_epoch_is_heard();
     a_change_keeps_its_number_on_another_link_and_in_another_epoch();
     no_mark_is_above_what_a_copy_has_not_acknowledged();
+    reads::an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows();
     reads::a_read_shows_nothing_that_is_not_on_all_copies();
     reads::a_read_is_answered_while_the_other_nodes_grant_it();
     reads::a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then();
@@ -844,6 +845,8 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::ResentWithNewNumber, a_change_keeps_its_number_on_another_link_and_in_another_epoch);
     notices(SeededFault::MarkSkipsOpen, no_mark_is_above_what_a_copy_has_not_acknowledged);
     notices(SeededFault::StoppedTakenForUndone, requests_wait_for_the_owner_to_serve_and_end_when_it_stops);
+    notices(SeededFault::UnplacedForgotten, transfers::what_is_in_doubt_is_agreed_on_also_when_its_place_is_known_late);
+    notices(SeededFault::AnswerTakenForAnother, reads::an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows);
     notices(SeededFault::ReadUnsettled, reads::a_read_shows_nothing_that_is_not_on_all_copies);
     notices(SeededFault::ReadWithoutGrants, reads::a_read_is_answered_while_the_other_nodes_grant_it);
     notices(SeededFault::GrantsAfterData, reads::a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then);

@@ -155,6 +155,13 @@ pub enum Event {
     CopyFails(ComponentId),
     /// It does not any more.
     CopyWorks(ComponentId),
+    /// A copy takes much longer for changes than the others of its mirror, or does not any more.
+    CopyPace {
+        /// Which copy.
+        copy: ComponentId,
+        /// Whether it does.
+        slow: bool,
+    },
     /// This node is to own the object: after its restart, or since another one has given it up.
     TakeOver,
     /// A node has given the object up, and this one is to own it.

@@ -140,7 +140,10 @@ impl Resync {
         let Stage::Copying(copying) = &mut self.stage else { return };
         match copying.list {
             List::Next(from) if copying.left.is_empty() => copying.ask(now, self.copy, from, out),
-            List::Asked { from, source, .. } if source != now.source => copying.ask(now, self.copy, from, out),
+            // Of another source; and nobody lists any more in an epoch that is over.
+            List::Asked { from, source, epoch } if source != now.source || epoch != now.record.epoch() => {
+                copying.ask(now, self.copy, from, out);
+            }
             _ => {}
         }
         while copying.under_way.len() < now.pace.min(RANGES_MAX) {

@@ -50,6 +50,10 @@ pub(super) struct Hosted {
     pub rests: Instant,
     /// Copies that have failed, and come back only after a while.
     failed: BTreeMap<ComponentId, Failure>,
+    /// Copies that take much longer for changes than others, as these cores say.
+    slow: BTreeMap<ComponentId, BTreeSet<u16>>,
+    /// They are to leave.
+    pub slow_leave: bool,
     /// The copy that was asked to come back and has not answered, and since when.
     invited: Option<(ComponentId, Instant)>,
     /// The copy that was asked to come back.
@@ -79,6 +83,8 @@ impl Hosted {
             turn: None,
             rests: Instant(0),
             failed: BTreeMap::new(),
+            slow: BTreeMap::new(),
+            slow_leave: false,
             invited: None,
             returning: None,
             preferred: None,
@@ -139,8 +145,30 @@ impl Hosted {
                 self.failed.remove(&copy);
                 Some(event)
             }
+            Event::CopyPace { copy, slow } => self.paces(copy, slow, core, now).then_some(Event::CopyFails(copy)),
             event => Some(event),
         }
+    }
+    /// A core says that a copy is slow, or not any more. Whether it is to leave.
+    fn paces(&mut self, copy: ComponentId, slow: bool, core: u16, now: Instant) -> bool {
+        if !slow {
+            if let Some(cores) = self.slow.get_mut(&copy) {
+                cores.remove(&core);
+            }
+            self.slow.retain(|_, cores| !cores.is_empty());
+            return false;
+        }
+        let others = self.owned().is_some_and(|r| r.copy(copy).is_some_and(|c| r.active_of(c.mirror).any(|o| o.component != copy)));
+        if self.slow_leave && others {
+            self.fails(copy, now);
+            return true;
+        }
+        self.slow.entry(copy).or_default().insert(core);
+        false
+    }
+    /// The copies that take much longer for changes than the others, of an object that this node serves.
+    pub fn slow(&self) -> impl Iterator<Item = ComponentId> {
+        self.slow.keys().copied()
     }
     /// The node that it is to go to now, if the machine has not heard that; `again`: though it has.
     pub fn hands_over(&mut self, again: bool, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
@@ -193,11 +221,16 @@ impl Hosted {
             g.counter.disown(object);
             actions.push_back(Action::Cell { object, cell: None });
             self.counted = None;
+            self.slow.clear();
             self.rests = g.now + REST;
         }
         let early = hooks::seeded(SeededFault::FencedBeforeOwned) && self.owner.state() == OwnerState::Fencing;
         if let (Some((term, epoch)), false) = (now, early) {
             self.owns(g, me, object, term, epoch, actions);
+        }
+        if !self.slow.is_empty() {
+            let active: BTreeSet<ComponentId> = self.owned().into_iter().flat_map(OwnershipRecord::active).map(|c| c.component).collect();
+            self.slow.retain(|copy, _| active.contains(copy));
         }
         let blocks = !self.owner.may_grant() && !hooks::seeded(SeededFault::BlockForgotten);
         if core::mem::replace(&mut self.blocked, blocks) != blocks {

@@ -96,6 +96,10 @@ impl Owners {
     pub fn resyncing(&self) -> impl Iterator<Item = (ComponentId, Option<u64>)> {
         self.objects.values().filter_map(|hosted| hosted.owner.resync()).map(|(copy, chunk)| (copy.component, chunk))
     }
+    /// Copies that take much longer for changes than the others of their mirrors, of objects that this node serves.
+    pub fn slow_copies(&self) -> impl Iterator<Item = ComponentId> {
+        self.objects.values().flat_map(Hosted::slow)
+    }
     /// The record that this node goes by.
     pub fn record_of(&self, object: ObjectId) -> Option<&OwnershipRecord> {
         self.objects.get(&object)?.owner.record()
@@ -403,6 +407,12 @@ impl Owners {
             hosted.preferred = node;
         }
         self.hands_over(g, object, false);
+    }
+    /// Whether copies of an object that take much longer for changes than the others are to leave.
+    pub fn slow_copies_leave(&mut self, object: ObjectId, leave: bool) {
+        if let Some(hosted) = self.objects.get_mut(&object) {
+            hosted.slow_leave = leave;
+        }
     }
     fn hands_over(&mut self, g: &mut Grants<'_>, object: ObjectId, again: bool) {
         let reach = &self.reach;

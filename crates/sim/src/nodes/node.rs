@@ -488,6 +488,7 @@ impl Node {
                 groups: Vec::new(),
                 checks: Vec::new(),
                 resyncs: Default::default(),
+                slow_copies: Default::default(),
                 reported_unix_s: 0,
             };
             {

@@ -24,7 +24,12 @@ impl Node {
     pub(super) async fn owners_read(self: Rc<Self>) {
         loop {
             if let DirectoryAsk::Read { request, objects } = self.next_ask(false).await {
-                self.commands().directory_read(request, self.read_objects(&objects).ok());
+                let read = self.read_objects(&objects).ok();
+                let revision = self.live.borrow().followed.view().revision();
+                if read.is_some() {
+                    let _ = self.serve(revision).await;
+                }
+                self.commands().directory_read(request, read);
             }
         }
     }
@@ -60,8 +65,8 @@ impl Node {
         self.live.borrow_mut().observed.terms.extend(begun);
         match self.commit_as(transaction, self.nonce()).await {
             Ok(revision) => {
-                // What is not served yet will be: `follow` goes on with it.
-                let _ = self.serve(revision).await;
+                // What is made and not served is not known to have been made: it is read, and served then.
+                self.serve(revision).await?;
                 Ok(ChangeOutcome::Made(RecordRevision(revision.0)))
             }
             Err(DirectoryError::Conflict { key }) => {

@@ -59,3 +59,37 @@ pub fn a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then() {
         assert!(rig.turns(200).await.is_empty(), "the grant has run out");
     });
 }
+
+pub fn an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[1, 2]);
+        rig.seen.borrow_mut().plain = false;
+        rig.held_up.insert(1);
+        rig.submit(1, IoOp::Write { offset: 512, data: data(512, 512, 7) });
+        rig.turns(50).await;
+        // In another epoch the read is asked once more.
+        rig.command(&targets(2, &[1, 2]));
+        rig.command(&Command::Answer { mirror: 0, epoch: Epoch(2) });
+        rig.turns(50).await;
+        assert_eq!(rig.wires[&(0, 1)].len(), 2, "it was asked twice");
+        for answers in 1..=2 {
+            let Some(Wire::Ask(token, ask)) = rig.wires.get_mut(&(0, 1)).and_then(VecDeque::pop_front) else { panic!("a read") };
+            rig.tokens += 1;
+            rig.served.insert((1, rig.tokens), token);
+            let tokens = rig.tokens;
+            rig.nodes[1].serve_ask(rt, node(0), tokens, ask);
+            rig.turns(50).await;
+            assert_eq!(rig.wires[&(1, 0)].len(), answers);
+        }
+        // With the first answer the change begins: it has not come to node 1 when the second one is heard.
+        for _ in 0..2 {
+            let Some(Wire::Answer(token, answer)) = rig.wires.get_mut(&(1, 0)).and_then(VecDeque::pop_front) else { panic!("an answer") };
+            rig.nodes[0].answered(rt, token, answer);
+            assert!(rig.turns(100).await.is_empty(), "node 1 has not got it");
+        }
+        assert_eq!(rig.sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [1, 2]);
+        rig.held_up.clear();
+        assert_eq!(rig.turns(400).await.len(), 1);
+        rig.are_equal_of(&[1, 2]);
+    });
+}

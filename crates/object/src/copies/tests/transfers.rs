@@ -103,7 +103,57 @@ fn what_came_before_the_owner_serves_does_not_come_before_the_agreement() {
 #[test]
 fn agreements_come_first() {
     what_is_in_doubt_is_agreed_on_before_it_is_served();
+    what_is_in_doubt_is_agreed_on_also_when_its_place_is_known_late();
     what_came_before_the_owner_serves_does_not_come_before_the_agreement();
+}
+
+/// Node 0 is the owner, and serves a picture in which the volume cannot be used yet.
+fn without_mirrors(rig: &mut Rig) {
+    let layout = rig.nodes[0].layout(VOLUME).expect("it is there").as_ref().clone();
+    let layout = VolumeLayout { mirrors: Vec::new(), ..layout };
+    let view = LayoutView { volumes: vec![Some(Arc::new(layout))], ..LayoutView::default() };
+    rig.nodes[0].apply(&rig.rt.clone(), Arc::new(view), |_| true);
+}
+
+pub fn what_is_in_doubt_is_agreed_on_also_when_its_place_is_known_late() {
+    in_world(async |rt| {
+        let mut rig = Rig::waiting(rt, 1, &[0, 1]);
+        differ(&mut rig);
+        without_mirrors(&mut rig);
+        take_over(&mut rig, 5, &[0, 1]);
+        rig.command(&agree(5, 0, &[(0, 4), (4, 3), (7, 9)]));
+        rig.command(&Command::Serve);
+        rig.command(&answer(5));
+        assert!(rig.turns(50).await.is_empty() && rig.events().is_empty(), "it is not known where the blocks are");
+        rig.held_up.insert(1);
+        rig.serve(0, 0, 5);
+        rig.submit(1, read(4));
+        assert!(rig.turns(200).await.is_empty(), "they are in doubt");
+        rig.held_up.clear();
+        assert_eq!(rig.turns(400).await.len(), 1);
+        assert_eq!(agreed(&rig.events()), Some(3));
+        rig.are_equal();
+    });
+}
+
+/// With another copy that leaves the epoch rises, and nobody fences the owner's own copy that is out of sync.
+#[test]
+fn the_owners_own_copy_under_resync_hears_of_an_epoch_with_the_first_change_in_it() {
+    in_world(async |rt| {
+        let mut rig = Rig::waiting(rt, 1, &[0, 1]);
+        take_over(&mut rig, 5, &[1]);
+        rig.command(&term(6, 5, &[1], Some(0)));
+        rig.command(&Command::Serve);
+        rig.command(&answer(6));
+        rig.answer(write(0, 1)).await;
+        rig.command(&term(7, 5, &[1], Some(0)));
+        rig.fence(0, 0, 6);
+        rig.command(&answer(7));
+        rig.submit(1, write(0, 2));
+        assert_eq!(rig.turns(2000).await.len(), 1, "all copies have it");
+        assert_eq!(rig.disk(0).durable, Epoch(7));
+        rig.are_equal();
+    });
 }
 
 #[test]

@@ -428,6 +428,20 @@ fn a_piece_is_asked_for_again_when_its_source_has_left() {
 }
 
 #[test]
+fn a_piece_is_asked_for_again_in_another_epoch() {
+    let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
+    let out = at.on(Event::CopyFails(part(0, 2)));
+    at.made(&out);
+    let out = joins(&mut at, part(0, 2), Progress::default());
+    assert!(matches!(out[..], [Command::List { epoch: Epoch(7), .. }]));
+    let out = at.on(Event::CopyFails(part(0, 3)));
+    let asks = |c: &Command| matches!(c, Command::List { source, epoch: Epoch(8), .. } if source.component == part(0, 1));
+    assert_eq!(at.made(&out).iter().filter(|c| asks(c)).count(), 1, "nobody lists in the epoch before");
+    assert_eq!(ranges(&at.on(listed(0, 7, &[(0, Some((7, 1)), true, 0)], None))), []);
+    assert_eq!(ranges(&at.on(listed(0, 8, &[(0, Some((8, 1)), true, 0)], None))).len(), 1);
+}
+
+#[test]
 fn an_object_is_given_up_when_nothing_is_under_way_and_nothing_is_answered_then() {
     let mut at = At::serves(1, PAIR, &[2]);
     assert_eq!(at.on(Event::HandOver(node(3))), [], "it has no copy");
