@@ -14,6 +14,8 @@ mod form;
 mod host_check;
 mod lab;
 mod notify;
+#[cfg(test)]
+mod pages_tests;
 mod resources;
 mod secrets;
 mod serve;

@@ -14,6 +14,7 @@ mod cluster;
 mod daemon;
 mod faults;
 mod flood;
+mod guide;
 mod harness;
 mod io_commands;
 mod iscsi;
