@@ -122,7 +122,7 @@ mod tests {
     fn a_copy_that_takes_ten_times_as_long_is_slow_until_it_keeps_up() {
         let (mut paces, mut clock) = (Paces::default(), Instant(1));
         assert_eq!(windows(&mut paces, &mut clock, 10, &[300, 2_900, 500], 100), [], "not ten times the next one");
-        assert_eq!(windows(&mut paces, &mut clock, 2, &[300, 8_000, 500], 100), [], "not for long enough");
+        assert_eq!(windows(&mut paces, &mut clock, 2, &[300, 8_000, 500], 100), [], "in too few windows");
         assert_eq!(windows(&mut paces, &mut clock, 8, &[300, 8_000, 500], 100), [(copy(1).0, true)], "once");
         assert_eq!(windows(&mut paces, &mut clock, 8, &[300, 700, 500], 100), [(copy(1).0, false)], "once");
     }
