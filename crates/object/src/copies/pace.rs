@@ -113,7 +113,7 @@ mod tests {
             for (n, micros) in micros.iter().enumerate() {
                 says.extend(paces.has(copy(n as u8), *clock, *clock + Duration::from_micros(*micros)));
             }
-            *clock = *clock + Duration::from_micros(per_window);
+            *clock += Duration::from_micros(per_window);
         }
         says
     }
