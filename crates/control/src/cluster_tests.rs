@@ -3,7 +3,7 @@
 use crate::cluster_fixture::Fixture;
 use crate::fake::DirectoryAnswer;
 use base::unit::CHUNK_BYTES;
-use base::{Epoch, Incarnation, OwnerId};
+use base::{Epoch, Incarnation, OwnerId, OwnershipRecord};
 use dataplane::{Change, ChangeOutcome, DataPlaneEvent, DirectoryAsk, RecordRevision};
 use directory::modelled::Faults;
 use directory::record::*;
@@ -316,6 +316,17 @@ fn the_owners_at_a_node_read_and_change_records_and_hear_of_it_when_it_is_served
 
     events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request: 4, changes: vec![taken(0)] })).unwrap();
     assert_eq!(answer(3), DirectoryAnswer::Changed(4, ChangeOutcome::Refused(Some(first))), "it is another record by now");
+
+    // Made, and not served: whoever would go on with it finds nothing there yet.
+    let now = owner(first);
+    let (_, record) = read[0].1.clone().unwrap();
+    let mut new = OwnershipRecord { ownership: now.ownership, nonce: base::Nonce(8), ..*taken(0).new };
+    new.ownership.epoch = Epoch(record.epoch().0 + 2);
+    (0..20).for_each(|_| plane.fail_next("apply", crate::fake::stopped()));
+    let change = Change { object: first, on: RecordRevision(now.revision.0), new: Box::new(new) };
+    events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request: 5, changes: vec![change] })).unwrap();
+    assert_eq!(answer(4), DirectoryAnswer::Changed(5, ChangeOutcome::Lost));
+    assert_eq!(owner(first).ownership.epoch, Epoch(record.epoch().0 + 2));
     drop(events);
     follows.join().unwrap();
 }

@@ -368,7 +368,7 @@ fn a_copy_that_is_much_slower_is_reported_and_leaves_only_where_the_policy_says_
             all.until("it is in sync again", |all| all.state(1) == CopyState::Active);
         }
         let until = all.lab.world.now() + Duration::from_secs(60);
-        while slow(&mut all) != [] {
+        while !slow(&mut all).is_empty() {
             all.play(200);
             assert!(all.lab.world.now() < until, "it keeps up again");
         }
