@@ -39,10 +39,9 @@ impl Control {
                 None => match self.directory.revision().and_then(|now| self.directory.watch(now)) {
                     Ok(new) => {
                         watch = Some(new);
-                        // Whatever came before it.
-                        match self.directory.revision() {
-                            Ok(now) if now > self.live().served => self.catch_up_with_others(now),
-                            _ => {}
+                        // Whatever came before it. That it is served does not say that what is to be done for it is done.
+                        if let Ok(now) = self.directory.revision() {
+                            self.catch_up_with_others(now);
                         }
                         continue;
                     }
@@ -65,10 +64,11 @@ impl Control {
         }
     }
 
-    /// Whether a change is for the follower: who has made one here serves it, and finishes it, unless that failed.
+    /// Whether a change is for the follower: who has made one here serves it, and finishes it, unless that failed. Others may be served already,
+    /// by whoever needed what is newer.
     fn is_of_others(&self, at: Revision) -> bool {
         let live = self.live();
-        at > live.served && (!live.own.contains(&at) || live.apply_error.is_some())
+        !live.own.contains(&at) || live.apply_error.is_some()
     }
 
     /// What others have changed is served at once; what is to be done for it on devices waits for those who are at work there.

@@ -135,26 +135,37 @@ fn a_restart_ends_reservations_and_protection_of_the_volumes_of_its_node_only() 
 
 #[test]
 fn what_another_writer_changes_in_the_directory_is_carried_out_and_served() {
-    let b = bench();
-    let follower = {
-        let control = Arc::clone(&b.control);
-        std::thread::spawn(move || control.follow_directory())
-    };
-    // Another node, or whoever has the directory: a volume is to be formatted, and is write protected.
-    let mut volume = b.directory().all::<VolumeRecord>().unwrap().remove(0);
-    (volume.value.format_to, volume.value.write_protect) = (Some(512), WriteProtect::Protected);
-    b.directory().commit(&Transaction::new().update(&volume)).unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    let is_served = || {
-        let served = b.plane.desired().volumes[0].clone();
-        served.lba_bytes == 512 && !served.formatting && served.write_protect == WriteProtect::Protected
-    };
-    while !is_served() {
-        assert!(Instant::now() < until, "nobody carried it out");
-        std::thread::sleep(Duration::from_millis(10));
+    // An owner whose record is read serves what is new, and does nothing of what is to be done for it.
+    for served_already in [false, true] {
+        let b = bench();
+        // Another node, or whoever has the directory: a volume is to be formatted, and is write protected.
+        let change = || {
+            let mut volume = b.directory().all::<VolumeRecord>().unwrap().remove(0);
+            (volume.value.format_to, volume.value.write_protect) = (Some(512), WriteProtect::Protected);
+            b.directory().commit(&Transaction::new().update(&volume)).unwrap()
+        };
+        if served_already {
+            b.control.serve(change()).unwrap();
+        }
+        let follower = {
+            let control = Arc::clone(&b.control);
+            std::thread::spawn(move || control.follow_directory())
+        };
+        if !served_already {
+            change();
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        let is_served = || {
+            let served = b.plane.desired().volumes[0].clone();
+            served.lba_bytes == 512 && !served.formatting && served.write_protect == WriteProtect::Protected
+        };
+        while !is_served() {
+            assert!(Instant::now() < until, "nobody carried it out");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        b.control.shutdown().unwrap();
+        follower.join().unwrap();
     }
-    b.control.shutdown().unwrap();
-    follower.join().unwrap();
 }
 
 /// What is open and what was found of components is known at any time: looking for work finds none, whatever was made and deleted.

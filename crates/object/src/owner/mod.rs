@@ -243,7 +243,14 @@ impl ObjectOwner {
             return;
         };
         match pending.judge(revision, record, rules) {
-            Verdict::Made => self.made(revision, out),
+            Verdict::Made => {
+                // The layout may have been changed since.
+                let as_made = pending.new == *record;
+                self.made(revision, out);
+                if !as_made && !self.takes_layout(revision, record, out) {
+                    self.steps_down(out);
+                }
+            }
             Verdict::Passed => self.steps_down(out),
             Verdict::Open => {
                 if core::mem::take(&mut pending.lost) {
@@ -265,6 +272,9 @@ impl ObjectOwner {
         let (me, rules) = (self.me.node, self.rules);
         let (Role::Fencing(term, ..) | Role::Serving(term, _)) = &mut self.role else { return false };
         let takes = term.takes_layout(revision, record);
+        if takes {
+            self.known = Some((revision, record.clone()));
+        }
         if let (true, Role::Serving(term, service)) = (takes, &mut self.role) {
             service.adopts(term, out);
             out.push(Command::Targets(term.targets(me, service.joined(rules))));

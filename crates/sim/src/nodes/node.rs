@@ -452,14 +452,16 @@ impl Node {
     /// What others have changed is served, and worked off.
     async fn follow(self: Rc<Self>) {
         self.moment.until(|| self.is_serving()).await;
-        let mut unfinished = false;
+        let mut done = None; // others serve, too, and leave what there is to do
         loop {
             let lag = self.rng.borrow_mut().between(self.lag_ns);
             self.moment.sleep(lag).await;
             let Ok(newest) = self.way.revision() else { continue };
-            if self.live.borrow().served < Some(newest) || unfinished {
-                let _ = self.serve(newest).await;
-                unfinished = self.work().await.is_err();
+            if self.live.borrow().served < Some(newest) || done < Some(newest) {
+                let served = self.serve(newest).await.is_ok();
+                if self.work().await.is_ok() && served {
+                    done = Some(newest);
+                }
             }
         }
     }

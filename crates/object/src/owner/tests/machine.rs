@@ -245,6 +245,36 @@ fn a_layout_that_was_changed_refuses_a_change_and_ends_no_ownership() {
 }
 
 #[test]
+fn a_layout_that_was_changed_after_a_change_whose_answer_was_lost_is_gone_on_with() {
+    for takes_over in [false, true] {
+        let mut at = if takes_over { At::node(1) } else { At::serves(1, PAIR, &[2]) };
+        let out = if takes_over {
+            at.up(&[2]);
+            at.on(Event::TakeOver);
+            at.read(&record(owner_id(9, 1), 4, PAIR), true)
+        } else {
+            at.on(Event::CopyFails(part(0, 2)))
+        };
+        let made = change(&out).unwrap().clone();
+        at.on(Event::Changed { nonce: made.nonce, outcome: Outcome::Lost });
+        let mut now = made.clone();
+        now.copies.push(CopyRecord { node: node(3), component: part(0, 3), state: Absent, ..made.copies[1] });
+        at.revision += 2;
+        at.read(&now, true);
+        assert_eq!(at.machine.record(), Some(&now), "as it was read, not as it was made");
+        // A copy in sync that is gone from the record is none of its changes.
+        let mut gone = made.clone();
+        gone.copies.remove(0);
+        let mut at = At::serves(1, PAIR, &[2]);
+        let out = at.on(Event::CopyFails(part(0, 2)));
+        let made = change(&out).unwrap().clone();
+        at.on(Event::Changed { nonce: made.nonce, outcome: Outcome::Lost });
+        at.revision += 2;
+        assert_eq!(at.read(&OwnershipRecord { copies: gone.copies, ..made }, true).last(), Some(&Command::Stop));
+    }
+}
+
+#[test]
 fn a_silent_node_leaves_all_mirrors_in_one_change_and_the_last_active_copy_never_leaves() {
     let mirrors: &[&[(u8, CopyState)]] = &[&[(1, Active), (2, Active)], &[(2, Active), (3, Active)], &[(1, Active), (2, Absent)]];
     let mut at = At::serves(1, mirrors, &[2, 3]);
