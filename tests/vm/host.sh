@@ -4,13 +4,14 @@
 # `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemons'
 # configuration, state and devices, and ends by id only what it started.  Exits with 1 when a daemon did not stop
 # cleanly.  With VM_NODES above 1 it runs so many daemons and forms a cluster of them; node 1 is the one that is meant
-# where a verb names none.
+# where a verb names none.  With VM_APART each of them has a network namespace of its own, so that nodes can be cut off.
 # Needs: BASALT (the program), VM_CTL (the folder shared with the guest), VM_OUT (where logs are kept).
 set -uo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
 NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=() ISCSI_PORTS=()
 DAEMONS=() # process ids, by node
+HOLDERS=() # with VM_APART: processes that keep the nodes' network namespaces
 etcd_of() { pgrep -P "${DAEMONS[$1]}" -x etcd; } # NODE: the member of etcd that its daemon runs
 . "$ROOT/tests/vm/administrators.sh"
 cleanup() {
@@ -20,6 +21,7 @@ cleanup() {
     # A daemon that is killed cannot end its member.
     pid=$(etcd_of "$n"); kill -9 "${DAEMONS[n]}" $pid 2>/dev/null; wait "${DAEMONS[n]}" 2>/dev/null
   done
+  ((${#HOLDERS[@]} == 0)) || kill "${HOLDERS[@]}" 2>/dev/null
   rm -rf "$DIR"
 }
 trap cleanup EXIT; trap 'exit 1' INT TERM HUP
@@ -29,6 +31,47 @@ free_port() { # a port of 127.0.0.1 that nothing listens on, below the range tha
   while :; do
     p=$((20000 + RANDOM % 12000))
     (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || { echo "$p"; return; }
+  done
+}
+
+# --------------------------------------------------------------------------------- networks
+#
+# With VM_APART everything runs in a network namespace that `run` has made.  In it is a bridge, and the guest reaches the
+# nodes through it; each node has a namespace with one link to the bridge.  Who finds whom is written down (permanent
+# neighbours), so a cut is a wrong address: frames go to nobody, without a word to who sends them.
+
+address_of() { if [[ -n ${VM_APART:-} ]]; then echo "10.77.0.$1"; else echo 127.0.0.1; fi; } # NODE
+guest_address() { if [[ -n ${VM_APART:-} ]]; then address_of "$1"; else echo "10.0.$((1 + $1)).2"; fi; } # NODE: as the guest reaches it, by NIC N-1
+enter() { ENTER=(); [[ -z ${VM_APART:-} ]] || ENTER=(nsenter --target "${HOLDERS[$1]}" --net); } # NODE: sets what a command there begins with
+in_node() { local ENTER; enter "$1"; "${ENTER[@]}" "${@:2}"; } # NODE COMMAND... (a program)
+knows() { in_node "$1" ip neigh replace "10.77.0.$2" lladdr "02:00:00:00:00:$3" nud permanent dev eth0; } # NODE OTHER MAC-END
+hosts_know() { ip neigh replace "10.77.0.$1" lladdr "02:00:00:00:00:$2" nud permanent dev nodes; } # NODE MAC-END
+make_networks() {
+  local n
+  [[ -n ${VM_APART:-} ]] || return 0
+  ip link set lo up && ip link add nodes address 02:00:00:00:00:fe type bridge && ip addr add 10.77.0.254/24 dev nodes && ip link set nodes up || return 1
+  for ((n = 1; n <= NODES; n++)); do
+    unshare --net sleep infinity & HOLDERS[n]=$!
+    while [[ $(readlink "/proc/${HOLDERS[n]}/ns/net") = "$(readlink /proc/self/ns/net)" ]]; do kill -0 "${HOLDERS[n]}" || return 1; sleep 0.01; done
+    ip link add "node$n" type veth peer name eth0 address "02:00:00:00:00:0$n" netns "${HOLDERS[n]}" && ip link set "node$n" master nodes up &&
+      in_node "$n" ip link set lo up && in_node "$n" ip addr add "10.77.0.$n/24" dev eth0 && in_node "$n" ip link set eth0 up || return 1
+  done
+  do_heal
+}
+do_cut() { # NODE in|out|both|off: what others send to it, what it sends to them, or both, is lost; off: hosts do not reach it either
+  local n=$1 how=$2 other
+  for ((other = 1; other <= NODES; other++)); do
+    ((other != n)) || continue
+    [[ $how = in ]] || knows "$n" "$other" ff
+    [[ $how = out ]] || knows "$other" "$n" ff
+  done
+  [[ $how != off ]] || { hosts_know "$n" ff; knows "$n" 254 ff; }
+}
+do_heal() { # all cuts
+  local n other
+  for ((n = 1; n <= NODES; n++)); do
+    hosts_know "$n" "0$n"; knows "$n" 254 fe
+    for ((other = 1; other <= NODES; other++)); do ((other == n)) || knows "$n" "$other" "0$other"; done
   done
 }
 
@@ -67,8 +110,10 @@ node_log() { if (($1 == 1)); then echo "$VM_OUT/daemon.log"; else echo "$VM_OUT/
 basalt_on() { local n=$1; shift; "$BASALT" --socket "$(node_dir "$n")/data/api.sock" "$@"; }
 basalt() { basalt_on 1 "$@"; }
 
-listener() { # listener PORT KIND NIC: one portal; guests reach 127.0.0.1 as 10.0.(2+NIC).2
-  printf '[[listeners]]\naddr = "127.0.0.1:%s"\nkind = "%s"\nadvertise = "10.0.%s.2:%s"\n' "$1" "$2" $((2 + $3)) "$1"
+listener() { # listener PORT KIND NIC: one portal; guests reach 127.0.0.1 as 10.0.(2+NIC).2, and nodes that are apart as what they are
+  local at; at=$(address_of $(($3 + 1)))
+  printf '[[listeners]]\naddr = "%s:%s"\nkind = "%s"\n' "$at" "$1" "$2"
+  [[ -n ${VM_APART:-} ]] || printf 'advertise = "10.0.%s.2:%s"\n' $((2 + $3)) "$1"
 }
 write_config() { # of all nodes; guests reach node N by NIC N-1
   local n dir name
@@ -99,8 +144,8 @@ TOML
 }
 
 do_daemon_start() { # [NODE]: waits until it serves
-  local i n=${1:-1}
-  "$BASALT" serve --config "$(node_dir "$n")/basalt.toml" >>"$(node_log "$n")" 2>&1 </dev/null & DAEMONS[n]=$!
+  local i n=${1:-1} ENTER
+  enter "$n"; "${ENTER[@]}" "$BASALT" serve --config "$(node_dir "$n")/basalt.toml" >>"$(node_log "$n")" 2>&1 </dev/null & DAEMONS[n]=$!
   for ((i = 0; i < 600; i++)); do
     if ! kill -0 "${DAEMONS[n]}" 2>/dev/null; then
       wait "${DAEMONS[n]}"; echo "the daemon ended at once with $?:"; tail -n 5 "$(node_log "$n")"; unset "DAEMONS[n]"; return 1
@@ -150,9 +195,9 @@ create_groups() { # on each node; sparse files; fewer shards than usual, since t
 form_cluster() { # of all nodes
   local n token
   ((NODES > 1)) || return 0
-  basalt cluster create --address 127.0.0.1:0 || return 1
+  basalt cluster create --address "$(address_of 1):0" || return 1
   for ((n = 2; n <= NODES; n++)); do
-    do_daemon_start "$n" && token=$(basalt node invite 2>/dev/null) && basalt_on "$n" cluster join "$token" --address 127.0.0.1:0 || return 1
+    do_daemon_start "$n" && token=$(basalt node invite 2>/dev/null) && basalt_on "$n" cluster join "$token" --address "$(address_of "$n"):0" || return 1
   done
 }
 
@@ -209,11 +254,11 @@ do_owner() { basalt volume show "$1" --json | jq -r .owner; } # VOLUME: the name
 
 : >"$VM_OUT/daemon.log"
 write_config
-if do_daemon_start && form_cluster && create_groups; then
+if make_networks && do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
   env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES"
-    "NQN=$NQN" "KILLS=${KILLS:-}" "LARGE=${LARGE:-}")
-  for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=10.0.$((1 + n)).2" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
+    "NQN=$NQN" "KILLS=${KILLS:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
+  for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=$(guest_address "$n")" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
   leave_env "${env[@]}"
 else
   tail -n 20 "$VM_OUT"/daemon*.log; leave_env START_FAILED=1

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Copies on two of three nodes, a host on all three paths: I/O goes on while nodes die, hang and come back, and while copies and owners change.
-# KILLS: so many rounds at random instead of one of each kind.
+# Copies on two of three nodes, a host on all three paths: I/O goes on while nodes die, hang, are cut off and come back, and while copies and owners change.
+# KILLS: so many rounds at random instead of one of each kind. HANDOVERS: so many instead of 8.
 #: nics 3
 #: nodes 3
+#: apart yes
 #: smp 4
 #: timeout 1500
 . "$VM_LIB"
@@ -15,7 +16,7 @@ step "a volume of one copy, and three paths to it"
 on_host basalt policy create two --failures-to-tolerate 1 >/dev/null || die "policy create"
 check "a volume" wait_until 20 quiet on_host volume_create m $((64 * MIB))
 for n in 1 2 3; do
-  nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo=4 --reconnect-delay=1 --ctrl-loss-tmo=600 -a "${ADDR_OF[n]}" -s "${PORT_OF[n]}" ||
+  nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo=2 --reconnect-delay=1 --ctrl-loss-tmo=600 -a "${ADDR_OF[n]}" -s "${PORT_OF[n]}" ||
     die "connect to node $n"
 done
 S=$(dirname "$(grep -lx "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)")
@@ -35,7 +36,7 @@ begin() { # fio, 2 s before what is to happen
   sleep 2; kill -0 $FIO 2>/dev/null || { echo "FAIL fio ended before"; FAILURES=$((FAILURES + 1)); }
 }
 went() { # WHAT
-  local rc=0 ms; wait $FIO || rc=$?; fio_went "I/O goes on: $1" $rc; ms=$(longest_ms); STALLS+=("$ms")
+  local rc=0 ms; wait $FIO || rc=$?; fio_went "I/O goes on: $1" $rc; ms=$(longest_ms); STALLS+=("$ms $1")
   check "no operation took longer than $STALL_MAX_MS ms; the longest one $ms ms: $1" [ "$ms" -le $STALL_MAX_MS ]
 }
 whole() { # seen by node $1: all that was away is back
@@ -46,11 +47,15 @@ whole() { # seen by node $1: all that was away is back
 step "it gets a second copy, and goes from node to node"
 begin; check "another policy" quiet on_host basalt volume set m --policy two
 went "a copy is added"; whole 1
-begin
-for turn in 1 2 3 4; do
-  for node in $(on_host copy_nodes 1 m); do check "handed over to $node" quiet on_host basalt volume set m --owner "$node"; sleep 0.5; done
+HANDOVERS=${HANDOVERS:-8} done=0
+while [ $done -lt "$HANDOVERS" ]; do
+  begin; before=$done
+  while [ $done -lt "$HANDOVERS" ] && [ $((done - before)) -lt 8 ]; do
+    for node in $(on_host copy_nodes 1 m); do check "handed over to $node" quiet on_host basalt volume set m --owner "$node"; done=$((done + 1)); sleep 0.5; done
+  done
+  went "handed over $((done - before)) times"
 done
-went "handed over 8 times"; whole 1
+whole 1
 on_host basalt volume set m --owner any >/dev/null
 
 round() { # WHICH HOW
@@ -65,27 +70,32 @@ round() { # WHICH HOW
   begin
   case $how in
     kill) check "node $at ($which) is killed" on_host daemon_kill "$at" ;;
+    in | out | both | off) check "node $at ($which) is cut off: $how" on_host cut "$at" "$how" ;;
     *) check "node $at ($which) hangs for $how s" on_host daemon_signal "$at" STOP ;;
   esac
   case $how in
     kill) sleep 3; check "it starts again" on_host daemon_start "$at" ;;
+    in | out | both | off) sleep 6; check "it is reached again" on_host heal ;;
     *) sleep "$how"; check "it goes on" on_host daemon_signal "$at" CONT ;;
   esac
   went "$which, $how"; whole "$other"
   check "node 1 answers" wait_until 60 quiet on_host owner_on 1 m
 }
-WHICH=(holder owner third) HOWS=(kill 2 kill 12)
+WHICH=(holder owner third) HOWS=(kill 2 12 in out both off)
 if [ -n "$KILLS" ]; then
   step "$KILLS rounds at random"
-  for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % 3]}" "${HOWS[RANDOM % 4]}"; done
+  for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % 3]}" "${HOWS[RANDOM % 7]}"; done
 else
   step "nodes die and come back"; round holder kill; round owner kill; round third kill
   step "nodes hang"; round holder 2; round owner 2; round owner 12
+  step "nodes are cut off"; round holder in; round holder out; round owner both; round owner off; round third off
 fi
 
 step "it has one copy again"
 begin; check "another policy" quiet on_host basalt volume set m --policy default
 went "a copy is taken away"
 check "one copy is left" wait_until 60 copies 1 active
-echo "stalls in ms, sorted: $(printf '%s\n' "${STALLS[@]}" | sort -n | tr '\n' ' ')"
+step "the longest operation of each round, in ms"
+printf '%s\n' "${STALLS[@]}" | sed 's/^\([0-9]*\) \(owner\|holder\|third\),.*/\1 \2/; s/[0-9]* times$//' | sort -k2 -k1n |
+  awk '{ ms = $1; $1 = ""; n[$0]++; all[$0, n[$0]] = ms } END { for (k in n) printf "measured%s: %d rounds, median %d, longest %d\n", k, n[k], all[k, int((n[k] + 1) / 2)], all[k, n[k]] }' | sort
 finish

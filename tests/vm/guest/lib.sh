@@ -86,6 +86,8 @@ on_host() {
 wait_until 180 test -e "$VM_CTL/env" || die "the host side has not started a target"
 . "$VM_CTL/env"
 [ -z "$START_FAILED" ] || die "the daemon did not start"
+# Nodes that are apart have addresses of their own: node N by NIC N-1.
+if [ -n "$APART" ]; then for n in $(seq "$NODES"); do ip route add "${ADDR_OF[n]}/32" via 10.0.$((1 + n)).2 dev eth$((n - 1)) || die "no way to node $n"; done; fi
 if [ -n "$REFERENCE" ]; then . /vm/files/reference.sh; fi
 
 # ----------------------------------------------------------------------------------- NVMe
