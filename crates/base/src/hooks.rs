@@ -564,6 +564,8 @@ listed! {
         CancelledBegins,
         /// The owner does not compare by which view of the volume a forwarded request was judged.
         ViewRevisionNotCompared,
+        /// An owner that cannot evict, since it does not reach the directory, keeps its hosts waiting.
+        NeverLetsGo,
         /// A change that was under way when its owner stopped is taken for one that did not happen.
         StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.

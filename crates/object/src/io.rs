@@ -294,6 +294,9 @@ pub enum IoError {
     /// The node is shutting down. Retry on another path or later.
     #[error("the service is shutting down")]
     Closing,
+    /// This node is not the owner any more, and nothing of the request has begun. Retry on another path.
+    #[error("another node is to own the volume")]
+    NotOwner,
     /// Another node owns the volume, and it does not answer. A change may have happened, and does not happen any more. Retry on another path.
     #[error("the node that owns the volume does not answer")]
     NoPath,

@@ -475,7 +475,8 @@ fn io_error(error: &StoreError) -> IoError {
         StoreError::DeviceFailed => IoError::Failed,
         StoreError::NoComponent => IoError::NoVolume,
         // The owner is another one by now, or this one in a later epoch: to be tried again.
-        StoreError::StaleEpoch | StoreError::EpochNotAccepted | StoreError::Closing => IoError::Closing,
+        StoreError::StaleEpoch | StoreError::EpochNotAccepted => IoError::NotOwner,
+        StoreError::Closing => IoError::Closing,
         StoreError::TooManyInDoubt | StoreError::BadChange => IoError::Failed,
     }
 }

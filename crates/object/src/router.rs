@@ -798,7 +798,7 @@ impl<S: Blocks> VolumeRouter<S> {
 
     fn finish(&mut self, rt: &Rt, id: usize) {
         let mut request = self.requests.remove(id);
-        if request.several && request.result == Err(IoError::Closing) {
+        if request.several && matches!(request.result, Err(IoError::Closing | IoError::NotOwner)) {
             request.result = Err(IoError::NoPath);
         }
         let stats = self.stats.class_mut(request.class);

@@ -113,13 +113,15 @@ impl Model {
                 }
             }
             // Passed on over a link that was reset, or under way when the owner stopped: it may have happened. So it may be seen from now on.
-            Err(error) => assert!(matches!(error, IoError::NoPath | IoError::Closing), "nothing else fails here: {error:?}"),
+            Err(error) => {
+                assert!(matches!(error, IoError::NoPath | IoError::NotOwner | IoError::Closing), "nothing else fails here: {error:?}")
+            }
         }
     }
     /// An answer, where the owner may have gone: what was not answered well may have happened.
     fn may_fail(&mut self, done: &IoDone) {
         match done.result {
-            Err(IoError::Closing | IoError::NoPath | IoError::Failed) => _ = self.reads.remove(&done.token),
+            Err(IoError::Closing | IoError::NotOwner | IoError::NoPath | IoError::Failed) => _ = self.reads.remove(&done.token),
             _ => self.done(done),
         }
     }

@@ -48,6 +48,7 @@ pub(super) fn of_error(error: IoError, unit: Option<&Unit>) -> Outcome {
         IoError::ReadOnly => sense(SenseKey::DataProtect, SenseCode::WRITE_PROTECTED),
         IoError::Failed => sense(SenseKey::HardwareError, SenseCode::INTERNAL_TARGET_FAILURE),
         IoError::NoPath | IoError::Withdrawn => sense(SenseKey::AbortedCommand, SenseCode::COMMUNICATION_FAILURE),
+        IoError::NotOwner => sense(SenseKey::NotReady, SenseCode::PORT_UNAVAILABLE),
         IoError::Closing => Outcome::Status(ScsiStatus::Busy),
     }
 }

@@ -23,7 +23,7 @@ impl<S: Blocks> Lanes<S> {
             Command::Targets(targets) => self.targets(rt, here, volume, targets),
             Command::Answer { mirror, epoch } => self.heard(rt, volume, *mirror, *epoch),
             Command::Serve => self.serve(rt, volume),
-            Command::Stop => self.stop(rt, volume, IoError::Closing),
+            Command::Stop => self.stop(rt, volume, IoError::NotOwner),
             Command::Drain(number) => {
                 if let Some(v) = self.copies(rt).volumes.get_mut(&volume) {
                     v.draining = Some(*number);

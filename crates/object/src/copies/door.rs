@@ -181,7 +181,7 @@ impl<S: Blocks> VolumeRouter<S> {
         for volume in volumes {
             match self.layout(volume).map(|layout| layout.mirrors.is_empty() && layout.owner.is_some()) {
                 Some(false) => {}
-                Some(true) => self.lanes_mut().stop(rt, volume, IoError::Closing),
+                Some(true) => self.lanes_mut().stop(rt, volume, IoError::NotOwner),
                 None => {
                     let lanes = self.lanes_mut();
                     lanes.stop(rt, volume, IoError::NoVolume);

@@ -66,7 +66,7 @@ impl<S: Blocks> Lanes<S> {
         let found = copies.part(id).found.take();
         let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
         match v.service {
-            Service::Stopped => return self.finish_copied(rt, id, Err(IoError::Closing), None),
+            Service::Stopped => return self.finish_copied(rt, id, Err(IoError::NotOwner), None),
             _ if found.is_some() => {
                 let (result, data) = found.expect("just seen");
                 return self.gate_by_grants(rt, id, result, data);

@@ -506,6 +506,7 @@ fn io_error(outcome: CopyOutcome) -> IoError {
         CopyOutcome::Media(block) | CopyOutcome::Uncorrectable(block) => IoError::Media { offset: block.offset() },
         CopyOutcome::Failed => IoError::Failed,
         CopyOutcome::NoComponent => IoError::NoVolume,
-        CopyOutcome::Done | CopyOutcome::StaleEpoch(_) | CopyOutcome::Closing | CopyOutcome::NotOwner => IoError::Closing,
+        CopyOutcome::Closing => IoError::Closing,
+        CopyOutcome::Done | CopyOutcome::StaleEpoch(_) | CopyOutcome::NotOwner => IoError::NotOwner,
     }
 }

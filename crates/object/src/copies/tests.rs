@@ -798,10 +798,10 @@ fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
         rig.command(&Command::Stop);
         let ended = rig.turns(5).await;
         let results: Vec<_> = ended.iter().map(|done| done.result).collect();
-        let (begun, not) = (Err(IoError::NoPath), Err(IoError::Closing));
+        let (begun, not) = (Err(IoError::NoPath), Err(IoError::NotOwner));
         assert_eq!(results.iter().filter(|r| **r == begun).count(), 1, "one is on the way to a copy: {results:?}");
         assert!(results.len() == 4 && results.iter().all(|r| *r == begun || *r == not), "the others have not begun: {results:?}");
-        assert_eq!(rig.answer(read(3)).await.result, Err(IoError::Closing));
+        assert_eq!(rig.answer(read(3)).await.result, Err(IoError::NotOwner));
         assert!(rig.nodes[0].is_idle());
     });
 }

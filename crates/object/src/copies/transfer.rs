@@ -187,7 +187,7 @@ impl<S: Blocks> Lanes<S> {
         let Some(v) = copies.volumes.get(&part.volume) else { return };
         if !others {
             if is_range {
-                return self.finish_copied(rt, id, Err(IoError::Closing), None);
+                return self.finish_copied(rt, id, Err(IoError::NotOwner), None);
             }
             copies.part(id).stage = CopiedStage::Alone;
             return self.settle_alone(rt, id);

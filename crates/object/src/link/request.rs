@@ -165,7 +165,7 @@ impl ForwardError {
             ForwardError::Io(IoError::Failed) => (Outcome::Failed, 0),
             ForwardError::Io(IoError::Withdrawn) => (Outcome::Withdrawn, 0),
             // Who has sent it here takes another way, as from a node that ends.
-            ForwardError::Io(IoError::Closing) => (Outcome::Closing, 0),
+            ForwardError::Io(IoError::Closing | IoError::NotOwner) => (Outcome::Closing, 0),
             ForwardError::Io(IoError::NoPath) => (Outcome::Lost, 0),
             ForwardError::Miscompare { offset } => (Outcome::Miscompare, offset),
             ForwardError::TooOld => (Outcome::TooOld, 0),

@@ -142,6 +142,9 @@ pub enum Event {
     },
     /// A copy, or a node that grants, has accepted a higher epoch than this owner's.
     Outranked(Epoch),
+    /// The directory says nothing to a change by which an active copy is to leave. An owner that waits for that lets the object go, so that hosts
+    /// use another path. It takes it over again when it can, if nobody else has.
+    LetsGo,
     /// What the links say of a node, when it changes.
     Node {
         /// Which node.

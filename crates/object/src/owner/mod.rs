@@ -29,6 +29,7 @@ pub use event::{
 };
 
 use crate::order::IN_DOUBT_MAX;
+use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyRecord, CopyState, Epoch, NodeId, Nonce, OwnerId, OwnershipRecord};
 use doubt::Doubt;
 use rules::{Rule, Rules};
@@ -131,6 +132,11 @@ impl ObjectOwner {
         let Role::Serving(_, service) = &self.role else { return None };
         service.resync.as_ref().filter(|r| !r.has_joined()).map(|r| r.copy.component)
     }
+    /// Whether changes wait for an active copy to leave, which the directory has not said yet.
+    pub fn evicts(&self) -> bool {
+        let Role::Serving(Term { record, pending: Some(pending), .. }, _) = &self.role else { return false };
+        record.active().any(|c| pending.new.copy(c.component).is_some_and(|new| new.state != CopyState::Active))
+    }
     /// Whether nothing of an agreement is under way.
     pub fn has_agreed(&self) -> bool {
         matches!(&self.role, Role::Serving(_, service) if service.has_agreed())
@@ -145,6 +151,8 @@ impl ObjectOwner {
             Event::Accepted { by, .. } if by.node != self.me.node => self.outranked(Epoch(u32::MAX), out),
             Event::Accepted { .. } => {}
             Event::Outranked(epoch) => self.outranked(epoch, out),
+            Event::LetsGo if self.evicts() && !hooks::seeded(SeededFault::NeverLetsGo) => self.steps_down(out),
+            Event::LetsGo => {}
             Event::Node { node, reach } => self.node(node, reach, out),
             Event::Reset(node) => self.reset(node, out),
             Event::CopyFails(copy) => {

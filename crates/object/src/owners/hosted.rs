@@ -46,6 +46,8 @@ pub(super) struct Hosted {
     blocked: bool,
     /// When its turn comes to take over.
     pub turn: Option<Instant>,
+    /// Since when changes wait for a copy to leave.
+    pub evicts: Option<Instant>,
     /// It takes nothing over of itself before.
     pub rests: Instant,
     /// Copies that have failed, and come back only after a while.
@@ -81,6 +83,7 @@ impl Hosted {
             counted: None,
             blocked: false,
             turn: None,
+            evicts: None,
             rests: Instant(0),
             failed: BTreeMap::new(),
             slow: BTreeMap::new(),

@@ -24,6 +24,9 @@ pub const TURN: Duration = Duration::from_millis(400);
 pub const LOOK: Duration = Duration::from_millis(500);
 /// A node that has given an object up, and is still the owner in the record, takes it over again after this.
 pub const REST: Duration = Duration::from_secs(3);
+/// An owner whose eviction the directory has not answered for so long lets the object go: with what is noticed late before (0.7 s) and what a
+/// takeover takes after, that is below the 5 s that a node may cost.
+pub const LETS_GO: Duration = Duration::from_secs(2);
 /// How long a fence is kept for a copy that is not known here.
 pub const EARLY: Duration = Duration::from_secs(10);
 /// A copy that could not make an epoch durable is asked again after this.

@@ -40,7 +40,7 @@ use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, Ow
 use fences::{Asked, Fences, NEVER};
 use format::peer::{Fence, Release};
 use hosted::Hosted;
-use limits::{ACCEPT_AGAIN, EARLY, TURN};
+use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -118,7 +118,8 @@ impl Owners {
     /// When [`Self::poll`] has something to do, at the latest.
     pub fn deadline(&self, now: Instant) -> Instant {
         let turn = self.objects.values().filter_map(|hosted| hosted.turn).min();
-        [turn, self.fences.deadline(), self.queue.deadline(now)].into_iter().flatten().fold(self.looks, Instant::min)
+        let lets_go = self.objects.values().filter_map(|hosted| hosted.evicts).min().map(|since| since + LETS_GO);
+        [turn, lets_go, self.fences.deadline(), self.queue.deadline(now)].into_iter().flatten().fold(self.looks, Instant::min)
     }
     /// Does what is due.
     pub fn poll(&mut self, g: &mut Grants<'_>) {
@@ -131,6 +132,10 @@ impl Owners {
             if hosted.turn.is_none() {
                 self.step(g, object, Event::Turn);
             }
+        }
+        let stuck = self.objects.iter().filter(|(_, hosted)| hosted.evicts.is_some_and(|since| since + LETS_GO <= g.now));
+        for object in stuck.map(|(object, _)| *object).collect::<Vec<_>>() {
+            self.step(g, object, Event::LetsGo);
         }
         if self.looks <= g.now {
             self.looks = g.now + limits::LOOK;
@@ -437,6 +442,7 @@ impl Owners {
         let (was, mut out) = (hosted.is_busy(), Vec::new());
         hosted.owner.handle(event, &mut out);
         hosted.settle(g, self.me.node, object, &mut out, &mut self.actions);
+        hosted.evicts = hosted.owner.evicts().then(|| hosted.evicts.unwrap_or(g.now));
         let is = hosted.is_busy();
         self.busy = self.busy + usize::from(is) - usize::from(was);
         if !is {

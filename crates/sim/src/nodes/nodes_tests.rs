@@ -63,12 +63,10 @@ fn ownership_is_handed_over_while_hosts_go_on() {
     (plan.end_ns, plan.portions, plan.ops) = (12_000_000_000, 1_200, 20_000);
     let counts = run_plan(&plan, false).unwrap_or_else(|f| panic!("{}", f.what)).counts;
     assert!(counts.acts["takeovers"] >= 100, "{counts:?}");
-    assert!(counts.latency_max_ns < 100_000_000, "a command took {} ms", counts.latency_max_ns / 1_000_000);
-    // Those that come between the two are asked for again at once; of several parts, on another path.
-    let most = |status: &str| {
-        [("NAMESPACE_NOT_READY", 2_500), ("CONTROLLER_PATHING_ERROR", 100)].iter().find(|(name, _)| *name == status).map_or(0, |m| m.1)
-    };
-    let only = counts.statuses.iter().all(|(status, times)| *times < most(status));
+    // Most take some milliseconds. What is in doubt is copied from a source that has stamped it, and that can take 200 ms.
+    assert!(counts.latency_max_ns < 250_000_000, "a command took {} ms", counts.latency_max_ns / 1_000_000);
+    // Those that come between the two go to another path. Nothing says to wait: Linux would, for a second.
+    let only = counts.statuses.iter().all(|(status, times)| status == "CONTROLLER_PATHING_ERROR" && *times < 2_600);
     assert!(only, "{:?}", counts.statuses);
 }
 

@@ -19,7 +19,7 @@ pub fn a_read_shows_nothing_that_is_not_on_all_copies() {
                 let ended = rig.turns(50).await;
                 assert!(
                     ended.len() + done.len() == 2
-                        && ended.iter().all(|done| matches!(done.result, Err(IoError::Closing | IoError::NoPath))),
+                        && ended.iter().all(|done| matches!(done.result, Err(IoError::NotOwner | IoError::NoPath))),
                     "seed {seed}"
                 );
             } else {

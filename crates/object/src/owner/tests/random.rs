@@ -277,6 +277,9 @@ impl Run {
             1 => Reach::Gone,
             _ => Reach::Up,
         };
+        if self.random.one_in(8) {
+            return self.world.event(n, Event::LetsGo);
+        }
         if self.random.one_in(3) {
             let (mirror, _) = self.at();
             return self.world.event(n, Event::CopyFails(super::world::component(mirror, other)));

@@ -129,18 +129,38 @@ pub fn an_owner_that_does_not_hear_of_the_record_stops_before_its_copy_accepts()
 }
 
 #[test]
-fn a_node_without_directory_and_links_is_taken_over_from() {
+pub fn a_node_without_directory_and_links_is_taken_over_from() {
     let mut world = World::new(8, &[1100, 900, 1000], &[0, 1, 2, 0]);
     everything_is_served(&mut world);
     world.directory(0, false);
     world.close(0, 1, u64::MAX);
     world.close(0, 2, u64::MAX);
     world.until(5000, "taken over", |world| (0..4).all(|k| world.serves(k).is_some_and(|n| n != 0)));
+    // Hosts that reach it still do not wait for it.
+    world.until(3000, "let go", |world| (0..4).all(|k| world.nodes[0].owners.state(object(k)) != Some(OwnerState::Serving)));
     let now = world.now;
     world.directory(0, true);
     world.close(0, 1, now);
     world.close(0, 2, now);
     world.until(12000, "whole again", World::all_whole);
+}
+
+/// Nobody takes over from an owner that answers others, and it takes its objects over again itself.
+#[test]
+fn an_owner_that_cannot_evict_lets_go_and_takes_over_again() {
+    let mut world = World::new(9, &[1000, 1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.directory(0, false);
+    let copies = active(&world, 0);
+    let other = *copies.iter().find(|n| **n != 0).unwrap();
+    world.directory(other, false);
+    world.stops(other);
+    world.until(4000, "let go", |world| (0..2).all(|k| world.nodes[0].owners.state(object(k)) != Some(OwnerState::Serving)));
+    world.directory(0, true);
+    world.until(4000, "served again", |world| (0..2).all(|k| world.serves(k).is_some()));
+    world.restarts(other);
+    world.directory(other, true);
+    world.until(30000, "whole again", World::all_whole);
 }
 
 #[test]
