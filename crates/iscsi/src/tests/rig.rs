@@ -79,6 +79,21 @@ impl Rig {
         }
         came
     }
+    /// A tick has passed.
+    pub(super) fn tick(&mut self) {
+        let (mut ios, Rig { session, view, shared, stats, events, asked, .. }) = (Vec::new(), &mut *self);
+        session.on_tick(&mut Cx {
+            now: Instant::default(),
+            view,
+            shared,
+            draining: false,
+            random: &mut |_| {},
+            ios: &mut ios,
+            asked,
+            stats,
+            events,
+        });
+    }
     /// A volume answers a request: what the session sends.
     pub(super) fn done(&mut self, done: IoDone) -> Vec<Came> {
         let (mut ios, Rig { session, view, shared, memory, stats, events, asked, .. }) = (Vec::new(), &mut *self);
