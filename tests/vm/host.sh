@@ -235,6 +235,7 @@ do_remap_three() { # 0|1: namespaces 1 to 3 of the default subsystem are v1 to v
   for n in 1 2 3; do basalt subsystem attach default v$((n + 3 * $1)) --nsid $n >/dev/null || return 1; done
 }
 do_connections_max() { sed -i "s/^host_connections_max.*/host_connections_max = $1/" "$DIR/basalt.toml"; } # of a host, from the daemon's next start
+do_host_settings() { cp -r "$ROOT/packaging/host" "$VM_CTL/host"; } # the settings that are shipped, in host of the shared folder
 do_keep() { cp "$VM_CTL/$1" "$VM_OUT/"; } # a file of the shared folder goes to the logs
 do_portal_add() { listener "$PORTAL" io 0 >>"$DIR/basalt.toml"; } # one more, from the daemon's next start
 do_portal() { echo "$PORTAL"; }

@@ -4,7 +4,7 @@
 
 use crate::client::Failure;
 use crate::table::{self, Left, Right};
-use hostcheck::{Advice, Host, Level, Multipath, Subsystem, Timeout, judge};
+use hostcheck::{Advice, Host, IscsiSession, Level, Multipath, Subsystem, Timeout, judge};
 use serde::Serialize;
 use std::path::Path;
 
@@ -54,6 +54,10 @@ fn show(host: &Host, findings: &[Advice]) {
         ]);
         paths(s);
     }
+    if !host.sessions.is_empty() {
+        println!();
+        sessions(&host.sessions);
+    }
     for f in findings {
         let word = match f.level {
             Level::Change => "change",
@@ -92,6 +96,37 @@ fn paths(s: &Subsystem) {
         ("namespaces", Left),
     ];
     table::print(&columns, s.controllers.iter().map(row).collect(), "no path");
+}
+
+fn sessions(all: &[IscsiSession]) {
+    let seconds = |s: Option<u32>| s.map_or_else(|| "?".to_owned(), |s| format!("{s} s"));
+    let disk = |d: &hostcheck::IscsiDisk| {
+        let state = d.access_state.as_deref().unwrap_or("?");
+        format!("{} {} {state}", d.map.as_deref().unwrap_or("no multipath"), d.name)
+    };
+    let row = |s: &IscsiSession| {
+        vec![
+            s.name.clone(),
+            s.target.clone(),
+            s.portal.clone(),
+            s.state.clone(),
+            seconds(s.noop_interval_s),
+            seconds(s.noop_timeout_s),
+            seconds(s.replacement_timeout_s),
+            s.disks.iter().map(disk).collect::<Vec<_>>().join(", "),
+        ]
+    };
+    let columns = [
+        ("session", Left),
+        ("target", Left),
+        ("portal", Left),
+        ("state", Left),
+        ("noop every", Right),
+        ("noop limit", Right),
+        ("replacement", Right),
+        ("disks", Left),
+    ];
+    table::print(&columns, all.iter().map(row).collect(), "no session");
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Invariant: the same host gives the same findings, in an order by what they are about.
 //! Never: reads anything.
 
+use crate::iscsi::{Session, SessionFault, Volume, VolumeFault, session_faults, volume_faults, volumes};
 use crate::kernel::{KERNEL_ISSUES, KernelIssue, QUEUE_DEPTH_SINCE};
 use crate::read::{Controller, Host, Multipath, Subsystem, Timeout};
 use serde::Serialize;
@@ -68,6 +69,10 @@ pub enum Finding<'a> {
     NoneOptimized(&'a Subsystem, String),
     /// Something about one connection.
     Path(&'a Controller, PathFault),
+    /// Something about one iSCSI session.
+    Session(&'a Session, SessionFault),
+    /// Something about a volume over iSCSI.
+    Volume(Volume<'a>, VolumeFault),
 }
 
 /// A finding in words.
@@ -93,12 +98,16 @@ pub fn judge(host: &Host) -> Vec<Finding<'_>> {
     }
     let issues = KERNEL_ISSUES.iter().filter(|issue| host.kernel_version.is_some_and(|version| version < issue.fixed));
     all.extend(issues.map(|issue| Finding::Kernel(*issue)));
-    if host.subsystems.is_empty() {
-        all.push(Finding::NothingConnected);
-    } else if host.discovery.is_empty() {
-        all.push(Finding::NoDiscovery);
+    match (host.subsystems.is_empty(), host.sessions.is_empty()) {
+        (true, true) => all.push(Finding::NothingConnected),
+        (false, _) if host.discovery.is_empty() => all.push(Finding::NoDiscovery),
+        _ => {}
     }
     host.subsystems.iter().for_each(|s| of_subsystem(s, &mut all));
+    host.sessions.iter().for_each(|s| all.extend(session_faults(s).into_iter().map(|fault| Finding::Session(s, fault))));
+    for v in volumes(&host.sessions) {
+        all.extend(volume_faults(&v).into_iter().map(|fault| Finding::Volume(v.clone(), fault)));
+    }
     all
 }
 
@@ -157,12 +166,19 @@ impl Finding<'_> {
     /// What it asks for.
     pub fn level(&self) -> Level {
         match self {
-            Finding::NothingConnected | Finding::NoDiscovery | Finding::OnePath(_) | Finding::NoneOptimized(..) | Finding::Kernel(_) => {
-                Level::Note
-            }
-            Finding::MultipathOff | Finding::MultipathMissing | Finding::IoPolicy(..) | Finding::NoPath(..) | Finding::Path(..) => {
-                Level::Change
-            }
+            Finding::NothingConnected
+            | Finding::NoDiscovery
+            | Finding::OnePath(_)
+            | Finding::NoneOptimized(..)
+            | Finding::Volume(_, VolumeFault::NoneOptimized)
+            | Finding::Kernel(_) => Level::Note,
+            Finding::MultipathOff
+            | Finding::MultipathMissing
+            | Finding::IoPolicy(..)
+            | Finding::NoPath(..)
+            | Finding::Path(..)
+            | Finding::Session(..)
+            | Finding::Volume(..) => Level::Change,
         }
     }
 
@@ -171,7 +187,7 @@ impl Finding<'_> {
         let (about, what, advice) = match self {
             Finding::NothingConnected => (
                 "connections".to_owned(),
-                "no subsystem of Basalt is connected".to_owned(),
+                "no subsystem and no target of Basalt is connected".to_owned(),
                 "connect: nvme connect-all -t tcp -a ADDRESS -s 8009 --keep-alive-tmo=2 --ctrl-loss-tmo=-1 --reconnect-delay=2".to_owned(),
             ),
             Finding::MultipathOff => (
@@ -215,6 +231,8 @@ impl Finding<'_> {
                 "connect to the node that owns the volume, or wait until its path is back".to_owned(),
             ),
             Finding::Path(c, fault) => (format!("{} ({})", c.name, c.address), fault.what(), fault.advice(&c.name)),
+            Finding::Session(s, fault) => (format!("{} ({})", s.name, s.portal), fault.what(), fault.advice(s)),
+            Finding::Volume(v, fault) => (v.name(), fault.what().to_owned(), fault.advice().to_owned()),
         };
         Advice { level: self.level(), about, what, advice }
     }

@@ -1,4 +1,4 @@
-//! What a Linux host says of its NVMe/TCP connections to Basalt, and what is to be changed of it. For the machine that connects, where no daemon
+//! What a Linux host says of its NVMe/TCP and iSCSI connections to Basalt, and what is to be changed of it. For the machine that connects, where no daemon
 //! runs.
 //!
 //! ```text
@@ -12,10 +12,12 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 #![forbid(unsafe_code)]
 
+mod iscsi;
 mod judge;
 mod kernel;
 mod read;
 
+pub use iscsi::{Disk as IscsiDisk, Session as IscsiSession, SessionFault, Volume as IscsiVolume, VolumeFault};
 pub use judge::{Advice, CTRL_LOSS_TMO, Finding, IO_POLICIES, KEEP_ALIVE_TMO_S, Level, PathFault, RECONNECT_DELAY_S, judge};
 pub use kernel::{KERNEL_ISSUES, KernelIssue, KernelVersion};
 pub use read::{Controller, Host, MODEL, Multipath, Path, ReadError, Subsystem, Timeout};

@@ -5,6 +5,7 @@
 //! Invariants: an attribute that is not there is `None`; what is read is bounded.
 //! Never: judges.
 
+use crate::iscsi;
 use crate::kernel::KernelVersion;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -139,6 +140,8 @@ pub struct Host {
     pub discovery: Vec<String>,
     /// Subsystems of Basalt to which it is connected.
     pub subsystems: Vec<Subsystem>,
+    /// iSCSI sessions with targets of Basalt.
+    pub sessions: Vec<iscsi::Session>,
 }
 
 impl Host {
@@ -157,7 +160,7 @@ impl Host {
         }
         let subsystems = by_nqn.into_iter().map(|(nqn, controllers)| subsystem(root, nqn, controllers)).collect();
         let kernel_version = KernelVersion::parse(&kernel);
-        Ok(Host { kernel, kernel_version, multipath: multipath(root), discovery, subsystems })
+        Ok(Host { kernel, kernel_version, multipath: multipath(root), discovery, subsystems, sessions: iscsi::read(root) })
     }
 }
 
@@ -228,7 +231,7 @@ fn address(at: &FilePath) -> String {
 }
 
 /// An attribute without the spaces around it; `None`: it is not there, or empty.
-fn attribute(at: &FilePath, name: &str) -> Option<String> {
+pub(crate) fn attribute(at: &FilePath, name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     std::fs::File::open(at.join(name)).ok()?.take(ATTRIBUTE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
@@ -236,7 +239,7 @@ fn attribute(at: &FilePath, name: &str) -> Option<String> {
 }
 
 /// The names in a folder, in order; none when it is not there.
-fn entries(at: &FilePath) -> Vec<String> {
+pub(crate) fn entries(at: &FilePath) -> Vec<String> {
     let list = std::fs::read_dir(at).into_iter().flatten().take(ENTRIES_MAX);
     let mut names: Vec<String> = list.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
     names.sort_by_key(|name| (name.len(), name.clone()));

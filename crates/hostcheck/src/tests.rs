@@ -7,7 +7,7 @@ use std::path::Path as FilePath;
 const NQN: &str = "nqn.2026-11.io.basalt:default";
 
 /// Writes a file below the folders that it needs.
-fn put(root: &FilePath, path: &str, text: &str) {
+pub(crate) fn put(root: &FilePath, path: &str, text: &str) {
     let at = root.join(path);
     fs::create_dir_all(at.parent().unwrap()).unwrap();
     fs::write(at, format!("{text}\n")).unwrap();

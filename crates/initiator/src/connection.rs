@@ -28,7 +28,8 @@ const SEALED_MAX: usize = 1 << 20;
 /// Plaintext that is encrypted at once.
 const SEAL_BYTES: usize = 256 << 10;
 
-fn wait_for(fds: &mut [PollFd<'_>], wait: Duration) -> Result<(), Error> {
+/// Waits in poll(2), up to `wait`.
+pub(crate) fn wait_for(fds: &mut [PollFd<'_>], wait: Duration) -> Result<(), Error> {
     let timeout = Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() };
     match poll(fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -1,5 +1,6 @@
 //! What can go wrong, and whether trying again can help.
 
+use crate::iscsi::error::{ScsiFailure, SessionError};
 use format::nvme::{FabricsStatus, Status, StatusCode};
 use format::nvme_tcp::{Fault, PduType, TermReq};
 use std::net::SocketAddr;
@@ -118,6 +119,20 @@ pub enum NamespaceFault {
     Inactive,
 }
 
+/// Why a logical unit cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnitFault {
+    /// There is no disk of this number.
+    #[error("there is no disk of this number")]
+    Absent,
+    /// It has a block size that is none.
+    #[error("its block size is unknown")]
+    BlockSize,
+    /// It has no end of unit attentions.
+    #[error("it answers unit attentions only")]
+    Attentions,
+}
+
 /// Why an operation of the client failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -180,6 +195,25 @@ pub enum Error {
         /// Why.
         why: NamespaceFault,
     },
+    /// An iSCSI session was refused, or broke.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A SCSI command failed.
+    #[error("{what} failed: {failure}")]
+    Scsi {
+        /// Which command.
+        what: &'static str,
+        /// How.
+        failure: ScsiFailure,
+    },
+    /// The logical unit is not there or cannot be used.
+    #[error("LUN {lun}: {why}")]
+    Unit {
+        /// Which.
+        lun: u64,
+        /// Why.
+        why: UnitFault,
+    },
     /// The queue has no room for another command.
     #[error("the queue is full")]
     QueueFull,
@@ -198,7 +232,9 @@ impl Error {
             Error::Queue(e) => matches!(e, QueueError::Terminated(_)),
             // A subsystem or volume that a starting daemon does not serve yet looks like one that does not exist.
             Error::Status { status, .. } => !status.dnr || status.code == StatusCode::CONNECT_INVALID_PARAMETERS,
-            Error::Namespace { .. } => true,
+            Error::Namespace { .. } | Error::Unit { .. } => true,
+            Error::Session(e) => e.is_transient(),
+            Error::Scsi { failure, .. } => failure.is_transient(),
             Error::Unsupported(_) | Error::QueueFull | Error::Tls(_) => false,
             Error::Authentication(_) | Error::Secret(_) | Error::SecretFile { .. } => false,
         }

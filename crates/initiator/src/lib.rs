@@ -1,8 +1,8 @@
-//! A user-space NVMe/TCP client for tests, tools and the lab.
+//! A user-space NVMe/TCP and iSCSI client for tests, tools and the lab.
 //!
 //! Owns: the client side of a queue as a machine without I/O ([`queue`]), its driver over a socket ([`connection`]), a
 //! controller with admin queue, keep-alive and events ([`controller`]), TLS ([`secured`]), discovery ([`discovery`]),
-//! and a hand-driven PDU client for bad input ([`raw`]).
+//! a hand-driven PDU client for bad input ([`raw`]), and the host side of iSCSI ([`iscsi`]).
 //! Invariants: every wait has a deadline; every buffer and queue has a named limit.
 //! Never: part of the data plane; generates a load, which is the lab's.
 #![forbid(unsafe_code)]
@@ -15,6 +15,7 @@ pub mod controller;
 pub mod discovery;
 pub mod error;
 pub mod io;
+pub mod iscsi;
 pub mod queue;
 pub mod raw;
 pub mod reservation;
@@ -23,7 +24,7 @@ pub mod secured;
 
 pub use auth::{Credentials, DhGroup, HashId, Secret};
 pub use controller::{Controller, ControllerOptions, HostIdentity};
-pub use error::{Error, NamespaceFault, QueueError, Unsupported};
+pub use error::{Error, NamespaceFault, QueueError, UnitFault, Unsupported};
 pub use format::nvme_tcp::Digests;
 pub use io::{Io, IoDone, IoQueue, Namespace};
 pub use secured::TlsOptions;

@@ -86,6 +86,9 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(45);
 pub const LINGER_MAX: Duration = Duration::from_secs(5);
 /// How often deadlines are looked at.
 pub const TICK: Duration = Duration::from_millis(500);
+/// A path whose owner cannot be reached is said to change its state for so long: a volume with copies has another owner by then. Then it is
+/// unavailable.
+pub const TRANSITION_MAX: Duration = Duration::from_secs(20);
 /// LUNs of a target are below this: 1 to 1024 are the namespace IDs that a subsystem can have.
 pub const UNITS_MAX: u32 = 1025;
 

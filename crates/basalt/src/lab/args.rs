@@ -18,8 +18,8 @@ pub enum LabCommand {
   basalt lab run four-corners:4k-random-read /dev/nvme1n1
   basalt lab run my-load.toml /dev/nvme1n1 /dev/nvme2n1 --prepare random --destroy
 
-A disk is a block device, a file, PATH:SIZE for a file to be made, or a namespace on the network:
-nvme-tcp://HOST:4420/NQN?nsid=1. What holds data is not written without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
+A disk is a block device, a file, PATH:SIZE for a file to be made, or one on the network:
+nvme-tcp://HOST:4420/NQN?nsid=1, iscsi://HOST:3260/IQN/LUN. What holds data is not written without --destroy. Ctrl-C ends a run; 'basalt lab resume' goes on with it.")]
     Run(RunArgs),
     /// Find the maximum in a steady state, then measure shares of it
     #[command(after_help = "Examples:
@@ -258,7 +258,7 @@ pub struct CompareArgs {
 pub struct StudyArgs {
     /// Which; without it they are listed
     pub study: Option<String>,
-    /// Instead of modelled hardware: on files in this directory, in real time (namespaces)
+    /// Instead of modelled hardware: on files in this directory, in real time (namespaces, transport)
     #[arg(long, value_name = "DIR", conflicts_with = "rate")]
     pub real: Option<PathBuf>,
     /// Time of each case, in parts of the study's own
@@ -286,6 +286,8 @@ pub enum EngineArg {
     Native,
     /// Namespaces on the network
     NvmeTcp,
+    /// Logical units on the network
+    Iscsi,
     /// fio, which has to be installed
     Fio,
 }

@@ -140,6 +140,7 @@ fn system(name: &str, disks: &[String], engine: EngineArg, common: &CommonArgs) 
         EngineArg::Auto => EngineKind::Auto,
         EngineArg::Native => EngineKind::Native,
         EngineArg::NvmeTcp => EngineKind::NvmeTcp,
+        EngineArg::Iscsi => EngineKind::Iscsi,
         EngineArg::Fio => EngineKind::Fio,
     };
     System {
@@ -174,7 +175,7 @@ impl Bench<'_> {
         let mut config = config(kind, profile, vec![system], &args.common);
         change(&mut config);
         // The daemon here is asked for its figures when it is what is measured.
-        let remote = config.systems[0].disks.iter().any(|d| d.starts_with("nvme-tcp://"));
+        let remote = config.systems[0].disks.iter().any(|d| lab::engine::open::is_remote(d));
         self.measure(&config, &args.common, target.or_else(|| Target::of(self.api).filter(|_| remote)))
     }
 

@@ -9,7 +9,8 @@ use crate::harness::{Daemon, PATIENCE, Setup, USUAL, number, until};
 use initiator::raw::{RawClient, Received};
 use initiator::rng::Rng;
 use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
-use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions, Remote};
+use lab::engine::nvme_tcp::{NvmeTcp, Remote};
+use lab::engine::remote::RemoteOptions;
 use lab::engine::{Engine, Job, Watch};
 use lab::measure::Second;
 use lab::results::Measured;
@@ -85,7 +86,7 @@ fn load(options: ControllerOptions, reads: f64, depth: u32, workers: usize, meas
     let random = Access::Random { skew: Skew::Uniform };
     let workload = Workload { working_set: 0.5, ..Workload::simple("blocks", 4096, reads, random, depth) };
     let disk = Remote { name: "v".into(), controller: options, nsid: 1 };
-    let mut engine = NvmeTcp::connect_to(vec![disk], NvmeTcpOptions { workers, destroy: true, spin: false }).expect("it connects");
+    let mut engine = NvmeTcp::connect_to(vec![disk], RemoteOptions { workers, destroy: true, spin: false }).expect("it connects");
     let job = Job { workload, warm_up: Duration::ZERO, measure, seed: 1 };
     engine.run(&job, &mut Alone).expect("the load runs")
 }

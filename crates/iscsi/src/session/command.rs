@@ -105,7 +105,8 @@ impl Session {
             return (unit, 0, Err(Sense::new(SenseKey::UnitAttention, code).into()));
         }
         if !crate::alua::may_pass(of.path.state, &command) {
-            return (unit, 0, Err(Sense::new(SenseKey::NotReady, SenseCode::PORT_UNAVAILABLE).into()));
+            let code = if self.is_moving(of.lun) { SenseCode::PORT_IN_TRANSITION } else { SenseCode::PORT_UNAVAILABLE };
+            return (unit, 0, Err(Sense::new(SenseKey::NotReady, code).into()));
         }
         if let Command::LogSense(l) = &command {
             let used = cx.view.volumes.get(of.volume.0 as usize).and_then(|v| v.as_ref()?.used_bytes());
@@ -118,7 +119,7 @@ impl Session {
             return (unit, 0, Err(results.unwrap_or_else(Outcome::from)));
         }
         if let Command::ReportPortGroups { extended, allocation } = command {
-            let data = crate::alua::report(cx.view, &of, extended);
+            let data = crate::alua::report(cx.view, &of, self.is_moving(of.lun), extended);
             return (unit, 0, Err(Outcome::Good(format::scsi::cut(data, allocation))));
         }
         if let Command::PersistentReserveIn { action, allocation } = command {

@@ -19,14 +19,14 @@ mod reserve;
 mod task;
 
 use crate::framing::{Fault, Framing, Whole};
-use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, OUT_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, OUT_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX, TICK, TRANSITION_MAX};
 use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
 use crate::params::Params;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::view::{View, portal_group};
 use base::{Duration, HostId, Instant};
-use cluster::Path;
+use cluster::{Path, PathState};
 use format::iscsi::{
     Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
     parse_pairs, push_pair, reject,
@@ -96,6 +96,9 @@ pub enum SessionEvent {
 /// PDUs that wait to be sent, beyond which no text is answered: an answer may be long.
 const TEXTS_MAX: usize = 64;
 
+/// [`TRANSITION_MAX`] in ticks.
+const TRANSITION_TICKS: u32 = (TRANSITION_MAX.as_nanos() / TICK.as_nanos()) as u32;
+
 /// How far it is.
 enum Phase {
     Login(Box<Login>),
@@ -152,6 +155,8 @@ pub struct Session {
     proved: bool,
     /// The units that it sees.
     units: BTreeMap<u32, Seen>,
+    /// Units whose owner cannot be reached since not long ago, and the ticks that their paths are still said to change their state.
+    moving: BTreeMap<u32, u32>,
     /// The last notice of each unit's volume that it knows.
     notices_seen: BTreeMap<u32, (VolumeRef, u64)>,
 }
@@ -184,6 +189,7 @@ impl Session {
             pinged: false,
             proved: false,
             units: BTreeMap::new(),
+            moving: BTreeMap::new(),
             notices_seen: BTreeMap::new(),
         }
     }
@@ -261,6 +267,7 @@ impl Session {
     /// Some time has passed: what other sessions held may be free.
     pub fn on_tick(&mut self, cx: &mut Cx<'_>) {
         self.grant_memory(cx);
+        self.end_moves();
         if let Some(place) = &mut self.place {
             place.keep(self.held);
         }
@@ -295,6 +302,7 @@ impl Session {
         }
         let now = self.units_of(view);
         let before = core::mem::replace(&mut self.units, now.clone());
+        self.note_moves(&before);
         if !before.keys().eq(now.keys()) {
             now.keys().for_each(|lun| self.add_attention(*lun, SenseCode::REPORTED_LUNS_CHANGED));
         }
@@ -313,6 +321,30 @@ impl Session {
         }
         self.note_reservations(view);
         true
+    }
+    /// Paths that cannot be used any more begin to change their state; those that can be have ended it. `before`: the units as they were.
+    fn note_moves(&mut self, before: &BTreeMap<u32, Seen>) {
+        let lost = |u: &Seen| u.path.state == PathState::Inaccessible;
+        self.moving.retain(|lun, _| self.units.get(lun).is_some_and(lost));
+        for (lun, unit) in &self.units {
+            let as_before = before.get(lun).is_some_and(|b| b.volume == unit.volume && b.path == unit.path);
+            if lost(unit) && !as_before {
+                self.moving.insert(*lun, TRANSITION_TICKS);
+            }
+        }
+    }
+    /// Some time has passed: a path that has not come back is unavailable.
+    fn end_moves(&mut self) {
+        self.moving.values_mut().for_each(|left| *left -= 1);
+        let ended: Vec<u32> = self.moving.iter().filter(|(_, left)| **left == 0).map(|(lun, _)| *lun).collect();
+        for lun in ended {
+            self.moving.remove(&lun);
+            self.add_attention(lun, SenseCode::ACCESS_STATE_CHANGED);
+        }
+    }
+    /// Whether the owner of a unit cannot be reached, and may be another one soon.
+    fn is_moving(&self, lun: u32) -> bool {
+        self.moving.contains_key(&lun)
     }
     fn units_of(&self, view: &View) -> BTreeMap<u32, Seen> {
         let luns = view.luns(&self.who.target, &self.who.host).into_iter();
@@ -468,6 +500,7 @@ impl Session {
                 self.out.digests = (self.params.header_digest, self.params.data_digest);
                 self.phase = Phase::Full;
                 self.units = self.units_of(cx.view);
+                self.note_moves(&BTreeMap::new());
                 self.skip_reservations(cx.view);
                 cx.stats.logins += 1;
                 cx.events.push((self.token, SessionEvent::LoggedIn { proved }));

@@ -9,6 +9,7 @@ mod copy_tests;
 mod memory;
 mod reserve_tests;
 mod rig;
+mod sequence_tests;
 mod session_tests;
 mod support_tests;
 mod world_tests;

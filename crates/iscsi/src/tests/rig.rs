@@ -55,14 +55,19 @@ impl Rig {
         self.step(Some(bytes))
     }
     pub(super) fn step(&mut self, bytes: Option<&[u8]>) -> Vec<Came> {
+        let sent = self.exchange(bytes);
+        self.client.take(&sent)
+    }
+    /// The same, with the bytes that it sends.
+    pub(super) fn exchange(&mut self, bytes: Option<&[u8]>) -> Vec<u8> {
         let mut ios = Vec::new();
-        let Rig { session, client, view, shared, memory, stats, events, asked, .. } = self;
+        let Rig { session, view, shared, memory, stats, events, asked, .. } = self;
         let mut cx =
             Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         if let Some(bytes) = bytes {
             session.receive(&mut cx, bytes);
         }
-        let mut came = Vec::new();
+        let mut all = Vec::new();
         loop {
             memory.kept.append(cx.ios);
             if !memory.hold
@@ -73,11 +78,25 @@ impl Rig {
                 continue;
             }
             let Some(list) = session.take_send() else { break };
-            let sent: Vec<u8> = list.slices(0).flatten().copied().collect();
-            came.extend(client.take(&sent));
+            all.extend(list.slices(0).flatten());
             session.sent(&mut cx, list);
         }
-        came
+        all
+    }
+    /// A tick has passed.
+    pub(super) fn tick(&mut self) {
+        let (mut ios, Rig { session, view, shared, stats, events, asked, .. }) = (Vec::new(), &mut *self);
+        session.on_tick(&mut Cx {
+            now: Instant::default(),
+            view,
+            shared,
+            draining: false,
+            random: &mut |_| {},
+            ios: &mut ios,
+            asked,
+            stats,
+            events,
+        });
     }
     /// A volume answers a request: what the session sends.
     pub(super) fn done(&mut self, done: IoDone) -> Vec<Came> {
@@ -90,12 +109,16 @@ impl Rig {
     }
     /// The control plane answers what was asked of it last: what the session sends.
     pub(super) fn answer(&mut self, result: Result<Reply, Refused>) -> Vec<Came> {
+        self.take_answer(result);
+        self.step(None)
+    }
+    /// It takes that answer; what it sends is not looked at yet.
+    pub(super) fn take_answer(&mut self, result: Result<Reply, Refused>) {
         let slot = (self.away.take().expect("something was asked") & 0xFFFF) as u16;
         let (mut ios, Rig { session, view, shared, stats, events, asked, .. }) = (Vec::new(), &mut *self);
         let mut cx =
             Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         session.on_answer(&mut cx, slot, result);
-        self.step(None)
     }
     /// A command without data or that reads: its status, sense data and data.
     pub(super) fn read(&mut self, lun: u64, cdb: &[u8], bytes: u32) -> (ScsiStatus, Option<Sense>, Vec<u8>) {

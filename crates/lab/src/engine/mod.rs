@@ -6,11 +6,14 @@
 
 pub mod fio;
 pub mod guard;
+pub mod iscsi;
+pub mod iscsi_address;
 pub mod load;
 pub mod native;
 pub mod nvme_address;
 pub mod nvme_tcp;
 pub mod open;
+pub mod remote;
 pub mod verify;
 pub mod workers;
 
@@ -70,7 +73,7 @@ pub enum Fill {
 
 /// Something that can put a load on disks it was made for.
 pub trait Engine {
-    /// Its name, as in reports: `native`, `nvme-tcp`, `fio`, or that of a model.
+    /// Its name, as in reports: `native`, `nvme-tcp`, `iscsi`, `fio`, or that of a model.
     fn name(&self) -> &'static str;
     /// The disks, as the user named them, with their sizes in bytes.
     fn disks(&self) -> Vec<(String, u64)>;

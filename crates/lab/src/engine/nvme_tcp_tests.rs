@@ -3,7 +3,7 @@ use std::net::TcpListener;
 
 fn connect(addr: std::net::SocketAddr) -> LabError {
     let disk = format!("nvme-tcp://{addr}/nqn.2026-11.io.example:one");
-    NvmeTcp::connect(&[disk], NvmeTcpOptions { workers: 1, destroy: false, spin: false }).err().expect("nobody answers")
+    NvmeTcp::connect(&[disk], RemoteOptions { workers: 1, destroy: false, spin: false }).err().expect("nobody answers")
 }
 
 #[test]

@@ -5,9 +5,12 @@
 
 use super::Engine;
 use super::fio::Fio;
+use super::iscsi::Iscsi;
+use super::iscsi_address;
 use super::native::{BATCH, Native, NativeOptions};
 use super::nvme_address::SCHEME;
-use super::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
+use super::nvme_tcp::NvmeTcp;
+use super::remote::RemoteOptions;
 use super::verify::Ledgers;
 use crate::error::LabError;
 use base::ByteSize;
@@ -74,6 +77,8 @@ pub enum EngineKind {
     Native,
     /// NVMe/TCP through the house's own client.
     NvmeTcp,
+    /// iSCSI through the house's own client.
+    Iscsi,
     /// Block devices and files through fio.
     Fio,
 }
@@ -108,7 +113,7 @@ impl System {
         if self.disks.is_empty() || self.disks.len() > DISKS_MAX {
             return wrong(
                 "disks",
-                "a system has 1 to 256 disks: name at least one, such as /dev/nvme1n1, disk.img:10GiB or nvme-tcp://HOST:4420/NQN",
+                "a system has 1 to 256 disks: name at least one, such as /dev/nvme1n1, disk.img:10GiB, nvme-tcp://HOST:4420/NQN or iscsi://HOST:3260/IQN/LUN",
             );
         }
         if self.workers == 0 || self.workers > WORKERS_MAX {
@@ -126,18 +131,21 @@ impl System {
         if let Some(model) = &self.simulate {
             return models.open(&self.name, model, seed);
         }
-        let remote = self.disks.iter().filter(|d| d.starts_with(SCHEME)).count();
+        let [remote, units] = [SCHEME, iscsi_address::SCHEME].map(|s| self.disks.iter().filter(|d| d.starts_with(s)).count());
+        let options = RemoteOptions { workers: self.workers, destroy, spin: self.spin };
         match self.engine {
-            EngineKind::Auto if remote == 0 => self.native(destroy, ledgers),
+            EngineKind::Auto if remote + units == 0 => self.native(destroy, ledgers),
             EngineKind::Auto | EngineKind::NvmeTcp if remote == self.disks.len() => {
-                let options = NvmeTcpOptions { workers: self.workers, destroy, spin: self.spin };
                 Ok(Box::new(NvmeTcp::connect(&self.disks, options)?.with_ledgers(ledgers.clone())))
             }
-            EngineKind::Native if remote == 0 => self.native(destroy, ledgers),
-            EngineKind::Fio if remote == 0 => Ok(Box::new(Fio::open(&self.local(), self.native_options(destroy))?)),
+            EngineKind::Auto | EngineKind::Iscsi if units == self.disks.len() => {
+                Ok(Box::new(Iscsi::connect(&self.disks, options)?.with_ledgers(ledgers.clone())))
+            }
+            EngineKind::Native if remote + units == 0 => self.native(destroy, ledgers),
+            EngineKind::Fio if remote + units == 0 => Ok(Box::new(Fio::open(&self.local(), self.native_options(destroy))?)),
             _ => Err(LabError::Workload {
                 place: format!("system {}: disks", self.name),
-                problem: "the disks of one system are all addresses (nvme-tcp://...) or all paths, as its engine needs them".into(),
+                problem: "the disks of one system are all addresses of one protocol (nvme-tcp://..., iscsi://...) or all paths, as its engine needs them".into(),
             }),
         }
     }
@@ -153,6 +161,20 @@ impl System {
     fn native_options(&self, destroy: bool) -> NativeOptions {
         NativeOptions { workers: self.workers, destroy, spin: self.spin, batch: self.batch }
     }
+}
+
+/// How addresses begin, of all protocols.
+const SCHEMES: [&str; 2] = [SCHEME, iscsi_address::SCHEME];
+
+/// Whether a disk is named by an address on the network.
+pub fn is_remote(disk: &str) -> bool {
+    SCHEMES.iter().any(|s| disk.starts_with(s))
+}
+
+/// Whether the target of a disk may be a process of this machine.
+pub fn is_here(disk: &str) -> bool {
+    let host = SCHEMES.iter().find_map(|s| disk.strip_prefix(s));
+    host.is_some_and(|h| ["127.", "localhost", "[::1]"].iter().any(|here| h.starts_with(here)))
 }
 
 /// `PATH` or `PATH:SIZE`; names below /dev/disk/by-path hold colons, and nothing is made there.

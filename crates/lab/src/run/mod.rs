@@ -17,8 +17,7 @@ pub mod verdict;
 
 pub use config::{Axis, Case, Config, Curve, Parameter, SECONDS_MAX};
 
-use crate::engine::nvme_address::SCHEME;
-use crate::engine::open::{Models, System};
+use crate::engine::open::{self, Models, System};
 use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Job, Watch};
 use crate::error::LabError;
@@ -246,8 +245,7 @@ fn too_many_failed(config: &Config, cases: &[Measured]) -> Result<(), LabError> 
 
 /// Whether a system's target may be a process of this machine.
 fn is_here(system: &System) -> bool {
-    let here = ["127.", "localhost", "[::1]"].map(|host| format!("{SCHEME}{host}"));
-    system.disks.iter().any(|d| here.iter().any(|h| d.starts_with(h)))
+    system.disks.iter().any(|d| open::is_here(d))
 }
 
 /// What the machine does while nothing is measured; nothing of a run on models, whose time is not the machine's.

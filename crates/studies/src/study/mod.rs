@@ -14,6 +14,8 @@ pub mod namespaces_real;
 pub mod one_drive;
 mod options;
 pub mod real;
+mod rounds;
+pub mod transport;
 
 pub use follow::Follow;
 pub use labels::label;
@@ -57,7 +59,7 @@ struct OnFiles {
 }
 
 /// All of them.
-pub const ALL: [Study; 3] = [
+pub const ALL: [Study; 4] = [
     Study {
         name: "cache-tier",
         title: "What the cache drive does: NAND and Optane write buffers, 70/30 32 KiB random",
@@ -84,6 +86,15 @@ pub const ALL: [Study; 3] = [
         verdict: one_drive::verdict,
         figures: one_drive::figures,
         real: None,
+    },
+    Study {
+        name: "transport",
+        title: "NVMe/TCP beside iSCSI on the same volumes: 4 KiB random and 64 KiB sequential reads, two OLTP-like loads",
+        source: "A published comparison of NVMe over RoCE with iSCSI, two hosts and an all-flash array (vdbench)",
+        run: transport::run,
+        verdict: transport::verdict,
+        figures: transport::figures,
+        real: Some(OnFiles { admit: transport::admit, run: transport::on_files }),
     },
 ];
 

@@ -15,6 +15,7 @@ use super::labels::labels;
 use super::namespaces::{GROUPS, LAYOUTS, MIXED, READ, SAME, loads};
 use super::options::Options;
 use super::real::{Cut, Real, Site, Sizes, cores};
+use super::rounds::as_one;
 use base::ByteSize;
 use lab::LabError;
 use lab::engine::Job;
@@ -163,25 +164,10 @@ fn job(load: &Workload, options: &Options, round: usize) -> Job {
 
 /// All rounds of a case as one: operations, histograms and seconds of all of them.
 fn merged(series: &Series, rounds: &[Measured], real: &Real) -> Measured {
-    let (first, rest) = rounds.split_first().expect("a case has a round");
-    let mut all = first.clone();
-    for m in rest {
-        all.seconds.extend(m.seconds.iter().filter(|s| s.at_s >= 0.0).map(|s| {
-            let mut second = s.clone();
-            second.at_s += all.measured_s;
-            second
-        }));
-        for (sum, part) in [(&mut all.reads, &m.reads), (&mut all.writes, &m.writes), (&mut all.trims, &m.trims)] {
-            sum.merge(part);
-        }
-        all.measured_s += m.measured_s;
-        all.client_cpu_s += m.client_cpu_s;
-        all.cut_short |= m.cut_short;
-        all.notes.extend(m.notes.iter().filter(|n| !first.notes.contains(n)).cloned().collect::<Vec<_>>());
-    }
+    let mut all = as_one(rounds);
     let pairs: Vec<(&str, &str)> = series.labels.iter().map(|(k, v)| (*k, v.as_str())).collect();
     all.labels = labels(&pairs);
-    all.labels.push(("load".into(), first.workload.name.clone()));
+    all.labels.push(("load".into(), all.workload.name.clone()));
     let each = rounds.iter().map(|m| format!("{:.0}", m.iops())).collect::<Vec<_>>().join(", ");
     all.notes.push(format!("{} rounds, in alternation with what it is compared with; IOPS of each: {each}.", rounds.len()));
     all.notes.push(format!(

@@ -1,8 +1,8 @@
-//! Basalt's own data plane on files of this machine: NVMe/TCP, object layer and store in this process, io_uring and direct I/O below.
+//! Basalt's own data plane on files of this machine: NVMe/TCP and iSCSI, object layer and store in this process, io_uring and direct I/O below.
 //!
 //! ```text
 //! Site: a node in this process ──► files in a directory, unlinked as soon as they are open
-//!   └── Fixture, several: disk groups cut alike, and volumes on them ──► visited with the lab's NVMe/TCP client
+//!   └── Fixture, several: disk groups cut alike, and volumes on them ──► visited with the lab's clients
 //! ```
 //!
 //! Invariants: nothing in the directory is touched but what was made here; files have no name while they are used, so their space is free again when
@@ -13,21 +13,27 @@ use super::follow::Follow;
 use crate::records::{self, cluster_id};
 use base::{ByteSize, ComponentId, GroupId, ObjectId, Security, Visibility, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, VolumeRecord};
+use cluster::{Path as VolumePath, PathState};
 use dataplane::{
     DataPlaneError, DataPlaneHandle, Desired, Device, NodeConfig, OpenError, OpenOptions, Settings, component_spec, format_spec, served,
 };
 use directory::{ModelledNode, NodeDevices, Transaction};
+use frontend::{HostLimits, Of, Pair};
+use iscsi::{TargetDesired, UnitDesired};
 use lab::LabError;
-use lab::engine::nvme_tcp::{NvmeTcp, NvmeTcpOptions};
+use lab::engine::iscsi::Iscsi;
+use lab::engine::nvme_tcp::NvmeTcp;
+use lab::engine::remote::RemoteOptions;
 use lab::engine::{Engine, Fill, Job, Watch};
 use lab::measure::{Second, TargetSecond};
 use lab::results::Measured;
 use lab::workload::Workload;
-use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, Target, TargetShared};
+use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, TargetShared};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -81,14 +87,59 @@ pub struct Sizes {
     pub volume: u64,
 }
 
-/// The volumes of a fixture, as the client names them.
-fn disks(addr: SocketAddr, nqn: &str, volumes: usize) -> Vec<String> {
-    (1..=volumes).map(|nsid| format!("nvme-tcp://{addr}/{nqn}?nsid={nsid}")).collect()
+/// What hosts reach the node by.
+type Hosts = Pair<nvmf::Target, iscsi::Target>;
+
+/// What a client reaches a volume by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// NVMe/TCP.
+    NvmeTcp,
+    /// iSCSI.
+    Iscsi,
+}
+
+impl Transport {
+    /// As in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::NvmeTcp => "NVMe/TCP",
+            Transport::Iscsi => "iSCSI",
+        }
+    }
+}
+
+/// The volumes of a fixture, as clients name them.
+struct Disks {
+    nvme_tcp: Vec<String>,
+    iscsi: Vec<String>,
+}
+
+impl Disks {
+    fn new((nvme_tcp, iscsi): (SocketAddr, SocketAddr), nqn: &str, iqn: &str, volumes: usize) -> Disks {
+        Disks {
+            nvme_tcp: (1..=volumes).map(|n| format!("nvme-tcp://{nvme_tcp}/{nqn}?nsid={n}")).collect(),
+            iscsi: (1..=volumes).map(|n| format!("iscsi://{iscsi}/{iqn}/{n}")).collect(),
+        }
+    }
+}
+
+/// The same volumes under the same numbers, over iSCSI.
+fn target(at: usize, of: &SubsystemDesired) -> TargetDesired {
+    let path = VolumePath { group: 1, state: PathState::Optimized };
+    let unit = |n: &NamespaceDesired| UnitDesired { volume: n.volume, hosts: n.hosts.clone(), path };
+    TargetDesired {
+        name: format!("iqn.2026-11.io.basalt:study-{at}"),
+        allow_any_host: true,
+        hosts: Vec::new(),
+        authenticated: false,
+        units: of.namespaces.iter().map(|(nsid, n)| (*nsid, unit(n))).collect(),
+    }
 }
 
 /// The data plane of a node that is being made, and the files of its groups, cache first.
 struct Making<'a> {
-    plane: &'a DataPlaneHandle<Target>,
+    plane: &'a DataPlaneHandle<Hosts>,
     devices: BTreeMap<GroupId, Vec<Device>>,
 }
 
@@ -158,9 +209,8 @@ impl NodeDevices for Making<'_> {
 
 /// A node with fixtures.
 pub struct Site {
-    node: DataPlaneHandle<Target>,
-    /// The disks of each fixture, as the client names them.
-    fixtures: Vec<Vec<String>>,
+    node: DataPlaneHandle<Hosts>,
+    fixtures: Vec<Disks>,
     before: Option<(Instant, [u64; 4])>,
 }
 
@@ -245,7 +295,11 @@ impl Site {
     /// Starts a node, makes the files of all cuts in `real.dir`, formats them, and serves what is decided from the
     /// records.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
-        let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: TargetShared::new(Options::default()) };
+        let options = Options::default();
+        let limits = HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+        let nvme = Arc::new(TargetShared::new(options));
+        let units = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));
+        let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: (nvme, units) };
         let node = DataPlaneHandle::start(config).map_err(failed)?;
         let listener = ListenerSpec {
             addr: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -253,34 +307,47 @@ impl Site {
             advertise: None,
             security: Security::Plain,
         };
-        let addr = node.listen(listener).map_err(failed)?;
+        let at_any_port = iscsi::ListenerSpec::from(listener.addr);
+        let listen = |at| node.listen(at).map(|(Of::First(addr) | Of::Second(addr))| addr).map_err(failed);
+        let addrs = (listen(Of::First(listener))?, listen(Of::Second(at_any_port))?);
         let made = real.make_dir()?;
         let (mut control, mut making) = (records::node(), Making { plane: &node, devices: BTreeMap::new() });
         let fixture = |cut| making.fixture(&mut control, &made, cut, sizes);
         let subsystems = cuts.iter().enumerate().map(fixture).collect::<Result<Vec<_>, _>>()?;
         control.work(&mut making)?;
         let volumes = served(&control.records(), control.observed()).volumes;
-        let fixtures = subsystems.iter().map(|s| disks(addr, &s.nqn, sizes.volumes)).collect();
-        let exports = nvmf::Desired { subsystems, ..nvmf::Desired::default() };
+        let targets: Vec<TargetDesired> = subsystems.iter().enumerate().map(|(at, s)| target(at, s)).collect();
+        let disks = |(s, t): (&SubsystemDesired, &TargetDesired)| Disks::new(addrs, &s.nqn, &t.name, sizes.volumes);
+        let fixtures = subsystems.iter().zip(&targets).map(disks).collect();
+        let exports = (nvmf::Desired { subsystems, ..nvmf::Desired::default() }, iscsi::Desired { targets, ..iscsi::Desired::default() });
         node.apply(Desired { generation: 1, volumes, held: Vec::new(), objects: Vec::new(), exports }).map_err(failed)?;
         Ok(Site { node, fixtures, before: None })
     }
 
-    fn connect(&self, fixture: usize) -> Result<NvmeTcp, LabError> {
+    fn connect(&self, fixture: usize, by: Transport) -> Result<Box<dyn Engine>, LabError> {
         // The volumes are the study's own: what they hold may go.
-        let options = NvmeTcpOptions { workers: lab::engine::open::workers(), destroy: true, spin: false };
-        NvmeTcp::connect(&self.fixtures[fixture], options)
+        let options = RemoteOptions { workers: lab::engine::open::workers(), destroy: true, spin: false };
+        let disks = &self.fixtures[fixture];
+        Ok(match by {
+            Transport::NvmeTcp => Box::new(NvmeTcp::connect(&disks.nvme_tcp, options)?),
+            Transport::Iscsi => Box::new(Iscsi::connect(&disks.iscsi, options)?),
+        })
     }
 
     /// Writes all volumes of a fixture once, and has it all on capacity.
     pub fn prepare(&mut self, fixture: usize, load: &Workload, follow: &mut dyn Follow) -> Result<(), LabError> {
-        self.connect(fixture)?.prepare(load, Fill::Random, follow)?;
+        self.connect(fixture, Transport::NvmeTcp)?.prepare(load, Fill::Random, follow)?;
         self.empty(follow)
     }
 
-    /// Runs the jobs on a fixture, one after the other; then what they left in the write buffer goes to capacity.
+    /// Runs the jobs on a fixture over NVMe/TCP, one after the other; then what they left in the write buffer goes to capacity.
     pub fn visit(&mut self, fixture: usize, jobs: &[Job], follow: &mut dyn Follow) -> Result<Vec<Measured>, LabError> {
-        let mut engine = self.connect(fixture)?;
+        self.visit_by(Transport::NvmeTcp, fixture, jobs, follow)
+    }
+
+    /// The same by this transport.
+    pub fn visit_by(&mut self, by: Transport, fixture: usize, jobs: &[Job], follow: &mut dyn Follow) -> Result<Vec<Measured>, LabError> {
+        let mut engine = self.connect(fixture, by)?;
         let mut all = Vec::new();
         for job in jobs {
             if follow.stopped() {
