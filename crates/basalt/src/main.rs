@@ -12,6 +12,7 @@ mod client;
 mod commands;
 mod form;
 mod host_check;
+mod iostat;
 mod lab;
 mod notify;
 mod resources;
