@@ -15,6 +15,8 @@ mod host_check;
 mod iostat;
 mod lab;
 mod notify;
+#[cfg(test)]
+mod pages_tests;
 mod resources;
 mod secrets;
 mod serve;
