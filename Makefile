@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh clean
+.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -48,6 +48,12 @@ models: ## the replica protocol in larger bounds, STATES=5000000 of each (docs/r
 
 fresh: ## both commands on a bare Debian 12, made for it and removed again; root only (ONLY=run, lint or test: one of them)
 	@scripts/fresh $(ONLY)
+
+install: ## build the release and install it: make install [PREFIX=/usr/local] [DESTDIR=a-root] (scripts/install)
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install
+
+uninstall: ## remove what `make install` installed below PREFIX; configuration and data stay
+	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --remove
 
 clean: ## remove what was built (not ./run/, which holds data)
 	cargo clean

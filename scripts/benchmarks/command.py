@@ -63,7 +63,7 @@ def missing(o, kind):
     if kind == "idle" and not (beside / "basalt-client").exists():
         return f"no {beside}/basalt-client (cargo build --release -p lab)"
     if kind.startswith(("forward", "mirror")) and forward.etcd_programs() is None:
-        return "no etcd (apt install etcd-server etcd-client, or scripts/etcd-for-tests)"
+        return "no etcd (apt install etcd-server etcd-client, or scripts/programs-for-tests etcd)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
     if kind in ("spdk", "digests", "buffer", "sustained", "capacity", "cores") and (os.cpu_count() or 1) < 2:

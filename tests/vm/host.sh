@@ -217,7 +217,7 @@ do_subsystem_create() { # NAME [HOSTNQN...]: prints its NQN
   basalt subsystem create "$name" "${hosts[@]}" --json | jq -r .nqn
 }
 do_remap() { # NSID VOLUME NEW: another volume under the NSID, faster than a host looks
-  basalt subsystem detach default "$2" && basalt subsystem attach default "$3" --nsid "$1"
+  basalt subsystem detach default "$2" --yes && basalt subsystem attach default "$3" --nsid "$1"
 }
 do_new_secret() { # HOST: the secret is in new.key of the shared folder, as on a command line others could see it
   basalt host set "$1" --dhchap-secret-file "$VM_CTL/new.key"
@@ -227,11 +227,11 @@ do_new_chap_secrets() { # HOST: those of the host and of targets, in chap.host a
 }
 do_new_controller_secret() { basalt host set "$1" --dhchap-controller-secret-file "$VM_CTL/new.key"; }
 do_subsystems_create() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem create "many$n" --allow-any-host >/dev/null || return 1; done; } # COUNT: many1, many2, ...
-do_subsystems_delete() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem delete "many$n" || return 1; done; }
+do_subsystems_delete() { local n; for ((n = 1; n <= $1; n++)); do basalt subsystem delete "many$n" --yes || return 1; done; }
 do_volumes_create() { local n; for ((n = 1; n <= $1; n++)); do do_volume_create "v$n" "$2" >/dev/null || return 1; done; } # COUNT BYTES: v1, v2, ...
 do_volumes_delete() { local n; for ((n = 1; n <= $1; n++)); do do_volume_delete "v$n" >/dev/null || return 1; done; }
 do_remap_three() { # 0|1: namespaces 1 to 3 of the default subsystem are v1 to v3 (0) or v4 to v6 (1), and there are no others
-  local n; for n in 1 2 3 4 5 6; do basalt subsystem detach default v$n >/dev/null 2>&1; done
+  local n; for n in 1 2 3 4 5 6; do basalt subsystem detach default v$n --yes >/dev/null 2>&1; done
   for n in 1 2 3; do basalt subsystem attach default v$((n + 3 * $1)) --nsid $n >/dev/null || return 1; done
 }
 do_connections_max() { sed -i "s/^host_connections_max.*/host_connections_max = $1/" "$DIR/basalt.toml"; } # of a host, from the daemon's next start

@@ -35,9 +35,9 @@ const EXIT_STATUS: &str = "Exit status:
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// The daemon's API: a Unix socket, or http://HOST:PORT (with a token in BASALT_TOKEN)
-    #[arg(long, visible_alias = "socket", global = true, env = "BASALT_API", default_value = DEFAULT_API, value_name = "SOCKET", help_heading = "Global options")]
-    pub api: String,
+    /// The daemon's API: a Unix socket, or http://HOST:PORT, with a token in BASALT_TOKEN [default: BASALT_API, else /var/lib/basalt/api.sock]
+    #[arg(long, visible_alias = "socket", global = true, value_name = "SOCKET", help_heading = "Global options")]
+    pub api: Option<String>,
     /// Longest time for the daemon's answer [default: 30 to show something, 600 to change something]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400), help_heading = "Global options")]
     pub timeout: Option<u32>,
@@ -46,6 +46,14 @@ pub struct Cli {
     pub json: bool,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// Where the API is. The variable is read here: clap would show an option that has one as if it had to be given.
+    pub fn api(&self) -> String {
+        let variable = || std::env::var("BASALT_API").ok().filter(|api| !api.is_empty());
+        self.api.clone().or_else(variable).unwrap_or_else(|| DEFAULT_API.into())
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -92,14 +100,34 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     /// Hosts that connect
     #[command(subcommand, arg_required_else_help = true)]
     Host(HostCommand),
-    /// Show the audit log: who connected, who was refused, who changed a reservation or a namespace
+    /// Show what each volume, host or device does: operations a second, bytes, latencies, queues
+    #[command(after_help = "Examples:
+  basalt iostat                      # volumes, since the daemon started
+  basalt iostat volume 1             # second by second
+  basalt iostat device 5 12          # twelve reports of 5 seconds
+  basalt iostat host 1 --json | jq '.lines[] | [.name, .reads_per_s]'")]
+    Iostat(IostatArgs),
+    /// Show the busiest volumes, hosts or devices, again every second
+    #[command(after_help = "Examples:
+  basalt top
+  basalt top host 2")]
+    Top(IostatArgs),
+    /// Show the audit log: what administrators did, who connected, who was refused, who changed a reservation
     #[command(after_help = "Examples:
   basalt audit
+  basalt audit --since 2h
+  basalt audit --since 1795301761 --until 1795305361 --limit 10000 --json > audit.json
   basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]
     Audit {
         /// The most entries to show, the newest; up to 10000
         #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
         limit: usize,
+        /// Only what was noted since then: 30m, 2h, 7d ago, or seconds since 1970
+        #[arg(long, value_name = "TIME", value_parser = when)]
+        since: Option<u64>,
+        /// Only what was noted before: the same
+        #[arg(long, value_name = "TIME", value_parser = when)]
+        until: Option<u64>,
     },
     /// Put load on storage, measure it, explain what was measured
     #[command(subcommand, arg_required_else_help = true)]
@@ -116,6 +144,16 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Args, Debug)]
+pub struct IostatArgs {
+    /// volume (if nothing is named), device or host; then seconds between two reports; then how many reports
+    #[arg(value_name = "volume|device|host] [SECONDS] [COUNT", num_args = 0..=3)]
+    pub what: Vec<String>,
+    /// The node that is asked [default: the one behind --api]
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -209,6 +247,9 @@ pub struct JoinArgs {
     /// Destroy the disk groups and volumes that this server has of its own
     #[arg(long)]
     pub destroy: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
     #[command(flatten)]
     pub etcd: EtcdArgs,
 }
@@ -314,6 +355,9 @@ the other: 'basalt cluster renew-member'. What was changed after the backup is l
         /// Accept that who runs the external etcd has restored it
         #[arg(long, conflicts_with = "from")]
         external: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
         /// The daemon's configuration file
         #[arg(long, short, default_value = "/etc/basalt/basalt.toml", value_name = "FILE")]
         config: PathBuf,
@@ -483,6 +527,9 @@ pub enum PolicyCommand {
     Delete {
         /// Its name
         policy: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -553,6 +600,9 @@ pub enum VolumeCommand {
         /// Yes, cut off what lies behind
         #[arg(long)]
         force: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Give a volume another name; its id, and what hosts see, stay
     #[command(after_help = "Examples:\n  basalt volume rename db db-old")]
@@ -563,7 +613,7 @@ pub enum VolumeCommand {
         new_name: String,
     },
     /// Change a volume
-    #[command(after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "read_only"]), after_help = "Examples:
   basalt volume set db --policy bronze
   basalt volume set db --owner node-2      # whenever that one has a copy in sync; --owner any: whichever
   basalt volume set db --read-only on")]
@@ -571,7 +621,7 @@ pub enum VolumeCommand {
         /// Name or id
         volume: String,
         /// Another policy; the volume gets or loses copies while it is used
-        #[arg(long, short, required_unless_present_any = ["read_only", "owner"])]
+        #[arg(long, short)]
         policy: Option<String>,
         /// The node that is to own it whenever it can, or 'any'
         #[arg(long, value_name = "NODE")]
@@ -617,6 +667,24 @@ pub enum ConfigCommand {
         #[arg(default_value = "/etc/basalt/basalt.toml")]
         file: PathBuf,
     },
+}
+
+/// A time, in seconds since 1970: so many minutes, hours or days ago, or that number itself.
+fn when(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a time; write 30m, 2h or 7d (ago), or seconds since 1970");
+    let seconds_of = |unit: char| match unit {
+        'm' => Some(60),
+        'h' => Some(3600),
+        'd' => Some(86_400),
+        _ => None,
+    };
+    if let Ok(seconds) = text.parse() {
+        return Ok(seconds);
+    }
+    let unit = text.chars().last().and_then(seconds_of).ok_or_else(wrong)?;
+    let ago: u64 = text[..text.len() - 1].parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(wrong)?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    Ok(now.saturating_sub(ago))
 }
 
 fn size(text: &str) -> Result<u64, String> {

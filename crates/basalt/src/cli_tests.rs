@@ -89,7 +89,36 @@ fn wrong_usage_is_reported() {
         "basalt subsystem allow s",
         "basalt subsystem allow s h --any",
         "basalt frobnicate",
+        "basalt iostat a b c d",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+}
+
+#[test]
+fn usage_shows_no_option_as_if_it_had_to_be_given() {
+    walk(&Cli::command(), "", &mut |command, path| {
+        assert!(command.get_arguments().all(|argument| argument.get_env().is_none()), "{path}: with the variable set, usage would show it");
+    });
+    let said = parse("basalt volume set v").unwrap_err().to_string();
+    assert!(["--policy", "--owner", "--read-only"].iter().all(|option| said.contains(option)), "any of them will do: {said}");
+}
+
+#[test]
+fn whatever_destroys_or_cuts_off_can_be_confirmed_on_the_command_line() {
+    for line in [
+        "basalt policy delete p --yes",
+        "basalt subsystem delete s --yes",
+        "basalt subsystem detach s v --yes",
+        "basalt host remove h -y",
+        "basalt volume delete v --yes",
+        "basalt volume shrink v --size 1GiB --force --yes",
+        "basalt volume clear-reservation v --yes",
+        "basalt group remove g --yes",
+        "basalt node remove n --yes",
+        "basalt cluster join t --address 10.0.0.2 --destroy --yes",
+        "basalt cluster restore /b --yes",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
     }
 }

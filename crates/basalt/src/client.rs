@@ -148,7 +148,11 @@ impl Client {
         })?;
         if status >= 400 {
             let unknown = |_| Failure::Local(format!("the daemon answered with status {status}: {}", String::from_utf8_lossy(&bytes)));
-            return Err(Failure::Problem(serde_json::from_slice(&bytes).map_err(unknown)?));
+            let mut problem: Problem = serde_json::from_slice(&bytes).map_err(unknown)?;
+            if problem.code == Code::Unauthorized {
+                problem.action = token_advice(self.token.is_some()).into();
+            }
+            return Err(Failure::Problem(problem));
         }
         Ok(bytes)
     }
@@ -219,6 +223,15 @@ where
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|e| Failure::Local(format!("the answer of the daemon broke off: {e}")))?;
     Ok((status, body.to_bytes()))
+}
+
+/// What to do when the API on TCP wants a token.
+fn token_advice(given: bool) -> &'static str {
+    if given {
+        "the token in BASALT_TOKEN is not that of the daemon: export BASALT_TOKEN=$(cat FILE), with the file of its api.token_file"
+    } else {
+        "put the token into BASALT_TOKEN: export BASALT_TOKEN=$(cat FILE), with the file of the daemon's api.token_file"
+    }
 }
 
 /// One part of a path, with everything escaped that has a meaning there.

@@ -28,3 +28,9 @@ fn failed_operations_of_the_lab_have_a_status_of_their_own() {
     assert_eq!(failed.status(), 8);
     assert!(failed.to_string().starts_with("1109 operations failed"), "{failed}");
 }
+
+#[test]
+fn who_has_no_token_or_a_wrong_one_hears_of_the_variable() {
+    assert!(token_advice(false).starts_with("put the token into BASALT_TOKEN"));
+    assert!(token_advice(true).contains("BASALT_TOKEN is not that"));
+}

@@ -16,10 +16,12 @@ pub type Done = Result<(), Failure>;
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Done {
+    let api = cli.api();
     match cli.command {
-        Command::Lab(command) => return crate::lab::run(command, &cli.api, cli.json),
+        Command::Lab(command) => return crate::lab::run(command, &api, cli.json),
         Command::Serve { config } => return serve::serve(&config),
-        Command::Cluster(ClusterCommand::Restore { path, from, external, config }) => {
+        Command::Cluster(ClusterCommand::Restore { path, from, external, config, yes }) => {
+            confirm(yes, "Put what the backup says in the place of this node's directory? What was changed after it is lost.")?;
             return form::restore(path.as_deref(), from, external, &config);
         }
         Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config),
@@ -31,7 +33,7 @@ pub fn run(cli: Cli) -> Done {
         }
         _ => {}
     }
-    let session = Session { client: Client::new(&cli.api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
+    let session = Session { client: Client::new(&api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
     match cli.command {
         Command::Status => session.status(),
         Command::Cluster(command) => form::cluster(&session, command),
@@ -43,7 +45,13 @@ pub fn run(cli: Cli) -> Done {
         Command::Volume(command) => session.volume(command),
         Command::Subsystem(command) => session.subsystem(command),
         Command::Host(command) => session.host(command),
-        Command::Audit { limit } => session.list(&format!("/audit?limit={limit}"), show::audit),
+        Command::Iostat(args) => crate::iostat::iostat(&session, &args),
+        Command::Top(args) => crate::iostat::top(&session, &args),
+        Command::Audit { limit, since, until } => {
+            let since = since.map(|at| format!("&since_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
+            let until = until.map(|at| format!("&until_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
+            session.list(&format!("/audit?limit={limit}{since}{until}"), show::audit)
+        }
         Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } => unreachable!("done above"),
     }
 }
@@ -62,6 +70,11 @@ impl Session {
         } else {
             text(value);
         }
+    }
+
+    /// Whether JSON is wanted.
+    pub fn wants_json(&self) -> bool {
+        self.json
     }
 
     pub fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&[T])) -> Done {
@@ -130,7 +143,8 @@ impl Session {
                 let policy: Policy = self.client.patch(&format!("/policies/{}", part(&policy)), &PolicyChange::from(change))?;
                 self.print(&policy, |p| show::policy_made(p, "changed"));
             }
-            PolicyCommand::Delete { policy } => {
+            PolicyCommand::Delete { policy, yes } => {
+                confirm(yes, &format!("Delete policy {policy}?"))?;
                 let () = self.client.delete(&format!("/policies/{}", part(&policy)))?;
                 self.done(format!("policy {policy} is deleted"));
             }
@@ -168,7 +182,10 @@ impl Session {
                 }
                 self.resize(&at(&volume), Resize { bytes, force: false })?;
             }
-            VolumeCommand::Shrink { volume, size, force } => self.resize(&at(&volume), Resize { bytes: size, force })?,
+            VolumeCommand::Shrink { volume, size: bytes, force, yes } => {
+                confirm(yes || !force, &format!("Cut off and lose what lies in volume {volume} behind {}?", size(bytes)))?;
+                self.resize(&at(&volume), Resize { bytes, force })?;
+            }
             VolumeCommand::Rename { volume, new_name } => {
                 let change = VolumeChange { name: Some(new_name), ..VolumeChange::default() };
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
@@ -244,10 +261,12 @@ impl Session {
             SubsystemCommand::Attach { subsystem, volume, nsid, host } => {
                 self.client.put(&format!("{}/volumes/{}", at(&subsystem), part(&volume)), Some(&Attach { nsid, hosts: host }))?
             }
-            SubsystemCommand::Detach { subsystem, volume } => {
+            SubsystemCommand::Detach { subsystem, volume, yes } => {
+                confirm(yes, &format!("Take volume {volume} from the hosts of subsystem {subsystem}?"))?;
                 self.client.delete(&format!("{}/volumes/{}", at(&subsystem), part(&volume)))?
             }
-            SubsystemCommand::Delete { subsystem, force } => {
+            SubsystemCommand::Delete { subsystem, force, yes } => {
+                confirm(yes, &format!("Delete subsystem {subsystem}? Its volumes stay, and no host reaches them through it any more."))?;
                 let () = self.client.delete(&format!("{}?force={force}", at(&subsystem)))?;
                 self.done(format!("subsystem {subsystem} is deleted; its volumes are still there"));
                 return Ok(());
@@ -309,7 +328,8 @@ impl Session {
                 }
             }
             HostCommand::Check { .. } => unreachable!("done without the daemon"),
-            HostCommand::Remove { host } => {
+            HostCommand::Remove { host, yes } => {
+                confirm(yes, &format!("Take the name from host {host}, and its secrets and keys?"))?;
                 let () = self.client.delete(&format!("/hosts/{}", part(&host)))?;
                 self.done(format!("host {host} has no name any more"));
             }

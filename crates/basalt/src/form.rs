@@ -119,7 +119,8 @@ fn stopped(config: &Path) -> Result<(Config, File, Home, MembershipFile), Failur
 
 /// `basalt cluster join`, and `basalt witness join`.
 pub fn join(session: &Session, args: JoinArgs, witness: bool) -> Done {
-    let JoinArgs { token, address, name, fault_domain, destroy, etcd: args } = args;
+    let JoinArgs { token, address, name, fault_domain, destroy, yes, etcd: args } = args;
+    confirm(yes || !destroy, "Destroy the disk groups and volumes that this server has, with all their data, and join?")?;
     let join = Join { token, address, name, fault_domain, witness, destroy, etcd: etcd(&args)? };
     let formed: ClusterFormed = session.client.post("/cluster/join", &join)?;
     wait_formed(&session.client)?;

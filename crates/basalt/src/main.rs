@@ -12,8 +12,11 @@ mod client;
 mod commands;
 mod form;
 mod host_check;
+mod iostat;
 mod lab;
 mod notify;
+#[cfg(test)]
+mod pages_tests;
 mod resources;
 mod secrets;
 mod serve;

@@ -476,15 +476,18 @@ pub fn audit(entries: &[AuditEntry]) {
         vec![
             table::time(e.unix_ms / 1000),
             e.event.clone(),
-            known(&e.host_nqn),
+            known(e.by.as_deref().unwrap_or(&e.host_nqn)),
             e.peer.clone().map_or("-".into(), |p| p),
             known(&e.subsystem),
             e.controller.map_or("-".into(), |c| c.to_string()),
-            e.detail.clone(),
+            match (&e.action, &e.result) {
+                (Some(action), Some(result)) => format!("{action}: {result}"),
+                _ => e.detail.clone(),
+            },
         ]
     };
     let columns =
-        [("time", Left), ("event", Left), ("host", Left), ("from", Left), ("subsystem", Left), ("controller", Right), ("detail", Left)];
+        [("time", Left), ("event", Left), ("who", Left), ("from", Left), ("subsystem", Left), ("controller", Right), ("detail", Left)];
     table::print(&columns, entries.iter().map(row).collect(), "Nothing was noted yet.");
 }
 

@@ -40,6 +40,10 @@ impl Histogram {
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
+    /// The buckets that hold any: the longest duration of each, in nanoseconds, and how many it holds.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (upper_ns(i), *n))
+    }
     /// The upper bound, in nanoseconds, of the bucket that holds the quantile `q` (0 to 1); 0 when nothing was counted.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         let count = self.count();
@@ -106,6 +110,8 @@ mod tests {
             let got = h.quantile_ns(q) as f64;
             assert!(got >= ns && got <= ns * 1.25, "{q}: {got}");
         }
+        assert_eq!(h.buckets().map(|(_, n)| n).sum::<u64>(), 1000);
+        assert!(h.buckets().all(|(upper, n)| n > 0 && upper >= 1000 && upper <= 1_250_000));
         let mut twice = h.clone();
         twice.merge(&h);
         assert_eq!(twice.count(), 2000);

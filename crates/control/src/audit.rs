@@ -1,4 +1,4 @@
-//! The audit log: who connected, who was turned away, who changed a reservation or a namespace.
+//! The audit log: who connected, who was turned away, who changed a reservation or a namespace, and what administrators did.
 //!
 //! Owns: `audit.jsonl` and its older parts `audit.jsonl.1` to `.4` in the state directory: one JSON object a line, oldest first.
 //! Invariants: at most [`FILES_MAX`] files of about [`FILE_BYTES_MAX`]; a line is written whole or not at all as far as the file system allows;
@@ -24,6 +24,42 @@ pub const FILE_BYTES_MAX: u64 = 16 << 20;
 pub const FILES_MAX: u32 = 5;
 /// Entries that one request may ask for.
 pub const ENTRIES_MAX: usize = 10_000;
+
+/// Which entries are wanted: the newest of those in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+pub struct Which {
+    /// The most; at most [`ENTRIES_MAX`].
+    pub limit: usize,
+    /// Noted then or later, in milliseconds since 1970.
+    pub since_unix_ms: Option<u64>,
+    /// Noted before, in milliseconds since 1970.
+    pub until_unix_ms: Option<u64>,
+}
+
+impl Which {
+    /// As the query of a path.
+    pub(crate) fn query(&self) -> String {
+        let since = self.since_unix_ms.map(|at| format!("&since_unix_ms={at}")).unwrap_or_default();
+        let until = self.until_unix_ms.map(|at| format!("&until_unix_ms={at}")).unwrap_or_default();
+        format!("limit={}{since}{until}", self.limit)
+    }
+    fn wants(&self, entry: &AuditEntry) -> bool {
+        self.since_unix_ms.is_none_or(|since| entry.unix_ms >= since) && self.until_unix_ms.is_none_or(|until| entry.unix_ms < until)
+    }
+}
+
+/// What an administrator did, or tried to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// Who: the user and process behind the socket, or the token.
+    pub by: String,
+    /// From where, over TCP.
+    pub peer: Option<String>,
+    /// What: method, path, and what the request said, without anything secret.
+    pub action: String,
+    /// What came of it.
+    pub result: String,
+}
 
 /// The audit log.
 pub struct AuditLog {
@@ -61,6 +97,25 @@ impl AuditLog {
             subsystem: event.export,
             controller: event.session,
             detail: event.detail,
+            by: None,
+            action: None,
+            result: None,
+        });
+    }
+
+    /// Notes what an administrator did.
+    pub fn note_action(&self, Action { by, peer, action, result }: Action) {
+        self.write(&AuditEntry {
+            unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64),
+            event: "administrator".into(),
+            peer,
+            host_nqn: String::new(),
+            subsystem: String::new(),
+            controller: None,
+            detail: String::new(),
+            by: Some(by),
+            action: Some(action),
+            result: Some(result),
         });
     }
 
@@ -92,9 +147,14 @@ impl AuditLog {
         PathBuf::from(format!("{}.{n}", self.path.display()))
     }
 
-    /// The newest entries, oldest first. Lines that a crash has cut are left out.
+    /// The newest entries, oldest first.
     pub fn newest(&self, count: usize) -> io::Result<Vec<AuditEntry>> {
-        let count = count.min(ENTRIES_MAX);
+        self.entries(Which { limit: count, ..Which::default() })
+    }
+
+    /// The newest of the entries that are wanted, oldest first. Lines that a crash has cut are left out.
+    pub fn entries(&self, which: Which) -> io::Result<Vec<AuditEntry>> {
+        let count = which.limit.min(ENTRIES_MAX);
         let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out: Vec<AuditEntry> = Vec::new();
         for n in 0..FILES_MAX {
@@ -104,7 +164,7 @@ impl AuditLog {
             }
             let mut older = Vec::new();
             for line in BufReader::new(File::open(path)?).lines() {
-                older.extend(serde_json::from_str::<AuditEntry>(&line?).ok());
+                older.extend(serde_json::from_str::<AuditEntry>(&line?).ok().filter(|entry| which.wants(entry)));
             }
             older.append(&mut out);
             out = older;
@@ -147,6 +207,28 @@ mod tests {
         let log = AuditLog::open(dir.path()).unwrap();
         let newest = |n| log.newest(n).unwrap().iter().map(|e| e.controller.unwrap()).collect::<Vec<_>>();
         assert_eq!((newest(10), newest(2)), (vec![0, 1, 2, 3, 4], vec![3, 4]));
+    }
+
+    #[test]
+    fn what_administrators_did_is_there_and_entries_are_found_by_their_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::open(dir.path()).unwrap();
+        log.note(event(1));
+        let action = Action { by: "uid 0".into(), peer: None, action: "DELETE /api/v1/volumes/db".into(), result: "done".into() };
+        log.note_action(action);
+        let all = log.newest(10).unwrap();
+        let last = all.last().unwrap();
+        assert_eq!(
+            (all.len(), &*last.event, last.by.as_deref(), last.result.as_deref()),
+            (2, "administrator", Some("uid 0"), Some("done"))
+        );
+        assert_eq!(last.action.as_deref(), Some("DELETE /api/v1/volumes/db"));
+        let (first, after) = (all[0].unix_ms, last.unix_ms + 1);
+        let found = |since: Option<u64>, until: Option<u64>| {
+            let which = Which { limit: 10, since_unix_ms: since, until_unix_ms: until };
+            log.entries(which).unwrap().len()
+        };
+        assert_eq!((found(Some(first), Some(after)), found(Some(after), None), found(None, Some(first))), (2, 0, 0));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct NodeAnswer {
     pub status: u16,
     /// What `body` is, such as `application/json`.
     pub content_type: Option<String>,
+    /// Path of what was made.
+    pub location: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }

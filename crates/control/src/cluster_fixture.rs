@@ -149,9 +149,10 @@ impl Net {
         });
         let response = done.await.ok()?.ok()?;
         let status = response.status().as_u16();
-        let content_type = response.headers().get("content-type").and_then(|h| h.to_str().ok()).map(str::to_owned);
+        let [content_type, location] =
+            ["content-type", "location"].map(|name| response.headers().get(name).and_then(|h| h.to_str().ok()).map(str::to_owned));
         let body = response.into_body().collect().await.ok()?.to_bytes().to_vec();
-        alive.load(SeqCst).then_some(NodeAnswer { status, content_type, body })
+        alive.load(SeqCst).then_some(NodeAnswer { status, content_type, location, body })
     }
 }
 

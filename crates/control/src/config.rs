@@ -325,7 +325,7 @@ pub struct ReferralSection {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The file is not there.
-    #[error("there is no configuration file {path}; give its path with --config, or start from packaging/basalt.toml")]
+    #[error("there is no configuration file {path}; name one that is there, or start from packaging/basalt.toml")]
     Missing {
         /// Where it was looked for.
         path: String,
@@ -336,6 +336,14 @@ pub enum ConfigError {
         /// The file.
         path: String,
         /// Why.
+        cause: String,
+    },
+    /// What is there cannot be a configuration, whoever reads it.
+    #[error("{path} is no configuration file: {cause}")]
+    NoConfiguration {
+        /// What was named.
+        path: String,
+        /// Why, and what to do.
         cause: String,
     },
     /// Something in the file is wrong.
@@ -367,9 +375,12 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
         let unreadable = |cause: String| ConfigError::Unreadable { path: name.clone(), cause };
+        let no_configuration = |cause: String| ConfigError::NoConfiguration { path: name.clone(), cause };
         match std::fs::metadata(path) {
-            Ok(m) if m.is_dir() => return Err(unreadable("it is a directory".into())),
-            Ok(m) if m.len() > FILE_BYTES_MAX => return Err(unreadable(format!("it has {} bytes, more than 1 MiB", m.len()))),
+            Ok(m) if m.is_dir() => return Err(no_configuration("it is a directory; name a file in it, such as basalt.toml".into())),
+            Ok(m) if m.len() > FILE_BYTES_MAX => {
+                return Err(no_configuration(format!("it has {} bytes, and none has more than 1 MiB; name another file", m.len())));
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(ConfigError::Missing { path: name }),
             _ => {}
         }
@@ -377,8 +388,11 @@ impl Config {
         // What is no file has no size that could be looked at before.
         let read = std::fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
         match read {
-            Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => return Err(unreadable("it has more than 1 MiB".into())),
+            Ok(bytes) if bytes as u64 > FILE_BYTES_MAX => return Err(no_configuration("it has more than 1 MiB; name another file".into())),
             Ok(_) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(no_configuration("it is not text in UTF-8; save it as UTF-8, or name another file".into()));
+            }
             Err(e) => return Err(unreadable(e.to_string())),
         }
         Self::parse(&text, &name)

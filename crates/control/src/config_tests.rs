@@ -133,3 +133,15 @@ fn controller_ids_stay_in_the_slice_of_the_slot_whatever_is_set() {
     assert_eq!(ids("target.static_controllers = 0", 63), (64_450, 65_472, 0));
     assert!(error("data_dir = '/d'\ntarget.static_controllers = 600").contains("at most half of them may be static"));
 }
+
+#[test]
+fn what_cannot_be_a_configuration_is_not_called_unreadable_and_no_option_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = |path: &Path| Config::load(path).unwrap_err().to_string();
+    let binary = dir.path().join("binary.toml");
+    std::fs::write(&binary, [b'a', 0xff, 0xfe]).unwrap();
+    for (path, words) in [(dir.path().to_owned(), "directory"), (binary, "UTF-8"), (dir.path().join("none.toml"), "there is no")] {
+        let text = error(&path);
+        assert!(text.contains(words) && !text.contains("readable") && !text.contains("--config"), "{text}");
+    }
+}

@@ -6,8 +6,8 @@
 use crate::{config::StoreSection, plane::*};
 use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, VolumeId, counters::Figures, unit::CHUNK_BYTES};
 use dataplane::{
-    ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device, FormatSpec, Found,
-    NodeConfig, NodeStats, OpenError, OpenOptions, Settings,
+    ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device,
+    FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, FrontEnd, HostLimits, Of, Refused, Reply};
@@ -251,8 +251,51 @@ fn gather(stats: &NodeFigures) -> Stats {
         object: object(stats),
         front: front(stats),
         iscsi: Figures::sum(stats.cores.iter().map(|c| &c.front.0.1.stats)),
+        volumes: volumes(stats),
+        hosts: host_figures(stats),
         peers: Figures::sum(stats.cores.iter().map(|c| &c.front.1)),
     }
+}
+
+/// Each volume, over all cores.
+fn volumes(stats: &NodeFigures) -> Vec<VolumeFigures> {
+    let mut all: BTreeMap<Option<VolumeId>, VolumeStats> = BTreeMap::new();
+    for one in stats.cores.iter().flat_map(|c| &c.router.volumes) {
+        all.entry(one.volume).or_default().merge(one);
+    }
+    let operation = |volume: &VolumeStats, class: IoClass| {
+        let ClassStats { requests, bytes, errors, latency } = volume.class(class);
+        OperationFigures { operation: class.name(), operations: *requests, bytes: *bytes, errors: *errors, latencies: latency.into() }
+    };
+    let figures = |(volume, one): (Option<VolumeId>, VolumeStats)| VolumeFigures {
+        volume,
+        operations: IoClass::ALL.map(|class| operation(&one, class)).into(),
+        throttled: one.throttled,
+        requests: one.requests,
+        held: one.held,
+    };
+    all.into_iter().map(figures).collect()
+}
+
+/// Each host of NVMe/TCP, over all cores.
+fn host_figures(stats: &NodeFigures) -> Vec<HostFigures> {
+    let mut all: BTreeMap<&str, Vec<&nvmf::HostCounters>> = BTreeMap::new();
+    for one in stats.cores.iter().flat_map(|c| &c.front.0.0.stats.hosts) {
+        all.entry(&one.nqn).or_default().push(one);
+    }
+    let operation = |parts: &[&nvmf::HostCounters], class: CommandClass| {
+        let mut sum = nvmf::ClassStats::default();
+        parts.iter().for_each(|part| sum.merge(&part.classes[class as usize]));
+        let nvmf::ClassStats { commands, errors, bytes, latency } = sum;
+        OperationFigures { operation: class.name(), operations: commands, bytes, errors, latencies: (&latency).into() }
+    };
+    let figures = |(nqn, parts): (&str, Vec<&nvmf::HostCounters>)| HostFigures {
+        nqn: nqn.to_owned(),
+        queues: parts.iter().map(|part| part.queues).sum(),
+        requests: parts.iter().map(|part| part.running).sum(),
+        operations: CommandClass::ALL.into_iter().filter(|c| *c != CommandClass::Admin).map(|class| operation(&parts, class)).collect(),
+    };
+    all.into_iter().map(figures).collect()
 }
 
 /// The sum of histograms.

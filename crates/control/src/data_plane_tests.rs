@@ -255,3 +255,28 @@ fn devices_whose_tables_do_not_fit_in_memory_are_refused_before_anything_is_done
     }
     assert!(!Path::new(&path).exists());
 }
+
+#[test]
+fn a_volume_and_a_host_are_what_all_cores_say_of_them() {
+    let node = Node::new();
+    node.format("a", 1);
+    let mut stats = two_groups_on_two_cores(&node.plane.handle.stats().unwrap().groups[0].info);
+    let volume = VolumeId::from_bytes([5; 16]);
+    for (n, core) in (1..).zip(&mut stats.cores) {
+        let mut counted = VolumeStats { volume: Some(volume), throttled: n, requests: n, ..VolumeStats::default() };
+        (counted.write.requests, counted.write.bytes, counted.write.errors) = (10 * n, 100 * n, n);
+        counted.write.latency.record(5000);
+        core.router.volumes = vec![counted];
+        let mut host = nvmf::HostCounters { nqn: "nqn.h".into(), queues: 1, running: n, ..Default::default() };
+        host.classes[CommandClass::Read as usize].commands = n;
+        core.front.0.0.stats.hosts = vec![host];
+    }
+    let stats = gather(&stats);
+    let [one] = &stats.volumes[..] else { panic!("one volume") };
+    let write = one.operations.iter().find(|o| o.operation == "write").unwrap();
+    assert_eq!((one.volume, one.throttled, one.requests), (Some(volume), 3, 3));
+    assert_eq!((write.operations, write.bytes, write.errors, write.latencies.count), (30, 300, 3, 2));
+    assert_eq!(write.latencies.buckets.iter().map(|(_, n)| n).sum::<u64>(), 2);
+    let [host] = &stats.hosts[..] else { panic!("one host") };
+    assert_eq!((&*host.nqn, host.queues, host.requests, host.operations[0].operations), ("nqn.h", 2, 3, 3));
+}

@@ -47,6 +47,7 @@ struct State {
     events: Option<mpsc::Receiver<DataPlaneEvent>>,
     answers: Vec<(ControlRequestId, Result<Reply, Refused>)>,
     directory: Vec<DirectoryAnswer>,
+    statistics: (Vec<VolumeFigures>, Vec<HostFigures>),
 }
 
 /// What the host of owners was answered.
@@ -89,6 +90,10 @@ impl FakePlane {
     /// The figures of groups are like this from now on.
     pub fn figures(&self, change: impl Fn(&mut GroupFigures) + Send + 'static) {
         self.state().figures = Some(Box::new(change));
+    }
+    /// Volumes and hosts have done this so far.
+    pub fn statistics(&self, volumes: Vec<VolumeFigures>, hosts: Vec<HostFigures>) {
+        self.state().statistics = (volumes, hosts);
     }
     /// Volumes that were being formatted when something of them was freed.
     pub fn formatting(&self) -> Vec<VolumeId> {
@@ -417,6 +422,8 @@ impl DataPlane for FakePlane {
             object: LayerFigures { figures: figures("reads", 3), latencies: vec![("read", latency.clone())] },
             front: LayerFigures { figures: figures("commands", 4), latencies: vec![("read", latency.clone())] },
             iscsi: figures("logins", 6),
+            volumes: state.statistics.0.clone(),
+            hosts: state.statistics.1.clone(),
             peers: figures("forwarded_requests", 5),
         })
     }

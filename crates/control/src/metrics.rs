@@ -7,10 +7,13 @@ use crate::{
     Problem,
     api::types as api,
     engine::Control,
-    plane::{LATENCY_BOUNDS_NS, Latencies, Stats},
+    plane::{LATENCY_BOUNDS_NS, Latencies, OperationFigures, Stats},
 };
 use base::counters::{Figure, FigureKind, Figures};
 use std::{collections::BTreeMap, fmt::Write};
+
+/// The label of volumes that are not counted apart, with those that are gone.
+const OTHERS: &str = "(others)";
 
 #[derive(Clone, Copy, PartialEq)]
 enum Type {
@@ -41,13 +44,30 @@ impl Page {
         }
     }
 
+    /// What is done with one of several, by kind of operation. `names`: of the operations, their bytes, errors and latencies; with their help texts.
+    fn operations(&mut self, names: &[(String, &'static str); 4], labels: &Labels<'_>, all: &[OperationFigures]) {
+        let [operations, bytes, errors, latency] = names;
+        for one in all {
+            let labels = [labels, &[("operation", one.operation)]].concat();
+            self.counter(&operations.0, operations.1, &labels, one.operations);
+            self.counter(&bytes.0, bytes.1, &labels, one.bytes);
+            self.counter(&errors.0, errors.1, &labels, one.errors);
+            if one.operations > 0 {
+                self.histogram(&latency.0, latency.1, &labels, &one.latencies);
+            }
+        }
+    }
+
     /// The figures of a layer.
     fn figures(&mut self, layer: &str, figures: &Figures, labels: &Labels<'_>) {
         for Figure { name, help, kind, value } in figures {
             let name = format!("basalt_{layer}_{name}");
             match kind {
                 FigureKind::Counter => self.counter(&name, help, labels, *value),
-                FigureKind::Gauge | FigureKind::GaugeMax => self.gauge(&name, help, labels, value),
+                FigureKind::Gauge | FigureKind::GaugeMax => match name.strip_suffix("_milliseconds") {
+                    Some(stem) => self.gauge(&format!("{stem}_seconds"), help, labels, *value as f64 / 1e3),
+                    None => self.gauge(&name, help, labels, value),
+                },
             }
         }
     }
@@ -123,7 +143,43 @@ impl Control {
                 page.gauge("basalt_volume_components", "Components of a volume, by how they are.", &labels, count);
             }
         }
+        let names = self.names_of_volumes()?;
+        served(&mut page, &stats, &names);
         Ok(page.text())
+    }
+}
+
+/// What was asked of each volume, and by each host.
+fn served(page: &mut Page, stats: &Stats, names: &BTreeMap<base::VolumeId, String>) {
+    let families = [
+        ("basalt_volume_operations".to_owned(), "Requests to a volume that were answered."),
+        ("basalt_volume_operation_bytes".to_owned(), "Bytes of the requests to a volume that did not fail."),
+        ("basalt_volume_operation_errors".to_owned(), "Requests to a volume that failed."),
+        ("basalt_volume_latency_seconds".to_owned(), "Latency of requests to a volume, with the time that a limit held them back."),
+    ];
+    for volume in &stats.volumes {
+        let name = volume.volume.map_or(Some(OTHERS), |id| names.get(&id).map(String::as_str));
+        // One that is gone meanwhile.
+        let Some(name) = name else { continue };
+        let labels = [("volume", name)];
+        page.operations(&families, &labels, &volume.operations);
+        let help = "Requests to a volume that a limit of its policy held back.";
+        page.counter("basalt_volume_throttled_requests", help, &labels, volume.throttled);
+        page.gauge("basalt_volume_queue_depth", "Requests to a volume that are under way, with those that wait.", &labels, volume.requests);
+        let help = "Requests to a volume that a limit of its policy holds back just now.";
+        page.gauge("basalt_volume_held_requests", help, &labels, volume.held);
+    }
+    let families = [
+        ("basalt_host_commands".to_owned(), "Commands of a host over NVMe/TCP that were answered."),
+        ("basalt_host_command_bytes".to_owned(), "Bytes of the commands of a host that did not fail."),
+        ("basalt_host_command_errors".to_owned(), "Commands of a host that failed."),
+        ("basalt_host_latency_seconds".to_owned(), "Latency of commands of a host, from the last byte of the command to the response."),
+    ];
+    for host in &stats.hosts {
+        let labels = [("host", host.nqn.as_str())];
+        page.operations(&families, &labels, &host.operations);
+        page.gauge("basalt_host_queues", "Connections of a host for I/O.", &labels, host.queues);
+        page.gauge("basalt_host_queue_depth", "Commands of a host that are under way.", &labels, host.requests);
     }
 }
 

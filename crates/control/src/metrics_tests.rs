@@ -120,7 +120,7 @@ const PUBLISHED: &str = "
     basalt_store_read_buffer_blocks_total counter
     basalt_store_read_errors_total counter
     basalt_store_reads_total counter
-    basalt_store_recovery_milliseconds gauge
+    basalt_store_recovery_seconds gauge
     basalt_store_scrub_passes_total counter
     basalt_store_scrubbed_blocks_total counter
     basalt_store_scrubbing_shards gauge
@@ -149,5 +149,77 @@ fn the_families_of_the_data_plane_keep_their_names_and_types_and_help_texts_are_
     assert_eq!(families, published);
     for (name, (_, help, _)) in &page.families {
         assert!(help.ends_with('.') && !help.contains(['[', '`', '\n']), "{name}: {help}");
+    }
+}
+
+/// What `promtool check metrics` says of a page, in a few rules; and that it can be read.
+fn lint(page: &str) -> Result<(), String> {
+    let mut family: Option<(String, String)> = None;
+    let mut seen = std::collections::BTreeSet::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').ok_or_else(|| format!("no help: {line}"))?;
+            if !seen.insert(name.to_owned()) || help.is_empty() {
+                return Err(format!("{name} is there twice, or says nothing"));
+            }
+            let parts: Vec<&str> = name.split('_').collect();
+            let units =
+                ["milliseconds", "microseconds", "nanoseconds", "ms", "us", "ns", "kib", "mib", "kilobytes", "minutes", "hours", "percent"];
+            if let Some(unit) = parts.iter().find(|part| units.contains(part)) {
+                return Err(format!("{name}: {unit} is no base unit"));
+            }
+            if name.chars().any(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')) {
+                return Err(format!("{name} is not in snake case"));
+            }
+            family = Some((name.to_owned(), String::new()));
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').ok_or_else(|| format!("no type: {line}"))?;
+            let of = family.as_mut().filter(|(of, _)| of == name).ok_or_else(|| format!("{name} has no help before its type"))?;
+            if (kind == "counter") != name.ends_with("_total") {
+                return Err(format!("{name} is a {kind}"));
+            }
+            if ["gauge", "counter", "histogram"].iter().any(|word| name.split('_').any(|part| part == *word)) {
+                return Err(format!("{name} has its type in its name"));
+            }
+            of.1 = kind.to_owned();
+        } else {
+            let (name, kind) = family.as_ref().ok_or_else(|| format!("a sample before its family: {line}"))?;
+            let end = line.find(['{', ' ']).ok_or_else(|| format!("no value: {line}"))?;
+            let suffix = line[..end].strip_prefix(name.as_str()).ok_or_else(|| format!("{line} stands below {name}"))?;
+            let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let value = line.rsplit(' ').next().unwrap_or_default();
+            if !suffixes.contains(&suffix) || value.parse::<f64>().is_err() || !seen.insert(line[..line.len() - value.len()].to_owned()) {
+                return Err(format!("no sample of a {kind}, or one that is there twice: {line}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_page_keeps_the_rules_of_prometheus() {
+    let bench = crate::api::tests::Bench::new();
+    let mut latency = base::Histogram::default();
+    (1..1000).for_each(|us| latency.record(us * 1000));
+    let operation = |operation| OperationFigures { operation, operations: 999, bytes: 4096, errors: 1, latencies: (&latency).into() };
+    let volume = crate::plane::VolumeFigures { operations: vec![operation("read"), operation("write")], ..Default::default() };
+    let host = crate::plane::HostFigures { nqn: "nqn.a\"b".into(), operations: vec![operation("read")], ..Default::default() };
+    bench.plane.statistics(vec![volume], vec![host]);
+    let page = bench.control.metrics().unwrap();
+    lint(&page).unwrap();
+    for family in [
+        "basalt_volume_latency_seconds_bucket{volume=\"(others)\",operation=\"read\",le=",
+        "basalt_host_commands_total{host=\"nqn.a\\\"b\"",
+    ] {
+        assert!(page.contains(family), "{family} is missing");
+    }
+    for wrong in [
+        "# HELP a_milliseconds A.\n# TYPE a_milliseconds gauge\na_milliseconds 1\n",
+        "# HELP a A.\n# TYPE a counter\na 1\n",
+        "# HELP a_total A.\n# TYPE a_total gauge\na_total 1\n",
+        "# HELP a A.\n# TYPE a gauge\na 1\na 2\n",
+        "# HELP a A.\n# TYPE a gauge\nb 1\n",
+    ] {
+        assert!(lint(wrong).is_err(), "{wrong}");
     }
 }

@@ -133,11 +133,14 @@ pub struct Latencies {
     pub count: u64,
     /// Their sum, in nanoseconds.
     pub sum_ns: u64,
+    /// The finest that is known: the longest of each bucket that holds any, in nanoseconds, and how many it holds.
+    pub buckets: Vec<(u64, u64)>,
 }
 
 impl From<&Histogram> for Latencies {
     fn from(h: &Histogram) -> Self {
-        Self { at_most: LATENCY_BOUNDS_NS.map(|bound| h.at_most(bound)), count: h.count(), sum_ns: h.sum_ns() }
+        let at_most = LATENCY_BOUNDS_NS.map(|bound| h.at_most(bound));
+        Self { at_most, count: h.count(), sum_ns: h.sum_ns(), buckets: h.buckets().collect() }
     }
 }
 
@@ -150,6 +153,9 @@ impl Latencies {
             let upper = (2u64 << i) - 1;
             for (slot, bound) in latencies.at_most.iter_mut().zip(LATENCY_BOUNDS_NS) {
                 *slot += if upper <= bound { *n } else { 0 };
+            }
+            if *n > 0 {
+                latencies.buckets.push((upper, *n));
             }
             latencies.count += n;
             latencies.sum_ns = latencies.sum_ns.saturating_add(n.saturating_mul((1u64 << i) + (1u64 << i) / 2));
@@ -173,10 +179,57 @@ pub struct Stats {
     pub iscsi: Figures,
     /// What is between the nodes.
     pub peers: Figures,
+    /// Volumes of which anything was asked here, at most `object::VOLUMES_COUNTED_MAX`, and what is not counted with one of them.
+    pub volumes: Vec<VolumeFigures>,
+    /// Hosts of NVMe/TCP that were connected, at most `nvmf::HOSTS_COUNTED_MAX` on a core.
+    pub hosts: Vec<HostFigures>,
     /// Copies that this node brings back into sync: how many of their bytes are complete.
     pub resyncs: BTreeMap<ComponentId, u64>,
     /// Copies that take much longer for changes than the others, of objects that this node serves.
     pub slow_copies: BTreeSet<ComponentId>,
+}
+
+/// What was done, of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationFigures {
+    /// `read`, `write`, ..
+    pub operation: &'static str,
+    /// How many have ended.
+    pub operations: u64,
+    /// Bytes of those that did not fail.
+    pub bytes: u64,
+    /// How many have failed.
+    pub errors: u64,
+    /// How long they took.
+    pub latencies: Latencies,
+}
+
+/// A volume, over all cores.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeFigures {
+    /// Which; `None`: those that are not counted apart, with those that are gone.
+    pub volume: Option<VolumeId>,
+    /// Reads, writes, discards.
+    pub operations: Vec<OperationFigures>,
+    /// Requests that a limit has held back.
+    pub throttled: u64,
+    /// Requests under way, with those that a limit holds back.
+    pub requests: u64,
+    /// Of these, held back.
+    pub held: u64,
+}
+
+/// A host, over all cores.
+#[derive(Clone, Debug, Default)]
+pub struct HostFigures {
+    /// Its NQN.
+    pub nqn: String,
+    /// I/O queues open.
+    pub queues: u32,
+    /// Commands under way.
+    pub requests: u64,
+    /// By kind of command.
+    pub operations: Vec<OperationFigures>,
 }
 
 /// One core of the data plane.

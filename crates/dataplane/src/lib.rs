@@ -35,7 +35,7 @@ pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
 pub use object::owner::Revision as RecordRevision;
 pub use object::owners::{Change, ChangeOutcome, Found};
-pub use object::{CopyAt, CopyPlace, VolumeLimits};
+pub use object::{ClassStats, CopyAt, CopyPlace, VolumeLimits, VolumeStats};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{
     ComponentInfo, ComponentNo, ComponentSpec, CopyChunk, CopyList, CopySync, FormatSpec, GroupInfo, Probe, Rules, Settings, ShardStats,

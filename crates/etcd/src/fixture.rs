@@ -67,7 +67,7 @@ pub fn now() -> UnixSeconds {
 pub fn programs() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd/usr/bin");
     let dir = std::env::var_os("ETCD_BIN").map_or(own, PathBuf::from);
-    assert!(dir.join("etcd").exists(), "{} has no etcd: run scripts/etcd-for-tests", dir.display());
+    assert!(dir.join("etcd").exists(), "{} has no etcd: run scripts/programs-for-tests etcd", dir.display());
     dir
 }
 

@@ -462,6 +462,9 @@ impl Target {
                 self.adopt_left(place);
             }
             let conn = self.conns.remove(place);
+            if let Some(queue) = conn.session.kind() {
+                self.stats.queue_ends(queue.counted_with());
+            }
             self.shared.gone(self.core, conn.admitting.is_light());
         }
     }
@@ -710,6 +713,8 @@ impl Target {
 
     /// Counters so far.
     pub fn stats(&self) -> TargetStats {
-        TargetStats { connections_open: self.conns.len() as u64, audit_dropped: self.audit.dropped(), ..self.stats.clone() }
+        let queues =
+            self.conns.iter().filter_map(|(_, conn)| Some((conn.session.kind()?.counted_with(), u64::from(conn.session.running()))));
+        TargetStats { connections_open: self.conns.len() as u64, audit_dropped: self.audit.dropped(), ..self.stats.snapshot(queues) }
     }
 }

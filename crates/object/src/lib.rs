@@ -21,6 +21,7 @@ mod part;
 mod pieces;
 mod range_lock;
 pub mod router;
+mod stats;
 
 pub use cores::{GroupRoute, LaneCores, TermCores};
 pub use io::{
@@ -32,5 +33,6 @@ pub use limit::{Limits, VolumeLimits};
 pub use order::IN_DOUBT_MAX;
 pub use part::RouterMsg;
 pub use pieces::{Survey, Surveyed};
-pub use router::{RouterStats, VolumeRouter};
+pub use router::VolumeRouter;
+pub use stats::{ClassStats, RouterStats, VOLUMES_COUNTED_MAX, VolumeStats};
 pub use store::ChunksUsed;

@@ -6,21 +6,22 @@
 //! Never: waits for another router; looks at the bytes.
 
 use crate::{
-    copies::{CopyDoor, CopyStats},
+    copies::CopyDoor,
     cores::GroupRoute,
     io::{
         Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents, halves,
     },
-    lanes::{Blocks, LaneStats, Lanes},
+    lanes::{Blocks, Lanes},
     layout::{GroupSlot, LayoutView, VolumeLayout},
     order::NOWHERE,
     part::{Part, PartDone, PartOp, RouterMsg},
     pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
+    stats::{Counted, RouterStats},
 };
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Duration, Histogram, Instant, IoClass, IoVerb, Lane, NodeId};
+use base::{Duration, Instant, IoClass, IoVerb, Lane, NodeId};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -141,60 +142,6 @@ struct HeldBack {
     since: Instant,
 }
 
-base::counters! {
-    /// Counters of the requests of one class. Their names stand behind that of the class: `reads`, `read_bytes`, `read_errors`.
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct ClassStats {
-        /// Requests of this class answered.
-        pub requests: u64 = counter("s"),
-        /// Bytes of the requests of this class answered without an error.
-        pub bytes: u64 = counter("_bytes"),
-        /// Requests of this class that failed.
-        pub errors: u64 = counter("_errors"),
-        /// From the front end's submission to the answer.
-        pub latency: Histogram,
-    }
-}
-
-base::counters! {
-    /// Counters of one core's router.
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct RouterStats {
-        /// Reads.
-        pub read: ClassStats = each("read"),
-        /// Writes.
-        pub write: ClassStats = each("write"),
-        /// Zeroes and trims.
-        pub discard: ClassStats = each("discard"),
-        /// Parts that were sent to another core.
-        pub crossed: u64 = counter("crossed_parts"),
-        /// Requests that a limit held back.
-        pub throttled: u64 = counter("throttled_requests"),
-        /// The lanes of this core.
-        pub lanes: LaneStats = each(""),
-        /// Mirrors with copies elsewhere.
-        pub copies: CopyStats = each(""),
-    }
-}
-
-impl RouterStats {
-    /// The counters of a class.
-    pub fn class(&self, class: IoClass) -> &ClassStats {
-        match class {
-            IoClass::Read => &self.read,
-            IoClass::Write => &self.write,
-            IoClass::Discard => &self.discard,
-        }
-    }
-    fn class_mut(&mut self, class: IoClass) -> &mut ClassStats {
-        match class {
-            IoClass::Read => &mut self.read,
-            IoClass::Write => &mut self.write,
-            IoClass::Discard => &mut self.discard,
-        }
-    }
-}
-
 /// One core's door into the volumes. `S` is the shard of the store.
 pub struct VolumeRouter<S = store::Shard> {
     core: usize,
@@ -222,7 +169,7 @@ pub struct VolumeRouter<S = store::Shard> {
     closing: bool,
     /// Parts of range operations under way.
     range_parts: usize,
-    stats: RouterStats,
+    counted: Counted,
 }
 
 impl<S: Blocks> VolumeRouter<S> {
@@ -248,7 +195,7 @@ impl<S: Blocks> VolumeRouter<S> {
             queue: rt.queue(),
             closing: false,
             range_parts: 0,
-            stats: RouterStats::default(),
+            counted: Counted::default(),
         }
     }
     /// Takes the new picture of the volumes. Requests under way go on with the old one. What a limit holds back has not begun: it is judged by the
@@ -262,6 +209,7 @@ impl<S: Blocks> VolumeRouter<S> {
             let at = if kept { at } else { turn_of(&held.request, &layout, bytes, rt.now()) };
             self.held.insert((at, order), held);
         }
+        self.counted.apply(&self.view);
         self.copies_apply(rt);
     }
     /// Where a volume lies, in the newest picture.
@@ -287,7 +235,9 @@ impl<S: Blocks> VolumeRouter<S> {
     }
     /// Counters so far.
     pub fn stats(&self) -> RouterStats {
-        RouterStats { lanes: self.lanes.stats(), copies: self.copy_stats(), ..self.stats.clone() }
+        let under_way = self.requests.iter().filter(|(_, request)| !request.own).map(|(_, request)| request.volume);
+        let volumes = self.counted.volumes(under_way, self.held.values().map(|held| held.request.volume));
+        RouterStats { lanes: self.lanes.stats(), copies: self.copy_stats(), ..self.counted.sum(volumes) }
     }
     /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
     pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {
@@ -659,7 +609,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 continue;
             }
             asked += 1;
-            self.stats.crossed += 1;
+            self.counted.crossed += 1;
             let (origin, request, layout, window) = (self.core as u8, id as u32, Arc::clone(&layout), window.clone());
             self.out.push_back((core, RouterMsg::Survey(Survey { origin, request, volume, layout, window })));
         }
@@ -725,7 +675,7 @@ impl<S: Blocks> VolumeRouter<S> {
             self.lanes.accept(rt, part);
         } else {
             hooks::reached(CoverageMark::PartCrosses);
-            self.stats.crossed += 1;
+            self.counted.crossed += 1;
             self.out.push_back((core, RouterMsg::Part(part)));
         }
     }
@@ -768,7 +718,7 @@ impl<S: Blocks> VolumeRouter<S> {
             op,
         };
         let core = mirror.core_of(Lane::of(BlockNo::containing(extent.offset)));
-        self.stats.crossed += u64::from(core != self.core);
+        self.counted.crossed += u64::from(core != self.core);
         self.send_copied(rt, part, here, core);
     }
 
@@ -801,7 +751,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if request.several && matches!(request.result, Err(IoError::Closing | IoError::NotOwner)) {
             request.result = Err(IoError::NoPath);
         }
-        let stats = self.stats.class_mut(request.class);
+        let stats = self.counted.class(request.volume, request.class);
         stats.requests += 1;
         match request.result {
             Ok(()) => stats.bytes += request.bytes,
@@ -858,7 +808,7 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
             let at = turn_of(&request, &judged.layout, judged.bytes, now);
             if at > now {
                 hooks::reached(CoverageMark::LimitDelays);
-                self.stats.throttled += 1;
+                self.counted.throttle(request.volume);
                 self.held_count += 1;
                 self.held.insert((at, self.held_count), HeldBack { request, since: now });
                 return;

@@ -233,7 +233,7 @@ pub enum GroupError {
         components_max: u32,
     },
     /// More is reserved than there is.
-    #[error("{device} cannot promise {} more: {} of {} are promised already", ByteSize(*wanted), ByteSize(*promised), ByteSize(*total))]
+    #[error("{device} cannot promise {} to one component: it has {}, of which others were promised {}", ByteSize(*wanted), ByteSize(*total), ByteSize(*promised))]
     CannotReserve {
         /// Name of the device.
         device: String,

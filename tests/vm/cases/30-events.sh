@@ -42,7 +42,7 @@ LOG_ALLOWED='identifiers changed for nsid|Buffer I/O error|unable to read'
 nsid() { cat "/sys/class/block/${1##*/}/nsid"; }
 N=$(nsid "$T"); check "volume create" on_host volume_create fourth $((64 * MIB)) 4096
 O=$(device fourth $SLOW); check "the fourth appears" test -b "$O"
-check "it is detached" on_host basalt subsystem detach default fourth
+check "it is detached" on_host basalt subsystem detach default fourth --yes
 wait_until $SLOW eval "! test -b $O"
 for round in 1 2 3 4 5 6 7; do on_host remap "$N" third fourth && on_host remap "$N" fourth third || die "remap"; done
 on_host remap "$N" third fourth || die "remap"

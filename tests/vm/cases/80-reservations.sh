@@ -87,7 +87,7 @@ check "B holds it still" put "$DB"
 
 step "a volume that one host sees"
 on_host volume_create private $((64 * MIB)) 4096 || die "volume create"
-on_host basalt subsystem detach default private >/dev/null || die "detach"
+on_host basalt subsystem detach default private --yes >/dev/null || die "detach"
 on_host basalt subsystem attach default private --host $UUID_NQN:$B_ID --nsid 9 >/dev/null || die "attach"
 check "B sees it" wait_until 15 eval "grep -qx 9 /sys/class/nvme/$B/nvme*n*/nsid"
 check_fails "A does not" eval "grep -qx 9 /sys/class/nvme/$A/nvme*n*/nsid"

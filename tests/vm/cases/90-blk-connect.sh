@@ -34,7 +34,7 @@ check "030: and sees it" grep -q ':shy$' /tmp/log
 on_host basalt subsystem deny shy "$SELF" >/dev/null; newer "030: a host is no longer allowed"
 check_fails "030: and does not see it" grep -q ':shy$' /tmp/log
 # what this host sees is what its counter counts
-on_host basalt subsystem allow shy "$SELF" >/dev/null; GENERATION=$(generation); on_host basalt subsystem delete shy >/dev/null; newer "030: a subsystem is deleted"
+on_host basalt subsystem allow shy "$SELF" >/dev/null; GENERATION=$(generation); on_host basalt subsystem delete shy --yes >/dev/null; newer "030: a subsystem is deleted"
 check "003: a discovery controller that stays" nvme connect -t tcp -a "$ADDR" -s "$DISCOVERY_PORT" -n $DISCOVERY --keep-alive-tmo=2
 sleep 5; check "003: is alive after its keep-alive time" is_live $DISCOVERY
 nvme disconnect -n $DISCOVERY >/dev/null

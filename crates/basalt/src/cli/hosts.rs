@@ -134,6 +134,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         subsystem: String,
         /// Name or id of the volume
         volume: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Delete a subsystem; its volumes stay
     #[command(visible_alias = "rm", after_help = "Examples:\n  basalt subsystem delete vms")]
@@ -143,6 +146,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// Although hosts are connected to it
         #[arg(long)]
         force: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 
@@ -208,6 +214,9 @@ It reads /sys and /proc and changes nothing. Exit status 7: something is to be c
     Remove {
         /// NQN, iSCSI name or name
         host: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
 }
 

@@ -9,6 +9,11 @@ use std::path::PathBuf;
 /// Where results go unless said otherwise.
 pub const RESULTS: &str = "lab-results";
 
+/// Where runs go if nothing else is said. The variable is read here: clap would show an option that has one as if it had to be given.
+fn results_folder() -> PathBuf {
+    std::env::var_os("BASALT_LAB_RESULTS").filter(|folder| !folder.is_empty()).map_or_else(|| RESULTS.into(), PathBuf::from)
+}
+
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
     /// Run a profile, a case of it, or a workload of your own
@@ -65,7 +70,7 @@ open loop, at random times; latency counts from when an operation should have co
     #[command(visible_alias = "ls", after_help = "Examples:\n  basalt lab list\n  basalt lab list --results /srv/results --json")]
     List {
         /// Where the folders of runs are
-        #[arg(long, default_value = RESULTS, env = "BASALT_LAB_RESULTS", value_name = "DIR")]
+        #[arg(long, default_value_os_t = results_folder(), value_name = "DIR")]
         results: PathBuf,
     },
     /// Show what a run has measured
@@ -166,7 +171,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
     /// Where the folder of the run is made
-    #[arg(long, default_value = RESULTS, env = "BASALT_LAB_RESULTS", value_name = "DIR")]
+    #[arg(long, default_value_os_t = results_folder(), value_name = "DIR")]
     pub results: PathBuf,
 }
 
@@ -274,7 +279,7 @@ pub struct StudyArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Where the folder of the study is made
-    #[arg(long, default_value = RESULTS, env = "BASALT_LAB_RESULTS", value_name = "DIR")]
+    #[arg(long, default_value_os_t = results_folder(), value_name = "DIR")]
     pub results: PathBuf,
 }
 

@@ -22,11 +22,11 @@ const OUTAGE_MAX: Duration = Duration::from_secs(60);
 /// Bound on the end of a daemon without a quorum.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// The folder with etcd, as `scripts/etcd-for-tests` makes it.
+/// The folder with etcd, as `scripts/programs-for-tests etcd` makes it.
 fn programs() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd/usr/bin");
     let dir = std::env::var_os("ETCD_BIN").map_or(own, PathBuf::from);
-    assert!(dir.join("etcd").exists(), "{} has no etcd: run scripts/etcd-for-tests", dir.display());
+    assert!(dir.join("etcd").exists(), "{} has no etcd: run scripts/programs-for-tests etcd", dir.display());
     dir
 }
 

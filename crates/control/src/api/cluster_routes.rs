@@ -8,6 +8,7 @@ use super::{
     types::*,
 };
 use crate::Problem;
+use crate::audit::Which;
 use crate::cluster_client::{NONCE_HEADER, nonce_of};
 use crate::engine::{Control, Request as Carried};
 use axum::{
@@ -30,8 +31,8 @@ struct Force {
 }
 
 #[derive(serde::Deserialize)]
-struct Limit {
-    limit: usize,
+struct Of {
+    of: Option<String>,
 }
 
 /// The routes, below `/cluster/v1`.
@@ -43,6 +44,7 @@ pub(super) fn all(control: Arc<Control>) -> Router {
         .route("/cluster/v1/sessions", get(sessions))
         .route("/cluster/v1/drives", get(drives))
         .route("/cluster/v1/audit", get(audit))
+        .route("/cluster/v1/statistics", get(statistics))
         .with_state(control)
         .layer(from_fn(carried))
 }
@@ -69,6 +71,9 @@ async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
 async fn drives(State(control): Engine) -> Answer<Vec<Drive>> {
     run(control, Control::drives).await.map(Json)
 }
-async fn audit(State(control): Engine, Query(Limit { limit }): Query<Limit>) -> Answer<Vec<AuditEntry>> {
-    run(control, move |c| c.audit_entries(limit)).await.map(Json)
+async fn audit(State(control): Engine, Query(which): Query<Which>) -> Answer<Vec<AuditEntry>> {
+    run(control, move |c| c.audit_entries_which(which)).await.map(Json)
+}
+async fn statistics(State(control): Engine, Query(Of { of }): Query<Of>) -> Answer<Statistics> {
+    run(control, move |c| c.statistics(of.as_deref())).await.map(Json)
 }

@@ -13,7 +13,7 @@
 //! Never: decides what a request changes.
 
 use super::formation_routes;
-use super::handler::{REQUEST, run};
+use super::handler::{REQUEST, Why, path_of, run};
 use crate::cluster_client::{
     ADMINISTRATOR_HEADER, ANSWER_BYTES_MAX, FORWARDED_HEADER, NONCE_HEADER, NodeAnswer, NodeRequest, SendError, nonce_of, nonce_text,
 };
@@ -243,6 +243,9 @@ impl Forward {
             (StatusCode::OK, false) if change.parts.method == Method::POST && about.creates => {
                 let (mut parts, body) = now.into_parts();
                 parts.status = StatusCode::CREATED;
+                if let Ok(at) = header::HeaderValue::from_str(&path_of(&about.kind, &about.name)) {
+                    parts.headers.insert(header::LOCATION, at);
+                }
                 Response::from_parts(parts, body)
             }
             (StatusCode::OK, true) => Problem::new(
@@ -342,10 +345,18 @@ fn not_leader() -> Response {
 }
 
 fn response_of(answer: NodeAnswer) -> Response {
+    let why =
+        (answer.status >= 400).then(|| serde_json::from_slice::<Problem>(&answer.body).ok()).flatten().map(|problem| Why(problem.message));
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
     if let Some(value) = answer.content_type.and_then(|t| header::HeaderValue::from_str(&t).ok()) {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    if let Some(value) = answer.location.and_then(|at| header::HeaderValue::from_str(&at).ok()) {
+        response.headers_mut().insert(header::LOCATION, value);
+    }
+    if let Some(why) = why {
+        response.extensions_mut().insert(why);
     }
     response
 }

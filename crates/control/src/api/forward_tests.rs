@@ -25,11 +25,18 @@ impl SendToNode for Leader {
 }
 
 fn answer(status: u16, body: &str) -> Result<NodeAnswer, SendError> {
-    Ok(NodeAnswer { status, content_type: Some("application/json".into()), body: body.into() })
+    let location = (status == 201).then(|| "/api/v1/volumes/x".into());
+    Ok(NodeAnswer { status, content_type: Some("application/json".into()), location, body: body.into() })
 }
 
 /// What a node that does not lead answers to a change, and what it has asked the leader.
 fn passed_on(answers: Vec<Result<NodeAnswer, SendError>>, headers: &[(&str, &str)]) -> (u16, String, Vec<NodeRequest>) {
+    let (parts, body, asked) = whole(answers, headers);
+    (parts.status.as_u16(), body, asked)
+}
+
+/// The same, with the head of the answer.
+fn whole(answers: Vec<Result<NodeAnswer, SendError>>, headers: &[(&str, &str)]) -> (axum::http::response::Parts, String, Vec<NodeRequest>) {
     let directory = Modelled::new(1, base::ClusterId::from_bytes([1; 16]), Faults::NONE);
     let leads = LeaderRecord { node: "h2".into(), incarnation: 1 };
     directory.commit(&Transaction::new().create(&leads)).unwrap();
@@ -45,12 +52,12 @@ fn passed_on(answers: Vec<Result<NodeAnswer, SendError>>, headers: &[(&str, &str
         request = request.header(*name, *value);
     }
     let request = request.body(Body::from(r#"{"name":"v1"}"#)).unwrap();
-    let (status, body) = runtime.block_on(async {
-        let response = super::super::router(control).0.oneshot(request).await.unwrap();
-        (response.status().as_u16(), response.into_body().collect().await.unwrap().to_bytes())
+    let (parts, body) = runtime.block_on(async {
+        let (parts, body) = super::super::router(control).0.oneshot(request).await.unwrap().into_parts();
+        (parts, body.collect().await.unwrap().to_bytes())
     });
     let asked = leader.asked.lock().unwrap().clone();
-    (status, String::from_utf8_lossy(&body).into_owned(), asked)
+    (parts, String::from_utf8_lossy(&body).into_owned(), asked)
 }
 
 const NONCE: &str = "00112233445566778899aabbccddeeff";
@@ -65,6 +72,14 @@ fn a_change_is_passed_on_as_it_is_and_its_answer_back() {
     assert_eq!(administrator.as_deref(), Some("an administrator at h1"));
     let (status, body, _) = passed_on(vec![answer(409, r#"{"code":"exists","message":"m","action":"a"}"#)], &[]);
     assert!(status == 409 && body.contains("exists"), "{body}");
+}
+
+#[test]
+fn where_what_was_made_is_and_why_something_was_refused_come_back_too() {
+    let (made, _, _) = whole(vec![answer(201, r#"{"id":"x"}"#)], &[]);
+    assert_eq!(made.headers["location"], "/api/v1/volumes/x");
+    let (refused, _, _) = whole(vec![answer(409, r#"{"code":"exists","message":"it is there","action":"a"}"#)], &[]);
+    assert_eq!(refused.extensions.get::<Why>().map(|why| why.0.as_str()), Some("it is there"), "for the audit log");
 }
 
 #[test]

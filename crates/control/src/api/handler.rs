@@ -20,7 +20,37 @@ const DOCUMENT: &str = "see the API's document";
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(self)).into_response()
+        let why = Why(self.message.clone());
+        let mut response = (status, Json(self)).into_response();
+        response.extensions_mut().insert(why);
+        response
+    }
+}
+
+/// Why a request was refused, for the audit log: it goes with the response inside the daemon.
+#[derive(Clone, Debug)]
+pub(super) struct Why(pub(super) String);
+
+/// What was made, and its path.
+pub(super) struct Made<T>(pub(super) String, pub(super) T);
+
+impl<T: serde::Serialize> Made<T> {
+    /// Of a collection, under this name or id.
+    pub(super) fn of(collection: &str, key: &str, made: T) -> Self {
+        Self(path_of(collection, key), made)
+    }
+}
+
+/// The path of one of a collection, by its name or id.
+pub(super) fn path_of(collection: &str, key: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');
+    let key: String = key.bytes().map(|b| if plain(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect();
+    format!("/api/v1/{collection}/{key}")
+}
+
+impl<T: serde::Serialize> IntoResponse for Made<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::CREATED, [(axum::http::header::LOCATION, self.0)], Json(self.1)).into_response()
     }
 }
 

@@ -46,6 +46,12 @@ async fn whatever_is_wrong_with_a_request_is_a_problem_with_words() {
         ("DELETE", "/api/v1/volumes/v?sparse=1"),
         ("DELETE", "/api/v1/subsystems/default?force"),
         ("GET", "/api/v1/audit?limit=-1"),
+        ("GET", "/api/v1/audit?limit=abc"),
+        ("GET", "/api/v1/volumes?name=db"),
+        ("GET", "/api/v1/status?verbose"),
+        ("POST", "/api/v1/groups/g1/scrub?now=1"),
+        ("GET", "/api/v1/statistics?of=disks"),
+        ("GET", "/api/v1/statistics?node=none"),
         ("GET", "/api/v1/audit?limit=99999999999999999999999"),
         ("GET", "/api/v1/groups/%ff%fe"),
         ("GET", "/api/v1/groups/%00"),
@@ -120,4 +126,37 @@ async fn lists_of_requests_have_their_limits() {
     let secret = json!({"secret": "DHHC-1:01:ERERERERERERERERERERERERERERERERERERERERERHYIEm8:", "hashes": vec!["sha256"; 5000]});
     let (status, _, message) = bench.refused("PUT", "/api/v1/hosts/h/dhchap", secret).await;
     assert!(status == 400 && message.contains("named twice"), "{message}");
+}
+
+/// Who makes something finds it where the answer says.
+#[tokio::test]
+async fn what_was_made_has_its_path_in_the_answer() {
+    let bench = Bench::new().with_group().await;
+    for (path, body) in [
+        ("/api/v1/volumes", json!({"name": "db", "bytes": GIB})),
+        ("/api/v1/policies", json!({"name": "wide"})),
+        ("/api/v1/subsystems", json!({"name": "vms"})),
+        ("/api/v1/hosts", json!({"name": "kvm1", "nqn": HOST})),
+    ] {
+        let request = Request::post(path).header("content-type", "application/json").body(HttpBody::from(body.to_string())).unwrap();
+        let response = bench.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), 201, "{path}");
+        let at = response.headers()["location"].to_str().unwrap().to_owned();
+        assert_eq!(bench.get(&at).await["name"], body["name"], "{at}");
+    }
+}
+
+/// A size below the smallest is a slip.
+#[tokio::test]
+async fn a_volume_of_less_than_the_smallest_is_refused_not_made_larger() {
+    let bench = Bench::new().with_group().await;
+    let (status, _, message) = bench.refused("POST", "/api/v1/volumes", json!({"name": "x", "bytes": 1024})).await;
+    assert!(status == 400 && message.contains("the smallest has 1 MiB"), "{message}");
+}
+
+#[tokio::test]
+async fn the_document_says_who_may_use_the_api() {
+    let bench = Bench::new();
+    assert_eq!(bench.document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
+    assert_eq!(bench.document["security"], json!([{}, {"token": []}]));
 }

@@ -4,6 +4,7 @@
 //! Invariants: every error is a [`Problem`](crate::Problem); handlers run the engine on threads that may wait; a body has at most 1 MiB.
 //! Never: decides; that is the engine's.
 
+mod audited;
 mod auth;
 mod cluster_routes;
 pub mod document;
@@ -14,6 +15,7 @@ mod handler;
 mod router;
 mod routes;
 mod server;
+mod statistics_types;
 pub mod types;
 
 pub use auth::{Token, TokenError};
@@ -23,4 +25,4 @@ pub use server::{ServeError, Served, bind_unix, serve};
 
 #[cfg(test)]
 #[path = "tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -10,17 +10,24 @@ use super::{
 use crate::{Code, Problem, engine::Control};
 use axum::{
     Json, Router,
-    extract::{DefaultBodyLimit, Request},
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::{StatusCode, header},
-    middleware::from_fn_with_state,
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
     routing::get,
 };
-use std::sync::Arc;
-use utoipa::OpenApi;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use utoipa::{
+    OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+};
 use utoipa_axum::router::OpenApiRouter;
 
 /// The largest request body, in bytes.
-const BODY_BYTES_MAX: usize = 1 << 20;
+pub(super) const BODY_BYTES_MAX: usize = 1 << 20;
 /// Where the API's document is.
 pub const OPENAPI_PATH: &str = "/api/v1/openapi.json";
 
@@ -45,9 +52,12 @@ struct Document;
 pub fn router(control: Arc<Control>) -> (Router, utoipa::openapi::OpenApi) {
     let (routes, mut document) = OpenApiRouter::with_openapi(Document::openapi()).merge(routes::all()).split_for_parts();
     document.info.version = control.version().to_owned();
+    describe_security(&mut document);
+    let queries = Arc::new(queries_of(&document));
     let text = document.to_json().expect("a document of plain data");
     let openapi = move || std::future::ready(([(header::CONTENT_TYPE, "application/json")], text.clone()));
     let router = routes
+        .route_layer(from_fn_with_state(queries, known_queries))
         .with_state(control.clone())
         .route(OPENAPI_PATH, get(openapi.clone()))
         .route("/openapi.json", get(openapi))
@@ -64,6 +74,51 @@ pub fn router(control: Arc<Control>) -> (Router, utoipa::openapi::OpenApi) {
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
     (forwarding(control, router), document)
+}
+
+/// Who may use the API: on the socket whoever may open it, over TCP who shows the token.
+fn describe_security(document: &mut utoipa::openapi::OpenApi) {
+    let token = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("Over TCP: the token in api.token_file. On the Unix socket nothing is asked: who may open it may use the API."))
+        .build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(token));
+    let anybody = SecurityRequirement::default();
+    document.security = Some(vec![anybody, SecurityRequirement::new("token", Vec::<String>::new())]);
+}
+
+/// The parameters of queries, by method and path as the document has them.
+type Queries = BTreeMap<(String, String), BTreeSet<String>>;
+
+fn queries_of(document: &utoipa::openapi::OpenApi) -> Queries {
+    let plain = serde_json::to_value(document).expect("a document of plain data");
+    let mut queries = Queries::new();
+    for (path, operations) in plain["paths"].as_object().into_iter().flatten() {
+        for (method, operation) in operations.as_object().into_iter().flatten() {
+            let parameters = operation["parameters"].as_array().into_iter().flatten().filter(|p| p["in"] == "query");
+            let names = parameters.filter_map(|p| p["name"].as_str().map(str::to_owned)).collect();
+            queries.insert((method.to_uppercase(), path.clone()), names);
+        }
+    }
+    queries
+}
+
+/// Refuses parameters of a query that the document does not know: one that is misspelt must not be taken as if it were not there.
+async fn known_queries(State(queries): State<Arc<Queries>>, path: MatchedPath, request: Request, next: Next) -> Response {
+    let known = queries.get(&(request.method().to_string(), path.as_str().to_owned()));
+    let query = request.uri().query().unwrap_or_default();
+    let names = query.split('&').filter(|part| !part.is_empty()).map(|part| part.split_once('=').map_or(part, |(name, _)| name));
+    let unknown = known.and_then(|known| names.into_iter().find(|name| !known.contains(*name)).map(|name| (name.to_owned(), known)));
+    match unknown {
+        None => next.run(request).await,
+        Some((name, known)) => {
+            let all: Vec<&str> = known.iter().map(String::as_str).collect();
+            let action = if all.is_empty() { "leave it out: there is none here".into() } else { format!("known here: {}", all.join(", ")) };
+            let message = format!("{} {} knows no parameter '{name}'", request.method(), path.as_str());
+            Problem::invalid(message, action).into_response()
+        }
+    }
 }
 
 /// What a node's cluster listener answers other nodes with: the whole API, where changes are done by the leader only, and what only this node knows.

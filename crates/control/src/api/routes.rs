@@ -1,10 +1,10 @@
 //! The routes: each is a call of the engine.
 
 use super::{
-    handler::{Body, Path, Query, run},
+    handler::{Body, Made, Path, Query, run},
     types::*,
 };
-use crate::{Problem, engine::Control};
+use crate::{Problem, audit::Which, engine::Control};
 use axum::{
     Json,
     extract::State,
@@ -33,6 +33,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
     OpenApiRouter::new()
         .routes(routes!(metrics))
         .routes(routes!(status))
+        .routes(routes!(statistics))
         .routes(routes!(tasks))
         .routes(routes!(audit))
         .routes(routes!(nodes))
@@ -83,6 +84,29 @@ async fn status(State(control): Engine) -> Answer<Status> {
     run(control, Control::status).await.map(Json)
 }
 
+/// Which statistics.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct StatisticsQuery {
+    /// Only these: `volumes`, `hosts` or `devices`.
+    of: Option<String>,
+    /// Of which node. Default: the one that is asked.
+    node: Option<String>,
+}
+
+/// What was asked of each volume, by each host, of each device: counters since the daemon started.
+#[utoipa::path(
+    get,
+    path = "/api/v1/statistics",
+    tag = "status",
+    params(StatisticsQuery),
+    responses((status = 200, description = "As it is now", body = Statistics), (status = "default", description = "Not done", body = Problem))
+)]
+async fn statistics(State(control): Engine, Query(query): Query<StatisticsQuery>) -> Answer<Statistics> {
+    run(control, move |c| c.statistics_of(query.node.as_deref(), query.of.as_deref())).await.map(Json)
+}
+
 /// What could not be finished yet and is tried again.
 #[utoipa::path(
     get,
@@ -102,6 +126,10 @@ struct AuditQuery {
     /// The most entries; the newest are given, oldest first. At most 10,000.
     #[serde(default = "audit_limit")]
     limit: usize,
+    /// Only what was noted then or later, in milliseconds since 1970.
+    since_unix_ms: Option<u64>,
+    /// Only what was noted before, in milliseconds since 1970: what comes before the oldest entry of another answer, say.
+    until_unix_ms: Option<u64>,
     /// Whose log. Default: that of the node that is asked.
     node: Option<String>,
 }
@@ -128,7 +156,9 @@ fn audit_limit() -> usize {
     responses((status = 200, description = "Oldest first", body = Vec<AuditEntry>), (status = "default", description = "Not done", body = Problem))
 )]
 async fn audit(State(control): Engine, Query(query): Query<AuditQuery>) -> Answer<Vec<AuditEntry>> {
-    run(control, move |c| c.audit_entries_of(query.node.as_deref(), query.limit)).await.map(Json)
+    let AuditQuery { limit, since_unix_ms, until_unix_ms, node } = query;
+    let which = Which { limit, since_unix_ms, until_unix_ms };
+    run(control, move |c| c.audit_entries_of(node.as_deref(), which)).await.map(Json)
 }
 
 /// The servers of the cluster.
@@ -214,10 +244,11 @@ async fn groups(State(control): Engine) -> Answer<Vec<Group>> {
     path = "/api/v1/groups",
     tag = "groups",
     request_body = NewGroup,
-    responses((status = 201, description = "Done", body = Group), (status = "default", description = "Not done", body = Problem))
+    responses((status = 201, description = "Done", body = Group, headers(("location" = String, description = "Its path"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn create_group(State(control): Engine, Body(body): Body<NewGroup>) -> Result<(StatusCode, Json<Group>), Problem> {
-    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_group(&body)).await?)))
+async fn create_group(State(control): Engine, Body(body): Body<NewGroup>) -> Result<Made<Group>, Problem> {
+    let made = run(control, move |c| c.create_group(&body)).await?;
+    Ok(Made::of("groups", &made.id.clone(), made))
 }
 
 /// One disk group.
@@ -277,10 +308,11 @@ async fn policies(State(control): Engine) -> Answer<Vec<Policy>> {
     path = "/api/v1/policies",
     tag = "policies",
     request_body = PolicyChange,
-    responses((status = 201, description = "Done", body = Policy), (status = "default", description = "Not done", body = Problem))
+    responses((status = 201, description = "Done", body = Policy, headers(("location" = String, description = "Its path"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn create_policy(State(control): Engine, Body(body): Body<PolicyChange>) -> Result<(StatusCode, Json<Policy>), Problem> {
-    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_policy(&body)).await?)))
+async fn create_policy(State(control): Engine, Body(body): Body<PolicyChange>) -> Result<Made<Policy>, Problem> {
+    let made = run(control, move |c| c.create_policy(&body)).await?;
+    Ok(Made::of("policies", &made.name.clone(), made))
 }
 
 /// One storage policy.
@@ -337,10 +369,11 @@ async fn volumes(State(control): Engine) -> Answer<Vec<Volume>> {
     path = "/api/v1/volumes",
     tag = "volumes",
     request_body = NewVolume,
-    responses((status = 201, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+    responses((status = 201, description = "Done", body = Volume, headers(("location" = String, description = "Its path"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn create_volume(State(control): Engine, Body(body): Body<NewVolume>) -> Result<(StatusCode, Json<Volume>), Problem> {
-    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_volume(&body)).await?)))
+async fn create_volume(State(control): Engine, Body(body): Body<NewVolume>) -> Result<Made<Volume>, Problem> {
+    let made = run(control, move |c| c.create_volume(&body)).await?;
+    Ok(Made::of("volumes", &made.id.clone(), made))
 }
 
 /// One volume, with where its data lies.
@@ -426,10 +459,11 @@ async fn subsystems(State(control): Engine) -> Answer<Vec<Subsystem>> {
     path = "/api/v1/subsystems",
     tag = "subsystems",
     request_body = NewSubsystem,
-    responses((status = 201, description = "Done", body = Subsystem), (status = "default", description = "Not done", body = Problem))
+    responses((status = 201, description = "Done", body = Subsystem, headers(("location" = String, description = "Its path"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn create_subsystem(State(control): Engine, Body(body): Body<NewSubsystem>) -> Result<(StatusCode, Json<Subsystem>), Problem> {
-    Ok((StatusCode::CREATED, Json(run(control, move |c| c.create_subsystem(&body)).await?)))
+async fn create_subsystem(State(control): Engine, Body(body): Body<NewSubsystem>) -> Result<Made<Subsystem>, Problem> {
+    let made = run(control, move |c| c.create_subsystem(&body)).await?;
+    Ok(Made::of("subsystems", &made.nqn.clone(), made))
 }
 
 /// One subsystem.
@@ -543,10 +577,11 @@ async fn hosts(State(control): Engine) -> Answer<Vec<Host>> {
     path = "/api/v1/hosts",
     tag = "hosts",
     request_body = NewHost,
-    responses((status = 201, description = "Done", body = Host), (status = "default", description = "Not done", body = Problem))
+    responses((status = 201, description = "Done", body = Host, headers(("location" = String, description = "Its path"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn add_host(State(control): Engine, Body(body): Body<NewHost>) -> Result<(StatusCode, Json<Host>), Problem> {
-    Ok((StatusCode::CREATED, Json(run(control, move |c| c.add_host(&body)).await?)))
+async fn add_host(State(control): Engine, Body(body): Body<NewHost>) -> Result<Made<Host>, Problem> {
+    let made = run(control, move |c| c.add_host(&body)).await?;
+    Ok(Made::of("hosts", &made.nqn.clone(), made))
 }
 
 /// One host.

@@ -2,7 +2,12 @@
 //!
 //! Invariants: the socket has its mode before anyone can connect; a socket that another daemon serves is never taken away.
 
-use super::{auth, auth::Token, router::router};
+use super::{
+    audited::{Administrator, audited},
+    auth,
+    auth::Token,
+    router::{BODY_BYTES_MAX, router},
+};
 use crate::engine::Control;
 use std::{
     net::SocketAddr,
@@ -120,13 +125,15 @@ pub async fn serve(
     unix: std::os::unix::net::UnixListener,
     tcp: Option<(SocketAddr, Token)>,
 ) -> Result<Served, ServeError> {
-    let (router, _) = router(control);
+    let (router, _) = router(control.clone());
+    let router = router.layer(axum::middleware::from_fn_with_state((control, BODY_BYTES_MAX), audited));
     let (stop, stopped) = watch::channel(false);
     let until = |mut stopped: watch::Receiver<bool>| async move {
         let _ = stopped.wait_for(|s| *s).await;
     };
     let unix = UnixListener::from_std(unix).map_err(|cause| ServeError::Socket { path: PathBuf::new(), cause })?;
-    let on_unix = axum::serve(unix, router.clone()).with_graceful_shutdown(until(stopped.clone()));
+    let on_unix = axum::serve(unix, router.clone().into_make_service_with_connect_info::<Administrator>())
+        .with_graceful_shutdown(until(stopped.clone()));
     let mut tasks = vec![tokio::spawn(async move { drop(on_unix.await) })];
     let mut bound = None;
     if let Some((addr, token)) = tcp {
@@ -134,7 +141,8 @@ pub async fn serve(
         let listener = TcpListener::bind(addr).await.map_err(fail)?;
         bound = Some(listener.local_addr().map_err(fail)?);
         let guarded = router.layer(axum::middleware::from_fn_with_state(token, auth::require));
-        let on_tcp = axum::serve(listener, guarded).with_graceful_shutdown(until(stopped));
+        let on_tcp =
+            axum::serve(listener, guarded.into_make_service_with_connect_info::<Administrator>()).with_graceful_shutdown(until(stopped));
         tasks.push(tokio::spawn(async move { drop(on_tcp.await) }));
     }
     Ok(Served { tcp: bound, stop, tasks })

@@ -3,6 +3,7 @@
 //! Invariants: sizes are bytes, times are seconds since 1970, fields are only added; unknown fields of requests are refused.
 
 pub use super::formation_types::*;
+pub use super::statistics_types::*;
 use cluster::record::{CheckReport, ReportHealth};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -858,9 +859,10 @@ pub struct Task {
 pub struct AuditEntry {
     /// When, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// What happened: `connected`, `refused`, `disconnected`, `authenticated`, `authentication-failed`, `reservation`, `namespace`.
+    /// What happened: `connected`, `refused`, `disconnected`, `authenticated`, `authentication-failed`, `reservation`, `namespace`,
+    /// `administrator`.
     pub event: String,
-    /// Where the host came from.
+    /// Where the host came from; an administrator, over TCP.
     pub peer: Option<String>,
     /// The host's NQN, as far as it was given.
     pub host_nqn: String,
@@ -870,4 +872,13 @@ pub struct AuditEntry {
     pub controller: Option<u16>,
     /// More, in words.
     pub detail: String,
+    /// Which administrator: user and process behind the socket, or the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What the administrator asked for, without anything secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// What came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<String>,
 }

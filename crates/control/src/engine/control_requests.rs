@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::api::types as api;
+use crate::audit::{Action, Which};
 use base::{Visibility, WriteProtect};
 use dataplane::{DataPlaneEvent, DirectoryAsk};
 use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
@@ -67,19 +68,31 @@ impl Control {
         }
     }
 
+    /// An administrator has done something, or tried to.
+    pub(crate) fn note_action(&self, action: Action) {
+        if let Some(log) = &self.audit {
+            log.note_action(action);
+        }
+    }
+
     /// The newest entries of the audit log of a node, oldest first.
-    pub(crate) fn audit_entries_of(&self, node: Option<&str>, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+    pub(crate) fn audit_entries_of(&self, node: Option<&str>, which: Which) -> Result<Vec<api::AuditEntry>, Problem> {
         let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
         match node {
-            None => self.audit_entries(count),
-            Some(node) => self.ask(&node.name, "GET", format!("/cluster/v1/audit?limit={count}"), None),
+            None => self.audit_entries_which(which),
+            Some(node) => self.ask(&node.name, "GET", format!("/cluster/v1/audit?{}", which.query()), None),
         }
     }
 
     /// The newest entries of the audit log of this node, oldest first.
     pub fn audit_entries(&self, count: usize) -> Result<Vec<api::AuditEntry>, Problem> {
+        self.audit_entries_which(Which { limit: count, ..Which::default() })
+    }
+
+    /// Those of them that are wanted.
+    pub(crate) fn audit_entries_which(&self, which: Which) -> Result<Vec<api::AuditEntry>, Problem> {
         let Some(log) = &self.audit else { return Ok(Vec::new()) };
-        log.newest(count).map_err(|e| {
+        log.entries(which).map_err(|e| {
             Problem::new(crate::Code::Internal, format!("the audit log cannot be read: {e}"), "look at audit.jsonl in the data directory")
         })
     }

@@ -53,6 +53,7 @@ mod reconcile;
 mod request;
 mod reservations;
 mod secrets;
+mod statistics;
 mod status;
 mod subsystems;
 mod tls_psks;

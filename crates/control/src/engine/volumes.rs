@@ -95,7 +95,7 @@ impl Control {
     pub fn create_volume(&self, new: &api::NewVolume) -> Result<api::Volume, Problem> {
         let _devices = self.devices();
         cluster::check_name(&new.name)?;
-        let bytes = volume_size(new.bytes)?;
+        let bytes = given_size(new.bytes)?;
         let lba_bytes = new.lba_bytes.unwrap_or(4096);
         if !matches!(lba_bytes, 512 | 4096) {
             return Err(Problem::invalid(format!("logical blocks cannot have {lba_bytes} bytes"), "use 512 or 4096"));
@@ -292,7 +292,7 @@ impl Control {
     /// Gives a volume another size.
     pub fn resize_volume(&self, name: &str, resize: &api::Resize) -> Result<api::Volume, Problem> {
         let _devices = self.devices();
-        let bytes = volume_size(resize.bytes)?;
+        let bytes = given_size(resize.bytes)?;
         self.refuse_if_down(&*self.settled(name)?)?;
         let (_, (id, changed)) = self.decided(|| {
             let mut volume = self.quiet_volume(name)?;
@@ -702,6 +702,17 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
 /// How far a volume with this layout can grow: until its components are of the largest size.
 fn grow_bytes_max(object: &ObjectRecord) -> u64 {
     (object.mirrors.len() as u64 * COMPONENT_BYTES_MAX).min(VOLUME_BYTES_MAX)
+}
+
+/// A size that an administrator has given, in whole pieces. One that is smaller than the smallest is a slip, not a request for the smallest.
+pub(super) fn given_size(bytes: u64) -> Result<u64, Problem> {
+    if bytes < PIECE_BYTES {
+        return Err(Problem::invalid(
+            format!("a volume cannot have {}; the smallest has {}", ByteSize(bytes), ByteSize(PIECE_BYTES)),
+            format!("give a size between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX)),
+        ));
+    }
+    volume_size(bytes)
 }
 
 /// A size in whole pieces, within the limits.

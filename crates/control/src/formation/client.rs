@@ -94,9 +94,10 @@ async fn exchange(stream: SslStream<TcpStream>, request: &NodeRequest) -> Result
     let answered = async {
         let response = sender.send_request(message).await.map_err(|e| lost(&e))?;
         let status = response.status().as_u16();
-        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let [content_type, location] = [header::CONTENT_TYPE, header::LOCATION]
+            .map(|name| response.headers().get(name).and_then(|v| v.to_str().ok()).map(str::to_owned));
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|e| lost(&e))?;
-        Ok(NodeAnswer { status, content_type, body: body.to_bytes().to_vec() })
+        Ok(NodeAnswer { status, content_type, location, body: body.to_bytes().to_vec() })
     };
     let result = timeout(request.wait, answered).await;
     driver.abort();

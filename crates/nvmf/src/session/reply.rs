@@ -4,7 +4,7 @@ use super::phase::PhaseStep;
 use super::slot::{CommandSlot, CommandStage, Identifier, Turn};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
-use crate::stats::CommandClass;
+use crate::stats::{CommandClass, HostPlace};
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
@@ -212,7 +212,8 @@ impl Session {
 
     fn account(&mut self, cx: &mut Cx<'_>, slot: &CommandSlot, status: Status) {
         let class = slot.plan.class();
-        let figures = cx.stats.class(class);
+        let place = self.phase.queue().map_or(HostPlace::NONE, |queue| queue.kind.counted_with());
+        let figures = cx.stats.class(place, class);
         figures.commands += 1;
         figures.latency.record(cx.now.since(slot.since).as_nanos() as u64);
         if !status.is_success() {

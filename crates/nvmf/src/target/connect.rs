@@ -202,9 +202,12 @@ impl Target {
         connect: &ConnectRequest,
         place: usize,
         slot: u16,
-        kind: QueueKind,
+        mut kind: QueueKind,
         (quota, must): (Option<Place>, bool),
     ) {
+        if connect.connect.qid != 0 {
+            kind.count_with(self.stats.queue_begins(&connect.host_nqn));
+        }
         let authreq = if must { AUTHREQ_ATR } else { 0 };
         let cntlid = kind.controller().cntlid;
         self.conns[place].session.admit(kind, connect.entries(), connect.flow_control());

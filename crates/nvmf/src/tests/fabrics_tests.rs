@@ -4,7 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{GRANT_KEPT_MAX, HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
-use crate::{ControllerIds, Options, Referral};
+use crate::{CommandClass, ControllerIds, Options, Referral};
 use base::{Duration, Instant};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, CNTLID_STATIC, Connect, ConnectData, DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
@@ -505,4 +505,29 @@ fn who_goes_on_sending_after_its_end_is_cut_off() {
     let begun = now(&rig);
     assert!(rig.is_closed(q, Duration::from_secs(10)));
     assert!(now(&rig).since(begun) < Duration::from_secs(2), "no lingering for a flood");
+}
+
+#[test]
+fn what_a_host_does_is_counted_with_it_and_its_queues_as_long_as_they_are_there() {
+    let mut rig = Rig::new(44);
+    let (_, cntlid) = rig.admin(plain(), 0);
+    let queues: Vec<_> = (1..=3).map(|qid| rig.io_queue(cntlid, qid, plain())).collect();
+    for q in &queues {
+        assert!(rig.execute(*q, flush_sqe(0, 1), &[]).0.status.is_success());
+    }
+    let sum = |rig: &Rig| {
+        let all: Vec<_> = rig.servers.borrow().iter().flat_map(|s| s.borrow().target.stats().hosts).collect();
+        assert!(all.iter().all(|host| host.nqn == HOST && host.running == 0), "{all:?}");
+        let flushes = all.iter().map(|host| host.classes[CommandClass::Flush as usize].commands).sum::<u64>();
+        (flushes, all.iter().map(|host| host.queues).sum::<u32>())
+    };
+    assert_eq!(sum(&rig), (3, 3));
+    rig.close(queues[0]);
+    rig.world.run_for(Duration::from_millis(100));
+    assert_eq!(sum(&rig), (3, 2));
+    let again = rig.io_queue(cntlid, 1, plain());
+    assert!(rig.execute(again, flush_sqe(0, 1), &[]).0.status.is_success());
+    assert_eq!(sum(&rig), (4, 3));
+    let whole: Vec<_> = rig.servers.borrow().iter().map(|s| s.borrow().target.stats()).collect();
+    assert_eq!(whole.iter().map(|s| s.classes[CommandClass::Flush as usize].commands).sum::<u64>(), 4, "they are in the sums too");
 }

@@ -197,12 +197,17 @@ impl Daemon {
         let lines: Vec<&str> = log.lines().collect();
         format!("--- the daemon's log ends:\n{}", lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n"))
     }
-    /// A figure of the metrics page.
-    pub fn metric(&self, name: &str) -> u64 {
+    /// The metrics page, with the head of the answer.
+    pub fn metrics(&self) -> String {
         let mut api = UnixStream::connect(self.path("data/api.sock")).expect("the API answers");
         api.write_all(b"GET /metrics HTTP/1.1\r\nHost: basalt\r\nConnection: close\r\n\r\n").expect("asked");
         let mut page = String::new();
         api.read_to_string(&mut page).expect("a page");
+        page
+    }
+    /// A figure of it.
+    pub fn metric(&self, name: &str) -> u64 {
+        let page = self.metrics();
         let line = page.lines().find(|l| l.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("no {name} in\n{page}"));
         line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok()).expect("a number") as u64
     }

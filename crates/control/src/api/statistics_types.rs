@@ -1,0 +1,98 @@
+//! Statistics as they go over the API: counters since the daemon started. Rates, and quantiles of a time, are the difference of two answers.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a node has counted since its daemon started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Statistics {
+    /// The node.
+    pub node: String,
+    /// When it was taken, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// When the daemon started: from then on it is counted.
+    pub started_unix_s: u64,
+    /// Volumes of which anything was asked here, by name; at most 1024 are counted apart.
+    pub volumes: Vec<VolumeStatistics>,
+    /// Hosts that were connected over NVMe/TCP; at most 256 on each core are counted apart.
+    pub hosts: Vec<HostStatistics>,
+    /// Devices of the disk groups here.
+    pub devices: Vec<DeviceStatistics>,
+}
+
+/// What was asked of a volume on this node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeStatistics {
+    /// Its name; none: all that are not counted apart, with those that are gone.
+    pub volume: Option<String>,
+    /// Its id.
+    pub id: Option<String>,
+    /// Requests under way, with those that a limit holds back.
+    pub queue_depth: u64,
+    /// Of these, held back by a limit of its policy.
+    pub held: u64,
+    /// Requests that a limit has held back so far.
+    pub throttled: u64,
+    /// `read`, `write`, `discard`.
+    pub operations: Vec<OperationStatistics>,
+}
+
+/// What a host did on this node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostStatistics {
+    /// Its NQN.
+    pub nqn: String,
+    /// What it is called here.
+    pub name: Option<String>,
+    /// Connections for I/O; 0: it has gone.
+    pub queues: u32,
+    /// Commands under way.
+    pub queue_depth: u64,
+    /// `read`, `write`, `compare`, `flush`, `deallocate`.
+    pub operations: Vec<OperationStatistics>,
+}
+
+/// What a device did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceStatistics {
+    /// Where it is.
+    pub device: String,
+    /// Its disk group.
+    pub group: String,
+    /// `cache` or `capacity`.
+    pub role: String,
+    /// Operations of any kind that failed.
+    pub errors: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards.
+    pub discards: u64,
+    /// `read`, `write`. Their errors are in `errors` above.
+    pub operations: Vec<OperationStatistics>,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OperationStatistics {
+    /// Which kind.
+    pub operation: String,
+    /// How many have ended.
+    pub operations: u64,
+    /// Bytes of those that did not fail.
+    pub bytes: u64,
+    /// How many have failed.
+    pub errors: u64,
+    /// How long they took, together, in nanoseconds.
+    pub latency_sum_ns: u64,
+    /// How long they took. Only buckets that hold any, the shortest first.
+    pub latency: Vec<LatencyBucket>,
+}
+
+/// Operations that took about as long as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyBucket {
+    /// The longest of them took at most this, in nanoseconds.
+    pub up_to_ns: u64,
+    /// How many.
+    pub count: u64,
+}
