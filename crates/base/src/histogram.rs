@@ -111,7 +111,7 @@ mod tests {
             assert!(got >= ns && got <= ns * 1.25, "{q}: {got}");
         }
         assert_eq!(h.buckets().map(|(_, n)| n).sum::<u64>(), 1000);
-        assert!(h.buckets().all(|(upper, n)| n > 0 && upper >= 1000 && upper <= 1_250_000));
+        assert!(h.buckets().all(|(upper, n)| n > 0 && (1000..=1_250_000).contains(&upper)));
         let mut twice = h.clone();
         twice.merge(&h);
         assert_eq!(twice.count(), 2000);
