@@ -444,3 +444,21 @@ fn the_suite_finds_every_directory_that_is_broken_on_purpose() {
         println!("{how:?}: {:?}", found.iter().map(|b| b.rule).collect::<Vec<_>>());
     }
 }
+
+/// That a transaction cannot be tried again says nothing of what became of it before.
+#[test]
+fn what_is_in_doubt_stays_so_while_the_directory_cannot_be_reached() {
+    let directory = modelled(3, Faults { lost_answer_permille: 1000, ..Faults::NONE });
+    let mut attempt = Attempt::new(Transaction::new().create(&crate::record::NodeRecord::new("a".into(), "d".into(), 0)), NONCE);
+    assert!(attempt.step(&directory).is_none(), "its answer was lost");
+    directory.set_faults(Faults { unavailable_permille: 1000, ..Faults::NONE });
+    assert!(attempt.step(&directory).is_none(), "it may have happened");
+    directory.set_faults(Faults::NONE);
+    assert!(matches!(attempt.step(&directory), Some(Ok(_))));
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn seeded_faults_are_noticed() {
+    base::hooks::notices(base::hooks::SeededFault::DoubtForgotten, what_is_in_doubt_stays_so_while_the_directory_cannot_be_reached);
+}

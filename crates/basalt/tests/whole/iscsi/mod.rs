@@ -205,7 +205,7 @@ fn iscsi_names_are_unique_and_free_again_and_a_missing_listener_is_said() {
 
 #[test]
 fn every_node_is_a_port_whose_state_follows_the_owner_of_the_volume() {
-    use AccessState::{NonOptimized, Optimized, Unavailable};
+    use AccessState::{NonOptimized, Optimized, Transitioning};
     let node = |name: &str| {
         let more = crate::cluster::config(name);
         Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, listeners: LISTENERS })
@@ -239,12 +239,12 @@ fn every_node_is_a_port_whose_state_follows_the_owner_of_the_volume() {
     by_b.write(1, 5, &block, 4096).good();
     assert!(by_a.read(1, 5, 1, 4096).good() == block);
 
-    // The owner dies: the other node has no path to the volume, and says so.
+    // The owner dies: the other node has no path to the volume, and another owner may come.
     a.kill();
     let changed = Some((SenseKey::UnitAttention, SenseCode::ACCESS_STATE_CHANGED));
     until("the host hears of it", || (by_b.ready(1).sense == changed).then_some(()));
-    assert_eq!(by_b.port_groups(1), [(1, Optimized), (2, Unavailable)]);
-    assert_eq!(by_b.read(1, 5, 1, 4096).sense, Some((SenseKey::NotReady, SenseCode::PORT_UNAVAILABLE)));
+    assert_eq!(by_b.port_groups(1), [(1, Transitioning), (2, Transitioning)]);
+    assert_eq!(by_b.read(1, 5, 1, 4096).sense, Some((SenseKey::NotReady, SenseCode::PORT_IN_TRANSITION)));
 }
 
 /// Service actions of PERSISTENT RESERVE OUT.
