@@ -566,6 +566,8 @@ listed! {
         ViewRevisionNotCompared,
         /// An owner that cannot evict, since it does not reach the directory, keeps its hosts waiting.
         NeverLetsGo,
+        /// Hosts do not hear that the owner by the record does not serve what it owns.
+        AwayUnsaid,
         /// A change that was under way when its owner stopped is taken for one that did not happen.
         StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.

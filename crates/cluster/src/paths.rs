@@ -4,18 +4,19 @@
 //!                owner is this node ───────────────────────────► optimized
 //!  volume ──►    owner is another, this one can forward to it ─► non-optimized
 //!                owner is another, it cannot ──────────────────► inaccessible
+//!                owner is this node, and does not serve it ────► inaccessible, in a group of its own
 //! ```
 //!
 //! Owns: [`owner_of`], [`holder_of`], [`owner_elsewhere`], [`path_of`], [`can_forward`], [`OpenLinks`], [`free_slot`], [`other_nodes`],
 //! [`shown_release`].
-//! Invariants: two members never have one slot; all nodes name one group for a volume, whatever its state is there; the volumes of a group have
-//! one state on a node; a node alone has one path, optimized, to everything.
+//! Invariants: two members never have one slot; all nodes that know of the same owner name one group for a volume, but an owner that does not serve
+//! it; the volumes of a group have one state on a node; a node alone has one path, optimized, to everything.
 //! Never: takes a node that is down for one that is gone.
 
 use crate::record::{NodeRecord, NodeState, ObjectRecord};
 use crate::{Observed, Records};
 use base::hooks::{self, SeededFault};
-use base::{CopyState, NodeId, NodeSlot};
+use base::{CopyState, NODES_MAX, NodeId, NodeSlot};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How well a node can serve what another owns, as NVMe (ANA) and SCSI (ALUA) both know it.
@@ -32,7 +33,7 @@ pub enum PathState {
 /// The path to a volume through a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
-    /// What it has in common with all volumes of the same owner, on every node: the owner's slot and 1, so 1 to [`base::NODES_MAX`].
+    /// What it has in common with all volumes of the same owner, on every node: the owner's slot and 1, so 1 to [`base::NODES_MAX`]; or [`Path::AWAY`].
     pub group: u32,
     /// How good it is.
     pub state: PathState,
@@ -41,6 +42,8 @@ pub struct Path {
 impl Path {
     /// To what a node that is alone owns.
     pub const ALONE: Path = Path { group: group_of(NodeSlot::FIRST), state: PathState::Optimized };
+    /// To what a node owns by the records and does not serve, through that node. What else it owns is served: that is another group.
+    pub const AWAY: Path = Path { group: NODES_MAX as u32 + 1, state: PathState::Inaccessible };
 }
 
 /// The group of what the node with this slot owns.
@@ -108,6 +111,11 @@ pub fn path_of(object: &ObjectRecord, records: &Records, observed: &Observed) ->
     let owner = owner_of(object).unwrap_or(&observed.node);
     let record = records.nodes.iter().find(|n| n.name == owner);
     let here = owner == observed.node;
+    // Where no other node has a copy there is no other path to name.
+    let has_begun = object.owner.is_none() || observed.terms.get(&object.id) == Some(&object.ownership.term);
+    if here && (!has_begun || observed.away.contains(&object.id)) {
+        return Path::AWAY;
+    }
     let state = match record {
         _ if here => PathState::Optimized,
         Some(record) if can_forward(observed, record) => PathState::NonOptimized,

@@ -87,6 +87,24 @@ fn the_path_is_as_good_as_the_way_to_the_owner() {
 }
 
 #[test]
+fn an_owner_that_does_not_serve_names_no_path_of_its_own() {
+    let r = records(vec![node("a", 0), node("b", 5)]);
+    let alone = object(&[("a", CopyState::Active)]);
+    let mirrored = ObjectRecord { owner: Some("a".into()), ..object(&[("a", CopyState::Active), ("b", CopyState::Active)]) };
+    let mut a = seen("a", &["b"]);
+    assert_eq!(path_of(&mirrored, &r, &a), Path::AWAY, "it has only just started");
+    assert_eq!(path_of(&alone, &r, &a).state, PathState::Optimized, "nobody else has it");
+    a.terms.insert(mirrored.id, mirrored.ownership.term);
+    assert_eq!(path_of(&mirrored, &r, &a), path_of(&alone, &r, &a));
+    a.note_away(mirrored.id, true);
+    assert_eq!(path_of(&mirrored, &r, &a), Path::AWAY);
+    let of_b = Path { group: 1, state: PathState::NonOptimized };
+    assert_eq!(path_of(&mirrored, &r, &seen("b", &["a"])), of_b, "it knows of no other owner");
+    a.note_away(mirrored.id, false);
+    assert_eq!(path_of(&mirrored, &r, &a).state, PathState::Optimized);
+}
+
+#[test]
 fn a_node_alone_has_the_best_path_to_everything_also_before_it_has_a_slot() {
     let alone = [records(vec![]), records(vec![NodeRecord::new("a".into(), "a".into(), 0)]), records(vec![node("a", 0)])];
     for r in alone {

@@ -82,9 +82,19 @@ pub struct Observed {
     pub groups: BTreeMap<GroupId, GroupSeen>,
     /// The nodes, by name, to which it can pass on what hosts ask of volumes that those own ([`crate::can_forward`]).
     pub forwards: BTreeSet<String>,
+    /// Objects that are its own by the records, and that it does not serve: others may own them by now.
+    pub away: BTreeSet<ObjectId>,
 }
 
 impl Observed {
+    /// An object of its own is not served, or is.
+    pub fn note_away(&mut self, object: ObjectId, away: bool) {
+        if away {
+            self.away.insert(object);
+        } else {
+            self.away.remove(&object);
+        }
+    }
     /// Whether a component is on an open group of this node, with this number.
     pub fn finds(&self, group: GroupId, component: ComponentId, no: u32) -> bool {
         matches!(self.groups.get(&group), Some(GroupSeen::Open(found)) if found.get(&component) == Some(&no))
@@ -260,6 +270,8 @@ pub enum NotServed {
     NoLayout,
     /// The node has not begun the term of its object.
     NotTaken,
+    /// The node could not go on as its owner, and another one may own it by now.
+    LetGo,
     /// Some of its components are not made yet.
     NotMade,
     /// A component is not in use.

@@ -20,6 +20,8 @@ pub enum DataPlaneEvent {
     Audit(AuditEvent),
     /// A link with another node has opened, or is closed. These are never lost while somebody listens.
     Link(LinkChange),
+    /// Hosts are to use other paths to an object, though by its record it is this node's; or not any more.
+    Away(ObjectId, bool),
     /// Who owns objects here asks the directory.
     Directory(DirectoryAsk),
 }

@@ -77,6 +77,8 @@ pub(crate) struct Ownership {
     orders: Vec<(VolumeRef, CopyOrder)>,
     /// What waits until the cores have done what comes before it.
     held: Option<Action>,
+    /// What the control plane has not heard yet: objects that hosts are to reach otherwise, or not any more.
+    away: BTreeMap<ObjectId, bool>,
     /// A batch is with the cores.
     ordering: bool,
     queue: Queue,
@@ -98,6 +100,7 @@ impl Ownership {
             happened: VecDeque::new(),
             orders: Vec::new(),
             held: None,
+            away: BTreeMap::new(),
             ordering: false,
             queue: rt.queue(),
             timer: None,
@@ -221,10 +224,20 @@ impl Ownership {
                         self.happened.push_back(Happened::Changed(request, ChangeOutcome::Lost));
                     }
                 }
+                Some(Action::Away { object, away }) => drop(self.away.insert(object, away)),
                 None => return None,
             }
         }
         None
+    }
+    /// What there was no room for is said by a later turn.
+    fn says_away(&mut self, events: &EventSender) {
+        while let Some((object, away)) = self.away.pop_first() {
+            if events.send(DataPlaneEvent::Away(object, away)).is_err() {
+                self.away.insert(object, away);
+                break;
+            }
+        }
     }
     fn order(&mut self, object: ObjectId, order: CopyOrder) {
         // What is not served has no lanes.
@@ -304,6 +317,7 @@ pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSende
             }
         }
     }
+    own.says_away(events);
     own.arm(rt, now);
     true
 }

@@ -50,14 +50,19 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         ready.push((object, volume.preferred_owner.as_ref().and_then(id_of), policy.slow_copies_leave));
         let path = path_of(object, records, observed);
         served.paths.insert(volume.id, path);
-        let mirrors = match (path.state, serving(object, observed)) {
-            (PathState::Optimized, Ok(mirrors)) => mirrors,
-            (PathState::Optimized, Err(why)) => {
+        let mirrors = match (path, serving(object, observed)) {
+            // Hosts use other paths, and this node may take it over again.
+            (Path::AWAY, Ok(mirrors)) => {
+                served.out_of_reach.insert(volume.id, NotServed::LetGo);
+                mirrors
+            }
+            (Path { state: PathState::Optimized, .. }, Ok(mirrors)) => mirrors,
+            (Path::AWAY | Path { state: PathState::Optimized, .. }, Err(why)) => {
                 served.out_of_reach.insert(volume.id, why);
                 Vec::new()
             }
             // Its owner has them.
-            (PathState::NonOptimized | PathState::Inaccessible, _) => Vec::new(),
+            (Path { state: PathState::NonOptimized | PathState::Inaccessible, .. }, _) => Vec::new(),
         };
         let mirrors =
             mirrors.into_iter().zip(&object.mirrors).map(|(here, all)| mirror(object, here, all, &records.nodes, &observed.node)).collect();

@@ -46,6 +46,7 @@ fn facts() -> (Records, Observed) {
         terms: objects.iter().map(|o: &ObjectRecord| (o.id, Ownership::FIRST.term)).collect(),
         groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
         forwards: Default::default(),
+        away: Default::default(),
     };
     (Records { groups: vec![group()], volumes, objects, reservations, policies, ..Records::default() }, observed)
 }
@@ -153,6 +154,12 @@ fn a_mirror_with_copies_on_several_nodes_is_served_by_its_owner_and_held_by_the_
     let here = CopyAt::active_here(ComponentRef { id: mine.id, group: mine.group, no: ComponentNo(1) });
     let found = served(&records, &observed);
     assert_eq!((copies(&found), found.held), (Some(vec![here, on_b]), vec![]));
+    // Hosts do not use its path, and it takes the object over again if nobody else does.
+    observed.note_away(records.objects[0].id, true);
+    let found = served(&records, &observed);
+    assert_eq!((copies(&found), found.paths[&records.volumes[0].id]), (Some(vec![here, on_b]), Path::AWAY));
+    assert_eq!(found.out_of_reach, [(records.volumes[0].id, NotServed::LetGo)].into());
+    observed.note_away(records.objects[0].id, false);
 
     observed.node = "b".into();
     let found = served(&records, &observed);

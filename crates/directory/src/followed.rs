@@ -27,7 +27,7 @@ impl<T> Default for Followed<T> {
     }
 }
 
-impl<T: Copy> Followed<T> {
+impl<T: Copy + Ord> Followed<T> {
     /// The copy.
     pub const fn view(&self) -> &View {
         &self.view
@@ -40,8 +40,12 @@ impl<T: Copy> Followed<T> {
     /// Brings it up to what the directory is now.
     pub fn look(&mut self, directory: &(impl Directory + ?Sized), now: T) -> Result<(), DirectoryError> {
         let upto = directory.revision()?;
+        self.reaches(directory, upto, now)
+    }
+    /// Brings it up to what the directory was at `now`, or after: up to `upto`, which it has answered.
+    pub fn reaches(&mut self, directory: &(impl Directory + ?Sized), upto: Revision, now: T) -> Result<(), DirectoryError> {
         self.catch_up(directory, upto)?;
-        self.as_of = Some(now);
+        self.as_of = Some(self.as_of.map_or(now, |as_of| as_of.max(now)));
         Ok(())
     }
 

@@ -13,12 +13,15 @@ use crate::connection::{Connection, LEASE_KEEP_ALIVE, Method};
 use crate::error::{ConnectError, EtcdError, Lost, Refusal, Unreachable};
 use crate::grpc::frame;
 use crate::message::*;
-use crate::{ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, PAUSE, tls};
+use crate::{ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, NEXT_AFTER, PAUSE, tls};
 use authority::Identity;
 use hyper::body::{Bytes, Frame};
 use openssl::ssl::SslConnector;
 use std::sync::{Arc, Mutex};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout_at},
+};
 
 /// Where etcd is, and who we are.
 #[derive(Clone, Debug)]
@@ -126,15 +129,28 @@ impl Client {
 
     /// A connection of its own, to the first endpoint that answers.
     pub(crate) async fn dial(&self, until: Instant) -> Result<Connection, EtcdError> {
+        let (mut waiting, mut opening) = (self.in_turn().into_iter(), JoinSet::new());
         let mut tried = Unreachable::default();
-        for endpoint in self.in_turn() {
-            match timeout_at(until, Connection::open(&endpoint, self.connector().as_ref())).await {
-                Ok(Ok(connection)) => {
+        loop {
+            if let Some(endpoint) = waiting.next() {
+                let connector = self.connector();
+                opening.spawn(async move {
+                    let opened = Connection::open(&endpoint, connector.as_ref()).await;
+                    (endpoint, opened)
+                });
+            }
+            // One that hangs holds up the next one no longer than this.
+            let next = if waiting.len() == 0 { until } else { until.min(Instant::now() + NEXT_AFTER) };
+            match timeout_at(next, opening.join_next()).await {
+                Ok(Some(Ok((endpoint, Ok(connection))))) => {
                     self.prefer(&endpoint, true);
                     return Ok(connection);
                 }
-                Ok(Err(error)) => tried.0.push((endpoint, error)),
-                Err(_) => break,
+                Ok(Some(Ok((endpoint, Err(error))))) => tried.0.push((endpoint, error)),
+                Ok(Some(Err(_))) => {}
+                Ok(None) => break,
+                Err(_) if Instant::now() >= until => break,
+                Err(_) => {}
             }
         }
         Err(EtcdError::Unreachable(tried))

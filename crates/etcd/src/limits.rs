@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const ENDPOINTS_MAX: usize = 16;
 /// Until a connection is made, encrypted, and its member has answered.
 pub const CONNECT_MAX: Duration = Duration::from_millis(1500);
+/// Until the next endpoint is tried, too.
+pub const NEXT_AFTER: Duration = Duration::from_millis(300);
 /// Until an attempt of a call is answered.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 /// Between attempts.

@@ -65,8 +65,9 @@ pub const AER_MAX: usize = 4;
 pub const EVENTS_MAX: usize = 8;
 /// Entries of the Error Information log of a controller (ELPE + 1).
 pub const ERROR_ENTRIES_MAX: usize = 64;
-/// Highest ANA group (ANAGRPMAX), and groups of a subsystem (NANAGRPID): one for each server of a cluster.
-pub const ANA_GROUPS_MAX: u32 = NODES_MAX as u32;
+/// Highest ANA group (ANAGRPMAX), and groups of a subsystem (NANAGRPID): one for each server of a cluster, and
+/// one for what an owner does not serve.
+pub const ANA_GROUPS_MAX: u32 = NODES_MAX as u32 + 1;
 /// How long a namespace is in ANA Change at most (ANATT), in seconds.
 pub const ANA_TRANSITION_S: u8 = 10;
 /// Aborts at a time (ACL + 1).

@@ -83,7 +83,12 @@ fn load_is_right(load: Load, node: &Daemon, other: &Daemon) {
     let (summary, saved) = load.finish(node);
     assert_no_wrong_byte(&summary, node);
     // Through the one path that it has, a host hears when nobody owns the volume; one with several tries the others.
-    let of_paths = |e: &str| e.contains("ANA_INACCESSIBLE") || e.contains("CONTROLLER_PATHING_ERROR") || e.contains("NAMESPACE_NOT_READY");
+    let of_paths = |e: &str| {
+        e.contains("ANA_INACCESSIBLE")
+            || e.contains("ANA_TRANSITION")
+            || e.contains("CONTROLLER_PATHING_ERROR")
+            || e.contains("NAMESPACE_NOT_READY")
+    };
     assert!(summary.errors.keys().all(|e| of_paths(e)), "{:?}\n{}", summary.errors, node.log_tail());
     assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
     println!("{} requests failed on the one path", summary.errors.values().sum::<u64>());

@@ -42,6 +42,7 @@ impl Control {
                     }
                     DataPlaneEvent::Audit(event) => self.note(event),
                     DataPlaneEvent::Link(change) => self.link_changed(change),
+                    DataPlaneEvent::Away(object, away) => self.away_changed(object, away),
                     DataPlaneEvent::ControlRequest(request) => {
                         if let Err(TrySendError::Full(request) | TrySendError::Disconnected(request)) = requests.try_send(request) {
                             self.answer_host(&request, Err(Refused::Busy));

@@ -16,12 +16,35 @@ const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 impl Control {
     /// What is decided on: everything up to now; or, where what may be old will do, what was last seen. And as of which revision that is.
     pub(super) fn records(&self) -> Result<(Records, Revision), DirectoryError> {
-        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        if let Err(error) = followed.look(&*self.directory, Instant::now()) {
-            let Some(as_of) = followed.as_of().filter(|_| request::may_be_old()) else { return Err(error) };
-            request::is_old(as_of.elapsed());
-        }
+        let followed = self.looked_for_request()?;
         Ok((directory::records(followed.view())?, followed.view().revision()))
+    }
+
+    /// The copy, as it is.
+    pub(super) fn followed(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(|e| e.into_inner())
+    }
+    /// The copy, as the directory is now. That is asked before the copy is locked: who goes by what was last seen does not wait for it.
+    pub(super) fn looked(&self) -> Result<MutexGuard<'_, Followed>, DirectoryError> {
+        let now = Instant::now();
+        let upto = self.directory.revision()?;
+        let mut followed = self.followed();
+        followed.reaches(&*self.directory, upto, now)?;
+        Ok(followed)
+    }
+    /// The same; or, where what may be old will do and the directory does not answer, as it was last seen.
+    pub(super) fn looked_for_request(&self) -> Result<MutexGuard<'_, Followed>, DirectoryError> {
+        let error = match request::age() {
+            Some(_) => DirectoryError::Unavailable,
+            None => match self.looked() {
+                Err(error) if request::may_be_old() => error,
+                looked => return looked,
+            },
+        };
+        let followed = self.followed();
+        let Some(as_of) = followed.as_of() else { return Err(error) };
+        request::is_old(as_of.elapsed());
+        Ok(followed)
     }
 
     /// Brings the copy up to date.

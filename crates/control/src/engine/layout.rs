@@ -45,20 +45,23 @@ impl Control {
         Ok(Inventory { nodes })
     }
 
-    /// What is to be served now, as of which revision that is, and why some volumes are not.
+    /// What is to be served by the copy of the directory, as of which revision that is, and why some volumes are not.
     pub(super) fn desired(&self, generation: u64) -> Result<(Desired, Revision, Unserved), DirectoryError> {
-        let (records, at) = self.records()?;
+        let followed = self.followed();
+        let (records, at) = (directory::records(followed.view())?, followed.view().revision());
+        let subsystems = followed.view().all::<SubsystemRecord>()?;
+        let host_entries = followed.view().all::<HostEntryRecord>()?;
+        drop(followed);
         let dataplane::Served { volumes, paths, out_of_reach, held, objects } = dataplane::served(&records, &self.observed(&records));
         let group_names: BTreeMap<GroupId, String> = records.groups.into_iter().map(|g| (g.id, g.name)).collect();
         let offline = out_of_reach.into_iter().map(|(volume, why)| (volume, reason(why, &group_names))).collect();
         let others = paths.iter().filter(|(_, path)| path.state != PathState::Optimized);
         let unserved = Unserved { offline, elsewhere: others.map(|(volume, _)| *volume).collect() };
-        let subsystems = self.directory.all::<SubsystemRecord>()?;
         let exports = nvmf::Desired::of_records(subsystems.iter().map(|s| &s.value), &records.nodes, &self.identity.node, &paths);
         let targets = iscsi::Desired::of_records(subsystems.iter().map(|s| &s.value), &records.nodes, &self.identity.node, &paths);
         let mut hosts: BTreeMap<String, HostView> = BTreeMap::new();
         let mut iscsi_hosts = BTreeMap::new();
-        for entry in self.directory.all::<HostEntryRecord>()? {
+        for entry in host_entries {
             if let Some(credentials) = self.chap_or_none_fits(&entry) {
                 iscsi_hosts.insert(entry.nqn.clone(), iscsi::HostView { credentials: Some(credentials), ..Default::default() });
             }
@@ -75,23 +78,30 @@ impl Control {
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.
     pub(super) fn serve(&self, from: Revision) -> Result<(), Problem> {
+        let is_served = || self.live().served >= from && !self.is_behind();
+        if is_served() {
+            return Ok(());
+        }
+        let looked = self.looked_for_request().map(drop);
         let serving = self.serving();
-        if self.live().served >= from && !self.is_behind() { Ok(()) } else { self.apply_in_turn(&serving) }
+        if is_served() { Ok(()) } else { self.apply_in_turn(&serving, looked) }
     }
 
     /// Has the data plane serve what the directory says.
     pub(super) fn apply(&self) -> Result<(), Problem> {
-        self.apply_in_turn(&self.serving())
+        let looked = self.looked_for_request().map(drop);
+        self.apply_in_turn(&self.serving(), looked)
     }
 
-    fn apply_in_turn(&self, _serving: &MutexGuard<'_, ()>) -> Result<(), Problem> {
+    /// `looked`: whether the copy of the directory could be brought up to date, which nobody waits for who serves what was last seen.
+    fn apply_in_turn(&self, _serving: &MutexGuard<'_, ()>, looked: Result<(), DirectoryError>) -> Result<(), Problem> {
         let generation = {
             let mut live = self.live();
             live.generation += 1;
             live.stats = None;
             live.generation
         };
-        let outcome = self.desired(generation).map_err(Problem::from).and_then(|(desired, revision, unserved)| {
+        let outcome = looked.and_then(|()| self.desired(generation)).map_err(Problem::from).and_then(|(desired, revision, unserved)| {
             let applied = self.plane.apply(desired);
             let mut live = self.live();
             (live.offline, live.elsewhere) = (unserved.offline, unserved.elsewhere);
@@ -140,6 +150,7 @@ fn reason(why: NotServed, names: &BTreeMap<GroupId, String>) -> String {
     match why {
         NotServed::NoLayout => "its layout is missing in the directory".into(),
         NotServed::NotTaken => "this node has not taken it over since it started".into(),
+        NotServed::LetGo => "this node could not go on as its owner, and another one may own it by now".into(),
         NotServed::NotMade => "it is not completely made yet".into(),
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),

@@ -42,10 +42,27 @@ impl Control {
     pub(super) fn link_changed(&self, change: LinkChange) {
         let LinkChange { node, lane, lanes, open } = change;
         self.live().links.note(node, lane, lanes, open);
+        self.serves_as_seen();
+    }
+    /// An object that is this node's by the records is not served here, or is.
+    pub(super) fn away_changed(&self, object: base::ObjectId, away: bool) {
+        if away {
+            tracing::warn!(%object, "this node cannot go on as its owner: hosts are to use other paths");
+            self.live().away.insert(object);
+        } else {
+            tracing::info!(%object, "this node serves it again, or does not own it any more");
+            self.live().away.remove(&object);
+        }
+        self.serves_as_seen();
+    }
+    /// Serves by what was last seen of the directory: who is cut off from other nodes may not reach that either, and hosts are not to wait for it.
+    fn serves_as_seen(&self) {
         if self.is_ending() {
             return;
         }
-        if let Err(problem) = Request::reading().0.carry(|| self.apply()) {
+        let seen = self.followed().as_of().is_some();
+        let request = if seen { Request::last_seen() } else { Request::reading().0 };
+        if let Err(problem) = request.carry(|| self.apply()) {
             tracing::error!(error = %problem.message, "not everything could be served");
         }
     }

@@ -72,6 +72,8 @@ pub(super) struct Live {
     pub(super) started: bool,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
+    /// Objects that are this node's by the records, and that its data plane does not serve.
+    pub(super) away: BTreeSet<base::ObjectId>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

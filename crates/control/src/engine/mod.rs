@@ -484,6 +484,7 @@ fn serial(bytes: [u8; 16]) -> String {
 #[track_caller]
 pub(crate) fn check_served(control: &Control, plane: &crate::fake::FakePlane, after: &str) {
     let served = plane.desired();
+    control.records_for_test();
     let (wanted, ..) = control.desired(served.generation).expect("the directory can be read");
     assert!(control.is_behind() || served == wanted, "{after}: served is {served:#?}, and the directory says {wanted:#?}");
 }

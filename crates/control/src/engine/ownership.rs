@@ -57,8 +57,7 @@ impl Control {
 
     /// Records, and as of which revision they are so.
     fn read_objects(&self, objects: &[ObjectId]) -> Result<(Vec<(ObjectId, Found)>, Revision), DirectoryError> {
-        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        followed.look(&*self.directory, Instant::now())?;
+        let followed = self.looked()?;
         let nodes = followed.view().all::<NodeRecord>()?;
         let id_of = |name: &str| nodes.iter().find(|n| n.name == name)?.id;
         let found = |object: &ObjectId| {
@@ -92,7 +91,7 @@ impl Control {
     /// The transaction, and the terms that this node begins with it; or an object whose record is another one by now.
     #[expect(clippy::type_complexity, reason = "an answer within an answer")]
     fn object_changes(&self, changes: &[Change]) -> Result<Result<(Transaction, Vec<(ObjectId, base::Epoch)>), ObjectId>, DirectoryError> {
-        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
+        let mut followed = self.followed();
         let is_there = |followed: &Followed, change: &Change| {
             let record = followed.view().find::<ObjectRecord>(&change.object.to_string())?;
             Ok::<_, DirectoryError>(record.filter(|r| r.revision.0 == change.on.0))
@@ -100,7 +99,8 @@ impl Control {
         let all: Result<Vec<_>, _> = changes.iter().map(|change| is_there(&followed, change)).collect();
         let mut records = all?;
         if records.iter().any(Option::is_none) {
-            followed.look(&*self.directory, Instant::now())?;
+            drop(followed);
+            followed = self.looked()?;
             records = changes.iter().map(|change| is_there(&followed, change)).collect::<Result<_, _>>()?;
         }
         let nodes = followed.view().all::<NodeRecord>()?;

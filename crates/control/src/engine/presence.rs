@@ -155,11 +155,10 @@ impl Control {
         *among.leads.lock().unwrap_or_else(|e| e.into_inner()) = presence.leadership(now);
         drop(machine);
         // What is shown while the directory does not answer is not older than it has to be.
-        let mut followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        if ticked.is_ok() && followed.as_of().is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
-            let _ = followed.look(&*self.directory, Instant::now());
+        let as_of = self.followed().as_of();
+        if ticked.is_ok() && as_of.is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
+            drop(self.looked());
         }
-        drop(followed);
         self.directory_answered(ticked.as_ref().err(), asked.elapsed());
         ticked
     }

@@ -49,6 +49,7 @@ impl Control {
             terms: live.terms.clone(),
             groups,
             forwards: live.links.open_to(&records.nodes),
+            away: live.away.clone(),
         }
     }
 

@@ -49,6 +49,11 @@ impl Request {
         (Self { old: Some(old.clone()), ..Self::default() }, old)
     }
 
+    /// One that only reads what was last seen.
+    pub(crate) fn last_seen() -> Self {
+        Self { old: Some(Arc::new(AtomicU64::new(1))), ..Self::default() }
+    }
+
     /// Whether who carries it out has decided it.
     pub(crate) fn is_decided(&self) -> bool {
         self.decided.load(Relaxed)

@@ -162,7 +162,7 @@ impl Control {
         let own = self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == self.identity.node);
         let mut checks: Vec<api::Check> = own.flat_map(|g| group_checks(&self.show_group(&g, stats, &none, &[]))).collect();
         checks.extend(self.media_checks(stats)?);
-        let any_volumes = self.followed.lock().unwrap_or_else(|e| e.into_inner()).view().entries(Kind::Volume).next().is_some();
+        let any_volumes = self.followed().view().entries(Kind::Volume).next().is_some();
         let live = self.live();
         for orphan in &live.orphans {
             checks.push(check(

@@ -27,8 +27,9 @@ pub(super) fn status_of(e: IoError, class: CommandClass) -> Status {
         IoError::Failed => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_SOON),
         // Only of a command that has its status already.
         IoError::Withdrawn => Status::retry(StatusCode::ABORT_REQUESTED),
-        // The same. Who has no other one waits as for a node that ends.
-        IoError::NotOwner => Status::later(StatusCode::CONTROLLER_PATHING_ERROR, RETRY_IN_A_MOMENT),
+        // The host sets this path aside until it has read the ANA log, and tries another one: with a pathing error, Linux tries this one again. Who
+        // has no other one waits as for a node that ends.
+        IoError::NotOwner => Status::later(StatusCode::ANA_TRANSITION, RETRY_IN_A_MOMENT),
         IoError::Closing => Status::later(StatusCode::NAMESPACE_NOT_READY, RETRY_IN_A_MOMENT),
         // The host tries another path.
         IoError::NoPath => Status::retry(StatusCode::CONTROLLER_PATHING_ERROR),

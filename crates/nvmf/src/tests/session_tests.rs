@@ -449,7 +449,7 @@ fn what_passes_is_to_be_tried_again_after_a_delay_and_what_lasts_is_not() {
     assert_eq!(answer(IoError::Failed, read, true), (not_ready, RETRY_SOON, false));
     assert_eq!(answer(IoError::Closing, write, true), (not_ready, RETRY_IN_A_MOMENT, false));
     // A host with several paths goes to another one at once; one without waits.
-    assert_eq!(answer(IoError::NotOwner, write, true), (StatusCode::CONTROLLER_PATHING_ERROR, RETRY_IN_A_MOMENT, false));
+    assert_eq!(answer(IoError::NotOwner, write, true), (StatusCode::ANA_TRANSITION, RETRY_IN_A_MOMENT, false));
     assert_eq!(answer(IoError::Failed, write, false), (not_ready, 0, false), "a reserved field for a host that does not know it");
     assert_eq!(answer(IoError::NoSpace, write, true), (StatusCode::CAPACITY_EXCEEDED, 0, true), "Linux: ENOSPC");
 }

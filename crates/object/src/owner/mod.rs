@@ -137,6 +137,11 @@ impl ObjectOwner {
         let Role::Serving(Term { record, pending: Some(pending), .. }, _) = &self.role else { return false };
         record.active().any(|c| pending.new.copy(c.component).is_some_and(|new| new.state != CopyState::Active))
     }
+    /// Whether the node owns the object by the record, and neither serves it nor is about to: it has only just started, or has let the object go.
+    pub fn is_away(&self) -> bool {
+        let owns = || self.known.as_ref().is_some_and(|(_, record)| record.owner.node == self.me.node);
+        matches!(self.role, Role::Holder(_) | Role::TakingOver(_)) && owns()
+    }
     /// Whether nothing of an agreement is under way.
     pub fn has_agreed(&self) -> bool {
         matches!(&self.role, Role::Serving(_, service) if service.has_agreed())

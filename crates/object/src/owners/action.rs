@@ -91,6 +91,13 @@ pub enum Action {
         /// Which copy, and which epoch.
         fence: Fence,
     },
+    /// Hosts are to use other paths to the object, though by the record it is this node's; or not any more. For the control plane.
+    Away {
+        /// Which object.
+        object: ObjectId,
+        /// Whether they are.
+        away: bool,
+    },
     /// All cores look at this before they answer reads of the object; `None`: they answer none.
     Cell {
         /// Which object.

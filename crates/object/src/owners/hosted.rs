@@ -48,6 +48,10 @@ pub(super) struct Hosted {
     pub turn: Option<Instant>,
     /// Since when changes wait for a copy to leave.
     pub evicts: Option<Instant>,
+    /// Since when it owns the object by the record, and does not serve it.
+    pub away: Option<Instant>,
+    /// The control plane has heard of that.
+    pub said_away: bool,
     /// It takes nothing over of itself before.
     pub rests: Instant,
     /// Copies that have failed, and come back only after a while.
@@ -84,6 +88,8 @@ impl Hosted {
             blocked: false,
             turn: None,
             evicts: None,
+            away: None,
+            said_away: false,
             rests: Instant(0),
             failed: BTreeMap::new(),
             slow: BTreeMap::new(),
@@ -215,6 +221,12 @@ impl Hosted {
         copies.find(|c| out(c.state) && !rests(&c.component) && is_up(c.node)).map(|c| c.component)
     }
 
+    /// Whether the control plane has changed the copies of what the node owned, and owns still: it was not to stop for good.
+    fn has_new_copies(&self, me: NodeId) -> bool {
+        let Some(record) = self.owner.record().filter(|record| record.owner.node == me) else { return false };
+        !record.copies.iter().map(|c| &c.component).eq(&self.components)
+    }
+
     /// The machines of grants hear what has become of the object, before anything goes out that depends on it.
     pub fn settle(&mut self, g: &mut Grants<'_>, me: NodeId, object: ObjectId, out: &mut Vec<Command>, actions: &mut VecDeque<Action>) {
         let now = self.owned().map(|record| (record.ownership.term, record.epoch()));
@@ -225,7 +237,8 @@ impl Hosted {
             actions.push_back(Action::Cell { object, cell: None });
             self.counted = None;
             self.slow.clear();
-            self.rests = g.now + REST;
+            // Whose copies were changed goes on with those at once.
+            self.rests = if self.has_new_copies(me) { g.now } else { g.now + REST };
         }
         let early = hooks::seeded(SeededFault::FencedBeforeOwned) && self.owner.state() == OwnerState::Fencing;
         if let (Some((term, epoch)), false) = (now, early) {

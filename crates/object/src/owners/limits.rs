@@ -27,6 +27,8 @@ pub const REST: Duration = Duration::from_secs(3);
 /// An owner whose eviction the directory has not answered for so long lets the object go: with what is noticed late before (0.7 s) and what a
 /// takeover takes after, that is below the 5 s that a node may cost.
 pub const LETS_GO: Duration = Duration::from_secs(2);
+/// The owner by the record, which does not serve, says so to hosts after this: what takes its object over at once is not worth it.
+pub const AWAY: Duration = Duration::from_millis(300);
 /// How long a fence is kept for a copy that is not known here.
 pub const EARLY: Duration = Duration::from_secs(10);
 /// A copy that could not make an epoch durable is asked again after this.

@@ -119,7 +119,11 @@ impl Owners {
     pub fn deadline(&self, now: Instant) -> Instant {
         let turn = self.objects.values().filter_map(|hosted| hosted.turn).min();
         let lets_go = self.objects.values().filter_map(|hosted| hosted.evicts).min().map(|since| since + LETS_GO);
-        [turn, lets_go, self.fences.deadline(), self.queue.deadline(now)].into_iter().flatten().fold(self.looks, Instant::min)
+        let away = self.objects.values().filter(|hosted| !hosted.said_away).filter_map(|hosted| hosted.away).min();
+        [turn, lets_go, away.map(|since| since + limits::AWAY), self.fences.deadline(), self.queue.deadline(now)]
+            .into_iter()
+            .flatten()
+            .fold(self.looks, Instant::min)
     }
     /// Does what is due.
     pub fn poll(&mut self, g: &mut Grants<'_>) {
@@ -136,6 +140,14 @@ impl Owners {
         let stuck = self.objects.iter().filter(|(_, hosted)| hosted.evicts.is_some_and(|since| since + LETS_GO <= g.now));
         for object in stuck.map(|(object, _)| *object).collect::<Vec<_>>() {
             self.step(g, object, Event::LetsGo);
+        }
+        if !hooks::seeded(SeededFault::AwayUnsaid) {
+            for (object, hosted) in &mut self.objects {
+                if !hosted.said_away && hosted.away.is_some_and(|since| since + limits::AWAY <= g.now) {
+                    hosted.said_away = true;
+                    self.actions.push_back(Action::Away { object: *object, away: true });
+                }
+            }
         }
         if self.looks <= g.now {
             self.looks = g.now + limits::LOOK;
@@ -211,6 +223,9 @@ impl Owners {
         if let Some(mut hosted) = self.objects.remove(&object) {
             self.busy -= usize::from(hosted.is_busy());
             hosted.ends(g, object, &mut self.actions);
+            if hosted.said_away {
+                self.actions.push_back(Action::Away { object, away: false });
+            }
             for component in hosted.components {
                 self.of.remove(&component);
             }
@@ -443,6 +458,10 @@ impl Owners {
         hosted.owner.handle(event, &mut out);
         hosted.settle(g, self.me.node, object, &mut out, &mut self.actions);
         hosted.evicts = hosted.owner.evicts().then(|| hosted.evicts.unwrap_or(g.now));
+        hosted.away = hosted.owner.is_away().then(|| hosted.away.unwrap_or(g.now));
+        if hosted.away.is_none() && core::mem::take(&mut hosted.said_away) {
+            self.actions.push_back(Action::Away { object, away: false });
+        }
         let is = hosted.is_busy();
         self.busy = self.busy + usize::from(is) - usize::from(was);
         if !is {

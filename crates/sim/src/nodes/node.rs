@@ -275,6 +275,10 @@ impl Node {
                     live.links.note(change.node, change.lane, change.lanes, change.open);
                     live.links_changed = true;
                 }
+                DataPlaneEvent::Away(object, away) => {
+                    live.observed.note_away(object, away);
+                    live.links_changed = true;
+                }
                 DataPlaneEvent::Audit(_) => {}
                 DataPlaneEvent::Directory(ask) => live.asks[usize::from(matches!(ask, DirectoryAsk::Change { .. }))].push_back(ask),
             }

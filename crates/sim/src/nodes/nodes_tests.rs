@@ -66,7 +66,7 @@ fn ownership_is_handed_over_while_hosts_go_on() {
     // Most take some milliseconds. What is in doubt is copied from a source that has stamped it, and that can take 200 ms.
     assert!(counts.latency_max_ns < 250_000_000, "a command took {} ms", counts.latency_max_ns / 1_000_000);
     // Those that come between the two go to another path. Nothing says to wait: Linux would, for a second.
-    let only = counts.statuses.iter().all(|(status, times)| status == "CONTROLLER_PATHING_ERROR" && *times < 2_600);
+    let only = counts.statuses.iter().all(|(status, times)| status == "ANA_TRANSITION" && *times < 2_600);
     assert!(only, "{:?}", counts.statuses);
 }
 

@@ -66,6 +66,8 @@ impl Paths {
         let wanted = match status.code {
             StatusCode::CONTROLLER_PATHING_ERROR => true,
             StatusCode::ANA_INACCESSIBLE => false,
+            // Between two owners.
+            StatusCode::ANA_TRANSITION => return self.owners.get(volume)?.map(|_| false),
             _ => return None,
         };
         let (node, owner) = (self.client_at.get(client)?, self.owners.get(volume)?.as_ref()?);

@@ -52,6 +52,21 @@ fn who_cannot_take_over_looks_now_and_then() {
     assert!((5..=25).contains(&reads), "{reads} reads in ten seconds");
 }
 
+/// Another node's copy in sync leaves with a layout change: the owner stops, and goes on at once with those that are left.
+#[test]
+fn an_owner_goes_on_at_once_without_a_copy_that_the_control_plane_took_away() {
+    let mut world = World::new(11, &[1000, 1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.plays(1000);
+    let other = *active(&world, 0).iter().find(|n| **n != 0).unwrap();
+    let served = world.records[&object(0)].1.ownership.term;
+    world.loses(0, other);
+    let after =
+        world.until(3000, "served again", |world| world.serves(0) == Some(0) && world.records[&object(0)].1.ownership.term > served);
+    assert!(after < 500, "{after} ms: nothing was to be waited for");
+    assert_eq!(world.serves(1), Some(0));
+}
+
 /// Its copy leaves with a layout change: it stops, and has nothing to take over with.
 #[test]
 pub fn an_owner_without_a_copy_gives_its_object_away() {
@@ -138,11 +153,13 @@ pub fn a_node_without_directory_and_links_is_taken_over_from() {
     world.until(5000, "taken over", |world| (0..4).all(|k| world.serves(k).is_some_and(|n| n != 0)));
     // Hosts that reach it still do not wait for it.
     world.until(3000, "let go", |world| (0..4).all(|k| world.nodes[0].owners.state(object(k)) != Some(OwnerState::Serving)));
+    world.until(1000, "said to be away", |world| (0..4).all(|k| world.nodes[0].away.contains(&object(k)) == (k != 1 && k != 2)));
     let now = world.now;
     world.directory(0, true);
     world.close(0, 1, now);
     world.close(0, 2, now);
     world.until(12000, "whole again", World::all_whole);
+    assert!(world.nodes.iter().all(|node| node.away.is_empty()));
 }
 
 /// Nobody takes over from an owner that answers others, and it takes its objects over again itself.

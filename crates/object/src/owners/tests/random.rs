@@ -82,5 +82,6 @@ fn seeded_faults_of_the_host_are_noticed() {
     notices(SeededFault::WaitingFenceForgotten, host::a_node_that_takes_over_grants_nothing_of_the_object);
     notices(SeededFault::RemovedObjectKept, many::nothing_is_kept_of_objects_that_are_deleted);
     notices(SeededFault::NeverLetsGo, many::a_node_without_directory_and_links_is_taken_over_from);
+    notices(SeededFault::AwayUnsaid, many::a_node_without_directory_and_links_is_taken_over_from);
     notices(SeededFault::FencedByAnyone, host::only_the_node_of_a_copy_answers_for_it);
 }

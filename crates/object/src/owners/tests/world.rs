@@ -93,6 +93,8 @@ pub struct Node {
     /// Durable.
     copies: BTreeMap<(ObjectId, ComponentId), Option<(Epoch, OwnerId)>>,
     pub planes: BTreeMap<ObjectId, Plane>,
+    /// Objects that are its own by the record, and that hosts are to reach otherwise.
+    pub away: BTreeSet<ObjectId>,
     later: Vec<(u64, Later)>,
     watched: u64,
     pub reaches_directory: bool,
@@ -427,6 +429,11 @@ impl World {
                     let ms = 1 + self.rng.below(8);
                     self.later(n, ms, Later::Accepted(by, fence));
                 }
+                Action::Away { object, away } => {
+                    let node = &mut self.nodes[n];
+                    assert!(if away { node.away.insert(object) } else { node.away.remove(&object) }, "it was said before");
+                    assert!(!away || !self.plane(n, object).serving, "it is served");
+                }
                 Action::Cell { object, cell } => self.plane(n, object).cell = cell,
                 Action::Plane { object, command } => self.command(n, object, command),
             }
@@ -603,6 +610,7 @@ impl Node {
             owners: Owners::new(me, CORES, Nonce(u128::from(random) << 64 | u128::from(random) << 8)),
             copies: BTreeMap::new(),
             planes: BTreeMap::new(),
+            away: BTreeSet::new(),
             later: vec![],
             watched: 0,
             reaches_directory: true,
