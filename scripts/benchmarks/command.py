@@ -81,12 +81,12 @@ def measure(o, rows, runs):
         beside_spdk.both_clients(o, rows, runs)
         return left_out
     measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
-                "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure,
+                "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure, "forward-disk": forward.measure,
                 "mirror": mirrored.measure, "mirror-plain": mirrored.measure}
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
         why = missing(o, kind) if mine else None
-        if mine and why is None and kind in ("buffer", "sustained", "capacity"):
+        if mine and why is None and kind in ("buffer", "sustained", "capacity", "forward-disk"):
             try:
                 beside_fio.refuse_memory(o.dir)
             except Failed as e:

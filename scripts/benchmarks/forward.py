@@ -10,8 +10,9 @@ import pathlib
 import subprocess
 import time
 
-from . import clients
+from . import beside_fio, clients
 from .processes import Basalt, processor_seconds, wait_for
+from .rows import GIB
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 APART_MIN = 4  # processors: one for each node and for the client
@@ -26,10 +27,13 @@ def etcd_programs():
 
 
 class Node(Basalt):
-    """A node of a cluster, with a disk group and a volume in memory if it is the owner."""
+    """A node of a cluster, with a disk group and a volume if it is the owner: in memory, or in files on the disk."""
 
-    def __init__(self, o, name, processors, plain, more=""):
-        super().__init__(o.basalt, "memory:1GiB:populated", "memory:1GiB:populated", volume="256MiB", processors=processors)
+    def __init__(self, o, name, processors, plain, more="", disk=False):
+        super().__init__(o.basalt, "memory:1GiB:populated", "memory:1GiB:populated", volume="256MiB", processors=processors, folder=o.dir if disk else None)
+        if disk:
+            self.cache, self.capacity = f"{self.dir}/cache", f"{self.dir}/capacity"
+        self.disk = disk
         self.name = name
         self.more = (f'[node]\nname = "{name}"\n[cluster]\netcd_programs = "{etcd_programs()}"\n'
                      f'plain_links = {"true" if plain else "false"}\n{more}')
@@ -38,6 +42,9 @@ class Node(Basalt):
         """Groups and volumes come when the cluster is there: until then the daemon begins anew."""
 
     def serve_volume(self):
+        if self.disk:
+            beside_fio.written(self.cache, GIB)
+            beside_fio.written(self.capacity, GIB)
         super().prepare()
 
     def asked(self, *words):
@@ -51,11 +58,11 @@ class Node(Basalt):
 
 
 @contextlib.contextmanager
-def cluster(o, plain, more=""):
-    """The owner of a volume, and another node. `more`: of the section [cluster] of both."""
+def cluster(o, plain, more="", disk=False):
+    """The owner of a volume, on the disk if `disk` says so, and another node. `more`: of the section [cluster] of both."""
     apart = (os.cpu_count() or 1) >= APART_MIN
     every = f"0-{(os.cpu_count() or 1) - 1}"
-    with Node(o, "owner", "0" if apart else every, plain, more) as owner, Node(o, "other", "1" if apart else every, plain, more) as other:
+    with Node(o, "owner", "0" if apart else every, plain, more, disk) as owner, Node(o, "other", "1" if apart else every, plain, more) as other:
         owner.admin("cluster", "create", "--address", "127.0.0.1:0")
         wait_for(owner.is_formed, "no cluster was made", process=owner.process)
         token = owner.asked("node", "invite").strip()
@@ -71,7 +78,7 @@ def measure(o, rows, runs):
     plain = rows[0].kind == "forward-plain"
     apart = (os.cpu_count() or 1) >= APART_MIN
     run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
-    with cluster(o, plain) as nodes:
+    with cluster(o, plain, disk=rows[0].kind == "forward-disk") as nodes:
         owner, other = nodes
         clients.lab(o.basalt, [owner.address()], rows[0].load, 0.5, owner.dir, prepare=True, **run)
         # Until the link is there for hosts, the path through the other node does not work.

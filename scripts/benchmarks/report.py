@@ -7,7 +7,8 @@ from .rows import KINDS
 # The two that are compared, ours first, by kind of row.
 PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "buffer": ("basalt", "fio"), "sustained": ("basalt", "fio"),
          "capacity": ("basalt", "fio"), "cores": ("two cores", "one core"), "forward": ("forwarded", "local"),
-         "forward-plain": ("forwarded", "local"), "mirror": ("two copies", "spdk"), "mirror-plain": ("two copies", "one copy"), "clients": ("basalt lab", "spdk_nvme_perf")}
+         "forward-plain": ("forwarded", "local"), "forward-disk": ("forwarded", "local"),
+         "mirror": ("two copies", "spdk"), "mirror-plain": ("two copies", "one copy"), "clients": ("basalt lab", "spdk_nvme_perf")}
 
 
 TITLES = {**KINDS, "clients": "The lab's NVMe/TCP client beside spdk_nvme_perf, both against SPDK's target"}

@@ -46,6 +46,7 @@ KINDS = {
     "cores": "Two cores of the target beside one",
     "forward": "Through a node that passes requests on to the owner over TLS, beside the owner itself; RAM-backed, a core each",
     "forward-plain": "The same with plain links",
+    "forward-disk": "The same over TLS with the volume on the disk: durable writes, reads of the disk",
     "mirror": "Two copies on two nodes, TLS between them, beside SPDK's RAID-1 of a malloc device and one over NVMe/TCP in one process; RAM-backed",
     "mirror-plain": "Two copies on two nodes beside one copy, plain links; RAM-backed",
     "idle": "Processor time at rest",
@@ -81,7 +82,7 @@ ROWS = [
     Row("4 KiB random read, two cores over one, depth 4 x 32", "cores", "itself on one core", 1.5, Load(32, 4 * KIB, 1.0)),
     # At depth 1 the latency is to be at most 1.6 times that of the owner.
     *(Row(f"4 KiB random {what}, depth {depth}", kind, "the node that owns the volume", 1 / 1.6 if depth == 1 else 0, Load(depth, 4 * KIB, reads))
-      for kind in ("forward", "forward-plain") for what, reads in (("read", 1.0), ("write", 0.0)) for depth in (1, 32)),
+      for kind in ("forward", "forward-plain", "forward-disk") for what, reads in (("read", 1.0), ("write", 0.0)) for depth in (1, 32)),
     # At depth 1 the latency is to be at most 1.25 times SPDK's.
     *(Row(f"4 KiB random {what}, depth {depth}, two copies", kind, "SPDK, RAID-1" if kind == "mirror" else "the same nodes, one copy",
           {1: 1 / 1.25, 32: 0.9}[depth] if kind == "mirror" and what == "write" else 0, Load(depth, 4 * KIB, reads))

@@ -4,12 +4,12 @@
 # `vm` starts it beside the guest.  It ends when the guest has ended.  It owns a folder of its own with the daemons'
 # configuration, state and devices, and ends by id only what it started.  Exits with 1 when a daemon did not stop
 # cleanly.  With VM_NODES above 1 it runs so many daemons and forms a cluster of them; node 1 is the one that is meant
-# where a verb names none.  With VM_APART each of them has a network namespace of its own, so that nodes can be cut off.
+# where a verb names none.  The last VM_WITNESSES of them are witnesses.  With VM_APART each of them has a network namespace of its own, so that nodes can be cut off.
 # Needs: BASALT (the program), VM_CTL (the folder shared with the guest), VM_OUT (where logs are kept).
 set -uo pipefail
 ROOT=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 DIR=$(mktemp -d "${TMPDIR:-/tmp}/basalt-vm-host.XXXXXX")
-NODES=${VM_NODES:-1} PORTS=() DISCOVERY_PORTS=() ISCSI_PORTS=()
+NODES=${VM_NODES:-1} DATA_NODES=$((${VM_NODES:-1} - ${VM_WITNESSES:-0})) PORTS=() DISCOVERY_PORTS=() ISCSI_PORTS=()
 DAEMONS=() # process ids, by node
 HOLDERS=() # with VM_APART: processes that keep the nodes' network namespaces
 etcd_of() { pgrep -P "${DAEMONS[$1]}" -x etcd; } # NODE: the member of etcd that its daemon runs
@@ -67,6 +67,7 @@ do_cut() { # NODE in|out|both|off: what others send to it, what it sends to them
   done
   [[ $how != off ]] || { hosts_know "$n" ff; knows "$n" 254 ff; }
 }
+do_cut_between() { knows "$1" "$2" ff; knows "$2" "$1" ff; } # NODE NODE: the link between the two
 do_heal() { # all cuts
   local n other
   for ((n = 1; n <= NODES; n++)); do
@@ -143,14 +144,20 @@ TOML
   if ((${VM_NICS:-1} > 1 && NODES == 1)); then listener "$PORT2" io 1 >>"$DIR/basalt.toml"; fi
 }
 
-do_daemon_start() { # [NODE]: waits until it serves
-  local i n=${1:-1} ENTER
+launch() { # NODE
+  local n=$1 ENTER
   enter "$n"; "${ENTER[@]}" "$BASALT" serve --config "$(node_dir "$n")/basalt.toml" >>"$(node_log "$n")" 2>&1 </dev/null & DAEMONS[n]=$!
+}
+do_daemon_start() { launch "${1:-1}"; serves "${1:-1}"; } # [NODE]: waits until it serves
+do_daemons_start() { local n; for n in "$@"; do launch "$n"; done; for n in "$@"; do serves "$n" || return 1; done; } # NODE..., in this order
+serves() { # NODE: waits until it does
+  local i n=$1
   for ((i = 0; i < 600; i++)); do
     if ! kill -0 "${DAEMONS[n]}" 2>/dev/null; then
       wait "${DAEMONS[n]}"; echo "the daemon ended at once with $?:"; tail -n 5 "$(node_log "$n")"; unset "DAEMONS[n]"; return 1
     fi
     if basalt_on "$n" status >/dev/null 2>&1; then return 0; fi
+    if ((n > DATA_NODES)) && basalt_on "$n" cluster status >/dev/null 2>&1; then return 0; fi # that is all that a witness answers
     sleep 0.05
   done
   echo "the daemon does not serve after 30 s"; return 1
@@ -187,17 +194,19 @@ do_daemon_log() { tail -n "${1:-20}" "$VM_OUT/daemon.log"; }
 
 create_groups() { # on each node; sparse files; fewer shards than usual, since the files are small
   local n dir
-  for ((n = 1; n <= NODES; n++)); do
+  for ((n = 1; n <= DATA_NODES; n++)); do
     dir=$(node_dir "$n")
     basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" || return 1
   done
 }
 form_cluster() { # of all nodes
-  local n token
+  local n token invite join
   ((NODES > 1)) || return 0
   basalt cluster create --address "$(address_of 1):0" || return 1
   for ((n = 2; n <= NODES; n++)); do
-    do_daemon_start "$n" && token=$(basalt node invite 2>/dev/null) && basalt_on "$n" cluster join "$token" --address "$(address_of "$n"):0" || return 1
+    do_daemon_start "$n" || return 1
+    if ((n <= DATA_NODES)); then invite=(node invite) join=(cluster join); else invite=(node invite --witness) join=(witness join); fi
+    token=$(basalt "${invite[@]}" 2>/dev/null) && basalt_on "$n" "${join[@]}" "$token" --address "$(address_of "$n"):0" || return 1
   done
 }
 
@@ -258,7 +267,7 @@ write_config
 if make_networks && do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
   env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES"
-    "NQN=$NQN" "KILLS=${KILLS:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
+    "NQN=$NQN" "KILLS=${KILLS:-}" "EVERY=${EVERY:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
   for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=$(guest_address "$n")" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
   leave_env "${env[@]}"
 else
