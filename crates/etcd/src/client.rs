@@ -2,25 +2,28 @@
 //!
 //! ```text
 //!  read:    attempt ──lost, no leader──► next endpoint ──► attempt … until the deadline
-//!  change:  attempt ──certainly not done──► next endpoint ──► attempt …
+//!              └──── not answered soon ────► another endpoint as well: who answers first is stayed with
+//!  change:  a read, if there was no answer lately ──► attempt ──certainly not done──► next endpoint ──► attempt …
 //!              └──── lost ────► EtcdError::Unknown: the caller finds out
 //! ```
 //!
 //! Invariants: a change is sent again only when it is certain that it was not done; an endpoint that fails is left for the next one; at most one
-//! connection is being made at a time.
+//! connection is being made at a time, and one more for a read that takes long.
 
 use crate::connection::{Connection, LEASE_KEEP_ALIVE, Method};
 use crate::error::{ConnectError, EtcdError, Lost, Refusal, Unreachable};
 use crate::grpc::frame;
 use crate::message::*;
-use crate::{ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, NEXT_AFTER, PAUSE, tls};
+use crate::{ANSWERS_WITHIN, ATTEMPT_MAX, ENDPOINTS_MAX, Endpoint, NEXT_AFTER, PAUSE, tls};
 use authority::Identity;
 use hyper::body::{Bytes, Frame};
 use openssl::ssl::SslConnector;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 /// Where etcd is, and who we are.
@@ -42,6 +45,10 @@ struct Inner {
     connector: Mutex<Option<SslConnector>>,
     endpoints: Mutex<Endpoints>,
     current: tokio::sync::Mutex<Option<Connection>>,
+    /// When there was an answer on it.
+    answered: Mutex<Option<Instant>>,
+    /// Held by the one read that goes to two endpoints.
+    twice: tokio::sync::Mutex<()>,
 }
 
 /// A client. Clones share their connection.
@@ -62,7 +69,8 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, EtcdError> {
         let connector = Mutex::new(options.identity.as_ref().map(tls::connector).transpose()?);
         let endpoints = Mutex::new(Endpoints { all: Vec::new(), next: 0 });
-        let inner = Inner { connector, endpoints, current: tokio::sync::Mutex::new(None) };
+        let inner =
+            Inner { connector, endpoints, current: tokio::sync::Mutex::new(None), answered: Mutex::default(), twice: Default::default() };
         let client = Self(Arc::new(inner));
         client.set_endpoints(options.endpoints)?;
         Ok(client)
@@ -129,7 +137,12 @@ impl Client {
 
     /// A connection of its own, to the first endpoint that answers.
     pub(crate) async fn dial(&self, until: Instant) -> Result<Connection, EtcdError> {
-        let (mut waiting, mut opening) = (self.in_turn().into_iter(), JoinSet::new());
+        self.dial_one_of(self.in_turn(), NEXT_AFTER, until).await
+    }
+
+    /// `next_after`: one that hangs holds up the next one no longer than this.
+    async fn dial_one_of(&self, endpoints: Vec<Endpoint>, next_after: Duration, until: Instant) -> Result<Connection, EtcdError> {
+        let (mut waiting, mut opening) = (endpoints.into_iter(), JoinSet::new());
         let mut tried = Unreachable::default();
         loop {
             if let Some(endpoint) = waiting.next() {
@@ -139,8 +152,7 @@ impl Client {
                     (endpoint, opened)
                 });
             }
-            // One that hangs holds up the next one no longer than this.
-            let next = if waiting.len() == 0 { until } else { until.min(Instant::now() + NEXT_AFTER) };
+            let next = if waiting.len() == 0 { until } else { until.min(Instant::now() + next_after) };
             match timeout_at(next, opening.join_next()).await {
                 Ok(Some(Ok((endpoint, Ok(connection))))) => {
                     self.prefer(&endpoint, true);
@@ -196,7 +208,19 @@ impl Client {
         let mut current = self.0.current.lock().await;
         if current.as_ref().is_some_and(|c| c.is(connection)) {
             *current = None;
+            self.note_answer(None);
         }
+    }
+    /// Goes on with another connection.
+    async fn change_to(&self, other: &Connection, from: &Connection) {
+        self.prefer(&other.endpoint, true);
+        let mut current = self.0.current.lock().await;
+        if current.as_ref().is_none_or(|c| c.is(from)) {
+            *current = Some(other.clone());
+        }
+    }
+    fn note_answer(&self, at: Option<Instant>) {
+        *self.0.answered.lock().unwrap_or_else(|e| e.into_inner()) = at;
     }
 
     /// The next connection goes elsewhere, if there is an elsewhere.
@@ -213,7 +237,7 @@ impl Client {
     ) -> Result<A, EtcdError> {
         let mut last = EtcdError::Unreachable(Unreachable::default());
         loop {
-            let error = match self.attempt(method, request, until).await {
+            let error = match self.attempt(method, request, repeat, until).await {
                 Ok(answer) => return Ok(answer),
                 // There was no time left for this attempt: the one before says why.
                 Err(EtcdError::Unreachable(tried)) if tried.0.is_empty() => last,
@@ -232,14 +256,68 @@ impl Client {
         &self,
         method: Method,
         request: &Q,
+        repeat: Repeat,
         until: Instant,
     ) -> Result<A, EtcdError> {
         let connection = self.connection(until).await?;
-        let result = connection.call(method, request, until.min(Instant::now() + ATTEMPT_MAX)).await;
-        if result.as_ref().is_err_and(EtcdError::may_pass) {
-            self.leave(&connection).await;
+        let until = until.min(Instant::now() + ATTEMPT_MAX);
+        let result = match repeat {
+            Repeat::Harmless => self.ask(&connection, method, request, until).await,
+            Repeat::Never => connection.call(method, request, until).await,
+        };
+        match &result {
+            Ok(_) => self.note_answer(Some(Instant::now())),
+            Err(error) if error.may_pass() => self.leave(&connection).await,
+            Err(_) => {}
         }
         result
+    }
+
+    /// Asks on this connection, and after a while on another one, too.
+    async fn ask<Q: prost::Message, A: prost::Message + Default>(
+        &self,
+        connection: &Connection,
+        method: Method,
+        request: &Q,
+        until: Instant,
+    ) -> Result<A, EtcdError> {
+        let mut first = pin!(connection.call(method, request, until));
+        if let Ok(result) = timeout(ANSWERS_WITHIN, &mut first).await {
+            return result;
+        }
+        let others: Vec<Endpoint> = self.in_turn().into_iter().filter(|e| *e != connection.endpoint).collect();
+        let Ok(_one) = self.0.twice.try_lock() else { return first.await };
+        let second = async {
+            let other = self.dial_one_of(others, Duration::ZERO, until).await?;
+            let answer = other.call(method, request, until).await?;
+            self.change_to(&other, connection).await;
+            Ok::<A, EtcdError>(answer)
+        };
+        let mut second = pin!(second);
+        tokio::select! {
+            result = &mut first => match result {
+                Err(error) => second.await.map_err(|_| error),
+                answered => answered,
+            },
+            result = &mut second => match result {
+                Err(_) => first.await,
+                answered => answered,
+            },
+        }
+    }
+
+    /// Makes sure that a change goes where something is answered: nobody can tell what became of one that is not.
+    async fn answers(&self, key: &[u8], until: Instant) -> Result<(), EtcdError> {
+        let answered = *self.0.answered.lock().unwrap_or_else(|e| e.into_inner());
+        if answered.is_some_and(|at| at.elapsed() < ANSWERS_WITHIN) {
+            return Ok(());
+        }
+        let request = RangeRequest { key: key.to_vec(), keys_only: true, ..RangeRequest::default() };
+        match self.range(&request, until).await {
+            // Nothing was changed by that.
+            Err(EtcdError::Unknown(_)) => Err(EtcdError::Unreachable(Unreachable::default())),
+            other => other.map(drop),
+        }
     }
 
     /// Keys with their values, linearizable unless the request says otherwise.
@@ -248,6 +326,9 @@ impl Client {
     }
     /// A transaction. [`EtcdError::Unknown`] and [`EtcdError::NoSpace`]: it may have happened.
     pub async fn txn(&self, request: &TxnRequest, until: Instant) -> Result<TxnResponse, EtcdError> {
+        if let Some(first) = request.compare.first() {
+            self.answers(&first.key, until).await?;
+        }
         self.call(Method("/etcdserverpb.KV/Txn"), request, Repeat::Never, until).await
     }
     /// A transaction that only reads: it may be made again.
