@@ -413,6 +413,16 @@ pub enum DriveCommand {
   basalt drive list --json | jq -r '.[] | select(.use_state == \"free\") | .path'"
     )]
     List,
+    /// Show a drive: what it is, who uses it, and what it says of its health (SMART)
+    #[command(after_help = "Examples:
+  basalt drive show /dev/nvme0n1
+  basalt drive show nvme0n1 --json | jq .smart.used_percent
+
+NVMe drives are asked for log page 02h, through the kernel. Nothing is changed on them.")]
+    Show {
+        /// Its path, or the last part of that
+        drive: String,
+    },
 }
 
 #[derive(Subcommand, Debug)]

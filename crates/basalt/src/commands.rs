@@ -39,6 +39,7 @@ pub fn run(cli: Cli) -> Done {
         Command::Node(command) => form::node(&session, command),
         Command::Witness(WitnessCommand::Join(args)) => form::join(&session, args, true),
         Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
+        Command::Drive(DriveCommand::Show { drive }) => session.one(&format!("/drives/{}", part(&drive)), show::drive),
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),
         Command::Volume(command) => session.volume(command),

@@ -157,6 +157,33 @@ pub fn drives(drives: &[Drive]) -> Page {
         .into()
 }
 
+pub fn drive(shown: &DriveHealth) -> Page {
+    let (d, s) = (&shown.drive, shown.smart.as_ref());
+    let of = |value: &dyn Fn(&Smart) -> String| s.map(value).unwrap_or_default();
+    Page::new().facts([
+        ("device", d.path.clone()),
+        ("stays as", d.stable_path.clone().unwrap_or_default()),
+        ("kind", d.kind.clone()),
+        ("size", size(d.bytes)),
+        ("block", format!("{} bytes", d.lba_bytes)),
+        ("model", d.model.clone().unwrap_or_default()),
+        ("serial", d.serial.clone().unwrap_or_default()),
+        ("firmware", d.firmware.clone().unwrap_or_default()),
+        ("used by", if d.use_state == "free" { "nobody: it is free".into() } else { d.used_by.join(", ") }),
+        ("health", shown.unknown.as_ref().map(|why| format!("unknown: {why}")).unwrap_or_default()),
+        ("warns of", of(&|s| if s.warnings.is_empty() { "nothing".into() } else { s.warnings.join("; ") })),
+        ("endurance used", of(&|s| format!("{} %", s.used_percent))),
+        ("spare", of(&|s| format!("{} % (warns below {} %)", s.spare_percent, s.spare_threshold_percent))),
+        ("temperature", of(&|s| format!("{} °C", s.temperature_celsius))),
+        ("too hot for", of(&|s| format!("{} min, far too hot for {} min", s.warning_temperature_minutes, s.critical_temperature_minutes))),
+        ("media errors", of(&|s| s.media_errors.to_string())),
+        ("error log", of(&|s| format!("{} entries ever", s.error_log_entries))),
+        ("read", of(&|s| size(s.read_bytes))),
+        ("written", of(&|s| size(s.written_bytes))),
+        ("on", of(&|s| format!("{} h, {} times, {} of them ended without notice", s.power_on_hours, s.power_cycles, s.unsafe_shutdowns))),
+    ])
+}
+
 pub fn groups(groups: &[Group]) -> Page {
     Rows::of(groups, "There is no disk group yet. Make one: basalt group create --help")
         .left("name", |g| g.name.clone())
