@@ -25,7 +25,7 @@ const SHOWING: [&str; 22] = [
     "top host 0.1 1",
     "lab profiles",
     "lab study",
-    "lab list --results /nowhere-at-all",
+    "lab list --results DIR/none",
     "config check DIR/basalt.toml",
 ];
 
@@ -41,10 +41,6 @@ fn daemon() -> Daemon {
 fn every_command_that_shows_something_prints_in_every_format() {
     let daemon = daemon();
     for line in SHOWING.map(|line| line.replace("DIR", &daemon.at(""))) {
-        if line.contains("nowhere") {
-            daemon.fails(&line, 4);
-            continue;
-        }
         for format in ["table", "wide"] {
             let said = daemon.ok(&format!("{line} -o {format}"));
             assert!(!said.trim().is_empty() && !said.contains('\x1b'), "{line} -o {format}: {said}");

@@ -169,7 +169,7 @@ async fn long_lists_are_read_part_by_part() {
         bench.volume(&format!("v{n}"), GIB).await;
     }
     for (collection, all) in
-        [("volumes", 7), ("policies", 1), ("groups", 1), ("subsystems", 1), ("hosts", 0), ("sessions", 0), ("tasks", 0)]
+        [("volumes", 7_usize), ("policies", 1), ("groups", 1), ("subsystems", 1), ("hosts", 0), ("sessions", 0), ("tasks", 0)]
     {
         let (mut at, mut seen, mut parts) = (Some(format!("/api/v1/{collection}?limit=3")), Vec::new(), 0);
         while let Some(path) = at {
