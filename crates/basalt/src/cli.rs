@@ -22,7 +22,8 @@ const EXIT_STATUS: &str = "Exit status:
   4  the named object does not exist
   5  refused: the name is taken, something uses it, or the policy or the space does not allow it
   6  'basalt lab' read data that is not what was written
-  7  'basalt host check' found settings that are to be changed";
+  7  'basalt host check' found settings that are to be changed
+  8  'basalt lab' measured, and operations failed";
 
 #[derive(Parser, Debug)]
 #[command(
