@@ -12,7 +12,6 @@ use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 use control::api::types as api;
 use serde::de::DeserializeOwned;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -75,7 +74,9 @@ pub fn script(shell: Shell) -> Result<(), Failure> {
         // A file of functions that zsh loads when it needs it has to do its work at once.
         text.extend_from_slice(b"[[ ${funcstack[1]} != _basalt ]] || _clap_dynamic_completer_basalt \"$@\"\n");
     }
-    std::io::stdout().write_all(&text).map_err(failed)
+    // As every command prints: whoever reads may stop to.
+    print!("{}", String::from_utf8_lossy(&text));
+    Ok(())
 }
 
 /// `basalt man`: the manual pages.
